@@ -1,0 +1,31 @@
+# Every package that libdistill builds on, found once, here.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+if(NOT DISTILL_TORCH_DIR)
+  execute_process(COMMAND bash -c "source '${PROJECT_SOURCE_DIR}/scripts/lib.sh'; echo \"$(deps_dir)\"/python/lib/python3*/site-packages/torch"
+                  OUTPUT_VARIABLE DISTILL_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(DISTILL_TORCH_DIR "${DISTILL_TORCH_DIR}" CACHE PATH "" FORCE)
+endif()
+include(DistillTorch)
+
+if(NOT DISTILL_MINIMAL)
+  find_package(spdlog REQUIRED)
+  find_package(yaml-cpp REQUIRED)
+  find_package(CLI11 REQUIRED)
+  find_package(simdjson REQUIRED)
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+  find_package(MPI REQUIRED COMPONENTS C)
+  pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+  pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+  pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+  pkg_check_modules(FABRIC REQUIRED IMPORTED_TARGET libfabric)
+  # protobuf's own CMake package would link the shared library, whose symbols LibTorch's older copy shadows.
+  find_library(DISTILL_PROTOBUF_LIBRARY NAMES libprotobuf.a REQUIRED)
+  find_program(DISTILL_PROTOC protoc REQUIRED)
+endif()
+if(DISTILL_TESTS)
+  find_package(Catch2 REQUIRED)
+endif()

@@ -1,0 +1,35 @@
+# Imported targets for LibTorch out of PyPI's torch package; used by the build and by the installed package.
+#
+# torch's own find_package(Torch) needs a CUDA toolkit even for CPU programs, and most machines have none.
+# In: DISTILL_TORCH_DIR (the torch package's folder), DISTILL_HAVE_CUDA. Out: the target distill_torch.
+if(NOT EXISTS "${DISTILL_TORCH_DIR}/include/torch")
+  message(FATAL_ERROR "No LibTorch in '${DISTILL_TORCH_DIR}': run scripts/setup, or set DISTILL_TORCH_DIR to the folder "
+                      "of a torch package (python -c 'import torch; print(torch.__path__[0])')")
+endif()
+if(NOT TARGET distill_torch)
+  add_library(distill_torch INTERFACE IMPORTED GLOBAL)
+  set_target_properties(distill_torch PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "" INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
+    "${DISTILL_TORCH_DIR}/include;${DISTILL_TORCH_DIR}/include/torch/csrc/api/include")
+  set(_distill_torch_libraries torch torch_cpu c10)
+  if(DISTILL_HAVE_CUDA)
+    list(APPEND _distill_torch_libraries torch_cuda c10_cuda)
+  endif()
+  foreach(_library IN LISTS _distill_torch_libraries)
+    if(EXISTS "${DISTILL_TORCH_DIR}/lib/lib${_library}.so")
+      target_link_libraries(distill_torch INTERFACE "${DISTILL_TORCH_DIR}/lib/lib${_library}.so")
+    elseif(NOT _library MATCHES "cuda")
+      message(FATAL_ERROR "${DISTILL_TORCH_DIR}/lib has no lib${_library}.so")
+    endif()
+  endforeach()
+  # libtorch_cuda registers the CUDA backend when it is loaded; nothing refers to it by name.
+  set_property(TARGET distill_torch APPEND PROPERTY INTERFACE_LINK_OPTIONS "-Wl,--no-as-needed" "-Wl,-rpath,${DISTILL_TORCH_DIR}/lib")
+  # CUDA and NCCL of the same wheel set; the machine's toolkit only compiles.
+  get_filename_component(_distill_site "${DISTILL_TORCH_DIR}/.." ABSOLUTE)
+  set(DISTILL_NVIDIA_DIR "${_distill_site}/nvidia" CACHE INTERNAL "")
+  foreach(_folder cu13/lib nccl/lib cudnn/lib cusparselt/lib nvshmem/lib)
+    if(EXISTS "${DISTILL_NVIDIA_DIR}/${_folder}")
+      set_property(TARGET distill_torch APPEND PROPERTY INTERFACE_LINK_OPTIONS
+        "-Wl,-rpath,${DISTILL_NVIDIA_DIR}/${_folder}" "-Wl,-rpath-link,${DISTILL_NVIDIA_DIR}/${_folder}")
+    endif()
+  endforeach()
+endif()

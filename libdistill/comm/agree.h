@@ -1,0 +1,22 @@
+// Lets all ranks of a job decide together: one bad rank stops every rank with the same message.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "libdistill/comm/communicator.h"
+
+namespace distill {
+
+// Every rank must call it. OK when every rank passes OK; otherwise the error of the lowest failing rank, on every rank,
+// with "rank N on HOST: " before it where that is another rank than this one.
+[[nodiscard]] absl::Status Agree(Communicator& comm, const absl::Status& mine);
+
+// Every rank must call it, with the same keys in the same order for equal builds. FailedPrecondition on every rank when
+// two ranks differ: names the first field that differs, both ranks (with hosts) and both values.
+[[nodiscard]] absl::Status RequireSameOnAllRanks(Communicator& comm,
+                                                 const std::vector<std::pair<std::string, std::string>>& fields);
+
+}  // namespace distill

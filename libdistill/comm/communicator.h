@@ -1,0 +1,89 @@
+// Collectives between the ranks of a job.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, options));   // comm/create.h
+//   DISTILL_RETURN_IF_ERROR(comm->AllReduce(grad, grad, count, DType::kFloat32, ReduceOp::kSum));
+//
+// Every rank makes the same calls, in the same order, with the same counts, types, operations and roots. A call blocks
+// until this rank's part is done (its buffers may then be reused) or until the time-out of the options has passed.
+// After a failed call the communicator is poisoned: this and every later call return that first error, which names
+// the operation, its sequence number, this rank and, where it is known, the rank that was lost.
+// All ranks end with identical bits; the same call on the same inputs gives the same bits again.
+// A communicator is used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/core/dtype.h"
+
+namespace distill {
+
+enum class ReduceOp : uint8_t { kSum, kAverage, kMin, kMax, kProduct };
+const char* NameOf(ReduceOp op);
+
+// Where a collective's buffers live and on which queue it runs. The default is host memory.
+struct Placement {
+  bool on_device = false;
+  void* stream = nullptr;  // a cudaStream_t; the call is ordered on it and returns once it is enqueued
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  // "alone", "shm", "fabric", "mpi", "nccl": what moves the bytes. Tests assert it.
+  virtual absl::string_view backend() const = 0;
+  // Whether buffers in device memory are taken as they are; otherwise callers stage them through host memory.
+  virtual bool takes_device_memory() const { return false; }
+
+  // In all of these `count` is in elements, `send` may equal `receive` (in place) and need not be aligned beyond its
+  // element type; counts of 0 are fine.
+
+  // receive[i] = op over ranks of send[i].
+  [[nodiscard]] absl::Status AllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                       Placement placement = {});
+  // send holds world_size * count elements; receive gets the reduced elements [rank * count, (rank + 1) * count).
+  // In place means receive == send + rank * count elements.
+  [[nodiscard]] absl::Status ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                           Placement placement = {});
+  // receive gets world_size * count elements, rank r's at r * count. In place: send == receive + rank * count elements.
+  [[nodiscard]] absl::Status AllGather(const void* send, void* receive, int64_t count, DType dtype,
+                                       Placement placement = {});
+  [[nodiscard]] absl::Status Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement = {});
+  [[nodiscard]] absl::Status Barrier();
+
+  // What is appended to errors, say "step 17". Asked only when a call fails.
+  void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
+
+ protected:
+  Communicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+
+  // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone".
+  virtual absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                   Placement placement) = 0;
+  virtual absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                       Placement placement) = 0;
+  virtual absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype,
+                                   Placement placement) = 0;
+  virtual absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) = 0;
+  virtual absl::Status DoBarrier() = 0;
+
+ private:
+  // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
+  absl::Status Guard(const char* operation, const std::function<absl::Status()>& call);
+
+  const int rank_;
+  const int world_size_;
+  int64_t sequence_ = 0;
+  absl::Status poison_;
+  std::function<std::string()> error_context_;
+};
+
+}  // namespace distill

@@ -1,0 +1,51 @@
+// Tokenized samples, and how chat files become them.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto dataset, LoadChatDataset("chat.jsonl", tokenizer, chat_template, {}));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/text/chat_template.h"
+#include "libdistill/text/tokenizer.h"
+
+namespace distill {
+
+struct TokenSample {
+  std::vector<int32_t> ids;
+  std::vector<uint8_t> is_target;  // 1 where the loss is taken on predicting this token; as long as ids
+};
+
+class TokenDataset {
+ public:
+  virtual ~TokenDataset() = default;
+  virtual int64_t size() const = 0;
+  virtual const TokenSample& sample(int64_t index) const = 0;
+};
+
+// Samples in memory.
+std::shared_ptr<TokenDataset> MakeTokenDataset(std::vector<TokenSample> samples);
+
+struct ChatDatasetOptions {
+  std::string split;         // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
+  int64_t num_samples = 0;   // 0: all; otherwise the first ones
+  int64_t max_length = 4096; // longer samples are cut at the end; one that is left without targets is dropped, counted
+};
+
+struct ChatDataset {
+  std::shared_ptr<TokenDataset> tokens;
+  std::vector<std::vector<ChatMessage>> conversations;  // the same samples as text (for generation on held-out data)
+  std::string summary;  // "rows 20000, used 19998, without an answer 2 (first: train.jsonl:17)": logged by rank 0
+};
+
+// `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from, value).
+// A row without an assistant's answer is left out, counted and named by line. InvalidArgument: broken JSON, bad UTF-8,
+// a missing field or an unknown role (file and line); nothing left to train on; an s3:// path. NotFound: no such file.
+[[nodiscard]] absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
+                                                          const ChatTemplate& chat_template,
+                                                          const ChatDatasetOptions& options);
+
+}  // namespace distill

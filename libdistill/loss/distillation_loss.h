@@ -1,0 +1,46 @@
+// Logit distillation without logits in memory: hidden states and heads go in, sums of losses come out.
+//
+//   alpha * T^2 * KL(teacher || student) + (1 - alpha) * CE          (Hinton, Vinyals, Dean 2015, section 2)
+//
+// both distributions of the KL at temperature T; CE at temperature 1. Sums over tokens, not means: the caller divides by
+// the number of loss tokens of the whole step, over all ranks. docs/losses.md has the derivation of the gradients.
+#pragma once
+
+#include <cstdint>
+
+#include <torch/torch.h>
+
+namespace distill {
+
+struct DistillationOptions {
+  double temperature = 2.0;
+  double alpha = 0.5;
+  int64_t chunk_tokens = 256;  // tokens whose logits are alive at one time
+  // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
+  int64_t vocabulary = 0;
+};
+
+// N loss tokens, Hs and Ht hidden sizes, Vs and Vt head rows.
+struct DistillationInputs {
+  torch::Tensor student_hidden;  // [N, Hs]
+  torch::Tensor student_weight;  // [Vs, Hs]
+  torch::Tensor student_bias;    // [Vs] or undefined
+  torch::Tensor teacher_hidden;  // [N, Ht], or undefined: cross-entropy alone (alpha must be 0)
+  torch::Tensor teacher_weight;  // [Vt, Ht]
+  torch::Tensor teacher_bias;    // [Vt] or undefined
+  torch::Tensor labels;          // int64 [N], each within the vocabulary
+};
+
+struct DistillationSums {
+  torch::Tensor loss;  // scalar with gradient into student_hidden, student_weight and student_bias
+  torch::Tensor kl;    // sum of T^2 * KL, detached
+  torch::Tensor ce;    // sum of CE, detached
+};
+
+// The chunked one. Throws c10::Error on shapes that do not fit.
+DistillationSums DistillationLoss(const DistillationInputs& inputs, const DistillationOptions& options);
+
+// The plain one, by whole logits and torch's own operations: the reference that tests compare with.
+DistillationSums ReferenceDistillationLoss(const DistillationInputs& inputs, const DistillationOptions& options);
+
+}  // namespace distill

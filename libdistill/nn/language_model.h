@@ -1,0 +1,29 @@
+// What the trainer needs of a language model: hidden states and the head that would turn them into logits.
+//
+// Losses take both (loss/distillation_loss.h), so that the logits of a whole batch never exist.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace distill {
+
+// Shapes: B rows, T tokens, H hidden, V vocabulary.
+struct TokenInput {
+  torch::Tensor input_ids;  // int64 [B, T], padded on the right
+  // For each row the starts of its documents and, last, the end of its tokens. Attention and positions start anew at
+  // each document. Empty: every row is one document of T tokens.
+  std::vector<std::vector<int64_t>> document_starts;
+};
+
+class LanguageModel : public torch::nn::Module {
+ public:
+  // [B, T, H]; rows of padding hold anything.
+  virtual torch::Tensor Hidden(const TokenInput& input) = 0;
+  virtual torch::Tensor head_weight() const = 0;                  // [V, H]
+  virtual torch::Tensor head_bias() const { return {}; }          // [V], or undefined
+};
+
+}  // namespace distill

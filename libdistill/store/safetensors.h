@@ -1,0 +1,61 @@
+// The safetensors format (docs/formats.md): a JSON header and raw tensors, read through a mapping.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open("model.safetensors"));
+//   const TensorView* view = file.Find("model.norm.weight");
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/core/dtype.h"
+
+namespace distill {
+
+struct TensorView {
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;  // lives as long as the file it came from
+  int64_t size_bytes = 0;
+};
+
+class SafetensorsFile {
+ public:
+  // DataLoss: truncated, header longer than the file, overlapping or missing ranges, duplicate names, overflow,
+  // deep JSON; nothing beyond the file's size is ever allocated. NotFound: no such file.
+  [[nodiscard]] static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const TensorView* Find(const std::string& name) const;
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::shared_ptr<const void> mapping_;
+  std::map<std::string, TensorView> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// A model's weights in a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json lists.
+class SafetensorsFolder {
+ public:
+  [[nodiscard]] static absl::StatusOr<SafetensorsFolder> Open(const std::string& folder);
+  // Names over all shards, each with its view and the file that holds it.
+  const TensorView* Find(const std::string& name) const;
+  std::vector<std::string> Names() const;
+  const std::string& FileOf(const std::string& name) const;
+
+ private:
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t> file_of_;
+};
+
+// Writes and syncs `path` (directly: callers that need atomicity write to a temporary name, see checkpoint/).
+[[nodiscard]] absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
+                                            const std::map<std::string, std::string>& metadata);
+
+}  // namespace distill

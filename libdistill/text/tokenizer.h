@@ -1,0 +1,66 @@
+// A tokenizer out of a Hugging Face folder (tokenizer.json, tokenizer_config.json): byte-level BPE, id for id what
+// the `tokenizers` package gives.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load("models/teacher"));
+//   std::vector<int32_t> ids = tokenizer.Encode("Hello");
+//
+// Immutable once made; any thread may use it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace distill {
+
+class Tokenizer {
+ public:
+  // NotFound: no tokenizer.json. InvalidArgument: a kind that is not supported, or contents that make no sense; the
+  // message names the file and says what is supported.
+  [[nodiscard]] static absl::StatusOr<Tokenizer> Load(const std::string& folder);
+  // From the text of tokenizer.json and (may be empty) tokenizer_config.json. `name` is used in messages.
+  [[nodiscard]] static absl::StatusOr<Tokenizer> Parse(const std::string& tokenizer_json,
+                                                       const std::string& tokenizer_config_json,
+                                                       const std::string& name);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Added and special tokens in the text become their ids; no post-processor (no BOS) is applied.
+  std::vector<int32_t> Encode(absl::string_view text) const;
+  // As `tokenizers` decodes: bytes that are no UTF-8 become U+FFFD.
+  std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens = false) const;
+
+  // One more than the largest id.
+  int64_t vocab_size() const;
+  // Ids and tokens as in tokenizer.json; nullopt / empty where there is none.
+  std::optional<int32_t> TokenToId(absl::string_view token) const;
+  absl::string_view IdToToken(int32_t id) const;
+  bool IsSpecial(int32_t id) const;
+  // eos_token of tokenizer_config.json, when there is one.
+  std::optional<int32_t> eos_id() const;
+  // bos_token, eos_token, pad_token, unk_token as text (for chat templates); empty where there is none.
+  const std::string& bos_token() const;
+  const std::string& eos_token() const;
+  const std::string& pad_token() const;
+  // The template string of tokenizer_config.json (or chat_template.jinja beside it); empty where there is none.
+  const std::string& chat_template() const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// OK when every id up to the smaller of both sizes means the same token in both and nothing is left over; otherwise
+// InvalidArgument that names the first id and both tokens.
+[[nodiscard]] absl::Status RequireSameTokenizer(const Tokenizer& teacher, const Tokenizer& student);
+
+}  // namespace distill

@@ -1,0 +1,36 @@
+// The loss of logit distillation as a callable: runs the teacher without gradients, the student with, and joins them.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(teacher, student, {.temperature = 2, .alpha = 0.5}));
+//   trainer->Fit(sharder, distiller);
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/batch.h"
+#include "libdistill/loss/distillation_loss.h"
+#include "libdistill/nn/language_model.h"
+#include "libdistill/train/trainer.h"
+
+namespace distill {
+
+class Distiller {
+ public:
+  // `teacher` may be null when alpha is 0: training on labels alone. InvalidArgument: temperature <= 0, alpha outside
+  // [0, 1], a vocabulary that the smaller head does not cover.
+  [[nodiscard]] static absl::StatusOr<Distiller> Create(std::shared_ptr<LanguageModel> teacher,
+                                                        std::shared_ptr<LanguageModel> student,
+                                                        const DistillationOptions& options);
+  // {loss, count} and the sums "kl" (with its T^2; absent without a teacher) and "ce".
+  LossSum operator()(const TokenBatch& batch) const;
+  // Rows of the student's head that take part.
+  int64_t vocabulary() const;
+
+ private:
+  Distiller() = default;
+  std::shared_ptr<LanguageModel> teacher_;
+  std::shared_ptr<LanguageModel> student_;
+  DistillationOptions options_;
+};
+
+}  // namespace distill

@@ -1,0 +1,47 @@
+// The frame of a training program: who this process is, who its peers are, and one place where errors end.
+//
+//   int main(int argc, char** argv) {
+//     return distill::Run({}, [&](distill::RunContext& run) -> absl::Status { ... });
+//   }
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <c10/core/Device.h>
+
+#include "absl/status/status.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/world/world.h"
+
+namespace distill {
+
+struct RunOptions {
+  std::string device = "auto";  // auto, cpu or cuda
+  CommunicatorOptions communicator;
+};
+
+class RunContext {
+ public:
+  RunContext(World world, std::unique_ptr<Communicator> communicator, c10::Device device)
+      : world_(std::move(world)), communicator_(std::move(communicator)), device_(device) {}
+  const World& world() const { return world_; }
+  int rank() const { return world_.rank; }
+  int world_size() const { return world_.world_size; }
+  Communicator& communicator() { return *communicator_; }
+  c10::Device device() const { return device_; }
+
+ private:
+  World world_;
+  std::unique_ptr<Communicator> communicator_;
+  c10::Device device_;
+};
+
+// Reads the environment, lets the ranks meet, calls `body` on each, and turns its status into an exit code: 0, 2 for
+// errors of the user's input (InvalidArgument, NotFound, DataLoss, FailedPrecondition, PermissionDenied), 1 for the
+// rest. An error that a rank returns is printed once, by name of the rank. Exceptions out of `body` become errors too.
+int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body);
+
+}  // namespace distill

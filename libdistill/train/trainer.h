@@ -1,0 +1,112 @@
+// Trains any module: steps over micro-batches, gradients summed over ranks, AdamW, evaluation, logging, checkpoints.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, student, options));
+//   return trainer->Fit(sharder, distiller);
+//
+// The loss is a callable from a batch to {sum of the loss over its tokens, their number}; gradients are divided once, by
+// the number of all ranks and micro-batches. Every rank calls Fit with batches out of the same sharder settings.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/data_sharder.h"
+#include "libdistill/train/run.h"
+
+namespace distill {
+
+struct TrainerOptions {
+  std::string output_dir;            // empty: nothing is written
+  double num_train_epochs = 3;
+  int64_t max_steps = -1;            // above 0: overrides the epochs
+  double learning_rate = 2e-5;
+  double weight_decay = 0.05;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double warmup_ratio = 0.1;
+  std::string lr_scheduler_type = "cosine";  // cosine, linear, constant, constant_with_warmup
+  double max_grad_norm = 1.0;        // 0: no clipping
+  bool bf16 = false;                 // bfloat16 working weights over float32 master weights
+  int64_t logging_steps = 1;
+  int64_t save_steps = 1000;         // 0: only at the end
+  int64_t save_total_limit = 0;      // 0: keep all
+  int64_t eval_steps = 0;            // 0: only at the end
+  std::string resume_from_checkpoint;  // a checkpoint folder, or "true" / "latest" for the newest in output_dir
+  uint64_t seed = 42;
+  int64_t bucket_bytes = 25 << 20;
+  // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
+  std::vector<std::pair<std::string, std::string>> resolved_config;
+};
+
+// One micro-batch's loss. `sums` are further sums over the same tokens that are reported as means ("kl", "ce").
+struct LossSum {
+  torch::Tensor loss;                          // scalar with gradient; undefined when count is 0
+  int64_t count = 0;
+  std::map<std::string, torch::Tensor> sums;   // scalars, detached
+};
+
+// A micro-batch, whatever it is made of: how many loss tokens it has, and how to run its forward pass.
+struct MicroStep {
+  int64_t loss_count = 0;
+  int64_t num_tokens = 0;
+  int64_t num_samples = 0;
+  std::function<LossSum()> forward;
+};
+
+// Where the steps of a task come from: the seam for batches other than TokenBatch.
+class StepSource {
+ public:
+  virtual ~StepSource() = default;
+  virtual int64_t steps_per_epoch() const = 0;
+  virtual std::vector<MicroStep> NextStep() = 0;
+  virtual ShardState state() const = 0;
+  virtual absl::Status Restore(const ShardState& state) = 0;
+};
+
+struct TrainResult {
+  int64_t steps = 0;
+  double train_loss = 0;
+  double train_runtime = 0;  // seconds
+  std::map<std::string, double> metrics;  // everything that is printed at the end, by name
+};
+
+class Trainer {
+ public:
+  // Every rank must call it. Broadcasts rank 0's parameters. InvalidArgument: options out of range, each by name.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Trainer>> Create(RunContext& run,
+                                                                       std::shared_ptr<torch::nn::Module> module,
+                                                                       const TrainerOptions& options);
+  ~Trainer();
+
+  using TokenLoss = std::function<LossSum(const TokenBatch&)>;
+
+  // Held-out data: evaluated every eval_steps and at the end with the loss given to Fit.
+  void SetEvaluation(DataSharder sharder);
+  // How checkpoints and the final model are written besides the trainer's own state: called on rank 0 with an existing
+  // folder. Without it the parameters go to model.safetensors under their names.
+  void SetModelWriter(std::function<absl::Status(const std::string& folder)> writer);
+  // Parameters of which only the first rows are trained (padded vocabularies): the others get no gradient, no decay.
+  void SetActiveRows(const std::string& parameter, int64_t rows);
+
+  // Every rank must call it; blocks until training is over. Errors name step and rank.
+  [[nodiscard]] absl::StatusOr<TrainResult> Fit(DataSharder& sharder, TokenLoss loss);
+  [[nodiscard]] absl::StatusOr<TrainResult> Fit(StepSource& source);
+
+  // Means over a whole pass of the data, over all ranks: "loss" and every sum of the callable. No gradients.
+  [[nodiscard]] absl::StatusOr<std::map<std::string, double>> Evaluate(DataSharder& sharder, const TokenLoss& loss);
+
+ private:
+  struct Impl;
+  explicit Trainer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace distill

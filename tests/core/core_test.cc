@@ -1,0 +1,62 @@
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/core/dtype.h"
+#include "libdistill/core/identity.h"
+#include "libdistill/core/random.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+TEST_CASE("a deadline passes after its duration and says what it was waiting for") {
+  const Deadline deadline = Deadline::After(absl::Milliseconds(20));
+  CHECK_FALSE(deadline.Passed());
+  CHECK(deadline.PollMilliseconds() >= 1);
+  absl::SleepFor(absl::Milliseconds(25));
+  CHECK(deadline.Passed());
+  CHECK(deadline.Left() == absl::ZeroDuration());
+  const absl::Status error = deadline.Error("waiting for rank 3");
+  CHECK(error.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(error.message() == "waiting for rank 3 took longer than 20ms");
+}
+
+TEST_CASE("a deadline of never does not pass") {
+  CHECK_FALSE(Deadline::Never().Passed());
+  CHECK(Deadline::Never().PollMilliseconds() == -1);
+  CHECK_FALSE(Deadline::After(absl::InfiniteDuration()).Passed());
+}
+
+TEST_CASE("annotating keeps the code and leaves OK alone") {
+  CHECK(Annotate(absl::OkStatus(), "loading").ok());
+  const absl::Status status = Annotate(absl::DataLossError("truncated"), "model.safetensors");
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(status.message() == "model.safetensors: truncated");
+}
+
+TEST_CASE("the random sequence is the same on every machine") {
+  Random random(42);
+  CHECK(random.Next() == 0xbdd732262feb6e95u);  // SplitMix64's published sequence for seed 42
+  std::vector<int> counts(7);
+  for (int i = 0; i < 70000; ++i) ++counts[random.Below(7)];
+  for (int count : counts) CHECK(std::abs(count - 10000) < 500);
+  CHECK(Random(42, 1).Next() != Random(42, 2).Next());
+}
+
+TEST_CASE("a process names itself by rank and host") {
+  SetIdentity({.rank = 3, .world_size = 8, .host = "p4d-17"});
+  CHECK(DescribeIdentity() == "rank 3 on p4d-17");
+  SetIdentity({});
+  CHECK(DescribeIdentity() == "rank 0");
+}
+
+TEST_CASE("element sizes follow their names") {
+  CHECK(SizeOf(DType::kBFloat16) == 2);
+  CHECK(SizeOf(DType::kInt64) == 8);
+  CHECK(std::string(NameOf(DType::kFloat16)) == "float16");
+}
+
+}  // namespace
+}  // namespace distill
