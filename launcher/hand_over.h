@@ -1,0 +1,23 @@
+// Jobs over several hosts are started by what the cluster has: srun inside a Slurm allocation, else mpirun.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "launcher/options.h"
+
+namespace distill {
+
+// Whether this job is for another launcher: it names other hosts, spans several Slurm nodes, or has an option of
+// mpirun.
+bool NeedsHandOver(const LaunchOptions& options);
+
+// The command line that the job is handed over with. `arguments` are those of distillrun.
+std::vector<std::string> HandOverCommand(const LaunchOptions& options, absl::Span<const std::string> arguments);
+
+// Becomes that command; returns only when it cannot be started.
+[[nodiscard]] absl::Status HandOver(const LaunchOptions& options, absl::Span<const std::string> arguments);
+
+}  // namespace distill

@@ -1,0 +1,107 @@
+#include "launcher/options.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+constexpr int kMaxRanksOfOneHost = 4096;
+
+void AddHost(absl::string_view name_and_slots, std::vector<std::string>& hosts) {
+  std::string name(absl::StripAsciiWhitespace(name_and_slots.substr(0, name_and_slots.find(':'))));
+  if (!name.empty() && std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.push_back(std::move(name));
+}
+
+// Lines of "name [slots=N ...]", with # comments: mpirun's format.
+absl::Status AddHostFile(const std::string& path, std::vector<std::string>& hosts) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read the host file ", path));
+  for (std::string line; std::getline(file, line);) {
+    line = line.substr(0, line.find('#'));
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (!words.empty()) AddHost(words[0], hosts);
+  }
+  if (hosts.empty()) return absl::InvalidArgumentError(absl::StrCat("the host file ", path, " names no host"));
+  return absl::OkStatus();
+}
+
+absl::Status AddExported(const std::string& text, LaunchOptions& options) {
+  const size_t equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat("-x wants NAME or NAME=VALUE, not '", text, "'"));
+  if (equals != std::string::npos) {
+    options.exported.emplace_back(name, text.substr(equals + 1));
+  } else if (const char* value = std::getenv(name.c_str()); value != nullptr) {
+    options.exported.emplace_back(name, value);
+  }
+  return absl::OkStatus();
+}
+
+// One option with its value. Returns false for an option that is not ours.
+absl::StatusOr<bool> TakeOption(const std::string& name, const std::string& value, LaunchOptions& options) {
+  if (name == "-np" || name == "-n" || name == "-c" || name == "--np" || name == "--n") {
+    if (!absl::SimpleAtoi(value, &options.ranks) || options.ranks < 1 || options.ranks > kMaxRanksOfOneHost) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " wants a number of ranks from 1 to ", kMaxRanksOfOneHost, ", not '", value, "'"));
+    }
+    return true;
+  }
+  if (name == "-H" || name == "-host" || name == "--host") {
+    for (absl::string_view host : absl::StrSplit(value, ',')) AddHost(host, options.hosts);
+    return true;
+  }
+  if (name == "--hostfile" || name == "-hostfile" || name == "--machinefile" || name == "-machinefile") {
+    DISTILL_RETURN_IF_ERROR(AddHostFile(value, options.hosts));
+    return true;
+  }
+  if (name == "-x") {
+    DISTILL_RETURN_IF_ERROR(AddExported(value, options));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> arguments) {
+  LaunchOptions options;
+  size_t i = 0;
+  for (; i < arguments.size() && absl::StartsWith(arguments[i], "-"); ++i) {
+    const std::string& name = arguments[i];
+    if (name == "-h" || name == "--help") return (options.help = true, options);
+    if (name == "-V" || name == "--version") return (options.version = true, options);
+    const bool has_value = i + 1 < arguments.size();
+    DISTILL_ASSIGN_OR_RETURN(const bool ours, TakeOption(name, has_value ? arguments[i + 1] : "", options));
+    if (!ours) return (options.has_foreign_option = true, options);
+    ++i;  // its value
+  }
+  if (i < arguments.size()) options.program.assign(arguments.begin() + i, arguments.end());
+  if (options.program.empty()) return absl::InvalidArgumentError("no program to start (see distillrun --help)");
+  if (options.ranks == 0) return absl::InvalidArgumentError("say how many ranks to start: distillrun -np N PROGRAM");
+  return options;
+}
+
+std::string LaunchHelp() {
+  return "Usage: distillrun -np N [options] PROGRAM [arguments]\n"
+         "\n"
+         "Starts N ranks of PROGRAM. On this host it starts them itself; over several hosts it hands over to mpirun,\n"
+         "inside a Slurm allocation of several nodes to srun.\n"
+         "\n"
+         "  -np N              how many ranks (also -n, -c, --np)\n"
+         "  -H HOST[:N],...    where (also --host); --hostfile FILE: the same from a file\n"
+         "  -x NAME[=VALUE]    an environment variable for every rank\n"
+         "  --help, --version\n"
+         "\n"
+         "Any other option is mpirun's: the whole command line then goes to mpirun as it stands.\n"
+         "The exit code is that of the first rank that failed, or 0. A signal ends all ranks.\n";
+}
+
+}  // namespace distill

@@ -1,0 +1,29 @@
+// distillrun's command line: a subset of mpirun's, so that what is not understood can be handed over as it stands.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace distill {
+
+struct LaunchOptions {
+  bool help = false;
+  bool version = false;
+  int ranks = 0;                                              // -np, -n, -c, --np
+  std::vector<std::string> hosts;                             // -H, --host, --hostfile: names without slots, once each
+  std::vector<std::pair<std::string, std::string>> exported;  // -x NAME=VALUE
+  std::vector<std::string> program;                           // program and its arguments
+  // An option that only mpirun knows: parsing ended there, and mpirun gets the whole command line.
+  bool has_foreign_option = false;
+};
+
+// InvalidArgument: no program, no or a bad number of ranks, a host file that cannot be read.
+[[nodiscard]] absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> arguments);
+
+std::string LaunchHelp();
+
+}  // namespace distill

@@ -1,0 +1,166 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "launcher/hand_over.h"
+#include "launcher/local_job.h"
+#include "launcher/options.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+std::string TempFolder() {
+  std::string name = "/tmp/distill-launcher-XXXXXX";
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  return name;
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+LocalJob Shell(int ranks, const std::string& script) {
+  return {.ranks = ranks,
+          .environment = {},
+          .program = {"/bin/sh", "-c", script},
+          .failure_grace = absl::Seconds(1),
+          .termination_grace = absl::Seconds(1)};
+}
+
+bool IsAlive(pid_t pid) { return kill(pid, 0) == 0; }
+
+pid_t PidFrom(const std::string& path) {
+  for (int i = 0; i < 500; ++i) {
+    const std::string text = ReadAll(path);
+    if (absl::StrContains(text, '\n')) return std::stoi(text);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return -1;
+}
+
+TEST_CASE("the usual command line is understood") {
+  const auto options = ParseLaunchOptions({"-np", "4", "-x", "A=b=c", "-H", "localhost:4", "prog", "-np", "9"});
+  REQUIRE(options.ok());
+  CHECK(options->ranks == 4);
+  CHECK(options->hosts == std::vector<std::string>{"localhost"});
+  CHECK(options->exported == std::vector<std::pair<std::string, std::string>>{{"A", "b=c"}});
+  CHECK(options->program == std::vector<std::string>{"prog", "-np", "9"});
+  CHECK_FALSE(NeedsHandOver(*options));
+}
+
+TEST_CASE("a bad command line says what is wrong") {
+  CHECK(absl::StrContains(std::string(ParseLaunchOptions({"-np", "two", "x"}).status().message()), "'two'"));
+  CHECK(absl::StrContains(std::string(ParseLaunchOptions({"prog"}).status().message()), "-np N"));
+  CHECK(absl::StrContains(std::string(ParseLaunchOptions({"-np", "2"}).status().message()), "no program"));
+  CHECK(absl::StrContains(std::string(ParseLaunchOptions({"--hostfile", "/none", "x"}).status().message()), "/none"));
+}
+
+TEST_CASE("several hosts and mpirun's own options go to mpirun as they stand") {
+  const std::vector<std::string> hosts = {"-np", "2", "-H", "a,b", "prog", "--x"};
+  auto options = ParseLaunchOptions(hosts);
+  REQUIRE(options.ok());
+  CHECK(NeedsHandOver(*options));
+  CHECK(absl::StrJoin(HandOverCommand(*options, hosts), " ") == "mpirun -np 2 -H a,b prog --x");
+
+  const std::vector<std::string> foreign = {"--mca", "btl", "self,tcp", "-np", "2", "prog"};
+  options = ParseLaunchOptions(foreign);
+  REQUIRE(options.ok());
+  CHECK(NeedsHandOver(*options));
+  CHECK(absl::StrJoin(HandOverCommand(*options, foreign), " ") == "mpirun --mca btl self,tcp -np 2 prog");
+}
+
+TEST_CASE("inside a Slurm allocation of several nodes srun starts the job") {
+  setenv("SLURM_JOB_ID", "7", 1);
+  setenv("SLURM_NNODES", "2", 1);
+  const std::vector<std::string> arguments = {"-np", "16", "prog"};
+  const auto options = ParseLaunchOptions(arguments);
+  REQUIRE(options.ok());
+  CHECK(NeedsHandOver(*options));
+  CHECK(absl::StrJoin(HandOverCommand(*options, arguments), " ") == "srun --ntasks=16 prog");
+  unsetenv("SLURM_JOB_ID");
+  unsetenv("SLURM_NNODES");
+}
+
+TEST_CASE("every rank learns who it is, where to meet, and the job's secret") {
+  const std::string folder = TempFolder();
+  const auto code = RunLocalJob(
+      Shell(3,
+            "echo $DISTILL_RANK $DISTILL_WORLD_SIZE $DISTILL_LOCAL_RANK $DISTILL_LOCAL_SIZE $DISTILL_RENDEZVOUS "
+            "${#DISTILL_JOB_SECRET} > " +
+                folder + "/$DISTILL_RANK"));
+  REQUIRE(code.ok());
+  CHECK(*code == 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::vector<std::string> words =
+        absl::StrSplit(ReadAll(absl::StrCat(folder, "/", rank)), absl::ByAnyChar(" \n"));
+    REQUIRE(words.size() == 7);
+    CHECK(words[0] == absl::StrCat(rank));
+    CHECK(words[1] == "3");
+    CHECK(words[2] == absl::StrCat(rank));
+    CHECK(words[3] == "3");
+    CHECK(absl::StartsWith(words[4], "127.0.0.1:"));
+    CHECK(words[5] == "64");
+  }
+}
+
+TEST_CASE("the first failing rank's exit code is the job's, and no rank is left") {
+  const std::string folder = TempFolder();
+  const auto code = RunLocalJob(Shell(2, "if [ $DISTILL_RANK = 1 ]; then exit 7; fi; echo $$ > " + folder +
+                                             "/pid; "
+                                             "exec sleep 60"));
+  REQUIRE(code.ok());
+  CHECK(*code == 7);
+  CHECK_FALSE(IsAlive(PidFrom(folder + "/pid")));
+}
+
+TEST_CASE("a rank that ignores SIGTERM is killed") {
+  const absl::Time start = absl::Now();
+  const auto code = RunLocalJob(Shell(2,
+                                      "if [ $DISTILL_RANK = 1 ]; then exit 3; fi; trap '' TERM; "
+                                      "while :; do sleep 0.1; done"));
+  REQUIRE(code.ok());
+  CHECK(*code == 3);
+  CHECK(absl::Now() - start < absl::Seconds(20));
+}
+
+TEST_CASE("a rank ended by a signal gives 128 plus its number") {
+  const auto code = RunLocalJob(Shell(1, "kill -SEGV $$"));
+  REQUIRE(code.ok());
+  CHECK(*code == 128 + SIGSEGV);
+}
+
+TEST_CASE("a program that does not exist is an error that names it") {
+  LocalJob job = Shell(2, "");
+  job.program = {"/no/such/program"};
+  const auto code = RunLocalJob(job);
+  CHECK(code.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(std::string(code.status().message()), "/no/such/program"));
+}
+
+TEST_CASE("killing the launcher leaves no rank behind") {
+  const std::string folder = TempFolder();
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    (void)RunLocalJob(Shell(2, "echo $$ > " + folder + "/$DISTILL_RANK; exec sleep 60"));
+    _exit(0);
+  }
+  const pid_t ranks[] = {PidFrom(folder + "/0"), PidFrom(folder + "/1")};
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  for (pid_t rank : ranks) {
+    for (int i = 0; i < 500 && IsAlive(rank); ++i) absl::SleepFor(absl::Milliseconds(10));
+    CHECK_FALSE(IsAlive(rank));
+  }
+}
+
+}  // namespace
+}  // namespace distill
