@@ -2,7 +2,6 @@
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(PkgConfig REQUIRED)
 
 if(NOT DISTILL_TORCH_DIR)
   execute_process(COMMAND bash -c "source '${PROJECT_SOURCE_DIR}/scripts/lib.sh'; echo \"$(deps_dir)\"/python/lib/python3*/site-packages/torch"
@@ -12,6 +11,7 @@ endif()
 include(DistillTorch)
 
 if(NOT DISTILL_MINIMAL)
+  find_package(PkgConfig REQUIRED)
   find_package(spdlog REQUIRED)
   find_package(yaml-cpp REQUIRED)
   find_package(CLI11 REQUIRED)

@@ -1,0 +1,133 @@
+// All-reduce of float32 sums over a range of sizes: verified first, then timed; nccl-tests' columns.
+//
+//   distillrun -np 2 build/bin/bench_allreduce [--backend auto] [--sizes 1024,67108864]
+//
+// Prints a table on rank 0, and a line "JSON {...}" a size for bench/run. Bus bandwidth is S / t * 2 (n - 1) / n: what
+// each rank has to move at least, whatever the algorithm (nccl-tests, doc/PERFORMANCE.md).
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/allreduce/sweep.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/identity.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/world.h"
+
+namespace distill {
+namespace {
+
+struct Timing {
+  double min_us = 0, p50_us = 0, p99_us = 0;
+  int64_t wrong = 0;
+};
+
+double Microseconds(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
+// What rank `rank` contributes at i; sums are exact in float32.
+float Input(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 3) % 61); }
+
+int64_t CountWrong(const std::vector<float>& result, int world_size) {
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < static_cast<int64_t>(result.size()); ++i) {
+    float expected = 0;
+    for (int rank = 0; rank < world_size; ++rank) expected += Input(rank, i);
+    wrong += result[i] != expected;
+  }
+  return wrong;
+}
+
+absl::StatusOr<Timing> Measure(Communicator& comm, int64_t bytes, bool in_place) {
+  const int64_t count = bytes / static_cast<int64_t>(sizeof(float));
+  std::vector<float> send(count), other(in_place ? 0 : count);
+  std::vector<float>& receive = in_place ? send : other;
+  for (int64_t i = 0; i < count; ++i) send[i] = Input(comm.rank(), i);
+  DISTILL_RETURN_IF_ERROR(comm.AllReduce(send.data(), receive.data(), count, DType::kFloat32, ReduceOp::kSum));
+  Timing timing;
+  timing.wrong = CountWrong(receive, comm.world_size());
+
+  std::fill(send.begin(), send.end(), 0.0f);  // zeros stay zeros in place, however often they are summed
+  const int64_t iterations = std::clamp<int64_t>((1 << 28) / bytes, 10, 1000);
+  std::vector<double> times;
+  for (int64_t i = 0; i < iterations + 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    DISTILL_RETURN_IF_ERROR(comm.AllReduce(send.data(), receive.data(), count, DType::kFloat32, ReduceOp::kSum));
+    if (i >= 3) times.push_back(Microseconds(start));
+  }
+  std::sort(times.begin(), times.end());
+  timing.min_us = times.front();
+  timing.p50_us = times[times.size() / 2];
+  timing.p99_us = times[times.size() * 99 / 100];
+  return timing;
+}
+
+// Gigabytes a second of bus bandwidth.
+double BusBandwidth(int64_t bytes, double microseconds, int ranks) {
+  return static_cast<double>(bytes) / microseconds / 1e3 * 2.0 * (ranks - 1) / ranks;
+}
+
+absl::Status BenchSize(Communicator& comm, int64_t bytes) {
+  DISTILL_RETURN_IF_ERROR(comm.Barrier());
+  const double sweep_us = SweepSeconds(bytes, comm.world_size(), 10) * 1e6;  // all ranks at once, as in the collective
+  DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, bytes, /*in_place=*/false));
+  DISTILL_ASSIGN_OR_RETURN(const Timing in, Measure(comm, bytes, /*in_place=*/true));
+  double wrong = static_cast<double>(out.wrong + in.wrong);
+  DISTILL_RETURN_IF_ERROR(comm.AllReduce(&wrong, &wrong, 1, DType::kFloat64, ReduceOp::kSum));
+  if (comm.rank() == 0) {
+    const int n = comm.world_size();
+    std::printf("%12lld %12lld float32 sum %11.1f %8.2f %8.2f %6lld %11.1f %8.2f %8.2f %6lld %9.1f %9.1f %8.2f\n",
+                static_cast<long long>(bytes), static_cast<long long>(bytes / 4), out.p50_us,
+                static_cast<double>(bytes) / out.p50_us / 1e3, BusBandwidth(bytes, out.p50_us, n),
+                static_cast<long long>(out.wrong), in.p50_us, static_cast<double>(bytes) / in.p50_us / 1e3,
+                BusBandwidth(bytes, in.p50_us, n), static_cast<long long>(in.wrong), in.min_us, in.p99_us,
+                BusBandwidth(bytes, sweep_us, n));
+    std::printf(
+        "JSON {\"backend\": \"%s\", \"ranks\": %d, \"bytes\": %lld, \"p50_us\": %.3f, \"busbw\": %.4f, "
+        "\"limit_us\": %.3f, \"limit_busbw\": %.4f}\n",
+        std::string(comm.backend()).c_str(), n, static_cast<long long>(bytes), in.p50_us,
+        BusBandwidth(bytes, in.p50_us, n), sweep_us, BusBandwidth(bytes, sweep_us, n));
+    std::fflush(stdout);
+  }
+  if (wrong != 0) return absl::InternalError(absl::StrCat(wrong, " wrong elements at ", bytes, " bytes"));
+  return absl::OkStatus();
+}
+
+absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes) {
+  DISTILL_ASSIGN_OR_RETURN(const World world, ReadWorld());
+  SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
+  CommunicatorOptions options;
+  options.backend = backend;
+  options.timeout = absl::Seconds(60);
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> comm, CreateCommunicator(world, options));
+  if (comm->rank() == 0) {
+    std::printf(
+        "# all-reduce over %s, %d ranks; times in microseconds (p50), bandwidths in GB/s\n"
+        "# out of place, then in place (with its min and p99), then the limit: a sweep over the slices\n"
+        "%12s %12s %7s %3s %11s %8s %8s %6s %11s %8s %8s %6s %9s %9s %8s\n",
+        std::string(comm->backend()).c_str(), comm->world_size(), "size", "count", "type", "op", "time", "algbw",
+        "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "min", "p99", "limit");
+  }
+  for (int64_t bytes : sizes) DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace distill
+
+int main(int argc, char** argv) {
+  CLI::App app("All-reduce of float32 sums, verified, then timed");
+  std::string backend = "auto";
+  std::vector<int64_t> sizes = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28};
+  app.add_option("--backend", backend, "auto, shm, fabric, mpi");
+  app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(int64_t{4}, int64_t{1} << 34));
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = distill::Bench(backend, sizes);
+  if (!status.ok()) std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}

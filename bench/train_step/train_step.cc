@@ -1,0 +1,193 @@
+// A step of logit distillation as the peers run it (bench/peers/hf_distill_llm.py): Qwen2 shapes with a vocabulary of
+// 151,936, random weights, 2 x 512 random tokens a rank. Tokens per second, peak memory, and the machine's limit.
+//
+//   distillrun -np 2 build/bin/bench_train_step --bf16
+//
+// Verifies the chunked loss against the reference on the first tokens, then times whole steps of the Trainer.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libdistill/distill.h"
+
+namespace distill {
+namespace {
+
+constexpr int64_t kVocabulary = 151936;
+constexpr int64_t kRows = 2, kLength = 512;
+
+struct Shape {
+  int64_t hidden, layers, heads, key_value_heads, intermediate;
+};
+constexpr Shape kTeacher = {512, 8, 8, 2, 2816};
+constexpr Shape kStudent = {256, 4, 4, 2, 1408};
+
+absl::StatusOr<std::shared_ptr<Decoder>> MakeModel(const Shape& shape, torch::Dtype dtype) {
+  const std::string json = absl::StrCat(
+      R"({"model_type": "qwen2", "vocab_size": )", kVocabulary, R"(, "hidden_size": )", shape.hidden,
+      R"(, "num_hidden_layers": )", shape.layers, R"(, "num_attention_heads": )", shape.heads,
+      R"(, "num_key_value_heads": )", shape.key_value_heads, R"(, "intermediate_size": )", shape.intermediate,
+      R"(, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096, )",
+      R"("tie_word_embeddings": true, "initializer_range": 0.02})");
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ParseDecoderConfig(json, "bench"));
+  auto model = std::make_shared<Decoder>(config);
+  model->to(dtype);
+  return model;
+}
+
+int64_t CountParameters(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const torch::Tensor& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+TokenBatch RandomBatch(Random& random) {
+  TokenBatch batch;
+  batch.rows = kRows;
+  batch.length = kLength;
+  for (int64_t i = 0; i < kRows * kLength; ++i) batch.input_ids.push_back(static_cast<int32_t>(random.Below(150000)));
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t i = 0; i < kLength; ++i) {
+      batch.labels.push_back(i + 1 < kLength ? batch.input_ids[row * kLength + i + 1] : kIgnoreLabel);
+    }
+    batch.document_starts.push_back({0, kLength});
+  }
+  return batch;
+}
+
+// Random batches for the Trainer; notes when each step began.
+class RandomSteps : public StepSource {
+ public:
+  RandomSteps(Distiller& distiller, int rank, int64_t steps) : distiller_(distiller), random_(7, rank), steps_(steps) {}
+
+  int64_t steps_per_epoch() const override { return steps_; }
+  std::vector<MicroStep> NextStep() override {
+    starts_.push_back(std::chrono::steady_clock::now());
+    auto batch = std::make_shared<TokenBatch>(RandomBatch(random_));
+    return {{.loss_count = batch->num_loss_tokens(),
+             .num_tokens = batch->num_tokens(),
+             .num_samples = kRows,
+             .forward = [this, batch] { return distiller_(*batch); }}};
+  }
+  ShardState state() const override { return {}; }
+  absl::Status Restore(const ShardState&) override { return absl::UnimplementedError("a benchmark is not resumed"); }
+
+  // Median seconds of a step, the first two left out.
+  double MedianSeconds() const {
+    std::vector<double> seconds;
+    for (size_t i = 3; i < starts_.size(); ++i) {
+      seconds.push_back(std::chrono::duration<double>(starts_[i] - starts_[i - 1]).count());
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
+  }
+
+ private:
+  Distiller& distiller_;
+  Random random_;
+  int64_t steps_;
+  std::vector<std::chrono::steady_clock::time_point> starts_;
+};
+
+// GiB: the peak of resident memory less what other ranks map too.
+double PeakGiB() {
+  std::ifstream file("/proc/self/status");
+  int64_t peak_kib = 0, shared_kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (absl::StartsWith(line, "VmHWM:")) (void)absl::SimpleAtoi(words[1], &peak_kib);
+    if (absl::StartsWith(line, "RssShmem:")) (void)absl::SimpleAtoi(words[1], &shared_kib);
+  }
+  return static_cast<double>(peak_kib - shared_kib) / (1 << 20);
+}
+
+// The machine's rate of matrix products in `dtype`, FLOP/s of one rank while all ranks work.
+double MatrixRate(torch::Dtype dtype) {
+  constexpr int64_t kSize = 2048;
+  const torch::Tensor a = torch::randn({kSize, kSize}).to(dtype), b = torch::randn({kSize, kSize}).to(dtype);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const torch::Tensor product = torch::mm(a, b);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
+  }
+  return best;
+}
+
+absl::Status VerifyLoss(LanguageModel& teacher, LanguageModel& student) {
+  torch::NoGradGuard no_grad;
+  const torch::Tensor ids = torch::arange(64).view({1, 64});
+  DistillationInputs inputs;
+  inputs.student_hidden = student.Hidden({ids, {}}).flatten(0, 1);
+  inputs.student_weight = student.head_weight();
+  inputs.teacher_hidden = teacher.Hidden({ids, {}}).flatten(0, 1);
+  inputs.teacher_weight = teacher.head_weight();
+  inputs.labels = torch::arange(1, 65);
+  const DistillationOptions options;
+  const double ours = DistillationLoss(inputs, options).loss.item<double>();
+  const double reference = ReferenceDistillationLoss(inputs, options).loss.item<double>();
+  if (std::abs(ours - reference) > 1e-2 * std::abs(reference)) {
+    return absl::InternalError(absl::StrCat("the chunked loss gives ", ours, ", the reference ", reference));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Bench(RunContext& run, bool bf16, int64_t steps) {
+  torch::manual_seed(0);
+  const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
+  DISTILL_ASSIGN_OR_RETURN(const auto teacher, MakeModel(kTeacher, dtype));
+  DISTILL_ASSIGN_OR_RETURN(const auto student, MakeModel(kStudent, torch::kFloat32));
+  const double student_parameters = static_cast<double>(CountParameters(*student));
+  const double teacher_parameters = static_cast<double>(CountParameters(*teacher));
+  DISTILL_ASSIGN_OR_RETURN(Distiller distiller, Distiller::Create(teacher, student, {}));
+  TrainerOptions options;
+  options.max_steps = steps;
+  options.bf16 = bf16;
+  options.logging_steps = steps;
+  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, student, options));
+  DISTILL_RETURN_IF_ERROR(VerifyLoss(*teacher, *student));
+
+  RandomSteps source(distiller, run.rank(), steps);
+  DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(source));
+  const double peak_gib = PeakGiB();
+  DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
+  const double rate = MatrixRate(dtype);
+  if (run.rank() != 0) return absl::OkStatus();
+
+  // Model FLOPs: student 6, teacher 2 a parameter and token (heads included, embeddings are tied), and attention's two
+  // products over half the sequence.
+  const auto attention = [](const Shape& shape) { return 2.0 * shape.layers * shape.hidden * kLength; };
+  const double flops = 6 * student_parameters + 2 * teacher_parameters + 3 * attention(kStudent) + attention(kTeacher);
+  const double seconds = source.MedianSeconds();
+  const double state_gib = (student_parameters * (bf16 ? 18 : 16) + teacher_parameters * (bf16 ? 2 : 4)) / (1 << 30);
+  std::printf(
+      "JSON {\"case\": \"llm/%s/%d\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
+      "\"step_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, \"loss\": %.4f}\n",
+      bf16 ? "bf16" : "fp32", run.world_size(), run.world_size() * kRows * kLength / seconds,
+      run.world_size() * rate / flops, seconds * 1e3, peak_gib, state_gib, result.train_loss);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace distill
+
+int main(int argc, char** argv) {
+  CLI::App app("A step of logit distillation with a vocabulary of 151,936");
+  bool bf16 = false;
+  int64_t steps = 8;
+  app.add_flag("--bf16", bf16, "bfloat16 working weights");
+  app.add_option("--steps", steps)->check(CLI::Range(4, 1000));
+  CLI11_PARSE(app, argc, argv);
+  return distill::Run({}, [&](distill::RunContext& run) { return distill::Bench(run, bf16, steps); });
+}

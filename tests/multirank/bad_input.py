@@ -1,0 +1,145 @@
+"""Bad input ends the job before its first step: exit code 2 on every rank, one clear message, no hang, no stack trace."""
+import json
+import os
+import re
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+
+def expect(name, output_and_code, *parts):
+    code, output = output_and_code
+    job.check(code == 2, f"{name}: exit code {code}\n{output}")
+    for part in parts:
+        job.check(re.search(part, output), f"{name}: nothing like '{part}' in\n{output}")
+    for bad in ("terminate called", "Traceback", "Exception raised from", "Aborted", "Segmentation", "core dumped"):
+        job.check(bad not in output, f"{name}: '{bad}' in\n{output}")
+    job.check("train_loss" not in output, f"{name}: it trained\n{output}")
+    print(f"ok: {name}: {next(l for l in output.splitlines() if 'error' in l)[:200]}")
+
+
+class Case:
+    """A good job in a folder of its own, to be spoilt."""
+
+    def __init__(self, base, name):
+        self.name, self.folder = name, f"{base}/{name.replace(' ', '-')}"
+        shutil.copytree(f"{base}/good", self.folder)
+        self.options = {"dataset_name": f"{self.folder}/chat.jsonl", "teacher_model": f"{self.folder}/teacher",
+                        "student_model": f"{self.folder}/student", "output_dir": f"{self.folder}/out", "max_steps": 2}
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def edit_json(self, name, **values):
+        with open(self.path(name), encoding="utf-8") as file:
+            content = json.load(file)
+        content.update(values)
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+
+    def expect(self, *parts, arguments=(), ranks=2, program=None, **environment):
+        expect(self.name, job.run(["--config_file", job.config(self.folder, **self.options), *arguments], ranks=ranks,
+                                  timeout=90, **environment), *parts)
+
+
+def damaged_files(base):
+    case = Case(base, "missing teacher")
+    shutil.rmtree(case.path("teacher"))
+    case.expect("teacher")
+
+    case = Case(base, "truncated weights")
+    os.truncate(case.path("student/model.safetensors"), os.path.getsize(case.path("student/model.safetensors")) // 2)
+    case.expect(r"student/model\.safetensors")
+
+    case = Case(base, "damaged config")
+    with open(case.path("student/config.json"), "a", encoding="utf-8") as file:
+        file.write("}")
+    case.expect(r"student/config\.json")
+
+    case = Case(base, "damaged tokenizer")
+    os.truncate(case.path("student/tokenizer.json"), 1000)
+    case.expect(r"student/tokenizer\.json")
+
+    case = Case(base, "tensor of the wrong shape")
+    case.edit_json("student/config.json", intermediate_size=72)
+    case.expect(r"mlp\.(gate|up|down)_proj\.weight", r"\[?64, ?32|32, ?64", r"72", r"model\.safetensors")
+
+    case = Case(base, "unsupported model type")
+    case.edit_json("teacher/config.json", model_type="mamba2")
+    case.expect("mamba2", "qwen2", "llama")
+
+
+def bad_data(base):
+    case = Case(base, "missing data set")
+    os.remove(case.path("chat.jsonl"))
+    case.expect(r"chat\.jsonl")
+
+    case = Case(base, "empty data set")
+    open(case.path("chat.jsonl"), "w", encoding="utf-8").close()
+    case.expect(r"chat\.jsonl", "(?i)empty|no ")
+
+    case = Case(base, "cut last line")
+    os.truncate(case.path("chat.jsonl"), os.path.getsize(case.path("chat.jsonl")) - 20)
+    case.expect(r"chat\.jsonl:40")
+
+    case = Case(base, "no row with an answer")
+    with open(case.path("chat.jsonl"), "w", encoding="utf-8") as file:
+        file.write(json.dumps({"messages": [{"role": "user", "content": "hello"}]}) + "\n")
+    case.expect(r"chat\.jsonl", "answer")
+
+    case = Case(base, "s3 path")
+    case.options["dataset_name"] = "s3://bucket/chat.jsonl"
+    case.expect("s3://")
+
+
+def bad_options(base):
+    case = Case(base, "unknown config key")
+    case.options["learning_rat"] = 1e-4
+    case.expect("learning_rat", "learning_rate")
+    Case(base, "unknown option").expect("tempratur", "temperature", arguments=["--tempratur", "2"])
+    Case(base, "bad value").expect("num_train_epochs", arguments=["--num-train-epochs", "many"])
+    Case(base, "fp16").expect("fp16", arguments=["--fp16", "true"])
+    Case(base, "layers to unfreeze").expect("layers_to_unfreeze", arguments=["--layers_to_unfreeze", "x.yaml"])
+    Case(base, "flash attention on a CPU").expect("use_flash_attention", arguments=["--use_flash_attention", "true"])
+    Case(base, "no such backend").expect("comm_backend", "token-ring", arguments=["--comm_backend", "token-ring"])
+    Case(base, "no such device").expect("device", arguments=["--device", "tpu"])
+
+
+def different_ranks(base):
+    case = Case(base, "ranks with different configs")
+    other = job.config(case.folder, **{**case.options, "learning_rate": 5e-4})
+    same = job.config(case.folder, **case.options)
+    script = f'if [ "$DISTILL_RANK" = 1 ]; then c={other}; else c={same}; fi; exec {job.BIN}/distill_llm --config_file $c'
+    expect(case.name, job_shell(script), "learning_rate", "rank 0", "rank 1", "0.0005", "0.001")
+
+    case = Case(base, "tokenizers that differ")
+    with open(case.path("student/tokenizer.json"), encoding="utf-8") as file:
+        tokenizer = json.load(file)
+    vocab = tokenizer["model"]["vocab"]
+    by_id = {index: token for token, index in vocab.items()}
+    vocab[by_id[50]], vocab[by_id[51]] = 51, 50
+    case.edit_json("student/tokenizer.json", model=tokenizer["model"])
+    case.expect("(?i)token", r"\b50\b")
+
+
+def job_shell(script):
+    import subprocess
+    done = subprocess.run([f"{job.BIN}/distillrun", "-np", "2", "/bin/sh", "-c", script], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=90)
+    return done.returncode, done.stdout
+
+
+def main():
+    base = job.workspace()
+    job.make_model(f"{base}/good/teacher", seed=1)
+    job.make_model(f"{base}/good/student", seed=2)
+    job.make_chat(f"{base}/good/chat.jsonl", rows=40)
+    damaged_files(base)
+    bad_data(base)
+    bad_options(base)
+    different_ranks(base)
+
+
+main()

@@ -1,0 +1,58 @@
+"""A job that is killed and resumed has the losses of the undisturbed one, bit for bit, on the same number of ranks."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+
+def arguments(folder, out, **options):
+    return ["--config_file", job.config(
+        folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
+        student_model=f"{folder}/student", output_dir=out, per_device_train_batch_size=2,
+        gradient_accumulation_steps=2, num_train_epochs=3, save_steps=5, save_total_limit=2, **options)]
+
+
+def kill_after_checkpoint(folder, out, ranks, step, **options):
+    """Starts the job and kills the whole of it with SIGKILL once checkpoint-STEP stands."""
+    process = subprocess.Popen(job.command("distillrun", ranks, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not os.path.isdir(f"{out}/checkpoint-{step}"):
+        job.check(process.poll() is None, "the job ended before it was killed: make it longer")
+        job.check(time.monotonic() < deadline, f"no checkpoint-{step} within 120 s")
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def check_case(folder, name, ranks, **options):
+    whole, broken = f"{folder}/{name}-whole", f"{folder}/{name}-broken"
+    job.must_run(arguments(folder, whole, **options), ranks=ranks)
+    kill_after_checkpoint(folder, broken, ranks, 5, **options)
+    output = job.must_run(arguments(folder, broken, resume_from_checkpoint="latest", **options), ranks=ranks)
+    job.check("resum" in output.lower(), f"the job does not say that it resumed:\n{output}")
+    expected, found = job.metrics(whole), job.metrics(broken)
+    job.check(sorted(expected) == sorted(found), f"{name}: steps {sorted(found)} instead of {sorted(expected)}")
+    for step, line in expected.items():
+        for key in ("loss", "kl", "ce", "grad_norm", "learning_rate", "epoch"):
+            job.check(json.dumps(line[key]) == json.dumps(found[step][key]),
+                      f"{name}, step {step}: {key} {found[step][key]} instead of {line[key]}")
+    print(f"ok: {name}, {len(expected)} steps")
+
+
+def main():
+    folder = job.workspace()
+    job.make_model(f"{folder}/teacher", seed=1, hidden=48)
+    job.make_model(f"{folder}/student", seed=2)
+    job.make_chat(f"{folder}/chat.jsonl", rows=83)
+    check_case(folder, "one-rank", 1)
+    check_case(folder, "two-ranks", 2)
+    check_case(folder, "two-ranks-bf16-packed", 2, bf16=True, packing=True)
+
+
+main()

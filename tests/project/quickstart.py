@@ -1,0 +1,65 @@
+"""scripts/quickstart gives what it promises: its figures, the order of the students, the curves, an untouched hold-out."""
+import json
+import os
+import struct
+import subprocess
+import sys
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OUT = os.path.join(SOURCE, "runs", "quickstart")
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
+
+
+def parameters(folder):
+    """How many values a model.safetensors holds."""
+    with open(f"{folder}/model.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    total = 0
+    for name, tensor in header.items():
+        if name != "__metadata__":
+            count = 1
+            for size in tensor["shape"]:
+                count *= size
+            total += count
+    return total
+
+
+def check_summary():
+    with open(f"{OUT}/summary.json", encoding="utf-8") as file:
+        summary = json.load(file)
+    for name in ("teacher", "before", "labels_only", "distilled"):
+        check(set(summary[name]) == {"loss", "kl", "exact_match"}, f"summary of {name}: {summary[name]}")
+    teacher, labels, distilled = summary["teacher"], summary["labels_only"], summary["distilled"]
+    check(teacher["exact_match"] >= 0.9 and abs(teacher["kl"]) < 1e-4, f"teacher: {teacher}")
+    check(summary["before"]["exact_match"] < 0.05, f"before training: {summary['before']}")
+    check(distilled["exact_match"] > labels["exact_match"], f"exact match: {distilled} against {labels}")
+    check(distilled["kl"] < labels["kl"], f"KL: {distilled} against {labels}")
+    check(summary["seconds"] > 0, "no time")
+
+
+def check_sizes():
+    teacher, student = parameters(f"{SOURCE}/examples/llm/teacher"), parameters(f"{OUT}/distilled")
+    check(teacher >= 2_000_000 and student * 4 <= teacher, f"teacher {teacher} and student {student} parameters")
+    with open(f"{SOURCE}/examples/llm/teacher/config.json", encoding="utf-8") as file:
+        check(json.load(file)["vocab_size"] >= 1000, "the vocabulary is below 1,000")
+    with open(f"{OUT}/data/held_out.jsonl", encoding="utf-8") as file:
+        check(sum(1 for _ in file) >= 500, "fewer than 500 held-out prompts")
+
+
+def main():
+    done = subprocess.run([f"{SOURCE}/scripts/quickstart"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(done.stdout)
+    check(done.returncode == 0, f"exit code {done.returncode}")
+    check_summary()
+    check_sizes()
+    with open(f"{OUT}/curves.png", "rb") as file:
+        check(file.read(8) == b"\x89PNG\r\n\x1a\n", "curves.png is no PNG")
+    held_out = subprocess.run(["/usr/bin/python3", f"{SOURCE}/examples/llm/check_held_out.py", f"{OUT}/data"])
+    check(held_out.returncode == 0, "a held-out prompt occurs in training")
+
+
+main()

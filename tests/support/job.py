@@ -1,0 +1,148 @@
+"""For tests that run whole jobs: tiny models, tiny data, and distill_llm under a launcher. Standard library only."""
+import atexit
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.path.join(os.environ.get("DISTILL_BUILD_DIR", os.path.join(SOURCE, "build")), "bin")
+TOKENIZER = os.path.join(SOURCE, "examples", "llm", "student")
+
+
+def workspace():
+    """A fresh folder, removed when the test ends."""
+    folder = tempfile.mkdtemp(prefix="distill-test-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (shape, [floats])}, written as float32."""
+    header, offset = {}, 0
+    for name, (shape, values) in tensors.items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + 4 * len(values)]}
+        offset += 4 * len(values)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, values in tensors.values():
+            file.write(struct.pack(f"<{len(values)}f", *values))
+
+
+def make_model(folder, seed, hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None, tokenizer=True):
+    """A Qwen2 folder with random weights and the example's tokenizer."""
+    os.makedirs(folder)
+    with open(os.path.join(TOKENIZER, "config.json"), encoding="utf-8") as file:
+        vocab = vocab or json.load(file)["vocab_size"]
+    config = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": vocab, "hidden_size": hidden,
+              "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
+              "intermediate_size": intermediate, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+              "max_position_embeddings": 512, "tie_word_embeddings": True, "initializer_range": 0.02,
+              "torch_dtype": "float32"}
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file, indent=2)
+    rng = random.Random(seed)
+
+    def normal(*shape):
+        count = 1
+        for size in shape:
+            count *= size
+        return list(shape), [rng.gauss(0, 0.08) for _ in range(count)]
+
+    def ones(size):
+        return [size], [1.0] * size
+
+    head_dim = hidden // heads
+    tensors = {"model.embed_tokens.weight": normal(vocab, hidden), "model.norm.weight": ones(hidden)}
+    for layer in range(layers):
+        prefix = f"model.layers.{layer}."
+        tensors |= {
+            prefix + "self_attn.q_proj.weight": normal(hidden, hidden),
+            prefix + "self_attn.q_proj.bias": normal(hidden),
+            prefix + "self_attn.k_proj.weight": normal(kv_heads * head_dim, hidden),
+            prefix + "self_attn.k_proj.bias": normal(kv_heads * head_dim),
+            prefix + "self_attn.v_proj.weight": normal(kv_heads * head_dim, hidden),
+            prefix + "self_attn.v_proj.bias": normal(kv_heads * head_dim),
+            prefix + "self_attn.o_proj.weight": normal(hidden, hidden),
+            prefix + "mlp.gate_proj.weight": normal(intermediate, hidden),
+            prefix + "mlp.up_proj.weight": normal(intermediate, hidden),
+            prefix + "mlp.down_proj.weight": normal(hidden, intermediate),
+            prefix + "input_layernorm.weight": ones(hidden),
+            prefix + "post_attention_layernorm.weight": ones(hidden),
+        }
+    write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
+    if tokenizer:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(TOKENIZER, name), folder)
+    return folder
+
+
+def make_chat(path, rows, seed=1, form="messages"):
+    """Chats of one or two turns, of different lengths."""
+    rng = random.Random(seed)
+    words = "red green blue one two three sort count add name city tree river stone cloud".split()
+
+    def text():
+        return " ".join(rng.choice(words) for _ in range(rng.randint(1, 12)))
+
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(rows):
+            turns = [("user", text()), ("assistant", text())] * rng.randint(1, 2)
+            if form == "messages":
+                row = {"messages": [{"role": role, "content": content} for role, content in turns]}
+            else:
+                row = {"conversations": [{"from": {"user": "human", "assistant": "gpt"}[role], "value": content}
+                                         for role, content in turns]}
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def config(folder, **options):
+    """A config file with the given options over small defaults."""
+    values = {"seed": 42, "max_length": 64, "num_train_epochs": 1, "per_device_train_batch_size": 1,
+              "gradient_accumulation_steps": 1, "learning_rate": 1e-3, "save_steps": 0, "logging_steps": 1,
+              "device": "cpu", "comm_timeout_seconds": 60}
+    values.update(options)
+    path = os.path.join(folder, f"config-{random.randrange(1 << 40)}.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(values, file)
+    return path
+
+
+def command(launcher, ranks, *program):
+    if launcher == "mpirun":
+        return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *program]
+    return [f"{BIN}/distillrun", "-np", str(ranks), *program]
+
+
+def run(arguments, ranks=1, launcher="distillrun", timeout=180, program="distill_llm", **environment):
+    """Runs the program to its end: (exit code, stdout and stderr together)."""
+    done = subprocess.run(command(launcher, ranks, f"{BIN}/{program}", *arguments), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=timeout,
+                          env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+    return done.returncode, done.stdout
+
+
+def must_run(*arguments, **keywords):
+    code, output = run(*arguments, **keywords)
+    if code != 0:
+        sys.exit(f"exit code {code}:\n{output}")
+    return output
+
+
+def metrics(output_dir):
+    """The training lines of metrics.jsonl, by step."""
+    with open(os.path.join(output_dir, "metrics.jsonl"), encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    return {line["step"]: line for line in lines if "loss" in line}
+
+
+def check(condition, message):
+    if not condition:
+        sys.exit(f"FAILED: {message}")
