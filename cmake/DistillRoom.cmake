@@ -21,6 +21,8 @@ function(distill_use_torch target)
   endif()
   target_link_libraries(${target} PUBLIC $<BUILD_INTERFACE:distill_torch>)
   target_precompile_headers(${target} REUSE_FROM distill_torch_pch)
+  # Programs get -fPIE, the header was compiled with -fPIC, and GCC wants both alike; the later option wins.
+  target_compile_options(${target} PRIVATE -fPIC)
 endfunction()
 
 # distill_program(NAME SOURCES a.cc ... [DEPS ...] [TORCH]): a program in build/bin.

@@ -8,7 +8,7 @@ if(NOT EXISTS "${DISTILL_TORCH_DIR}/include/torch")
 endif()
 if(NOT TARGET distill_torch)
   add_library(distill_torch INTERFACE IMPORTED GLOBAL)
-  set_target_properties(distill_torch PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "" INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
+  set_target_properties(distill_torch PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
     "${DISTILL_TORCH_DIR}/include;${DISTILL_TORCH_DIR}/include/torch/csrc/api/include")
   set(_distill_torch_libraries torch torch_cpu c10)
   if(DISTILL_HAVE_CUDA)

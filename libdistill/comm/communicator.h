@@ -14,7 +14,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/core/dtype.h"
@@ -38,6 +41,8 @@ class Communicator {
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
+  // "rank 3 on p4d-17"; without the host where it is not known.
+  std::string Describe(int rank) const;
   // "alone", "shm", "fabric", "mpi", "nccl": what moves the bytes. Tests assert it.
   virtual absl::string_view backend() const = 0;
   // Whether buffers in device memory are taken as they are; otherwise callers stage them through host memory.
@@ -64,6 +69,9 @@ class Communicator {
 
  protected:
   Communicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  // `hosts`: the host name of every rank.
+  Communicator(int rank, std::vector<std::string> hosts)
+      : rank_(rank), world_size_(static_cast<int>(hosts.size())), hosts_(std::move(hosts)) {}
 
   // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone".
   virtual absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -74,13 +82,18 @@ class Communicator {
                                    Placement placement) = 0;
   virtual absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) = 0;
   virtual absl::Status DoBarrier() = 0;
+  // Called once, when the communicator is poisoned: tells the peers, and withdraws what is still under way.
+  virtual void Abandon(const absl::Status& error) { (void)error; }
 
  private:
   // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
-  absl::Status Guard(const char* operation, const std::function<absl::Status()>& call);
+  absl::Status Guard(const char* operation, absl::FunctionRef<absl::Status()> call);
+  absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
+                            Placement placement) const;
 
   const int rank_;
   const int world_size_;
+  const std::vector<std::string> hosts_;
   int64_t sequence_ = 0;
   absl::Status poison_;
   std::function<std::string()> error_context_;

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#define DISTILL_CHECK(condition, message)                                                 \
-  do {                                                                                    \
+#define DISTILL_CHECK(condition, message)                                                \
+  do {                                                                                   \
     if (!(condition)) ::distill::CheckFailed(__FILE__, __LINE__, #condition, (message)); \
   } while (false)
 

@@ -11,12 +11,16 @@ enum class DType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kI
 constexpr int64_t SizeOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
-    case DType::kInt64: return 8;
+    case DType::kInt64:
+      return 8;
     case DType::kFloat32:
-    case DType::kInt32: return 4;
+    case DType::kInt32:
+      return 4;
     case DType::kFloat16:
-    case DType::kBFloat16: return 2;
-    case DType::kUInt8: return 1;
+    case DType::kBFloat16:
+      return 2;
+    case DType::kUInt8:
+      return 1;
   }
   return 0;
 }

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#define DISTILL_RETURN_IF_ERROR(expression)                      \
-  do {                                                           \
+#define DISTILL_RETURN_IF_ERROR(expression)                                                      \
+  do {                                                                                           \
     if (absl::Status distill_status = (expression); !distill_status.ok()) return distill_status; \
   } while (false)
 

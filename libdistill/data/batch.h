@@ -19,8 +19,8 @@ struct TokenBatch {
   std::vector<std::vector<int64_t>> document_starts;
   std::vector<int64_t> sample_ids;  // which samples of the data set lie in it, in order
 
-  int64_t num_loss_tokens() const;   // labels that are not ignored
-  int64_t num_tokens() const;        // without padding
+  int64_t num_loss_tokens() const;  // labels that are not ignored
+  int64_t num_tokens() const;       // without padding
 };
 
 }  // namespace distill

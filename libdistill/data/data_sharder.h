@@ -1,12 +1,12 @@
 // Which rank trains on which sample, when: a seeded shuffle of all samples each epoch, dealt to the ranks.
 //
-//   DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(dataset, world, {.rows_per_rank = 4}));
+//   DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(dataset, rank, world_size, {.rows_per_rank = 4}));
 //   while (...) { std::vector<TokenBatch> micro_batches = sharder.NextStep(); ... }
 //
 // A global batch is rows_per_rank * accumulation_steps * world_size rows, taken in the epoch's global order; packs are
 // formed in that order before the rows are dealt, so its content depends on that product only. Row j of it goes to rank
-// j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins with an empty batch.
-// Every rank makes the same number of steps. Deterministic in (seed, epoch).
+// j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins with an empty
+// batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace distill {
 
 struct ShardOptions {
   uint64_t seed = 42;
-  int64_t rows_per_rank = 1;        // of one micro-batch
-  int64_t accumulation_steps = 1;   // micro-batches of one step
+  int64_t rows_per_rank = 1;       // of one micro-batch
+  int64_t accumulation_steps = 1;  // micro-batches of one step
   bool shuffle = true;
-  bool packing = false;             // several documents in a row, up to max_length, none cut
+  bool packing = false;  // several documents in a row, up to max_length, none cut
   int64_t max_length = 4096;
   int32_t pad_id = 0;
 };
@@ -39,7 +39,7 @@ struct ShardState {
 
 class DataSharder {
  public:
-  // InvalidArgument: an empty data set, or options out of range.
+  // InvalidArgument: an empty data set or sample, or options out of range. Samples longer than max_length are cut.
   [[nodiscard]] static absl::StatusOr<DataSharder> Create(std::shared_ptr<const TokenDataset> dataset, int rank,
                                                           int world_size, const ShardOptions& options);
 
@@ -56,6 +56,7 @@ class DataSharder {
  private:
   DataSharder() = default;
   void StartEpoch();
+  int64_t rows_per_step() const;  // of all ranks
 
   std::shared_ptr<const TokenDataset> dataset_;
   int rank_ = 0;

@@ -30,9 +30,9 @@ class TokenDataset {
 std::shared_ptr<TokenDataset> MakeTokenDataset(std::vector<TokenSample> samples);
 
 struct ChatDatasetOptions {
-  std::string split;         // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
-  int64_t num_samples = 0;   // 0: all; otherwise the first ones
-  int64_t max_length = 4096; // longer samples are cut at the end; one that is left without targets is dropped, counted
+  std::string split = "";     // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
+  int64_t num_samples = 0;    // 0: all; otherwise the first ones
+  int64_t max_length = 4096;  // longer samples are cut at the end; one that is left without targets is dropped, counted
 };
 
 struct ChatDataset {

@@ -2,8 +2,8 @@
 //
 //   alpha * T^2 * KL(teacher || student) + (1 - alpha) * CE          (Hinton, Vinyals, Dean 2015, section 2)
 //
-// both distributions of the KL at temperature T; CE at temperature 1. Sums over tokens, not means: the caller divides by
-// the number of loss tokens of the whole step, over all ranks. docs/losses.md has the derivation of the gradients.
+// both distributions of the KL at temperature T; CE at temperature 1. Sums over tokens, not means: the caller divides
+// by the number of loss tokens of the whole step, over all ranks. docs/losses.md has the derivation of the gradients.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 //   DISTILL_ASSIGN_OR_RETURN(auto model, LoadDecoder("models/teacher", {.dtype = torch::kBFloat16}));
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -14,33 +15,46 @@ namespace distill {
 
 class KeyValueCache;
 
+struct LoadOptions {
+  torch::Dtype dtype = torch::kFloat32;
+  torch::Device device = torch::kCPU;
+};
+
 class Decoder : public LanguageModel {
  public:
-  // Random weights: normal with the config's initializer_range, norms 1, biases 0 (as transformers does).
-  explicit Decoder(const DecoderConfig& config);
+  // Random float32 weights on the CPU: normal with the config's initializer_range, norms 1, biases 0 (as transformers
+  // does). Equal seeds give equal weights.
+  explicit Decoder(const DecoderConfig& config, uint64_t seed = 42);
   ~Decoder() override;
 
   torch::Tensor Hidden(const TokenInput& input) override;
-  // One document a row, all rows of equal length, continuing what `cache` holds (and extending it).
+  // input_ids int64 [B, T] -> [B, T, H]: one document a row, all rows of equal length, continuing what `cache` holds
+  // (and extending it). For use without gradients.
   torch::Tensor HiddenWithCache(const torch::Tensor& input_ids, KeyValueCache& cache);
   torch::Tensor head_weight() const override;
   const DecoderConfig& config() const { return config_; }
 
  private:
   struct Layers;
+  // Weights that hold anything yet; on the device "meta" only their shapes.
+  Decoder(const DecoderConfig& config, const torch::TensorOptions& options);
+  friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
+
   DecoderConfig config_;
   std::shared_ptr<Layers> layers_;
-};
-
-struct LoadOptions {
-  torch::Dtype dtype = torch::kFloat32;
-  torch::Device device = torch::kCPU;
 };
 
 // Parameters carry transformers' names ("model.layers.0.self_attn.q_proj.weight"). NotFound, DataLoss,
 // InvalidArgument: file, tensor and both shapes are named.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder,
                                                                    const LoadOptions& options = {});
+
+// A new decoder of the shape that FOLDER/config.json describes, with random weights from `seed` (the same on every
+// device and, but for rounding, in every dtype); weights in the folder are not looked at.
+[[nodiscard]] absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder, uint64_t seed,
+                                                                     const LoadOptions& options = {});
+// Whether the folder holds weights that LoadDecoder would read.
+bool HasWeights(const std::string& folder);
 
 // Writes config.json (the original one with the dtype that was saved), model.safetensors, and copies of the tokenizer
 // files of `tokenizer_folder` (none when empty) into `folder`, which transformers' from_pretrained opens. Weights are

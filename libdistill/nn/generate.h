@@ -15,7 +15,7 @@ struct GenerateOptions {
   double top_p = 1.0;
   uint64_t seed = 42;
   std::vector<int32_t> stop_ids;
-  int64_t vocabulary = 0;    // only the first so many ids are ever chosen; 0: all of the head's rows
+  int64_t vocabulary = 0;  // only the first so many ids are ever chosen; 0: all of the head's rows
 };
 
 // What follows each prompt, without the prompt; a stop id ends it and is included. Prompts of equal length share a

@@ -22,8 +22,8 @@ class LanguageModel : public torch::nn::Module {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;
-  virtual torch::Tensor head_weight() const = 0;                  // [V, H]
-  virtual torch::Tensor head_bias() const { return {}; }          // [V], or undefined
+  virtual torch::Tensor head_weight() const = 0;          // [V, H]
+  virtual torch::Tensor head_bias() const { return {}; }  // [V], or undefined
 };
 
 }  // namespace distill

@@ -50,6 +50,7 @@ class Tokenizer {
   const std::string& bos_token() const;
   const std::string& eos_token() const;
   const std::string& pad_token() const;
+  const std::string& unk_token() const;
   // The template string of tokenizer_config.json (or chat_template.jinja beside it); empty where there is none.
   const std::string& chat_template() const;
 

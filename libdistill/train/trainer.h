@@ -3,8 +3,8 @@
 //   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, student, options));
 //   return trainer->Fit(sharder, distiller);
 //
-// The loss is a callable from a batch to {sum of the loss over its tokens, their number}; gradients are divided once, by
-// the number of all ranks and micro-batches. Every rank calls Fit with batches out of the same sharder settings.
+// The loss is a callable from a batch to {sum of the loss over its tokens, their number}; gradients are divided once,
+// by the number of all ranks and micro-batches. Every rank calls Fit with batches out of the same sharder settings.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@
 namespace distill {
 
 struct TrainerOptions {
-  std::string output_dir;            // empty: nothing is written
+  std::string output_dir;  // empty: nothing is written
   double num_train_epochs = 3;
-  int64_t max_steps = -1;            // above 0: overrides the epochs
+  int64_t max_steps = -1;  // above 0: overrides the epochs
   double learning_rate = 2e-5;
   double weight_decay = 0.05;
   double adam_beta1 = 0.9;
@@ -33,12 +33,12 @@ struct TrainerOptions {
   double adam_epsilon = 1e-8;
   double warmup_ratio = 0.1;
   std::string lr_scheduler_type = "cosine";  // cosine, linear, constant, constant_with_warmup
-  double max_grad_norm = 1.0;        // 0: no clipping
-  bool bf16 = false;                 // bfloat16 working weights over float32 master weights
+  double max_grad_norm = 1.0;                // 0: no clipping
+  bool bf16 = false;                         // bfloat16 working weights over float32 master weights
   int64_t logging_steps = 1;
-  int64_t save_steps = 1000;         // 0: only at the end
-  int64_t save_total_limit = 0;      // 0: keep all
-  int64_t eval_steps = 0;            // 0: only at the end
+  int64_t save_steps = 1000;           // 0: only at the end
+  int64_t save_total_limit = 0;        // 0: keep all
+  int64_t eval_steps = 0;              // 0: only at the end
   std::string resume_from_checkpoint;  // a checkpoint folder, or "true" / "latest" for the newest in output_dir
   uint64_t seed = 42;
   int64_t bucket_bytes = 25 << 20;
@@ -48,9 +48,9 @@ struct TrainerOptions {
 
 // One micro-batch's loss. `sums` are further sums over the same tokens that are reported as means ("kl", "ce").
 struct LossSum {
-  torch::Tensor loss;                          // scalar with gradient; undefined when count is 0
+  torch::Tensor loss;  // scalar with gradient; undefined when count is 0
   int64_t count = 0;
-  std::map<std::string, torch::Tensor> sums;   // scalars, detached
+  std::map<std::string, torch::Tensor> sums;  // scalars, detached
 };
 
 // A micro-batch, whatever it is made of: how many loss tokens it has, and how to run its forward pass.
@@ -74,7 +74,7 @@ class StepSource {
 struct TrainResult {
   int64_t steps = 0;
   double train_loss = 0;
-  double train_runtime = 0;  // seconds
+  double train_runtime = 0;               // seconds
   std::map<std::string, double> metrics;  // everything that is printed at the end, by name
 };
 

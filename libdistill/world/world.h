@@ -11,13 +11,13 @@ namespace distill {
 struct World {
   int rank = 0;
   int world_size = 1;
-  int local_rank = 0;       // among the ranks of this host
+  int local_rank = 0;  // among the ranks of this host
   int local_size = 1;
-  std::string host;         // host name, for messages
-  std::string host_id;      // equal for two ranks exactly when they share a host (host name, boot id, network namespace)
-  std::string launcher;     // "distillrun", "mpi", "torchrun", "slurm" or "alone": who started this process
-  std::string rendezvous;   // "HOST:PORT" where rank 0 listens; empty when MPI carries the meeting, or for one rank
-  std::string job_secret;   // shared by the ranks; empty when MPI hands one out, or for one rank
+  std::string host;        // host name, for messages
+  std::string host_id;     // equal for two ranks exactly when they share a host (host name, boot id, network namespace)
+  std::string launcher;    // "distillrun", "mpi", "torchrun", "slurm" or "alone": who started this process
+  std::string rendezvous;  // "HOST:PORT" where rank 0 listens; empty when MPI carries the meeting, or for one rank
+  std::string job_secret;  // shared by the ranks; empty when MPI hands one out, or for one rank
 };
 
 // Reads the environment, first match wins: distillrun's own variables (DISTILL_RANK, DISTILL_WORLD_SIZE,

@@ -58,7 +58,8 @@ def main():
     check_sizes()
     with open(f"{OUT}/curves.png", "rb") as file:
         check(file.read(8) == b"\x89PNG\r\n\x1a\n", "curves.png is no PNG")
-    held_out = subprocess.run(["/usr/bin/python3", f"{SOURCE}/examples/llm/check_held_out.py", f"{OUT}/data"])
+    held_out = subprocess.run(["/usr/bin/python3", f"{SOURCE}/examples/llm/check_held_out.py",
+                               f"{OUT}/data/held_out.jsonl", f"{OUT}/data/train.jsonl"])
     check(held_out.returncode == 0, "a held-out prompt occurs in training")
 
 

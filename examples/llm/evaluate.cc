@@ -1,0 +1,180 @@
+// Judges models by held-out chat data: cross-entropy, divergence from the teacher, and greedy answers that are right.
+//
+//   evaluate_llm --teacher DIR --dataset FILE [--json OUT] NAME=DIR...
+//
+// `loss` and `kl` (KL(teacher || model) at temperature 1) are in nats per assistant token; `exact_match` is the share
+// of conversations whose last answer the model gives word for word, from 0 to 1.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/distill.h"
+
+namespace distill {
+namespace {
+
+constexpr int64_t kRows = 64;  // of a batch
+
+struct Arguments {
+  std::string teacher;
+  std::string dataset;
+  std::string json;
+  uint64_t seed = 42;
+  std::vector<std::pair<std::string, std::string>> models;  // name, folder
+};
+
+// What the last answer of each conversation should be, and the ids of all that comes before it.
+struct Questions {
+  std::vector<std::vector<int32_t>> prompts;
+  std::vector<std::string> answers;
+  int64_t max_new_tokens = 0;
+};
+
+struct Figures {
+  double loss = 0;
+  double kl = 0;
+  double exact_match = 0;
+};
+
+struct HeldOut {
+  Tokenizer tokenizer;
+  ChatDataset data;
+  Questions questions;
+};
+
+absl::StatusOr<Arguments> ParseArguments(int argc, char** argv) {
+  Arguments arguments;
+  std::vector<std::string> models;
+  CLI::App app("Judges models by held-out chat data.");
+  app.add_option("--teacher", arguments.teacher, "model folder; its tokenizer and chat template are used")->required();
+  app.add_option("--dataset", arguments.dataset, "chat file (.jsonl)")->required();
+  app.add_option("--json", arguments.json, "file that the figures are written to");
+  app.add_option("--seed", arguments.seed, "of the weights of a folder that holds none")->capture_default_str();
+  app.add_option("models", models, "NAME=FOLDER of each model")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::printf("%s", app.help().c_str());
+    return absl::CancelledError();
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(absl::StrCat(error.what(), " (evaluate_llm --help lists the options)"));
+  }
+  for (const std::string& model : models) {
+    const size_t equals = model.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == model.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("expected NAME=FOLDER, not '", model, "'"));
+    }
+    arguments.models.emplace_back(model.substr(0, equals), model.substr(equals + 1));
+  }
+  return arguments;
+}
+
+absl::StatusOr<Questions> AskFor(const std::vector<std::vector<ChatMessage>>& conversations,
+                                 const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
+  Questions questions;
+  for (const std::vector<ChatMessage>& conversation : conversations) {
+    const auto answer = std::find_if(conversation.rbegin(), conversation.rend(),
+                                     [](const ChatMessage& message) { return message.role == "assistant"; });
+    const size_t asked = conversation.rend() - answer - 1;  // the messages before it
+    DISTILL_ASSIGN_OR_RETURN(std::string prompt, chat_template.Render(absl::MakeConstSpan(conversation.data(), asked),
+                                                                      /*add_generation_prompt=*/true));
+    questions.prompts.push_back(tokenizer.Encode(prompt));
+    questions.answers.push_back(answer->content);
+    const int64_t answer_tokens = tokenizer.Encode(answer->content).size();
+    questions.max_new_tokens = std::max(questions.max_new_tokens, answer_tokens + 1);  // and the end of the turn
+  }
+  return questions;
+}
+
+absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments) {
+  DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(arguments.teacher));
+  if (!tokenizer.eos_id()) {
+    return absl::InvalidArgumentError(absl::StrCat(arguments.teacher, ": the tokenizer names no eos_token"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(auto chat_template, ChatTemplate::Create("", tokenizer));
+  DISTILL_ASSIGN_OR_RETURN(auto data, LoadChatDataset(arguments.dataset, tokenizer, chat_template, {}));
+  DISTILL_ASSIGN_OR_RETURN(auto questions, AskFor(data.conversations, chat_template, tokenizer));
+  return HeldOut{std::move(tokenizer), std::move(data), std::move(questions)};
+}
+
+double ExactMatch(Decoder& model, const HeldOut& held_out) {
+  const int32_t end = *held_out.tokenizer.eos_id();
+  GenerateOptions options;
+  options.max_new_tokens = held_out.questions.max_new_tokens;
+  options.stop_ids = {end};
+  options.vocabulary = std::min(held_out.tokenizer.vocab_size(), model.head_weight().size(0));
+  const auto answers = Generate(model, held_out.questions.prompts, options);
+  int64_t right = 0;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const bool ended = !answers[i].empty() && answers[i].back() == end;
+    const auto words = absl::MakeConstSpan(answers[i].data(), answers[i].size() - (ended ? 1 : 0));
+    right += ended && held_out.tokenizer.Decode(words) == held_out.questions.answers[i];
+  }
+  return static_cast<double>(right) / answers.size();
+}
+
+absl::StatusOr<Figures> Judge(const std::shared_ptr<Decoder>& teacher, const std::shared_ptr<Decoder>& model,
+                              const HeldOut& held_out) {
+  const torch::NoGradGuard no_grad;
+  DISTILL_ASSIGN_OR_RETURN(auto loss, Distiller::Create(teacher, model, {.temperature = 1, .alpha = 1}));
+  ShardOptions options;
+  options.rows_per_rank = kRows;
+  options.shuffle = false;
+  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(held_out.data.tokens, 0, 1, options));
+  Figures figures;
+  double tokens = 0;
+  const int64_t steps = sharder.steps_per_epoch();
+  for (int64_t step = 0; step < steps; ++step) {
+    for (const TokenBatch& batch : sharder.NextStep()) {
+      const LossSum sum = loss(batch);
+      tokens += sum.count;
+      figures.loss += sum.sums.at("ce").item<double>();
+      figures.kl += sum.sums.at("kl").item<double>();
+    }
+  }
+  figures.loss /= tokens;
+  figures.kl /= tokens;
+  figures.exact_match = ExactMatch(*model, held_out);
+  return figures;
+}
+
+absl::Status WriteJson(const std::string& path, const nlohmann::ordered_json& figures) {
+  std::ofstream file(path);
+  file << figures.dump(2) << "\n";
+  file.close();
+  return file ? absl::OkStatus() : absl::NotFoundError(absl::StrCat("cannot write ", path));
+}
+
+absl::Status Evaluate(const Arguments& arguments, c10::Device device) {
+  const LoadOptions options = {.dtype = torch::kFloat32, .device = device};
+  DISTILL_ASSIGN_OR_RETURN(const HeldOut held_out, LoadHeldOut(arguments));
+  DISTILL_ASSIGN_OR_RETURN(auto teacher, LoadDecoder(arguments.teacher, options));
+  nlohmann::ordered_json all;
+  std::printf("%-14s %10s %10s %12s   (%zu conversations)\n", "model", "loss", "kl", "exact match",
+              held_out.questions.prompts.size());
+  for (const auto& [name, folder] : arguments.models) {
+    DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(folder));
+    DISTILL_RETURN_IF_ERROR(RequireSameTokenizer(held_out.tokenizer, tokenizer));
+    DISTILL_ASSIGN_OR_RETURN(
+        auto model, HasWeights(folder) ? LoadDecoder(folder, options) : CreateDecoder(folder, arguments.seed, options));
+    DISTILL_ASSIGN_OR_RETURN(const Figures figures, Judge(teacher, model, held_out));
+    std::printf("%-14s %10.4f %10.4f %12.3f\n", name.c_str(), figures.loss, figures.kl, figures.exact_match);
+    all[name] = {{"loss", figures.loss}, {"kl", figures.kl}, {"exact_match", figures.exact_match}};
+  }
+  return arguments.json.empty() ? absl::OkStatus() : WriteJson(arguments.json, all);
+}
+
+}  // namespace
+}  // namespace distill
+
+int main(int argc, char** argv) {
+  const absl::StatusOr<distill::Arguments> arguments = distill::ParseArguments(argc, argv);
+  if (absl::IsCancelled(arguments.status())) return 0;  // --help
+  return distill::Run({}, [&](distill::RunContext& run) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(arguments.status());
+    return distill::Evaluate(*arguments, run.device());
+  });
+}

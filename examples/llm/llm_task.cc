@@ -1,0 +1,95 @@
+#include "examples/llm/llm_task.h"
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+bool HasTokenizer(const std::string& folder) {
+  return !folder.empty() && FileExists(JoinPath(folder, "tokenizer.json"));
+}
+
+bool HasWeights(const std::string& folder) {
+  return FileExists(JoinPath(folder, "model.safetensors")) ||
+         FileExists(JoinPath(folder, "model.safetensors.index.json"));
+}
+
+absl::StatusOr<Tokenizer> LoadTokenizer(const LlmConfig& config, const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(folder));
+  if (folder == config.student_model && HasTokenizer(config.teacher_model)) {
+    DISTILL_ASSIGN_OR_RETURN(const Tokenizer teachers, Tokenizer::Load(config.teacher_model));
+    DISTILL_RETURN_IF_ERROR(Annotate(RequireSameTokenizer(teachers, tokenizer),
+                                     absl::StrCat(config.teacher_model, " and ", config.student_model)));
+  }
+  return tokenizer;
+}
+
+absl::StatusOr<ChatDataset> LoadData(const LlmConfig& config, const Tokenizer& tokenizer, const std::string& path,
+                                     const ChatDatasetOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(config.chat_template, tokenizer));
+  DISTILL_ASSIGN_OR_RETURN(ChatDataset data, LoadChatDataset(path, tokenizer, chat, options));
+  LogInfo(absl::StrCat(path, ": ", data.summary));
+  return data;
+}
+
+ShardOptions ShardOptionsOf(const LlmConfig& config, const Tokenizer& tokenizer) {
+  return {.seed = config.seed,
+          .rows_per_rank = config.per_device_train_batch_size,
+          .accumulation_steps = config.gradient_accumulation_steps,
+          .packing = config.packing,
+          .max_length = config.max_length,
+          .pad_id = tokenizer.TokenToId(tokenizer.pad_token()).value_or(tokenizer.eos_id().value_or(0))};
+}
+
+absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c10::Device device) {
+  const std::string& folder = config.student_model;
+  if (HasWeights(folder)) return LoadDecoder(folder, {.dtype = torch::kFloat32, .device = device});
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig model_config, ReadDecoderConfig(folder));
+  LogInfo(absl::StrCat(folder, " has no weights: the student starts from random ones, drawn with seed ", config.seed));
+  torch::manual_seed(config.seed);
+  auto student = std::make_shared<Decoder>(model_config);
+  student->to(device);
+  return student;
+}
+
+}  // namespace
+
+absl::StatusOr<LlmText> LoadText(const LlmConfig& config) {
+  const std::string folder = !HasTokenizer(config.student_model) && HasTokenizer(config.teacher_model)
+                                 ? config.teacher_model
+                                 : config.student_model;
+  DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(config, folder));
+  DISTILL_ASSIGN_OR_RETURN(
+      ChatDataset train,
+      LoadData(config, tokenizer, config.dataset_name,
+               {.split = config.dataset_split, .num_samples = config.num_samples, .max_length = config.max_length}));
+  LlmText text{folder, std::move(tokenizer), std::move(train), std::nullopt};
+  if (!config.eval_dataset_name.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(text.evaluation, LoadData(config, text.tokenizer, config.eval_dataset_name,
+                                                       {.split = config.eval_split, .max_length = config.max_length}));
+  }
+  return text;
+}
+
+absl::StatusOr<DataSharder> ShardTraining(const LlmConfig& config, const LlmText& text, const World& world) {
+  return DataSharder::Create(text.train.tokens, world.rank, world.world_size, ShardOptionsOf(config, text.tokenizer));
+}
+
+absl::StatusOr<DataSharder> ShardEvaluation(const LlmConfig& config, const LlmText& text, const World& world) {
+  ShardOptions options = ShardOptionsOf(config, text.tokenizer);
+  options.accumulation_steps = 1;
+  options.shuffle = false;
+  return DataSharder::Create(text.evaluation->tokens, world.rank, world.world_size, options);
+}
+
+absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, c10::Device device) {
+  LlmModels models;
+  DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(config, device));
+  if (config.teacher_model.empty()) return models;
+  const LoadOptions options = {.dtype = config.bf16 ? torch::kBFloat16 : torch::kFloat32, .device = device};
+  DISTILL_ASSIGN_OR_RETURN(models.teacher, LoadDecoder(config.teacher_model, options));
+  return models;
+}
+
+}  // namespace distill

@@ -1,0 +1,37 @@
+// What a distillation run works on, loaded out of the folders and files that its config names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "libdistill/config/llm_config.h"
+#include "libdistill/distill.h"
+
+namespace distill {
+
+struct LlmText {
+  std::string tokenizer_folder;  // the student's, or the teacher's where the student has none
+  Tokenizer tokenizer;
+  ChatDataset train;
+  std::optional<ChatDataset> evaluation;
+};
+
+// Tokenizers (compared where both models have one), chat template and data.
+[[nodiscard]] absl::StatusOr<LlmText> LoadText(const LlmConfig& config);
+
+// This rank's part of the training data, or of the held-out data (in its own order).
+[[nodiscard]] absl::StatusOr<DataSharder> ShardTraining(const LlmConfig& config, const LlmText& text,
+                                                        const World& world);
+[[nodiscard]] absl::StatusOr<DataSharder> ShardEvaluation(const LlmConfig& config, const LlmText& text,
+                                                          const World& world);
+
+struct LlmModels {
+  std::shared_ptr<Decoder> teacher;  // null: training on labels alone
+  std::shared_ptr<Decoder> student;  // float32
+};
+
+// A student folder without weights gives random ones, drawn with the config's seed.
+[[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, c10::Device device);
+
+}  // namespace distill

@@ -1,0 +1,67 @@
+// Checkpoints: OUTPUT_DIR/checkpoint-N, whole or not there at all, every file with its checksum.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto draft, CheckpointDraft::Begin(output_dir, step));
+//   ... the model writer fills draft.folder() ...
+//   DISTILL_RETURN_IF_ERROR(draft.WriteTensors(views));
+//   DISTILL_RETURN_IF_ERROR(draft.Commit(state));
+//
+// A draft lies in a hidden folder beside its final name. Commit writes the trainer's state, syncs every file, writes
+// the manifest last (docs/formats.md, "Checkpoints"), renames the folder and syncs its parent: a crash at any moment
+// leaves the older checkpoints as they were. One process writes (rank 0); the others wait at a barrier of the caller's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/proto/checkpoint_messages.h"
+#include "libdistill/store/safetensors.h"
+
+namespace distill {
+
+class CheckpointDraft {
+ public:
+  // Makes the folder; what a crashed run left of the same step goes.
+  [[nodiscard]] static absl::StatusOr<CheckpointDraft> Begin(const std::string& output_dir, int64_t step);
+
+  // An empty folder, to be filled with files (no folders) by the caller.
+  const std::string& folder() const { return folder_; }
+  // The trainer's tensors (weights, moments), by any names: optimizer.safetensors.
+  [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors);
+  // Blocks until everything is on disk; the draft is used up. After a failure the older checkpoints stand.
+  [[nodiscard]] absl::Status Commit(const TrainerState& state);
+
+ private:
+  CheckpointDraft(std::string output_dir, std::string folder, int64_t step)
+      : output_dir_(std::move(output_dir)), folder_(std::move(folder)), step_(step) {}
+
+  std::string output_dir_;
+  std::string folder_;
+  int64_t step_;
+};
+
+struct Checkpoint {
+  std::string folder;
+  TrainerState state;
+  std::shared_ptr<const SafetensorsFile> tensors;  // what WriteTensors got
+};
+
+// Reads every file and compares its checksum first. DataLoss names the damaged or missing file and says what to do;
+// NotFound: no such folder, or one without a manifest; FailedPrecondition: a format of a newer version.
+[[nodiscard]] absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder);
+
+// The newest whole checkpoint of `output_dir`; damaged ones are passed over with a warning. NotFound: there is none.
+[[nodiscard]] absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir);
+
+// Removes all but the newest `keep` checkpoints; keep <= 0 keeps all.
+[[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep);
+
+// Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
+// its place: a reader never sees half a file.
+[[nodiscard]] absl::Status PublishFiles(const std::string& folder,
+                                        const std::function<absl::Status(const std::string& folder)>& write);
+
+}  // namespace distill

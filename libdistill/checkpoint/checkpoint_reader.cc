@@ -1,0 +1,111 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/durable_files.h"
+#include "libdistill/checkpoint/layout.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+constexpr char kAdvice[] = "resume from an older checkpoint, or start anew";
+
+absl::Status CheckFile(const std::string& folder, const FileEntry& expected) {
+  const std::string path = JoinPath(folder, expected.name);
+  // Names come out of a file: none may lead out of the folder.
+  if (expected.name.empty() || absl::StrContains(expected.name, "/")) {
+    return absl::DataLossError(
+        absl::StrCat(JoinPath(folder, kManifestFile), " is damaged: '", expected.name, "' is no file name; ", kAdvice));
+  }
+  if (!FileExists(path)) return absl::DataLossError(absl::StrCat(path, " is missing; ", kAdvice));
+  DISTILL_ASSIGN_OR_RETURN(const FileEntry found, Checksum(folder, expected.name));
+  if (found.size_bytes != expected.size_bytes) {
+    return absl::DataLossError(absl::StrCat(path, " is damaged: ", found.size_bytes, " bytes instead of ",
+                                            expected.size_bytes, "; ", kAdvice));
+  }
+  if (found.xxh3_high != expected.xxh3_high || found.xxh3_low != expected.xxh3_low) {
+    return absl::DataLossError(absl::StrCat(path, " is damaged: its checksum differs from the manifest's; ", kAdvice));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckManifest(const std::string& folder) {
+  const std::string path = JoinPath(folder, kManifestFile);
+  if (!FolderExists(folder)) return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
+  if (!FileExists(path)) {
+    return absl::NotFoundError(absl::StrCat(folder, " is no whole checkpoint: it has no ", kManifestFile));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  DISTILL_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ParseCheckpointManifest(bytes, path));
+  if (manifest.format_version != kCheckpointFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": format version ", manifest.format_version,
+                                                      "; this program reads version ", kCheckpointFormatVersion));
+  }
+  for (const char* name : {kStateFile, kTensorsFile}) {
+    if (std::none_of(manifest.files.begin(), manifest.files.end(),
+                     [&](const FileEntry& file) { return file.name == name; })) {
+      return absl::DataLossError(absl::StrCat(path, " is damaged: it does not list ", name, "; ", kAdvice));
+    }
+  }
+  for (const FileEntry& file : manifest.files) DISTILL_RETURN_IF_ERROR(CheckFile(folder, file));
+  return absl::OkStatus();
+}
+
+// {step, folder} of everything that is called checkpoint-N, the newest first.
+absl::StatusOr<std::vector<std::pair<int64_t, std::string>>> ListCheckpoints(const std::string& output_dir) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
+  for (const std::string& name : names) {
+    absl::string_view number = name;
+    int64_t step = 0;
+    if (absl::ConsumePrefix(&number, kCheckpointPrefix) && absl::SimpleAtoi(number, &step)) {
+      found.emplace_back(step, JoinPath(output_dir, name));
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
+  DISTILL_RETURN_IF_ERROR(CheckManifest(folder));
+  Checkpoint checkpoint{.folder = folder, .state = {}, .tensors = nullptr};
+  const std::string state_path = JoinPath(folder, kStateFile);
+  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(state_path));
+  DISTILL_ASSIGN_OR_RETURN(checkpoint.state, ParseTrainerState(bytes, state_path));
+  DISTILL_ASSIGN_OR_RETURN(SafetensorsFile tensors, SafetensorsFile::Open(JoinPath(folder, kTensorsFile)));
+  checkpoint.tensors = std::make_shared<const SafetensorsFile>(std::move(tensors));
+  return checkpoint;
+}
+
+absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
+  std::vector<std::pair<int64_t, std::string>> found;
+  if (FolderExists(output_dir)) {
+    DISTILL_ASSIGN_OR_RETURN(found, ListCheckpoints(output_dir));
+  }
+  for (const auto& [step, folder] : found) {
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(folder);
+    if (checkpoint.ok()) return checkpoint;
+    LogWarning(absl::StrCat("passing over ", folder, ": ", checkpoint.status().message()));
+  }
+  return absl::NotFoundError(absl::StrCat("no whole checkpoint to resume from in ", output_dir));
+}
+
+absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep) {
+  if (keep <= 0) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const auto found, ListCheckpoints(output_dir));
+  for (size_t i = static_cast<size_t>(keep); i < found.size(); ++i) {
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(found[i].second));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,70 @@
+#include "libdistill/comm/agree.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/framing.h"
+
+namespace distill {
+namespace {
+
+// Every rank's text: the lengths first, then the texts, padded to the longest.
+absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine) {
+  const size_t ranks = static_cast<size_t>(comm.world_size());
+  std::vector<int64_t> lengths(ranks);
+  const int64_t length = static_cast<int64_t>(mine.size());
+  DISTILL_RETURN_IF_ERROR(comm.AllGather(&length, lengths.data(), 1, DType::kInt64));
+  const size_t longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  std::string padded = mine;
+  padded.resize(longest);
+  std::string all(ranks * longest, '\0');
+  DISTILL_RETURN_IF_ERROR(comm.AllGather(padded.data(), all.data(), static_cast<int64_t>(longest), DType::kUInt8));
+  std::vector<std::string> texts(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    texts[rank] = all.substr(rank * longest, static_cast<size_t>(lengths[rank]));
+  }
+  return texts;
+}
+
+// "learning_rate = 1e-4", or "nothing" for a rank that has fewer fields.
+std::string Entry(const std::vector<std::string>& flat, size_t i) {
+  return i + 1 < flat.size() ? absl::StrCat(flat[i], " = ", flat[i + 1]) : "nothing";
+}
+
+}  // namespace
+
+absl::Status Agree(Communicator& comm, const absl::Status& mine) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                           GatherTexts(comm, mine.ok() ? "" : EncodeStatus(mine)));
+  for (int rank = 0; rank < comm.world_size(); ++rank) {
+    const std::string& text = texts[static_cast<size_t>(rank)];
+    if (text.empty()) continue;
+    return rank == comm.rank() ? mine : Annotate(DecodeStatus(text), comm.Describe(rank));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequireSameOnAllRanks(Communicator& comm, const std::vector<std::pair<std::string, std::string>>& fields) {
+  std::vector<std::string> flat;
+  for (const auto& [name, value] : fields) flat.insert(flat.end(), {name, value});
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherTexts(comm, PackStrings(flat)));
+  std::vector<std::vector<std::string>> all(texts.size());
+  size_t longest = 0;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    DISTILL_ASSIGN_OR_RETURN(all[rank], UnpackStrings(texts[rank]));
+    longest = std::max(longest, all[rank].size());
+  }
+  for (size_t i = 0; i < longest; i += 2) {
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (Entry(all[rank], i) == Entry(all[0], i)) continue;
+      const std::string& name = i < all[0].size() ? all[0][i] : all[rank][i];
+      return absl::FailedPreconditionError(absl::StrCat(name, " differs between ranks: ", comm.Describe(0), " has ",
+                                                        Entry(all[0], i), ", ", comm.Describe(static_cast<int>(rank)),
+                                                        " has ", Entry(all[rank], i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,95 @@
+#include "libdistill/comm/communicator.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+
+const char* NameOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kAverage:
+      return "average";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kProduct:
+      return "product";
+  }
+  return "unknown";
+}
+
+std::string Communicator::Describe(int rank) const {
+  if (hosts_.empty()) return absl::StrCat("rank ", rank);
+  return absl::StrCat("rank ", rank, " on ", hosts_[static_cast<size_t>(rank)]);
+}
+
+absl::Status Communicator::Guard(const char* operation, absl::FunctionRef<absl::Status()> call) {
+  if (!poison_.ok()) return poison_;
+  ++sequence_;
+  const absl::Status status = call();
+  if (status.ok()) return status;
+  const std::string context = error_context_ ? absl::StrCat(" (", error_context_(), ")") : "";
+  poison_ = Annotate(status, absl::StrCat(operation, " number ", sequence_, " over ", backend(), " failed on ",
+                                          Describe(rank_), " of ", world_size_, " ranks", context));
+  Abandon(poison_);
+  return poison_;
+}
+
+// `blocks`: how many times `count` elements the larger buffer holds.
+absl::Status Communicator::CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks,
+                                        DType dtype, Placement placement) const {
+  if (count < 0) return absl::InvalidArgumentError(absl::StrCat("a count of ", count, " elements"));
+  if (count > std::numeric_limits<int64_t>::max() / blocks / SizeOf(dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat(count, " elements are more bytes than 63 bits count"));
+  }
+  if (count > 0 && (send == nullptr || receive == nullptr)) return absl::InvalidArgumentError("a null buffer");
+  if (placement.on_device && !takes_device_memory()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffers in device memory, which ", backend(), " does not take: stage them through host memory"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::AllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                     Placement placement) {
+  return Guard("all-reduce", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, 1, dtype, placement));
+    return count == 0 ? absl::OkStatus() : DoAllReduce(send, receive, count, dtype, op, placement);
+  });
+}
+
+absl::Status Communicator::ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                         Placement placement) {
+  return Guard("reduce-scatter", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
+    return count == 0 ? absl::OkStatus() : DoReduceScatter(send, receive, count, dtype, op, placement);
+  });
+}
+
+absl::Status Communicator::AllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
+  return Guard("all-gather", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
+    return count == 0 ? absl::OkStatus() : DoAllGather(send, receive, count, dtype, placement);
+  });
+}
+
+absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) {
+  return Guard("broadcast", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(buffer, buffer, count, 1, dtype, placement));
+    if (root < 0 || root >= world_size_) {
+      return absl::InvalidArgumentError(absl::StrCat("root ", root, " in a world of ", world_size_));
+    }
+    return count == 0 ? absl::OkStatus() : DoBroadcast(buffer, count, dtype, root, placement);
+  });
+}
+
+absl::Status Communicator::Barrier() {
+  return Guard("barrier", [&] { return DoBarrier(); });
+}
+
+}  // namespace distill

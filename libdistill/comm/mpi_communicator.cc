@@ -1,0 +1,221 @@
+// Open MPI's own collectives: reference and fallback. Every operation is a non-blocking one that is tested until the
+// deadline, for MPI's blocking calls have none. 16-bit floats travel as float32, which MPI can add, and are rounded
+// once. What goes through MPI in one call is bounded, so that its int counts suffice.
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/reduce.h"
+#include "libdistill/comm/setup.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/backoff.h"
+#include "libdistill/world/mpi_runtime.h"
+
+namespace distill {
+namespace {
+
+constexpr int64_t kDirectElements = int64_t{64} << 20;
+constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
+
+// The type that MPI adds for us.
+DType WireType(DType dtype) { return SizeOf(dtype) == 2 ? DType::kFloat32 : dtype; }
+
+MPI_Datatype MpiType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return MPI_FLOAT;
+    case DType::kFloat64:
+      return MPI_DOUBLE;
+    case DType::kInt32:
+      return MPI_INT32_T;
+    case DType::kInt64:
+      return MPI_INT64_T;
+    default:
+      return MPI_UINT8_T;
+  }
+}
+
+MPI_Op MpiOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return MPI_MIN;
+    case ReduceOp::kMax:
+      return MPI_MAX;
+    case ReduceOp::kProduct:
+      return MPI_PROD;
+    default:
+      return MPI_SUM;
+  }
+}
+
+class MpiCommunicator : public Communicator {
+ public:
+  explicit MpiCommunicator(Setup& setup)
+      : Communicator(setup.world.rank, setup.hosts), timeout_(setup.options.timeout) {}
+  absl::string_view backend() const override { return "mpi"; }
+
+  // A communicator of its own, so that its messages never meet another's.
+  absl::Status Start(std::unique_ptr<Rendezvous> rendezvous) {
+    rendezvous_ = std::move(rendezvous);
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Comm_idup", rc, request));
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    return absl::OkStatus();
+  }
+
+ protected:
+  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                           Placement) override;
+  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                               Placement) override;
+  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
+  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
+  absl::Status DoBarrier() override;
+  void Abandon(const absl::Status&) override { AbandonMpi(); }
+
+ private:
+  absl::Status Await(const char* what, int rc, MPI_Request request) const;
+  absl::Status ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const;
+  // Between a buffer of the caller's and one of MPI's.
+  static void ToWire(const char* in, char* out, int64_t count, DType dtype);
+  static void FromWire(const char* in, char* out, int64_t count, DType dtype);
+  // Divides what was summed, where the operation asks for it.
+  void Finish(void* data, int64_t count, DType dtype, ReduceOp op) const;
+
+  const absl::Duration timeout_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
+  std::vector<char> staged_;
+  std::vector<char> result_;
+};
+
+absl::Status MpiCommunicator::Await(const char* what, int rc, MPI_Request request) const {
+  const Deadline deadline = Deadline::After(timeout_);
+  int done = 0;
+  for (Backoff backoff; rc == MPI_SUCCESS && !done; backoff.Pause()) {
+    rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (!done && backoff.slow() && deadline.Passed()) {
+      return deadline.Error(
+          absl::StrCat(what, ": some rank of ", world_size(), " never came (MPI does not say which); it"));
+    }
+  }
+  return rc == MPI_SUCCESS ? absl::OkStatus() : MpiError(what, rc);
+}
+
+void MpiCommunicator::ToWire(const char* in, char* out, int64_t count, DType dtype) {
+  if (SizeOf(dtype) == 2) return WidenToFloat(in, reinterpret_cast<float*>(out), count, dtype);
+  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+}
+
+void MpiCommunicator::FromWire(const char* in, char* out, int64_t count, DType dtype) {
+  if (SizeOf(dtype) == 2) return NarrowFromFloat(reinterpret_cast<const float*>(in), out, count, dtype);
+  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+}
+
+void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op) const {
+  const void* sources[] = {data};
+  if (op == ReduceOp::kAverage) Reduce(data, sources, 1, count, dtype, op, world_size());
+}
+
+absl::Status MpiCommunicator::ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc =
+      MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MpiType(dtype), MpiOp(op), comm_, &request);
+  DISTILL_RETURN_IF_ERROR(Await("MPI_Iallreduce", rc, request));
+  Finish(data, count, dtype, op);
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                          Placement) {
+  const DType wire = WireType(dtype);
+  const int64_t size = SizeOf(dtype);
+  if (wire == dtype) {
+    if (send != receive) std::memcpy(receive, send, static_cast<size_t>(count * size));
+    for (int64_t begin = 0; begin < count; begin += kDirectElements) {
+      const int64_t here = std::min(kDirectElements, count - begin);
+      DISTILL_RETURN_IF_ERROR(ReduceInPlace(static_cast<char*>(receive) + begin * size, here, dtype, op));
+    }
+    return absl::OkStatus();
+  }
+  staged_.resize(static_cast<size_t>(std::min(count, kStagedElements) * SizeOf(wire)));
+  for (int64_t begin = 0; begin < count; begin += kStagedElements) {
+    const int64_t here = std::min(kStagedElements, count - begin);
+    ToWire(static_cast<const char*>(send) + begin * size, staged_.data(), here, dtype);
+    DISTILL_RETURN_IF_ERROR(ReduceInPlace(staged_.data(), here, wire, op));
+    FromWire(staged_.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                              Placement) {
+  const DType wire = WireType(dtype);
+  const int64_t size = SizeOf(dtype);
+  const int64_t per_call = std::max<int64_t>(1, std::min(count, kStagedElements / world_size()));
+  staged_.resize(static_cast<size_t>(world_size() * per_call * SizeOf(wire)));
+  result_.resize(static_cast<size_t>(per_call * SizeOf(wire)));
+  for (int64_t begin = 0; begin < count; begin += per_call) {
+    const int64_t here = std::min(per_call, count - begin);
+    for (int64_t r = 0; r < world_size(); ++r) {
+      ToWire(static_cast<const char*>(send) + (r * count + begin) * size, staged_.data() + r * here * SizeOf(wire),
+             here, dtype);
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Ireduce_scatter_block(staged_.data(), result_.data(), static_cast<int>(here), MpiType(wire),
+                                             MpiOp(op), comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce_scatter_block", rc, request));
+    Finish(result_.data(), here, wire, op);
+    FromWire(result_.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+  const int64_t bytes = count * SizeOf(dtype);
+  const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
+  staged_.resize(static_cast<size_t>(world_size() * per_call));
+  for (int64_t begin = 0; begin < bytes; begin += per_call) {
+    const int here = static_cast<int>(std::min(per_call, bytes - begin));
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Iallgather(static_cast<const char*>(send) + begin, here, MPI_BYTE, staged_.data(), here,
+                                  MPI_BYTE, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Iallgather", rc, request));
+    for (int64_t r = 0; r < world_size(); ++r) {
+      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, staged_.data() + r * here,
+                  static_cast<size_t>(here));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
+  const int64_t bytes = count * SizeOf(dtype);
+  for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
+    const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Ibcast(static_cast<char*>(buffer) + begin, here, MPI_BYTE, root, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ibcast", rc, request));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoBarrier() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc = MPI_Ibarrier(comm_, &request);
+  return Await("MPI_Ibarrier", rc, request);
+}
+
+}  // namespace
+
+MadeCommunicator CreateMpiCommunicator(Setup setup) {
+  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(Annotate(StartMpi(setup.world), "comm_backend mpi")));
+  auto made = std::make_unique<MpiCommunicator>(setup);
+  DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous)));
+  return made;
+}
+
+}  // namespace distill

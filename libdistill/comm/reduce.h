@@ -1,0 +1,25 @@
+// The arithmetic of collectives: element by element over several buffers, on the widest vectors that the CPU has.
+// float16 and bfloat16 are accumulated in float32 and rounded once per call (to nearest, ties to even); integers wrap,
+// and their average is the wrapped sum divided with truncation.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/comm/communicator.h"
+#include "libdistill/core/dtype.h"
+
+namespace distill {
+
+// out[i] = sources[0][i] op sources[1][i] op ..., in this order, then divided by `divisor`. kAverage sums: the caller
+// passes the divisor in the last call for an element. `out` may be one of the sources; else no overlap.
+void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
+            int divisor = 1);
+
+// float16 or bfloat16 to float32 and back.
+void WidenToFloat(const void* in, float* out, int64_t count, DType dtype);
+void NarrowFromFloat(const float* in, void* out, int64_t count, DType dtype);
+
+// "avx512", "avx2" or "plain": what this machine runs.
+const char* ReduceInstructionSet();
+
+}  // namespace distill

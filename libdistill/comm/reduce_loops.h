@@ -1,0 +1,211 @@
+// The loops, written so that the compiler turns them into vector code; included once by each reduce_*.cc, which is
+// compiled for its kind of CPU. Everything is in an unnamed namespace for the reason in reduce_table.h.
+//
+// A block of 1,024 elements is accumulated in a buffer on the stack, which stays in the first-level cache, so each
+// source is read once and the result is written once, whatever the number of sources.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#include "libdistill/comm/reduce_table.h"
+
+namespace distill {
+namespace {
+
+constexpr int64_t kBlock = 1024;
+
+union Bits {
+  float f;
+  uint32_t u;
+};
+
+inline float WidenBFloat(uint16_t x) {
+  Bits bits;
+  bits.u = static_cast<uint32_t>(x) << 16;
+  return bits.f;
+}
+
+inline uint16_t NarrowBFloat(float x) {
+  Bits bits;
+  bits.f = x;
+  const uint32_t rounded = (bits.u + 0x7fff + ((bits.u >> 16) & 1)) >> 16;
+  const uint32_t nan = (bits.u >> 16) | 0x40;
+  return static_cast<uint16_t>((bits.u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+// Without branches, after F. Giesen, "half to float done quic" and "float to half".
+inline float WidenHalf(uint16_t x) {
+  constexpr uint32_t kExponent = 0x7c00 << 13;
+  constexpr uint32_t kSmallest = 113 << 23;
+  const uint32_t shifted = static_cast<uint32_t>(x & 0x7fff) << 13;
+  const uint32_t exponent = shifted & kExponent;
+  Bits normal, subnormal, magic;
+  normal.u = shifted + ((127 - 15) << 23) + (exponent == kExponent ? (128 - 16) << 23 : 0);
+  subnormal.u = shifted + kSmallest;
+  magic.u = kSmallest;
+  subnormal.f -= magic.f;
+  Bits result;
+  result.u = (exponent == 0 ? subnormal.u : normal.u) | (static_cast<uint32_t>(x & 0x8000) << 16);
+  return result.f;
+}
+
+inline uint16_t NarrowHalf(float x) {
+  constexpr uint32_t kInfinity = 255 << 23;
+  constexpr uint32_t kOverflow = (127 + 16) << 23;
+  constexpr uint32_t kSmallestNormal = 113 << 23;
+  Bits bits;
+  bits.f = x;
+  const uint32_t sign = bits.u & 0x80000000;
+  const uint32_t magnitude = bits.u ^ sign;
+  Bits subnormal, magic;
+  magic.u = ((127 - 15) + (23 - 10) + 1) << 23;
+  subnormal.u = magnitude;
+  subnormal.f += magic.f;
+  const uint32_t small = subnormal.u - magic.u;
+  const uint32_t normal = (magnitude + (static_cast<uint32_t>(15 - 127) << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const uint32_t large = magnitude > kInfinity ? 0x7e00 : 0x7c00;
+  const uint32_t result = magnitude >= kOverflow ? large : magnitude < kSmallestNormal ? small : normal;
+  return static_cast<uint16_t>(result | (sign >> 16));
+}
+
+// What is stored, what is accumulated, and the way there and back, a block at a time.
+template <typename T>
+struct Plain {
+  using Stored = T;
+  using Sum = T;
+};
+
+struct BFloat {
+  using Stored = uint16_t;
+  using Sum = float;
+  static void Widen(const uint16_t* in, float* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) out[i] = WidenBFloat(in[i]);
+  }
+  static void Narrow(const float* in, uint16_t* out, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) out[i] = NarrowBFloat(in[i]);
+  }
+};
+
+struct Half {
+  using Stored = uint16_t;
+  using Sum = float;
+  static void Widen(const uint16_t* in, float* out, int64_t count) {
+    int64_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8) {
+      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+    }
+#endif
+    for (; i < count; ++i) out[i] = WidenHalf(in[i]);
+  }
+  static void Narrow(const float* in, uint16_t* out, int64_t count) {
+    int64_t i = 0;
+#if defined(__F16C__)
+    for (; i + 8 <= count; i += 8) {
+      const __m128i narrow = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), narrow);
+    }
+#endif
+    for (; i < count; ++i) out[i] = NarrowHalf(in[i]);
+  }
+};
+
+// Signed overflow is undefined, unsigned overflow wraps.
+template <typename T, bool = std::is_integral<T>::value>
+struct Wrapping {
+  using Type = T;
+};
+template <typename T>
+struct Wrapping<T, true> {
+  using Type = typename std::make_unsigned<T>::type;
+};
+
+struct Sum {
+  template <typename T>
+  static T Apply(T a, T b) {
+    using W = typename Wrapping<T>::Type;
+    return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+  }
+};
+struct Product {
+  template <typename T>
+  static T Apply(T a, T b) {
+    using W = typename Wrapping<T>::Type;
+    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+  }
+};
+struct Min {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <typename T>
+  static T Apply(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+
+// sum = sum op source, for one block; `widened` is space for narrow types.
+template <typename Element, typename Op>
+inline void Accumulate(typename Element::Sum* sum, const typename Element::Stored* source, int64_t count,
+                       typename Element::Sum* widened) {
+  using T = typename Element::Sum;
+  if constexpr (std::is_same<T, typename Element::Stored>::value) {
+    (void)widened;
+    for (int64_t i = 0; i < count; ++i) sum[i] = Op::template Apply<T>(sum[i], source[i]);
+  } else {
+    Element::Widen(source, widened, count);
+    for (int64_t i = 0; i < count; ++i) sum[i] = Op::template Apply<T>(sum[i], widened[i]);
+  }
+}
+
+template <typename Element, typename Op>
+void Loop(void* out, const void* const* sources, int source_count, int64_t count, int divisor) {
+  using Stored = typename Element::Stored;
+  using T = typename Element::Sum;
+  constexpr bool kSame = std::is_same<T, Stored>::value;
+  alignas(64) T sum[kBlock];
+  alignas(64) T widened[kSame ? 1 : kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t length = count - begin < kBlock ? count - begin : kBlock;
+    const Stored* first = static_cast<const Stored*>(sources[0]) + begin;
+    if constexpr (kSame) {
+      for (int64_t i = 0; i < length; ++i) sum[i] = first[i];
+    } else {
+      Element::Widen(first, sum, length);
+    }
+    for (int s = 1; s < source_count; ++s) {
+      Accumulate<Element, Op>(sum, static_cast<const Stored*>(sources[s]) + begin, length, widened);
+    }
+    if (divisor > 1) {
+      for (int64_t i = 0; i < length; ++i) sum[i] = static_cast<T>(sum[i] / static_cast<T>(divisor));
+    }
+    Stored* result = static_cast<Stored*>(out) + begin;
+    if constexpr (kSame) {
+      for (int64_t i = 0; i < length; ++i) result[i] = sum[i];
+    } else {
+      Element::Narrow(sum, result, length);
+    }
+  }
+}
+
+#define DISTILL_REDUCE_ROW(Element) \
+  { &Loop<Element, Sum>, &Loop<Element, Min>, &Loop<Element, Max>, &Loop<Element, Product> }
+
+constexpr ReduceTable kLoops = {
+    {DISTILL_REDUCE_ROW(Plain<float>), DISTILL_REDUCE_ROW(Plain<double>), DISTILL_REDUCE_ROW(Half),
+     DISTILL_REDUCE_ROW(BFloat), DISTILL_REDUCE_ROW(Plain<int32_t>), DISTILL_REDUCE_ROW(Plain<int64_t>),
+     DISTILL_REDUCE_ROW(Plain<uint8_t>)},
+    &Half::Widen,
+    &BFloat::Widen,
+    &Half::Narrow,
+    &BFloat::Narrow};
+
+}  // namespace
+}  // namespace distill

@@ -1,0 +1,61 @@
+// The ring over the fabric: one pipelined stream of messages to the next rank, one from the previous. Internal to
+// comm/.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "libdistill/transport/fabric_endpoint.h"
+
+namespace distill {
+
+struct RingPiece {
+  char* data = nullptr;
+  size_t bytes = 0;  // 0: nothing is sent, on either side
+  const FabricMemory* memory = nullptr;
+};
+
+// One call's messages. Both neighbours derive the same numbers from the same arguments.
+struct RingSchedule {
+  int next = 0;
+  int previous = 0;
+  int64_t outgoing = 0;  // how many messages go to `next`; 0: none
+  int64_t incoming = 0;
+  // Message m may go out once incoming message m - lag was taken in; the first `lag` at once.
+  int64_t lag = 0;
+  // Incoming message m may arrive once outgoing message m - reuse has left: it overwrites what that one sent.
+  int64_t reuse = 0;
+  uint64_t tag = 0;  // of message 0; message m has tag + m
+};
+
+// Messages under way, each way: enough to hide the fabric's latency, few enough to bound its buffers.
+constexpr int64_t kRingWindow = 4;
+
+class Ring {
+ public:
+  // Looked at while waiting: a deadline, or news of lost ranks. An error ends the call.
+  using Check = absl::FunctionRef<absl::Status(const RingSchedule&, bool waits_for_previous)>;
+
+  explicit Ring(FabricEndpoint* endpoint) : endpoint_(endpoint), sends_(kRingWindow), receives_(kRingWindow) {}
+
+  // Blocks until all messages have gone out and come in. `outgoing(m)`, `incoming(m)`: where message m lies;
+  // `taken(m)`: message m has arrived, in order. After an error, destroy the endpoint before the buffers and this.
+  absl::Status Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
+                   absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken, Check check);
+
+ private:
+  struct Progress;
+  absl::Status StartReceives(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> incoming,
+                             Progress& progress);
+  absl::Status StartSends(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
+                          Progress& progress);
+  absl::Status Collect(absl::FunctionRef<void(int64_t)> taken, Progress& progress);
+
+  FabricEndpoint* const endpoint_;
+  std::vector<FabricOperation> sends_;  // message m uses entry m % kRingWindow
+  std::vector<FabricOperation> receives_;
+};
+
+}  // namespace distill

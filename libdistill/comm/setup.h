@@ -1,0 +1,38 @@
+// What every backend gets to make its communicator of; internal to comm/.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/world/rendezvous.h"
+#include "libdistill/world/world.h"
+
+namespace distill {
+
+struct Setup {
+  World world;
+  CommunicatorOptions options;
+  Deadline deadline;                       // for joining
+  std::unique_ptr<Rendezvous> rendezvous;  // goes with the communicator: it notices lost ranks
+  std::vector<std::string> hosts;          // of every rank
+  bool one_host = false;                   // all ranks share memory
+
+  // Every rank must call it, also with an error: one rank's error becomes every rank's, named.
+  [[nodiscard]] absl::StatusOr<std::vector<std::string>> Exchange(const absl::StatusOr<std::string>& mine);
+  // The same with nothing to say but whether it went well.
+  [[nodiscard]] absl::Status ExchangeStatus(const absl::Status& mine);
+};
+
+using MadeCommunicator = absl::StatusOr<std::unique_ptr<Communicator>>;
+[[nodiscard]] MadeCommunicator CreateShmCommunicator(Setup setup);
+[[nodiscard]] MadeCommunicator CreateFabricCommunicator(Setup setup);
+[[nodiscard]] MadeCommunicator CreateMpiCommunicator(Setup setup);
+// Device memory over NCCL; host memory over shared memory.
+[[nodiscard]] MadeCommunicator CreateNcclCommunicator(Setup setup);
+
+}  // namespace distill

@@ -1,0 +1,89 @@
+#include "libdistill/comm/shm_group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/backoff.h"
+
+namespace distill {
+namespace {
+
+constexpr size_t kHeaderBytes = 4096;
+constexpr size_t kMaxReason = 1024;
+
+}  // namespace
+
+struct ShmGroup::Header {
+  alignas(64) std::atomic<uint64_t> step;  // polled by all: a cache line of its own
+  alignas(64) std::atomic<uint32_t> state;
+  char reason[kMaxReason];  // written before state becomes kFailed
+};
+
+size_t ShmGroup::SegmentBytes() { return kHeaderBytes + 2 * kSlotBytes; }
+
+ShmGroup::ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWatch> watches,
+                   std::vector<std::string> names)
+    : rank_(rank), segments_(std::move(segments)), watches_(std::move(watches)), names_(std::move(names)) {
+  static_assert(sizeof(Header) <= kHeaderBytes);
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+}
+
+ShmGroup::Header& ShmGroup::header(int rank) const {
+  return *reinterpret_cast<Header*>(segments_[static_cast<size_t>(rank)]);
+}
+
+char* ShmGroup::slot(int rank) const {
+  return segments_[static_cast<size_t>(rank)] + kHeaderBytes + (round_ % 2) * kSlotBytes;
+}
+
+void ShmGroup::Publish() { header(rank_).step.store(++step_, std::memory_order_release); }
+
+absl::Status ShmGroup::WaitFor(int rank, const Deadline& deadline) const {
+  const std::atomic<uint64_t>& step = header(rank).step;
+  for (Backoff backoff; step.load(std::memory_order_acquire) < step_; backoff.Pause()) {
+    if (!backoff.slow()) continue;
+    const absl::Status state = Look(rank);
+    // What the rank published before it went counts.
+    if (step.load(std::memory_order_acquire) >= step_) break;
+    DISTILL_RETURN_IF_ERROR(state);
+    if (deadline.Passed()) return deadline.Error(absl::StrCat("waiting for ", names_[static_cast<size_t>(rank)]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShmGroup::WaitForAll(const Deadline& deadline) const {
+  for (int rank = 0; rank < size(); ++rank) DISTILL_RETURN_IF_ERROR(WaitFor(rank, deadline));
+  return absl::OkStatus();
+}
+
+absl::Status ShmGroup::Look(int rank) const {
+  const std::string& name = names_[static_cast<size_t>(rank)];
+  const Header& theirs = header(rank);
+  switch (theirs.state.load(std::memory_order_acquire)) {
+    case kLeft:
+      return absl::UnavailableError(absl::StrCat(name, " has left the job"));
+    case kFailed:
+      return absl::UnavailableError(
+          absl::StrCat(name, " gave up: ", absl::string_view(theirs.reason, strnlen(theirs.reason, kMaxReason))));
+    default:
+      break;
+  }
+  const ProcessWatch& watch = watches_[static_cast<size_t>(rank)];
+  if (watch.Alive()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(name, " was lost: its process ", watch.pid(), " has ended"));
+}
+
+void ShmGroup::Leave() {
+  uint32_t running = kRunning;  // who failed stays failed
+  header(rank_).state.compare_exchange_strong(running, kLeft, std::memory_order_release);
+}
+
+void ShmGroup::Fail(absl::string_view why) {
+  Header& mine = header(rank_);
+  std::memcpy(mine.reason, why.data(), std::min(why.size(), kMaxReason));
+  mine.state.store(kFailed, std::memory_order_release);
+}
+
+}  // namespace distill

@@ -1,0 +1,61 @@
+// The ranks of a host around shared memory: each owns a segment with a step counter and two slots for data. Only the
+// owner writes its segment, the others read it.
+//
+// All ranks do the same sequence of steps. A rank publishes step k once what it wrote before may be read; WaitFor(r)
+// returns when rank r has published as many steps as this rank. The two slots alternate: a rank that has seen everybody
+// publish in a round knows that nobody reads the slot of the round before any more.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/transport/process_watch.h"
+
+namespace distill {
+
+class ShmGroup {
+ public:
+  // Fits the second-level cache of current servers, with room for the result.
+  static constexpr size_t kSlotBytes = size_t{512} << 10;
+  // What a segment takes; it starts zeroed.
+  static size_t SegmentBytes();
+
+  // `segments[r]`: rank r's segment, as mapped here. `watches[r]`: rank r's process. `names[r]`: for messages.
+  ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWatch> watches, std::vector<std::string> names);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(segments_.size()); }
+
+  // Rank `rank`'s slot of the current round.
+  char* slot(int rank) const;
+  void NextRound() { ++round_; }
+
+  void Publish();
+  // Unavailable: the rank left, failed or died; DeadlineExceeded: the rank did not come. Both name it.
+  [[nodiscard]] absl::Status WaitFor(int rank, const Deadline& deadline) const;
+  [[nodiscard]] absl::Status WaitForAll(const Deadline& deadline) const;
+
+  // The others' waits end with this rank's reason.
+  void Leave();
+  void Fail(absl::string_view why);
+
+ private:
+  enum State : uint32_t { kRunning = 0, kLeft, kFailed };
+  struct Header;
+  Header& header(int rank) const;
+  absl::Status Look(int rank) const;
+
+  int rank_;
+  std::vector<char*> segments_;
+  std::vector<ProcessWatch> watches_;
+  std::vector<std::string> names_;
+  uint64_t step_ = 0;
+  uint64_t round_ = 0;
+};
+
+}  // namespace distill

@@ -1,0 +1,57 @@
+#include "libdistill/config/llm_config.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "libdistill/config/option_table.h"
+
+namespace distill {
+namespace {
+
+// Plain where YAML reads it back as the same text; quoted otherwise.
+std::string YamlScalar(const std::string& value) {
+  constexpr absl::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./";
+  if (!value.empty() && value.find_first_not_of(kPlain.data()) == std::string::npos && value[0] != '-') return value;
+  if (absl::StartsWith(value, "-") && value.find_first_not_of("0123456789.e", 1) == std::string::npos) return value;
+  return absl::StrCat("\"", absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}}),
+                      "\"");
+}
+
+}  // namespace
+
+ConfigFields ResolvedFields(const LlmConfig& config) {
+  ConfigFields fields;
+  for (const Option& option : Options()) fields.emplace_back(option.name, GetOption(config, option));
+  return fields;
+}
+
+std::string FieldsToYaml(const ConfigFields& fields) {
+  std::string text;
+  for (const auto& [name, value] : fields) absl::StrAppend(&text, name, ": ", YamlScalar(value), "\n");
+  return text;
+}
+
+absl::Status CheckTogether(const LlmConfig& config) {
+  for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"student_model", config.student_model},
+                                    {"dataset_name", config.dataset_name},
+                                    {"output_dir", config.output_dir}}) {
+    if (value.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
+    }
+  }
+  if (config.teacher_model.empty() && config.alpha > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "alpha is ", config.alpha, ", but there is no teacher_model; set alpha to 0 to train on labels alone"));
+  }
+  if (config.eval_steps > 0 && config.eval_dataset_name.empty()) {
+    return absl::InvalidArgumentError("eval_steps needs eval_dataset_name, the held-out data");
+  }
+  if (config.heartbeat_timeout_seconds > config.comm_timeout_seconds) {
+    return absl::InvalidArgumentError(absl::StrCat("heartbeat_timeout_seconds (", config.heartbeat_timeout_seconds,
+                                                   ") must not exceed comm_timeout_seconds (",
+                                                   config.comm_timeout_seconds, ")"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/data/chat_rows.h"
+#include "libdistill/data/dataset.h"
+#include "libdistill/store/jsonl.h"
+
+namespace distill {
+namespace {
+
+constexpr size_t kPlacesShown = 5;
+
+// Rows that were left out for one reason, and where the first of them are.
+struct LeftOut {
+  int64_t count = 0;
+  std::vector<std::string> places;
+
+  void Add(std::string place) {
+    if (++count <= static_cast<int64_t>(kPlacesShown)) places.push_back(std::move(place));
+  }
+  std::string Describe(absl::string_view reason) const {
+    if (count == 0) return "";
+    return absl::StrCat(", ", reason, " ", count, " (first: ", absl::StrJoin(places, ", "), ")");
+  }
+};
+
+std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// A first token is never predicted, so it is no target of any loss.
+bool HasTarget(const TokenSample& sample) {
+  return sample.is_target.size() > 1 &&
+         std::any_of(sample.is_target.begin() + 1, sample.is_target.end(), [](uint8_t target) { return target != 0; });
+}
+
+class ChatLoader {
+ public:
+  ChatLoader(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options)
+      : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
+
+  absl::Status Read(const std::string& file) {
+    DISTILL_ASSIGN_OR_RETURN(JsonlReader reader, JsonlReader::Open(file));
+    while (!full()) {
+      DISTILL_ASSIGN_OR_RETURN(const std::optional<JsonlRow> row, reader.Next());
+      if (!row) break;
+      ++rows_;
+      DISTILL_RETURN_IF_ERROR(
+          Annotate(Add(row->value, absl::StrCat(BaseName(file), ":", row->line)), absl::StrCat(file, ":", row->line)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ChatDataset> Finish(const std::string& path) {
+    const std::string summary =
+        absl::StrCat("rows ", rows_, ", used ", samples_.size(), without_answer_.Describe("without an answer"),
+                     cut_before_answer_.Describe("cut before the answer"),
+                     cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_));
+    if (rows_ == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the data set is empty"));
+    if (samples_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": nothing is left to train on: ", summary));
+    }
+    return ChatDataset{MakeTokenDataset(std::move(samples_)), std::move(conversations_), summary};
+  }
+
+ private:
+  bool full() const {
+    return options_.num_samples > 0 && static_cast<int64_t>(samples_.size()) == options_.num_samples;
+  }
+
+  absl::Status Add(const JsonValue& row, std::string place) {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<ChatMessage> messages, ParseChatRow(row));
+    if (!HasAnswer(messages)) {
+      without_answer_.Add(std::move(place));
+      return absl::OkStatus();
+    }
+    DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered, chat_template_.RenderForTraining(messages));
+    EncodedChat encoded = EncodeChat(tokenizer_, rendered);
+    TokenSample sample{std::move(encoded.ids), std::move(encoded.is_assistant)};
+    if (!HasTarget(sample)) return absl::InvalidArgumentError("the chat template renders none of the answer");
+    const size_t max_length = static_cast<size_t>(options_.max_length);
+    const bool is_cut = sample.ids.size() > max_length;
+    if (is_cut) {
+      sample.ids.resize(max_length);
+      sample.is_target.resize(max_length);
+      if (!HasTarget(sample)) {
+        cut_before_answer_.Add(std::move(place));
+        return absl::OkStatus();
+      }
+    }
+    cut_ += is_cut;
+    samples_.push_back(std::move(sample));
+    conversations_.push_back(std::move(messages));
+    return absl::OkStatus();
+  }
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& chat_template_;
+  const ChatDatasetOptions options_;
+  std::vector<TokenSample> samples_;
+  std::vector<std::vector<ChatMessage>> conversations_;
+  int64_t rows_ = 0;
+  int64_t cut_ = 0;
+  LeftOut without_answer_;
+  LeftOut cut_before_answer_;
+};
+
+}  // namespace
+
+absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
+                                            const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
+  if (options.max_length < 2) {
+    return absl::InvalidArgumentError(absl::StrCat("max_length is ", options.max_length, ": at least 2 is needed"));
+  }
+  if (options.num_samples < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("num_samples is ", options.num_samples, ": it cannot be negative"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindChatFiles(path, options.split));
+  ChatLoader loader(tokenizer, chat_template, options);
+  for (const std::string& file : files) DISTILL_RETURN_IF_ERROR(loader.Read(file));
+  return loader.Finish(path);
+}
+
+}  // namespace distill

@@ -1,0 +1,43 @@
+#include "libdistill/loss/inputs.h"
+
+#include <algorithm>
+
+namespace distill {
+namespace {
+
+void CheckSide(const char* side, const torch::Tensor& hidden, const torch::Tensor& weight, const torch::Tensor& bias,
+               int64_t tokens) {
+  TORCH_CHECK(hidden.defined() && hidden.dim() == 2, side, "_hidden must be [N, H]");
+  TORCH_CHECK(weight.defined() && weight.dim() == 2, side, "_weight must be [V, H]");
+  TORCH_CHECK(hidden.size(0) == tokens, side, "_hidden has ", hidden.size(0), " tokens, labels have ", tokens);
+  TORCH_CHECK(hidden.size(1) == weight.size(1), side, "_hidden ", hidden.sizes(), " and ", side, "_weight ",
+              weight.sizes(), " differ in H");
+  TORCH_CHECK(hidden.scalar_type() == weight.scalar_type(), side, "_hidden is ", hidden.scalar_type(), ", ", side,
+              "_weight ", weight.scalar_type());
+  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)), side, "_bias ", bias.sizes(),
+              " does not fit ", side, "_weight ", weight.sizes());
+}
+
+}  // namespace
+
+int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options) {
+  TORCH_CHECK(options.temperature > 0, "the temperature must be positive, not ", options.temperature);
+  TORCH_CHECK(options.alpha >= 0 && options.alpha <= 1, "alpha must lie within 0 and 1, not ", options.alpha);
+  TORCH_CHECK(options.chunk_tokens > 0, "chunk_tokens must be positive, not ", options.chunk_tokens);
+  TORCH_CHECK(inputs.labels.defined() && inputs.labels.dim() == 1 && inputs.labels.scalar_type() == torch::kInt64,
+              "labels must be int64 [N]");
+  const int64_t tokens = inputs.labels.size(0);
+  CheckSide("student", inputs.student_hidden, inputs.student_weight, inputs.student_bias, tokens);
+  int64_t rows = inputs.student_weight.size(0);
+  if (inputs.teacher_hidden.defined()) {
+    CheckSide("teacher", inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, tokens);
+    rows = std::min(rows, inputs.teacher_weight.size(0));
+  } else {
+    TORCH_CHECK(options.alpha == 0, "alpha is ", options.alpha, ", but there is no teacher");
+  }
+  TORCH_CHECK(options.vocabulary >= 0 && options.vocabulary <= rows, "a vocabulary of ", options.vocabulary,
+              " does not fit heads of ", rows, " rows");
+  return options.vocabulary > 0 ? options.vocabulary : rows;
+}
+
+}  // namespace distill

@@ -1,0 +1,13 @@
+// What both distillation losses ask of their inputs; inside loss/ only.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/loss/distillation_loss.h"
+
+namespace distill {
+
+// The number of head rows that take part. Throws c10::Error on shapes, types and options that do not fit.
+int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options);
+
+}  // namespace distill

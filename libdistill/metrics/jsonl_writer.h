@@ -1,0 +1,32 @@
+// metrics.jsonl: one JSON object a record, "step" first (docs/formats.md, "Metrics").
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/metrics/training_log.h"
+
+namespace distill {
+
+class JsonlWriter {
+ public:
+  // With done_steps above 0 the file's records up to that step stay and the others go; else the file starts anew.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<JsonlWriter>> Open(const std::string& path, int64_t done_steps);
+
+  // Numbers read back to the same double; what is not finite becomes null. On disk (but not synced) on return.
+  [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& values);
+
+ private:
+  struct Close {
+    void operator()(FILE* file) const { std::fclose(file); }
+  };
+  JsonlWriter(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
+
+  std::string path_;
+  std::unique_ptr<FILE, Close> file_;
+};
+
+}  // namespace distill

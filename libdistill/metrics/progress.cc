@@ -1,0 +1,62 @@
+#include "libdistill/metrics/progress.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace distill {
+namespace {
+
+std::string ValueText(const std::string& name, double value) {
+  if (name == "tokens_per_second") return absl::StrFormat("%.0f tokens/s", value);
+  if (name == "learning_rate") return absl::StrFormat("lr %.3g", value);
+  return absl::StrFormat("%s %.4f", name, value);
+}
+
+}  // namespace
+
+std::string ClockTime(double seconds) {
+  const int64_t whole = std::llround(std::max(seconds, 0.0));
+  if (whole < 3600) return absl::StrFormat("%02d:%02d", whole / 60, whole % 60);
+  return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+Progress::Progress(FILE* out, bool is_terminal, int64_t done_steps, int64_t total_steps)
+    : out_(out),
+      is_terminal_(is_terminal),
+      first_step_(done_steps),
+      total_steps_(total_steps),
+      start_(std::chrono::steady_clock::now()) {}
+
+double Progress::SecondsLeft(int64_t step) const {
+  const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return spent / static_cast<double>(std::max<int64_t>(step - first_step_, 1)) *
+         static_cast<double>(total_steps_ - step);
+}
+
+void Progress::Show(int64_t step, const NamedValues& values) {
+  std::string line = absl::StrCat("step ", step, "/", total_steps_);
+  for (const auto& [name, value] : values) absl::StrAppend(&line, "  ", ValueText(name, value));
+  absl::StrAppend(&line, "  ", ClockTime(SecondsLeft(step)), " left");
+  // The escape clears what a longer line left behind.
+  absl::FPrintF(out_, "%s%s%s", is_terminal_ ? "\r" : "", line, is_terminal_ ? "\x1b[K" : "\n");
+  line_is_open_ = is_terminal_;
+  std::fflush(out_);
+}
+
+void Progress::ShowEvaluation(int64_t step, const NamedValues& values) {
+  Finish();
+  std::string line = absl::StrCat("step ", step, " on held-out data:");
+  for (const auto& [name, value] : values) absl::StrAppend(&line, "  ", ValueText(name, value));
+  absl::FPrintF(out_, "%s\n", line);
+  std::fflush(out_);
+}
+
+void Progress::Finish() {
+  if (line_is_open_) absl::FPrintF(out_, "\n");
+  line_is_open_ = false;
+}
+
+}  // namespace distill

@@ -1,0 +1,85 @@
+#include "libdistill/metrics/tensorboard.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/proto/tensorboard_events.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+constexpr std::array<uint32_t, 256> MakeCrcTable() {
+  std::array<uint32_t, 256> table = {};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t value = byte;
+    for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82f63b78u : 0);
+    table[byte] = value;
+  }
+  return table;
+}
+constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
+
+double Now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+template <typename T>
+std::string LittleEndian(T value) {
+  std::string bytes;
+  for (size_t i = 0; i < sizeof(T); ++i) bytes.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  return bytes;
+}
+
+}  // namespace
+
+uint32_t Crc32c(absl::string_view bytes) {
+  uint32_t crc = 0xffffffffu;
+  for (const char byte : bytes) crc = crc >> 8 ^ kCrcTable[(crc ^ static_cast<uint8_t>(byte)) & 0xff];
+  return ~crc;
+}
+
+uint32_t MaskedCrc32c(absl::string_view bytes) {
+  const uint32_t crc = Crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const std::string& folder,
+                                                                           int64_t done_steps) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  char host[256] = "localhost";
+  (void)gethostname(host, sizeof(host) - 1);
+  const double now = Now();
+  // TensorBoard reads files in the order of their names: the time comes first, to the microsecond.
+  const std::string path = JoinPath(folder, absl::StrFormat("events.out.tfevents.%.6f.%s.%d.v2", now, host, getpid()));
+  FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return absl::InternalError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
+  std::unique_ptr<TensorBoardWriter> writer(new TensorBoardWriter(path, file));
+  DISTILL_RETURN_IF_ERROR(writer->WriteRecord(FileVersionEvent(now)));
+  if (done_steps > 0) DISTILL_RETURN_IF_ERROR(writer->WriteRecord(SessionStartEvent(now, done_steps + 1)));
+  return writer;
+}
+
+absl::Status TensorBoardWriter::Write(int64_t step, const NamedValues& scalars) {
+  return WriteRecord(ScalarsEvent(Now(), step, scalars));
+}
+
+absl::Status TensorBoardWriter::WriteRecord(const std::string& event) {
+  const std::string length = LittleEndian<uint64_t>(event.size());
+  const std::string frame =
+      absl::StrCat(length, LittleEndian(MaskedCrc32c(length)), event, LittleEndian(MaskedCrc32c(event)));
+  if (std::fwrite(frame.data(), 1, frame.size(), file_.get()) != frame.size() || std::fflush(file_.get()) != 0) {
+    return absl::InternalError(absl::StrCat("cannot write ", path_, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

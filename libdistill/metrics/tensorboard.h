@@ -1,0 +1,37 @@
+// TensorBoard event files: TFRecord frames around events (docs/formats.md, "TensorBoard").
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/metrics/training_log.h"
+
+namespace distill {
+
+class TensorBoardWriter {
+ public:
+  // Makes `folder` and a new event file in it. done_steps above 0: TensorBoard forgets older files' later steps.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TensorBoardWriter>> Open(const std::string& folder,
+                                                                               int64_t done_steps);
+  [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& scalars);
+
+ private:
+  struct Close {
+    void operator()(FILE* file) const { std::fclose(file); }
+  };
+  TensorBoardWriter(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
+  absl::Status WriteRecord(const std::string& event);
+
+  std::string path_;
+  std::unique_ptr<FILE, Close> file_;
+};
+
+// CRC-32C (Castagnoli), as in RFC 3720, and TFRecord's masked form of it.
+uint32_t Crc32c(absl::string_view bytes);
+uint32_t MaskedCrc32c(absl::string_view bytes);
+
+}  // namespace distill

@@ -1,0 +1,40 @@
+// What one watches of a run: a progress line, metrics.jsonl and TensorBoard's curves. Rank 0 keeps one.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto log, TrainingLog::Open(output_dir, first_step, total_steps));
+//   DISTILL_RETURN_IF_ERROR(log->Step(record));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace distill {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+class TrainingLog {
+ public:
+  // Files go into `output_dir`, none where it is empty. `done_steps` above 0 goes on with the files of an interrupted
+  // run: their records of later steps are dropped.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingLog>> Open(const std::string& output_dir,
+                                                                         int64_t done_steps, int64_t total_steps);
+  ~TrainingLog();
+
+  // One training record: values by name, with "loss" and "tokens_per_second". Errors name the file.
+  [[nodiscard]] absl::Status Train(int64_t step, const NamedValues& values);
+  // One evaluation; names begin with "eval_".
+  [[nodiscard]] absl::Status Evaluation(int64_t step, const NamedValues& values);
+  // The end: one "name = value" a line on stdout, which log scrapers match.
+  void Final(const NamedValues& values);
+
+ private:
+  struct Impl;
+  explicit TrainingLog(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace distill

@@ -1,0 +1,60 @@
+#include "libdistill/nn/attention.h"
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <vector>
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+// Each key-value head repeated for the query heads that share it: [B, K, S, D] -> [B, A, S, D].
+Tensor RepeatHeads(const Tensor& x, int64_t heads) {
+  const int64_t repeats = heads / x.size(1);
+  return x.unsqueeze(2).expand({-1, -1, repeats, -1, -1}).reshape({x.size(0), heads, x.size(2), x.size(3)});
+}
+
+// [n * L, heads, D], the tokens of one rectangle, as [n, heads, L, D].
+Tensor AsHeads(const Tensor& flat, int64_t first, const TokenLayout::Rectangle& rectangle) {
+  const int64_t tokens = rectangle.documents * rectangle.length;
+  return flat.narrow(0, first, tokens)
+      .view({rectangle.documents, rectangle.length, flat.size(1), flat.size(2)})
+      .transpose(1, 2);
+}
+
+}  // namespace
+
+Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values) {
+  const int64_t heads = query.size(1), queries = query.size(2), past = keys.size(2) - queries;
+  const bool is_grouped = keys.size(1) != heads;
+  // The fused float32 kernels of CUDA take no shared heads; torch would fall back to whole attention matrices.
+  const bool takes_groups = query.is_cpu() || query.scalar_type() != torch::kFloat32;
+  const bool repeat = is_grouped && !takes_groups;
+  std::optional<Tensor> mask;
+  if (past > 0 && queries > 1) {
+    mask = torch::ones({queries, keys.size(2)}, query.options().dtype(torch::kBool)).tril(past);
+  }
+  return at::scaled_dot_product_attention(query, repeat ? RepeatHeads(keys, heads) : keys,
+                                          repeat ? RepeatHeads(values, heads) : values, mask, /*dropout_p=*/0.0,
+                                          /*is_causal=*/past == 0 && queries > 1, /*scale=*/std::nullopt,
+                                          /*enable_gqa=*/is_grouped && takes_groups);
+}
+
+Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout) {
+  const int64_t width = query.size(1) * query.size(2);
+  std::vector<Tensor> parts;
+  int64_t first = 0;
+  for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
+    const int64_t tokens = rectangle.documents * rectangle.length;
+    parts.push_back(CausalAttention(AsHeads(query, first, rectangle), AsHeads(keys, first, rectangle),
+                                    AsHeads(values, first, rectangle))
+                        .transpose(1, 2)
+                        .reshape({tokens, width}));
+    first += tokens;
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+}  // namespace distill

@@ -1,0 +1,110 @@
+#include "libdistill/nn/config_fields.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace distill {
+
+const std::vector<RefusedField>& RefusedFields() {
+  static const std::vector<RefusedField> fields = {
+      // Scales, caps and norms of other families.
+      {"logit_scale", "1"},
+      {"logits_scaling", "1"},
+      {"logits_scale", "1"},
+      {"embedding_multiplier", "1"},
+      {"embedding_scale", "1"},
+      {"attention_multiplier", ""},
+      {"attn_scale", ""},
+      {"residual_multiplier", "1"},
+      {"residual_scale", "1"},
+      {"scale_depth", ""},
+      {"scale_emb", "1"},
+      {"dim_model_base", ""},
+      {"mup_width_scale", "1"},
+      {"lm_head_multiplier", "1"},
+      {"key_multiplier", "1"},
+      {"query_pre_attn_scalar", ""},
+      {"final_logit_softcapping", ""},
+      {"attn_logit_softcapping", ""},
+      {"attn_temperature_tuning", "false"},
+      {"floor_scale", ""},
+      {"qk_norm", "false"},
+      {"use_qk_norm", "false"},
+      {"qk_layernorm", "false"},
+      {"clip_qkv", ""},
+      {"scale_embedding", "false"},
+      // Positions.
+      {"partial_rotary_factor", "1"},
+      {"rotary_pct", "1"},
+      {"rope_interleave", "false"},
+      {"rope_interleaved", "false"},
+      {"rope_local_base_freq", ""},
+      {"alibi", "false"},
+      {"use_mrope", "false"},
+      {"no_rope_layers", "[]"},
+      {"no_rope_layer_interval", ""},
+      {"position_embedding_type", "\"rope\""},
+      // Attention.
+      {"use_sliding_window", "false"},
+      {"attention_chunk_size", ""},
+      {"dual_chunk_attention_config", ""},
+      {"attention_dropout", "0"},
+      {"attention_sink_size", ""},
+      {"is_causal", "true"},
+      {"is_encoder_decoder", "false"},
+      {"add_cross_attention", "false"},
+      {"use_bidirectional_attention", "false"},
+      {"cross_attention_layers", ""},
+      {"kv_lora_rank", ""},
+      {"q_lora_rank", ""},
+      {"num_kv_shared_layers", "0"},
+      {"pruned_heads", "{}"},
+      // Blocks.
+      {"parallel_attn", "false"},
+      {"use_parallel_residual", "false"},
+      {"num_experts", "0"},
+      {"num_local_experts", "0"},
+      {"n_routed_experts", "0"},
+      {"hidden_dropout", "0"},
+      {"hidden_dropout_prob", "0"},
+      {"resid_pdrop", "0"},
+      {"embd_pdrop", "0"},
+      {"layerdrop", "0"},
+      {"tie_encoder_decoder", "false"},
+      // Weights and how they are multiplied.
+      {"pretraining_tp", "1"},
+      {"quantization_config", ""},
+      {"compression_config", ""},
+      {"vision_config", ""},
+      {"audio_config", ""},
+      {"text_config", ""},
+  };
+  return fields;
+}
+
+bool IsHarmlessField(absl::string_view name) {
+  static constexpr absl::string_view kHarmless[] = {
+      // Honoured by ParseDecoderConfig.
+      "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+      "num_key_value_heads", "head_dim", "rms_norm_eps", "initializer_range", "tie_word_embeddings", "attention_bias",
+      "mlp_bias", "hidden_act", "rope_theta", "rope_scaling", "rope_parameters", "layer_types", "sliding_window",
+      "max_position_embeddings", "original_max_position_embeddings",
+      // The loader chooses the type; the saver writes it.
+      "torch_dtype", "dtype",
+      // Bookkeeping, generation defaults, and what matters only together with a refused field.
+      "architectures", "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id",
+      "sep_token_id", "decoder_start_token_id", "use_cache", "max_window_layers", "_name_or_path", "name_or_path",
+      "auto_map", "attn_implementation", "_attn_implementation", "_attn_implementation_autoset",
+      "_flash_attn_2_enabled", "torchscript", "return_dict", "output_attentions", "output_hidden_states", "id2label",
+      "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params", "tokenizer_class", "prefix",
+      "is_decoder", "chunk_size_feed_forward", "cross_attention_hidden_size", "classifier_dropout",
+      "gradient_checkpointing", "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping",
+      "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p",
+      "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
+      "num_return_sequences", "output_scores", "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id",
+      "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
+      "use_bfloat16", "tf_legacy_loss", "unsloth_fixed", "unsloth_version"};
+  return std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless);
+}
+
+}  // namespace distill

@@ -1,0 +1,203 @@
+#include "libdistill/nn/decoder.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libdistill/nn/attention.h"
+#include "libdistill/nn/key_value_cache.h"
+#include "libdistill/nn/rms_norm.h"
+#include "libdistill/nn/rotary.h"
+#include "libdistill/nn/token_layout.h"
+
+// Shapes: B rows, T tokens, P tokens in the flat order of token_layout.h, H hidden, A query heads, K key-value heads,
+// D head size, F feed-forward size, V vocabulary. Inside, a model works on [P, H].
+namespace distill {
+namespace {
+
+using torch::Tensor;
+using torch::TensorOptions;
+
+struct Linear : torch::nn::Module {
+  Linear(int64_t in, int64_t out, bool has_bias, const TensorOptions& options) {
+    weight = register_parameter("weight", torch::empty({out, in}, options));
+    if (has_bias) bias = register_parameter("bias", torch::empty({out}, options));
+  }
+  Tensor operator()(const Tensor& x) const { return at::linear(x, weight, bias); }
+  // residual + x W^T + b, in one pass over the result where there is no bias.
+  Tensor AddTo(const Tensor& residual, const Tensor& x) const {
+    if (bias.defined()) return residual + (*this)(x);
+    return at::addmm(residual, x, weight.t());
+  }
+
+  Tensor weight;  // [out, in]
+  Tensor bias;    // [out] or undefined
+};
+
+struct Norm : torch::nn::Module {
+  Norm(int64_t size, double epsilon, const TensorOptions& options) : epsilon(epsilon) {
+    weight = register_parameter("weight", torch::empty({size}, options));
+  }
+  Tensor operator()(const Tensor& x) const { return RmsNorm(x, weight, epsilon); }
+
+  const double epsilon;
+  Tensor weight;  // [H]
+};
+
+struct Embedding : torch::nn::Module {
+  Embedding(int64_t rows, int64_t size, const TensorOptions& options) {
+    weight = register_parameter("weight", torch::empty({rows, size}, options));
+  }
+  Tensor weight;  // [V, H]
+};
+
+struct Attention : torch::nn::Module {
+  Attention(const DecoderConfig& c, const TensorOptions& options) : head_dim(c.head_dim) {
+    const int64_t query_size = c.num_attention_heads * head_dim, key_size = c.num_key_value_heads * head_dim;
+    const auto add = [&](const char* name, int64_t in, int64_t out, bool has_bias) {
+      return register_module(name, std::make_shared<Linear>(in, out, has_bias, options));
+    };
+    q_proj = add("q_proj", c.hidden_size, query_size, c.query_key_value_bias);
+    k_proj = add("k_proj", c.hidden_size, key_size, c.query_key_value_bias);
+    v_proj = add("v_proj", c.hidden_size, key_size, c.query_key_value_bias);
+    o_proj = add("o_proj", query_size, c.hidden_size, c.output_bias);
+  }
+  // [P, heads * D] -> [P, heads, D]
+  Tensor Heads(const Linear& projection, const Tensor& x) const {
+    return projection(x).view({x.size(0), -1, head_dim});
+  }
+
+  const int64_t head_dim;
+  std::shared_ptr<Linear> q_proj, k_proj, v_proj, o_proj;
+};
+
+struct Mlp : torch::nn::Module {
+  Mlp(const DecoderConfig& c, const TensorOptions& options) {
+    const auto add = [&](const char* name, int64_t in, int64_t out) {
+      return register_module(name, std::make_shared<Linear>(in, out, c.mlp_bias, options));
+    };
+    gate_proj = add("gate_proj", c.hidden_size, c.intermediate_size);
+    up_proj = add("up_proj", c.hidden_size, c.intermediate_size);
+    down_proj = add("down_proj", c.intermediate_size, c.hidden_size);
+  }
+  std::shared_ptr<Linear> gate_proj, up_proj, down_proj;
+};
+
+struct Block : torch::nn::Module {
+  Block(const DecoderConfig& c, const TensorOptions& options) {
+    self_attn = register_module("self_attn", std::make_shared<Attention>(c, options));
+    mlp = register_module("mlp", std::make_shared<Mlp>(c, options));
+    input_layernorm =
+        register_module("input_layernorm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
+    post_attention_layernorm =
+        register_module("post_attention_layernorm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
+  }
+
+  // `attend` takes query [P, A, D], keys and values [P, K, D], and gives [P, A * D].
+  template <typename Attend>
+  Tensor Forward(const Tensor& x, const RotaryAngles& angles, Attend&& attend) const {
+    const Attention& a = *self_attn;
+    const Tensor normed = (*input_layernorm)(x);
+    const Tensor attended = attend(Rotate(a.Heads(*a.q_proj, normed), angles),
+                                   Rotate(a.Heads(*a.k_proj, normed), angles), a.Heads(*a.v_proj, normed));
+    const Tensor middle = a.o_proj->AddTo(x, attended);
+    const Tensor wide = (*post_attention_layernorm)(middle);
+    return mlp->down_proj->AddTo(middle, at::silu((*mlp->gate_proj)(wide)) * (*mlp->up_proj)(wide));
+  }
+
+  std::shared_ptr<Attention> self_attn;
+  std::shared_ptr<Mlp> mlp;
+  std::shared_ptr<Norm> input_layernorm, post_attention_layernorm;
+};
+
+// In the order of named_parameters, so that equal seeds give equal weights.
+void Initialise(torch::nn::Module& module, double range, uint64_t seed) {
+  const torch::NoGradGuard no_grad;
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  for (auto& parameter : module.named_parameters()) {
+    Tensor& value = parameter.value();
+    const std::string& name = parameter.key();
+    if (value.dim() >= 2) {
+      value.normal_(0.0, range, generator);
+    } else {
+      value.fill_(name.size() > 5 && name.substr(name.size() - 5) == ".bias" ? 0.0 : 1.0);
+    }
+  }
+}
+
+}  // namespace
+
+struct Decoder::Layers : torch::nn::Module {
+  Layers(const DecoderConfig& c, const TensorOptions& options) : rotary(c) {
+    embed_tokens = register_module("embed_tokens", std::make_shared<Embedding>(c.vocab_size, c.hidden_size, options));
+    auto list = std::make_shared<torch::nn::ModuleListImpl>();
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
+      blocks.push_back(std::make_shared<Block>(c, options));
+      list->push_back(blocks.back());
+    }
+    register_module("layers", std::move(list));
+    norm = register_module("norm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
+  }
+
+  std::shared_ptr<Embedding> embed_tokens;
+  std::vector<std::shared_ptr<Block>> blocks;
+  std::shared_ptr<Norm> norm;
+  std::shared_ptr<Linear> head;  // registered as the decoder's lm_head; null when tied to embed_tokens
+  RotaryTable rotary;
+};
+
+Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options)
+    : config_(config), layers_(std::make_shared<Layers>(config, options)) {
+  register_module("model", layers_);
+  if (config.tie_word_embeddings) return;
+  layers_->head = std::make_shared<Linear>(config.hidden_size, config.vocab_size, /*has_bias=*/false, options);
+  register_module("lm_head", layers_->head);
+}
+
+Decoder::Decoder(const DecoderConfig& config, uint64_t seed) : Decoder(config, TensorOptions(torch::kFloat32)) {
+  Initialise(*this, config.initializer_range, seed);
+}
+
+Decoder::~Decoder() = default;
+
+Tensor Decoder::Hidden(const TokenInput& input) {
+  const TokenLayout layout = LayOut(input);
+  const Tensor& weight = layers_->embed_tokens->weight;
+  Tensor ids = input.input_ids.reshape({-1});
+  if (layout.source.defined()) ids = ids.index_select(0, layout.source);
+  const RotaryAngles angles = layers_->rotary.At(layout.positions, layout.max_length, weight);
+  Tensor x = at::embedding(weight, ids);
+  for (const auto& block : layers_->blocks) {
+    x = block->Forward(x, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
+      return DocumentAttention(query, keys, values, layout);
+    });
+  }
+  return ToBatchOrder((*layers_->norm)(x), layout, input.input_ids.size(0), input.input_ids.size(1));
+}
+
+Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
+  const int64_t rows = input_ids.size(0), tokens = input_ids.size(1);
+  const Tensor& weight = layers_->embed_tokens->weight;
+  RotaryAngles angles = layers_->rotary.Range(cache.length(), tokens, weight);
+  angles = {angles.cos.repeat({rows, 1, 1}), angles.sin.repeat({rows, 1, 1})};
+  const auto as_heads = [&](const Tensor& flat) {  // [B * T, heads, D] -> [B, heads, T, D]
+    return flat.view({rows, tokens, flat.size(1), flat.size(2)}).transpose(1, 2);
+  };
+  Tensor x = at::embedding(weight, input_ids.reshape({-1}));
+  for (size_t i = 0; i < layers_->blocks.size(); ++i) {
+    x = layers_->blocks[i]->Forward(x, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
+      const auto [all_keys, all_values] = cache.Append(static_cast<int64_t>(i), as_heads(keys), as_heads(values));
+      return CausalAttention(as_heads(query), all_keys, all_values).transpose(1, 2).reshape({rows * tokens, -1});
+    });
+  }
+  cache.Advance(tokens);
+  return (*layers_->norm)(x).view({rows, tokens, -1});
+}
+
+Tensor Decoder::head_weight() const {
+  return layers_->head != nullptr ? layers_->head->weight : layers_->embed_tokens->weight;
+}
+
+}  // namespace distill

@@ -1,0 +1,275 @@
+#include "libdistill/nn/decoder_config.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/config_fields.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/strict_json.h"
+
+namespace distill {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMaxDepth = 16;
+constexpr int64_t kMaxSize = int64_t{1} << 30;  // products of two still fit
+constexpr int64_t kMaxLayers = 4096;
+
+std::string Shown(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80);
+}
+
+absl::Status Refuse(absl::string_view field, const json& value, absl::string_view reason) {
+  return absl::InvalidArgumentError(absl::StrCat("\"", field, "\": ", Shown(value), " is not supported; ", reason));
+}
+
+// Reads fields of one object; the first error is kept and later reads do nothing.
+class Reader {
+ public:
+  explicit Reader(const json& object) : object_(object) {}
+
+  const json* Find(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  void Size(const char* name, int64_t& target) {
+    const json* value = Find(name);
+    if (value == nullptr) {
+      if (target == 0) Fail(absl::StrCat("no \"", name, "\""));
+    } else if (!value->is_number_integer() || value->get<int64_t>() <= 0 || value->get<int64_t>() > kMaxSize) {
+      Fail(absl::StrCat("\"", name, "\" must be a positive integer of usual size, not ", Shown(*value)));
+    } else {
+      target = value->get<int64_t>();
+    }
+  }
+  void Number(const char* name, double& target) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_number() || !(value->get<double>() > 0) || !std::isfinite(value->get<double>())) {
+      return Fail(absl::StrCat("\"", name, "\" must be a positive number, not ", Shown(*value)));
+    }
+    target = value->get<double>();
+  }
+  void RequiredNumber(const char* name, double& target) {
+    if (Find(name) == nullptr) return Fail(absl::StrCat("no \"", name, "\""));
+    Number(name, target);
+  }
+  void Bool(const char* name, bool& target) {
+    const json* value = Find(name);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Fail(absl::StrCat("\"", name, "\" must be true or false, not ", Shown(*value)));
+    target = value->get<bool>();
+  }
+  void Fail(const std::string& message) {
+    if (status_.ok()) status_ = absl::InvalidArgumentError(message);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const json& object_;
+  absl::Status status_;
+};
+
+absl::Status RequireModelType(const json& document, DecoderConfig& config) {
+  const auto type = document.find("model_type");
+  if (type == document.end() || !type->is_string()) {
+    return absl::InvalidArgumentError("no \"model_type\"; supported are \"qwen2\" and \"llama\"");
+  }
+  config.model_type = type->get<std::string>();
+  if (config.model_type == "qwen2" || config.model_type == "llama") return absl::OkStatus();
+  return Refuse("model_type", *type, "supported are \"qwen2\" and \"llama\"");
+}
+
+// Numbers compare as numbers: 1 and 1.0 are the same.
+absl::Status RefuseOtherComputations(const json& document) {
+  for (const RefusedField& field : RefusedFields()) {
+    const auto found = document.find(std::string(field.name));
+    if (found == document.end() || found->is_null()) continue;
+    if (!field.neutral.empty() && *found == json::parse(field.neutral.begin(), field.neutral.end())) continue;
+    return Refuse(
+        field.name, *found,
+        field.neutral.empty() ? "remove the field or use another model" : absl::StrCat("only ", field.neutral, " is"));
+  }
+  const auto activation = document.find("hidden_act");
+  if (activation != document.end() && *activation != "silu") {
+    return Refuse("hidden_act", *activation, "only \"silu\" is");
+  }
+  return absl::OkStatus();
+}
+
+void WarnOfUnknownFields(const json& document, const std::string& name) {
+  for (const auto& [key, value] : document.items()) {
+    bool known = IsHarmlessField(key);
+    for (const RefusedField& field : RefusedFields()) known = known || field.name == key;
+    if (!known) LogWarning(absl::StrCat(name, ": the unknown field \"", key, "\" is passed over"));
+  }
+}
+
+absl::Status ReadSizes(const json& document, DecoderConfig& config) {
+  Reader reader(document);
+  reader.Size("vocab_size", config.vocab_size);
+  reader.Size("hidden_size", config.hidden_size);
+  reader.Size("intermediate_size", config.intermediate_size);
+  reader.Size("num_hidden_layers", config.num_hidden_layers);
+  reader.Size("num_attention_heads", config.num_attention_heads);
+  DISTILL_RETURN_IF_ERROR(reader.status());
+  // Qwen2Config's default where the key is missing is 32; null means as many as there are heads.
+  const bool is_missing = !document.contains("num_key_value_heads");
+  config.num_key_value_heads = config.model_type == "qwen2" && is_missing ? 32 : config.num_attention_heads;
+  reader.Size("num_key_value_heads", config.num_key_value_heads);
+  if (document.contains("head_dim") && !document["head_dim"].is_null()) {
+    reader.Size("head_dim", config.head_dim);
+  } else if (config.hidden_size % config.num_attention_heads != 0) {
+    reader.Fail(absl::StrCat("\"hidden_size\": ", config.hidden_size,
+                             " is no multiple of \"num_attention_heads\": ", config.num_attention_heads));
+  } else {
+    config.head_dim = config.hidden_size / config.num_attention_heads;
+  }
+  reader.Number("rms_norm_eps", config.rms_norm_eps);
+  reader.Number("initializer_range", config.initializer_range);
+  reader.Bool("tie_word_embeddings", config.tie_word_embeddings);
+  DISTILL_RETURN_IF_ERROR(reader.status());
+  if (config.num_attention_heads % config.num_key_value_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"num_attention_heads\": ", config.num_attention_heads,
+                     " is no multiple of \"num_key_value_heads\": ", config.num_key_value_heads));
+  }
+  if (config.num_hidden_layers > kMaxLayers)
+    return Refuse("num_hidden_layers", config.num_hidden_layers, "it is damaged");
+  if (config.head_dim % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("\"head_dim\": ", config.head_dim, " is odd; RoPE turns pairs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadBiases(const json& document, DecoderConfig& config) {
+  Reader reader(document);
+  bool attention_bias = config.model_type == "qwen2";
+  reader.Bool("attention_bias", attention_bias);
+  reader.Bool("mlp_bias", config.mlp_bias);
+  DISTILL_RETURN_IF_ERROR(reader.status());
+  if (config.model_type == "qwen2") {
+    if (!attention_bias) return Refuse("attention_bias", false, "qwen2 always has biases on q, k and v");
+    if (config.mlp_bias) return Refuse("mlp_bias", true, "qwen2 has none");
+  }
+  config.query_key_value_bias = attention_bias;
+  config.output_bias = attention_bias && config.model_type == "llama";
+  return absl::OkStatus();
+}
+
+absl::Status RequireFullAttention(const json& document, const DecoderConfig& config) {
+  // Qwen2 looks at sliding_window only together with use_sliding_window, which is refused.
+  const auto window = document.find("sliding_window");
+  if (config.model_type != "qwen2" && window != document.end() && !window->is_null()) {
+    return Refuse("sliding_window", *window, "only full attention is");
+  }
+  const auto layers = document.find("layer_types");
+  if (layers == document.end() || layers->is_null()) return absl::OkStatus();
+  if (!layers->is_array() || static_cast<int64_t>(layers->size()) != config.num_hidden_layers) {
+    return Refuse("layer_types", *layers, absl::StrCat("a list of ", config.num_hidden_layers, " layers is"));
+  }
+  for (const json& layer : *layers) {
+    if (layer != "full_attention") return Refuse("layer_types", layer, "only \"full_attention\" is");
+  }
+  return absl::OkStatus();
+}
+
+// The rope fields and the name of the field that holds them: rope_scaling (older form) or rope_parameters.
+absl::StatusOr<std::pair<std::string, json>> RopeObject(const json& document) {
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const auto found = document.find(name);
+    if (found == document.end() || found->is_null()) continue;
+    if (!found->is_object()) return Refuse(name, *found, "an object is");
+    if (!found->empty()) return std::pair<std::string, json>(name, *found);
+  }
+  return std::pair<std::string, json>("rope_parameters", json::object());
+}
+
+bool IsRopeField(const std::string& key, const json& value, bool is_llama3) {
+  if (key == "rope_type" || key == "type" || key == "rope_theta" || value.is_null()) return true;
+  if (key == "partial_rotary_factor") return value == 1;
+  return is_llama3 && (key == "factor" || key == "low_freq_factor" || key == "high_freq_factor" ||
+                       key == "original_max_position_embeddings");
+}
+
+absl::Status ReadRope(const json& document, DecoderConfig& config) {
+  DISTILL_ASSIGN_OR_RETURN(const auto named, RopeObject(document));
+  const auto& [name, rope] = named;
+  Reader outer(document), inner(rope);
+  outer.Number("rope_theta", config.rope_theta);
+  inner.Number("rope_theta", config.rope_theta);
+  const json* type_field = inner.Find("rope_type") != nullptr ? inner.Find("rope_type") : inner.Find("type");
+  const json type = type_field == nullptr ? json("default") : *type_field;
+  const bool is_llama3 = type == "llama3";
+  if (type != "default" && !is_llama3) {
+    return Refuse(absl::StrCat(name, ".rope_type"), type, "supported are \"default\" and \"llama3\"");
+  }
+  for (const auto& [key, value] : rope.items()) {
+    if (IsRopeField(key, value, is_llama3)) continue;
+    return Refuse(absl::StrCat(name, ".", key), value,
+                  absl::StrCat("rope of type ", Shown(type), " has no such field"));
+  }
+  if (is_llama3) {
+    Llama3RopeScaling& scaling = config.llama3_scaling.emplace();
+    inner.RequiredNumber("factor", scaling.factor);
+    inner.RequiredNumber("low_freq_factor", scaling.low_freq_factor);
+    inner.RequiredNumber("high_freq_factor", scaling.high_freq_factor);
+    // As transformers looks for it: the top level first, then the rope fields, then the model's own length.
+    scaling.original_max_position_embeddings = config.model_type == "qwen2" ? 32768 : 2048;
+    outer.Number("max_position_embeddings", scaling.original_max_position_embeddings);
+    inner.Number("original_max_position_embeddings", scaling.original_max_position_embeddings);
+    outer.Number("original_max_position_embeddings", scaling.original_max_position_embeddings);
+    if (scaling.high_freq_factor <= scaling.low_freq_factor) {
+      inner.Fail("\"high_freq_factor\" must be above \"low_freq_factor\"");
+    }
+  }
+  DISTILL_RETURN_IF_ERROR(outer.status());
+  return Annotate(inner.status(), name);
+}
+
+absl::Status Parse(const std::string& text, const std::string& name, DecoderConfig& config) {
+  DISTILL_RETURN_IF_ERROR(CheckJson(text, kMaxDepth));
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return absl::DataLossError("no JSON object");
+  DISTILL_RETURN_IF_ERROR(RequireModelType(document, config));
+  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document));
+  DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
+  DISTILL_RETURN_IF_ERROR(ReadBiases(document, config));
+  DISTILL_RETURN_IF_ERROR(RequireFullAttention(document, config));
+  DISTILL_RETURN_IF_ERROR(ReadRope(document, config));
+  WarnOfUnknownFields(document, name);
+  config.json = text;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DecoderConfig> ParseDecoderConfig(const std::string& json, const std::string& name) {
+  DecoderConfig config;
+  DISTILL_RETURN_IF_ERROR(Annotate(Parse(json, name, config), name));
+  return config;
+}
+
+absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/config.json");
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseDecoderConfig(text, path);
+}
+
+absl::StatusOr<std::string> ConfigJsonWithDType(const DecoderConfig& config, const std::string& dtype) {
+  auto document = nlohmann::ordered_json::parse(config.json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return absl::InvalidArgumentError("the model has no config.json to save");
+  if (document.contains("torch_dtype")) document["torch_dtype"] = dtype;
+  if (document.contains("dtype")) document["dtype"] = dtype;
+  if (!document.contains("torch_dtype") && !document.contains("dtype")) {
+    document[document.contains("rope_parameters") ? "dtype" : "torch_dtype"] = dtype;
+  }
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace distill

@@ -1,0 +1,118 @@
+#include "libdistill/nn/token_layout.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Document {
+  int64_t begin;  // in the batch's B * T tokens
+  int64_t length;
+};
+
+std::vector<Document> DocumentsOf(const TokenInput& input) {
+  const int64_t rows = input.input_ids.size(0), tokens = input.input_ids.size(1);
+  TORCH_CHECK(static_cast<int64_t>(input.document_starts.size()) == rows, "document_starts names ",
+              input.document_starts.size(), " rows of ", rows);
+  std::vector<Document> documents;
+  for (int64_t row = 0; row < rows; ++row) {
+    const std::vector<int64_t>& starts = input.document_starts[row];
+    for (size_t i = 0; i + 1 < starts.size(); ++i) {
+      TORCH_CHECK(0 <= starts[i] && starts[i] <= starts[i + 1] && starts[i + 1] <= tokens, "row ", row,
+                  ": document_starts ", starts[i], ", ", starts[i + 1], " do not lie within ", tokens, " tokens");
+      if (starts[i] < starts[i + 1]) documents.push_back({row * tokens + starts[i], starts[i + 1] - starts[i]});
+    }
+  }
+  return documents;
+}
+
+// Every row a document of all its tokens: the flat order is the batch's.
+TokenLayout WholeRows(int64_t rows, int64_t tokens, torch::Device device) {
+  TokenLayout layout;
+  layout.rectangles = {{rows, tokens}};
+  layout.positions = torch::arange(tokens, torch::TensorOptions(torch::kInt64).device(device)).repeat({rows});
+  layout.max_length = tokens;
+  return layout;
+}
+
+Tensor ToDevice(std::vector<int64_t>& values, torch::Device device) {
+  return torch::tensor(values, torch::kInt64).to(device);
+}
+
+// A gather whose gradient is the gather by the inverse order, since each real token stands in exactly one place.
+struct ReorderFunction : torch::autograd::Function<ReorderFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& flat, const Tensor& target, const Tensor& source,
+                        const std::optional<Tensor>& real) {
+    context->save_for_backward({source, real.value_or(Tensor())});
+    return flat.index_select(0, target);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    Tensor grad = grads[0].index_select(0, saved[0]);
+    if (saved[1].defined()) grad.mul_(saved[1]);
+    return {grad, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+TokenLayout LayOut(const TokenInput& input) {
+  TORCH_CHECK(input.input_ids.dim() == 2 && input.input_ids.scalar_type() == torch::kInt64,
+              "input_ids must be int64 [B, T]");
+  const int64_t rows = input.input_ids.size(0), tokens = input.input_ids.size(1);
+  const torch::Device device = input.input_ids.device();
+  if (input.document_starts.empty()) return WholeRows(rows, tokens, device);
+  std::vector<Document> documents = DocumentsOf(input);
+  const auto is_whole = [&](const Document& document) { return document.length == tokens; };
+  const bool all_whole = std::all_of(documents.begin(), documents.end(), is_whole);
+  if (documents.empty() || (all_whole && static_cast<int64_t>(documents.size()) == rows)) {
+    return WholeRows(rows, tokens, device);
+  }
+  std::stable_sort(documents.begin(), documents.end(),
+                   [](const Document& a, const Document& b) { return a.length > b.length; });
+  TokenLayout layout;
+  layout.max_length = documents.empty() ? 0 : documents[0].length;
+  std::vector<int64_t> source, positions, target(rows * tokens, 0);
+  std::vector<uint8_t> real;
+  for (const Document& document : documents) {
+    // An eighth of padding at most is cheaper than another call of every layer's attention.
+    if (layout.rectangles.empty() || document.length * 8 < layout.rectangles.back().length * 7) {
+      layout.rectangles.push_back({0, document.length});
+    }
+    TokenLayout::Rectangle& rectangle = layout.rectangles.back();
+    ++rectangle.documents;
+    for (int64_t i = 0; i < rectangle.length; ++i) {
+      const bool is_real = i < document.length;
+      if (is_real) target[document.begin + i] = static_cast<int64_t>(source.size());
+      source.push_back(document.begin + (is_real ? i : 0));
+      positions.push_back(i);
+      real.push_back(is_real);
+    }
+  }
+  layout.source = ToDevice(source, device);
+  layout.positions = ToDevice(positions, device);
+  layout.target = ToDevice(target, device);
+  if (std::find(real.begin(), real.end(), 0) != real.end()) {
+    const int64_t count = static_cast<int64_t>(real.size());
+    layout.real = torch::from_blob(real.data(), {count, 1}, torch::kUInt8).to(torch::kBool).to(device);
+  }
+  return layout;
+}
+
+Tensor ToBatchOrder(const Tensor& flat, const TokenLayout& layout, int64_t rows, int64_t tokens) {
+  Tensor ordered = flat;
+  if (layout.target.defined()) {
+    ordered = ReorderFunction::apply(flat, layout.target, layout.source,
+                                     layout.real.defined() ? std::optional(layout.real) : std::nullopt);
+  }
+  return ordered.view({rows, tokens, flat.size(1)});
+}
+
+}  // namespace distill

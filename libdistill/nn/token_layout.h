@@ -1,0 +1,39 @@
+// The order in which a decoder works on the tokens of a batch; inside nn/ only.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "libdistill/nn/language_model.h"
+
+namespace distill {
+
+// All of a model but its attention works on single tokens, and attention works within one document. So the documents of
+// all rows are sorted by length, those of about the same length are laid one under the other as a rectangle,
+// right-padded to its longest, and the rectangles follow one another: P tokens in a flat order. Attention then runs
+// plain and causal on each rectangle, a view of the flat tokens: it cannot see another document, no mask is needed, and
+// the padding of the batch's rows costs nothing. A batch whose rows are whole documents is one rectangle in its own
+// order, without copies.
+struct TokenLayout {
+  struct Rectangle {
+    int64_t documents;
+    int64_t length;
+  };
+  std::vector<Rectangle> rectangles;
+  torch::Tensor positions;  // int64 [P], within the document
+  int64_t max_length = 0;
+  // Undefined when the flat order is the batch's own.
+  torch::Tensor source;  // int64 [P]: the token of the batch, of B * T; padding names the document's first
+  torch::Tensor real;    // bool [P, 1]: false for padding; undefined when there is none
+  torch::Tensor target;  // int64 [B * T]: the place of each token of the batch; padding names any
+};
+
+// Throws c10::Error when document_starts do not fit input_ids.
+TokenLayout LayOut(const TokenInput& input);
+
+// flat [P, H] -> [B, T, H]. Differentiable.
+torch::Tensor ToBatchOrder(const torch::Tensor& flat, const TokenLayout& layout, int64_t rows, int64_t tokens);
+
+}  // namespace distill

@@ -1,0 +1,76 @@
+#include "libdistill/proto/checkpoint_messages.h"
+
+#include "absl/strings/str_cat.h"
+#include "checkpoint.pb.h"
+
+namespace distill {
+
+std::string Serialize(const CheckpointManifest& manifest) {
+  proto::CheckpointManifest message;
+  message.set_format_version(manifest.format_version);
+  message.set_step(manifest.step);
+  for (const FileEntry& file : manifest.files) {
+    proto::FileEntry& entry = *message.add_files();
+    entry.set_name(file.name);
+    entry.set_size_bytes(file.size_bytes);
+    entry.set_xxh3_high(file.xxh3_high);
+    entry.set_xxh3_low(file.xxh3_low);
+  }
+  return message.SerializeAsString();
+}
+
+std::string Serialize(const TrainerState& state) {
+  proto::TrainerState message;
+  message.set_step(state.step);
+  message.set_updates(state.updates);
+  message.set_skipped_in_a_row(state.skipped_in_a_row);
+  message.set_epoch(state.epoch);
+  message.set_row(state.row);
+  message.set_data_seed(state.data_seed);
+  message.set_loss_sum(state.loss_sum);
+  message.set_samples(state.samples);
+  message.set_tokens(state.tokens);
+  message.set_seconds(state.seconds);
+  for (const std::string& random_state : state.random_states) message.add_random_states(random_state);
+  for (const auto& [name, value] : state.settings) {
+    proto::Setting& setting = *message.add_settings();
+    setting.set_name(name);
+    setting.set_value(value);
+  }
+  return message.SerializeAsString();
+}
+
+absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes, const std::string& name) {
+  proto::CheckpointManifest message;
+  if (!message.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat(name, " is damaged: it is no checkpoint manifest"));
+  }
+  CheckpointManifest manifest{.format_version = message.format_version(), .step = message.step(), .files = {}};
+  for (const proto::FileEntry& entry : message.files()) {
+    manifest.files.push_back({entry.name(), entry.size_bytes(), entry.xxh3_high(), entry.xxh3_low()});
+  }
+  return manifest;
+}
+
+absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const std::string& name) {
+  proto::TrainerState message;
+  if (!message.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat(name, " is damaged: it is no trainer state"));
+  }
+  TrainerState state;
+  state.step = message.step();
+  state.updates = message.updates();
+  state.skipped_in_a_row = message.skipped_in_a_row();
+  state.epoch = message.epoch();
+  state.row = message.row();
+  state.data_seed = message.data_seed();
+  state.loss_sum = message.loss_sum();
+  state.samples = message.samples();
+  state.tokens = message.tokens();
+  state.seconds = message.seconds();
+  state.random_states.assign(message.random_states().begin(), message.random_states().end());
+  for (const proto::Setting& setting : message.settings()) state.settings.emplace_back(setting.name(), setting.value());
+  return state;
+}
+
+}  // namespace distill

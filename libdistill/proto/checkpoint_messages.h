@@ -1,0 +1,49 @@
+// The messages of checkpoint.proto as plain structs, and their bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace distill {
+
+struct FileEntry {
+  std::string name;
+  uint64_t size_bytes = 0;
+  uint64_t xxh3_high = 0;
+  uint64_t xxh3_low = 0;
+};
+
+struct CheckpointManifest {
+  uint32_t format_version = 0;
+  int64_t step = 0;
+  std::vector<FileEntry> files;
+};
+
+// What training goes on from, besides tensors.
+struct TrainerState {
+  int64_t step = 0;              // steps done
+  int64_t updates = 0;           // of them, those that changed the weights
+  int64_t skipped_in_a_row = 0;  // steps at the end that did not
+  int64_t epoch = 0;             // position in the data: see ShardState
+  int64_t row = 0;
+  uint64_t data_seed = 0;
+  double loss_sum = 0;  // of the mean losses of all steps
+  int64_t samples = 0;
+  int64_t tokens = 0;
+  double seconds = 0;
+  std::vector<std::string> random_states;  // torch's, by rank
+  std::vector<std::pair<std::string, std::string>> settings;
+};
+
+std::string Serialize(const CheckpointManifest& manifest);
+std::string Serialize(const TrainerState& state);
+// DataLoss: bytes that are no such message. `name` stands for the file.
+[[nodiscard]] absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes,
+                                                                         const std::string& name);
+[[nodiscard]] absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const std::string& name);
+
+}  // namespace distill

@@ -1,0 +1,32 @@
+// Local files, and the one place that refuses paths that are not local.
+//
+//   DISTILL_ASSIGN_OR_RETURN(std::string text, ReadFile(JoinPath(folder, "config.json")));
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace distill {
+
+// InvalidArgument for s3:// and other URLs, and for an empty path. Every function below that can fail calls it.
+[[nodiscard]] absl::Status RequireLocalPath(const std::string& path);
+
+bool FileExists(const std::string& path);
+bool FolderExists(const std::string& path);
+
+// The whole file. NotFound, PermissionDenied, or InvalidArgument where the path is a folder.
+[[nodiscard]] absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Names (without the folder) of the files that start with `prefix` and end with `suffix`, sorted.
+// NotFound: no such folder.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder, absl::string_view prefix,
+                                                                 absl::string_view suffix);
+
+// "folder/name"; `name` alone where the folder is empty.
+std::string JoinPath(const std::string& folder, const std::string& name);
+
+}  // namespace distill

@@ -1,0 +1,145 @@
+#include "libdistill/store/jsonl.h"
+
+#include <simdjson.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+std::string ToString(std::string_view text) { return std::string(text.data(), text.size()); }
+
+// The recursion is as deep as the parser's own limit on nesting.
+JsonValue Convert(simdjson::dom::element element) {
+  JsonValue value;
+  switch (element.type()) {
+    case simdjson::dom::element_type::NULL_VALUE:
+      break;
+    case simdjson::dom::element_type::BOOL:
+      value.kind = JsonValue::Kind::kBool;
+      value.boolean = element.get_bool().value_unsafe();
+      break;
+    case simdjson::dom::element_type::INT64:
+    case simdjson::dom::element_type::UINT64:
+    case simdjson::dom::element_type::DOUBLE:
+      value.kind = JsonValue::Kind::kNumber;
+      value.number = element.get_double().value_unsafe();
+      break;
+    case simdjson::dom::element_type::STRING:
+      value.kind = JsonValue::Kind::kString;
+      value.text = ToString(element.get_string().value_unsafe());
+      break;
+    case simdjson::dom::element_type::ARRAY: {
+      value.kind = JsonValue::Kind::kArray;
+      const simdjson::dom::array items = element.get_array().value_unsafe();
+      for (const simdjson::dom::element item : items) value.items.push_back(Convert(item));
+      break;
+    }
+    case simdjson::dom::element_type::OBJECT: {
+      value.kind = JsonValue::Kind::kObject;
+      const simdjson::dom::object members = element.get_object().value_unsafe();
+      for (const simdjson::dom::key_value_pair member : members) {
+        value.members.emplace_back(ToString(member.key), Convert(member.value));
+      }
+      break;
+    }
+  }
+  return value;
+}
+
+bool IsBlank(absl::string_view line) { return line.find_first_not_of(" \t\r") == absl::string_view::npos; }
+
+}  // namespace
+
+const JsonValue* JsonValue::Find(absl::string_view name) const {
+  for (const auto& [key, value] : members) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+struct JsonlReader::Impl {
+  std::string path;
+  std::ifstream file;
+  std::vector<char> buffer = std::vector<char>(size_t{1} << 18);
+  size_t begin = 0, end = 0;  // what of the buffer is not read yet
+  int64_t line = 0;
+  simdjson::dom::parser parser;
+
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ": ", what));
+  }
+
+  bool Fill() {
+    if (begin < end) return true;
+    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    begin = 0;
+    end = static_cast<size_t>(file.gcount());
+    return end > 0;
+  }
+
+  // The next line without its newline; false at the end of the file.
+  absl::StatusOr<bool> ReadLine(std::string* text) {
+    text->clear();
+    if (!Fill()) {
+      if (file.bad()) return absl::UnavailableError(absl::StrCat(path, ": reading failed after line ", line));
+      return false;
+    }
+    ++line;
+    while (Fill()) {
+      const char* start = buffer.data() + begin;
+      const void* newline = std::memchr(start, '\n', end - begin);
+      const size_t count = newline == nullptr ? end - begin : static_cast<const char*>(newline) - start;
+      if (text->size() + count > kMaxLineBytes) return Error("the line is longer than 64 MiB");
+      text->append(start, count);
+      begin += count + (newline != nullptr);
+      if (newline != nullptr) break;
+    }
+    return true;
+  }
+};
+
+absl::StatusOr<JsonlReader> JsonlReader::Open(const std::string& path) {
+  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
+  if (FolderExists(path)) return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a .jsonl file"));
+  auto impl = std::make_unique<Impl>();
+  impl->path = path;
+  impl->file.open(path, std::ios::binary);
+  if (!impl->file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or it cannot be read"));
+  return JsonlReader(std::move(impl));
+}
+
+absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
+  std::string text;
+  do {
+    DISTILL_ASSIGN_OR_RETURN(const bool more, impl_->ReadLine(&text));
+    if (!more) return std::nullopt;
+    if (impl_->line == 1 && text.compare(0, 3, "\xEF\xBB\xBF") == 0) text.erase(0, 3);
+  } while (IsBlank(text));
+
+  if (impl_->parser.capacity() < text.size() && impl_->parser.allocate(text.size(), kMaxDepth) != simdjson::SUCCESS) {
+    return impl_->Error("out of memory");
+  }
+  const size_t size = text.size();
+  text.reserve(size + simdjson::SIMDJSON_PADDING);
+  simdjson::dom::element element;
+  const simdjson::error_code error = impl_->parser.parse(text.data(), size, /*realloc_if_needed=*/false).get(element);
+  if (error == simdjson::UTF8_ERROR) return impl_->Error("the line is not valid UTF-8");
+  if (error == simdjson::DEPTH_ERROR) {
+    return impl_->Error(absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep"));
+  }
+  if (error != simdjson::SUCCESS) return impl_->Error(absl::StrCat("not valid JSON: ", simdjson::error_message(error)));
+  return JsonlRow{impl_->line, Convert(element)};
+}
+
+JsonlReader::JsonlReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+JsonlReader::JsonlReader(JsonlReader&&) noexcept = default;
+JsonlReader& JsonlReader::operator=(JsonlReader&&) noexcept = default;
+JsonlReader::~JsonlReader() = default;
+
+}  // namespace distill

@@ -1,0 +1,112 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/safetensors.h"
+
+namespace distill {
+namespace {
+
+using Entry = std::pair<const std::string, TensorView>;
+
+const char* FormatNameOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "F32";
+    case DType::kFloat64:
+      return "F64";
+    case DType::kFloat16:
+      return "F16";
+    case DType::kBFloat16:
+      return "BF16";
+    case DType::kInt32:
+      return "I32";
+    case DType::kInt64:
+      return "I64";
+    case DType::kUInt8:
+      return "U8";
+  }
+  return "";
+}
+
+// Wide elements first, so that every tensor is aligned to its element when the data start at a multiple of 8.
+std::vector<const Entry*> OrderOf(const std::map<std::string, TensorView>& tensors) {
+  std::vector<const Entry*> order;
+  for (const Entry& entry : tensors) order.push_back(&entry);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Entry* a, const Entry* b) { return SizeOf(a->second.dtype) > SizeOf(b->second.dtype); });
+  return order;
+}
+
+absl::StatusOr<std::string> HeaderOf(const std::vector<const Entry*>& order,
+                                     const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t offset = 0;
+  for (const Entry* entry : order) {
+    const auto& [name, view] = *entry;
+    int64_t bytes = SizeOf(view.dtype);
+    for (const int64_t size : view.shape) bytes *= size;
+    if (bytes != view.size_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor \"", name, "\": its shape takes ", bytes, " bytes, but ",
+                                                     view.size_bytes, " were given"));
+    }
+    header[name] = {
+        {"dtype", FormatNameOf(view.dtype)}, {"shape", view.shape}, {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception&) {
+    return absl::InvalidArgumentError("a tensor name or metadata is no UTF-8");
+  }
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+absl::Status WriteAll(int fd, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::ErrnoToStatus(errno, "cannot write");
+    bytes.remove_prefix(written);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteTo(int fd, absl::string_view header, const std::vector<const Entry*>& order) {
+  std::string length(8, '\0');
+  for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
+  DISTILL_RETURN_IF_ERROR(WriteAll(fd, length));
+  DISTILL_RETURN_IF_ERROR(WriteAll(fd, header));
+  for (const Entry* entry : order) {
+    const TensorView& view = entry->second;
+    DISTILL_RETURN_IF_ERROR(WriteAll(fd, {static_cast<const char*>(view.data), static_cast<size_t>(view.size_bytes)}));
+  }
+  if (fsync(fd) != 0) return absl::ErrnoToStatus(errno, "cannot sync");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  const std::vector<const Entry*> order = OrderOf(tensors);
+  absl::StatusOr<std::string> header = HeaderOf(order, metadata);
+  if (!header.ok()) return Annotate(header.status(), path);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
+  absl::Status status = WriteTo(fd, *header, order);
+  if (close(fd) != 0 && status.ok()) status = absl::ErrnoToStatus(errno, "cannot close");
+  return Annotate(status, path);
+}
+
+}  // namespace distill

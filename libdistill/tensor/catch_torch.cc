@@ -1,0 +1,32 @@
+#include "libdistill/tensor/catch_torch.h"
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+
+namespace distill {
+
+absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body) {
+  try {
+    return body();
+  } catch (const c10::OutOfMemoryError& error) {
+    return absl::ResourceExhaustedError(error.what_without_backtrace());
+  } catch (const c10::ValueError& error) {
+    return absl::InvalidArgumentError(error.what_without_backtrace());
+  } catch (const c10::TypeError& error) {
+    return absl::InvalidArgumentError(error.what_without_backtrace());
+  } catch (const c10::NotImplementedError& error) {
+    return absl::UnimplementedError(error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat("torch: ", error.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of host memory");
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
+  }
+}
+
+}  // namespace distill

@@ -1,0 +1,28 @@
+// Between torch's tensors and the plain types of the rooms that do not see torch.
+#pragma once
+
+#include <torch/types.h>
+
+#include "absl/status/statusor.h"
+#include "libdistill/core/dtype.h"
+#include "libdistill/store/safetensors.h"
+
+namespace distill {
+
+torch::Dtype ToTorch(DType dtype);
+// InvalidArgument for types that DType lacks.
+[[nodiscard]] absl::StatusOr<DType> FromTorch(torch::Dtype dtype);
+
+// A contiguous tensor in host memory with these values, as `dtype`; the tensor itself when it already is one.
+torch::Tensor ToHost(const torch::Tensor& tensor, torch::Dtype dtype);
+
+// The bytes of a contiguous tensor in host memory, alive as long as the tensor is; throws c10::Error for others.
+TensorView ViewOf(const torch::Tensor& tensor);
+
+// Copies the view's values into `destination`, of the same shape, whatever its dtype and device. Throws c10::Error.
+void CopyFromView(const TensorView& view, torch::Tensor destination);
+
+// "[32000, 4096]"
+std::string ShapeToString(c10::IntArrayRef shape);
+
+}  // namespace distill

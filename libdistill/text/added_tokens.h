@@ -1,0 +1,43 @@
+// Added tokens: found in the text before everything else, longest first (as the Python package `tokenizers` does it).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace distill {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;
+  bool special = false;
+  bool normalized = false;   // searched in the normalized text
+  bool lstrip = false;       // takes the whitespace before it along
+  bool rstrip = false;       // and after it
+  bool single_word = false;  // only where no word character touches it
+};
+
+class AddedTokenMatcher {
+ public:
+  // `normalize`: tokens are searched in text of normalization form C, so their contents are brought into it.
+  AddedTokenMatcher(std::vector<AddedToken> tokens, bool normalize);
+
+  struct Piece {
+    absl::string_view text;
+    int32_t id = -1;  // of an added token; -1: text between tokens
+  };
+  // Covers `text`, apart from what an overlap with stripped whitespace hides.
+  std::vector<Piece> Split(absl::string_view text) const;
+
+ private:
+  // The longest token at the start of `text`; nullptr: none.
+  const AddedToken* MatchAt(absl::string_view text) const;
+
+  std::vector<AddedToken> tokens_;
+  std::array<std::vector<size_t>, 256> by_first_byte_;  // longest first
+};
+
+}  // namespace distill

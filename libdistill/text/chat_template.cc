@@ -1,0 +1,157 @@
+#include "libdistill/text/chat_template.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+#include "libdistill/text/jinja.h"
+#include "libdistill/text/unicode.h"
+
+namespace distill {
+namespace {
+
+// Qwen2's turns, without a system message that nobody asked for.
+constexpr char kChatMl[] =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' }}"
+    "{% if message['role'] == 'assistant' %}"
+    "{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}"
+    "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}"
+    "{{ '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+constexpr char kLlama3[] =
+    "{{ '<|begin_of_text|>' }}"
+    "{% for message in messages %}"
+    "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}"
+    "{% if message['role'] == 'assistant' %}"
+    "{% generation %}{{ message['content'] | trim + '<|eot_id|>' }}{% endgeneration %}"
+    "{% else %}{{ message['content'] | trim + '<|eot_id|>' }}{% endif %}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
+
+bool IsTemplateText(const std::string& text) { return absl::StrContains(text, "{%") || absl::StrContains(text, "{{"); }
+
+// The template's text, and a name for it in messages.
+absl::StatusOr<std::pair<std::string, std::string>> ChooseTemplate(const std::string& choice,
+                                                                   const Tokenizer& tokenizer) {
+  using Named = std::pair<std::string, std::string>;
+  if (choice == "chatml") return Named(kChatMl, "the ChatML template");
+  if (choice == "llama3") return Named(kLlama3, "the Llama 3 template");
+  if (choice.empty() || choice == "auto") {
+    if (!tokenizer.chat_template().empty()) return Named(tokenizer.chat_template(), "the tokenizer's chat template");
+    if (tokenizer.TokenToId("<|im_start|>")) return Named(kChatMl, "the ChatML template");
+    return absl::InvalidArgumentError(
+        "the tokenizer has no chat template: set chat_template to chatml, llama3 or a Jinja file");
+  }
+  if (IsTemplateText(choice)) return Named(choice, "chat_template");
+  absl::StatusOr<std::string> text = ReadFile(choice);
+  if (!text.ok()) return Annotate(text.status(), "chat_template is neither auto, chatml nor llama3, and as a file");
+  return Named(*std::move(text), choice);
+}
+
+}  // namespace
+
+struct ChatTemplate::Impl {
+  jinja::Template source;
+  std::string name;
+  std::vector<std::pair<std::string, jinja::Value>> tokens;  // bos_token and the like
+
+  absl::StatusOr<jinja::Output> Run(absl::Span<const ChatMessage> messages, bool add_generation_prompt) const;
+  absl::StatusOr<Rendered> RunByPrefixes(absl::Span<const ChatMessage> messages) const;
+};
+
+absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, const Tokenizer& tokenizer) {
+  DISTILL_ASSIGN_OR_RETURN(const auto chosen, ChooseTemplate(choice, tokenizer));
+  const auto& [text, name] = chosen;
+  if (!IsValidUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(name, " is not valid UTF-8"));
+  absl::StatusOr<jinja::Template> source = jinja::Template::Parse(text);
+  if (!source.ok()) return Annotate(source.status(), name);
+  auto impl = std::unique_ptr<Impl>(new Impl{*std::move(source), name, {}});
+  for (const auto& [key, token] : {std::pair<const char*, const std::string&>{"bos_token", tokenizer.bos_token()},
+                                   {"eos_token", tokenizer.eos_token()},
+                                   {"pad_token", tokenizer.pad_token()},
+                                   {"unk_token", tokenizer.unk_token()}}) {
+    if (!token.empty()) impl->tokens.emplace_back(key, jinja::Value(token));
+  }
+  return ChatTemplate(std::move(impl));
+}
+
+absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(absl::Span<const ChatMessage> messages,
+                                                      bool add_generation_prompt) const {
+  std::vector<jinja::Value> list;
+  for (const ChatMessage& message : messages) {
+    DISTILL_ASSIGN_OR_RETURN(jinja::Value entry,
+                             jinja::MakeDict({{"role", message.role}, {"content", message.content}}));
+    list.push_back(std::move(entry));
+  }
+  std::vector<std::pair<std::string, jinja::Value>> variables = tokens;
+  DISTILL_ASSIGN_OR_RETURN(jinja::Value all, jinja::MakeList(std::move(list)));
+  variables.emplace_back("messages", std::move(all));
+  variables.emplace_back("add_generation_prompt", jinja::Value(add_generation_prompt));
+  variables.emplace_back("tools", jinja::Value::MakeNone());
+  variables.emplace_back("documents", jinja::Value::MakeNone());
+  absl::StatusOr<jinja::Output> output = source.Render(variables);
+  if (!output.ok()) return Annotate(output.status(), name);
+  return output;
+}
+
+// Without {% generation %}, what the assistant wrote is what the text up to its message does not hold yet.
+absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::Impl::RunByPrefixes(absl::Span<const ChatMessage> messages) const {
+  DISTILL_ASSIGN_OR_RETURN(const jinja::Output whole, Run(messages, false));
+  Rendered rendered{whole.text, {}};
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role != "assistant") continue;
+    DISTILL_ASSIGN_OR_RETURN(const jinja::Output before, Run(messages.subspan(0, i), true));
+    DISTILL_ASSIGN_OR_RETURN(const jinja::Output after, Run(messages.subspan(0, i + 1), false));
+    if (!absl::StartsWith(whole.text, after.text) || !absl::StartsWith(after.text, before.text)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ": message ", i + 1,
+          " renders differently at the end of a conversation and within it, so the "
+          "assistant's part cannot be told; mark it in the template with {% generation %} ... {% endgeneration %}"));
+    }
+    const size_t end = absl::string_view(after.text).find_last_not_of(" \t\r\n") + 1;
+    if (end > before.text.size()) rendered.assistant.emplace_back(before.text.size(), end);
+  }
+  return rendered;
+}
+
+absl::StatusOr<std::string> ChatTemplate::Render(absl::Span<const ChatMessage> messages,
+                                                 bool add_generation_prompt) const {
+  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, add_generation_prompt));
+  return std::move(output.text);
+}
+
+absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::RenderForTraining(absl::Span<const ChatMessage> messages) const {
+  if (!impl_->source.has_generation()) return impl_->RunByPrefixes(messages);
+  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, false));
+  return Rendered{std::move(output.text), std::move(output.generation)};
+}
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+EncodedChat EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered) {
+  EncodedChat encoded;
+  const absl::string_view text = rendered.text;
+  const auto append = [&](size_t begin, size_t end, bool is_assistant) {
+    const std::vector<int32_t> ids = tokenizer.Encode(text.substr(begin, end - begin));
+    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
+    encoded.is_assistant.resize(encoded.ids.size(), is_assistant ? 1 : 0);
+  };
+  size_t done = 0;
+  for (const auto& [begin, end] : rendered.assistant) {
+    append(done, begin, false);
+    append(begin, end, true);
+    done = end;
+  }
+  append(done, text.size(), false);
+  return encoded;
+}
+
+}  // namespace distill

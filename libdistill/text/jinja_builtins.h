@@ -1,0 +1,72 @@
+// What the template language brings along: attributes and methods of values, filters, tests and global functions.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/text/jinja_value.h"
+
+namespace distill::jinja {
+
+struct Statement;
+struct Scope;
+
+// What can be called: a macro with the scope it was defined in, a method bound to its value, a global function.
+struct Function {
+  enum class Kind { kMacro, kMethod, kGlobal };
+  Kind kind = Kind::kGlobal;
+  std::string name;
+  Value receiver;
+  const Statement* macro = nullptr;
+  Scope* scope = nullptr;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+
+  // The arguments in the order of `names`, nullptr where one is not given. InvalidArgument: too many, an unknown name,
+  // one given twice, fewer than `required`.
+  absl::StatusOr<std::vector<const Value*>> Bind(absl::string_view function, std::initializer_list<const char*> names,
+                                                 size_t required = 0) const;
+};
+
+// value.name and value[key], in jinja2's order of members and methods; undefined where there is none.
+absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name);
+absl::StatusOr<Value> GetItem(const Value& value, const Value& key);
+// value[begin:end:step]; parts that are undefined are absent.
+absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end, const Value& step);
+
+bool HasMethod(const Value& receiver, absl::string_view name);
+absl::StatusOr<Value> CallMethod(const Value& receiver, const std::string& name, const Arguments& arguments);
+
+bool HasGlobal(absl::string_view name);
+absl::StatusOr<Value> CallGlobal(const std::string& name, const Arguments& arguments);
+
+bool HasFilter(absl::string_view name);
+std::string FilterNames();
+absl::StatusOr<Value> ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments);
+
+bool HasTest(absl::string_view name);
+std::string TestNames();
+absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments);
+
+// `item in container`, a string's parts included.
+absl::StatusOr<bool> Contains(const Value& container, const Value& item);
+
+// json.dumps as transformers' tojson calls it: arguments ensure_ascii, indent, separators, sort_keys.
+absl::StatusOr<Value> ToJson(const Value& value, const Arguments& arguments);
+
+// str.strip of Python: whitespace, or the characters of `characters`.
+std::string Strip(absl::string_view text, const Value* characters, bool left, bool right);
+// str.replace; `count` < 0: all.
+absl::StatusOr<Value> Replace(absl::string_view text, absl::string_view from, absl::string_view to, int64_t count);
+std::string Capitalize(absl::string_view text);
+// The text as a value, or InvalidArgument beyond kMaxTextBytes.
+absl::StatusOr<Value> BoundedText(std::string text);
+
+}  // namespace distill::jinja

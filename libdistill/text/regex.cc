@@ -1,0 +1,156 @@
+#include "libdistill/text/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <cstdint>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/text/unicode.h"
+
+namespace distill {
+namespace {
+
+// Both classes are spelled out, so that they are Unicode's White_Space in every version of PCRE2, and also
+// work inside brackets.
+constexpr absl::string_view kSpace =
+    "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}"
+    "\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
+constexpr absl::string_view kNotSpace =
+    "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}"
+    "\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}"
+    "\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}";
+
+absl::Status Unsupported(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("'", what, "' in the pattern is not supported"));
+}
+
+// Options after "(?" other than i mean something else in Oniguruma's syntax than in PCRE2's.
+absl::Status CheckGroup(absl::string_view rest) {
+  if (!absl::StartsWith(rest, "(?")) return absl::OkStatus();
+  for (const char c : rest.substr(2)) {
+    if (c == 'i' || c == '-') continue;
+    if (c >= 'a' && c <= 'z') return Unsupported(rest.substr(0, 4));
+    break;
+  }
+  return absl::OkStatus();
+}
+
+// The escape that `rest` begins with in PCRE2's syntax; *count: how many bytes of `rest` it takes.
+absl::StatusOr<std::string> TranslateEscape(absl::string_view rest, bool in_class, size_t* count) {
+  const char kind = rest.size() > 1 ? rest[1] : '\0';
+  *count = 2;
+  if (kind == 's' || kind == 'S') {
+    const absl::string_view members = kind == 's' ? kSpace : kNotSpace;
+    return in_class ? std::string(members) : absl::StrCat("[", members, "]");
+  }
+  if (absl::string_view("wWhHbBRXQEGKvV").find(kind) != absl::string_view::npos) return Unsupported(rest.substr(0, 2));
+  // \p{L} and \x{41} whole: their brace is no quantifier's.
+  const bool braced = rest.size() > 2 && rest[2] == '{' && (kind == 'p' || kind == 'P' || kind == 'x');
+  if (const size_t close = rest.find('}'); braced && close != absl::string_view::npos) *count = close + 1;
+  return std::string(rest.substr(0, *count));
+}
+
+// The same pattern in PCRE2's syntax.
+absl::StatusOr<std::string> Translate(const std::string& pattern) {
+  std::string out;
+  bool in_class = false;
+  for (size_t i = 0, count = 1; i < pattern.size(); i += count) {
+    const absl::string_view rest = absl::string_view(pattern).substr(i);
+    count = 1;
+    if (rest[0] == '\\') {
+      DISTILL_ASSIGN_OR_RETURN(const std::string escape, TranslateEscape(rest, in_class, &count));
+      out += escape;
+      continue;
+    }
+    if (in_class && (rest[0] == '[' || absl::StartsWith(rest, "&&"))) return Unsupported("class within a class");
+    if (!in_class) DISTILL_RETURN_IF_ERROR(CheckGroup(rest));
+    if (!in_class && absl::StartsWith(rest, "}+")) return Unsupported("}+");
+    out.push_back(rest[0]);
+    if (in_class) {
+      in_class = rest[0] != ']';
+    } else if (rest[0] == '[') {
+      in_class = true;
+      if (absl::StartsWith(rest, "[^")) out.push_back(pattern[i + count++]);
+      // A bracket right after the opening one is a member.
+      if (absl::StartsWith(rest.substr(count), "]")) {
+        out += "\\]";
+        ++count;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+struct Regex::Impl {
+  pcre2_code* code = nullptr;
+  ~Impl() { pcre2_code_free(code); }
+};
+
+absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
+  if (pattern.size() > 65536) return absl::InvalidArgumentError("the pattern is longer than 65536 bytes");
+  if (!IsValidUtf8(pattern)) return absl::InvalidArgumentError("the pattern is not UTF-8");
+  DISTILL_ASSIGN_OR_RETURN(const std::string translated, Translate(pattern));
+  auto impl = std::make_unique<Impl>();
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
+  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+  // Oniguruma's Ruby syntax: ^ and $ are those of lines.
+  impl->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context);
+  pcre2_compile_context_free(context);
+  if (impl->code == nullptr) {
+    PCRE2_UCHAR message[256] = {};
+    pcre2_get_error_message(error, message, sizeof(message));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the pattern '", pattern, "' does not compile: ", reinterpret_cast<const char*>(message)));
+  }
+  pcre2_jit_compile(impl->code, PCRE2_JIT_COMPLETE);  // without it, matching is slower, and the same
+  return Regex(std::move(impl));
+}
+
+struct Regex::Matcher::State {
+  const pcre2_code* code;
+  absl::string_view text;
+  size_t position = 0;
+  pcre2_match_data* data;
+};
+
+Regex::Matcher::Matcher(const Regex& regex, absl::string_view text)
+    : state_(new State{regex.impl_->code, text, 0, pcre2_match_data_create(1, nullptr)}) {}
+
+Regex::Matcher::~Matcher() { pcre2_match_data_free(state_->data); }
+
+bool Regex::Matcher::Next(size_t* begin, size_t* end) {
+  State& state = *state_;
+  while (state.position < state.text.size()) {
+    const auto match = [&state](uint32_t options) {
+      return pcre2_match(state.code, reinterpret_cast<PCRE2_SPTR>(state.text.data()), state.text.size(), state.position,
+                         PCRE2_NO_UTF_CHECK | options, state.data, nullptr);
+    };
+    int result = match(0);
+    // The interpreter keeps its stack on the heap.
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
+    if (result < 0) return false;
+    const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state.data);
+    *begin = span[0];
+    *end = span[1];
+    state.position = *end;
+    if (*begin < *end) return true;
+    NextCodePoint(state.text, &state.position);
+  }
+  return false;
+}
+
+Regex::Regex(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Regex::Regex(Regex&&) noexcept = default;
+Regex& Regex::operator=(Regex&&) noexcept = default;
+Regex::~Regex() = default;
+
+}  // namespace distill

@@ -1,0 +1,289 @@
+#include "libdistill/text/tokenizer_json.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMaxDepth = 64;
+constexpr int64_t kMaxId = (int64_t{1} << 22) - 1;
+constexpr int kMaxSequenceDepth = 4;
+
+// GPT-2's pattern, which ByteLevel with use_regex stands for.
+constexpr char kGpt2Pattern[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
+
+absl::Status Unsupported(absl::string_view part, absl::string_view kind, absl::string_view supported) {
+  return Invalid(absl::StrCat(part, " '", kind, "' is not supported; supported: ", supported));
+}
+
+bool IsTooDeep(const std::string& text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<Json> ParseObject(const std::string& text) {
+  if (IsTooDeep(text)) return absl::DataLossError(absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep"));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::DataLossError("not valid JSON: the file is cut short or damaged");
+  if (!json.is_object()) return Invalid("holds no JSON object");
+  return json;
+}
+
+// A member of an object; null where it is absent, or `object` is no object.
+const Json& Get(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string TypeOf(const Json& object) {
+  const Json& type = Get(object, "type");
+  return type.is_string() ? type.get<std::string>() : "";
+}
+
+absl::StatusOr<bool> GetBool(const Json& object, const char* key, bool otherwise) {
+  const Json& value = Get(object, key);
+  if (value.is_null()) return otherwise;
+  if (!value.is_boolean()) return Invalid(absl::StrCat("'", key, "' is neither true nor false"));
+  return value.get<bool>();
+}
+
+absl::StatusOr<int32_t> GetId(const Json& value, const std::string& token) {
+  if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > kMaxId) {
+    return Invalid(absl::StrCat("the id of token '", token, "' is not an integer from 0 to ", kMaxId));
+  }
+  return value.get<int32_t>();
+}
+
+// Calls visit(part) for each part of a "Sequence" (members under `key`), or for `part` alone.
+template <typename Visit>
+absl::Status ForEachOf(const Json& part, const char* key, const Visit& visit, int depth = 0) {
+  if (part.is_null()) return absl::OkStatus();
+  if (TypeOf(part) != "Sequence") return visit(part);
+  if (depth == kMaxSequenceDepth) return Invalid("Sequences are nested too deep");
+  const Json& members = Get(part, key);
+  if (!members.is_array()) return Invalid(absl::StrCat("a Sequence has no list '", key, "'"));
+  for (const Json& member : members) DISTILL_RETURN_IF_ERROR(ForEachOf(member, key, visit, depth + 1));
+  return absl::OkStatus();
+}
+
+absl::Status ParseNormalizer(const Json& json, TokenizerSpec* spec) {
+  return ForEachOf(json, "normalizers", [spec](const Json& part) {
+    if (TypeOf(part) != "NFC") return Unsupported("normalizer", TypeOf(part), "NFC, none");
+    spec->nfc = true;
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<PreTokenizerStep> ParseSplit(const Json& part) {
+  const Json& pattern = Get(Get(part, "pattern"), "Regex");
+  if (!pattern.is_string() || pattern.get_ref<const std::string&>().empty()) {
+    return Unsupported("pre_tokenizer Split", Get(part, "pattern").dump(-1, ' ', true, Json::error_handler_t::replace),
+                       "{\"Regex\": pattern}");
+  }
+  PreTokenizerStep step;
+  step.pattern = pattern.get<std::string>();
+  const Json& behavior = Get(part, "behavior");
+  DISTILL_ASSIGN_OR_RETURN(const bool invert, GetBool(part, "invert", false));
+  if (behavior == "Removed") {
+    (invert ? step.keep_rest : step.keep_matches) = false;
+  } else if (behavior != "Isolated") {
+    return Unsupported("pre_tokenizer Split behavior", behavior.is_string() ? behavior.get<std::string>() : "",
+                       "Isolated, Removed");
+  }
+  return step;
+}
+
+absl::Status ParsePreTokenizer(const Json& json, TokenizerSpec* spec) {
+  bool byte_level = false;
+  DISTILL_RETURN_IF_ERROR(ForEachOf(json, "pretokenizers", [&](const Json& part) -> absl::Status {
+    const std::string type = TypeOf(part);
+    PreTokenizerStep step;
+    if (byte_level) return Invalid("a pre_tokenizer after ByteLevel is not supported");
+    if (type == "Split") {
+      DISTILL_ASSIGN_OR_RETURN(step, ParseSplit(part));
+    } else if (type == "Digits") {
+      DISTILL_ASSIGN_OR_RETURN(const bool individual, GetBool(part, "individual_digits", false));
+      step.pattern = individual ? "\\p{N}" : "\\p{N}+";
+    } else if (type == "ByteLevel") {
+      byte_level = true;
+      DISTILL_ASSIGN_OR_RETURN(step.add_prefix_space, GetBool(part, "add_prefix_space", true));
+      DISTILL_ASSIGN_OR_RETURN(const bool use_regex, GetBool(part, "use_regex", true));
+      if (use_regex) step.pattern = kGpt2Pattern;
+    } else {
+      return Unsupported("pre_tokenizer", type, "ByteLevel, Split, Digits, and a Sequence of them");
+    }
+    spec->steps.push_back(std::move(step));
+    return absl::OkStatus();
+  }));
+  if (!byte_level) return Invalid("no ByteLevel pre_tokenizer: only byte-level BPE is supported");
+  return absl::OkStatus();
+}
+
+absl::Status CheckPostProcessor(const Json& json) {
+  return ForEachOf(json, "processors", [](const Json& part) {
+    const std::string type = TypeOf(part);
+    if (type == "ByteLevel" || type == "TemplateProcessing") return absl::OkStatus();
+    return Unsupported("post_processor", type, "ByteLevel, TemplateProcessing, and a Sequence of them");
+  });
+}
+
+absl::Status CheckDecoder(const Json& json) {
+  bool byte_level = false;
+  DISTILL_RETURN_IF_ERROR(ForEachOf(json, "decoders", [&byte_level](const Json& part) {
+    if (TypeOf(part) != "ByteLevel") return Unsupported("decoder", TypeOf(part), "ByteLevel");
+    byte_level = true;
+    return absl::OkStatus();
+  }));
+  return byte_level ? absl::OkStatus() : Invalid("no ByteLevel decoder: only byte-level BPE is supported");
+}
+
+absl::Status ParseMerges(const Json& merges, BpeSpec* bpe) {
+  if (!merges.is_array()) return Invalid("the model has no list 'merges'");
+  bpe->merges.reserve(merges.size());
+  for (const Json& merge : merges) {
+    if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      bpe->merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+      continue;
+    }
+    const std::string text = merge.is_string() ? merge.get<std::string>() : "";
+    if (absl::StartsWith(text, "#version")) continue;
+    const size_t space = text.find(' ');
+    if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
+      return Invalid(absl::StrCat("merge ", bpe->merges.size(), " is neither \"a b\" nor [\"a\", \"b\"]"));
+    }
+    bpe->merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+  return absl::OkStatus();
+}
+
+// Options of the model that would change its ids; none of them occurs in byte-level tokenizers.
+absl::Status RefuseModelOptions(const Json& model) {
+  const Json& dropout = Get(model, "dropout");
+  if (!dropout.is_null() && dropout != 0.0) return Unsupported("the model's", "dropout", "none");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const Json& value = Get(model, key);
+    if (!value.is_null() && value != "") return Unsupported("the model's", key, "none");
+  }
+  DISTILL_ASSIGN_OR_RETURN(const bool byte_fallback, GetBool(model, "byte_fallback", false));
+  return byte_fallback ? Unsupported("the model's", "byte_fallback", "false") : absl::OkStatus();
+}
+
+absl::Status ParseModel(const Json& model, BpeSpec* bpe) {
+  if (!model.is_object()) return Invalid("has no 'model'");
+  if (Get(model, "type") != "BPE" && !(Get(model, "type").is_null() && Get(model, "merges").is_array())) {
+    return Unsupported("model", TypeOf(model), "BPE");
+  }
+  DISTILL_RETURN_IF_ERROR(RefuseModelOptions(model));
+  const Json& vocab = Get(model, "vocab");
+  if (!vocab.is_object()) return Invalid("the model has no 'vocab'");
+  bpe->vocab.reserve(vocab.size());
+  for (const auto& [token, value] : vocab.items()) {
+    DISTILL_ASSIGN_OR_RETURN(const int32_t id, GetId(value, token));
+    bpe->vocab.emplace(token, id);
+  }
+  const Json& unk = Get(model, "unk_token");
+  if (!unk.is_null() && !unk.is_string()) return Invalid("the model's 'unk_token' is no string");
+  if (unk.is_string()) bpe->unk_token = unk.get<std::string>();
+  DISTILL_ASSIGN_OR_RETURN(bpe->fuse_unk, GetBool(model, "fuse_unk", false));
+  DISTILL_ASSIGN_OR_RETURN(bpe->ignore_merges, GetBool(model, "ignore_merges", false));
+  return ParseMerges(Get(model, "merges"), bpe);
+}
+
+absl::Status ParseAddedTokens(const Json& json, std::vector<AddedToken>* tokens) {
+  if (json.is_null()) return absl::OkStatus();
+  if (!json.is_array()) return Invalid("'added_tokens' is no list");
+  for (const Json& entry : json) {
+    const Json& content = Get(entry, "content");
+    if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
+      return Invalid(absl::StrCat("added token ", tokens->size(), " has no 'content'"));
+    }
+    AddedToken token;
+    token.content = content.get<std::string>();
+    DISTILL_ASSIGN_OR_RETURN(token.id, GetId(Get(entry, "id"), token.content));
+    DISTILL_ASSIGN_OR_RETURN(token.special, GetBool(entry, "special", false));
+    DISTILL_ASSIGN_OR_RETURN(token.normalized, GetBool(entry, "normalized", !token.special));
+    DISTILL_ASSIGN_OR_RETURN(token.lstrip, GetBool(entry, "lstrip", false));
+    DISTILL_ASSIGN_OR_RETURN(token.rstrip, GetBool(entry, "rstrip", false));
+    DISTILL_ASSIGN_OR_RETURN(token.single_word, GetBool(entry, "single_word", false));
+    tokens->push_back(std::move(token));
+  }
+  return absl::OkStatus();
+}
+
+// A special token as text: "..." or {"content": "..."}.
+absl::StatusOr<std::string> GetToken(const Json& config, const char* key) {
+  const Json& value = Get(config, key);
+  const Json& text = value.is_object() ? Get(value, "content") : value;
+  if (text.is_null()) return std::string();
+  if (!text.is_string()) return Invalid(absl::StrCat("'", key, "' is neither a string nor an object with 'content'"));
+  return text.get<std::string>();
+}
+
+// A string, or a list of {"name", "template"}, of which "default" is taken.
+absl::StatusOr<std::string> GetChatTemplate(const Json& value) {
+  if (value.is_null()) return std::string();
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) {
+    for (const Json& entry : value) {
+      if (Get(entry, "name") == "default" && Get(entry, "template").is_string()) {
+        return Get(entry, "template").get<std::string>();
+      }
+    }
+    return Invalid("'chat_template' is a list without a template named 'default'");
+  }
+  return Invalid("'chat_template' is neither a string nor a list of templates");
+}
+
+}  // namespace
+
+absl::StatusOr<TokenizerSpec> ParseTokenizerJson(const std::string& text) {
+  DISTILL_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
+  TokenizerSpec spec;
+  // The model first: of several unsupported parts it is the one that says what this tokenizer is.
+  DISTILL_RETURN_IF_ERROR(ParseModel(Get(json, "model"), &spec.bpe));
+  DISTILL_RETURN_IF_ERROR(ParseNormalizer(Get(json, "normalizer"), &spec));
+  DISTILL_RETURN_IF_ERROR(ParsePreTokenizer(Get(json, "pre_tokenizer"), &spec));
+  DISTILL_RETURN_IF_ERROR(CheckPostProcessor(Get(json, "post_processor")));
+  DISTILL_RETURN_IF_ERROR(CheckDecoder(Get(json, "decoder")));
+  DISTILL_RETURN_IF_ERROR(ParseAddedTokens(Get(json, "added_tokens"), &spec.added_tokens));
+  return spec;
+}
+
+absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(const std::string& text) {
+  TokenizerConfig config;
+  if (text.empty()) return config;
+  DISTILL_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
+  DISTILL_ASSIGN_OR_RETURN(config.bos_token, GetToken(json, "bos_token"));
+  DISTILL_ASSIGN_OR_RETURN(config.eos_token, GetToken(json, "eos_token"));
+  DISTILL_ASSIGN_OR_RETURN(config.pad_token, GetToken(json, "pad_token"));
+  DISTILL_ASSIGN_OR_RETURN(config.unk_token, GetToken(json, "unk_token"));
+  DISTILL_ASSIGN_OR_RETURN(config.chat_template, GetChatTemplate(Get(json, "chat_template")));
+  return config;
+}
+
+}  // namespace distill

@@ -1,0 +1,32 @@
+// tokenizer.json and tokenizer_config.json as plain structs; everything that is not supported is refused here, by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/text/added_tokens.h"
+#include "libdistill/text/bpe.h"
+#include "libdistill/text/pre_tokenizer.h"
+
+namespace distill {
+
+struct TokenizerSpec {
+  bool nfc = false;
+  std::vector<AddedToken> added_tokens;
+  std::vector<PreTokenizerStep> steps;
+  BpeSpec bpe;
+};
+
+// DataLoss: no JSON. InvalidArgument: kinds that are not supported, or contents that make no sense.
+[[nodiscard]] absl::StatusOr<TokenizerSpec> ParseTokenizerJson(const std::string& text);
+
+struct TokenizerConfig {
+  std::string bos_token, eos_token, pad_token, unk_token;  // empty: none
+  std::string chat_template;
+};
+
+// `text` may be empty: then nothing is set.
+[[nodiscard]] absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(const std::string& text);
+
+}  // namespace distill

@@ -1,0 +1,45 @@
+#include "libdistill/train/device.h"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+#include <torch/cuda.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace distill {
+
+absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World& world) {
+  if (device != "auto" && device != "cpu" && device != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("device: '", device, "' is none of auto, cpu, cuda"));
+  }
+  if (device == "cpu") return c10::Device(c10::kCPU);
+  const int64_t gpus = torch::cuda::is_available() ? static_cast<int64_t>(torch::cuda::device_count()) : 0;
+  if (gpus == 0) {
+    if (device == "auto") return c10::Device(c10::kCPU);
+    return absl::InvalidArgumentError(
+        absl::StrCat("device: cuda, but no GPU is usable on ", world.host, " (use device: cpu, or check nvidia-smi)"));
+  }
+  if (world.local_size > gpus) {
+    return absl::InvalidArgumentError(absl::StrCat("device: ", world.local_size, " ranks on ", world.host,
+                                                   ", which has ", gpus, " GPUs: start one rank a GPU"));
+  }
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
+}
+
+void UseShareOfCores(const World& world) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  int threads = 1;
+  // A launcher that pins its ranks has divided the cores already; then the set is this rank's own.
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
+    const int mine = CPU_COUNT(&cores);
+    const bool pinned = mine * world.local_size <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    threads = std::max(1, pinned ? mine : mine / std::max(1, world.local_size));
+  }
+  at::set_num_threads(threads);
+}
+
+}  // namespace distill

@@ -1,0 +1,67 @@
+#include "libdistill/train/distiller.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/train/token_tensors.h"
+
+namespace distill {
+
+absl::StatusOr<Distiller> Distiller::Create(std::shared_ptr<LanguageModel> teacher,
+                                            std::shared_ptr<LanguageModel> student,
+                                            const DistillationOptions& options) {
+  if (student == nullptr) return absl::InvalidArgumentError("a distiller needs a student");
+  if (!(options.temperature > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("temperature: ", options.temperature, " is not above 0"));
+  }
+  if (!(options.alpha >= 0 && options.alpha <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("alpha: ", options.alpha, " is not within 0 and 1"));
+  }
+  if (teacher == nullptr && options.alpha != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("alpha: ", options.alpha, " wants a teacher, and there is none"));
+  }
+  int64_t covered = student->head_weight().size(0);
+  if (teacher != nullptr) covered = std::min(covered, teacher->head_weight().size(0));
+  if (options.vocabulary > covered) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer has ", options.vocabulary, " ids, the smaller head only ", covered, " rows"));
+  }
+  Distiller distiller;
+  distiller.options_ = options;
+  distiller.options_.vocabulary = covered;
+  if (teacher != nullptr) {
+    teacher->eval();
+    for (torch::Tensor& parameter : teacher->parameters()) parameter.requires_grad_(false);
+  }
+  distiller.teacher_ = std::move(teacher);
+  distiller.student_ = std::move(student);
+  return distiller;
+}
+
+int64_t Distiller::vocabulary() const { return options_.vocabulary; }
+
+LossSum Distiller::operator()(const TokenBatch& batch) const {
+  LossSum sum;
+  sum.count = batch.num_loss_tokens();
+  if (sum.count == 0) return sum;
+  const TokenTensors tensors = ToTensors(batch, student_->head_weight().device());
+
+  DistillationInputs inputs;
+  inputs.labels = tensors.labels;
+  if (teacher_ != nullptr) {
+    const torch::NoGradGuard no_grad;
+    inputs.teacher_hidden = teacher_->Hidden(tensors.input).flatten(0, 1).index_select(0, tensors.positions);
+    inputs.teacher_weight = teacher_->head_weight();
+    inputs.teacher_bias = teacher_->head_bias();
+  }
+  inputs.student_hidden = student_->Hidden(tensors.input).flatten(0, 1).index_select(0, tensors.positions);
+  inputs.student_weight = student_->head_weight();
+  inputs.student_bias = student_->head_bias();
+  const DistillationSums sums = DistillationLoss(inputs, options_);
+  sum.loss = sums.loss;
+  sum.sums["ce"] = sums.ce;
+  if (teacher_ != nullptr) sum.sums["kl"] = sums.kl;
+  return sum;
+}
+
+}  // namespace distill

@@ -1,0 +1,17 @@
+// Collectives on tensors: device memory goes to backends that take it, and through host memory for the others.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "absl/status/status.h"
+#include "libdistill/comm/communicator.h"
+
+namespace distill {
+
+// Sums a contiguous tensor over all ranks, in place. Every rank must call it; blocks.
+[[nodiscard]] absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor);
+
+// Rank 0's values of a contiguous tensor, on every rank. Every rank must call it; blocks.
+[[nodiscard]] absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor);
+
+}  // namespace distill

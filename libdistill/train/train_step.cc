@@ -1,0 +1,126 @@
+#include "libdistill/train/train_step.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
+
+namespace distill {
+namespace {
+
+constexpr char kLoss[] = "loss";
+constexpr size_t kNamesBytes = 256;
+
+}  // namespace
+
+absl::Status SumsOverRanks::Add(const LossSum& loss, int64_t expected_count) {
+  if (loss.count != expected_count) {
+    return absl::InvalidArgumentError(absl::StrCat("the loss counted ", loss.count, " tokens in a batch of ",
+                                                   expected_count, ": both must be the same, or means are wrong"));
+  }
+  if (loss.count == 0) return absl::OkStatus();
+  const auto add = [this](const std::string& name, const torch::Tensor& value) {
+    torch::Tensor& sum = sums_[name];
+    const torch::Tensor term = value.detach().to(torch::kFloat64);
+    sum = sum.defined() ? sum + term : term;
+  };
+  add(kLoss, loss.loss);
+  for (const auto& [name, value] : loss.sums) add(name, value);
+  return absl::OkStatus();
+}
+
+absl::Status SumsOverRanks::AgreeOnNames() {
+  std::vector<std::string> mine;
+  for (const auto& [name, sum] : sums_) {
+    if (name != kLoss) mine.push_back(name);
+  }
+  std::string text = absl::StrCat(kLoss, mine.empty() ? "" : "\n", absl::StrJoin(mine, "\n"));
+  if (text.size() > kNamesBytes)
+    return absl::InvalidArgumentError("the names of a loss's sums are longer than 256 bytes");
+  text.resize(kNamesBytes, '\0');
+  std::string all(kNamesBytes * comm_.world_size(), '\0');
+  DISTILL_RETURN_IF_ERROR(comm_.AllGather(text.data(), all.data(), kNamesBytes, DType::kUInt8));
+  std::string longest;
+  for (int rank = 0; rank < comm_.world_size(); ++rank) {
+    const std::string theirs(all.c_str() + rank * kNamesBytes, strnlen(all.c_str() + rank * kNamesBytes, kNamesBytes));
+    if (theirs.size() > longest.size()) longest = theirs;
+  }
+  names_ = absl::StrSplit(longest, '\n');
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(const absl::Status& mine,
+                                                                                  int64_t count) {
+  if (names_.size() < 2) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
+  std::vector<double> values(names_.size() + 1, 0.0);  // the last one counts ranks that failed
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (const auto found = sums_.find(names_[i]); found != sums_.end()) values[i] = found->second.item<double>();
+  }
+  values.back() = mine.ok() ? 0.0 : 1.0;
+  sums_.clear();
+  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
+                                          DType::kFloat64, ReduceOp::kSum));
+  if (values.back() > 0) return Agree(comm_, mine);
+  std::vector<std::pair<std::string, double>> means;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    means.emplace_back(names_[i], values[i] / static_cast<double>(std::max<int64_t>(1, count)));
+  }
+  return means;
+}
+
+absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_rate) {
+  const std::vector<MicroStep> micro_steps = source.NextStep();
+  std::array<int64_t, 3> counts = {0, 0, 0};
+  for (const MicroStep& micro_step : micro_steps) {
+    counts[0] += micro_step.loss_count;
+    counts[1] += micro_step.num_tokens;
+    counts[2] += micro_step.num_samples;
+  }
+  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(counts.data(), counts.data(), counts.size(), DType::kInt64, ReduceOp::kSum));
+  StepOutcome outcome;
+  outcome.loss_tokens = counts[0];
+  outcome.tokens = counts[1];
+  outcome.samples = counts[2];
+
+  buckets_.Zero();
+  const absl::Status mine = CatchTorch([&] { return ForwardBackward(micro_steps); });
+  DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
+  DISTILL_RETURN_IF_ERROR(buckets_.AllReduce(comm_));
+  Update(outcome, learning_rate);
+  return outcome;
+}
+
+absl::Status TrainStep::ForwardBackward(const std::vector<MicroStep>& micro_steps) {
+  for (const MicroStep& micro_step : micro_steps) {
+    if (micro_step.loss_count == 0) continue;
+    const LossSum loss = micro_step.forward();
+    DISTILL_RETURN_IF_ERROR(sums_.Add(loss, micro_step.loss_count));
+    loss.loss.backward();
+    buckets_.Collect();
+  }
+  return absl::OkStatus();
+}
+
+// What is decided here follows from values that are the same on every rank.
+void TrainStep::Update(StepOutcome& outcome, double learning_rate) {
+  if (outcome.loss_tokens == 0) return;
+  const double count = static_cast<double>(outcome.loss_tokens);
+  outcome.grad_norm = buckets_.Norm() / count;
+  if (!std::isfinite(outcome.grad_norm))
+    outcome.non_finite = absl::StrCat("the gradient of ", buckets_.FirstNonFinite());
+  if (!std::isfinite(outcome.means[0].second)) outcome.non_finite = "the loss";
+  if (!outcome.non_finite.empty()) return;
+  // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
+  const double clip = max_grad_norm_ > 0 ? std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6)) : 1.0;
+  optimizer_.Step(buckets_, learning_rate, count / clip);
+  outcome.updated = true;
+}
+
+}  // namespace distill

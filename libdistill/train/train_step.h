@@ -1,0 +1,67 @@
+// One step of training: micro-batches, gradients summed over ranks, one division, clipping, one update.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/train/adamw.h"
+#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/trainer.h"
+
+namespace distill {
+
+// Over the global batch; the same on every rank.
+struct StepOutcome {
+  int64_t loss_tokens = 0;
+  int64_t tokens = 0;
+  int64_t samples = 0;
+  std::vector<std::pair<std::string, double>> means;  // "loss" first, then the callable's sums, before the update
+  double grad_norm = 0;                               // of the divided gradients, before clipping
+  bool updated = false;
+  std::string non_finite;  // what kept the update from being made: "the loss", or a parameter's name
+};
+
+// The means of sums over micro-batches and ranks: how training and evaluation both add up their losses.
+class SumsOverRanks {
+ public:
+  explicit SumsOverRanks(Communicator& comm) : comm_(comm) {}
+
+  // Adds one micro-batch. InvalidArgument: a count that differs from `expected_count`.
+  [[nodiscard]] absl::Status Add(const LossSum& loss, int64_t expected_count);
+  // Sums over ranks, divides by `count`, starts anew. Every rank must call it with its own status; an error of any rank
+  // is returned on all.
+  [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, double>>> Finish(const absl::Status& mine,
+                                                                                   int64_t count);
+
+ private:
+  absl::Status AgreeOnNames();
+
+  Communicator& comm_;
+  std::map<std::string, torch::Tensor> sums_;  // float64 scalars, where the loss was computed
+  std::vector<std::string> names_;             // agreed on by the first Finish: ranks without tokens know none
+};
+
+class TrainStep {
+ public:
+  TrainStep(Communicator& comm, GradientBuckets& buckets, AdamW& optimizer, double max_grad_norm)
+      : comm_(comm), buckets_(buckets), optimizer_(optimizer), max_grad_norm_(max_grad_norm), sums_(comm) {}
+
+  // Every rank must call it. After an error of any rank no rank has updated its weights.
+  [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate);
+
+ private:
+  absl::Status ForwardBackward(const std::vector<MicroStep>& micro_steps);
+  void Update(StepOutcome& outcome, double learning_rate);
+
+  Communicator& comm_;
+  GradientBuckets& buckets_;
+  AdamW& optimizer_;
+  double max_grad_norm_;
+  SumsOverRanks sums_;
+};
+
+}  // namespace distill

@@ -1,0 +1,137 @@
+#include "libdistill/train/trainer_state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/convert.h"
+#include "libdistill/train/tensor_collectives.h"
+
+namespace distill {
+namespace {
+
+at::Generator GeneratorOf(c10::Device device) {
+  return device.is_cuda() ? at::globalContext().defaultGenerator(device) : at::detail::getDefaultCPUGenerator();
+}
+
+std::string RandomState(c10::Device device) {
+  const torch::Tensor state = GeneratorOf(device).get_state().cpu().contiguous();
+  return std::string(static_cast<const char*>(state.data_ptr()), state.nbytes());
+}
+
+void SetRandomState(c10::Device device, const std::string& bytes) {
+  const torch::Tensor state = torch::empty({static_cast<int64_t>(bytes.size())}, torch::kUInt8);
+  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(state.data_ptr()));
+  at::Generator generator = GeneratorOf(device);
+  generator.set_state(state);
+}
+
+absl::StatusOr<std::vector<std::string>> RandomStatesOfAllRanks(RunContext& run) {
+  const std::string mine = RandomState(run.device());
+  std::string all(mine.size() * run.world_size(), '\0');
+  DISTILL_RETURN_IF_ERROR(
+      run.communicator().AllGather(mine.data(), all.data(), static_cast<int64_t>(mine.size()), DType::kUInt8));
+  std::vector<std::string> states;
+  for (int rank = 0; rank < run.world_size(); ++rank) states.push_back(all.substr(rank * mine.size(), mine.size()));
+  return states;
+}
+
+absl::Status Write(const TrainerOptions& options, const AdamW& optimizer, const ModelWriter& writer,
+                   const TrainerState& state) {
+  DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(options.output_dir, state.step));
+  DISTILL_RETURN_IF_ERROR(writer(draft.folder()));
+  std::map<std::string, torch::Tensor> on_host;
+  std::map<std::string, TensorView> views;
+  for (const auto& [name, tensor] : optimizer.State()) {
+    on_host[name] = ToHost(tensor, torch::kFloat32);
+    views[name] = ViewOf(on_host[name]);
+  }
+  DISTILL_RETURN_IF_ERROR(draft.WriteTensors(views));
+  DISTILL_RETURN_IF_ERROR(draft.Commit(state));
+  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit);
+}
+
+bool WantsNewest(const TrainerOptions& options) {
+  return options.resume_from_checkpoint == "latest" || options.resume_from_checkpoint == "true";
+}
+
+// Rank 0 alone: fills the optimizer's tensors.
+absl::StatusOr<TrainerState> Read(const TrainerOptions& options, AdamW& optimizer) {
+  absl::StatusOr<Checkpoint> read =
+      WantsNewest(options) ? ReadNewestCheckpoint(options.output_dir) : ReadCheckpoint(options.resume_from_checkpoint);
+  if (WantsNewest(options) && read.status().code() == absl::StatusCode::kNotFound) {
+    LogWarning(absl::StrCat("no checkpoint in ", options.output_dir, " to resume from: starting anew"));
+    return TrainerState();
+  }
+  DISTILL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, std::move(read));
+  for (auto& [name, tensor] : optimizer.State()) {
+    const TensorView* view = checkpoint.tensors->Find(name);
+    if (view == nullptr || c10::IntArrayRef(view->shape) != tensor.sizes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.sizes()),
+                       view == nullptr ? " here, and is missing there"
+                                       : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
+    }
+    CopyFromView(*view, tensor);
+  }
+  LogInfo(absl::StrCat("resuming from ", checkpoint.folder, " at step ", checkpoint.state.step));
+  return checkpoint.state;
+}
+
+void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& state) {
+  const std::map<std::string, std::string> saved(state.settings.begin(), state.settings.end());
+  for (const auto& [name, value] : options.resolved_config) {
+    const auto found = saved.find(name);
+    if (found != saved.end() && found->second != value && name != "resume_from_checkpoint") {
+      LogWarning(absl::StrCat("resuming with ", name, " = ", value, "; the checkpoint was made with ", found->second));
+    }
+  }
+}
+
+absl::StatusOr<std::string> BroadcastBytes(Communicator& comm, std::string bytes) {
+  int64_t size = static_cast<int64_t>(bytes.size());
+  DISTILL_RETURN_IF_ERROR(comm.Broadcast(&size, 1, DType::kInt64, 0));
+  bytes.resize(size);
+  DISTILL_RETURN_IF_ERROR(comm.Broadcast(bytes.data(), size, DType::kUInt8, 0));
+  return bytes;
+}
+
+}  // namespace
+
+absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const AdamW& optimizer,
+                            const ModelWriter& writer, TrainerState state) {
+  DISTILL_ASSIGN_OR_RETURN(state.random_states, RandomStatesOfAllRanks(run));
+  state.settings = options.resolved_config;
+  const absl::Status mine = run.rank() == 0 ? Write(options, optimizer, writer, state) : absl::OkStatus();
+  return Annotate(Agree(run.communicator(), mine), absl::StrCat("saving the checkpoint of step ", state.step));
+}
+
+absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options, AdamW& optimizer) {
+  absl::StatusOr<TrainerState> read = TrainerState{};
+  if (run.rank() == 0) read = Read(options, optimizer);
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), read.status()));
+  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(*read)));
+  DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
+  if (state.step == 0) return state;
+
+  for (auto& [name, tensor] : optimizer.State()) {
+    DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(run.communicator(), tensor));
+  }
+  optimizer.set_steps(state.updates);
+  optimizer.RenewWorkingCopies();
+  if (static_cast<int>(state.random_states.size()) == run.world_size()) {
+    SetRandomState(run.device(), state.random_states[run.rank()]);
+  } else {
+    LogWarning(absl::StrCat("the checkpoint is of ", state.random_states.size(), " ranks: random states start anew"));
+  }
+  if (run.rank() == 0) WarnOfOtherSettings(options, state);
+  return state;
+}
+
+}  // namespace distill

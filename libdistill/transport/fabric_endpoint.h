@@ -1,0 +1,96 @@
+// A libfabric endpoint: reliable datagrams with tags between this rank and the others (efa in production, tcp
+// elsewhere).
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto endpoint, FabricEndpoint::Create({}));
+//   // ... exchange endpoint->address() with the others ...
+//   DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses));
+//   FabricOperation receive;
+//   endpoint->Receive(1, tag, buffer, bytes, memory, &receive);
+//   while (!receive.done) endpoint->Poll();
+//
+// Nothing here blocks: Send and Receive start an operation, Poll moves data and finishes operations. Whoever waits
+// brings the deadline. One thread at a time. Destroying the endpoint withdraws all operations: after that the provider
+// no longer touches their buffers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace distill {
+
+struct FabricOptions {
+  // "efa", "tcp", "verbs", "shm", or a name of libfabric's; empty: efa where there is one, else tcp.
+  std::string provider;
+  // tcp uses the interface with this numeric address; empty (or FI_TCP_IFACE set): libfabric's choice.
+  std::string local_address;
+};
+
+// One send or receive under way; lives, at its place, until `done`. Reusable after that.
+struct FabricOperation {
+  void* context[8] = {};  // the provider's, first: it finds the operation by this address
+  int peer = -1;
+  bool receiving = false;
+  size_t bytes = 0;
+  bool done = true;
+  absl::Status status;  // once done. Unavailable: the peer cannot be reached; FailedPrecondition: another length
+};
+
+// A buffer that the provider may use: pinned where the provider asks for that, else nothing but a handle.
+class FabricMemory {
+ public:
+  FabricMemory() = default;
+  FabricMemory(FabricMemory&& other) noexcept { *this = std::move(other); }
+  FabricMemory& operator=(FabricMemory&& other) noexcept {
+    std::swap(region_, other.region_);
+    return *this;
+  }
+  ~FabricMemory();
+  void* descriptor() const;
+
+ private:
+  friend class FabricEndpoint;
+  void* region_ = nullptr;  // a fid_mr
+};
+
+class FabricEndpoint {
+ public:
+  // Unavailable: no such provider, or no device for it.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricEndpoint>> Create(const FabricOptions& options);
+  ~FabricEndpoint();
+
+  const std::string& provider() const { return provider_; }
+  // What the others need to reach this endpoint.
+  const std::string& address() const { return address_; }
+  // Entry i becomes peer i. Nothing is sent yet.
+  [[nodiscard]] absl::Status Connect(const std::vector<std::string>& addresses);
+
+  // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result.
+  [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes);
+
+  // False: the provider is busy, poll and try again. A receive takes the message of `peer` with this very tag.
+  [[nodiscard]] absl::StatusOr<bool> Send(int peer, uint64_t tag, const void* data, size_t bytes,
+                                          const FabricMemory& memory, FabricOperation* operation);
+  [[nodiscard]] absl::StatusOr<bool> Receive(int peer, uint64_t tag, void* data, size_t bytes,
+                                             const FabricMemory& memory, FabricOperation* operation);
+
+  // Marks finished operations as done. True when there were any; an error is one of the endpoint itself.
+  [[nodiscard]] absl::StatusOr<bool> Poll();
+
+ private:
+  struct Handles;  // libfabric's objects
+  FabricEndpoint();
+  absl::Status Open(const FabricOptions& options);
+  absl::Status TakeError();
+
+  std::unique_ptr<Handles> handles_;
+  std::string provider_;
+  std::string address_;
+};
+
+}  // namespace distill

@@ -1,0 +1,25 @@
+// Which of libfabric's providers to use, and what we ask of it. Internal to transport/.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/transport/fabric_endpoint.h"
+
+struct fi_info;
+
+namespace distill {
+
+struct FabricInfoDeleter {
+  void operator()(fi_info* info) const;
+};
+using FabricInfo = std::unique_ptr<fi_info, FabricInfoDeleter>;
+
+// The first match of libfabric's for the options. Unavailable names the providers that were tried.
+[[nodiscard]] absl::StatusOr<FabricInfo> FindFabric(const FabricOptions& options);
+
+// "what: libfabric's text for the code"; `code` is negative, as libfabric returns it.
+[[nodiscard]] absl::Status FabricError(const std::string& what, long code);
+
+}  // namespace distill

@@ -1,0 +1,27 @@
+#include "libdistill/world/backoff.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+namespace distill {
+
+void Backoff::Pause() {
+  ++pauses_;
+  if (pauses_ < kSpins) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  } else if (pauses_ < kYields) {
+    sched_yield();
+  } else {
+    constexpr long kShortestNanos = 20'000;
+    constexpr long kLongestNanos = 500'000;
+    const timespec nap = {0, std::min(kShortestNanos * (pauses_ - kYields + 1), kLongestNanos)};
+    nanosleep(&nap, nullptr);
+    pauses_ = std::min(pauses_, 2 * kYields);
+  }
+}
+
+}  // namespace distill

@@ -1,0 +1,13 @@
+// Which machine this is: two processes share memory exactly when their host ids are equal.
+#pragma once
+
+#include <string>
+
+namespace distill {
+
+std::string HostName();
+
+// Host name, boot id (hosts may share a name) and network namespace (containers and emulated hosts share a boot).
+std::string HostId();
+
+}  // namespace distill

@@ -1,0 +1,132 @@
+#include "libdistill/world/join_server.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+// A rank of the job answers within milliseconds; this only has to outlast a busy machine.
+constexpr absl::Duration kHandshakeTime = absl::Seconds(5);
+constexpr int kMaxRefusalsLogged = 3;
+
+}  // namespace
+
+JoinServer::JoinServer(Socket listener, int world_size, std::string secret)
+    : listener_(std::move(listener)),
+      world_size_(world_size),
+      secret_(std::move(secret)),
+      max_guests_(static_cast<size_t>(std::max(64, 2 * world_size))),
+      members_(static_cast<size_t>(world_size)) {}
+
+absl::Status JoinServer::Run(const Deadline& deadline) {
+  while (joined_ < world_size_ - 1) {
+    if (deadline.Passed()) {
+      std::vector<int> missing;
+      for (int rank = 1; rank < world_size_; ++rank) {
+        if (!members_[static_cast<size_t>(rank)].socket.open()) missing.push_back(rank);
+      }
+      return deadline.Error(absl::StrCat("waiting for ", DescribeRanks(missing), " of ", world_size_, " to join"));
+    }
+    WaitForEvents(deadline);
+    AcceptWaiting();
+    DISTILL_RETURN_IF_ERROR(ServeGuests());
+  }
+  return absl::OkStatus();
+}
+
+void JoinServer::WaitForEvents(const Deadline& deadline) {
+  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
+  for (const Guest& guest : guests_) entries.push_back({guest.socket.fd(), POLLIN, 0});
+  constexpr int kTickMilliseconds = 200;  // for the guests' own deadlines
+  const int left = deadline.PollMilliseconds();
+  poll(entries.data(), entries.size(), left < 0 ? kTickMilliseconds : std::min(left, kTickMilliseconds));
+}
+
+void JoinServer::AcceptWaiting() {
+  for (Socket socket = AcceptOne(listener_); socket.open(); socket = AcceptOne(listener_)) {
+    if (guests_.size() == max_guests_) guests_.pop_front();
+    guests_.push_back({std::move(socket), Deadline::After(kHandshakeTime), "", false, {}});
+  }
+}
+
+absl::Status JoinServer::ServeGuests() {
+  for (auto guest = guests_.begin(); guest != guests_.end();) {
+    DISTILL_ASSIGN_OR_RETURN(const Step step, Serve(*guest));
+    const bool drop = step == Step::kDrop || guest->deadline.Passed();
+    guest = drop ? guests_.erase(guest) : std::next(guest);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JoinServer::Step> JoinServer::Serve(Guest& guest) {
+  const size_t wanted = guest.greeted ? kProofBytes : kHelloBytes;
+  const absl::StatusOr<std::string> some = ReceiveSome(guest.socket, wanted - guest.buffer.size());
+  if (!some.ok()) return Step::kDrop;
+  guest.buffer += *some;
+  if (guest.buffer.size() < wanted) return Step::kWait;
+  return guest.greeted ? Judge(guest) : Greet(guest);
+}
+
+JoinServer::Step JoinServer::Greet(Guest& guest) {
+  const std::optional<std::string> nonce = DecodeHello(guest.buffer);
+  if (!nonce) return Step::kDrop;
+  guest.nonces = {*nonce, MakeNonce()};
+  guest.greeted = true;
+  guest.buffer.clear();
+  const absl::Status sent =
+      SendAll(guest.socket, EncodeHello(guest.nonces.root), Deadline::After(absl::ZeroDuration()));
+  return sent.ok() ? Step::kWait : Step::kDrop;
+}
+
+absl::StatusOr<JoinServer::Step> JoinServer::Judge(Guest& guest) {
+  const auto answer = [&](Verdict verdict) {
+    return SendAll(guest.socket, EncodeVerdict(secret_, guest.nonces, verdict), Deadline::After(absl::ZeroDuration()));
+  };
+  const std::optional<JoinRequest> request = CheckProof(secret_, guest.nonces, guest.buffer);
+  const std::string from = RemoteAddress(guest.socket);
+  if (!request) {
+    if (++refused_ <= kMaxRefusalsLogged)
+      LogWarning(absl::StrCat("refused ", from, ": it does not know the job secret"));
+    answer(Verdict::kWrongSecret).IgnoreError();
+    return Step::kDrop;
+  }
+  const std::string who = absl::StrCat("rank ", request->rank, " on ", request->host, " (", from, ")");
+  if (request->world_size != static_cast<uint32_t>(world_size_)) {
+    answer(Verdict::kOtherWorldSize).IgnoreError();
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " belongs to a job of ", request->world_size, " ranks, this one has ", world_size_));
+  }
+  if (request->rank == 0 || request->rank >= request->world_size || Taken(request->rank)) {
+    answer(Verdict::kRankTaken).IgnoreError();
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " joined, but this rank is taken: two processes have the same rank"));
+  }
+  if (!answer(Verdict::kWelcome).ok()) return Step::kDrop;
+  Member& member = members_[request->rank];
+  if (!member.socket.open()) ++joined_;
+  member = {std::move(guest.socket), request->host};
+  return Step::kDrop;
+}
+
+// A rank whose first connection broke may come again.
+bool JoinServer::Taken(uint32_t rank) const {
+  const Socket& socket = members_[rank].socket;
+  return socket.open() && StillOpen(socket);
+}
+
+std::string DescribeRanks(const std::vector<int>& ranks) {
+  constexpr size_t kMaxNamed = 16;
+  if (ranks.size() <= kMaxNamed)
+    return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+  const std::vector<int> first(ranks.begin(), ranks.begin() + kMaxNamed);
+  return absl::StrCat("ranks ", absl::StrJoin(first, ", "), " and ", ranks.size() - kMaxNamed, " more");
+}
+
+}  // namespace distill

@@ -1,0 +1,20 @@
+// What Slurm tells the processes of an srun step, in its own notations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace distill {
+
+// "node[03-05,9],gpu1" -> "node03"; "login" -> "login". InvalidArgument for a list that is cut off or empty.
+[[nodiscard]] absl::StatusOr<std::string> FirstHostOfNodeList(const std::string& list);
+
+// Entry `node` of SLURM_STEP_TASKS_PER_NODE, "4(x2),3" -> 4, 4, 3.
+[[nodiscard]] absl::StatusOr<int64_t> TasksOnNode(const std::string& tasks_per_node, int64_t node);
+
+// A port that every rank of the step computes alike, below the ephemeral range, so that two steps rarely share one.
+int RendezvousPortOfStep(int64_t job, int64_t step);
+
+}  // namespace distill

@@ -1,0 +1,214 @@
+#include "libdistill/world/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+absl::Status Lost(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+absl::StatusOr<Addresses> Resolve(const char* host, const std::string& port, int flags) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int rc = getaddrinfo(host, port.c_str(), &hints, &found);
+  if (rc != 0)
+    return absl::UnavailableError(absl::StrCat("cannot resolve ", host ? host : "*", ": ", gai_strerror(rc)));
+  return Addresses(found, &freeaddrinfo);
+}
+
+Socket Open(const addrinfo& address) {
+  return Socket(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+void SetOptions(const Socket& socket) {
+  const int on = 1;
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket.fd(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+absl::Status WaitFor(const Socket& socket, short events, const Deadline& deadline, absl::string_view what) {
+  for (;;) {
+    pollfd entry = {socket.fd(), events, 0};
+    const int ready = poll(&entry, 1, deadline.PollMilliseconds());
+    if (ready > 0) return absl::OkStatus();
+    if (ready < 0 && errno != EINTR) return Lost(what);
+    if (deadline.Passed()) return deadline.Error(what);
+  }
+}
+
+absl::StatusOr<Socket> ConnectTo(const addrinfo& address, const Deadline& deadline) {
+  Socket made = Open(address);
+  if (!made.open()) return Lost("socket");
+  if (connect(made.fd(), address.ai_addr, address.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return Lost("connect");
+    DISTILL_RETURN_IF_ERROR(WaitFor(made, POLLOUT, deadline, "connecting"));
+    socklen_t size = sizeof(errno);
+    int error = 0;
+    getsockopt(made.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    errno = error;
+    if (error != 0) return Lost("connect");
+  }
+  SetOptions(made);
+  return made;
+}
+
+std::string Numeric(const sockaddr_storage& address, socklen_t size, bool with_port) {
+  char host[NI_MAXHOST] = {};
+  char port[NI_MAXSERV] = {};
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "";
+  }
+  // A listener on every interface sees IPv4 peers as mapped IPv6 addresses.
+  std::string text = host;
+  if (absl::StartsWith(text, "::ffff:")) text = text.substr(std::strlen("::ffff:"));
+  return with_port ? absl::StrCat(text, ":", port) : text;
+}
+
+}  // namespace
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  HostPort place;
+  if (colon != std::string::npos) {
+    place = {text.substr(0, colon), text.substr(colon + 1)};
+    if (place.host.size() > 2 && place.host.front() == '[' && place.host.back() == ']') {
+      place.host = place.host.substr(1, place.host.size() - 2);
+    }
+  }
+  const bool digits = place.port.find_first_not_of("0123456789") == std::string::npos;
+  if (place.host.empty() || place.port.empty() || !digits || place.port.size() > 5 || std::stoi(place.port) < 1 ||
+      std::stoi(place.port) > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no meeting place: HOST:PORT is expected"));
+  }
+  return place;
+}
+
+absl::StatusOr<Socket> Listen(const HostPort& place) {
+  const bool loopback = place.host == "localhost" || place.host == "::1" || absl::StartsWith(place.host, "127.");
+  DISTILL_ASSIGN_OR_RETURN(const Addresses found,
+                           Resolve(loopback ? place.host.c_str() : nullptr, place.port, AI_PASSIVE));
+  absl::Status error = absl::UnavailableError("no address to listen on");
+  // IPv6 first: its wildcard takes IPv4 connections as well.
+  for (const int family : {AF_INET6, AF_INET}) {
+    for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+      if (address->ai_family != family) continue;
+      Socket made = Open(*address);
+      const int on = 1;
+      const int off = 0;
+      if (made.open() && family == AF_INET6) setsockopt(made.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+      if (made.open() && setsockopt(made.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+          bind(made.fd(), address->ai_addr, address->ai_addrlen) == 0 && listen(made.fd(), SOMAXCONN) == 0) {
+        return made;
+      }
+      error = Lost(absl::StrCat("cannot listen on ", place.host, ":", place.port));
+      if (errno == EADDRINUSE) return error;
+    }
+  }
+  return error;
+}
+
+Socket AcceptOne(const Socket& listener) {
+  Socket accepted(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (accepted.open()) SetOptions(accepted);
+  return accepted;
+}
+
+absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline) {
+  DISTILL_ASSIGN_OR_RETURN(const Addresses found, Resolve(place.host.c_str(), place.port, 0));
+  absl::Status error;
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+    absl::StatusOr<Socket> made = ConnectTo(*address, deadline);
+    if (made.ok()) return made;
+    error = made.status();
+  }
+  return error;
+}
+
+absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Deadline& deadline) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      DISTILL_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline, "sending"));
+    } else if (errno != EINTR) {
+      return Lost("sending");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReceiveSome(const Socket& socket, size_t limit) {
+  constexpr size_t kAtOnce = 1 << 16;
+  std::string bytes(std::min(limit, kAtOnce), '\0');
+  const ssize_t received = recv(socket.fd(), bytes.data(), bytes.size(), 0);
+  if (received == 0) return absl::UnavailableError("the other side closed the connection");
+  if (received < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return std::string();
+    return Lost("the connection is lost");
+  }
+  bytes.resize(static_cast<size_t>(received));
+  return bytes;
+}
+
+absl::StatusOr<std::string> ReceiveAll(const Socket& socket, size_t count, const Deadline& deadline) {
+  std::string bytes;
+  while (bytes.size() < count) {
+    DISTILL_RETURN_IF_ERROR(WaitFor(socket, POLLIN, deadline, "receiving"));
+    DISTILL_ASSIGN_OR_RETURN(const std::string some, ReceiveSome(socket, count - bytes.size()));
+    bytes += some;
+  }
+  return bytes;
+}
+
+bool StillOpen(const Socket& socket) {
+  char byte;
+  const ssize_t peeked = recv(socket.fd(), &byte, 1, MSG_PEEK);
+  return peeked > 0 || (peeked < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+std::string LocalAddress(const Socket& socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  return Numeric(address, size, false);
+}
+
+std::string RemoteAddress(const Socket& socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "a lost connection";
+  return Numeric(address, size, true);
+}
+
+}  // namespace distill

@@ -1,0 +1,65 @@
+// TCP sockets with deadlines: what the rendezvous needs, no more. All sockets are non-blocking inside.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/core/deadline.h"
+
+namespace distill {
+
+// Owns a file descriptor.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+
+  int fd() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct HostPort {
+  std::string host;
+  std::string port;
+};
+
+// "host:port" or "[v6 address]:port". InvalidArgument for anything else.
+[[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
+
+// Listens on `port`: on loopback alone when `host` is a loopback address, else on every interface, for `host` may be a
+// name that only the others can resolve.
+[[nodiscard]] absl::StatusOr<Socket> Listen(const HostPort& place);
+
+// The next connection that waits, or a socket that is not open.
+[[nodiscard]] Socket AcceptOne(const Socket& listener);
+
+// One attempt on every address of the name. Unavailable: nobody listens, the name is unknown; DeadlineExceeded.
+[[nodiscard]] absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline);
+
+// Blocks until all is handed to the kernel. Unavailable when the other side is gone.
+[[nodiscard]] absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Deadline& deadline);
+
+// What has arrived, at most `limit` bytes; empty when nothing has. Unavailable at the end of the stream.
+[[nodiscard]] absl::StatusOr<std::string> ReceiveSome(const Socket& socket, size_t limit);
+
+// Exactly `count` bytes.
+[[nodiscard]] absl::StatusOr<std::string> ReceiveAll(const Socket& socket, size_t count, const Deadline& deadline);
+
+// False once the other side has closed or reset the connection and nothing is left to read.
+bool StillOpen(const Socket& socket);
+
+// The numeric address of this side, without the port: an interface that reaches the peer.
+std::string LocalAddress(const Socket& socket);
+// "address:port" of the other side, for messages.
+std::string RemoteAddress(const Socket& socket);
+
+}  // namespace distill

@@ -1,0 +1,203 @@
+#include "libdistill/checkpoint/checkpoint.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = fs::temp_directory_path() / "distill-checkpoint-XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TrainerState StateOf(int64_t step) {
+  TrainerState state;
+  state.step = step;
+  state.updates = step - 1;
+  state.skipped_in_a_row = 1;
+  state.epoch = 2;
+  state.row = 3;
+  state.data_seed = uint64_t{1} << 63;
+  state.loss_sum = 0.1;
+  state.samples = 5;
+  state.tokens = 6;
+  state.seconds = 7.5;
+  state.random_states = {std::string("a\0b", 3), "c"};
+  state.settings = {{"learning_rate", "1e-4"}, {"seed", "42"}};
+  return state;
+}
+
+absl::Status Save(const std::string& output_dir, int64_t step) {
+  DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(output_dir, step));
+  std::ofstream(JoinPath(draft.folder(), "config.json")) << "{\"step\": " << step << "}";
+  const std::vector<float> values = {1.0f, static_cast<float>(step)};
+  DISTILL_RETURN_IF_ERROR(draft.WriteTensors({{"weight/a", {DType::kFloat32, {2}, values.data(), 8}}}));
+  return draft.Commit(StateOf(step));
+}
+
+std::string NewestName(const std::string& output_dir) {
+  const auto checkpoint = ReadNewestCheckpoint(output_dir);
+  return checkpoint.ok() ? fs::path(checkpoint->folder).filename().string()
+                         : std::string(checkpoint.status().message());
+}
+
+void FlipByte(const std::string& path, int64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(offset);
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(offset);
+  file.put(byte);
+}
+
+void CheckDamaged(const std::string& folder, const std::string& file, const std::string& how) {
+  const auto checkpoint = ReadCheckpoint(folder);
+  CHECK(checkpoint.status().code() == absl::StatusCode::kDataLoss);
+  CHECK(absl::StrContains(checkpoint.status().message(), JoinPath(folder, file)));
+  CHECK(absl::StrContains(checkpoint.status().message(), how));
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint gives back what was saved") {
+  const Folder out;
+  REQUIRE(Save(out.path(), 12) == absl::OkStatus());
+  const auto checkpoint = ReadCheckpoint(JoinPath(out.path(), "checkpoint-12"));
+  REQUIRE(checkpoint.status() == absl::OkStatus());
+  const TrainerState& state = checkpoint->state;
+  CHECK(state.step == 12);
+  CHECK(state.updates == 11);
+  CHECK(state.skipped_in_a_row == 1);
+  CHECK(state.epoch == 2);
+  CHECK(state.row == 3);
+  CHECK(state.data_seed == uint64_t{1} << 63);
+  CHECK(state.loss_sum == 0.1);
+  CHECK(state.samples == 5);
+  CHECK(state.tokens == 6);
+  CHECK(state.seconds == 7.5);
+  CHECK(state.random_states == StateOf(12).random_states);
+  CHECK(state.settings == StateOf(12).settings);
+  const TensorView* view = checkpoint->tensors->Find("weight/a");
+  REQUIRE(view != nullptr);
+  CHECK(static_cast<const float*>(view->data)[1] == 12.0f);
+  CHECK(FileExists(JoinPath(checkpoint->folder, "config.json")));
+  // No draft is left behind.
+  CHECK(std::distance(fs::directory_iterator(out.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a flipped byte in any file is found and the file named") {
+  const Folder out;
+  for (const char* name : {"config.json", "optimizer.safetensors", "trainer_state.pb"}) {
+    REQUIRE(Save(out.path(), 5) == absl::OkStatus());
+    const std::string folder = JoinPath(out.path(), "checkpoint-5");
+    FlipByte(JoinPath(folder, name), static_cast<int64_t>(fs::file_size(JoinPath(folder, name))) - 1);
+    CheckDamaged(folder, name, "checksum");
+  }
+}
+
+TEST_CASE("a truncated, a missing and an exchanged file are named") {
+  const Folder out;
+  REQUIRE(Save(out.path(), 5) == absl::OkStatus());
+  const std::string folder = JoinPath(out.path(), "checkpoint-5");
+  fs::resize_file(JoinPath(folder, "optimizer.safetensors"), 20);
+  CheckDamaged(folder, "optimizer.safetensors", "20 bytes instead of");
+  fs::remove(JoinPath(folder, "optimizer.safetensors"));
+  CheckDamaged(folder, "optimizer.safetensors", "missing");
+  fs::resize_file(JoinPath(folder, "manifest.pb"), fs::file_size(JoinPath(folder, "manifest.pb")) - 3);
+  CheckDamaged(folder, "manifest.pb", "damaged");
+}
+
+TEST_CASE("a folder without a manifest is no checkpoint") {
+  const Folder out;
+  REQUIRE(Save(out.path(), 5) == absl::OkStatus());
+  const std::string folder = JoinPath(out.path(), "checkpoint-5");
+  fs::remove(JoinPath(folder, "manifest.pb"));
+  CHECK(ReadCheckpoint(folder).status().code() == absl::StatusCode::kNotFound);
+  CHECK(absl::StrContains(ReadCheckpoint(folder).status().message(), "manifest.pb"));
+  CHECK(ReadCheckpoint(out.path() + "/none").status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("the newest whole checkpoint is found, damaged and unfinished ones are passed over") {
+  const Folder out;
+  CHECK(absl::StrContains(NewestName(out.path()), "no whole checkpoint"));
+  for (const int64_t step : {9, 10, 100}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
+  CHECK(NewestName(out.path()) == "checkpoint-100");
+  FlipByte(out.path() + "/checkpoint-100/config.json", 0);
+  CHECK(NewestName(out.path()) == "checkpoint-10");
+  const auto draft = CheckpointDraft::Begin(out.path(), 200);  // a crash in the middle of saving
+  REQUIRE(draft.ok());
+  fs::create_directory(out.path() + "/checkpoint-best");
+  CHECK(NewestName(out.path()) == "checkpoint-10");
+}
+
+TEST_CASE("a step that is saved again replaces the old checkpoint") {
+  const Folder out;
+  REQUIRE(Save(out.path(), 5) == absl::OkStatus());
+  FlipByte(out.path() + "/checkpoint-5/config.json", 0);
+  REQUIRE(Save(out.path(), 5) == absl::OkStatus());
+  CHECK(ReadCheckpoint(out.path() + "/checkpoint-5").ok());
+  CHECK(std::distance(fs::directory_iterator(out.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("only the newest checkpoints are kept") {
+  const Folder out;
+  for (const int64_t step : {8, 9, 10, 11}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
+  REQUIRE(RemoveOldCheckpoints(out.path(), 0) == absl::OkStatus());
+  CHECK(FolderExists(out.path() + "/checkpoint-8"));
+  REQUIRE(RemoveOldCheckpoints(out.path(), 2) == absl::OkStatus());
+  CHECK_FALSE(FolderExists(out.path() + "/checkpoint-8"));
+  CHECK_FALSE(FolderExists(out.path() + "/checkpoint-9"));
+  CHECK(FolderExists(out.path() + "/checkpoint-10"));
+  CHECK(FolderExists(out.path() + "/checkpoint-11"));
+}
+
+TEST_CASE("a folder inside a checkpoint is refused, and nothing is committed") {
+  const Folder out;
+  auto draft = CheckpointDraft::Begin(out.path(), 3);
+  REQUIRE(draft.ok());
+  fs::create_directory(JoinPath(draft->folder(), "nested"));
+  REQUIRE(draft->WriteTensors({}) == absl::OkStatus());
+  CHECK(absl::StrContains(draft->Commit(StateOf(3)).message(), "nested"));
+  CHECK_FALSE(FolderExists(out.path() + "/checkpoint-3"));
+}
+
+TEST_CASE("published files appear together, and a failed writer changes nothing") {
+  const Folder out;
+  const std::string folder = out.path() + "/model";
+  const auto write = [](const char* text) {
+    return [text](const std::string& draft) {
+      std::ofstream(JoinPath(draft, "config.json")) << text;
+      return absl::OkStatus();
+    };
+  };
+  REQUIRE(PublishFiles(folder, write("one")) == absl::OkStatus());
+  REQUIRE(PublishFiles(folder, write("two")) == absl::OkStatus());
+  CHECK(ReadFile(folder + "/config.json").value() == "two");
+  const absl::Status failed = PublishFiles(folder, [](const std::string& draft) {
+    std::ofstream(JoinPath(draft, "config.json")) << "three";
+    return absl::InternalError("disk full");
+  });
+  CHECK(failed.message() == "disk full");
+  CHECK(ReadFile(folder + "/config.json").value() == "two");
+  REQUIRE(PublishFiles(folder, write("four")) == absl::OkStatus());
+  CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 1);
+}
+
+}  // namespace distill

@@ -1,0 +1,29 @@
+// Every collective, type, operation, count and placement of buffers, on inputs whose results are exact: the results are
+// compared with ==. Run by each rank, over any backend.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "libdistill/comm/communicator.h"
+
+namespace distill::testing {
+
+struct GridOptions {
+  std::vector<int64_t> counts = {0, 1, 3, 1009};
+  std::vector<DType> dtypes = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
+                               DType::kInt32,   DType::kInt64,   DType::kUInt8};
+  std::vector<ReduceOp> ops = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+};
+
+// Internal with the first case that went wrong, or the communicator's error.
+absl::Status CheckCollectives(Communicator& comm, const GridOptions& options);
+
+// The same over a few sizes that take many chunks.
+absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes);
+
+// Sums that are not exact: all ranks end with the same bits, and the same call gives the same bits again.
+absl::Status CheckSameBits(Communicator& comm);
+
+}  // namespace distill::testing

@@ -1,0 +1,106 @@
+#include "libdistill/comm/communicator.h"
+
+#include <cstdlib>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+CommunicatorOptions Over(const std::string& backend, absl::Duration timeout = absl::Seconds(10)) {
+  CommunicatorOptions options;
+  options.backend = backend;
+  options.timeout = timeout;
+  return options;
+}
+
+TEST_CASE("a job of one rank needs nobody") {
+  const auto comm = CreateCommunicator(World(), Over("auto")).value();
+  CHECK(comm->backend() == "alone");
+  float in = 3;
+  float out = 0;
+  CHECK(comm->AllReduce(&in, &out, 1, DType::kFloat32, ReduceOp::kAverage).ok());
+  CHECK(out == 3);
+  CHECK(comm->Barrier().ok());
+}
+
+TEST_CASE("wrong arguments are refused, and the communicator stays poisoned with the first error") {
+  float x = 0;
+  const auto fresh = [] { return CreateAloneCommunicator(); };
+  const auto refused = [](const absl::Status& status, const std::string& text) {
+    return Failures({{0, true, 0, ExpectError(status, absl::StatusCode::kInvalidArgument, {text}), {}}});
+  };
+  CHECK(refused(fresh()->AllReduce(&x, &x, -1, DType::kFloat32, ReduceOp::kSum), "a count of -1") == "");
+  CHECK(refused(fresh()->AllReduce(nullptr, &x, 1, DType::kFloat32, ReduceOp::kSum), "a null buffer") == "");
+  CHECK(refused(fresh()->AllGather(&x, &x, std::numeric_limits<int64_t>::max() / 2, DType::kFloat32), "63 bits") == "");
+  CHECK(refused(fresh()->Broadcast(&x, 1, DType::kFloat32, 1), "root 1 in a world of 1") == "");
+  CHECK(refused(fresh()->AllReduce(&x, &x, 1, DType::kFloat32, ReduceOp::kSum, {true, nullptr}), "device memory") ==
+        "");
+  CHECK(fresh()->AllReduce(nullptr, nullptr, 0, DType::kFloat32, ReduceOp::kSum).ok());
+
+  const auto comm = fresh();
+  CHECK(comm->Barrier().ok());
+  comm->SetErrorContext([] { return "step 17"; });
+  const absl::Status first = comm->Broadcast(&x, 1, DType::kFloat32, 9);
+  CHECK(refused(first, "broadcast number 2 over alone failed on rank 0 of 1 ranks (step 17): ") == "");
+  CHECK(comm->Barrier() == first);
+}
+
+TEST_CASE("options that make no sense are refused by name") {
+  CHECK_THAT(std::string(CreateCommunicator(World(), Over("smoke")).status().message()), Catch::Contains("'smoke'"));
+  CHECK(!CreateCommunicator(World(), Over("shm", absl::ZeroDuration())).ok());
+}
+
+TEST_CASE("auto takes shared memory on one host and the fabric between hosts") {
+  const auto outcomes = RunRanks(3, absl::Seconds(30), [](World world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    for (const bool one_host : {true, false}) {
+      if (!one_host) world.host_id = absl::StrCat("pretended ", world.rank / 2);
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, Over("auto")));
+      DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == (one_host ? "shm" : "fabric"), std::string(comm->backend())));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    }
+    return ExpectError(CreateCommunicator(world, Over("shm")).status(), absl::StatusCode::kInvalidArgument,
+                       {"comm_backend shm joins the ranks of one host"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("ranks that want different backends hear which") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
+    return ExpectError(CreateCommunicator(world, Over(world.rank == 0 ? "shm" : "fabric")).status(),
+                       absl::StatusCode::kFailedPrecondition,
+                       {"comm_backend differs: rank 0 on ", "has shm, rank 1 on ", "has fabric"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("one rank that cannot join stops all, with its reason") {
+  const auto outcomes = RunRanks(3, absl::Seconds(30), [](const World& world) {
+    if (world.rank == 1) setenv("DISTILL_FABRIC_PROVIDER", "carrier_pigeon", 1);
+    return ExpectError(CreateCommunicator(world, Over("fabric")).status(), absl::StatusCode::kUnavailable,
+                       {"rank 1 on ", "carrier_pigeon"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("MPI's backend is refused outside mpirun") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
+    return ExpectError(CreateCommunicator(world, Over("mpi")).status(), absl::StatusCode::kInvalidArgument,
+                       {"rank 0 on ", "comm_backend mpi", "mpirun"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+}  // namespace
+}  // namespace distill

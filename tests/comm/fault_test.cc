@@ -1,0 +1,164 @@
+// Ranks that are killed, that leave and that never come: the others end in time, with an error that names them.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RankOutcome;
+using testing::RunRanks;
+
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend,
+                                                   absl::Duration timeout) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  CommunicatorOptions options;
+  options.backend = backend;
+  options.timeout = timeout;
+  return CreateCommunicator(world, options);
+}
+
+// All-reduces until it fails.
+absl::Status ReduceForever(Communicator& comm, std::vector<float>& data) {
+  for (;;) {
+    DISTILL_RETURN_IF_ERROR(
+        comm.AllReduce(data.data(), data.data(), static_cast<int64_t>(data.size()), DType::kFloat32, ReduceOp::kMax));
+  }
+}
+
+TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(30)));
+      comm->SetErrorContext([] { return "step 5"; });
+      std::vector<float> data(1 << 20, 1.0f);
+      if (world.rank == 2) {
+        for (int i = 0; i < 3; ++i) {
+          DISTILL_RETURN_IF_ERROR(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax));
+        }
+        kill(getpid(), SIGKILL);
+      }
+      const absl::Status status = ReduceForever(*comm, data);
+      DISTILL_RETURN_IF_ERROR(ExpectError(
+          status, absl::StatusCode::kUnavailable,
+          {absl::StrCat("all-reduce number 4 over ", backend, " failed on rank ", world.rank, " on ", world.host),
+           "(step 5)", absl::StrCat("rank 2 on ", world.host, " was lost")}));
+      return Expect(comm->Barrier() == status, "not poisoned");
+    });
+    CHECK(outcomes[2].signal == SIGKILL);
+    CHECK(Failures({outcomes[0], outcomes[1]}) == "");
+    CHECK(outcomes[0].took < absl::Seconds(10));
+    CHECK(outcomes[1].took < absl::Seconds(10));
+  }
+}
+
+TEST_CASE("a killed rank 0 is named as well") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(30)));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 0) kill(getpid(), SIGKILL);
+      return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
+    });
+    CHECK(Failures({outcomes[1]}) == "");
+    CHECK(outcomes[1].took < absl::Seconds(10));
+  }
+}
+
+TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(2)));
+      if (world.rank == 1) {
+        absl::SleepFor(absl::Seconds(4));
+        return absl::OkStatus();
+      }
+      std::vector<char> data(3 << 20);
+      const absl::Time start = absl::Now();
+      const absl::Status status = comm->AllReduce(data.data(), data.data(), 3 << 20, DType::kUInt8, ReduceOp::kMax);
+      const absl::Duration took = absl::Now() - start;
+      DISTILL_RETURN_IF_ERROR(Expect(took > absl::Seconds(1.9) && took < absl::Seconds(3.5),
+                                     absl::StrCat("took ", absl::FormatDuration(took))));
+      return ExpectError(status, absl::StatusCode::kDeadlineExceeded,
+                         {"all-reduce number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 2s"});
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("a stopped rank runs the others into the deadline, by name") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(6), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(2)));
+      if (world.rank == 1) kill(getpid(), SIGSTOP);
+      std::vector<float> data(1000);
+      return ExpectError(ReduceForever(*comm, data), absl::StatusCode::kDeadlineExceeded,
+                         {absl::StrCat("rank 1 on ", world.host)});
+    });
+    CHECK(Failures({outcomes[0]}) == "");
+    CHECK(outcomes[0].ended);
+    CHECK(!outcomes[1].ended);
+  }
+}
+
+TEST_CASE("a rank that gives up tells the others why") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
+      float x = 0;
+      if (world.rank == 1) return Expect(!comm->Broadcast(&x, 1, DType::kFloat32, -5).ok(), "root -5 was taken");
+      const absl::Status status = comm->Barrier();
+      return Expect(absl::StrContains(status.message(), absl::StrCat("rank 1 on ", world.host)) &&
+                        absl::StrContains(status.message(), "root -5 in a world of 3"),
+                    status.ToString());
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("a rank that ends before the others need it is an error, one that is done is not") {
+  const auto outcomes = RunRanks(3, absl::Seconds(30), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, "shm", absl::Seconds(20)));
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    if (world.rank == 1) absl::SleepFor(absl::Milliseconds(500));  // the others wait, and one has gone by then
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    if (world.rank == 2) return absl::OkStatus();
+    return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable, {"rank "});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("ranks that never start are listed on those that did") {
+  const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) {
+    if (world.rank == 2) return absl::OkStatus();
+    return ExpectError(Join(world, "auto", absl::Seconds(1)).status(), absl::StatusCode::kDeadlineExceeded,
+                       {"waiting for rank 2 of 3 to join"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("calls of different lengths over the fabric are an error, not a hang") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "fabric", absl::Seconds(10)));
+    std::vector<float> data(1000);
+    const absl::Status status =
+        comm->AllReduce(data.data(), data.data(), world.rank == 0 ? 1000 : 900, DType::kFloat32, ReduceOp::kSum);
+    return Expect(absl::IsFailedPrecondition(status), status.ToString());
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+}  // namespace
+}  // namespace distill

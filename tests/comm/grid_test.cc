@@ -1,0 +1,93 @@
+// The grid of collectives over shared memory and over the fabric, with ranks as real processes. The fabric finds
+// loopback by itself here, from the address on which the ranks met; the fault tests name the interface.
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::Failures;
+using testing::RunRanks;
+
+using Body = std::function<absl::Status(Communicator&)>;
+
+// Runs the body on every rank, over the backend, which must be the one that moves the bytes.
+std::string RunOver(const std::string& backend, int ranks, const Body& body) {
+  return Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) -> absl::Status {
+    CommunicatorOptions options;
+    options.backend = backend;
+    options.timeout = absl::Seconds(20);
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+    const std::string expected = ranks == 1 ? "alone" : backend == "auto" ? "shm" : backend;
+    DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == expected, absl::StrCat("over ", std::string(comm->backend()))));
+    return body(*comm);
+  }));
+}
+
+absl::Status WholeGrid(Communicator& comm) { return testing::CheckCollectives(comm, {}); }
+
+TEST_CASE("every collective is exact over shared memory") {
+  for (const int ranks : {1, 2, 3, 4, 8}) CHECK(RunOver("shm", ranks, WholeGrid) == "");
+}
+
+TEST_CASE("every collective is exact over the fabric") {
+  for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver("fabric", ranks, WholeGrid) == "");
+}
+
+TEST_CASE("large collectives are exact") {
+  for (const char* backend : {"shm", "fabric"}) {
+    for (const int ranks : {2, 3}) {
+      CHECK(RunOver(backend, ranks, [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20); }) ==
+            "");
+    }
+  }
+}
+
+TEST_CASE("an all-reduce of 64 MiB is exact over shared memory") {
+  CHECK(RunOver("auto", 2, [](Communicator& comm) -> absl::Status {
+          std::vector<float> data(16 << 20);
+          for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000 + comm.rank());
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), static_cast<int64_t>(data.size()),
+                                                 DType::kFloat32, ReduceOp::kSum));
+          for (size_t i = 0; i < data.size(); ++i) {
+            if (data[i] != static_cast<float>(2 * (i % 1000) + 1)) return absl::InternalError(absl::StrCat("at ", i));
+          }
+          return absl::OkStatus();
+        }) == "");
+}
+
+TEST_CASE("all ranks end with the same bits, and the same call gives them again") {
+  CHECK(RunOver("shm", 3, testing::CheckSameBits) == "");
+  CHECK(RunOver("fabric", 3, testing::CheckSameBits) == "");
+}
+
+TEST_CASE("bfloat16 is rounded once over shared memory") {
+  CHECK(RunOver("shm", 3, [](Communicator& comm) -> absl::Status {
+          // 256 + 1 + 1: rounded after each addition it would stay 256.
+          std::vector<uint16_t> data(5000, comm.rank() == 0 ? 0x4380 : 0x3f80);
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 5000, DType::kBFloat16, ReduceOp::kSum));
+          for (const uint16_t x : data) DISTILL_RETURN_IF_ERROR(Expect(x == 0x4381, absl::StrCat("got ", x)));
+          return absl::OkStatus();
+        }) == "");
+}
+
+TEST_CASE("thousands of small calls in a row stay in step") {
+  CHECK(RunOver("shm", 4, [](Communicator& comm) -> absl::Status {
+          for (int i = 0; i < 5000; ++i) {
+            int64_t value = i * comm.rank();
+            DISTILL_RETURN_IF_ERROR(comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum));
+            DISTILL_RETURN_IF_ERROR(Expect(value == 6 * i, absl::StrCat("round ", i)));
+            if (i % 100 == 0) DISTILL_RETURN_IF_ERROR(comm.Broadcast(&value, 1, DType::kInt64, i % 4));
+          }
+          return absl::OkStatus();
+        }) == "");
+}
+
+}  // namespace
+}  // namespace distill

@@ -1,0 +1,160 @@
+#include "libdistill/comm/reduce.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "libdistill/comm/reduce_table.h"
+#include "libdistill/core/random.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+// The tables that this machine can run.
+std::vector<const ReduceTable*> Tables() {
+  std::vector<const ReduceTable*> tables = {&kReducePlain};
+#if defined(__x86_64__)
+  const std::string best = ReduceInstructionSet();
+  if (best != "plain") tables.push_back(&kReduceAvx2);
+  if (best == "avx512") tables.push_back(&kReduceAvx512);
+#endif
+  return tables;
+}
+
+float FromBits(uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+TEST_CASE("every float16 and bfloat16 survives widening and narrowing, on every instruction set") {
+  std::vector<uint16_t> all(65536);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+  for (const ReduceTable* table : Tables()) {
+    std::vector<float> wide(all.size());
+    std::vector<uint16_t> narrow(all.size());
+    table->widen_bfloat(all.data(), wide.data(), 65536);
+    table->narrow_bfloat(wide.data(), narrow.data(), 65536);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (std::isnan(wide[i])) {
+        REQUIRE((narrow[i] & 0x7fff) > 0x7f80);
+      } else {
+        REQUIRE(narrow[i] == all[i]);
+      }
+    }
+    table->widen_half(all.data(), wide.data(), 65536);
+    table->narrow_half(wide.data(), narrow.data(), 65536);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const int exponent = static_cast<int>(i >> 10 & 31);
+      const int mantissa = static_cast<int>(i & 1023);
+      if (exponent == 31 && mantissa != 0) {
+        REQUIRE(std::isnan(wide[i]));
+        REQUIRE((narrow[i] & 0x7fff) > 0x7c00);
+        continue;
+      }
+      const double magnitude = exponent == 31  ? std::numeric_limits<double>::infinity()
+                               : exponent == 0 ? std::ldexp(mantissa, -24)
+                                               : std::ldexp(1024 + mantissa, exponent - 25);
+      REQUIRE(wide[i] == static_cast<float>(i >> 15 ? -magnitude : magnitude));
+      REQUIRE(narrow[i] == all[i]);
+    }
+  }
+}
+
+TEST_CASE("narrowing rounds to nearest, ties to even, on every instruction set") {
+  struct Rounding {
+    uint32_t bits;
+    uint16_t half, bfloat;
+  };
+  const Rounding cases[] = {
+      {0x3f800000, 0x3c00, 0x3f80},                                // 1
+      {0x3f801000, 0x3c00, 0x3f80},                                // 1 + half a step of float16: to even
+      {0x3f803000, 0x3c02, 0x3f80},                                // 1 + one and a half
+      {0x3f801001, 0x3c01, 0x3f80},                                // just above a tie
+      {0x3f808000, 0x3c04, 0x3f80},                                // 1 + half a step of bfloat16: to even
+      {0x3f818000, 0x3c0c, 0x3f82},                                // 1 + one and a half
+      {0x477fefff, 0x7bff, 0x4780},                                // the largest that float16 still holds
+      {0x477ff000, 0x7c00, 0x4780},                                // and the tie to infinity
+      {0x33000000, 0x0000, 0x3300},                                // half of the smallest float16: to even, zero
+      {0x33000001, 0x0001, 0x3300}, {0x7f7fffff, 0x7c00, 0x7f80},  // the largest float32
+      {0x80000000, 0x8000, 0x8000},                                // minus zero
+      {0xff800000, 0xfc00, 0xff80},
+  };
+  for (const ReduceTable* table : Tables()) {
+    for (const Rounding& rounding : cases) {
+      // Many, so that the vector loop and its remainder both see them.
+      const std::vector<float> in(19, FromBits(rounding.bits));
+      std::vector<uint16_t> half(19);
+      std::vector<uint16_t> bfloat(19);
+      table->narrow_half(in.data(), half.data(), 19);
+      table->narrow_bfloat(in.data(), bfloat.data(), 19);
+      CHECK(half == std::vector<uint16_t>(19, rounding.half));
+      CHECK(bfloat == std::vector<uint16_t>(19, rounding.bfloat));
+    }
+  }
+}
+
+TEST_CASE("every instruction set gives the same bits") {
+  constexpr int64_t kCount = 2500;
+  std::vector<std::vector<float>> data(3, std::vector<float>(kCount));
+  Random random(1);
+  for (auto& source : data) {
+    for (float& x : source) x = static_cast<float>(random.Uniform() * 4 - 2);
+  }
+  const void* sources[] = {data[0].data(), data[1].data(), data[2].data()};
+  for (int op = 0; op < kReduceOps; ++op) {
+    std::vector<float> plain(kCount);
+    kReducePlain.loops[0][op](plain.data(), sources, 3, kCount, 3);
+    for (const ReduceTable* table : Tables()) {
+      std::vector<float> out(kCount);
+      table->loops[0][op](out.data(), sources, 3, kCount, 3);
+      CHECK(std::memcmp(out.data(), plain.data(), kCount * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("16-bit sums are rounded once") {
+  // 2048 + 1 + 1 in float16 and 256 + 1 + 1 in bfloat16 stay where they are when rounded after each addition.
+  const uint16_t half[3] = {0x6800, 0x3c00, 0x3c00};
+  const uint16_t bfloat[3] = {0x4380, 0x3f80, 0x3f80};
+  const void* halves[] = {&half[0], &half[1], &half[2]};
+  const void* bfloats[] = {&bfloat[0], &bfloat[1], &bfloat[2]};
+  uint16_t out = 0;
+  Reduce(&out, halves, 3, 1, DType::kFloat16, ReduceOp::kSum);
+  CHECK(out == 0x6801);
+  Reduce(&out, bfloats, 3, 1, DType::kBFloat16, ReduceOp::kSum);
+  CHECK(out == 0x4381);
+}
+
+TEST_CASE("integers wrap, and averages are divided once, with truncation") {
+  const int32_t big[2] = {std::numeric_limits<int32_t>::max(), 2};
+  const void* sources[] = {&big[0], &big[1]};
+  int32_t out = 0;
+  Reduce(&out, sources, 2, 1, DType::kInt32, ReduceOp::kSum);
+  CHECK(out == std::numeric_limits<int32_t>::min() + 1);
+  const int64_t odd[2] = {-4, -3};
+  const void* odds[] = {&odd[0], &odd[1]};
+  int64_t average = 0;
+  Reduce(&average, odds, 2, 1, DType::kInt64, ReduceOp::kAverage, 2);
+  CHECK(average == -3);
+  const uint8_t bytes[2] = {200, 100};
+  const void* two[] = {&bytes[0], &bytes[1]};
+  uint8_t sum = 0;
+  Reduce(&sum, two, 2, 1, DType::kUInt8, ReduceOp::kSum);
+  CHECK(sum == 44);
+}
+
+TEST_CASE("the result may take the place of a source") {
+  std::vector<double> a(3000, 1.5);
+  std::vector<double> b(3000, 2.0);
+  const void* sources[] = {a.data(), b.data()};
+  Reduce(a.data(), sources, 2, 3000, DType::kFloat64, ReduceOp::kProduct);
+  CHECK(a == std::vector<double>(3000, 3.0));
+  Reduce(b.data(), sources, 2, 3000, DType::kFloat64, ReduceOp::kMax);
+  CHECK(b == std::vector<double>(3000, 3.0));
+}
+
+}  // namespace
+}  // namespace distill

@@ -1,0 +1,32 @@
+#include "tests/data/byte_tokenizer.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/text/byte_level.h"
+#include "libdistill/text/unicode.h"
+
+namespace distill {
+
+Tokenizer MakeByteTokenizer() {
+  std::string vocab, added;
+  for (int byte = 0; byte < 256; ++byte) {
+    std::string token;
+    AppendUtf8(ByteLevelCharacter(static_cast<uint8_t>(byte)), &token);
+    if (token == "\"" || token == "\\") token = "\\" + token;
+    absl::StrAppend(&vocab, byte == 0 ? "" : ", ", "\"", token, "\": ", byte);
+  }
+  int id = 256;
+  for (const char* token :
+       {"<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}) {
+    absl::StrAppend(&added, added.empty() ? "" : ", ", "{\"id\": ", id++, ", \"special\": true, \"content\": \"", token,
+                    "\"}");
+  }
+  const std::string json =
+      absl::StrCat("{\"added_tokens\": [", added, "], \"pre_tokenizer\": {\"type\": \"ByteLevel\", ",
+                   "\"add_prefix_space\": false}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": ",
+                   "\"BPE\", \"vocab\": {", vocab, "}, \"merges\": []}}");
+  return Tokenizer::Parse(json, "", "tokenizer.json").value();
+}
+
+}  // namespace distill

@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "libdistill/data/collate.h"
+#include "libdistill/data/dataset.h"
+#include "libdistill/data/show_batch.h"
+#include "tests/data/chat_files.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+// One conversation of two answers in both forms.
+constexpr char kMessages[] = R"({"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"},)"
+                             R"({"role":"assistant","content":"Hello\nyou"},{"role":"user","content":"Bye"},)"
+                             R"({"role":"assistant","content":"Ciao é"}]})";
+constexpr char kConversations[] =
+    R"({"source":"x","conversations":[{"from":"system","value":"Be kind."},{"from":"human","value":"Hi"},)"
+    R"({"from":"gpt","value":"Hello\nyou"},{"from":"human","value":"Bye"},)"
+    R"({"from":"gpt","value":"Ciao é"}]})";
+
+// The text with what the loss is taken on between [[ and ]].
+std::string Marked(const TokenSample& sample) {
+  const Tokenizer tokenizer = ByteTokenizer();
+  REQUIRE(sample.ids.size() == sample.is_target.size());
+  std::string text;
+  for (size_t i = 0; i < sample.ids.size();) {
+    size_t end = i + 1;
+    while (end < sample.ids.size() && sample.is_target[end] == sample.is_target[i]) ++end;
+    const std::string part = tokenizer.Decode(absl::MakeConstSpan(sample.ids).subspan(i, end - i));
+    text += sample.is_target[i] ? "[[" + part + "]]" : part;
+    i = end;
+  }
+  return text;
+}
+
+std::string LoadMarked(const std::string& row, const std::string& chat_template) {
+  const ChatFiles files;
+  const auto data = LoadChat(files.Write("chat.jsonl", row + "\n"), {}, chat_template);
+  INFO(data.status().ToString());
+  REQUIRE(data.ok());
+  REQUIRE(data->tokens->size() == 1);
+  return Marked(data->tokens->sample(0));
+}
+
+TEST_CASE("the loss is on each answer and its end of turn, not on the newline after: ChatML") {
+  for (const std::string row : {kMessages, kConversations}) {
+    CHECK(LoadMarked(row, "chatml") ==
+          "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+          "<|im_start|>assistant\n[[Hello\nyou<|im_end|>]]\n<|im_start|>user\nBye<|im_end|>\n"
+          "<|im_start|>assistant\n[[Ciao é<|im_end|>]]\n");
+  }
+}
+
+TEST_CASE("the loss is on each answer and its end of turn: Llama 3") {
+  for (const std::string row : {kMessages, kConversations}) {
+    CHECK(LoadMarked(row, "llama3") ==
+          "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|>"
+          "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+          "<|start_header_id|>assistant<|end_header_id|>\n\n[[Hello\nyou<|eot_id|>]]"
+          "<|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>"
+          "<|start_header_id|>assistant<|end_header_id|>\n\n[[Ciao é<|eot_id|>]]");
+  }
+}
+
+TEST_CASE("a template without a generation mark puts the loss on the same tokens") {
+  const std::string plain =
+      "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + "
+      "'\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+  CHECK(LoadMarked(kMessages, plain) == LoadMarked(kMessages, "chatml"));
+}
+
+TEST_CASE("conversations stay beside their samples as text, with a template's roles") {
+  const ChatFiles files;
+  const auto data = LoadChat(files.Write("chat.jsonl", std::string(kConversations) + "\n" + ChatRow("a", "b")));
+  REQUIRE(data.ok());
+  REQUIRE(data->conversations.size() == 2);
+  REQUIRE(data->conversations[0].size() == 5);
+  CHECK(data->conversations[0][1].role == "user");
+  CHECK(data->conversations[0][2].role == "assistant");
+  CHECK(data->conversations[0][4].content == "Ciao é");
+  CHECK(data->conversations[1][1].content == "b");
+}
+
+TEST_CASE("rows without an answer are counted and named by line") {
+  const ChatFiles files;
+  std::string rows = ChatRow("a", "b");
+  rows += R"({"messages":[{"role":"user","content":"hello?"}]})"
+          "\n\n";
+  rows += R"({"conversations":[]})"
+          "\n";
+  rows += ChatRow("c", " ");
+  rows += ChatRow("d", "e");
+  const auto data = LoadChat(files.Write("train.jsonl", rows));
+  REQUIRE(data.ok());
+  CHECK(data->tokens->size() == 2);
+  CHECK(data->conversations.size() == 2);
+  CHECK(data->summary == "rows 5, used 2, without an answer 3 (first: train.jsonl:2, train.jsonl:4, train.jsonl:5)");
+}
+
+TEST_CASE("a summary names the first lines only") {
+  const ChatFiles files;
+  std::string rows = ChatRow("a", "b");
+  for (int i = 0; i < 20; ++i)
+    rows += R"({"messages":[]})"
+            "\n";
+  const auto data = LoadChat(files.Write("c.jsonl", rows));
+  REQUIRE(data.ok());
+  CHECK(data->summary ==
+        "rows 21, used 1, without an answer 20 (first: c.jsonl:2, c.jsonl:3, c.jsonl:4, c.jsonl:5, "
+        "c.jsonl:6)");
+}
+
+TEST_CASE("a sample longer than max_length is cut at its end, and dropped when no answer is left") {
+  const ChatFiles files;
+  const std::string path = files.Write(
+      "c.jsonl", ChatRow("a", "b") + ChatRow("a", std::string(100, 'x')) + ChatRow(std::string(100, 'q'), "b"));
+  // <|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n: 9 + 11 tokens before the answer.
+  const auto data = LoadChat(path, {.max_length = 30});
+  REQUIRE(data.ok());
+  REQUIRE(data->tokens->size() == 2);
+  CHECK(data->tokens->sample(0).ids.size() == 20 + 3);
+  CHECK(data->tokens->sample(1).ids.size() == 30);
+  CHECK(std::count(data->tokens->sample(1).is_target.begin(), data->tokens->sample(1).is_target.end(), 1) == 10);
+  CHECK(data->conversations[1][1].content == std::string(100, 'x'));
+  CHECK(data->summary == "rows 3, used 2, cut before the answer 1 (first: c.jsonl:3), cut to max_length 30 1");
+}
+
+TEST_CASE("num_samples takes the first rows that can be used") {
+  const ChatFiles files;
+  const std::string path = files.Write("c.jsonl", ChatRow("a", "1") +
+                                                      R"({"messages":[]})"
+                                                      "\n" +
+                                                      ChatRow("b", "2") + ChatRow("c", "3") + "broken\n");
+  const auto data = LoadChat(path, {.num_samples = 2});
+  REQUIRE(data.ok());
+  REQUIRE(data->tokens->size() == 2);
+  CHECK(data->conversations[1][1].content == "2");
+  CHECK(data->summary == "rows 3, used 2, without an answer 1 (first: c.jsonl:2)");
+}
+
+TEST_CASE("a folder stands for its .jsonl files in order of name, of one split where it is given") {
+  const ChatFiles files;
+  files.Write("train-2.jsonl", ChatRow("a", "third"));
+  files.Write("train-1.jsonl", ChatRow("a", "second"));
+  files.Write("test.jsonl", ChatRow("a", "first"));
+  files.Write("train.txt", "not read");
+  const auto answers = [&](const std::string& path, const std::string& split) {
+    const auto data = LoadChat(path, {.split = split});
+    INFO(data.status().ToString());
+    REQUIRE(data.ok());
+    std::vector<std::string> texts;
+    for (const auto& conversation : data->conversations) texts.push_back(conversation[1].content);
+    return texts;
+  };
+  CHECK(answers(files.folder(), "") == std::vector<std::string>{"first", "second", "third"});
+  CHECK(answers(files.folder(), "train") == std::vector<std::string>{"second", "third"});
+  CHECK(answers(files.folder() + "/", "test") == std::vector<std::string>{"first"});
+  CHECK(answers(files.folder() + "/test.jsonl", "train") == std::vector<std::string>{"first"});
+}
+
+TEST_CASE("a described batch shows its text and marks what the loss is taken on") {
+  const ChatFiles files;
+  const auto data = LoadChat(files.Write("c.jsonl", ChatRow("a", "b") + ChatRow("Hi", "yes")));
+  REQUIRE(data.ok());
+  const std::vector<std::vector<int64_t>> rows = {{1, 0}};
+  CHECK(DescribeBatch(Collate(*data->tokens, rows, 100, 0), ByteTokenizer()) ==
+        "1 rows of up to 49 tokens; 49 tokens, 6 of them with loss; samples 1, 0\n"
+        "row 0, tokens 0 to 26\n"
+        "       | <|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n\n"
+        "  loss | yes<|im_end|>\n"
+        "       | \\n\n"
+        "row 0, tokens 26 to 49\n"
+        "       | <|im_start|>user\\na<|im_end|>\\n<|im_start|>assistant\\n\n"
+        "  loss | b<|im_end|>\n"
+        "       | \\n\n");
+}
+
+}  // namespace
+}  // namespace distill

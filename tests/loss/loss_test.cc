@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "libdistill/loss/distillation_loss.h"
+#include "tests/tensor/test_tensors.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+struct Shape {
+  int64_t tokens, student_hidden, teacher_hidden, student_rows, teacher_rows;
+  bool has_bias = false;
+};
+
+DistillationInputs MakeInputs(const Shape& s, torch::Dtype dtype, torch::Device device, double scale = 1.0) {
+  torch::manual_seed(7);
+  const auto random = [&](c10::IntArrayRef sizes) { return (torch::randn(sizes) * scale).to(device, dtype); };
+  const int64_t vocabulary = std::min(s.student_rows, s.teacher_rows);
+  DistillationInputs inputs{.student_hidden = random({s.tokens, s.student_hidden}),
+                            .student_weight = random({s.student_rows, s.student_hidden}),
+                            .student_bias = {},
+                            .teacher_hidden = random({s.tokens, s.teacher_hidden}),
+                            .teacher_weight = random({s.teacher_rows, s.teacher_hidden}),
+                            .teacher_bias = {},
+                            .labels = torch::randint(vocabulary, {s.tokens}, torch::kInt64).to(device)};
+  if (s.has_bias) {
+    inputs.student_bias = random({s.student_rows});
+    inputs.teacher_bias = random({s.teacher_rows});
+  }
+  return inputs;
+}
+
+struct Result {
+  DistillationSums sums;
+  std::vector<Tensor> gradients;  // hidden, weight, bias where there is one
+};
+
+template <typename Loss>
+Result Evaluate(Loss loss, const DistillationInputs& inputs, const DistillationOptions& options) {
+  DistillationInputs leaves = inputs;
+  std::vector<Tensor> wanted;
+  for (Tensor* tensor : {&leaves.student_hidden, &leaves.student_weight, &leaves.student_bias}) {
+    if (!tensor->defined()) continue;
+    *tensor = tensor->detach().clone().requires_grad_();
+    wanted.push_back(*tensor);
+  }
+  Result result{.sums = loss(leaves, options), .gradients = {}};
+  result.sums.loss.backward();
+  for (const Tensor& leaf : wanted) result.gradients.push_back(leaf.grad());
+  return result;
+}
+
+void CheckSame(const DistillationInputs& inputs, const DistillationOptions& options, double tolerance) {
+  const Result ours = Evaluate(DistillationLoss, inputs, options);
+  const Result reference = Evaluate(ReferenceDistillationLoss, inputs, options);
+  CHECK(RelativeError(ours.sums.loss, reference.sums.loss) < tolerance);
+  CHECK(RelativeError(ours.sums.kl, reference.sums.kl) < tolerance);
+  CHECK(RelativeError(ours.sums.ce, reference.sums.ce) < tolerance);
+  CHECK_FALSE(ours.sums.kl.requires_grad());
+  CHECK_FALSE(ours.sums.ce.requires_grad());
+  REQUIRE(ours.gradients.size() == reference.gradients.size());
+  for (size_t i = 0; i < ours.gradients.size(); ++i) {
+    INFO("gradient " << i);
+    CHECK(ours.gradients[i].scalar_type() == reference.gradients[i].scalar_type());
+    CHECK(RelativeError(ours.gradients[i], reference.gradients[i]) < tolerance);
+  }
+}
+
+TEST_CASE("chunks give what whole logits give, whatever shapes, chunk sizes and options") {
+  const std::vector<Shape> shapes = {{33, 16, 24, 128, 128}, {17, 8, 8, 101, 101, true},
+                                     {20, 16, 16, 160, 151}, {20, 16, 16, 151, 160, true},
+                                     {1, 4, 4, 7, 7},        {5, 3, 3, 1, 1}};
+  for (const torch::Device& device : TestDevices()) {
+    for (const Shape& shape : shapes) {
+      const DistillationInputs inputs = MakeInputs(shape, torch::kFloat32, device);
+      for (const double temperature : {0.5, 1.0, 2.0}) {
+        for (const double alpha : {0.0, 0.25, 1.0}) {
+          for (const int64_t chunk_tokens : {1, 8, 1000}) {
+            INFO(device << ", tokens " << shape.tokens << ", rows " << shape.student_rows << ", T " << temperature
+                        << ", alpha " << alpha << ", chunks of " << chunk_tokens);
+            CheckSame(inputs, {.temperature = temperature, .alpha = alpha, .chunk_tokens = chunk_tokens}, 1e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("in bfloat16 the difference is that of its rounding") {
+  for (const torch::Device& device : TestDevices()) {
+    const DistillationInputs inputs = MakeInputs({64, 32, 32, 257, 257}, torch::kBFloat16, device, 0.3);
+    for (const double alpha : {0.0, 0.5, 1.0}) CheckSame(inputs, {.alpha = alpha, .chunk_tokens = 16}, 2e-2);
+  }
+}
+
+TEST_CASE("a vocabulary below both heads leaves the other rows without gradient") {
+  const DistillationInputs inputs = MakeInputs({12, 8, 8, 40, 48, true}, torch::kFloat32, torch::kCPU);
+  DistillationInputs small = inputs;
+  small.labels = inputs.labels.remainder(31);
+  const DistillationOptions options{.chunk_tokens = 5, .vocabulary = 31};
+  CheckSame(small, options, 1e-5);
+  const Result result = Evaluate(DistillationLoss, small, options);
+  CHECK(result.gradients[1].narrow(0, 31, 9).abs().max().item<float>() == 0.0f);
+  CHECK(result.gradients[2].narrow(0, 31, 9).abs().max().item<float>() == 0.0f);
+}
+
+TEST_CASE("cross-entropy alone needs no teacher") {
+  DistillationInputs inputs = MakeInputs({12, 8, 8, 40, 40}, torch::kFloat32, torch::kCPU);
+  const Result with = Evaluate(DistillationLoss, inputs, {.alpha = 0.0});
+  inputs.teacher_hidden = inputs.teacher_weight = Tensor();
+  CheckSame(inputs, {.alpha = 0.0, .chunk_tokens = 5}, 1e-5);
+  const Result without = Evaluate(DistillationLoss, inputs, {.alpha = 0.0});
+  CHECK(without.sums.kl.item<float>() == 0.0f);
+  CHECK(with.sums.kl.item<float>() > 0.0f);
+  CHECK(RelativeError(without.gradients[1], with.gradients[1]) < 1e-6);
+  CHECK_THROWS_AS(DistillationLoss(inputs, {.alpha = 0.5}), c10::Error);
+}
+
+TEST_CASE("no tokens give zero, and gradients of zero") {
+  for (const torch::Device& device : TestDevices()) {
+    const DistillationInputs inputs = MakeInputs({0, 8, 8, 40, 40, true}, torch::kFloat32, device);
+    const Result result = Evaluate(DistillationLoss, inputs, {});
+    CHECK(result.sums.loss.item<float>() == 0.0f);
+    CHECK(result.sums.kl.item<float>() == 0.0f);
+    CHECK(result.gradients[0].sizes() == inputs.student_hidden.sizes());
+    CHECK(result.gradients[1].abs().max().item<float>() == 0.0f);
+    CHECK(result.gradients[2].abs().max().item<float>() == 0.0f);
+  }
+}
+
+TEST_CASE("logits of plus and minus ten thousand stay finite and right") {
+  DistillationInputs inputs = MakeInputs({6, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
+  inputs.student_bias = torch::tensor({1e4f, -1e4f, 0.f, 1e4f, -1e4f, 5.f, 1e4f, 0.f, -1e4f});
+  inputs.teacher_bias = inputs.student_bias.flip(0);
+  CheckSame(inputs, {.chunk_tokens = 4}, 1e-5);
+  const Result result = Evaluate(DistillationLoss, inputs, {});
+  CHECK(std::isfinite(result.sums.loss.item<float>()));
+  for (const Tensor& gradient : result.gradients) CHECK(gradient.isfinite().all().item<bool>());
+}
+
+TEST_CASE("a student that equals its teacher has no divergence and no gradient of it") {
+  DistillationInputs inputs = MakeInputs({6, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
+  inputs.teacher_hidden = inputs.student_hidden;
+  inputs.teacher_weight = inputs.student_weight;
+  const Result result = Evaluate(DistillationLoss, inputs, {.alpha = 1.0});
+  CHECK(std::abs(result.sums.kl.item<float>()) < 1e-5f);
+  CHECK(result.gradients[1].abs().max().item<float>() < 1e-5f);
+}
+
+TEST_CASE("gradients are what finite differences say, T squared included") {
+  const DistillationInputs inputs = MakeInputs({3, 4, 5, 6, 6, true}, torch::kFloat64, torch::kCPU);
+  const DistillationOptions options{.temperature = 3.0, .alpha = 0.7, .chunk_tokens = 2};
+  const Result result = Evaluate(DistillationLoss, inputs, options);
+  const std::vector<Tensor> values = {inputs.student_hidden, inputs.student_weight, inputs.student_bias};
+  constexpr double kStep = 1e-6;
+  for (size_t i = 0; i < values.size(); ++i) {
+    Tensor flat = values[i].view({-1});  // shares the memory of the inputs
+    Tensor numeric = torch::zeros_like(flat);
+    for (int64_t j = 0; j < flat.numel(); ++j) {
+      const double value = flat[j].item<double>();
+      flat[j] = value + kStep;
+      const double above = DistillationLoss(inputs, options).loss.item<double>();
+      flat[j] = value - kStep;
+      const double below = DistillationLoss(inputs, options).loss.item<double>();
+      flat[j] = value;
+      numeric[j] = (above - below) / (2 * kStep);
+    }
+    INFO("gradient " << i);
+    CHECK(RelativeError(result.gradients[i].view({-1}), numeric) < 1e-7);
+  }
+}
+
+TEST_CASE("the incoming gradient scales, a second backward adds, and evaluation keeps no graph") {
+  DistillationInputs inputs = MakeInputs({5, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
+  const Result once = Evaluate(DistillationLoss, inputs, {});
+  inputs.student_weight.requires_grad_();
+  const DistillationSums sums = DistillationLoss(inputs, {});
+  (sums.loss * 3).backward({}, /*retain_graph=*/true);
+  (sums.loss * 2).backward();
+  CHECK(RelativeError(inputs.student_weight.grad(), once.gradients[1] * 5) < 1e-6);
+  CHECK_FALSE(inputs.student_hidden.grad().defined());
+  const torch::NoGradGuard no_grad;
+  const DistillationSums evaluated = DistillationLoss(inputs, {});
+  CHECK_FALSE(evaluated.loss.requires_grad());
+  CHECK(torch::equal(evaluated.loss, once.sums.loss));
+}
+
+TEST_CASE("gradients go on into the models that made the hidden states") {
+  DistillationInputs inputs = MakeInputs({5, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
+  const Tensor x = inputs.student_hidden;
+  Tensor projection = torch::eye(4).requires_grad_();
+  inputs.student_hidden = x.mm(projection);
+  inputs.student_weight.requires_grad_();
+  DistillationLoss(inputs, {}).loss.backward();
+  const Tensor ours = projection.grad().clone();
+  projection.mutable_grad().reset();
+  inputs.student_hidden = x.mm(projection);
+  ReferenceDistillationLoss(inputs, {}).loss.backward();
+  CHECK(RelativeError(ours, projection.grad()) < 1e-5);
+}
+
+TEST_CASE("shapes and options that do not fit are refused by name") {
+  const DistillationInputs good = MakeInputs({5, 4, 6, 9, 9}, torch::kFloat32, torch::kCPU);
+  const auto message = [](const DistillationInputs& inputs, const DistillationOptions& options) -> std::string {
+    try {
+      DistillationLoss(inputs, options);
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "";
+  };
+  const auto contains = [](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(absl::StrContains(text, part));
+  };
+  DistillationInputs bad = good;
+  bad.student_hidden = torch::zeros({4, 4});
+  contains(message(bad, {}), "student_hidden has 4 tokens");
+  bad = good;
+  bad.teacher_weight = torch::zeros({9, 5});
+  contains(message(bad, {}), "teacher_weight [9, 5] differ in H");
+  contains(message(good, {.vocabulary = 10}), "heads of 9 rows");
+  contains(message(good, {.temperature = 0.0}), "temperature");
+  contains(message(good, {.alpha = 1.5}), "alpha");
+  contains(message(good, {.chunk_tokens = 0}), "chunk_tokens");
+}
+
+}  // namespace
+}  // namespace distill

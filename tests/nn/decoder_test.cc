@@ -1,0 +1,144 @@
+#include "libdistill/nn/decoder.h"
+
+#include "libdistill/nn/key_value_cache.h"
+#include "tests/nn/tiny_models.h"
+#include "tests/tensor/test_tensors.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kTolerance = 1e-5;
+
+Decoder MakeModel(torch::Device device, const std::string& model_type = "qwen2") {
+  Decoder model(TinyConfig(model_type), /*seed=*/3);
+  model.to(device);
+  return model;
+}
+
+Tensor RandomIds(int64_t rows, int64_t tokens, torch::Device device) {
+  torch::manual_seed(5);
+  return torch::randint(61, {rows, tokens}, torch::kInt64).to(device);
+}
+
+TEST_CASE("documents of a packed row are as if each were alone, gradients included") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder model = MakeModel(device);
+    const Tensor ids = RandomIds(3, 32, device);
+    const std::vector<std::vector<int64_t>> starts = {{0, 5, 6, 20, 32}, {0, 32}, {0, 13, 13, 27}};
+    const Tensor hidden = model.Hidden({ids, starts});
+    CHECK(hidden.sizes() == c10::IntArrayRef({3, 32, 24}));
+    Tensor packed_sum = torch::zeros({}, device), alone_sum = torch::zeros({}, device);
+    for (size_t row = 0; row < starts.size(); ++row) {
+      for (size_t i = 0; i + 1 < starts[row].size(); ++i) {
+        const int64_t begin = starts[row][i], length = starts[row][i + 1] - begin;
+        if (length == 0) continue;
+        const auto index = static_cast<int64_t>(row);
+        const Tensor alone = model.Hidden({ids.narrow(0, index, 1).narrow(1, begin, length), {}});
+        const Tensor packed = hidden.narrow(0, index, 1).narrow(1, begin, length);
+        CHECK(RelativeError(packed, alone) < kTolerance);
+        packed_sum = packed_sum + packed.sin().sum();
+        alone_sum = alone_sum + alone.sin().sum();
+      }
+    }
+    packed_sum.backward();
+    std::vector<Tensor> gradients;
+    for (Tensor& parameter : model.parameters()) {
+      gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : Tensor());
+      parameter.mutable_grad().reset();
+    }
+    alone_sum.backward();
+    const auto parameters = model.named_parameters();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      INFO(parameters[i].key());
+      CHECK(gradients[i].defined() == parameters[i].value().grad().defined());
+      if (gradients[i].defined()) CHECK(RelativeError(gradients[i], parameters[i].value().grad()) < kTolerance);
+    }
+  }
+}
+
+TEST_CASE("what lies in the padding changes nothing, and no token sees a later one") {
+  Decoder model = MakeModel(torch::kCPU, "llama");
+  const Tensor ids = RandomIds(2, 16, torch::kCPU);
+  Tensor other = ids.clone();
+  other.narrow(1, 10, 6).fill_(1);
+  const torch::NoGradGuard no_grad;
+  for (const std::vector<std::vector<int64_t>>& starts :
+       {std::vector<std::vector<int64_t>>{{0, 10}, {0, 3}}, std::vector<std::vector<int64_t>>{}}) {
+    const Tensor one = model.Hidden({ids, starts}), two = model.Hidden({other, starts});
+    CHECK(RelativeError(two.narrow(1, 0, 3), one.narrow(1, 0, 3)) < kTolerance);
+    CHECK(RelativeError(two[0].narrow(0, 0, 10), one[0].narrow(0, 0, 10)) < kTolerance);
+  }
+}
+
+TEST_CASE("a change of one document does not reach its neighbours") {
+  Decoder model = MakeModel(torch::kCPU);
+  const Tensor ids = RandomIds(1, 30, torch::kCPU);
+  Tensor other = ids.clone();
+  other.narrow(1, 10, 10).fill_(2);
+  const TokenInput before{ids, {{0, 10, 20, 30}}}, after{other, {{0, 10, 20, 30}}};
+  const torch::NoGradGuard no_grad;
+  const Tensor one = model.Hidden(before), two = model.Hidden(after);
+  CHECK(torch::equal(one.narrow(1, 0, 10), two.narrow(1, 0, 10)));
+  CHECK(torch::equal(one.narrow(1, 20, 10), two.narrow(1, 20, 10)));
+  CHECK_FALSE(torch::equal(one.narrow(1, 10, 10), two.narrow(1, 10, 10)));
+}
+
+TEST_CASE("tokens through a cache, in pieces of any size, are as if they came at once") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder model = MakeModel(device);
+    const Tensor ids = RandomIds(3, 90, device);
+    const torch::NoGradGuard no_grad;
+    const Tensor whole = model.Hidden({ids, {}});
+    KeyValueCache cache(model.config().num_hidden_layers);
+    std::vector<Tensor> pieces;
+    for (const int64_t count : {7, 1, 1, 60, 1, 20}) {
+      pieces.push_back(model.HiddenWithCache(ids.narrow(1, cache.length(), count), cache));
+    }
+    CHECK(cache.length() == 90);
+    CHECK(RelativeError(torch::cat(pieces, 1), whole) < kTolerance);
+  }
+}
+
+TEST_CASE("rows of a cache are kept in the order asked for") {
+  Decoder model = MakeModel(torch::kCPU);
+  const Tensor ids = RandomIds(3, 12, torch::kCPU), kept = torch::tensor({2, 0}, torch::kInt64);
+  const torch::NoGradGuard no_grad;
+  KeyValueCache cache(model.config().num_hidden_layers);
+  model.HiddenWithCache(ids.narrow(1, 0, 8), cache);
+  cache.KeepRows(kept);
+  const Tensor rest = model.HiddenWithCache(ids.index_select(0, kept).narrow(1, 8, 4), cache);
+  CHECK(RelativeError(rest, model.Hidden({ids, {}}).index_select(0, kept).narrow(1, 8, 4)) < kTolerance);
+}
+
+TEST_CASE("bfloat16 is float32 but for its rounding, and gradients keep their dtype") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder wide = MakeModel(device), narrow = MakeModel(device);
+    narrow.to(torch::kBFloat16);
+    const TokenInput input{RandomIds(2, 24, device), {{0, 11, 24}, {0, 20}}};
+    const Tensor expected = wide.Hidden(input).narrow(1, 0, 20), actual = narrow.Hidden(input).narrow(1, 0, 20);
+    CHECK(actual.scalar_type() == torch::kBFloat16);
+    CHECK(RelativeError(actual, expected) < 5e-2);
+    actual.sum().backward();
+    CHECK(narrow.named_parameters()["model.layers.0.input_layernorm.weight"].grad().scalar_type() == torch::kBFloat16);
+  }
+}
+
+TEST_CASE("a batch without tokens gives no hidden states") {
+  Decoder model = MakeModel(torch::kCPU);
+  CHECK(model.Hidden({torch::empty({0, 5}, torch::kInt64), {}}).sizes() == c10::IntArrayRef({0, 5, 24}));
+  CHECK(model.Hidden({torch::zeros({2, 5}, torch::kInt64), {{0, 0}, {0}}}).sizes() == c10::IntArrayRef({2, 5, 24}));
+}
+
+TEST_CASE("document starts that do not fit the batch are refused") {
+  Decoder model = MakeModel(torch::kCPU);
+  const Tensor ids = RandomIds(1, 8, torch::kCPU);
+  CHECK_THROWS_AS(model.Hidden({ids, {{0, 9}}}), c10::Error);
+  CHECK_THROWS_AS(model.Hidden({ids, {{4, 2}}}), c10::Error);
+  CHECK_THROWS_AS(model.Hidden({ids, {{0, 8}, {0, 8}}}), c10::Error);
+  CHECK_THROWS_AS(model.Hidden({ids.to(torch::kInt32), {}}), c10::Error);
+}
+
+}  // namespace
+}  // namespace distill

@@ -1,0 +1,126 @@
+#include "libdistill/nn/generate.h"
+
+#include <cmath>
+#include <set>
+
+#include "tests/nn/tiny_models.h"
+#include "tests/tensor/test_tensors.h"
+
+namespace distill {
+namespace {
+
+using Ids = std::vector<std::vector<int32_t>>;
+
+const Ids kPrompts = {{1, 2, 3}, {4, 5}, {6, 7, 8}, {9}, {10, 11, 12}};
+
+// One token at a time with everything computed anew.
+std::vector<int32_t> GenerateSlowly(Decoder& model, const std::vector<int32_t>& prompt, int64_t count,
+                                    int64_t vocabulary) {
+  const torch::NoGradGuard no_grad;
+  const torch::Device device = model.head_weight().device();
+  std::vector<int64_t> ids(prompt.begin(), prompt.end());
+  std::vector<int32_t> answer;
+  for (int64_t i = 0; i < count; ++i) {
+    const torch::Tensor hidden = model.Hidden({torch::tensor(ids, torch::kInt64).unsqueeze(0).to(device), {}});
+    const torch::Tensor logits = hidden[0][-1].matmul(model.head_weight().t()).narrow(0, 0, vocabulary);
+    answer.push_back(static_cast<int32_t>(logits.argmax().item<int64_t>()));
+    ids.push_back(answer.back());
+  }
+  return answer;
+}
+
+TEST_CASE("greedy answers are those of the model without a cache, whatever shares the batch") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder model(TinyConfig());
+    model.to(device);
+    for (const int64_t vocabulary : {0, 40}) {
+      const Ids answers = Generate(model, kPrompts, {.max_new_tokens = 9, .stop_ids = {}, .vocabulary = vocabulary});
+      REQUIRE(answers.size() == kPrompts.size());
+      for (size_t i = 0; i < kPrompts.size(); ++i) {
+        CHECK(answers[i] == GenerateSlowly(model, kPrompts[i], 9, vocabulary > 0 ? vocabulary : 61));
+      }
+    }
+  }
+}
+
+TEST_CASE("a stop id ends its answer and no other") {
+  Decoder model(TinyConfig());
+  const GenerateOptions whole{.max_new_tokens = 12, .stop_ids = {}};
+  const Ids answers = Generate(model, kPrompts, whole);
+  GenerateOptions options = whole;
+  options.stop_ids = {answers[0][3], answers[2][6]};
+  const Ids stopped = Generate(model, kPrompts, options);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    std::vector<int32_t> expected;
+    for (const int32_t id : answers[i]) {
+      expected.push_back(id);
+      if (id == options.stop_ids[0] || id == options.stop_ids[1]) break;
+    }
+    CHECK(stopped[i] == expected);
+  }
+  CHECK(stopped[0].size() <= 4);
+}
+
+TEST_CASE("more prompts than a batch holds are all answered") {
+  Decoder model(TinyConfig());
+  Ids prompts;
+  for (int32_t i = 0; i < 600; ++i) prompts.push_back({i % 61, (i / 61) % 61});
+  const GenerateOptions options{.max_new_tokens = 2, .stop_ids = {}};
+  const Ids answers = Generate(model, prompts, options);
+  for (const size_t i : {0u, 255u, 256u, 599u}) CHECK(answers[i] == Generate(model, {prompts[i]}, options)[0]);
+  CHECK(Generate(model, {}, options).empty());
+  CHECK_THROWS_AS(Generate(model, {{}}, options), c10::Error);
+}
+
+TEST_CASE("samples repeat with their seed and follow the model's probabilities") {
+  Decoder model(TinyConfig());
+  const GenerateOptions options{.max_new_tokens = 8, .temperature = 1.0, .seed = 1, .stop_ids = {}};
+  const Ids once = Generate(model, kPrompts, options);
+  CHECK(once == Generate(model, kPrompts, options));
+  GenerateOptions other = options;
+  other.seed = 2;
+  CHECK(once != Generate(model, kPrompts, other));
+
+  const Ids prompts(4000, std::vector<int32_t>{1, 2});
+  GenerateOptions single = options;
+  single.max_new_tokens = 1;
+  std::vector<double> counts(61);
+  for (const auto& answer : Generate(model, prompts, single)) counts[answer[0]] += 1.0 / prompts.size();
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor hidden = model.Hidden({torch::tensor({{1, 2}}, torch::kInt64), {}})[0][1];
+  const torch::Tensor expected = torch::softmax(hidden.matmul(model.head_weight().t()), 0);
+  for (int64_t id = 0; id < 61; ++id) {
+    const double p = expected[id].item<double>();
+    CHECK(std::abs(counts[id] - p) < 5 * std::sqrt(p / prompts.size()) + 1e-3);
+  }
+}
+
+TEST_CASE("top-k and top-p leave only the likeliest tokens") {
+  Decoder model(TinyConfig());
+  const Ids prompts(500, std::vector<int32_t>{3, 4, 5});
+  const auto seen = [&](const GenerateOptions& options) {
+    std::set<int32_t> ids;
+    for (const auto& answer : Generate(model, prompts, options)) ids.insert(answer[0]);
+    return ids;
+  };
+  const auto base = GenerateOptions{.max_new_tokens = 1, .temperature = 2.0, .stop_ids = {}};
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor hidden = model.Hidden({torch::tensor({{3, 4, 5}}, torch::kInt64), {}})[0][2];
+  const torch::Tensor logits = hidden.matmul(model.head_weight().t());
+  const torch::Tensor order = logits.argsort(/*dim=*/0, /*descending=*/true);
+  GenerateOptions options = base;
+  options.top_k = 3;
+  CHECK(seen(options) ==
+        std::set<int32_t>{order[0].item<int32_t>(), order[1].item<int32_t>(), order[2].item<int32_t>()});
+  options = base;
+  options.top_p = 0.5;
+  const torch::Tensor covered = torch::softmax(logits / 2.0, 0).index_select(0, order).cumsum(0);
+  const auto needed = static_cast<size_t>((covered < 0.5).sum().item<int64_t>() + 1);
+  CHECK(seen(options).size() <= needed);
+  CHECK(seen(base).size() > needed);
+  options.top_p = 1e-9;
+  CHECK(seen(options) == std::set<int32_t>{order[0].item<int32_t>()});
+}
+
+}  // namespace
+}  // namespace distill

@@ -1,0 +1,204 @@
+#include "libdistill/store/safetensors.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / absl::StrCat("distill_safetensors_", getpid())) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string operator/(const std::string& name) const { return path_ / name; }
+  std::string path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string LittleEndian(uint64_t value) {
+  std::string bytes(8, '\0');
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
+void WriteBytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// A file of this header and as many bytes of data.
+absl::Status OpenWith(const std::string& header, size_t data_bytes) {
+  const Folder folder;
+  WriteBytes(folder / "a.safetensors", LittleEndian(header.size()) + header + std::string(data_bytes, 'x'));
+  return SafetensorsFile::Open(folder / "a.safetensors").status();
+}
+
+void CheckDamaged(const absl::Status& status, const std::string& message) {
+  INFO(status);
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(absl::StrContains(status.message(), message));
+  CHECK(absl::StrContains(status.message(), ".safetensors"));
+}
+
+TensorView ViewOf(const std::vector<float>& values, std::vector<int64_t> shape) {
+  return {.dtype = DType::kFloat32,
+          .shape = std::move(shape),
+          .data = values.data(),
+          .size_bytes = static_cast<int64_t>(values.size() * sizeof(float))};
+}
+
+TEST_CASE("what is written is read again, aligned to its elements") {
+  const Folder folder;
+  std::vector<float> values(6);
+  std::iota(values.begin(), values.end(), 0.5f);
+  const std::vector<int64_t> wide = {1, -2, 3};
+  const uint8_t byte = 7;
+  const std::map<std::string, TensorView> tensors = {
+      {"a \"quoted\"\n name", ViewOf(values, {2, 3})},
+      {"byte", {.dtype = DType::kUInt8, .shape = {}, .data = &byte, .size_bytes = 1}},
+      {"empty", {.dtype = DType::kBFloat16, .shape = {0, 4}, .data = nullptr, .size_bytes = 0}},
+      {"wide", {.dtype = DType::kInt64, .shape = {3}, .data = wide.data(), .size_bytes = 24}}};
+  REQUIRE(WriteSafetensors(folder / "a.safetensors", tensors, {{"format", "pt"}}).ok());
+  const auto file = SafetensorsFile::Open(folder / "a.safetensors");
+  INFO(file.status());
+  REQUIRE(file.ok());
+  CHECK(file->metadata() == std::map<std::string, std::string>{{"format", "pt"}});
+  REQUIRE(file->tensors().size() == tensors.size());
+  for (const auto& [name, view] : tensors) {
+    const TensorView* read = file->Find(name);
+    REQUIRE(read != nullptr);
+    CHECK(read->dtype == view.dtype);
+    CHECK(read->shape == view.shape);
+    CHECK(reinterpret_cast<uintptr_t>(read->data) % SizeOf(view.dtype) == 0);
+    REQUIRE(read->size_bytes == view.size_bytes);
+    CHECK((view.size_bytes == 0 || std::memcmp(read->data, view.data, view.size_bytes) == 0));
+  }
+  CHECK(file->Find("wid") == nullptr);
+}
+
+TEST_CASE("views outlive moves and copies of their file") {
+  const Folder folder;
+  const std::vector<float> values = {1, 2};
+  REQUIRE(WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {2})}}, {}).ok());
+  auto file = SafetensorsFile::Open(folder / "a.safetensors");
+  REQUIRE(file.ok());
+  const SafetensorsFile copy = *file;
+  file = absl::NotFoundError("gone");
+  CHECK(static_cast<const float*>(copy.Find("a")->data)[1] == 2);
+}
+
+TEST_CASE("a tensor whose bytes do not fit its shape is not written") {
+  const Folder folder;
+  const std::vector<float> values = {1, 2};
+  const absl::Status status = WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {3})}}, {});
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_FALSE(fs::exists(folder / "a.safetensors"));
+  CHECK(WriteSafetensors(folder / "no/such/folder", {}, {}).code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("a missing file is NotFound and names itself") {
+  const auto file = SafetensorsFile::Open("/nonexistent/model.safetensors");
+  CHECK(file.status().code() == absl::StatusCode::kNotFound);
+  CHECK(absl::StrContains(file.status().message(), "/nonexistent/model.safetensors"));
+}
+
+TEST_CASE("every truncation of a file is DataLoss") {
+  const Folder folder;
+  const std::vector<float> values = {1, 2, 3, 4};
+  const std::string path = folder / "a.safetensors";
+  REQUIRE(WriteSafetensors(path, {{"a", ViewOf(values, {2, 2})}}, {}).ok());
+  const auto size = fs::file_size(path);
+  for (size_t left = size; left-- > 0;) {
+    fs::resize_file(path, left);
+    CHECK(SafetensorsFile::Open(path).status().code() == absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("damaged headers are DataLoss") {
+  const Folder folder;
+  for (const uint64_t length :
+       {~uint64_t{0}, ~uint64_t{0} - 7, uint64_t{1} << 63, uint64_t{100'000'001}, uint64_t{9}}) {
+    WriteBytes(folder / "a.safetensors", LittleEndian(length) + "{}      ");
+    CheckDamaged(SafetensorsFile::Open(folder / "a.safetensors").status(), "header");
+  }
+  CheckDamaged(OpenWith("", 0), "no valid JSON");
+  CheckDamaged(OpenWith("[1]", 0), "no JSON object");
+  CheckDamaged(OpenWith("{\"a\"", 0), "no valid JSON");
+  CheckDamaged(OpenWith(std::string("{\"\xff\":1}"), 0), "no valid JSON");
+  CheckDamaged(OpenWith("{\"a\":" + std::string(1'000'000, '['), 0), "nested deeper");
+  CheckDamaged(OpenWith(R"({"__metadata__":{"a":1}})", 0), "metadata");
+}
+
+TEST_CASE("damaged entries are DataLoss and name their tensor") {
+  const auto entry = [](const std::string& name, const std::string& shape, const std::string& offsets) {
+    return absl::StrCat("\"", name, "\":{\"dtype\":\"F32\",\"shape\":", shape, ",\"data_offsets\":", offsets, "}");
+  };
+  CHECK(OpenWith("{" + entry("a", "[2]", "[0,8]") + "}", 8).ok());
+  CheckDamaged(OpenWith("{" + entry("a", "[2]", "[0,8]") + "," + entry("a", "[2]", "[8,16]") + "}", 16), "twice");
+  CheckDamaged(OpenWith("{" + entry("a", "[2]", "[0,8]") + "," + entry("b", "[2]", "[4,12]") + "}", 12), "overlaps");
+  CheckDamaged(OpenWith("{" + entry("a", "[2]", "[0,8]") + "," + entry("b", "[2]", "[0,8]") + "}", 8), "overlaps");
+  CheckDamaged(OpenWith("{" + entry("a", "[1]", "[0,4]") + "," + entry("b", "[1]", "[8,12]") + "}", 12), "hole");
+  CheckDamaged(OpenWith("{" + entry("a", "[1]", "[4,8]") + "}", 8), "hole");
+  CheckDamaged(OpenWith("{" + entry("a", "[1]", "[0,4]") + "}", 8), "belong to none");
+  CheckDamaged(OpenWith("{" + entry("a", "[2]", "[0,8]") + "}", 4), "tensor \"a\"");
+  CheckDamaged(OpenWith("{" + entry("a", "[2]", "[8,0]") + "}", 8), "data_offsets");
+  CheckDamaged(OpenWith("{" + entry("a", "[3]", "[0,8]") + "}", 8), "takes 12 bytes");
+  CheckDamaged(OpenWith("{" + entry("a", "[2]", "[0,8,9]") + "}", 8), "data_offsets");
+  CheckDamaged(OpenWith("{" + entry("a", "[-2]", "[0,8]") + "}", 8), "no size");
+  CheckDamaged(OpenWith("{" + entry("a", "[2.0]", "[0,8]") + "}", 8), "no size");
+  CheckDamaged(OpenWith("{" + entry("a", "[18446744073709551617]", "[0,8]") + "}", 8), "no size");
+  CheckDamaged(OpenWith("{" + entry("a", "[4611686018427387904,4]", "[0,0]") + "}", 0), "overflows");
+  CheckDamaged(OpenWith("{" + entry("a", "[0,9223372036854775809]", "[0,0]") + "}", 0), "overflows");
+  CheckDamaged(OpenWith(R"({"a":{"shape":[],"data_offsets":[0,0]}})", 0), "dtype");
+  CheckDamaged(OpenWith(R"({"a":7})", 0), "tensor \"a\"");
+  const absl::Status unknown = OpenWith(R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", 1);
+  CHECK(unknown.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(unknown.message(), "F8_E4M3"));
+}
+
+TEST_CASE("a folder is read through its index, and an index that lies is DataLoss") {
+  const Folder folder;
+  const std::vector<float> a = {1}, b = {2};
+  REQUIRE(WriteSafetensors(folder / "one.safetensors", {{"a", ViewOf(a, {1})}}, {}).ok());
+  REQUIRE(WriteSafetensors(folder / "two.safetensors", {{"b", ViewOf(b, {1})}}, {}).ok());
+  CHECK(SafetensorsFolder::Open(folder.path()).status().code() == absl::StatusCode::kNotFound);
+  const std::string index = folder / "model.safetensors.index.json";
+  WriteBytes(index, R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  const auto open = SafetensorsFolder::Open(folder.path());
+  INFO(open.status());
+  REQUIRE(open.ok());
+  CHECK(open->Names() == std::vector<std::string>{"a", "b"});
+  CHECK(static_cast<const float*>(open->Find("b")->data)[0] == 2);
+  CHECK(open->FileOf("b") == folder / "two.safetensors");
+  CHECK(open->Find("c") == nullptr);
+  for (const std::string map :
+       {R"({"a":"one.safetensors","b":"one.safetensors"})", R"({"a":"../one.safetensors"})", R"({"a":".."})",
+        R"({"a":1})", R"([])", R"({"a":"one.safetensors","a":"one.safetensors"})"}) {
+    WriteBytes(index, "{\"weight_map\":" + map + "}");
+    CHECK(SafetensorsFolder::Open(folder.path()).status().code() == absl::StatusCode::kDataLoss);
+  }
+  // A tensor that the index forgets would be lost without a word.
+  const std::vector<float> both = {1, 2};
+  REQUIRE(WriteSafetensors(folder / "one.safetensors", {{"a", ViewOf(a, {1})}, {"lost", ViewOf(both, {2})}}, {}).ok());
+  WriteBytes(index, R"({"weight_map":{"a":"one.safetensors"}})");
+  CHECK(absl::StrContains(SafetensorsFolder::Open(folder.path()).status().message(), "lost"));
+  WriteBytes(index, R"({"weight_map":{"a":"gone.safetensors"}})");
+  CHECK(SafetensorsFolder::Open(folder.path()).status().code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace distill

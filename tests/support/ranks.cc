@@ -1,0 +1,149 @@
+#include "tests/support/ranks.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/core/check.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/core/identity.h"
+#include "libdistill/world/framing.h"
+#include "libdistill/world/host_id.h"
+
+namespace distill::testing {
+namespace {
+
+struct Child {
+  pid_t pid = 0;
+  int pipe = -1;
+  std::string text;
+  bool finished = false;
+};
+
+[[noreturn]] void RunChild(const World& world, int pipe, const std::function<absl::Status(const World&)>& body) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (const int caught : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTERM, SIGINT}) signal(caught, SIG_DFL);
+  setenv("DISTILL_LOG_LEVEL", "error", 0);
+  SetIdentity({world.rank, world.world_size, world.host});
+  const absl::Status status = body(world);
+  const std::string text = status.ok() ? "+" : EncodeStatus(status);
+  const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  _exit(written ? 0 : 3);
+}
+
+// Reads what the children report until each has closed its pipe.
+void Collect(std::vector<Child>& children, std::vector<RankOutcome>& outcomes, const Deadline& deadline,
+             absl::Time start) {
+  for (;;) {
+    std::vector<pollfd> entries;
+    std::vector<size_t> who;
+    for (size_t i = 0; i < children.size(); ++i) {
+      if (children[i].finished) continue;
+      entries.push_back({children[i].pipe, POLLIN, 0});
+      who.push_back(i);
+    }
+    if (entries.empty() || deadline.Passed()) return;
+    if (poll(entries.data(), entries.size(), deadline.PollMilliseconds()) <= 0) continue;
+    for (size_t e = 0; e < entries.size(); ++e) {
+      if (entries[e].revents == 0) continue;
+      Child& child = children[who[e]];
+      char bytes[4096];
+      const ssize_t count = read(child.pipe, bytes, sizeof(bytes));
+      if (count > 0) child.text.append(bytes, static_cast<size_t>(count));
+      child.finished = count == 0;
+      if (child.finished) outcomes[who[e]].took = absl::Now() - start;
+    }
+  }
+}
+
+void Bury(Child& child, RankOutcome& outcome) {
+  outcome.ended = child.finished;
+  if (!child.finished) kill(child.pid, SIGKILL);
+  int result = 0;
+  waitpid(child.pid, &result, 0);
+  close(child.pipe);
+  if (child.finished && WIFSIGNALED(result)) outcome.signal = WTERMSIG(result);
+  if (child.text == "+") return;
+  outcome.status =
+      child.text.empty() ? absl::AbortedError(outcome.ended ? "it died" : "it hung") : DecodeStatus(child.text);
+}
+
+}  // namespace
+
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  DISTILL_CHECK(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0, "no free port");
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+World LocalWorld(int rank, int world_size, int port) {
+  World world;
+  world.rank = world.local_rank = rank;
+  world.world_size = world.local_size = world_size;
+  world.host = HostName();
+  world.host_id = HostId();
+  world.launcher = "distillrun";
+  world.rendezvous = absl::StrCat("127.0.0.1:", port);
+  world.job_secret = "a secret of the test";
+  return world;
+}
+
+std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
+                                  const std::function<absl::Status(const World&)>& body) {
+  const int port = FreePort();
+  const absl::Time start = absl::Now();
+  std::vector<Child> children(static_cast<size_t>(world_size));
+  std::vector<RankOutcome> outcomes(children.size());
+  for (int rank = 0; rank < world_size; ++rank) {
+    int ends[2];
+    DISTILL_CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
+    Child& child = children[static_cast<size_t>(rank)];
+    outcomes[static_cast<size_t>(rank)].rank = rank;
+    child.pid = fork();
+    DISTILL_CHECK(child.pid >= 0, "no process");
+    if (child.pid == 0) RunChild(LocalWorld(rank, world_size, port), ends[1], body);
+    close(ends[1]);
+    child.pipe = ends[0];
+  }
+  Collect(children, outcomes, Deadline::After(limit), start);
+  for (size_t i = 0; i < children.size(); ++i) Bury(children[i], outcomes[i]);
+  return outcomes;
+}
+
+std::string Failures(const std::vector<RankOutcome>& outcomes) {
+  std::string text;
+  for (const RankOutcome& outcome : outcomes) {
+    if (outcome.status.ok()) continue;
+    absl::StrAppend(&text, "rank ", outcome.rank, ": ", outcome.status.ToString(), "\n");
+  }
+  return text;
+}
+
+absl::Status Expect(bool condition, absl::string_view text) {
+  return condition ? absl::OkStatus() : absl::InternalError(text);
+}
+
+absl::Status ExpectError(const absl::Status& status, absl::StatusCode code, const std::vector<std::string>& parts) {
+  bool fits = status.code() == code;
+  for (const std::string& part : parts) fits = fits && absl::StrContains(status.message(), part);
+  return Expect(fits, absl::StrCat("not the error that was expected: ", status.ToString()));
+}
+
+}  // namespace distill::testing

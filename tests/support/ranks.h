@@ -1,0 +1,47 @@
+// Runs a test's ranks as real processes on this host.
+//
+//   const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) -> absl::Status { ... });
+//   CHECK(Failures(outcomes) == "");
+//
+// The body runs in a forked child: it reports with the status it returns (Expect makes one), not with Catch's macros.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "libdistill/world/world.h"
+
+namespace distill::testing {
+
+struct RankOutcome {
+  int rank = 0;
+  bool ended = false;   // false: still there at the limit, and killed for that
+  int signal = 0;       // what killed it, or 0
+  absl::Status status;  // what the body returned; Aborted when it never came back
+  absl::Duration took;
+};
+
+// Blocks until all ranks have ended, or until the limit. The ranks meet on a free port of 127.0.0.1.
+std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
+                                  const std::function<absl::Status(const World&)>& body);
+
+// One line for each rank that did not return OK; "" when all did.
+std::string Failures(const std::vector<RankOutcome>& outcomes);
+
+// OK, or Internal with the text.
+absl::Status Expect(bool condition, absl::string_view text);
+
+// OK when `status` has this code and its message contains every one of `parts`; else what it was.
+absl::Status ExpectError(const absl::Status& status, absl::StatusCode code, const std::vector<std::string>& parts);
+
+// The world of one rank of a job on this host whose rank 0 listens on `port`.
+World LocalWorld(int rank, int world_size, int port);
+
+// A TCP port of 127.0.0.1 that nobody listens on.
+int FreePort();
+
+}  // namespace distill::testing

@@ -1,0 +1,100 @@
+#include "libdistill/transport/fabric_endpoint.h"
+
+#include <cstdlib>
+#include <vector>
+
+#include "libdistill/core/deadline.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+// Two endpoints of one process on loopback: peer 0 of `left` is `right`, and the other way round.
+struct Pair {
+  Pair() {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    absl::StatusOr<std::unique_ptr<FabricEndpoint>> a = FabricEndpoint::Create({"tcp", ""});
+    absl::StatusOr<std::unique_ptr<FabricEndpoint>> b = FabricEndpoint::Create({"tcp", ""});
+    INFO(a.status());
+    REQUIRE(a.ok());
+    REQUIRE(b.ok());
+    left = *std::move(a);
+    right = *std::move(b);
+    REQUIRE(left->Connect({right->address()}).ok());
+    REQUIRE(right->Connect({left->address()}).ok());
+  }
+  // The first message makes the connection: until that stands, the provider asks to be tried again.
+  void Send(uint64_t tag, const std::vector<char>& data, size_t bytes, const FabricMemory& memory,
+            FabricOperation* operation) {
+    for (const Deadline deadline = Deadline::After(absl::Seconds(10)); !deadline.Passed();) {
+      const absl::StatusOr<bool> posted = left->Send(0, tag, data.data(), bytes, memory, operation);
+      REQUIRE(posted.ok());
+      if (*posted) return;
+      REQUIRE(left->Poll().ok());
+      REQUIRE(right->Poll().ok());
+    }
+    FAIL("the provider stays busy");
+  }
+  void PollUntil(const std::vector<FabricOperation*>& operations) {
+    const Deadline deadline = Deadline::After(absl::Seconds(10));
+    for (FabricOperation* operation : operations) {
+      while (!operation->done && !deadline.Passed()) {
+        REQUIRE(left->Poll().ok());
+        REQUIRE(right->Poll().ok());
+      }
+      REQUIRE(operation->done);
+    }
+  }
+  std::unique_ptr<FabricEndpoint> left, right;
+  FabricMemory nothing;
+};
+
+TEST_CASE("messages of any size arrive whole, by their tags and not by their order") {
+  Pair pair;
+  CHECK(pair.left->provider() == "tcp;ofi_rxm");
+  for (const size_t bytes : {size_t{1}, size_t{64}, size_t{5000}, size_t{3} << 20}) {
+    std::vector<char> first(bytes, 'a');
+    std::vector<char> second(bytes, 'b');
+    std::vector<char> in_first(bytes);
+    std::vector<char> in_second(bytes);
+    FabricOperation operations[4];
+    const FabricMemory memory = pair.left->Register(first.data(), bytes).value();
+    REQUIRE(*pair.right->Receive(0, 2, in_second.data(), bytes, pair.nothing, &operations[0]));
+    REQUIRE(*pair.right->Receive(0, 1, in_first.data(), bytes, pair.nothing, &operations[1]));
+    pair.Send(1, first, bytes, memory, &operations[2]);
+    pair.Send(2, second, bytes, pair.nothing, &operations[3]);
+    pair.PollUntil({&operations[0], &operations[1], &operations[2], &operations[3]});
+    for (const FabricOperation& operation : operations) CHECK(operation.status.ok());
+    CHECK(in_first == first);
+    CHECK(in_second == second);
+  }
+}
+
+TEST_CASE("a message of another length than expected is an error on the receiver") {
+  Pair pair;
+  std::vector<char> data(1000);
+  for (const size_t sent : {size_t{999}, size_t{1000}}) {
+    const size_t expected = sent == 999 ? 1000 : 999;
+    std::vector<char> in(1000);
+    FabricOperation send, receive;
+    REQUIRE(*pair.right->Receive(0, sent, in.data(), expected, pair.nothing, &receive));
+    pair.Send(sent, data, sent, pair.nothing, &send);
+    pair.PollUntil({&receive});
+    CHECK(absl::IsFailedPrecondition(receive.status));
+    CHECK_THAT(std::string(receive.status.message()), Catch::Contains("rank 0 sent"));
+  }
+}
+
+TEST_CASE("an unknown provider is refused by name") {
+  const absl::Status status = FabricEndpoint::Create({"carrier_pigeon", ""}).status();
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("carrier_pigeon"));
+}
+
+TEST_CASE("addresses of another fabric are refused") {
+  Pair pair;
+  CHECK(absl::IsFailedPrecondition(pair.left->Connect({"short"})));
+}
+
+}  // namespace
+}  // namespace distill

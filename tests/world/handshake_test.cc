@@ -1,0 +1,60 @@
+#include "libdistill/world/handshake.h"
+
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+const Nonces kNonces = {std::string(32, 'a'), std::string(32, 'b')};
+
+TEST_CASE("a proof is believed from who knows the secret") {
+  const JoinRequest request = {3, 8, "host-b"};
+  const std::string proof = EncodeProof("secret", kNonces, request);
+  REQUIRE(proof.size() == kProofBytes);
+  const std::optional<JoinRequest> checked = CheckProof("secret", kNonces, proof);
+  REQUIRE(checked);
+  CHECK(checked->rank == 3);
+  CHECK(checked->world_size == 8);
+  CHECK(checked->host == "host-b");
+}
+
+TEST_CASE("a proof with another secret, other nonces or one changed byte is not believed") {
+  const std::string proof = EncodeProof("secret", kNonces, {3, 8, "host-b"});
+  CHECK(!CheckProof("other", kNonces, proof));
+  CHECK(!CheckProof("", kNonces, proof));
+  CHECK(!CheckProof("secret", {kNonces.root, kNonces.joiner}, proof));
+  CHECK(!CheckProof("secret", {kNonces.joiner, std::string(32, 'c')}, proof));  // a replay
+  CHECK(!CheckProof("secret", kNonces, proof.substr(1)));
+  for (size_t i = 0; i < proof.size(); ++i) {
+    std::string changed = proof;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    CHECK(!CheckProof("secret", kNonces, changed));
+  }
+}
+
+TEST_CASE("a long host name is cut") {
+  const std::string proof = EncodeProof("s", kNonces, {1, 2, std::string(300, 'h')});
+  CHECK(CheckProof("s", kNonces, proof)->host == std::string(63, 'h'));
+}
+
+TEST_CASE("a verdict is believed from who knows the secret, and is no proof") {
+  const std::string verdict = EncodeVerdict("secret", kNonces, Verdict::kWelcome);
+  CHECK(CheckVerdict("secret", kNonces, verdict) == Verdict::kWelcome);
+  CHECK(!CheckVerdict("other", kNonces, verdict));
+  std::string changed = verdict;
+  changed[0] = static_cast<char>(Verdict::kRankTaken);
+  CHECK(!CheckVerdict("secret", kNonces, changed));
+  CHECK(CheckVerdict("other", kNonces, EncodeVerdict("secret", kNonces, Verdict::kWrongSecret)) ==
+        Verdict::kWrongSecret);
+}
+
+TEST_CASE("hellos carry nonces, which never repeat") {
+  const std::string nonce = MakeNonce();
+  CHECK(DecodeHello(EncodeHello(nonce)) == nonce);
+  CHECK(MakeNonce() != nonce);
+  CHECK(!DecodeHello("GET / HTTP/1.1\r\nHost: rank0.example.org\r"));
+  CHECK(!DecodeHello(""));
+}
+
+}  // namespace
+}  // namespace distill

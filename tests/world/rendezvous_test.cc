@@ -1,0 +1,189 @@
+#include "libdistill/world/rendezvous.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/handshake.h"
+#include "libdistill/world/socket.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+Deadline In(int seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+absl::Status ExchangeOnce(Rendezvous& meeting, const World& world, const std::string& suffix) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                           meeting.AllGather(absl::StrCat(world.rank, suffix), In(10)));
+  DISTILL_RETURN_IF_ERROR(Expect(static_cast<int>(all.size()) == world.world_size, "not everybody's blob"));
+  for (int r = 0; r < world.world_size; ++r) {
+    DISTILL_RETURN_IF_ERROR(Expect(all[static_cast<size_t>(r)] == absl::StrCat(r, suffix), "a wrong blob"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MeetAndExchange(const World& world) {
+  DISTILL_ASSIGN_OR_RETURN(const auto meeting, CreateRendezvous(world, In(10)));
+  DISTILL_RETURN_IF_ERROR(ExchangeOnce(*meeting, world, ""));
+  return ExchangeOnce(*meeting, world, std::string(100'000, 'x'));
+}
+
+TEST_CASE("ranks meet and exchange blobs over TCP") {
+  for (const int ranks : {1, 2, 5}) {
+    CHECK(Failures(RunRanks(ranks, absl::Seconds(20), MeetAndExchange)) == "");
+  }
+}
+
+TEST_CASE("ranks meet without a secret on one host, and again in the same process") {
+  CHECK(Failures(RunRanks(3, absl::Seconds(20), [](World world) {
+          world.job_secret.clear();
+          absl::Status status = MeetAndExchange(world);
+          return status.ok() ? MeetAndExchange(world) : status;
+        })) == "");
+}
+
+TEST_CASE("the time-out lists the ranks that never came, on rank 0 and on those who did") {
+  const auto outcomes = RunRanks(4, absl::Seconds(20), [](const World& world) {
+    if (world.rank == 1 || world.rank == 3) return absl::OkStatus();
+    return ExpectError(CreateRendezvous(world, In(1)).status(), absl::StatusCode::kDeadlineExceeded,
+                       {"waiting for ranks 1, 3 of 4 to join", "rank 0 at 127.0.0.1:"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("without rank 0 the others say where they looked for it") {
+  const auto outcomes = RunRanks(2, absl::Seconds(20), [](const World& world) {
+    if (world.rank == 0) return absl::OkStatus();
+    return ExpectError(CreateRendezvous(world, In(1)).status(), absl::StatusCode::kDeadlineExceeded,
+                       {"joins rank 0 at 127.0.0.1:", "Connection refused"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a rank with another secret is refused, and not let in") {
+  const auto outcomes = RunRanks(2, absl::Seconds(20), [](World world) {
+    if (world.rank == 0) {
+      return ExpectError(CreateRendezvous(world, In(2)).status(), absl::StatusCode::kDeadlineExceeded,
+                         {"waiting for rank 1 of 2"});
+    }
+    world.job_secret = "another secret";
+    return ExpectError(CreateRendezvous(world, In(5)).status(), absl::StatusCode::kPermissionDenied,
+                       {"DISTILL_JOB_SECRET", "rank 0 at 127.0.0.1:"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a rank does not join a rank 0 that only pretends to know the secret") {
+  const auto outcomes = RunRanks(2, absl::Seconds(20), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const HostPort place, ParseHostPort(world.rendezvous));
+    if (world.rank == 1) {
+      return ExpectError(CreateRendezvous(world, In(5)).status(), absl::StatusCode::kPermissionDenied,
+                         {"does not know the job secret"});
+    }
+    DISTILL_ASSIGN_OR_RETURN(const Socket listener, Listen(place));
+    Socket joiner;
+    for (const Deadline deadline = In(5); !joiner.open() && !deadline.Passed();) joiner = AcceptOne(listener);
+    DISTILL_ASSIGN_OR_RETURN(const std::string hello, ReceiveAll(joiner, kHelloBytes, In(5)));
+    const Nonces nonces = {*DecodeHello(hello), MakeNonce()};
+    DISTILL_RETURN_IF_ERROR(SendAll(joiner, EncodeHello(nonces.root), In(5)));
+    DISTILL_RETURN_IF_ERROR(ReceiveAll(joiner, kProofBytes, In(5)).status());
+    return SendAll(joiner, EncodeVerdict("a guess", nonces, Verdict::kWelcome), In(5));
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("two processes with one rank, and another world size, are errors that say so") {
+  CHECK(Failures(RunRanks(3, absl::Seconds(20), [](World world) {
+          if (world.rank == 2) world.rank = 1;
+          const absl::Status status = CreateRendezvous(world, In(5)).status();
+          return ExpectError(status, absl::StatusCode::kInvalidArgument, {"rank 1"});
+        })) == "");
+  CHECK(Failures(RunRanks(2, absl::Seconds(20), [](World world) {
+          if (world.rank == 1) world.world_size = 3;
+          return ExpectError(
+              CreateRendezvous(world, In(5)).status(), absl::StatusCode::kInvalidArgument,
+              {world.rank == 0 ? "belongs to a job of 3 ranks, this one has 2" : "another number of ranks"});
+        })) == "");
+}
+
+// Knocks on rank 0's door in every way that is not the job's, while the job's ranks join.
+absl::Status Besiege(const HostPort& place) {
+  std::vector<Socket> idle;
+  Socket first;
+  for (const Deadline deadline = In(5); !first.open() && !deadline.Passed();) {
+    absl::StatusOr<Socket> socket = Connect(place, In(1));
+    if (socket.ok()) first = *std::move(socket);
+  }
+  DISTILL_RETURN_IF_ERROR(Expect(first.open(), "rank 0 never listened"));
+  for (int i = 0; i < 300; ++i) {
+    absl::StatusOr<Socket> socket = Connect(place, In(1));
+    if (!socket.ok()) break;
+    const std::string greeting = i % 3 == 0   ? std::string(5000, static_cast<char>(i))
+                                 : i % 3 == 1 ? EncodeHello(MakeNonce()) + std::string(kProofBytes, 'x')
+                                              : std::string();
+    SendAll(*socket, greeting, In(1)).IgnoreError();
+    idle.push_back(*std::move(socket));
+  }
+  absl::SleepFor(absl::Milliseconds(300));
+  return Expect(idle.size() == 300, absl::StrCat("only ", idle.size(), " strangers came through"));
+}
+
+TEST_CASE("garbage, wrong proofs and hundreds of idle connections do not keep the ranks from meeting") {
+  const auto outcomes = RunRanks(4, absl::Seconds(30), [](World world) -> absl::Status {
+    if (world.rank == 3) return Besiege(*ParseHostPort(world.rendezvous));
+    world.world_size = 3;
+    if (world.rank != 0) absl::SleepFor(absl::Milliseconds(150 * world.rank));
+    return MeetAndExchange(world);
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a rank that dies in an exchange is named on every other rank") {
+  const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto meeting, CreateRendezvous(world, In(10)));
+    if (world.rank == 2) kill(getpid(), SIGKILL);
+    return ExpectError(meeting->AllGather("x", In(10)).status(), absl::StatusCode::kUnavailable,
+                       {absl::StrCat("rank 2 on ", world.host, " was lost")});
+  });
+  CHECK(outcomes[2].signal == SIGKILL);
+  CHECK(Failures({outcomes[0], outcomes[1]}) == "");
+  CHECK(outcomes[0].took < absl::Seconds(5));
+}
+
+TEST_CASE("a rank that leaves in peace is not lost; one that gives up tells why") {
+  const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(auto meeting, CreateRendezvous(world, In(10)));
+    if (world.rank == 1) return absl::OkStatus();
+    absl::SleepFor(absl::Milliseconds(300));
+    if (world.rank == 2) {
+      absl::SleepFor(absl::Milliseconds(700));
+      meeting->Announce(absl::DataLossError("the disk is gone"));
+      return absl::OkStatus();
+    }
+    DISTILL_RETURN_IF_ERROR(meeting->CheckPeers());
+    absl::Status status;
+    for (const Deadline deadline = In(5); status.ok() && !deadline.Passed();) status = meeting->CheckPeers();
+    return ExpectError(status, absl::StatusCode::kDataLoss, {"rank 2 on ", "the disk is gone"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a meeting place is HOST:PORT") {
+  CHECK(ParseHostPort("node0:29501")->port == "29501");
+  CHECK(ParseHostPort("[::1]:5")->host == "::1");
+  for (const char* wrong : {"", "node0", "node0:", ":5", "node0:0", "node0:65536", "node0:12x", "node0:99999999999"}) {
+    CHECK(absl::IsInvalidArgument(ParseHostPort(wrong).status()));
+  }
+}
+
+}  // namespace
+}  // namespace distill
