@@ -21,8 +21,10 @@ if(NOT TARGET distill_torch)
       message(FATAL_ERROR "${DISTILL_TORCH_DIR}/lib has no lib${_library}.so")
     endif()
   endforeach()
-  # libtorch_cuda registers the CUDA backend when it is loaded; nothing refers to it by name.
-  set_property(TARGET distill_torch APPEND PROPERTY INTERFACE_LINK_OPTIONS "-Wl,--no-as-needed" "-Wl,-rpath,${DISTILL_TORCH_DIR}/lib")
+  # libtorch_cuda registers the CUDA backend when it is loaded; nothing refers to it by name. libstdc++ comes first in the
+  # search order, because LibTorch exports a std::filesystem of an older one, which crashes in remove_all.
+  set_property(TARGET distill_torch APPEND PROPERTY INTERFACE_LINK_OPTIONS
+    "-Wl,--no-as-needed" "-lstdc++" "-Wl,-rpath,${DISTILL_TORCH_DIR}/lib")
   # CUDA and NCCL of the same wheel set; the machine's toolkit only compiles.
   get_filename_component(_distill_site "${DISTILL_TORCH_DIR}/.." ABSOLUTE)
   set(DISTILL_NVIDIA_DIR "${_distill_site}/nvidia" CACHE INTERNAL "")

@@ -183,6 +183,8 @@ void ExportJob(const LocalJob& job, int port) {
   if (std::getenv("DISTILL_JOB_SECRET") == nullptr && std::getenv("DISTILL_JOB_SECRET_FILE") == nullptr) {
     setenv("DISTILL_JOB_SECRET", MakeJobSecret().c_str(), 1);
   }
+  // libinfinipath, which libfabric brings along, answers signals with a stack trace unless it is told not to.
+  setenv("IPATH_NO_BACKTRACE", "1", 0);
   for (const auto& [name, value] : job.environment) setenv(name.c_str(), value.c_str(), 1);
 }
 

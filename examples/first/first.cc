@@ -7,8 +7,8 @@ int main(int, char** argv) {  // TEACHER STUDENT CHAT.jsonl OUTPUT
     DISTILL_ASSIGN_OR_RETURN(auto data, distill::LoadChatDataset(argv[3], tokenizer, chat, {}));
     DISTILL_ASSIGN_OR_RETURN(auto teacher, distill::LoadDecoder(argv[1]));
     DISTILL_ASSIGN_OR_RETURN(auto student, distill::LoadDecoder(argv[2]));
-    DISTILL_ASSIGN_OR_RETURN(auto sharder, distill::DataSharder::Create(data.tokens, run.rank(), run.world_size(),
-                                                                        {.rows_per_rank = 8}));
+    DISTILL_ASSIGN_OR_RETURN(
+        auto sharder, distill::DataSharder::Create(data.tokens, run.rank(), run.world_size(), {.rows_per_rank = 8}));
     DISTILL_ASSIGN_OR_RETURN(auto distiller, distill::Distiller::Create(teacher, student, {.temperature = 2.0}));
     DISTILL_ASSIGN_OR_RETURN(auto trainer, distill::Trainer::Create(run, student, {.output_dir = argv[4]}));
     return trainer->Fit(sharder, distiller).status();

@@ -29,7 +29,7 @@ absl::StatusOr<ChatDataset> LoadData(const LlmConfig& config, const Tokenizer& t
                                      const ChatDatasetOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(config.chat_template, tokenizer));
   DISTILL_ASSIGN_OR_RETURN(ChatDataset data, LoadChatDataset(path, tokenizer, chat, options));
-  LogInfo(absl::StrCat(path, ": ", data.summary));
+  LogInfo(data.summary);
   return data;
 }
 

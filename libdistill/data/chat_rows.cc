@@ -1,12 +1,13 @@
 #include "libdistill/data/chat_rows.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
 
 namespace distill {
 namespace {
@@ -19,28 +20,31 @@ struct Form {
 };
 constexpr Form kForms[] = {{"messages", "role", "content"}, {"conversations", "from", "value"}};
 
+// What data sets call them, and what templates do.
+constexpr std::pair<const char*, const char*> kRoles[] = {
+    {"system", "system"}, {"user", "user"},         {"human", "user"},      {"assistant", "assistant"},
+    {"gpt", "assistant"}, {"chatgpt", "assistant"}, {"model", "assistant"}, {"tool", "tool"}};
+
+absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
+
 absl::StatusOr<std::string> NormalRole(const std::string& role) {
-  static constexpr std::pair<const char*, const char*> kRoles[] = {
-      {"system", "system"}, {"user", "user"},         {"human", "user"},      {"assistant", "assistant"},
-      {"gpt", "assistant"}, {"chatgpt", "assistant"}, {"model", "assistant"}, {"tool", "tool"}};
   for (const auto& [name, normal] : kRoles) {
     if (role == name) return std::string(normal);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown role '", role, "'; known: system, user, human, assistant, gpt, chatgpt, model, tool"));
+  const std::string known =
+      absl::StrJoin(kRoles, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); });
+  return Invalid(absl::StrCat("unknown role '", role, "'; known: ", known));
 }
 
 absl::StatusOr<std::string> TextOf(const JsonValue& message, const char* name) {
   const JsonValue* value = message.Find(name);
-  if (value == nullptr) return absl::InvalidArgumentError(absl::StrCat("has no '", name, "'"));
-  if (value->kind != JsonValue::Kind::kString) {
-    return absl::InvalidArgumentError(absl::StrCat("its '", name, "' is no string"));
-  }
+  if (value == nullptr) return Invalid(absl::StrCat("the field '", name, "' is missing"));
+  if (value->kind != JsonValue::Kind::kString) return Invalid(absl::StrCat("'", name, "' is no string"));
   return value->text;
 }
 
 absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form) {
-  if (json.kind != JsonValue::Kind::kObject) return absl::InvalidArgumentError("is no object");
+  if (json.kind != JsonValue::Kind::kObject) return Invalid("not a JSON object");
   ChatMessage message;
   DISTILL_ASSIGN_OR_RETURN(const std::string role, TextOf(json, form.role));
   DISTILL_ASSIGN_OR_RETURN(message.role, NormalRole(role));
@@ -50,25 +54,37 @@ absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, const std::string& split) {
+  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
+  if (!FolderExists(path)) return std::vector<std::string>{path};
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFiles(path, split, ".jsonl"));
+  if (names.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> others, ListFiles(path, "", ""));
+    return absl::NotFoundError(absl::StrCat(path, ": no file matches ", split, "*.jsonl; the folder holds ",
+                                            others.empty() ? "no files" : absl::StrJoin(others, ", ")));
+  }
+  for (std::string& name : names) name = JoinPath(path, name);
+  return names;
+}
+
 absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row) {
+  if (row.kind != JsonValue::Kind::kObject) return Invalid("the row is not a JSON object");
   for (const Form& form : kForms) {
     const JsonValue* list = row.Find(form.list);
     if (list == nullptr) continue;
-    if (list->kind != JsonValue::Kind::kArray) {
-      return absl::InvalidArgumentError(absl::StrCat("'", form.list, "' is no list"));
-    }
+    if (list->kind != JsonValue::Kind::kArray) return Invalid(absl::StrCat("'", form.list, "' is no list"));
     std::vector<ChatMessage> messages;
     for (const JsonValue& item : list->items) {
       absl::StatusOr<ChatMessage> message = ParseMessage(item, form);
-      if (!message.ok()) return Annotate(message.status(), absl::StrCat("message ", messages.size() + 1));
+      if (!message.ok()) return Annotate(message.status(), absl::StrCat(form.list, "[", messages.size(), "]"));
       messages.push_back(*std::move(message));
     }
     return messages;
   }
-  return absl::InvalidArgumentError("the row has neither 'messages' (role, content) nor 'conversations' (from, value)");
+  return Invalid("the row has neither 'messages' nor 'conversations'");
 }
 
-bool HasAnswer(const std::vector<ChatMessage>& messages) {
+bool HasAnswer(absl::Span<const ChatMessage> messages) {
   return std::any_of(messages.begin(), messages.end(), [](const ChatMessage& message) {
     return message.role == "assistant" && !absl::StripAsciiWhitespace(message.content).empty();
   });

@@ -1,19 +1,24 @@
-// One row of a chat file to its messages.
+// Chat files: which ones a path stands for, and one row of them as messages.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "libdistill/store/jsonl.h"
 #include "libdistill/text/chat_template.h"
 
 namespace distill {
+
+// A file is itself; a folder is its SPLIT*.jsonl in order of name. NotFound: none of them. InvalidArgument: s3://.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, const std::string& split);
 
 // `messages` (role, content) or `conversations` (from, value). InvalidArgument: neither, or a message that lacks
 // something, or whose role is unknown.
 [[nodiscard]] absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row);
 
 // Whether the assistant says anything in it.
-bool HasAnswer(const std::vector<ChatMessage>& messages);
+bool HasAnswer(absl::Span<const ChatMessage> messages);
 
 }  // namespace distill

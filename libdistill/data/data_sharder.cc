@@ -88,14 +88,14 @@ void DataSharder::StartEpoch() {
   rows_ = FormRows(*dataset_, EpochOrder(dataset_->size(), options_, state_.epoch), options_);
 }
 
-int64_t DataSharder::steps_per_epoch() const {
-  const int64_t global_rows = options_.rows_per_rank * options_.accumulation_steps * world_size_;
-  return CeilDivide(static_cast<int64_t>(rows_.size()), global_rows);
+int64_t DataSharder::rows_per_step() const {
+  return options_.rows_per_rank * options_.accumulation_steps * world_size_;
 }
 
+int64_t DataSharder::steps_per_epoch() const { return CeilDivide(static_cast<int64_t>(rows_.size()), rows_per_step()); }
+
 std::vector<TokenBatch> DataSharder::NextStep() {
-  const int64_t global_rows = options_.rows_per_rank * options_.accumulation_steps * world_size_;
-  const int64_t begin = state_.row, end = std::min(begin + global_rows, static_cast<int64_t>(rows_.size()));
+  const int64_t begin = state_.row, end = std::min(begin + rows_per_step(), static_cast<int64_t>(rows_.size()));
   std::vector<std::vector<int64_t>> mine;
   for (int64_t row = begin + rank_; row < end; row += world_size_) mine.push_back(rows_[row]);
   // Rank 0 has the most rows of a short batch; the others make as many micro-batches as it does, empty ones at the end.

@@ -1,43 +1,41 @@
 #include "libdistill/data/show_batch.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
 
 namespace distill {
 namespace {
 
-// Tokens [begin, end) of one document. A token is a target when the label before it asks for it.
-std::string MarkedText(const int32_t* ids, const int32_t* labels, int64_t length, const Tokenizer& tokenizer) {
-  std::string text;
-  for (int64_t begin = 0; begin < length;) {
-    const auto is_target = [labels](int64_t i) { return i > 0 && labels[i - 1] != kIgnoreLabel; };
-    int64_t end = begin + 1;
-    while (end < length && is_target(end) == is_target(begin)) ++end;
-    const std::string part = absl::StrReplaceAll(
-        tokenizer.Decode(absl::MakeConstSpan(ids + begin, static_cast<size_t>(end - begin))), {{"\n", "\\n"}});
-    is_target(begin) ? absl::StrAppend(&text, "[[", part, "]]") : absl::StrAppend(&text, part);
-    begin = end;
+// One document. The loss is taken on a token when the label before it asks for it.
+std::string DescribeDocument(absl::Span<const int32_t> ids, absl::Span<const int32_t> labels,
+                             const Tokenizer& tokenizer) {
+  const auto has_loss = [labels](size_t i) { return i > 0 && labels[i - 1] != kIgnoreLabel; };
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    for (end = begin + 1; end < ids.size() && has_loss(end) == has_loss(begin);) ++end;
+    const std::string text = tokenizer.Decode(ids.subspan(begin, end - begin));
+    absl::StrAppend(&out, has_loss(begin) ? "  loss | " : "       | ",
+                    absl::StrReplaceAll(text, {{"\n", "\\n"}, {"\r", "\\r"}}), "\n");
   }
-  return text;
+  return out;
 }
 
 }  // namespace
 
 std::string DescribeBatch(const TokenBatch& batch, const Tokenizer& tokenizer) {
-  std::string out = absl::StrCat("batch: ", batch.rows, " x ", batch.length, ", ", batch.num_tokens(), " tokens, ",
-                                 batch.num_loss_tokens(), " with loss (between [[ and ]])\n");
-  size_t sample = 0;
+  std::string out = absl::StrCat(batch.rows, " rows of up to ", batch.length, " tokens; ", batch.num_tokens(),
+                                 " tokens, ", batch.num_loss_tokens(), " of them with loss; samples ",
+                                 absl::StrJoin(batch.sample_ids, ", "), "\n");
   for (int64_t row = 0; row < batch.rows; ++row) {
+    const auto ids = absl::MakeConstSpan(batch.input_ids).subspan(row * batch.length, batch.length);
+    const auto labels = absl::MakeConstSpan(batch.labels).subspan(row * batch.length, batch.length);
     const std::vector<int64_t>& starts = batch.document_starts[row];
     for (size_t d = 0; d + 1 < starts.size(); ++d) {
-      const int64_t offset = row * batch.length + starts[d], length = starts[d + 1] - starts[d];
-      const int32_t* labels = batch.labels.data() + offset;
-      const auto targets = std::count_if(labels, labels + length, [](int32_t label) { return label != kIgnoreLabel; });
-      absl::StrAppend(&out, "row ", row, ", document ", d, " (sample ", batch.sample_ids[sample++], "): ", length,
-                      " tokens, ", targets, " with loss\n",
-                      MarkedText(batch.input_ids.data() + offset, labels, length, tokenizer), "\n");
+      const int64_t begin = starts[d], length = starts[d + 1] - begin;
+      absl::StrAppend(&out, "row ", row, ", tokens ", begin, " to ", begin + length, "\n",
+                      DescribeDocument(ids.subspan(begin, length), labels.subspan(begin, length), tokenizer));
     }
   }
   return out;

@@ -8,9 +8,12 @@
 
 namespace distill {
 
-// Every document of every row as text. What the loss is taken on stands between [[ and ]]:
-//   row 0, document 0 (sample 17): 12 tokens, 3 with loss
-//   <|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n[[4<|im_end|>]]\n
+// Every document of every row as text, cut where the loss begins and ends:
+//   1 rows of up to 23 tokens; 23 tokens, 2 of them with loss; samples 17
+//   row 0, tokens 0 to 23
+//          | <|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n
+//     loss | 4<|im_end|>
+//          | \n
 std::string DescribeBatch(const TokenBatch& batch, const Tokenizer& tokenizer);
 
 }  // namespace distill

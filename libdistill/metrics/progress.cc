@@ -38,7 +38,12 @@ double Progress::SecondsLeft(int64_t step) const {
 
 void Progress::Show(int64_t step, const NamedValues& values) {
   std::string line = absl::StrCat("step ", step, "/", total_steps_);
-  for (const auto& [name, value] : values) absl::StrAppend(&line, "  ", ValueText(name, value));
+  for (const auto& [name, value] : values) {
+    // A rewritten line must fit on one line of the terminal.
+    if (!is_terminal_ || name == "loss" || name == "tokens_per_second") {
+      absl::StrAppend(&line, "  ", ValueText(name, value));
+    }
+  }
   absl::StrAppend(&line, "  ", ClockTime(SecondsLeft(step)), " left");
   // The escape clears what a longer line left behind.
   absl::FPrintF(out_, "%s%s%s", is_terminal_ ? "\r" : "", line, is_terminal_ ? "\x1b[K" : "\n");

@@ -66,7 +66,7 @@ struct Attention : torch::nn::Module {
   }
   // [P, heads * D] -> [P, heads, D]
   Tensor Heads(const Linear& projection, const Tensor& x) const {
-    return projection(x).view({x.size(0), -1, head_dim});
+    return projection(x).view({x.size(0), projection.weight.size(0) / head_dim, head_dim});
   }
 
   const int64_t head_dim;
@@ -189,11 +189,11 @@ Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
   for (size_t i = 0; i < layers_->blocks.size(); ++i) {
     x = layers_->blocks[i]->Forward(x, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
       const auto [all_keys, all_values] = cache.Append(static_cast<int64_t>(i), as_heads(keys), as_heads(values));
-      return CausalAttention(as_heads(query), all_keys, all_values).transpose(1, 2).reshape({rows * tokens, -1});
+      return CausalAttention(as_heads(query), all_keys, all_values).transpose(1, 2).flatten(2).flatten(0, 1);
     });
   }
   cache.Advance(tokens);
-  return (*layers_->norm)(x).view({rows, tokens, -1});
+  return (*layers_->norm)(x).view({rows, tokens, x.size(1)});
 }
 
 Tensor Decoder::head_weight() const {

@@ -30,7 +30,6 @@ std::string Serialize(const TrainerState& state) {
   message.set_loss_sum(state.loss_sum);
   message.set_samples(state.samples);
   message.set_tokens(state.tokens);
-  message.set_seconds(state.seconds);
   for (const std::string& random_state : state.random_states) message.add_random_states(random_state);
   for (const auto& [name, value] : state.settings) {
     proto::Setting& setting = *message.add_settings();
@@ -67,7 +66,6 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   state.loss_sum = message.loss_sum();
   state.samples = message.samples();
   state.tokens = message.tokens();
-  state.seconds = message.seconds();
   state.random_states.assign(message.random_states().begin(), message.random_states().end());
   for (const proto::Setting& setting : message.settings()) state.settings.emplace_back(setting.name(), setting.value());
   return state;

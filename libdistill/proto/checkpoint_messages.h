@@ -34,7 +34,6 @@ struct TrainerState {
   double loss_sum = 0;  // of the mean losses of all steps
   int64_t samples = 0;
   int64_t tokens = 0;
-  double seconds = 0;
   std::vector<std::string> random_states;  // torch's, by rank
   std::vector<std::pair<std::string, std::string>> settings;
 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 
@@ -30,6 +31,7 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
 }
 
 void UseShareOfCores(const World& world) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return;  // the user's word counts
   cpu_set_t cores;
   CPU_ZERO(&cores);
   int threads = 1;

@@ -39,7 +39,6 @@ TrainerState StateOf(int64_t step) {
   state.loss_sum = 0.1;
   state.samples = 5;
   state.tokens = 6;
-  state.seconds = 7.5;
   state.random_states = {std::string("a\0b", 3), "c"};
   state.settings = {{"learning_rate", "1e-4"}, {"seed", "42"}};
   return state;
@@ -91,7 +90,6 @@ TEST_CASE("a checkpoint gives back what was saved") {
   CHECK(state.loss_sum == 0.1);
   CHECK(state.samples == 5);
   CHECK(state.tokens == 6);
-  CHECK(state.seconds == 7.5);
   CHECK(state.random_states == StateOf(12).random_states);
   CHECK(state.settings == StateOf(12).settings);
   const TensorView* view = checkpoint->tensors->Find("weight/a");

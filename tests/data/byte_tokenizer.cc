@@ -8,7 +8,7 @@
 
 namespace distill {
 
-Tokenizer MakeByteTokenizer() {
+Tokenizer ByteTokenizer() {
   std::string vocab, added;
   for (int byte = 0; byte < 256; ++byte) {
     std::string token;

@@ -5,6 +5,6 @@
 
 namespace distill {
 
-Tokenizer MakeByteTokenizer();
+Tokenizer ByteTokenizer();
 
 }  // namespace distill

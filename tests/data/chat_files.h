@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/data/dataset.h"
 #include "tests/data/byte_tokenizer.h"
+#include "tests/support/catch.h"
 
 namespace distill {
 

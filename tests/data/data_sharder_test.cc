@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/core/random.h"
-#include "libdistill/data/collate.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -67,32 +66,6 @@ std::vector<DataSharder> MakeRanks(const std::shared_ptr<TokenDataset>& dataset,
 }
 
 }  // namespace
-
-TEST_CASE("labels are shifted once within each document, and padding carries none") {
-  const auto dataset = MakeTokenDataset({{{1, 2, 3, 4}, {0, 0, 1, 1}}, {{5, 6}, {1, 1}}, {{7, 8, 9}, {0, 1, 0}}});
-  const TokenBatch batch = Collate(*dataset, std::vector<std::vector<int64_t>>{{0, 1}, {2}}, 100, 99);
-  const int32_t no = kIgnoreLabel;
-  CHECK(batch.rows == 2);
-  CHECK(batch.length == 6);
-  CHECK(batch.input_ids == std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 99, 99, 99});
-  CHECK(batch.labels == std::vector<int32_t>{no, 3, 4, no, 6, no, 8, no, no, no, no, no});
-  CHECK(batch.document_starts == std::vector<std::vector<int64_t>>{{0, 4, 6}, {0, 3}});
-  CHECK(batch.sample_ids == std::vector<int64_t>{0, 1, 2});
-  CHECK(batch.num_tokens() == 9);
-  CHECK(batch.num_loss_tokens() == 4);
-}
-
-TEST_CASE("a sample beyond max_length is cut at its end, and the cut-off token is no label") {
-  const auto dataset = MakeTokenDataset({{{1, 2, 3, 4}, {1, 1, 1, 1}}});
-  const TokenBatch batch = Collate(*dataset, std::vector<std::vector<int64_t>>{{0}}, 3, 0);
-  CHECK(batch.input_ids == std::vector<int32_t>{1, 2, 3});
-  CHECK(batch.labels == std::vector<int32_t>{2, 3, kIgnoreLabel});
-}
-
-TEST_CASE("an empty batch has no rows, columns or tokens") {
-  const TokenBatch batch = Collate(*MakeSamples(1), std::vector<std::vector<int64_t>>{}, 3, 0);
-  CHECK((batch.rows == 0 && batch.length == 0 && batch.num_tokens() == 0 && batch.num_loss_tokens() == 0));
-}
 
 TEST_CASE("every sample comes exactly once an epoch, in equal steps, over ranks and accumulation") {
   const auto dataset = MakeSamples(37);

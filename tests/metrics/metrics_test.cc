@@ -95,7 +95,7 @@ TEST_CASE("a terminal sees one line rewritten, a file one line a record") {
   CHECK(absl::EndsWith(plain, "left\nstep 2 on held-out data:  eval_loss 3.0000\n"));
   CHECK_FALSE(absl::StrContains(plain, "\r"));
   const std::string terminal = Printed(true, two_steps);
-  CHECK(absl::StartsWith(terminal, "\rstep 1/10  loss"));
+  CHECK(absl::StartsWith(terminal, "\rstep 1/10  loss 2.5000  1234 tokens/s  00:00 left\x1b[K"));
   CHECK(absl::StrContains(terminal, "left\x1b[K\rstep 2/10"));
   CHECK(absl::StrContains(terminal, "left\x1b[K\nstep 2 on held-out data"));
 }

@@ -1,5 +1,9 @@
 #include "libdistill/train/schedule.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "tests/support/catch.h"
 

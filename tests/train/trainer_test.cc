@@ -1,278 +1,207 @@
-// The Trainer on a module, a loss and batches of a user's own.
-#include "libdistill/train/trainer.h"
+// The Trainer with modules, batches and losses of a user's own, on one rank; several ranks are in tests/multirank.
+#include <stdlib.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "libdistill/comm/create.h"
-#include "libdistill/store/files.h"
+#include "libdistill/core/random.h"
 #include "libdistill/store/safetensors.h"
+#include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 
 namespace distill {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "distill-train-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
+std::string TempFolder() {
+  std::string name = "/tmp/distill-trainer-XXXXXX";
+  REQUIRE(mkdtemp(name.data()) != nullptr);
+  return name;
+}
 
- private:
-  std::string path_;
+RunContext Alone() { return RunContext(World{}, CreateAloneCommunicator(), torch::kCPU); }
+
+// A user's own module and batches: points of a line, weighted unevenly into micro-batches.
+struct Line : torch::nn::Module {
+  Line() {
+    weight = register_parameter("weight", torch::zeros({1, 1}));
+    bias = register_parameter("bias", torch::zeros({1}));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return x.matmul(weight) + bias; }
+  torch::Tensor weight, bias;
 };
 
-RunContext Alone() { return RunContext(World(), CreateAloneCommunicator(), c10::kCPU); }
-
-// Dropout makes the losses depend on torch's random state.
-struct Net : torch::nn::Module {
-  torch::nn::Linear first{nullptr}, second{nullptr};
-  torch::nn::Dropout dropout;
-  explicit Net(uint64_t seed) : dropout(0.2) {
-    torch::manual_seed(seed);
-    first = register_module("first", torch::nn::Linear(4, 16));
-    second = register_module("second", torch::nn::Linear(16, 1));
-    register_module("dropout", dropout);
-  }
-  torch::Tensor forward(const torch::Tensor& x) { return second(dropout(torch::tanh(first(x)))); }
-};
-
-// Rows whose target is a function of them, two micro-batches of different sizes a step, ten steps an epoch.
-class Rows : public StepSource {
+class Points : public StepSource {
  public:
-  explicit Rows(std::shared_ptr<Net> net) : net_(std::move(net)) {}
+  explicit Points(Line& line, int64_t count_error = 0, int64_t nan_from = 1000, int64_t nan_to = 1000)
+      : line_(line), count_error_(count_error), nan_from_(nan_from), nan_to_(nan_to) {}
 
   int64_t steps_per_epoch() const override { return 10; }
-  std::vector<MicroStep> NextStep() override {
-    Random random(state_.seed, static_cast<uint64_t>(state_.epoch * 10 + state_.row));
-    std::vector<MicroStep> steps;
-    for (const int64_t rows : {5, 3}) {
-      std::vector<float> values(rows * 4);
-      for (float& value : values) value = static_cast<float>(random.Uniform());
-      const torch::Tensor x = torch::tensor(values).view({rows, 4});
-      steps.push_back(
-          {.loss_count = rows, .num_tokens = rows, .num_samples = rows, .forward = [this, x] { return Loss(x); }});
-    }
-    if (++state_.row == 10) state_ = {.epoch = state_.epoch + 1, .row = 0, .seed = state_.seed};
-    ++steps_;
-    return steps;
-  }
-  ShardState state() const override { return state_; }
+  ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 7}; }
   absl::Status Restore(const ShardState& state) override {
-    state_ = state;
+    made_ = state.row;
     return absl::OkStatus();
   }
-
-  int64_t fails_at = -1;         // a step whose forward pass throws
-  int64_t not_finite_from = -1;  // steps from here on have an infinite loss
-  int64_t not_finite_until = 1 << 20;
-  int64_t extra_count = 0;
-
- private:
-  LossSum Loss(const torch::Tensor& x) {
-    if (steps_ == fails_at) throw std::runtime_error("the disk is gone");
-    const auto dtype = net_->first->weight.scalar_type();
-    torch::Tensor loss = (net_->forward(x.to(dtype)).squeeze(1).to(torch::kFloat32) - x.sum(1)).square().sum();
-    if (not_finite_from > 0 && steps_ >= not_finite_from && steps_ < not_finite_until) {
-      loss = loss * std::numeric_limits<double>::infinity();
+  std::vector<MicroStep> NextStep() override {
+    Random random(7, made_++);
+    std::vector<MicroStep> steps;
+    for (int64_t size : {1, 5, 2}) {
+      std::vector<float> xs;
+      for (int64_t i = 0; i < size; ++i) xs.push_back(static_cast<float>(random.Uniform() * 2 - 1));
+      const bool is_nan = made_ >= nan_from_ && made_ < nan_to_;
+      steps.push_back({.loss_count = size, .num_tokens = size, .num_samples = size, .forward = [=, this] {
+                         const torch::Tensor x = torch::tensor(xs).view({size, 1});
+                         const torch::Tensor error = line_.forward(x) - (3 * x + 0.5);
+                         torch::Tensor loss = error.square().sum();
+                         if (is_nan) loss = loss * std::numeric_limits<float>::quiet_NaN();
+                         return LossSum{loss, size + count_error_, {{"absolute", error.abs().sum().detach()}}};
+                       }});
     }
-    return {.loss = loss, .count = x.size(0) + extra_count, .sums = {{"rows", torch::tensor(double(x.size(0)))}}};
+    return steps;
   }
 
-  std::shared_ptr<Net> net_;
-  ShardState state_{.epoch = 0, .row = 0, .seed = 42};
-  int64_t steps_ = 0;
+ private:
+  Line& line_;
+  int64_t count_error_, nan_from_, nan_to_, made_ = 0;
 };
 
-TrainerOptions OptionsFor(const std::string& output_dir) {
+TrainerOptions Options(int64_t steps) {
   TrainerOptions options;
-  options.output_dir = output_dir;
-  options.max_steps = 23;
-  options.learning_rate = 0.02;
-  options.save_steps = 5;
-  options.resolved_config = {{"learning_rate", "0.02"}};
+  options.max_steps = steps;
+  options.learning_rate = 0.05;
+  options.lr_scheduler_type = "constant";
+  options.weight_decay = 0;
+  options.max_grad_norm = 0;
+  options.save_steps = 0;
+  options.logging_steps = 0;
   return options;
 }
 
-// Everything in metrics.jsonl but the speed.
-std::vector<std::string> Records(const std::string& output_dir) {
-  const std::string text = ReadFile(output_dir + "/metrics.jsonl").value();
-  std::vector<std::string> records;
-  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    records.emplace_back(line.substr(0, line.find(",\"tokens_per_second\"")));
-  }
-  return records;
+std::vector<std::string> Lines(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
 }
 
-absl::StatusOr<TrainResult> Train(const std::shared_ptr<Net>& net, Rows& rows, const TrainerOptions& options) {
+TEST_CASE("a user's own module, batches and loss are trained") {
   RunContext run = Alone();
-  auto trainer = Trainer::Create(run, net, options);
-  if (!trainer.ok()) return trainer.status();
-  return (*trainer)->Fit(rows);
+  auto line = std::make_shared<Line>();
+  TrainerOptions options = Options(400);
+  options.output_dir = TempFolder();
+  options.logging_steps = 100;
+  auto trainer = Trainer::Create(run, line, options);
+  REQUIRE(trainer.ok());
+  Points points(*line);
+  const auto result = (*trainer)->Fit(points);
+  REQUIRE(result.ok());
+  CHECK(result->steps == 400);
+  CHECK(line->weight.item<double>() == Approx(3.0).margin(1e-2));
+  CHECK(line->bias.item<double>() == Approx(0.5).margin(1e-2));
+  CHECK(result->metrics.count("train_samples_per_second") == 1);
+
+  const auto lines = Lines(options.output_dir + "/metrics.jsonl");
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0].find("\"absolute\"") != std::string::npos);
+  const auto saved = SafetensorsFile::Open(options.output_dir + "/model.safetensors");
+  REQUIRE(saved.ok());
+  CHECK(static_cast<const float*>(saved->Find("bias")->data)[0] == line->bias.item<float>());
+  std::filesystem::remove_all(options.output_dir);
 }
 
-double LossOf(const std::string& record) {
-  const size_t begin = record.find("\"loss\":") + 7;
-  return std::stod(record.substr(begin));
+TEST_CASE("the gradient is divided once by all tokens of the step, not per micro-batch") {
+  RunContext run = Alone();
+  auto line = std::make_shared<Line>();
+  TrainerOptions options = Options(1);
+  options.output_dir = TempFolder();
+  options.logging_steps = 1;
+  auto trainer = Trainer::Create(run, line, options);
+  REQUIRE(trainer.ok());
+  Line whole;
+  Points points(whole);
+  torch::Tensor sum;
+  for (const MicroStep& step : points.NextStep()) sum = sum.defined() ? sum + step.forward().loss : step.forward().loss;
+  (sum / 8).backward();
+  const double norm = std::hypot(whole.weight.grad().item<double>(), whole.bias.grad().item<double>());
+
+  Points same(*line);
+  REQUIRE((*trainer)->Fit(same).ok());
+  const std::string logged = Lines(options.output_dir + "/metrics.jsonl").at(0);
+  const double found = std::stod(logged.substr(logged.find("\"grad_norm\":") + 12));
+  CHECK(found == Approx(norm).epsilon(1e-5));
+  std::filesystem::remove_all(options.output_dir);
+}
+
+TEST_CASE("a resumed run ends with the bits of the undisturbed one") {
+  const auto train = [](const std::string& folder, int64_t steps, const std::string& resume) {
+    RunContext run = Alone();
+    auto line = std::make_shared<Line>();
+    TrainerOptions options = Options(steps);
+    options.output_dir = folder;
+    options.save_steps = 7;
+    options.resume_from_checkpoint = resume;
+    auto trainer = Trainer::Create(run, line, options);
+    REQUIRE(trainer.ok());
+    Points points(*line);
+    REQUIRE((*trainer)->Fit(points).ok());
+    return std::make_pair(line->weight.item<float>(), line->bias.item<float>());
+  };
+  const std::string whole = TempFolder(), parts = TempFolder();
+  const auto expected = train(whole, 20, "");
+  train(parts, 9, "");
+  CHECK(train(parts, 20, "latest") == expected);
+  std::filesystem::remove_all(whole);
+  std::filesystem::remove_all(parts);
+}
+
+TEST_CASE("an update that is not finite is left out, and the weights stay") {
+  RunContext run = Alone();
+  auto line = std::make_shared<Line>();
+  auto trainer = Trainer::Create(run, line, Options(50));
+  REQUIRE(trainer.ok());
+  Points points(*line, 0, /*nan_from=*/10, /*nan_to=*/13);
+  REQUIRE((*trainer)->Fit(points).ok());
+  CHECK(std::isfinite(line->weight.item<double>()));
+}
+
+TEST_CASE("training stops when updates stay non-finite, and says at which step") {
+  RunContext run = Alone();
+  auto line = std::make_shared<Line>();
+  auto trainer = Trainer::Create(run, line, Options(50));
+  REQUIRE(trainer.ok());
+  Points points(*line, 0, /*nan_from=*/10, /*nan_to=*/100);
+  const auto status = (*trainer)->Fit(points).status();
+  CHECK(std::string(status.message()).find("step 14") != std::string::npos);
+}
+
+TEST_CASE("a loss that counts other tokens than the batch is an error with both numbers") {
+  RunContext run = Alone();
+  auto line = std::make_shared<Line>();
+  auto trainer = Trainer::Create(run, line, Options(5));
+  REQUIRE(trainer.ok());
+  Points points(*line, /*count_error=*/1);
+  const auto status = (*trainer)->Fit(points).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()).find("counted 2 tokens in a batch of 1") != std::string::npos);
+}
+
+TEST_CASE("options out of range are refused by name") {
+  RunContext run = Alone();
+  const auto refused = [&](auto change) {
+    TrainerOptions options = Options(5);
+    change(options);
+    return std::string(Trainer::Create(run, std::make_shared<Line>(), options).status().message());
+  };
+  CHECK(refused([](TrainerOptions& o) { o.learning_rate = -1; }).find("learning_rate") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.warmup_ratio = 2; }).find("warmup_ratio") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.lr_scheduler_type = "step"; }).find("lr_scheduler_type") !=
+        std::string::npos);
+  CHECK(refused([](TrainerOptions& o) {
+          o.max_steps = 0;
+          o.num_train_epochs = 0;
+        }).find("num_train_epochs") != std::string::npos);
 }
 
 }  // namespace
-
-TEST_CASE("a user's module learns from a user's loss and batches") {
-  const Folder out;
-  auto net = std::make_shared<Net>(1);
-  Rows rows(net);
-  const auto result = Train(net, rows, OptionsFor(out.path()));
-  REQUIRE(result.status() == absl::OkStatus());
-  CHECK(result->steps == 23);
-  const std::vector<std::string> records = Records(out.path());
-  REQUIRE(records.size() == 23);
-  CHECK(absl::StartsWith(records[0], "{\"step\":1,\"loss\":"));
-  for (const char* key : {"\"rows\":1.0", "\"grad_norm\":", "\"learning_rate\":0.0", "\"epoch\":0.1"}) {
-    CHECK(absl::StrContains(records[0], key));
-  }
-  CHECK(LossOf(records.back()) < 0.3 * LossOf(records.front()));
-  double sum = 0;
-  for (const std::string& record : records) sum += LossOf(record);
-  CHECK(result->train_loss == Approx(sum / 23).epsilon(1e-12));
-  CHECK(result->metrics.at("epoch") == Approx(2.3));
-  for (const char* name : {"train_runtime", "train_samples_per_second", "train_tokens_per_second", "train_loss"}) {
-    CHECK(result->metrics.count(name) == 1);
-  }
-  const auto file = SafetensorsFile::Open(out.path() + "/model.safetensors");
-  REQUIRE(file.ok());
-  CHECK(file->tensors().size() == 4);
-  const TensorView* weight = file->Find("first.weight");
-  REQUIRE(weight != nullptr);
-  CHECK(static_cast<const float*>(weight->data)[0] == net->first->weight[0][0].item<float>());
-}
-
-TEST_CASE("the mean over micro-batches is over rows, not over micro-batches") {
-  auto net = std::make_shared<Net>(1);
-  net->dropout->p(0.0);
-  Rows probe(net);
-  double sum = 0;
-  for (const MicroStep& step : probe.NextStep()) sum += step.forward().loss.item<double>();
-  const Folder out;
-  Rows rows(net);
-  TrainerOptions options = OptionsFor(out.path());
-  options.max_steps = 1;
-  REQUIRE(Train(net, rows, options).status() == absl::OkStatus());
-  CHECK(LossOf(Records(out.path())[0]) == Approx(sum / 8).epsilon(1e-6));
-}
-
-TEST_CASE("a run that fails and is resumed goes on bit for bit as if nothing had happened") {
-  const bool bf16 = GENERATE(false, true);
-  const Folder out;
-  TrainerOptions options = OptionsFor(out.path() + "/whole");
-  options.bf16 = bf16;
-  auto whole = std::make_shared<Net>(1);
-  Rows whole_rows(whole);
-  REQUIRE(Train(whole, whole_rows, options).status() == absl::OkStatus());
-
-  options.output_dir = out.path() + "/broken";
-  options.save_total_limit = 2;
-  auto broken = std::make_shared<Net>(1);
-  Rows broken_rows(broken);
-  broken_rows.fails_at = 18;
-  const auto failed = Train(broken, broken_rows, options);
-  CHECK(absl::StrContains(failed.status().message(), "the disk is gone"));
-  CHECK_FALSE(FolderExists(options.output_dir + "/checkpoint-5"));
-  CHECK(FolderExists(options.output_dir + "/checkpoint-15"));
-
-  auto resumed = std::make_shared<Net>(7);  // other weights and another random state: both come from the checkpoint
-  Rows resumed_rows(resumed);
-  options.resume_from_checkpoint = GENERATE("latest", "true");
-  const auto result = Train(resumed, resumed_rows, options);
-  REQUIRE(result.status() == absl::OkStatus());
-  CHECK(result->steps == 23);
-  CHECK(Records(options.output_dir) == Records(out.path() + "/whole"));
-  CHECK(torch::equal(resumed->first->weight, whole->first->weight));
-  CHECK(resumed->first->weight.scalar_type() == (bf16 ? torch::kBFloat16 : torch::kFloat32));
-}
-
-TEST_CASE("a checkpoint of another model is refused by the tensor's name") {
-  const Folder out;
-  auto net = std::make_shared<Net>(1);
-  Rows rows(net);
-  REQUIRE(Train(net, rows, OptionsFor(out.path())).ok());
-  TrainerOptions options = OptionsFor(out.path());
-  options.resume_from_checkpoint = out.path() + "/checkpoint-20";
-  auto other = std::make_shared<Net>(1);
-  other->second = other->replace_module("second", torch::nn::Linear(16, 2));
-  Rows other_rows(other);
-  const auto result = Train(other, other_rows, options);
-  CHECK(result.status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(result.status().message(), "second."));
-}
-
-TEST_CASE("a loss that counts other tokens than the batch holds is refused with both numbers") {
-  auto net = std::make_shared<Net>(1);
-  Rows rows(net);
-  rows.extra_count = 2;
-  const auto result = Train(net, rows, OptionsFor(""));
-  CHECK(result.status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(result.status().message(), "7"));
-  CHECK(absl::StrContains(result.status().message(), "5"));
-}
-
-TEST_CASE("an update that is not finite is left out, and training goes on") {
-  const Folder out;
-  auto net = std::make_shared<Net>(1);
-  Rows rows(net);
-  rows.not_finite_from = 3;
-  rows.not_finite_until = 7;
-  const auto result = Train(net, rows, OptionsFor(out.path()));
-  REQUIRE(result.status() == absl::OkStatus());
-  CHECK(std::isfinite(result->train_loss));
-  CHECK(torch::isfinite(net->first->weight).all().item<bool>());
-  const std::vector<std::string> records = Records(out.path());
-  CHECK(absl::StrContains(records[2], "\"loss\":null"));
-  CHECK(LossOf(records.back()) < LossOf(records.front()));
-}
-
-TEST_CASE("five updates in a row that are not finite end the run") {
-  auto net = std::make_shared<Net>(1);
-  Rows rows(net);
-  rows.not_finite_from = 4;
-  const auto result = Train(net, rows, OptionsFor(""));
-  CHECK(result.status().code() == absl::StatusCode::kInternal);
-  CHECK(absl::StrContains(result.status().message(), "step 8"));
-  CHECK(absl::StrContains(result.status().message(), "loss"));
-  CHECK(torch::isfinite(net->first->weight).all().item<bool>());
-}
-
-TEST_CASE("rows beyond the active ones are saved as they were") {
-  auto net = std::make_shared<Net>(1);
-  const torch::Tensor before = net->first->weight.detach().clone();
-  Rows rows(net);
-  RunContext run = Alone();
-  auto trainer = Trainer::Create(run, net, OptionsFor(""));
-  REQUIRE(trainer.ok());
-  (*trainer)->SetActiveRows("first.weight", 10);
-  REQUIRE((*trainer)->Fit(rows).ok());
-  CHECK(torch::equal(net->first->weight.narrow(0, 10, 6), before.narrow(0, 10, 6)));
-  CHECK_FALSE(torch::equal(net->first->weight.narrow(0, 0, 10), before.narrow(0, 0, 10)));
-}
-
-TEST_CASE("options out of range are refused by name before anything is trained") {
-  RunContext run = Alone();
-  const auto error = [&](const auto& spoil) {
-    TrainerOptions options;
-    spoil(options);
-    return std::string(Trainer::Create(run, std::make_shared<Net>(1), options).status().message());
-  };
-  CHECK(absl::StrContains(error([](TrainerOptions& o) { o.num_train_epochs = 0; }), "num_train_epochs"));
-  CHECK(absl::StrContains(error([](TrainerOptions& o) { o.learning_rate = -1; }), "learning_rate"));
-  CHECK(absl::StrContains(error([](TrainerOptions& o) { o.warmup_ratio = 2; }), "warmup_ratio"));
-  CHECK(absl::StrContains(error([](TrainerOptions& o) { o.lr_scheduler_type = "steps"; }), "lr_scheduler_type"));
-}
-
 }  // namespace distill

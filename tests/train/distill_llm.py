@@ -1,0 +1,107 @@
+"""distill_llm as a user runs it: what it prints, what it leaves in its output folder, and rows of padding that stay."""
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+
+def tensors(path):
+    """{name: (shape, bytes)} of a safetensors file."""
+    with open(path, "rb") as file:
+        content = file.read()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (entry["shape"], content[8 + size:][slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
+def check_training(folder, vocab):
+    out = f"{folder}/out"
+    output = job.must_run(["--config_file", job.config(
+        folder, dataset_name=f"{folder}/chat.jsonl", eval_dataset_name=f"{folder}/held_out.jsonl",
+        teacher_model=f"{folder}/teacher", student_model=f"{folder}/student", output_dir=out, max_steps=6, eval_steps=4,
+        save_steps=2, save_total_limit=2, per_device_train_batch_size=4, weight_decay=0.5)], ranks=2)
+    for name in ("train_runtime", "train_samples_per_second", "train_tokens_per_second", "train_loss", "eval_loss", "epoch"):
+        job.check(len(re.findall(rf"^{name} = \d[\d.e+-]*$", output, re.M)) == 1, f"no line '{name} = value' in\n{output}")
+    records = job.metrics(out)
+    job.check(list(records) == [1, 2, 3, 4, 5, 6], f"steps {list(records)}")
+    for key in ("loss", "kl", "ce", "grad_norm", "learning_rate", "epoch", "tokens_per_second"):
+        job.check(all(isinstance(record[key], float) for record in records.values()), f"{key} in {records}")
+    for record in records.values():
+        mixed = 0.5 * record["kl"] + 0.5 * record["ce"]
+        job.check(abs(record["loss"] - mixed) < 1e-5 * mixed, f"loss is not the mixture of kl and ce: {record}")
+    with open(f"{out}/metrics.jsonl", encoding="utf-8") as file:
+        evaluations = [record["step"] for record in map(json.loads, file) if "eval_loss" in record]
+    job.check(evaluations == [4, 6], f"evaluated at {evaluations}")
+    checkpoints = sorted(name for name in os.listdir(out) if "checkpoint" in name)
+    job.check(checkpoints == ["checkpoint-4", "checkpoint-6"], f"checkpoints {checkpoints}")
+
+    before, after = tensors(f"{folder}/student/model.safetensors"), tensors(f"{out}/model.safetensors")
+    job.check(before.keys() == after.keys(), f"{sorted(before.keys() ^ after.keys())} is only on one side")
+    shape, old = before["model.embed_tokens.weight"]
+    new, row = after["model.embed_tokens.weight"][1], 4 * shape[1]
+    job.check(old[vocab * row:] == new[vocab * row:], "rows of padding were changed")
+    job.check(old[:vocab * row] != new[:vocab * row], "no row was trained")
+    print("ok: training on two ranks, padded vocabulary")
+    return out
+
+
+def check_resolved_config(out, folder):
+    """The saved config is a config file that gives the same first step."""
+    job.must_run(["--config_file", f"{out}/resolved_config.yaml", "--output_dir", f"{folder}/again", "--max_steps", "6"],
+                 ranks=2)
+    again, first = job.metrics(f"{folder}/again"), job.metrics(out)
+    job.check([again[step]["loss"] for step in again] == [first[step]["loss"] for step in first], f"{again}, {first}")
+    print("ok: the resolved config repeats the run")
+
+
+def check_generate(out):
+    greedy = ["--generate", out, "--prompt", "count the stones", "--max-new-tokens=8"]
+    first, second = job.must_run(greedy), job.must_run(greedy)
+    job.check(first.splitlines()[-1] == second.splitlines()[-1], f"greedy answers differ: {first}, {second}")
+    sampled = [job.must_run(greedy + ["--sampling_temperature", "1.5", "--seed", str(seed)]) for seed in (1, 1, 2)]
+    job.check(sampled[0] == sampled[1] != sampled[2], f"samples {sampled}")
+    print(f"ok: generation, '{first.strip()}'")
+
+
+def check_show_batch(folder):
+    output = job.must_run(["--config_file", job.config(
+        folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
+        student_model=f"{folder}/student", output_dir=f"{folder}/none", per_device_train_batch_size=2), "--show-batch"])
+    job.check("<|im_start|>assistant" in output and "user" in output, output)
+    job.check(not os.path.exists(f"{folder}/none"), "showing a batch made the output folder")
+    print("ok: --show-batch")
+
+
+def check_help():
+    output = job.must_run(["--help"])
+    for name in ("--config_file", "--learning_rate", "--heartbeat_timeout_seconds", "--generate"):
+        job.check(name in output, f"{name} is not in the help")
+    version = subprocess.run([f"{job.BIN}/distill_llm", "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    job.check(re.fullmatch(r"libdistill \d+\.\d+\.\d+ \(.*\)\n", version.stdout), version.stdout)
+    print("ok: --help, --version")
+
+
+def main():
+    folder = job.workspace()
+    with open(os.path.join(job.TOKENIZER, "config.json"), encoding="utf-8") as file:
+        vocab = json.load(file)["vocab_size"]
+    job.make_model(f"{folder}/teacher", seed=1, hidden=48)
+    job.make_model(f"{folder}/student", seed=2, vocab=vocab + 64)
+    job.make_chat(f"{folder}/chat.jsonl", rows=50)
+    job.make_chat(f"{folder}/held_out.jsonl", rows=9, seed=5)
+    out = check_training(folder, vocab)
+    check_resolved_config(out, folder)
+    check_generate(out)
+    check_show_batch(folder)
+    check_help()
+    shutil.rmtree(folder)
+
+
+main()

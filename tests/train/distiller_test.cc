@@ -1,0 +1,96 @@
+// Distiller: the reference loss over the right positions, for models that a user wrote.
+#include "libdistill/train/distiller.h"
+
+#include "libdistill/train/token_tensors.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+// The least that a language model can be: an embedding, and a head with a bias.
+class Bigram : public LanguageModel {
+ public:
+  Bigram(int64_t vocabulary, int64_t hidden, uint64_t seed) {
+    torch::manual_seed(seed);
+    embedding_ = register_parameter("embedding", torch::randn({vocabulary, hidden}));
+    head_ = register_parameter("head", torch::randn({vocabulary, hidden}));
+    bias_ = register_parameter("bias", torch::randn({vocabulary}));
+  }
+  torch::Tensor Hidden(const TokenInput& input) override { return torch::embedding(embedding_, input.input_ids); }
+  torch::Tensor head_weight() const override { return head_; }
+  torch::Tensor head_bias() const override { return bias_; }
+
+ private:
+  torch::Tensor embedding_, head_, bias_;
+};
+
+TokenBatch Batch() {
+  TokenBatch batch;
+  batch.rows = 2;
+  batch.length = 4;
+  batch.input_ids = {1, 2, 3, 4, 5, 6, 0, 0};
+  batch.labels = {kIgnoreLabel, 3, 4, kIgnoreLabel, 6, kIgnoreLabel, kIgnoreLabel, kIgnoreLabel};
+  batch.document_starts = {{0, 4}, {0, 2}};
+  return batch;
+}
+
+TEST_CASE("the distiller takes the loss where labels are, and nowhere else") {
+  auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(11, 5, 2);
+  auto distiller = Distiller::Create(teacher, student, {.temperature = 3.0, .alpha = 0.25});
+  REQUIRE(distiller.ok());
+  CHECK(distiller->vocabulary() == 9);
+  const LossSum sum = (*distiller)(Batch());
+  CHECK(sum.count == 3);
+
+  const torch::Tensor before = torch::tensor({2, 3, 5}), labels = torch::tensor({3, 4, 6});
+  DistillationInputs inputs;
+  inputs.student_hidden = student->Hidden({before, {}});
+  inputs.student_weight = student->head_weight();
+  inputs.student_bias = student->head_bias();
+  inputs.teacher_hidden = teacher->Hidden({before, {}});
+  inputs.teacher_weight = teacher->head_weight();
+  inputs.teacher_bias = teacher->head_bias();
+  inputs.labels = labels;
+  const auto expected = ReferenceDistillationLoss(inputs, {.temperature = 3.0, .alpha = 0.25, .vocabulary = 9});
+  CHECK(sum.loss.item<double>() == Approx(expected.loss.item<double>()).epsilon(1e-5));
+  CHECK(sum.sums.at("kl").item<double>() == Approx(expected.kl.item<double>()).epsilon(1e-5));
+  CHECK(sum.sums.at("ce").item<double>() == Approx(expected.ce.item<double>()).epsilon(1e-5));
+
+  sum.loss.backward();
+  CHECK(student->parameters()[1].grad().narrow(0, 9, 2).abs().max().item<double>() == 0.0);  // padded rows
+  CHECK_FALSE(teacher->parameters()[0].grad().defined());
+}
+
+TEST_CASE("a batch without loss tokens costs nothing and counts nothing") {
+  auto student = std::make_shared<Bigram>(9, 5, 2);
+  auto distiller = Distiller::Create(nullptr, student, {.alpha = 0.0});
+  REQUIRE(distiller.ok());
+  TokenBatch batch = Batch();
+  std::fill(batch.labels.begin(), batch.labels.end(), kIgnoreLabel);
+  const LossSum sum = (*distiller)(batch);
+  CHECK(sum.count == 0);
+  CHECK_FALSE(sum.loss.defined());
+}
+
+TEST_CASE("labels alone need no teacher, and report no KL") {
+  auto student = std::make_shared<Bigram>(9, 5, 2);
+  auto distiller = Distiller::Create(nullptr, student, {.alpha = 0.0});
+  REQUIRE(distiller.ok());
+  const LossSum sum = (*distiller)(Batch());
+  CHECK(sum.sums.count("kl") == 0);
+  CHECK(sum.loss.item<double>() == Approx(sum.sums.at("ce").item<double>()));
+}
+
+TEST_CASE("options that make no sense are refused by name") {
+  auto model = std::make_shared<Bigram>(9, 5, 2);
+  const auto message = [&](std::shared_ptr<LanguageModel> teacher, const DistillationOptions& options) {
+    return std::string(Distiller::Create(std::move(teacher), model, options).status().message());
+  };
+  CHECK(message(model, {.temperature = 0}).find("temperature") != std::string::npos);
+  CHECK(message(model, {.alpha = 1.5}).find("alpha") != std::string::npos);
+  CHECK(message(nullptr, {.alpha = 0.5}).find("teacher") != std::string::npos);
+  CHECK(message(model, {.vocabulary = 10}).find("9 rows") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace distill
