@@ -14,7 +14,7 @@ struct GenerateOptions {
   int64_t top_k = 0;         // 0: all
   double top_p = 1.0;
   uint64_t seed = 42;
-  std::vector<int32_t> stop_ids;
+  std::vector<int32_t> stop_ids = {};
   int64_t vocabulary = 0;  // only the first so many ids are ever chosen; 0: all of the head's rows
 };
 

@@ -20,7 +20,7 @@ namespace distill {
 
 struct RunOptions {
   std::string device = "auto";  // auto, cpu or cuda
-  CommunicatorOptions communicator;
+  CommunicatorOptions communicator = {};
 };
 
 class RunContext {

@@ -23,7 +23,7 @@
 namespace distill {
 
 struct TrainerOptions {
-  std::string output_dir;  // empty: nothing is written
+  std::string output_dir = "";  // empty: nothing is written
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // above 0: overrides the epochs
   double learning_rate = 2e-5;
@@ -39,11 +39,11 @@ struct TrainerOptions {
   int64_t save_steps = 1000;           // 0: only at the end
   int64_t save_total_limit = 0;        // 0: keep all
   int64_t eval_steps = 0;              // 0: only at the end
-  std::string resume_from_checkpoint;  // a checkpoint folder, or "true" / "latest" for the newest in output_dir
+  std::string resume_from_checkpoint = "";  // a checkpoint folder, or "true" / "latest" for the newest in output_dir
   uint64_t seed = 42;
   int64_t bucket_bytes = 25 << 20;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
-  std::vector<std::pair<std::string, std::string>> resolved_config;
+  std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };
 
 // One micro-batch's loss. `sums` are further sums over the same tokens that are reported as means ("kl", "ce").
