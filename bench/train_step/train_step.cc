@@ -18,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/core/random.h"
 #include "libdistill/distill.h"
 
 namespace distill {
