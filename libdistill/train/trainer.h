@@ -36,9 +36,9 @@ struct TrainerOptions {
   double max_grad_norm = 1.0;                // 0: no clipping
   bool bf16 = false;                         // bfloat16 working weights over float32 master weights
   int64_t logging_steps = 1;
-  int64_t save_steps = 1000;           // 0: only at the end
-  int64_t save_total_limit = 0;        // 0: keep all
-  int64_t eval_steps = 0;              // 0: only at the end
+  int64_t save_steps = 1000;                // 0: only at the end
+  int64_t save_total_limit = 0;             // 0: keep all
+  int64_t eval_steps = 0;                   // 0: only at the end
   std::string resume_from_checkpoint = "";  // a checkpoint folder, or "true" / "latest" for the newest in output_dir
   uint64_t seed = 42;
   int64_t bucket_bytes = 25 << 20;
