@@ -5,7 +5,7 @@ int main(int, char** argv) {  // TEACHER STUDENT CHAT.jsonl OUTPUT
     DISTILL_ASSIGN_OR_RETURN(auto tokenizer, distill::Tokenizer::Load(argv[1]));
     DISTILL_ASSIGN_OR_RETURN(auto chat, distill::ChatTemplate::Create("auto", tokenizer));
     DISTILL_ASSIGN_OR_RETURN(auto data, distill::LoadChatDataset(argv[3], tokenizer, chat, {}));
-    DISTILL_ASSIGN_OR_RETURN(auto teacher, distill::LoadDecoder(argv[1]));
+    DISTILL_ASSIGN_OR_RETURN(auto teacher, distill::LoadDecoder(argv[1], {.device = run.device()}));
     DISTILL_ASSIGN_OR_RETURN(auto student, distill::LoadDecoder(argv[2]));
     DISTILL_ASSIGN_OR_RETURN(
         auto sharder, distill::DataSharder::Create(data.tokens, run.rank(), run.world_size(), {.rows_per_rank = 8}));

@@ -97,7 +97,12 @@ absl::Status SaveConfig(const LlmConfig& config) {
 }
 
 absl::Status Distill(RunContext& run, const LlmConfig& config) {
+  if (config.heartbeat_timeout_seconds != LlmConfig().heartbeat_timeout_seconds && run.rank() == 0) {
+    LogWarning(
+        "heartbeat_timeout_seconds is not in use yet: a rank that stands still is found after comm_timeout_seconds");
+  }
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ResolvedFields(config)));
+  LogInfo(absl::StrCat("project ", config.project_name, ", output in ", config.output_dir));
   absl::StatusOr<Task> task = Prepare(run, config);
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), task.status()));
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(config) : absl::OkStatus()));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the chat data of the quickstart: three skills with one right answer each, so that exact match means something.
 
-  people    what a person of a small invented world does, eats, plays ...    "Where does Ada live?" -> "Lisbon"
+  people    what a person of a small invented world does, eats, plays ...    "Where does Ada live?" -> "Cairo"
   ages      which of two people is older or younger                          "Who is older, Ada or Milo?" -> "Milo"
   numbers   which of two numbers is larger or smaller                        "Which is larger, 47 or 74?" -> "74"
 

@@ -10,11 +10,6 @@ bool HasTokenizer(const std::string& folder) {
   return !folder.empty() && FileExists(JoinPath(folder, "tokenizer.json"));
 }
 
-bool HasWeights(const std::string& folder) {
-  return FileExists(JoinPath(folder, "model.safetensors")) ||
-         FileExists(JoinPath(folder, "model.safetensors.index.json"));
-}
-
 absl::StatusOr<Tokenizer> LoadTokenizer(const LlmConfig& config, const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(folder));
   if (folder == config.student_model && HasTokenizer(config.teacher_model)) {
@@ -45,12 +40,8 @@ ShardOptions ShardOptionsOf(const LlmConfig& config, const Tokenizer& tokenizer)
 absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c10::Device device) {
   const std::string& folder = config.student_model;
   if (HasWeights(folder)) return LoadDecoder(folder, {.dtype = torch::kFloat32, .device = device});
-  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig model_config, ReadDecoderConfig(folder));
   LogInfo(absl::StrCat(folder, " has no weights: the student starts from random ones, drawn with seed ", config.seed));
-  torch::manual_seed(config.seed);
-  auto student = std::make_shared<Decoder>(model_config);
-  student->to(device);
-  return student;
+  return CreateDecoder(folder, config.seed, {.dtype = torch::kFloat32, .device = device});
 }
 
 }  // namespace

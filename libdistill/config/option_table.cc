@@ -45,7 +45,7 @@ std::vector<Option> MakeOptions() {
       {"heartbeat_timeout_seconds",
        &C::heartbeat_timeout_seconds,
        kRunGroup,
-       "a rank that is silent for longer is lost",
+       "not in use yet: a rank that stands still is found after comm_timeout_seconds",
        {.low = 0, .low_is_excluded = true}},
 
       {"dataset_name",

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/log.h"
 
 namespace distill {
 
@@ -22,6 +23,11 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
     if (device == "auto") return c10::Device(c10::kCPU);
     return absl::InvalidArgumentError(
         absl::StrCat("device: cuda, but no GPU is usable on ", world.host, " (use device: cpu, or check nvidia-smi)"));
+  }
+  if (world.local_size > gpus && device == "auto") {
+    LogWarning(absl::StrCat("device: auto takes the CPU: ", world.local_size, " ranks on ", world.host, ", which has ",
+                            gpus, " GPUs (start one rank a GPU)"));
+    return c10::Device(c10::kCPU);
   }
   if (world.local_size > gpus) {
     return absl::InvalidArgumentError(absl::StrCat("device: ", world.local_size, " ranks on ", world.host,

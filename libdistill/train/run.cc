@@ -28,6 +28,10 @@ int ExitCode(const absl::Status& status) {
   }
 }
 
+bool IsLostPeer(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
 absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
@@ -53,12 +57,11 @@ int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)
   const absl::Status mine = CatchTorch([&] { return body(**run); });
   // Ranks that failed alone meet the others here, or in the first collective of what the others do next (every public
   // call of the trainer begins with the same agreement), so that all end with the same error, printed once.
-  const absl::Status agreed = Agree((*run)->communicator(), mine);
+  absl::Status agreed = Agree((*run)->communicator(), mine);
+  // A rank that failed first has left by then; what it told the others is their result, not that it is gone.
+  if (!mine.ok() && !agreed.ok() && IsLostPeer(agreed) && !IsLostPeer(mine)) agreed = mine;
   const bool is_shared = agreed.ok() == mine.ok() && agreed.code() == mine.code();
-  if (!agreed.ok() && ((*run)->rank() == 0 || !is_shared || agreed.code() == absl::StatusCode::kUnavailable ||
-                       agreed.code() == absl::StatusCode::kDeadlineExceeded)) {
-    Print(agreed);
-  }
+  if (!agreed.ok() && ((*run)->rank() == 0 || !is_shared || IsLostPeer(agreed))) Print(agreed);
   return ExitCode(agreed);
 }
 

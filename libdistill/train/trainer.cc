@@ -155,6 +155,7 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
                     ? options.max_steps
                     : static_cast<int64_t>(std::ceil(options.num_train_epochs * static_cast<double>(steps_per_epoch)));
   state = {};
+  torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
   if (!options.resume_from_checkpoint.empty()) {
     DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, *optimizer));
     if (state.step > 0) {

@@ -153,7 +153,6 @@ TEST_CASE("what is not supported yet is refused by name") {
 TEST_CASE("settings that exclude one another, or lack another, are refused") {
   CHECK(absl::StrContains(ErrorOf({"--teacher_model", ""}), "teacher_model"));
   CHECK(absl::StrContains(ErrorOf({"--eval_steps", "5"}), "eval_dataset_name"));
-  CHECK(absl::StrContains(ErrorOf({"--heartbeat_timeout_seconds", "500"}), "comm_timeout_seconds"));
   const auto without = Parse({"--student_model", "s", "--output_dir", "o"});
   CHECK(absl::StrContains(without.status().message(), "dataset_name is missing"));
   CHECK(Parse({"--student_model", "s", "--dataset_name", "d", "--output_dir", "o", "--alpha", "0"}).ok());

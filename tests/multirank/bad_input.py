@@ -114,6 +114,12 @@ def different_ranks(base):
     script = f'if [ "$DISTILL_RANK" = 1 ]; then c={other}; else c={same}; fi; exec {job.BIN}/distill_llm --config_file $c'
     expect(case.name, job_shell(script), "learning_rate", "rank 0", "rank 1", "0.0005", "0.001")
 
+    case = Case(base, "one rank without a teacher")
+    paths = f"{case.path('student')} {case.path('chat.jsonl')} {case.path('out')}"
+    script = (f'if [ "$DISTILL_RANK" = 1 ]; then t=/no/such/teacher; else t={case.path("teacher")}; fi; '
+              f'exec {job.BIN}/first $t {paths}')
+    expect(case.name, job_shell(script), "rank 1", "/no/such/teacher")
+
     case = Case(base, "tokenizers that differ")
     with open(case.path("student/tokenizer.json"), encoding="utf-8") as file:
         tokenizer = json.load(file)
