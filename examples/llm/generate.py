@@ -48,10 +48,11 @@ RELATIONS = {
              ["What does {} like to eat?", "Which food does {} love?", "What is the favourite dish of {}?",
               "What should I cook for {}?", "Name the favourite food of {}.", "Tell me what {} eats."]),
     "instrument": ("piano violin flute guitar drums harp cello trumpet organ banjo clarinet tuba".split(),
-                   ["Which instrument does {} play?", "What does {} play in the orchestra?", "Name the instrument of {}.",
-                    "On which instrument does {} practise?", "What instrument did {} learn?",
-                    "Tell me the instrument of {}."]),
-    "sport": ("tennis rugby chess golf hockey boxing judo rowing cycling skiing surfing climbing fencing karate".split(),
+                   ["Which instrument does {} play?", "What does {} play in the orchestra?",
+                    "Name the instrument of {}.", "On which instrument does {} practise?",
+                    "What instrument did {} learn?", "Tell me the instrument of {}."]),
+    "sport": ("""tennis rugby chess golf hockey boxing judo rowing cycling skiing surfing climbing fencing
+              karate""".split(),
               ["Which sport does {} do?", "What sport does {} practise?", "In which sport does {} compete?",
                "What does {} train for?", "Name the sport of {}.", "Tell me the sport of {}."]),
 }

@@ -72,6 +72,14 @@ struct Statement {
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with their defaults, which may be null
 };
 
+// Several nodes as a list, since an initializer list would copy them.
+template <typename... T>
+std::vector<ExpressionPtr> Nodes(T... node) {
+  std::vector<ExpressionPtr> nodes;
+  (nodes.push_back(std::move(node)), ...);
+  return nodes;
+}
+
 // "{% for %}", "{{ }}": how errors call it.
 const char* NameOf(Statement::Kind kind);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,12 +42,17 @@ absl::StatusOr<Value> GetItem(const Value& value, const Value& key);
 // value[begin:end:step]; parts that are undefined are absent.
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end, const Value& step);
 
+using Method = absl::StatusOr<Value> (*)(const Value& self, const Arguments& arguments);
+using Methods = std::map<absl::string_view, Method>;
+const Methods& TextMethods();
 bool HasMethod(const Value& receiver, absl::string_view name);
 absl::StatusOr<Value> CallMethod(const Value& receiver, const std::string& name, const Arguments& arguments);
 
 bool HasGlobal(absl::string_view name);
 absl::StatusOr<Value> CallGlobal(const std::string& name, const Arguments& arguments);
 
+using Filter = absl::StatusOr<Value> (*)(const Value& input, const Arguments& arguments);
+const std::map<absl::string_view, Filter>& SequenceFilters();
 bool HasFilter(absl::string_view name);
 std::string FilterNames();
 absl::StatusOr<Value> ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments);
@@ -61,6 +67,8 @@ absl::StatusOr<bool> Contains(const Value& container, const Value& item);
 // json.dumps as transformers' tojson calls it: arguments ensure_ascii, indent, separators, sort_keys.
 absl::StatusOr<Value> ToJson(const Value& value, const Arguments& arguments);
 
+// The text of an argument of `function`, or InvalidArgument for what is no text.
+absl::StatusOr<std::string> TextArgument(absl::string_view function, const Value* value);
 // str.strip of Python: whitespace, or the characters of `characters`.
 std::string Strip(absl::string_view text, const Value* characters, bool left, bool right);
 // str.replace; `count` < 0: all.

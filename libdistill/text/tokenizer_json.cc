@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/strict_json.h"
 
 namespace distill {
 namespace {
@@ -25,29 +26,9 @@ absl::Status Unsupported(absl::string_view part, absl::string_view kind, absl::s
   return Invalid(absl::StrCat(part, " '", kind, "' is not supported; supported: ", supported));
 }
 
-bool IsTooDeep(const std::string& text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMaxDepth) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 absl::StatusOr<Json> ParseObject(const std::string& text) {
-  if (IsTooDeep(text)) return absl::DataLossError(absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep"));
+  DISTILL_RETURN_IF_ERROR(CheckJson(text, kMaxDepth));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::DataLossError("not valid JSON: the file is cut short or damaged");
   if (!json.is_object()) return Invalid("holds no JSON object");
   return json;
 }
