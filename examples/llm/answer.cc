@@ -32,7 +32,8 @@ absl::StatusOr<std::string> Answer(const CommandLine& command, c10::Device devic
   options.top_k = flags.top_k;
   options.top_p = flags.top_p;
   options.seed = command.config.seed;
-  options.stop_ids = StopIds(tokenizer);
+  DISTILL_ASSIGN_OR_RETURN(options.stop_ids, ReadStopIds(flags.generate));
+  for (const int32_t id : StopIds(tokenizer)) options.stop_ids.push_back(id);
   options.vocabulary = std::min(tokenizer.vocab_size(), model->head_weight().size(0));
   const std::vector<std::vector<int32_t>> answers = Generate(*model, {tokenizer.Encode(text)}, options);
   return tokenizer.Decode(answers.front(), /*skip_special_tokens=*/true);

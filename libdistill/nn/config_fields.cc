@@ -74,10 +74,14 @@ const std::vector<RefusedField>& RefusedFields() {
       // Weights and how they are multiplied.
       {"pretraining_tp", "1"},
       {"quantization_config", ""},
+      {"quantization", ""},
       {"compression_config", ""},
       {"vision_config", ""},
       {"audio_config", ""},
       {"text_config", ""},
+      // Layers that differ, and weights in another file.
+      {"per_layer_config", ""},
+      {"transformers_weights", ""},
   };
   return fields;
 }
@@ -88,22 +92,22 @@ bool IsHarmlessField(absl::string_view name) {
       "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
       "num_key_value_heads", "head_dim", "rms_norm_eps", "initializer_range", "tie_word_embeddings", "attention_bias",
       "mlp_bias", "hidden_act", "rope_theta", "rope_scaling", "rope_parameters", "layer_types", "sliding_window",
-      "max_position_embeddings", "original_max_position_embeddings",
+      "max_position_embeddings", "original_max_position_embeddings", "pad_token_id",
       // The loader chooses the type; the saver writes it.
       "torch_dtype", "dtype",
       // Bookkeeping, generation defaults, and what matters only together with a refused field.
-      "architectures", "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id",
-      "sep_token_id", "decoder_start_token_id", "use_cache", "max_window_layers", "_name_or_path", "name_or_path",
-      "auto_map", "attn_implementation", "_attn_implementation", "_attn_implementation_autoset",
-      "_flash_attn_2_enabled", "torchscript", "return_dict", "output_attentions", "output_hidden_states", "id2label",
-      "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params", "tokenizer_class", "prefix",
-      "is_decoder", "chunk_size_feed_forward", "cross_attention_hidden_size", "classifier_dropout",
-      "gradient_checkpointing", "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping",
-      "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p",
-      "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
-      "num_return_sequences", "output_scores", "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id",
-      "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens",
-      "use_bfloat16", "tf_legacy_loss", "unsloth_fixed", "unsloth_version"};
+      "architectures", "transformers_version", "bos_token_id", "eos_token_id", "unk_token_id", "sep_token_id",
+      "decoder_start_token_id", "use_cache", "max_window_layers", "_name_or_path", "name_or_path", "auto_map",
+      "attn_implementation", "_attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled",
+      "torchscript", "return_dict", "output_attentions", "output_hidden_states", "id2label", "label2id", "num_labels",
+      "problem_type", "finetuning_task", "task_specific_params", "tokenizer_class", "prefix", "is_decoder",
+      "chunk_size_feed_forward", "cross_attention_hidden_size", "classifier_dropout", "gradient_checkpointing",
+      "max_length", "min_length", "max_new_tokens", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+      "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
+      "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
+      "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
+      "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "use_bfloat16", "tf_legacy_loss",
+      "unsloth_fixed", "unsloth_version"};
   return std::find(std::begin(kHarmless), std::end(kHarmless), name) != std::end(kHarmless);
 }
 

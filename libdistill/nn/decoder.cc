@@ -168,7 +168,7 @@ Tensor Decoder::Hidden(const TokenInput& input) {
   Tensor ids = input.input_ids.reshape({-1});
   if (layout.source.defined()) ids = ids.index_select(0, layout.source);
   const RotaryAngles angles = layers_->rotary.At(layout.positions, layout.max_length, weight);
-  Tensor x = at::embedding(weight, ids);
+  Tensor x = at::embedding(weight, ids, config_.pad_token_id);
   for (const auto& block : layers_->blocks) {
     x = block->Forward(x, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
       return DocumentAttention(query, keys, values, layout);
@@ -199,5 +199,7 @@ Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
 Tensor Decoder::head_weight() const {
   return layers_->head != nullptr ? layers_->head->weight : layers_->embed_tokens->weight;
 }
+
+Tensor Decoder::embedding_weight() const { return layers_->embed_tokens->weight; }
 
 }  // namespace distill

@@ -32,6 +32,7 @@ class Decoder : public LanguageModel {
   // (and extending it). For use without gradients.
   torch::Tensor HiddenWithCache(const torch::Tensor& input_ids, KeyValueCache& cache);
   torch::Tensor head_weight() const override;
+  torch::Tensor embedding_weight() const override;
   const DecoderConfig& config() const { return config_; }
 
  private:

@@ -147,6 +147,18 @@ absl::Status ReadSizes(const json& document, DecoderConfig& config) {
   return absl::OkStatus();
 }
 
+// As torch's embedding counts it: from the end where it is negative.
+absl::Status ReadPadding(const json& document, DecoderConfig& config) {
+  const auto id = document.find("pad_token_id");
+  if (id == document.end() || id->is_null()) return absl::OkStatus();
+  const int64_t size = config.vocab_size;
+  if (!id->is_number_integer() || id->get<int64_t>() < -size || id->get<int64_t>() >= size) {
+    return Refuse("pad_token_id", *id, absl::StrCat("an id below the vocab_size of ", size, ", or null, is"));
+  }
+  config.pad_token_id = id->get<int64_t>() + (id->get<int64_t>() < 0 ? size : 0);
+  return absl::OkStatus();
+}
+
 absl::Status ReadBiases(const json& document, DecoderConfig& config) {
   Reader reader(document);
   bool attention_bias = config.model_type == "qwen2";
@@ -239,6 +251,7 @@ absl::Status Parse(const std::string& text, const std::string& name, DecoderConf
   DISTILL_RETURN_IF_ERROR(RequireModelType(document, config));
   DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
+  DISTILL_RETURN_IF_ERROR(ReadPadding(document, config));
   DISTILL_RETURN_IF_ERROR(ReadBiases(document, config));
   DISTILL_RETURN_IF_ERROR(RequireFullAttention(document, config));
   DISTILL_RETURN_IF_ERROR(ReadRope(document, config));

@@ -33,6 +33,7 @@ struct DecoderConfig {
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
+  int64_t pad_token_id = -1;  // its row of the embedding gets no gradient (padding_idx); -1: every row does
   bool query_key_value_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool mlp_bias = false;

@@ -24,8 +24,12 @@ namespace fs = std::filesystem;
 constexpr const char* kHeadName = "lm_head.weight";
 constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
 
-absl::Status CheckShape(const std::string& name, const TensorView& view, c10::IntArrayRef expected,
-                        const std::string& file, const std::string& folder) {
+absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::IntArrayRef expected,
+                         const std::string& file, const std::string& folder) {
+  if (!torch::isFloatingType(ToTorch(view.dtype))) {  // quantized weights hold integers, which stand for other numbers
+    return absl::InvalidArgumentError(absl::StrCat(file, ": tensor \"", name, "\" holds ", NameOf(view.dtype),
+                                                   "; weights must be floating-point numbers"));
+  }
   if (c10::IntArrayRef(view.shape) == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(file, ": tensor \"", name, "\" has the shape ",
                                                  ShapeToString(view.shape), ", but ", folder, "/config.json asks for ",
@@ -54,7 +58,7 @@ absl::Status CheckTensors(const Decoder& shapes, const SafetensorsFolder& weight
                                                      " is missing from the safetensors files"));
     }
     DISTILL_RETURN_IF_ERROR(
-        CheckShape(parameter.key(), *view, parameter.value().sizes(), weights.FileOf(parameter.key()), folder));
+        CheckTensor(parameter.key(), *view, parameter.value().sizes(), weights.FileOf(parameter.key()), folder));
   }
   for (const std::string& name : weights.Names()) {
     if (parameters.contains(name)) continue;

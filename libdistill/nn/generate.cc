@@ -132,7 +132,11 @@ std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std
   const torch::NoGradGuard no_grad;
   std::map<size_t, std::vector<size_t>> by_length;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    TORCH_CHECK(!prompts[i].empty(), "prompt ", i, " is empty");
+    TORCH_CHECK_VALUE(!prompts[i].empty(), "prompt ", i, " is empty");
+    const auto [least, most] = std::minmax_element(prompts[i].begin(), prompts[i].end());
+    TORCH_CHECK_VALUE(*least >= 0 && *most < model.config().vocab_size, "prompt ", i, " holds the id ",
+                      *least < 0 ? *least : *most, ", but the model's vocabulary has ", model.config().vocab_size,
+                      " ids; is this its tokenizer?");
     by_length[prompts[i].size()].push_back(i);
   }
   std::vector<std::vector<int32_t>> answers(prompts.size());

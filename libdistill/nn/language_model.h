@@ -24,6 +24,8 @@ class LanguageModel : public torch::nn::Module {
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;
   virtual torch::Tensor head_weight() const = 0;          // [V, H]
   virtual torch::Tensor head_bias() const { return {}; }  // [V], or undefined
+  // [V, H], or undefined where ids are not looked up in a table. Its rows beyond the vocabulary stay as they are.
+  virtual torch::Tensor embedding_weight() const { return {}; }
 };
 
 }  // namespace distill

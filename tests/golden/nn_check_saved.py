@@ -34,7 +34,7 @@ def check(case):
 def main():
     torch.set_num_threads(1)
     cases = sorted(p.parent for p in pathlib.Path(sys.argv[1]).glob("*/saved_logits.safetensors"))
-    assert len(cases) == 11, f"{len(cases)} saved models instead of 11"
+    assert len(cases) == 12, f"{len(cases)} saved models instead of 12"
     for case in cases:
         check(case)
 

@@ -43,6 +43,7 @@ CASES = {
     "llama3_rope_older": (lambda: llama(rope_parameters=dict(LLAMA3)), {"older": True}),
     "llama_biases": (lambda: llama(attention_bias=True, mlp_bias=True), {}),
     "qwen2_sharded": (lambda: qwen2(), {"max_shard_size": "20KB"}),
+    "qwen2_pad_token": (lambda: qwen2(tie_word_embeddings=True, pad_token_id=7), {}),
     "llama_bfloat16": (lambda: llama(), {"dtype": torch.bfloat16}),
 }
 
@@ -107,6 +108,8 @@ def packed(model, vocabulary):
 def golden(model):
     vocabulary = model.config.vocab_size
     ids = torch.randint(0, vocabulary, (3, 40))
+    if model.config.pad_token_id is not None:
+        ids[0, 3] = model.config.pad_token_id  # transformers gives its row of the embedding no gradient
     logits = model(ids).logits
     next_token_loss(logits, ids).backward()
     out = {"input_ids": ids, "logits": logits.detach()} | gradients(model, "grad") | packed(model, vocabulary)
@@ -127,7 +130,8 @@ def main():
         randomise(model)
         save(model, folder, **how)
         # Through the saved folder, so that golden values are what transformers makes of these very files.
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+                                                                  attn_implementation="eager")
         save_file({k: v.contiguous() for k, v in golden(model).items()}, root / name / "golden.safetensors")
     assert (root / "qwen2_sharded/model/model.safetensors.index.json").exists()
     print(f"{len(CASES)} models in {root}")

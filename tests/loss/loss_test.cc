@@ -91,6 +91,27 @@ TEST_CASE("chunks give what whole logits give, whatever shapes, chunk sizes and 
   }
 }
 
+TEST_CASE("a GPU computes the sums and gradients of the CPU") {
+  const DistillationInputs inputs = MakeInputs({40, 24, 32, 199, 211, true}, torch::kFloat32, torch::kCPU, 0.5);
+  const DistillationOptions options{.chunk_tokens = 16};
+  const Result expected = Evaluate(DistillationLoss, inputs, options);
+  for (const torch::Device& device : TestDevices()) {
+    if (device.is_cpu()) continue;
+    DistillationInputs moved = inputs;
+    for (Tensor* tensor : {&moved.student_hidden, &moved.student_weight, &moved.student_bias, &moved.teacher_hidden,
+                           &moved.teacher_weight, &moved.teacher_bias, &moved.labels}) {
+      *tensor = tensor->to(device);
+    }
+    const Result actual = Evaluate(DistillationLoss, moved, options);
+    CHECK(RelativeError(actual.sums.loss, expected.sums.loss) < 1e-4);
+    CHECK(RelativeError(actual.sums.kl, expected.sums.kl) < 1e-4);
+    CHECK(RelativeError(actual.sums.ce, expected.sums.ce) < 1e-4);
+    for (size_t i = 0; i < expected.gradients.size(); ++i) {
+      CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < 1e-4);
+    }
+  }
+}
+
 TEST_CASE("in bfloat16 the difference is that of its rounding") {
   for (const torch::Device& device : TestDevices()) {
     const DistillationInputs inputs = MakeInputs({64, 32, 32, 257, 257}, torch::kBFloat16, device, 0.3);

@@ -67,6 +67,9 @@ TEST_CASE("what changes the computation is honoured") {
   CHECK(ParseWith("tie_word_embeddings", "true")->tie_word_embeddings);
   CHECK(ParseWith("head_dim", "null")->head_dim == 6);
   CHECK(ParseWith("num_key_value_heads", "null")->num_key_value_heads == 4);
+  CHECK(ParseWith("pad_token_id", "60")->pad_token_id == 60);
+  CHECK(ParseWith("pad_token_id", "-1")->pad_token_id == 60);  // of 61, as torch counts from the end
+  CHECK(ParseWith("pad_token_id", "null")->pad_token_id == -1);
   CHECK(TinyConfig("qwen2").query_key_value_bias);
   CHECK_FALSE(TinyConfig("qwen2").output_bias);
   CHECK(ParseWith("use_sliding_window", "false", "qwen2").ok());
@@ -102,6 +105,8 @@ TEST_CASE("what changes the computation in a way that is not there is refused by
   }
   for (const char* field : {"qk_norm", "use_qk_norm", "is_encoder_decoder", "alibi"}) CheckRefused(field, "true");
   CheckRefused("no_rope_layers", "[1, 0]");
+  CheckRefused("per_layer_config", R"({"1": {"hidden_act": "gelu"}})");
+  CheckRefused("transformers_weights", "\"other.safetensors\"");
   CHECK(ParseWith("logit_scale", "1").ok());
   CHECK(ParseWith("logit_scale", "1.0").ok());
   CHECK(ParseWith("quantization_config", "null").ok());
@@ -115,6 +120,8 @@ TEST_CASE("another model type is refused with those that are supported") {
 
 TEST_CASE("numbers that make no sense name their field") {
   CheckRefused("vocab_size", "0");
+  CheckRefused("pad_token_id", "61");
+  CheckRefused("pad_token_id", "[1]");
   CheckRefused("vocab_size", "\"many\"");
   CheckRefused("hidden_size", "-8");
   CheckRefused("hidden_size", "1e99");

@@ -85,6 +85,12 @@ TEST_CASE("a tensor of the wrong shape is named with both shapes and its file") 
   CheckMessage(saved.Load(), {"model.layers.1.mlp.up_proj.weight", "[40, 25]", "[40, 24]", "model.safetensors"});
 }
 
+TEST_CASE("integers, which are the weights of a quantized model, are refused by tensor and type") {
+  SavedModel saved;
+  saved.tensors["model.layers.1.mlp.up_proj.weight"] = torch::zeros({40, 24}, torch::kInt32);
+  CheckMessage(saved.Load(), {"model.layers.1.mlp.up_proj.weight", "int32", "model.safetensors"});
+}
+
 TEST_CASE("missing and unexpected tensors are named") {
   SavedModel saved;
   const Tensor norm = saved.tensors["model.norm.weight"];

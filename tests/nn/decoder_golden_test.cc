@@ -13,7 +13,7 @@ using torch::Tensor;
 using Tensors = std::map<std::string, Tensor>;
 
 constexpr double kTolerance = 1e-4;
-constexpr int kModels = 11;
+constexpr int kModels = 12;
 
 std::vector<std::filesystem::path> Cases() {
   std::vector<std::filesystem::path> folders;

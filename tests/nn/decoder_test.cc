@@ -58,6 +58,28 @@ TEST_CASE("documents of a packed row are as if each were alone, gradients includ
   }
 }
 
+TEST_CASE("a GPU computes the hidden states and gradients of the CPU") {
+  const TokenInput input{RandomIds(3, 40, torch::kCPU), {{0, 12, 40}, {0, 40}, {0, 9, 31}}};
+  for (const std::string type : {"qwen2", "llama"}) {
+    Decoder reference = MakeModel(torch::kCPU, type);
+    const Tensor expected = reference.Hidden(input).narrow(1, 0, 31);
+    expected.sin().sum().backward();
+    for (const torch::Device& device : TestDevices()) {
+      if (device.is_cpu()) continue;
+      Decoder model = MakeModel(device, type);
+      const Tensor actual = model.Hidden({input.input_ids.to(device), input.document_starts}).narrow(1, 0, 31);
+      CHECK(RelativeError(actual, expected) < 10 * kTolerance);
+      actual.sin().sum().backward();
+      const auto parameters = model.named_parameters();
+      for (const auto& parameter : reference.named_parameters()) {
+        if (!parameter.value().grad().defined()) continue;  // the head's, of which hidden states know nothing
+        INFO(type << " " << parameter.key());
+        CHECK(RelativeError(parameters[parameter.key()].grad(), parameter.value().grad()) < 10 * kTolerance);
+      }
+    }
+  }
+}
+
 TEST_CASE("what lies in the padding changes nothing, and no token sees a later one") {
   Decoder model = MakeModel(torch::kCPU, "llama");
   const Tensor ids = RandomIds(2, 16, torch::kCPU);

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/match.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "tests/nn/tiny_models.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -59,6 +61,36 @@ TEST_CASE("a stop id ends its answer and no other") {
     CHECK(stopped[i] == expected);
   }
   CHECK(stopped[0].size() <= 4);
+}
+
+TEST_CASE("the ids that end an answer come from generation_config.json, else from config.json") {
+  const TestFolder folder;
+  CHECK(ReadStopIds(folder.path()).value().empty());
+  folder.Write("config.json", R"({"eos_token_id": 7})");
+  CHECK(ReadStopIds(folder.path()).value() == std::vector<int32_t>{7});
+  folder.Write("generation_config.json", R"({"temperature": 0.6})");
+  CHECK(ReadStopIds(folder.path()).value() == std::vector<int32_t>{7});
+  folder.Write("generation_config.json", R"({"eos_token_id": [9, 3], "do_sample": true})");
+  CHECK(ReadStopIds(folder.path()).value() == std::vector<int32_t>{9, 3});
+  folder.Write("generation_config.json", R"({"eos_token_id": ["</s>"]})");
+  const absl::Status wrong = ReadStopIds(folder.path()).status();
+  CHECK(wrong.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(wrong.message(), "generation_config.json: \"eos_token_id\""));
+  folder.Write("generation_config.json", "{");
+  CHECK(ReadStopIds(folder.path()).status().code() == absl::StatusCode::kDataLoss);
+}
+
+TEST_CASE("a prompt with an id that the model does not know is refused by its number") {
+  Decoder model(TinyConfig());
+  const auto generate = [&model](const Ids& prompts) {
+    return CatchTorch([&] {
+      Generate(model, prompts, {});
+      return absl::OkStatus();
+    });
+  };
+  CHECK(generate({{1}, {2, 61}}).code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(generate({{1}, {2, 61}}).message(), "prompt 1 holds the id 61"));
+  CHECK(absl::StrContains(generate({{-1}}).message(), "prompt 0 holds the id -1"));
 }
 
 TEST_CASE("more prompts than a batch holds are all answered") {
