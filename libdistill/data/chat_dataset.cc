@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kPlacesShown = 5;
 
-// Rows that were left out for one reason, and where the first of them are.
-struct LeftOut {
+// Rows that have one thing in common, and where the first of them are.
+struct CountedRows {
   int64_t count = 0;
   std::vector<std::string> places;
 
@@ -54,11 +54,15 @@ class ChatLoader {
   }
 
   absl::StatusOr<ChatDataset> Finish(const std::string& path) {
-    const std::string summary =
-        absl::StrCat("rows ", rows_, ", used ", samples_.size(), without_answer_.Describe("without an answer"),
-                     cut_before_answer_.Describe("cut before the answer"),
-                     cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_));
     if (rows_ == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the data set is empty"));
+    if (without_answer_.count > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": rows ", rows_, without_answer_.Describe("without an answer"),
+                       "; each row needs an assistant's message that says something: complete these or remove them"));
+    }
+    const std::string summary =
+        absl::StrCat("rows ", rows_, ", used ", samples_.size(), cut_before_answer_.Describe("cut before the answer"),
+                     cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_));
     if (samples_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": nothing is left to train on: ", summary));
     }
@@ -103,8 +107,8 @@ class ChatLoader {
   std::vector<std::vector<ChatMessage>> conversations_;
   int64_t rows_ = 0;
   int64_t cut_ = 0;
-  LeftOut without_answer_;
-  LeftOut cut_before_answer_;
+  CountedRows without_answer_;
+  CountedRows cut_before_answer_;
 };
 
 }  // namespace

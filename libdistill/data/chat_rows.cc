@@ -1,6 +1,7 @@
 #include "libdistill/data/chat_rows.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -43,11 +44,25 @@ absl::StatusOr<std::string> TextOf(const JsonValue& message, const char* name) {
   return value->text;
 }
 
+// Chat templates render what the model calls and may call; a conversation without it would be another one.
+absl::Status RefuseTools(const JsonValue& object, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const JsonValue* value = object.Find(name);
+    if (value == nullptr || value->kind == JsonValue::Kind::kNull) continue;
+    if (value->kind == JsonValue::Kind::kArray && value->items.empty()) continue;
+    return Invalid(absl::StrCat("'", name, "' is not supported; leave out the conversations that call tools"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form) {
   if (json.kind != JsonValue::Kind::kObject) return Invalid("not a JSON object");
   ChatMessage message;
   DISTILL_ASSIGN_OR_RETURN(const std::string role, TextOf(json, form.role));
   DISTILL_ASSIGN_OR_RETURN(message.role, NormalRole(role));
+  DISTILL_RETURN_IF_ERROR(RefuseTools(json, {"tool_calls", "function_call"}));
+  const JsonValue* content = json.Find(form.content);
+  if (content != nullptr && content->kind == JsonValue::Kind::kNull && message.role == "assistant") return message;
   DISTILL_ASSIGN_OR_RETURN(message.content, TextOf(json, form.content));
   return message;
 }
@@ -68,7 +83,9 @@ absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, 
 }
 
 absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row) {
-  if (row.kind != JsonValue::Kind::kObject) return Invalid("the row is not a JSON object");
+  if (row.kind != JsonValue::Kind::kObject)
+    return Invalid("the row is not a JSON object; JSON Lines has one conversation a line");
+  DISTILL_RETURN_IF_ERROR(RefuseTools(row, {"tools", "functions"}));
   for (const Form& form : kForms) {
     const JsonValue* list = row.Find(form.list);
     if (list == nullptr) continue;

@@ -15,7 +15,7 @@ namespace distill {
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, const std::string& split);
 
 // `messages` (role, content) or `conversations` (from, value). InvalidArgument: neither, or a message that lacks
-// something, or whose role is unknown.
+// something, whose role is unknown, or that calls tools. An assistant's null is an empty text.
 [[nodiscard]] absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row);
 
 // Whether the assistant says anything in it.

@@ -38,12 +38,12 @@ struct ChatDatasetOptions {
 struct ChatDataset {
   std::shared_ptr<TokenDataset> tokens;
   std::vector<std::vector<ChatMessage>> conversations;  // the same samples as text (for generation on held-out data)
-  std::string summary;  // "rows 20000, used 19998, without an answer 2 (first: train.jsonl:17)": logged by rank 0
+  std::string summary;  // "rows 20000, used 19998, cut before the answer 2 (first: train.jsonl:17)": logged by rank 0
 };
 
 // `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from, value).
-// A row without an assistant's answer is left out, counted and named by line. InvalidArgument: broken JSON, bad UTF-8,
-// a missing field or an unknown role (file and line); nothing left to train on; an s3:// path. NotFound: no such file.
+// InvalidArgument: broken JSON, bad UTF-8, a missing field, an unknown role, tools (file and line); rows without an
+// assistant's answer (how many, and the first lines); nothing left to train on; an s3:// path. NotFound: no such file.
 [[nodiscard]] absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
                                                           const ChatTemplate& chat_template,
                                                           const ChatDatasetOptions& options);

@@ -54,6 +54,13 @@ JsonValue Convert(simdjson::dom::element element) {
 
 bool IsBlank(absl::string_view line) { return line.find_first_not_of(" \t\r") == absl::string_view::npos; }
 
+// One value over many lines begins with a bracket alone.
+const char* HintFor(absl::string_view line) {
+  const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t\r");
+  const bool is_bracket = first == last && (line[first] == '[' || line[first] == '{');
+  return is_bracket ? "; JSON Lines has each value on a line of its own, and no list around them" : "";
+}
+
 }  // namespace
 
 const JsonValue* JsonValue::Find(absl::string_view name) const {
@@ -133,7 +140,9 @@ absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
   if (error == simdjson::DEPTH_ERROR) {
     return impl_->Error(absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep"));
   }
-  if (error != simdjson::SUCCESS) return impl_->Error(absl::StrCat("not valid JSON: ", simdjson::error_message(error)));
+  if (error != simdjson::SUCCESS) {
+    return impl_->Error(absl::StrCat("not valid JSON: ", simdjson::error_message(error), HintFor(text)));
+  }
   return JsonlRow{impl_->line, Convert(element)};
 }
 

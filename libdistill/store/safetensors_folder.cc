@@ -57,8 +57,9 @@ absl::StatusOr<SafetensorsFolder> SafetensorsFolder::Open(const std::string& fol
   for (const auto& [name, file_name] : index) {
     const auto [entry, is_new] = number_of.emplace(file_name, result.files_.size());
     if (is_new) {
-      DISTILL_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(absl::StrCat(folder, "/", file_name)));
-      result.files_.push_back(std::move(file));
+      absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(absl::StrCat(folder, "/", file_name));
+      if (!file.ok()) return Annotate(file.status(), absl::StrCat("a shard that ", index_path, " names"));
+      result.files_.push_back(*std::move(file));
     }
     const SafetensorsFile& file = result.files_[entry->second];
     if (file.Find(name) == nullptr) {

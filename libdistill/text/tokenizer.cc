@@ -45,6 +45,19 @@ std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool norma
   return selected;
 }
 
+// What a folder without tokenizer.json may hold instead.
+absl::Status RefuseOtherTokenizers(const std::string& folder) {
+  for (const auto& [name, kind] : {std::pair<const char*, const char*>{"tokenizer.model", "SentencePiece"},
+                                   {"vocab.txt", "WordPiece"},
+                                   {"vocab.json", "the slow form of BPE"}}) {
+    if (!FileExists(JoinPath(folder, name))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(folder, ": no tokenizer.json, only ", name, " (", kind,
+                                                   "); supported is byte-level BPE in a tokenizer.json, which ",
+                                                   "transformers' AutoTokenizer writes with save_pretrained"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -103,6 +116,7 @@ absl::Status Tokenizer::Impl::IndexTokens(const TokenizerSpec& spec) {
 
 absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
   const std::string path = JoinPath(folder, "tokenizer.json");
+  if (!FileExists(path)) DISTILL_RETURN_IF_ERROR(RefuseOtherTokenizers(folder));
   DISTILL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path));
   std::string config;
   if (const std::string file = JoinPath(folder, "tokenizer_config.json"); FileExists(file)) {

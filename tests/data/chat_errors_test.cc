@@ -35,7 +35,13 @@ TEST_CASE("a bad row is refused with its file and line") {
       {R"({"messages":[{"role":"wizard","content":"a"}]})", "messages[0]: unknown role 'wizard'; known: system, user"},
       {R"({"messages":[{"role":7,"content":"a"}]})", "messages[0]: 'role' is no string"},
       {R"({"messages":[{"role":"user","content":["a"]}]})", "messages[0]: 'content' is no string"},
-      {R"({"conversations":[{"from":"gpt","value":null}]})", "conversations[0]: 'value' is no string"},
+      {R"({"conversations":[{"from":"human","value":null}]})", "conversations[0]: 'value' is no string"},
+      {R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]})", "'content' is no string"},
+      {R"({"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}]})",
+       "messages[0]: 'tool_calls' is not supported"},
+      {R"({"messages":[{"role":"assistant","content":"a","function_call":{"name":"f"}}]})", "'function_call' is not"},
+      {R"({"tools":[{"name":"f"}],"messages":[]})", "'tools' is not supported"},
+      {R"({"messages":)" + std::string(70, '[') + std::string(70, ']') + "}", "nested more than 64 levels"},
   };
   const ChatFiles files;
   for (const Case& bad : cases) {
@@ -69,12 +75,47 @@ TEST_CASE("an empty data set is refused by its path") {
   CheckError(LoadChat(files.folder()).status(), absl::StatusCode::kInvalidArgument, files.folder(), "is empty");
 }
 
-TEST_CASE("a data set without any answer is refused with its count") {
+TEST_CASE("rows without an answer are refused, counted and named by line") {
   const ChatFiles files;
-  const std::string path = files.Write("c.jsonl", R"({"messages":[{"role":"user","content":"hello?"}]})"
-                                                  "\n");
+  std::string rows = ChatRow("a", "b");
+  rows += R"({"messages":[{"role":"user","content":"hello?"}]})"
+          "\n\n";
+  rows += R"({"conversations":[]})"
+          "\n";
+  rows += ChatRow("c", " ");
+  rows += R"({"messages":[{"role":"user","content":"d"},{"role":"assistant","content":null}]})"
+          "\n";
+  const std::string path = files.Write("train.jsonl", rows);
   CheckError(LoadChat(path).status(), absl::StatusCode::kInvalidArgument, path,
-             "nothing is left to train on: rows 1, used 0, without an answer 1 (first: c.jsonl:1)");
+             "rows 5, without an answer 4 (first: train.jsonl:2, train.jsonl:4, train.jsonl:5, train.jsonl:6)");
+}
+
+TEST_CASE("of many rows without an answer the first lines are named") {
+  const ChatFiles files;
+  std::string rows = ChatRow("a", "b");
+  for (int i = 0; i < 20; ++i)
+    rows += R"({"messages":[]})"
+            "\n";
+  CheckError(LoadChat(files.Write("c.jsonl", rows)).status(), absl::StatusCode::kInvalidArgument, "c.jsonl: rows 21",
+             "without an answer 20 (first: c.jsonl:2, c.jsonl:3, c.jsonl:4, c.jsonl:5, c.jsonl:6)");
+}
+
+TEST_CASE("a data set of which max_length leaves no answer is refused with its count") {
+  const ChatFiles files;
+  const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
+  CheckError(LoadChat(path, {.max_length = 10}).status(), absl::StatusCode::kInvalidArgument, path,
+             "nothing is left to train on: rows 1, used 0, cut before the answer 1 (first: c.jsonl:1)");
+}
+
+TEST_CASE("a JSON file that is no JSON Lines is told apart") {
+  const ChatFiles files;
+  const std::string row = ChatRow("a", "b");
+  CheckError(LoadChat(files.Write("chat.json", "[\n" + row + "]\n")).status(), absl::StatusCode::kInvalidArgument,
+             "chat.json:1: ", "each value on a line of its own");
+  CheckError(LoadChat(files.Write("chat.json", "{\n\"messages\": []\n}\n")).status(),
+             absl::StatusCode::kInvalidArgument, "chat.json:1: ", "each value on a line of its own");
+  CheckError(LoadChat(files.Write("chat.json", "[" + row.substr(0, row.size() - 1) + "]")).status(),
+             absl::StatusCode::kInvalidArgument, "chat.json:1: ", "one conversation a line");
 }
 
 TEST_CASE("missing files, splits and remote paths are refused by name") {

@@ -3,7 +3,9 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import job
@@ -17,6 +19,8 @@ def expect(name, output_and_code, *parts):
     for bad in ("terminate called", "Traceback", "Exception raised from", "Aborted", "Segmentation", "core dumped"):
         job.check(bad not in output, f"{name}: '{bad}' in\n{output}")
     job.check("train_loss" not in output, f"{name}: it trained\n{output}")
+    said = [line for line in output.splitlines() if line.startswith("error: ")]
+    job.check(len(said) == 1, f"{name}: not one error, but {len(said)} in\n{output}")
     print(f"ok: {name}: {next(l for l in output.splitlines() if 'error' in l)[:200]}")
 
 
@@ -89,6 +93,11 @@ def bad_data(base):
         file.write(json.dumps({"messages": [{"role": "user", "content": "hello"}]}) + "\n")
     case.expect(r"chat\.jsonl", "answer")
 
+    case = Case(base, "two rows without an answer")
+    with open(case.path("chat.jsonl"), "a", encoding="utf-8") as file:
+        file.write(2 * (json.dumps({"messages": [{"role": "user", "content": "hello"}]}) + "\n"))
+    case.expect("without an answer 2", r"chat\.jsonl:41", r"chat\.jsonl:42")
+
     case = Case(base, "s3 path")
     case.options["dataset_name"] = "s3://bucket/chat.jsonl"
     case.expect("s3://")
@@ -120,6 +129,8 @@ def different_ranks(base):
               f'exec {job.BIN}/first $t {paths}')
     expect(case.name, job_shell(script), "rank 1", "/no/such/teacher")
 
+    one_rank_alone(base)
+
     case = Case(base, "tokenizers that differ")
     with open(case.path("student/tokenizer.json"), encoding="utf-8") as file:
         tokenizer = json.load(file)
@@ -130,9 +141,28 @@ def different_ranks(base):
     case.expect("(?i)token", r"\b50\b")
 
 
-def job_shell(script):
-    import subprocess
-    done = subprocess.run([f"{job.BIN}/distillrun", "-np", "2", "/bin/sh", "-c", script], stdout=subprocess.PIPE,
+def one_rank_alone(base):
+    """What one rank finds before the ranks have met ends the others too, by itself: nobody has to end them."""
+    for launcher, rank in (("distillrun", "$DISTILL_RANK"), ("mpirun", "$OMPI_COMM_WORLD_RANK")):
+        for name, change, *parts in (("bad option", "a='--alpha two'", "--alpha", "'two'"),
+                                     ("unknown option", "a='--alpa 1'", "--alpa", "--alpha"),
+                                     ("no config file", "c=/no/such.yaml", "/no/such.yaml"),
+                                     ("no such device", "a='--device cuda'", "device: cuda")):
+            case = Case(base, f"{name} on one rank under {launcher}")
+            same = job.config(case.folder, **{**case.options, "comm_backend": "shm"})
+            script = (f'c={same}; if [ "{rank}" = 1 ]; then {change}; fi; '
+                      f'{job.BIN}/distill_llm --config_file $c $a; code=$?; echo "exit code $code"; exit $code')
+            start = time.monotonic()
+            code, output = job_shell(script, launcher)
+            job.check(time.monotonic() - start < 30, f"{case.name}: took {time.monotonic() - start:.0f} s")
+            job.check("ending them" not in output, f"{case.name}: the launcher had to end a rank\n{output}")
+            expect(case.name, (code, output), "rank 1 on ", *parts)
+            if launcher == "distillrun":  # mpirun ends the other shell as soon as one exits
+                job.check(output.count("exit code 2") == 2, f"{case.name}: not 2 on both ranks\n{output}")
+
+
+def job_shell(script, launcher="distillrun"):
+    done = subprocess.run(job.command(launcher, 2, "/bin/sh", "-c", script), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=90)
     return done.returncode, done.stdout
 

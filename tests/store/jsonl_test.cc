@@ -88,6 +88,8 @@ TEST_CASE("broken rows are named by file and line") {
   CheckFails("\"\xED\xA0\x80\"\n", 0, "1", "not valid UTF-8");
   CheckFails("[]\n" + std::string(100000, '[') + std::string(100000, ']'), 1, "2", "nested more than 64 levels");
   CheckFails("{\"a\": 01}\n", 0, "1", "not valid JSON");
+  CheckFails("\xFF\xFE{\0}\0", 0, "1", "not valid UTF-8");  // UTF-16
+  CheckFails(" [ \r\n1\n]\n", 0, "1", "no list around them");
 }
 
 TEST_CASE("a line beyond 64 MiB is refused") {

@@ -197,7 +197,10 @@ TEST_CASE("a folder is read through its index, and an index that lies is DataLos
   WriteBytes(index, R"({"weight_map":{"a":"one.safetensors"}})");
   CHECK(absl::StrContains(SafetensorsFolder::Open(folder.path()).status().message(), "lost"));
   WriteBytes(index, R"({"weight_map":{"a":"gone.safetensors"}})");
-  CHECK(SafetensorsFolder::Open(folder.path()).status().code() == absl::StatusCode::kNotFound);
+  const absl::Status gone = SafetensorsFolder::Open(folder.path()).status();
+  CHECK(gone.code() == absl::StatusCode::kNotFound);
+  CHECK(absl::StrContains(gone.message(), folder / "gone.safetensors"));
+  CHECK(absl::StrContains(gone.message(), index));
 }
 
 }  // namespace

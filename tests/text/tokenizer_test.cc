@@ -138,8 +138,26 @@ TEST_CASE("a folder gives its tokenizer, and chat_template.jinja goes before the
   CHECK(absl::StrContains(missing.message(), "tokenizer.json"));
 }
 
+TEST_CASE("a folder with another kind of tokenizer says which it is") {
+  const std::filesystem::path folder = std::filesystem::path(DISTILL_BUILD_DIR) / "text_other_tokenizer";
+  std::filesystem::create_directories(folder);
+  for (const auto& [file, kind] :
+       {std::pair<const char*, const char*>{"vocab.txt", "WordPiece"}, {"tokenizer.model", "SentencePiece"}}) {
+    std::ofstream(folder / file) << "x";
+    const absl::Status status = Tokenizer::Load(folder.string()).status();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(absl::StrContains(status.message(), absl::StrCat("only ", file, " (", kind, ")")));
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("what is not supported is refused by name, with what is supported") {
   RequireRefused({.model_type = R"("type": "WordPiece",)"}, "model 'WordPiece' is not supported; supported: BPE");
+  RequireRefused({.model_type = R"("type": "WordLevel",)"}, "model 'WordLevel' is not supported");
+  const absl::Status unigram =
+      Tokenizer::Parse(R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0.0]]}})", "", "t.json").status();
+  CHECK(unigram.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(unigram.message(), "model 'Unigram' is not supported; supported: BPE"));
   RequireRefused({.model_options = R"("dropout": 0.1,)"}, "dropout");
   RequireRefused({.model_options = R"("byte_fallback": true,)"}, "byte_fallback");
   RequireRefused({.model_options = R"("continuing_subword_prefix": "##",)"}, "continuing_subword_prefix");
