@@ -2,6 +2,7 @@
 // 151,936, random weights, 2 x 512 random tokens a rank. Tokens per second, peak memory, and the machine's limit.
 //
 //   distillrun -np 2 build/bin/bench_train_step --bf16
+//   distillrun -np 2 build/bin/bench_train_step --compare FOLDER     only the comparison with a peer's saved run
 //
 // Verifies the chunked loss against the reference on the first tokens, then times whole steps of the Trainer.
 #include <sys/resource.h>
@@ -18,6 +19,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bench/train_step/compare.h"
+#include "bench/train_step/steps.h"
 #include "libdistill/core/random.h"
 #include "libdistill/distill.h"
 
@@ -52,53 +55,17 @@ int64_t CountParameters(const torch::nn::Module& module) {
   return count;
 }
 
-TokenBatch RandomBatch(Random& random) {
-  TokenBatch batch;
-  batch.rows = kRows;
-  batch.length = kLength;
-  for (int64_t i = 0; i < kRows * kLength; ++i) batch.input_ids.push_back(static_cast<int32_t>(random.Below(150000)));
-  for (int64_t row = 0; row < kRows; ++row) {
-    for (int64_t i = 0; i < kLength; ++i) {
-      batch.labels.push_back(i + 1 < kLength ? batch.input_ids[row * kLength + i + 1] : kIgnoreLabel);
-    }
-    batch.document_starts.push_back({0, kLength});
+// Random tokens, the same for the same rank.
+std::vector<TokenBatch> RandomBatches(int rank, int64_t steps) {
+  Random random(7, rank);
+  std::vector<TokenBatch> batches;
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<int64_t> ids(kRows * kLength);
+    for (int64_t& id : ids) id = static_cast<int64_t>(random.Below(150000));
+    batches.push_back(RowsOfTokens(ids, kRows, kLength));
   }
-  return batch;
+  return batches;
 }
-
-// Random batches for the Trainer; notes when each step began.
-class RandomSteps : public StepSource {
- public:
-  RandomSteps(Distiller& distiller, int rank, int64_t steps) : distiller_(distiller), random_(7, rank), steps_(steps) {}
-
-  int64_t steps_per_epoch() const override { return steps_; }
-  std::vector<MicroStep> NextStep() override {
-    starts_.push_back(std::chrono::steady_clock::now());
-    auto batch = std::make_shared<TokenBatch>(RandomBatch(random_));
-    return {{.loss_count = batch->num_loss_tokens(),
-             .num_tokens = batch->num_tokens(),
-             .num_samples = kRows,
-             .forward = [this, batch] { return distiller_(*batch); }}};
-  }
-  ShardState state() const override { return {}; }
-  absl::Status Restore(const ShardState&) override { return absl::UnimplementedError("a benchmark is not resumed"); }
-
-  // Median seconds of a step, the first two left out.
-  double MedianSeconds() const {
-    std::vector<double> seconds;
-    for (size_t i = 3; i < starts_.size(); ++i) {
-      seconds.push_back(std::chrono::duration<double>(starts_[i] - starts_[i - 1]).count());
-    }
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[seconds.size() / 2];
-  }
-
- private:
-  Distiller& distiller_;
-  Random random_;
-  int64_t steps_;
-  std::vector<std::chrono::steady_clock::time_point> starts_;
-};
 
 // GiB: the peak of resident memory less what other ranks map too.
 double PeakGiB() {
@@ -159,7 +126,7 @@ absl::Status Bench(RunContext& run, bool bf16, int64_t steps) {
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, student, options));
   DISTILL_RETURN_IF_ERROR(VerifyLoss(*teacher, *student));
 
-  RandomSteps source(distiller, run.rank(), steps);
+  TimedSteps source(distiller, RandomBatches(run.rank(), steps));
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(source));
   const double peak_gib = PeakGiB();
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
@@ -188,7 +155,11 @@ int main(int argc, char** argv) {
   bool bf16 = false;
   int64_t steps = 8;
   app.add_flag("--bf16", bf16, "bfloat16 working weights");
+  std::string peer_folder;
   app.add_option("--steps", steps)->check(CLI::Range(4, 1000));
+  app.add_option("--compare", peer_folder, "what hf_distill_llm.py --save wrote: repeat its run, compare the losses");
   CLI11_PARSE(app, argc, argv);
-  return distill::Run({}, [&](distill::RunContext& run) { return distill::Bench(run, bf16, steps); });
+  return distill::Run({}, [&](distill::RunContext& run) {
+    return peer_folder.empty() ? distill::Bench(run, bf16, steps) : distill::CompareWithPeer(run, peer_folder);
+  });
 }
