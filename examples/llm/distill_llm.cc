@@ -4,6 +4,7 @@
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
 #include <cstdio>
 #include <fstream>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "examples/llm/answer.h"
@@ -14,6 +15,8 @@
 #include "libdistill/data/show_batch.h"
 #include "libdistill/distill.h"
 #include "libdistill/store/files.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/flash_attention.h"
 
 namespace distill {
 namespace {
@@ -60,12 +63,9 @@ absl::StatusOr<Distiller> MakeDistiller(const LlmConfig& config, const LlmText& 
   return distiller;
 }
 
-// Rows of padding in the student's vocabulary are saved as they were read.
-void FreezePadding(const Decoder& student, int64_t vocabulary, Trainer& trainer) {
-  for (const auto& parameter : student.named_parameters()) {
-    const bool is_vocabulary = parameter.key() == "model.embed_tokens.weight" || parameter.key() == "lm_head.weight";
-    if (is_vocabulary && parameter.value().size(0) > vocabulary) trainer.SetActiveRows(parameter.key(), vocabulary);
-  }
+AttentionShape AttentionOf(const Decoder& model) {
+  const DecoderConfig& config = model.config();
+  return {config.num_attention_heads, config.num_key_value_heads, config.head_dim};
 }
 
 // All that one rank can fail at by itself, before the ranks work together.
@@ -74,17 +74,26 @@ struct Task {
   LlmModels models;
   Distiller distiller;
   DataSharder sharder;
+  std::optional<DataSharder> held_out;
 };
 
 absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
-  if (config.use_flash_attention && run.device().is_cpu()) {
-    return absl::InvalidArgumentError("use_flash_attention: true needs a GPU, and this run is on a CPU; leave it out");
-  }
+  const torch::Dtype dtype = config.bf16 ? torch::kBFloat16 : torch::kFloat32;
+  if (config.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(run.device(), dtype));
   DISTILL_ASSIGN_OR_RETURN(LlmText text, LoadText(config));
   DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run.device()));
   DISTILL_ASSIGN_OR_RETURN(Distiller distiller, MakeDistiller(config, text, models));
   DISTILL_ASSIGN_OR_RETURN(DataSharder sharder, ShardTraining(config, text, run.world()));
-  return Task{std::move(text), std::move(models), std::move(distiller), std::move(sharder)};
+  std::optional<DataSharder> held_out;
+  if (text.evaluation) {
+    DISTILL_ASSIGN_OR_RETURN(held_out, ShardEvaluation(config, text, run.world()));
+  }
+  if (config.use_flash_attention) {
+    std::vector<AttentionShape> shapes = {AttentionOf(*models.student)};
+    if (models.teacher != nullptr) shapes.push_back(AttentionOf(*models.teacher));
+    DISTILL_RETURN_IF_ERROR(UseFlashAttention(run.device(), dtype, shapes));
+  }
+  return Task{std::move(text), std::move(models), std::move(distiller), std::move(sharder), std::move(held_out)};
 }
 
 // OUTPUT_DIR/resolved_config.yaml: every setting with the value that this run uses; it can be given as --config_file.
@@ -103,19 +112,17 @@ absl::Status Distill(RunContext& run, const LlmConfig& config) {
   }
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ResolvedFields(config)));
   LogInfo(absl::StrCat("project ", config.project_name, ", output in ", config.output_dir));
-  absl::StatusOr<Task> task = Prepare(run, config);
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), task.status()));
+  absl::StatusOr<Task> task = absl::UnknownError("not prepared");
+  const absl::Status prepared = CatchTorch([&] { return (task = Prepare(run, config)).status(); });
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), {{"the data set", task->text.train.summary}}));
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(config) : absl::OkStatus()));
   const std::shared_ptr<Decoder> student = task->models.student;
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, student, TrainerOptionsOf(config)));
-  FreezePadding(*student, task->distiller.vocabulary(), *trainer);
   trainer->SetModelWriter([&](const std::string& folder) {
     return SaveDecoder(*student, folder, task->text.tokenizer_folder, config.bf16 ? torch::kBFloat16 : torch::kFloat32);
   });
-  if (task->text.evaluation) {
-    DISTILL_ASSIGN_OR_RETURN(DataSharder held_out, ShardEvaluation(config, task->text, run.world()));
-    trainer->SetEvaluation(std::move(held_out));
-  }
+  if (task->held_out) trainer->SetEvaluation(*std::move(task->held_out));
   return trainer->Fit(task->sharder, task->distiller).status();
 }
 
@@ -139,15 +146,13 @@ absl::Status PrintAnswer(const RunContext& run, const CommandLine& command) {
 
 int main(int argc, char** argv) {
   const auto command = distill::ParseCommandLine(argc, argv);
-  if (!command.ok()) {
-    std::fprintf(stderr, "error: %s\n", std::string(command.status().message()).c_str());
-    return 2;
-  }
-  if (!command->message.empty()) {
+  if (command.ok() && !command->message.empty()) {
     std::fputs(command->message.c_str(), stdout);
     return 0;
   }
-  return distill::Run(distill::RunOptionsOf(command->config), [&](distill::RunContext& run) {
+  distill::RunOptions options = command.ok() ? distill::RunOptionsOf(command->config) : distill::RunOptions();
+  options.input = command.status();
+  return distill::Run(options, [&](distill::RunContext& run) {
     if (!command->flags.generate.empty()) return distill::PrintAnswer(run, *command);
     if (command->flags.show_batch) return distill::ShowBatch(run, command->config);
     return distill::Distill(run, command->config);

@@ -173,8 +173,6 @@ absl::Status Evaluate(const Arguments& arguments, c10::Device device) {
 int main(int argc, char** argv) {
   const absl::StatusOr<distill::Arguments> arguments = distill::ParseArguments(argc, argv);
   if (absl::IsCancelled(arguments.status())) return 0;  // --help
-  return distill::Run({}, [&](distill::RunContext& run) -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(arguments.status());
-    return distill::Evaluate(*arguments, run.device());
-  });
+  return distill::Run({.input = arguments.status()},
+                      [&](distill::RunContext& run) { return distill::Evaluate(*arguments, run.device()); });
 }

@@ -7,7 +7,8 @@
 //
 // A draft lies in a hidden folder beside its final name. Commit writes the trainer's state, syncs every file, writes
 // the manifest last (docs/formats.md, "Checkpoints"), renames the folder and syncs its parent: a crash at any moment
-// leaves the older checkpoints as they were. One process writes (rank 0); the others wait at a barrier of the caller's.
+// leaves the older checkpoints as they were. A checkpoint of the same step is set aside until the new one is in its
+// place; ReadNewestCheckpoint finds it there. One process writes (rank 0); the others wait until the caller says so.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace distill {
 
 class CheckpointDraft {
  public:
-  // Makes the folder; what a crashed run left of the same step goes.
+  // Makes the folder. The drafts that crashed runs left go; a checkpoint that one had set aside comes back.
   [[nodiscard]] static absl::StatusOr<CheckpointDraft> Begin(const std::string& output_dir, int64_t step);
 
   // An empty folder, to be filled with files (no folders) by the caller.
@@ -33,6 +34,8 @@ class CheckpointDraft {
   [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors);
   // Blocks until everything is on disk; the draft is used up. After a failure the older checkpoints stand.
   [[nodiscard]] absl::Status Commit(const TrainerState& state);
+  // Removes what was written: for a draft that will not be committed (a full disk gets its space back). Best effort.
+  void Discard();
 
  private:
   CheckpointDraft(std::string output_dir, std::string folder, int64_t step)
@@ -53,11 +56,13 @@ struct Checkpoint {
 // NotFound: no such folder, or one without a manifest; FailedPrecondition: a format of a newer version.
 [[nodiscard]] absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder);
 
-// The newest whole checkpoint of `output_dir`; damaged ones are passed over with a warning. NotFound: there is none.
+// The newest whole checkpoint of `output_dir`; newer damaged ones are passed over with a warning. NotFound: there is no
+// checkpoint at all. DataLoss: there are some, and all are damaged; what is wrong with the newest is named.
 [[nodiscard]] absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir);
 
-// Removes all but the newest `keep` checkpoints; keep <= 0 keeps all.
-[[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep);
+// Keeps checkpoint-`step`, which was just saved, and those of the steps nearest before it, `keep` in all; the others
+// go, first those of later steps (from before the run went back to an older checkpoint). keep <= 0 keeps all.
+[[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step);
 
 // Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
 // its place: a reader never sees half a file.

@@ -58,18 +58,29 @@ absl::Status CheckManifest(const std::string& folder) {
   return absl::OkStatus();
 }
 
-// {step, folder} of everything that is called checkpoint-N, the newest first.
-absl::StatusOr<std::vector<std::pair<int64_t, std::string>>> ListCheckpoints(const std::string& output_dir) {
-  std::vector<std::pair<int64_t, std::string>> found;
+struct Found {
+  int64_t step = 0;
+  bool is_aside = false;  // a crash kept another of the same step from taking its place
+  std::string folder;
+};
+
+// Everything that is called checkpoint-N, and what was set aside of that name; the newest first.
+absl::StatusOr<std::vector<Found>> ListCheckpoints(const std::string& output_dir) {
+  std::vector<Found> found;
+  if (!FolderExists(output_dir)) return found;
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
   for (const std::string& name : names) {
     absl::string_view number = name;
-    int64_t step = 0;
-    if (absl::ConsumePrefix(&number, kCheckpointPrefix) && absl::SimpleAtoi(number, &step)) {
-      found.emplace_back(step, JoinPath(output_dir, name));
+    Found entry{.folder = JoinPath(output_dir, name)};
+    entry.is_aside = absl::ConsumePrefix(&number, ".") && absl::ConsumeSuffix(&number, kSetAsideSuffix);
+    if (!entry.is_aside) number = name;
+    if (absl::ConsumePrefix(&number, kCheckpointPrefix) && absl::SimpleAtoi(number, &entry.step)) {
+      found.push_back(std::move(entry));
     }
   }
-  std::sort(found.rbegin(), found.rend());
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return a.step != b.step ? a.step > b.step : !a.is_aside && b.is_aside;
+  });
   return found;
 }
 
@@ -87,23 +98,28 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
 }
 
 absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
-  std::vector<std::pair<int64_t, std::string>> found;
-  if (FolderExists(output_dir)) {
-    DISTILL_ASSIGN_OR_RETURN(found, ListCheckpoints(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
+  if (found.empty()) return absl::NotFoundError(absl::StrCat("no checkpoint to resume from in ", output_dir));
+  absl::Status newest;
+  for (const Found& entry : found) {
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(entry.folder);
+    if (checkpoint.ok()) {
+      if (!newest.ok()) LogWarning(absl::StrCat("passing over a newer checkpoint: ", newest.message()));
+      return checkpoint;
+    }
+    newest.Update(checkpoint.status());
   }
-  for (const auto& [step, folder] : found) {
-    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(folder);
-    if (checkpoint.ok()) return checkpoint;
-    LogWarning(absl::StrCat("passing over ", folder, ": ", checkpoint.status().message()));
-  }
-  return absl::NotFoundError(absl::StrCat("no whole checkpoint to resume from in ", output_dir));
+  const absl::StatusCode code = absl::IsNotFound(newest) ? absl::StatusCode::kDataLoss : newest.code();
+  return absl::Status(code, absl::StrCat("none of the ", found.size(), " checkpoints in ", output_dir,
+                                         " can be resumed from; the newest: ", newest.message()));
 }
 
-absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep) {
+absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step) {
   if (keep <= 0) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const auto found, ListCheckpoints(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));
+  std::stable_partition(found.begin(), found.end(), [step](const Found& entry) { return entry.step <= step; });
   for (size_t i = static_cast<size_t>(keep); i < found.size(); ++i) {
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(found[i].second));
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(found[i].folder));
   }
   return absl::OkStatus();
 }

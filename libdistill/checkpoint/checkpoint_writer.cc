@@ -1,5 +1,7 @@
+#include <cstring>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/durable_files.h"
@@ -26,20 +28,53 @@ absl::StatusOr<std::vector<FileEntry>> SyncAndSum(const std::string& folder) {
   return entries;
 }
 
-// `from` takes the place of `to`, which may stand already (a run that went back to an older checkpoint).
-absl::Status Replace(const std::string& from, const std::string& to, const std::string& discarded) {
+std::string HiddenName(const std::string& name, const char* suffix) { return absl::StrCat(".", name, suffix); }
+
+// Takes the place of `name` with `from`. One that stands there already (from before the run went back to an older
+// checkpoint) goes only after the new one is on disk under its name.
+absl::Status Replace(const std::string& from, const std::string& output_dir, const std::string& name) {
+  const std::string to = JoinPath(output_dir, name), aside = JoinPath(output_dir, HiddenName(name, kSetAsideSuffix));
   if (FolderExists(to)) {
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(discarded));
-    DISTILL_RETURN_IF_ERROR(Rename(to, discarded));
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(aside));
+    DISTILL_RETURN_IF_ERROR(Rename(to, aside));
   }
   DISTILL_RETURN_IF_ERROR(Rename(from, to));
-  return RemoveFolder(discarded);
+  DISTILL_RETURN_IF_ERROR(Sync(output_dir));
+  return RemoveFolder(aside);
+}
+
+// What a crashed run left in hidden folders.
+absl::Status ClearLeftovers(const std::string& output_dir) {
+  if (!FolderExists(output_dir)) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
+  for (const std::string& hidden : names) {
+    if (!absl::StartsWith(hidden, absl::StrCat(".", kCheckpointPrefix))) continue;
+    const std::string path = JoinPath(output_dir, hidden);
+    const bool is_aside = absl::EndsWith(hidden, kSetAsideSuffix);
+    const std::string name = hidden.substr(1, hidden.size() - 1 - std::strlen(kSetAsideSuffix));
+    if (is_aside && !FolderExists(JoinPath(output_dir, name))) {
+      DISTILL_RETURN_IF_ERROR(Rename(path, JoinPath(output_dir, name)));
+    } else if (is_aside || absl::EndsWith(hidden, kDraftSuffix)) {
+      DISTILL_RETURN_IF_ERROR(RemoveFolder(path));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MoveIntoPlace(const std::string& draft, const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(draft));
+  for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(Sync(JoinPath(draft, name)));
+  for (const std::string& name : names) {
+    DISTILL_RETURN_IF_ERROR(Rename(JoinPath(draft, name), JoinPath(folder, name)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<CheckpointDraft> CheckpointDraft::Begin(const std::string& output_dir, int64_t step) {
-  const std::string folder = JoinPath(output_dir, absl::StrCat(".", kCheckpointPrefix, step, ".tmp"));
+  DISTILL_RETURN_IF_ERROR(ClearLeftovers(output_dir));
+  const std::string folder = JoinPath(output_dir, HiddenName(absl::StrCat(kCheckpointPrefix, step), kDraftSuffix));
   DISTILL_RETURN_IF_ERROR(MakeFreshFolder(folder));
   return CheckpointDraft(output_dir, folder, step);
 }
@@ -56,11 +91,10 @@ absl::Status CheckpointDraft::Commit(const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, Serialize(manifest)));
   DISTILL_RETURN_IF_ERROR(Sync(path));
   DISTILL_RETURN_IF_ERROR(Sync(folder_));
-  const std::string name = absl::StrCat(kCheckpointPrefix, step_);
-  DISTILL_RETURN_IF_ERROR(
-      Replace(folder_, JoinPath(output_dir_, name), JoinPath(output_dir_, absl::StrCat(".", name, ".old"))));
-  return Sync(output_dir_);
+  return Replace(folder_, output_dir_, absl::StrCat(kCheckpointPrefix, step_));
 }
+
+void CheckpointDraft::Discard() { (void)RemoveFolder(folder_); }
 
 absl::Status PublishFiles(const std::string& folder,
                           const std::function<absl::Status(const std::string& folder)>& write) {
@@ -69,14 +103,11 @@ absl::Status PublishFiles(const std::string& folder,
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   const std::string draft = JoinPath(folder, ".model.tmp");
   DISTILL_RETURN_IF_ERROR(MakeFreshFolder(draft));
-  DISTILL_RETURN_IF_ERROR(write(draft));
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(draft));
-  for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(Sync(JoinPath(draft, name)));
-  for (const std::string& name : names) {
-    DISTILL_RETURN_IF_ERROR(Rename(JoinPath(draft, name), JoinPath(folder, name)));
-  }
-  DISTILL_RETURN_IF_ERROR(RemoveFolder(draft));
-  return Sync(folder);
+  absl::Status published = write(draft);
+  if (published.ok()) published = MoveIntoPlace(draft, folder);
+  published.Update(RemoveFolder(draft));
+  published.Update(Sync(folder));
+  return published;
 }
 
 }  // namespace distill

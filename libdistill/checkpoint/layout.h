@@ -10,5 +10,7 @@ constexpr char kManifestFile[] = "manifest.pb";
 constexpr char kStateFile[] = "trainer_state.pb";
 constexpr char kTensorsFile[] = "optimizer.safetensors";
 constexpr char kCheckpointPrefix[] = "checkpoint-";
+constexpr char kDraftSuffix[] = ".tmp";     // of a hidden folder: being written
+constexpr char kSetAsideSuffix[] = ".old";  // of a hidden folder: a whole checkpoint that is being replaced
 
 }  // namespace distill

@@ -11,10 +11,14 @@ namespace {
 // Plain where YAML reads it back as the same text; quoted otherwise.
 std::string YamlScalar(const std::string& value) {
   constexpr absl::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./";
-  if (!value.empty() && value.find_first_not_of(kPlain.data()) == std::string::npos && value[0] != '-') return value;
+  const bool is_null = absl::EqualsIgnoreCase(value, "null");
+  if (!value.empty() && !is_null && value.find_first_not_of(kPlain.data()) == std::string::npos && value[0] != '-') {
+    return value;
+  }
   if (absl::StartsWith(value, "-") && value.find_first_not_of("0123456789.e", 1) == std::string::npos) return value;
-  return absl::StrCat("\"", absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\t", "\\t"}}),
-                      "\"");
+  const std::string escaped =
+      absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}});
+  return absl::StrCat("\"", escaped, "\"");
 }
 
 }  // namespace

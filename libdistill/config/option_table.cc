@@ -54,7 +54,7 @@ std::vector<Option> MakeOptions() {
        "chat data: a .jsonl file, or a folder of them",
        {.is_path = true}},
       {"dataset_split", &C::dataset_split, kDataGroup, "of a folder: the files whose names start with it"},
-      {"num_samples", &C::num_samples, kDataGroup, "only the first so many rows; 0: all", {.low = 0}},
+      {"num_samples", &C::num_samples, kDataGroup, "only the first so many usable rows; 0: all", {.low = 0}},
       {"eval_dataset_name", &C::eval_dataset_name, kDataGroup, "held-out chat data", {.is_path = true}},
       {"eval_split", &C::eval_split, kDataGroup, "of a folder of held-out data: the files whose names start with it"},
       {"max_length", &C::max_length, kDataGroup, "tokens of a row; longer conversations are cut", {.low = 2}},
@@ -72,7 +72,8 @@ std::vector<Option> MakeOptions() {
        kModelGroup,
        "model folder; one without weights gives random ones, drawn with seed",
        {.is_path = true}},
-      {"use_flash_attention", &C::use_flash_attention, kModelGroup, "needs a GPU"},
+      {"use_flash_attention", &C::use_flash_attention, kModelGroup,
+       "take torch's flash kernels and no others; needs a GPU and bf16"},
       {"temperature",
        &C::temperature,
        kModelGroup,
@@ -128,7 +129,7 @@ std::vector<Option> MakeOptions() {
       {"resume_from_checkpoint",
        &C::resume_from_checkpoint,
        kRecordGroup,
-       "a checkpoint folder, or latest (true) for the newest in output_dir",
+       "a checkpoint folder, latest (or true) for the newest in output_dir, false (or none) to start anew",
        {.is_path = true}},
   };
 }

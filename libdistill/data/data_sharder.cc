@@ -94,6 +94,12 @@ int64_t DataSharder::rows_per_step() const {
 
 int64_t DataSharder::steps_per_epoch() const { return CeilDivide(static_cast<int64_t>(rows_.size()), rows_per_step()); }
 
+int64_t DataSharder::steps_in_epoch(int64_t epoch) const {
+  if (epoch == state_.epoch || !options_.packing) return steps_per_epoch();
+  const size_t rows = FormRows(*dataset_, EpochOrder(dataset_->size(), options_, epoch), options_).size();
+  return CeilDivide(static_cast<int64_t>(rows), rows_per_step());
+}
+
 std::vector<TokenBatch> DataSharder::NextStep() {
   const int64_t begin = state_.row, end = std::min(begin + rows_per_step(), static_cast<int64_t>(rows_.size()));
   std::vector<std::vector<int64_t>> mine;

@@ -45,6 +45,8 @@ class DataSharder {
 
   // Steps of the epoch that NextStep is in; the same on every rank.
   int64_t steps_per_epoch() const;
+  // Steps of any epoch: with packing each shuffle makes another number of rows. Forms that epoch's rows to count them.
+  int64_t steps_in_epoch(int64_t epoch) const;
   // The micro-batches of this rank for the next step: accumulation_steps of them (fewer when a short global batch fills
   // none further on any rank, the same number on every rank); goes on to the next epoch by itself.
   std::vector<TokenBatch> NextStep();

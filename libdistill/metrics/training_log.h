@@ -1,7 +1,7 @@
 // What one watches of a run: a progress line, metrics.jsonl and TensorBoard's curves. Rank 0 keeps one.
 //
-//   DISTILL_ASSIGN_OR_RETURN(auto log, TrainingLog::Open(output_dir, first_step, total_steps));
-//   DISTILL_RETURN_IF_ERROR(log->Step(record));
+//   DISTILL_ASSIGN_OR_RETURN(auto log, TrainingLog::Open(output_dir, done_steps, total_steps));
+//   DISTILL_RETURN_IF_ERROR(log->Train(step, {{"loss", loss}, {"tokens_per_second", speed}}));
 #pragma once
 
 #include <cstdint>

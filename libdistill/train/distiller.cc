@@ -1,6 +1,7 @@
 #include "libdistill/train/distiller.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/train/token_tensors.h"
@@ -28,7 +29,7 @@ absl::StatusOr<Distiller> Distiller::Create(std::shared_ptr<LanguageModel> teach
   }
   Distiller distiller;
   distiller.options_ = options;
-  distiller.options_.vocabulary = covered;
+  if (options.vocabulary <= 0) distiller.options_.vocabulary = covered;
   if (teacher != nullptr) {
     teacher->eval();
     for (torch::Tensor& parameter : teacher->parameters()) parameter.requires_grad_(false);
@@ -39,6 +40,20 @@ absl::StatusOr<Distiller> Distiller::Create(std::shared_ptr<LanguageModel> teach
 }
 
 int64_t Distiller::vocabulary() const { return options_.vocabulary; }
+
+std::map<std::string, int64_t> Distiller::TrainedRows(const torch::nn::Module& module) const {
+  std::set<const c10::TensorImpl*> padded;
+  for (const torch::Tensor& tensor : {student_->head_weight(), student_->head_bias(), student_->embedding_weight()}) {
+    if (tensor.defined() && tensor.size(0) > vocabulary()) padded.insert(tensor.unsafeGetTensorImpl());
+  }
+  std::map<std::string, int64_t> rows;
+  for (const auto& item : module.named_parameters()) {
+    // Once each: a parameter that goes by two names is trained by its first.
+    const bool is_padded = padded.erase(item.value().unsafeGetTensorImpl()) > 0;
+    if (is_padded && item.value().requires_grad()) rows[item.key()] = vocabulary();
+  }
+  return rows;
+}
 
 LossSum Distiller::operator()(const TokenBatch& batch) const {
   LossSum sum;

@@ -4,7 +4,9 @@
 //   trainer->Fit(sharder, distiller);
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/batch.h"
@@ -23,8 +25,11 @@ class Distiller {
                                                         const DistillationOptions& options);
   // {loss, count} and the sums "kl" (with its T^2; absent without a teacher) and "ce".
   LossSum operator()(const TokenBatch& batch) const;
-  // Rows of the student's head that take part.
+  // Rows of the student's head that take part: options.vocabulary, or else the smaller head's.
   int64_t vocabulary() const;
+  // The parameters of `module`, the student or what contains it, with a row for each token and more rows than take part
+  // (its head's weight and bias, its embedding): name, and how many rows are to be trained.
+  std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const;
 
  private:
   Distiller() = default;

@@ -32,29 +32,46 @@ bool IsLostPeer(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
-absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options) {
+// `mine` gets what this rank failed at by itself.
+absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, absl::Status& mine) {
   DISTILL_ASSIGN_OR_RETURN(World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   UseShareOfCores(world);
-  DISTILL_ASSIGN_OR_RETURN(const c10::Device device, ChooseDevice(options.device, world));
+  c10::Device device(c10::kCPU);
+  mine = options.input;
+  if (mine.ok()) {
+    mine = CatchTorch([&]() -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(device, ChooseDevice(options.device, world));
+      return absl::OkStatus();
+    });
+  }
   CommunicatorOptions communicator_options = options.communicator;
-  communicator_options.device_index = device.is_cuda() ? device.index() : 0;
+  communicator_options.own_error = mine;
+  communicator_options.device_index = device.is_cuda() ? device.index() : -1;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, CreateCommunicator(world, communicator_options));
   return std::make_unique<RunContext>(std::move(world), std::move(communicator), device);
 }
 
 void Print(const absl::Status& status) { std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str()); }
 
+// An error that every rank has is rank 0's to say: without its own name where it is its own.
+void PrintStartError(const absl::Status& error, const absl::Status& mine) {
+  if (GetIdentity().world_size == 1) return Print(error);
+  if (!IsSharedError(error)) return Print(Annotate(error, DescribeIdentity()));
+  if (GetIdentity().rank == 0) Print(mine.ok() ? error : mine);
+}
+
 }  // namespace
 
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body) {
   absl::StatusOr<std::unique_ptr<RunContext>> run = absl::UnknownError("not started");
-  const absl::Status started = CatchTorch([&] { return (run = Start(options)).status(); });
+  absl::Status mine;
+  const absl::Status started = CatchTorch([&] { return (run = Start(options, mine)).status(); });
   if (!started.ok()) {
-    Print(GetIdentity().world_size == 1 ? started : Annotate(started, DescribeIdentity()));
+    PrintStartError(started, mine);
     return ExitCode(started);
   }
-  const absl::Status mine = CatchTorch([&] { return body(**run); });
+  mine = CatchTorch([&] { return body(**run); });
   // Ranks that failed alone meet the others here, or in the first collective of what the others do next (every public
   // call of the trainer begins with the same agreement), so that all end with the same error, printed once.
   absl::Status agreed = Agree((*run)->communicator(), mine);

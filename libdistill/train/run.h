@@ -21,6 +21,9 @@ namespace distill {
 struct RunOptions {
   std::string device = "auto";  // auto, cpu or cuda
   CommunicatorOptions communicator = {};
+  // For what this rank's command line or config file was refused, if so: `body` is then not called, and all ranks end
+  // with this error, also those that found nothing wrong with theirs.
+  absl::Status input = {};
 };
 
 class RunContext {
@@ -41,7 +44,9 @@ class RunContext {
 
 // Reads the environment, lets the ranks meet, calls `body` on each, and turns its status into an exit code: 0, 2 for
 // errors of the user's input (InvalidArgument, NotFound, DataLoss, FailedPrecondition, PermissionDenied), 1 for the
-// rest. An error that a rank returns is printed once, by name of the rank. Exceptions out of `body` become errors too.
+// rest. An error that a rank returns is printed once, by name of the rank; one that a rank meets before `body` (a
+// device that it lacks, its input) ends the others at once with the same code. Exceptions out of `body` become errors
+// too.
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body);
 
 }  // namespace distill

@@ -10,21 +10,19 @@
 namespace distill {
 namespace {
 
-using Call = std::function<absl::Status(void* data, int64_t count, DType dtype, Placement placement)>;
+using Call = std::function<absl::Status(torch::Tensor& tensor, Placement placement)>;
 
+// Calls with a contiguous tensor in memory that the communicator takes, and brings the result back.
 absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& call) {
-  TORCH_CHECK(tensor.is_contiguous(), "collectives take contiguous tensors");
-  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.scalar_type()));
-  if (tensor.is_cpu()) return call(tensor.data_ptr(), tensor.numel(), dtype, {});
-  if (comm.takes_device_memory()) {
-    const c10::impl::VirtualGuardImpl device(tensor.device().type());
-    const c10::Stream stream = device.getStream(tensor.device());
-    Placement placement{.on_device = true, .stream = stream.native_handle()};
-    return call(tensor.data_ptr(), tensor.numel(), dtype, placement);
+  const bool stays = tensor.is_cpu() || comm.takes_device_memory();
+  torch::Tensor there = (stays ? tensor : tensor.cpu()).contiguous();
+  Placement placement;
+  if (!there.is_cpu()) {
+    const c10::impl::VirtualGuardImpl device(there.device().type());
+    placement = {.on_device = true, .stream = device.getStream(there.device()).native_handle()};
   }
-  torch::Tensor host = tensor.cpu();
-  DISTILL_RETURN_IF_ERROR(call(host.data_ptr(), host.numel(), dtype, {}));
-  tensor.copy_(host);
+  DISTILL_RETURN_IF_ERROR(call(there, placement));
+  if (!there.is_same(tensor)) tensor.copy_(there);
   return absl::OkStatus();
 }
 
@@ -32,15 +30,16 @@ absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& cal
 
 absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor) {
   if (comm.world_size() == 1) return absl::OkStatus();
-  return OnTensor(comm, tensor, [&](void* data, int64_t count, DType dtype, Placement placement) {
-    return comm.AllReduce(data, data, count, dtype, ReduceOp::kSum, placement);
+  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.scalar_type()));
+  return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {
+    return comm.AllReduce(there.data_ptr(), there.data_ptr(), there.numel(), dtype, ReduceOp::kSum, placement);
   });
 }
 
 absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor) {
   if (comm.world_size() == 1) return absl::OkStatus();
-  return OnTensor(comm, tensor, [&](void* data, int64_t count, DType dtype, Placement placement) {
-    return comm.Broadcast(data, count, dtype, /*root=*/0, placement);
+  return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {
+    return comm.Broadcast(there.data_ptr(), static_cast<int64_t>(there.nbytes()), DType::kUInt8, /*root=*/0, placement);
   });
 }
 

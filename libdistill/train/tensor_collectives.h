@@ -8,10 +8,11 @@
 
 namespace distill {
 
-// Sums a contiguous tensor over all ranks, in place. Every rank must call it; blocks.
+// Sums a tensor over all ranks, in place. Every rank must call it; blocks. InvalidArgument: a type that collectives do
+// not add.
 [[nodiscard]] absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor);
 
-// Rank 0's values of a contiguous tensor, on every rank. Every rank must call it; blocks.
+// Rank 0's values of a tensor of any type, on every rank. Every rank must call it; blocks.
 [[nodiscard]] absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor);
 
 }  // namespace distill

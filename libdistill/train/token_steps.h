@@ -14,6 +14,7 @@ class TokenSteps : public StepSource {
   TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss) : sharder_(sharder), loss_(std::move(loss)) {}
 
   int64_t steps_per_epoch() const override { return sharder_.steps_per_epoch(); }
+  int64_t steps_in_epoch(int64_t epoch) const override { return sharder_.steps_in_epoch(epoch); }
   std::vector<MicroStep> NextStep() override;
   ShardState state() const override { return sharder_.state(); }
   absl::Status Restore(const ShardState& state) override { return sharder_.Restore(state); }

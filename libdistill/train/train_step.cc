@@ -26,6 +26,12 @@ absl::Status SumsOverRanks::Add(const LossSum& loss, int64_t expected_count) {
                                                    expected_count, ": both must be the same, or means are wrong"));
   }
   if (loss.count == 0) return absl::OkStatus();
+  size_t name_bytes = sizeof(kLoss);
+  for (const auto& [name, value] : loss.sums) name_bytes += name.size() + 1;
+  if (name_bytes > kNamesBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the names of a loss's sums are longer than ", kNamesBytes, " bytes together: shorten them"));
+  }
   const auto add = [this](const std::string& name, const torch::Tensor& value) {
     torch::Tensor& sum = sums_[name];
     const torch::Tensor term = value.detach().to(torch::kFloat64);
@@ -42,8 +48,6 @@ absl::Status SumsOverRanks::AgreeOnNames() {
     if (name != kLoss) mine.push_back(name);
   }
   std::string text = absl::StrCat(kLoss, mine.empty() ? "" : "\n", absl::StrJoin(mine, "\n"));
-  if (text.size() > kNamesBytes)
-    return absl::InvalidArgumentError("the names of a loss's sums are longer than 256 bytes");
   text.resize(kNamesBytes, '\0');
   std::string all(kNamesBytes * comm_.world_size(), '\0');
   DISTILL_RETURN_IF_ERROR(comm_.AllGather(text.data(), all.data(), kNamesBytes, DType::kUInt8));
@@ -56,13 +60,16 @@ absl::Status SumsOverRanks::AgreeOnNames() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(const absl::Status& mine,
-                                                                                  int64_t count) {
+absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(absl::Status mine, int64_t count) {
   if (names_.size() < 2) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
   std::vector<double> values(names_.size() + 1, 0.0);  // the last one counts ranks that failed
-  for (size_t i = 0; i < names_.size(); ++i) {
-    if (const auto found = sums_.find(names_[i]); found != sums_.end()) values[i] = found->second.item<double>();
-  }
+  // A device reports here what went wrong on it since.
+  mine.Update(CatchTorch([&] {
+    for (size_t i = 0; i < names_.size(); ++i) {
+      if (const auto found = sums_.find(names_[i]); found != sums_.end()) values[i] = found->second.item<double>();
+    }
+    return absl::OkStatus();
+  }));
   values.back() = mine.ok() ? 0.0 : 1.0;
   sums_.clear();
   DISTILL_RETURN_IF_ERROR(comm_.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
@@ -75,29 +82,37 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finis
   return means;
 }
 
-absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_rate) {
-  const std::vector<MicroStep> micro_steps = source.NextStep();
-  std::array<int64_t, 3> counts = {0, 0, 0};
+absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_rate, absl::Status mine) {
+  std::vector<MicroStep> micro_steps;
+  mine.Update(CatchTorch([&] {
+    micro_steps = source.NextStep();
+    return absl::OkStatus();
+  }));
+  std::array<int64_t, 4> counts = {0, 0, 0, mine.ok() ? 0 : 1};  // the last one: ranks that failed
   for (const MicroStep& micro_step : micro_steps) {
     counts[0] += micro_step.loss_count;
     counts[1] += micro_step.num_tokens;
     counts[2] += micro_step.num_samples;
   }
   DISTILL_RETURN_IF_ERROR(comm_.AllReduce(counts.data(), counts.data(), counts.size(), DType::kInt64, ReduceOp::kSum));
+  if (counts[3] > 0) return Agree(comm_, mine);
   StepOutcome outcome;
   outcome.loss_tokens = counts[0];
   outcome.tokens = counts[1];
   outcome.samples = counts[2];
 
-  buckets_.Zero();
-  const absl::Status mine = CatchTorch([&] { return ForwardBackward(micro_steps); });
+  mine = CatchTorch([&] { return ForwardBackward(micro_steps); });
   DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
   DISTILL_RETURN_IF_ERROR(buckets_.AllReduce(comm_));
-  Update(outcome, learning_rate);
+  outcome.update = CatchTorch([&] {
+    Update(outcome, learning_rate);
+    return absl::OkStatus();
+  });
   return outcome;
 }
 
 absl::Status TrainStep::ForwardBackward(const std::vector<MicroStep>& micro_steps) {
+  buckets_.Zero();
   for (const MicroStep& micro_step : micro_steps) {
     if (micro_step.loss_count == 0) continue;
     const LossSum loss = micro_step.forward();

@@ -22,6 +22,7 @@ struct StepOutcome {
   std::vector<std::pair<std::string, double>> means;  // "loss" first, then the callable's sums, before the update
   double grad_norm = 0;                               // of the divided gradients, before clipping
   bool updated = false;
+  absl::Status update;     // an update that failed on this rank alone: to be brought into the next Run
   std::string non_finite;  // what kept the update from being made: "the loss", or a parameter's name
 };
 
@@ -34,8 +35,7 @@ class SumsOverRanks {
   [[nodiscard]] absl::Status Add(const LossSum& loss, int64_t expected_count);
   // Sums over ranks, divides by `count`, starts anew. Every rank must call it with its own status; an error of any rank
   // is returned on all.
-  [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, double>>> Finish(const absl::Status& mine,
-                                                                                   int64_t count);
+  [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, double>>> Finish(absl::Status mine, int64_t count);
 
  private:
   absl::Status AgreeOnNames();
@@ -50,8 +50,9 @@ class TrainStep {
   TrainStep(Communicator& comm, GradientBuckets& buckets, AdamW& optimizer, double max_grad_norm)
       : comm_(comm), buckets_(buckets), optimizer_(optimizer), max_grad_norm_(max_grad_norm), sums_(comm) {}
 
-  // Every rank must call it. After an error of any rank no rank has updated its weights.
-  [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate);
+  // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
+  // and then no rank has updated its weights.
+  [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
 
  private:
   absl::Status ForwardBackward(const std::vector<MicroStep>& micro_steps);

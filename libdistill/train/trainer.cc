@@ -1,7 +1,6 @@
 #include "libdistill/train/trainer.h"
 
 #include <chrono>
-#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -11,11 +10,14 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/metrics/training_log.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/convert.h"
+#include "libdistill/train/distiller.h"
+#include "libdistill/train/epochs.h"
+#include "libdistill/train/evaluation.h"
+#include "libdistill/train/module_state.h"
 #include "libdistill/train/schedule.h"
-#include "libdistill/train/tensor_collectives.h"
 #include "libdistill/train/token_steps.h"
 #include "libdistill/train/train_step.h"
+#include "libdistill/train/trainer_options.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {
@@ -30,37 +32,6 @@ class StopWatch {
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
-
-absl::Status CheckOptions(const TrainerOptions& options) {
-  const auto require = [](bool holds, const char* name, auto value, const char* limit) -> absl::Status {
-    if (holds) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not ", limit));
-  };
-  DISTILL_RETURN_IF_ERROR(require(options.max_steps > 0 || options.num_train_epochs > 0, "num_train_epochs",
-                                  options.num_train_epochs, "above 0"));
-  DISTILL_RETURN_IF_ERROR(require(options.learning_rate >= 0, "learning_rate", options.learning_rate, "0 or more"));
-  DISTILL_RETURN_IF_ERROR(require(options.weight_decay >= 0, "weight_decay", options.weight_decay, "0 or more"));
-  DISTILL_RETURN_IF_ERROR(require(options.max_grad_norm >= 0, "max_grad_norm", options.max_grad_norm, "0 or more"));
-  DISTILL_RETURN_IF_ERROR(require(options.warmup_ratio >= 0 && options.warmup_ratio <= 1, "warmup_ratio",
-                                  options.warmup_ratio, "within 0 and 1"));
-  DISTILL_RETURN_IF_ERROR(require(options.bucket_bytes > 0, "bucket_bytes", options.bucket_bytes, "above 0"));
-  return Schedule::Create(options.lr_scheduler_type, 0, 0, 1).status();
-}
-
-// What must be the same on every rank before anything is trained.
-std::vector<std::pair<std::string, std::string>> Fingerprint(const torch::nn::Module& module,
-                                                             const TrainerOptions& options) {
-  std::vector<std::pair<std::string, std::string>> fields = options.resolved_config;
-  for (const auto& item : module.named_parameters()) {
-    fields.emplace_back(
-        absl::StrCat("parameter ", item.key()),
-        absl::StrCat(ShapeToString(item.value().sizes()), " ", c10::toString(item.value().scalar_type())));
-  }
-  fields.emplace_back("learning_rate of the trainer", absl::StrCat(options.learning_rate));
-  fields.emplace_back("steps of the trainer",
-                      absl::StrCat(options.max_steps, " or ", options.num_train_epochs, " epochs"));
-  return fields;
-}
 
 }  // namespace
 
@@ -80,21 +51,25 @@ struct Trainer::Impl {
   std::unique_ptr<AdamW> optimizer;
   std::unique_ptr<GradientBuckets> buckets;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
+  std::optional<EpochCounter> epochs;
   TrainerState state;
   int64_t total_steps = 0;
-  int64_t steps_per_epoch = 0;
   int64_t samples_before = 0, tokens_before = 0;  // of the run that this one resumes
   std::vector<std::pair<std::string, double>> last_evaluation;
 
   Communicator& comm() { return run.communicator(); }
-  double Epoch() const { return static_cast<double>(state.step) / static_cast<double>(steps_per_epoch); }
+  bool IsDue(int64_t every) const { return every > 0 && state.step % every == 0; }
+  TensorState Tensors() const;
 
   absl::Status Prepare(StepSource& source);
+  absl::Status MakeOptimizer();
+  absl::Status Resume(StepSource& source);
   absl::Status OpenLog();
   absl::Status Loop(StepSource& source, Trainer& trainer);
-  absl::Status NoteUpdate(const StepOutcome& outcome);
+  absl::Status NoteStep(const StepOutcome& outcome);
   absl::Status Log(const StepOutcome& outcome, double learning_rate, double tokens_per_second);
   absl::Status EvaluateNow(Trainer& trainer);
+  absl::Status Save(const StepSource& source);
   absl::Status WriteModel(const std::string& folder);
   absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
 };
@@ -104,15 +79,20 @@ Trainer::~Trainer() = default;
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
                                                          const TrainerOptions& options) {
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), CheckOptions(options)));
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), Fingerprint(*module, options)));
-  const torch::NoGradGuard no_grad;
+  absl::Status mine = module == nullptr ? absl::InvalidArgumentError("a trainer needs a module") : absl::OkStatus();
+  mine.Update(CheckTrainerOptions(options));
+  if (mine.ok()) {
+    mine = CatchTorch([&] {
+      module->to(run.device());
+      return CheckBuffers(*module);
+    });
+  }
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), FingerprintOf(*module, run.device(), options)));
   DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {
-    module->to(run.device());
-    for (torch::Tensor& parameter : module->parameters()) {
-      DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(run.communicator(), parameter.detach()));
-    }
-    return absl::OkStatus();
+    const torch::NoGradGuard no_grad;
+    DISTILL_RETURN_IF_ERROR(BroadcastParameters(run.communicator(), *module));
+    return BroadcastBuffers(run.communicator(), *module);
   }));
   return std::unique_ptr<Trainer>(new Trainer(std::make_unique<Impl>(run, std::move(module), options)));
 }
@@ -127,6 +107,12 @@ absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, TokenLoss loss) {
   return Fit(source);
 }
 
+absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, const Distiller& distiller) {
+  const std::map<std::string, int64_t> rows = distiller.TrainedRows(*impl_->module);
+  impl_->active_rows.insert(rows.begin(), rows.end());  // what SetActiveRows said counts
+  return Fit(sharder, TokenLoss(distiller));
+}
+
 absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) {
   Impl& impl = *impl_;
   DISTILL_RETURN_IF_ERROR(impl.Prepare(source));
@@ -135,37 +121,57 @@ absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) {
   const absl::Status trained = CatchTorch([&] { return impl.Loop(source, *this); });
   absl::StatusOr<TrainResult> result = trained.ok() ? impl.Finish(*this, watch.Seconds()) : trained;
   impl.comm().SetErrorContext(nullptr);
+  impl.epochs.reset();  // it asks the source
   return result;
 }
 
-absl::Status Trainer::Impl::Prepare(StepSource& source) {
-  absl::StatusOr<std::vector<TrainedParameter>> parameters = CollectParameters(*module, active_rows);
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), parameters.status()));
-  // The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
-  optimizer = std::make_unique<AdamW>(*parameters, AdamWOptions{.beta1 = options.adam_beta1,
-                                                                .beta2 = options.adam_beta2,
-                                                                .epsilon = options.adam_epsilon,
-                                                                .weight_decay = options.weight_decay});
-  if (options.bf16) module->to(torch::kBFloat16);
-  optimizer->RenewWorkingCopies();
-  buckets = std::make_unique<GradientBuckets>(*parameters, options.bucket_bytes);
+TensorState Trainer::Impl::Tensors() const {
+  TensorState tensors = optimizer->State();
+  tensors.merge(BufferState(*module));
+  return tensors;
+}
 
-  steps_per_epoch = std::max<int64_t>(1, source.steps_per_epoch());
-  total_steps = options.max_steps > 0
-                    ? options.max_steps
-                    : static_cast<int64_t>(std::ceil(options.num_train_epochs * static_cast<double>(steps_per_epoch)));
+absl::Status Trainer::Impl::Prepare(StepSource& source) {
   state = {};
+  epochs.emplace([&source](int64_t epoch) { return source.steps_in_epoch(epoch); });
+  int64_t first_epoch = 0;
+  const absl::Status mine = CatchTorch([&] {
+    first_epoch = source.steps_in_epoch(0);
+    total_steps = options.max_steps > 0 ? options.max_steps : epochs->StepsOf(options.num_train_epochs);
+    return MakeOptimizer();
+  });
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+  // Ranks that disagree here have other data, and would wait for each other in vain.
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), {{"the number of steps", absl::StrCat(total_steps)},
+                                                         {"steps of the first epoch", absl::StrCat(first_epoch)}}));
   torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
-  if (!options.resume_from_checkpoint.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, *optimizer));
-    if (state.step > 0) {
-      const absl::Status restored = source.Restore({.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
-      DISTILL_RETURN_IF_ERROR(Agree(comm(), restored));
-    }
-  }
+  if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
   samples_before = state.samples;
   tokens_before = state.tokens;
   return OpenLog();
+}
+
+absl::Status Trainer::Impl::MakeOptimizer() {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<TrainedParameter> parameters, CollectParameters(*module, active_rows));
+  // The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
+  optimizer = std::make_unique<AdamW>(parameters, AdamWOptions{.beta1 = options.adam_beta1,
+                                                               .beta2 = options.adam_beta2,
+                                                               .epsilon = options.adam_epsilon,
+                                                               .weight_decay = options.weight_decay});
+  if (options.bf16) module->to(torch::kBFloat16);
+  optimizer->RenewWorkingCopies();
+  buckets = std::make_unique<GradientBuckets>(parameters, options.bucket_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Impl::Resume(StepSource& source) {
+  DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors()));
+  if (state.step == 0) return absl::OkStatus();
+  return Agree(comm(), CatchTorch([&] {
+                 optimizer->set_steps(state.updates);
+                 optimizer->RenewWorkingCopies();
+                 return source.Restore({.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
+               }));
 }
 
 absl::Status Trainer::Impl::OpenLog() {
@@ -184,41 +190,36 @@ absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
   TrainStep step(comm(), *buckets, *optimizer, options.max_grad_norm);
   int64_t tokens_since_log = 0;
   StopWatch since_log;
+  absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
   module->train();
   while (state.step < total_steps) {
     const double learning_rate = schedule.LearningRate(state.step + 1);
-    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(source, learning_rate));
-    ++state.step;
+    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(source, learning_rate, mine));
+    mine = outcome.update;
+    DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
     tokens_since_log += outcome.tokens;
-    state.tokens += outcome.tokens;
-    state.samples += outcome.samples;
-    if (outcome.non_finite.empty()) state.loss_sum += outcome.means[0].second;
-    DISTILL_RETURN_IF_ERROR(NoteUpdate(outcome));
     const bool is_last = state.step == total_steps;
-    if (options.logging_steps > 0 && (state.step % options.logging_steps == 0 || is_last)) {
-      const double tokens_per_second = static_cast<double>(tokens_since_log) / since_log.Seconds();
-      DISTILL_RETURN_IF_ERROR(Log(outcome, learning_rate, tokens_per_second));
+    if (IsDue(options.logging_steps) || (options.logging_steps > 0 && is_last)) {
+      mine.Update(Log(outcome, learning_rate, static_cast<double>(tokens_since_log) / since_log.Seconds()));
       tokens_since_log = 0;
       since_log = {};
     }
-    if (options.eval_steps > 0 && state.step % options.eval_steps == 0 && !is_last) {
-      DISTILL_RETURN_IF_ERROR(EvaluateNow(trainer));
-    }
-    if (options.save_steps > 0 && state.step % options.save_steps == 0 && !options.output_dir.empty()) {
-      const ShardState position = source.state();
-      state.epoch = position.epoch;
-      state.row = position.row;
-      state.data_seed = position.seed;
-      state.updates = optimizer->steps();
-      DISTILL_RETURN_IF_ERROR(SaveCheckpoint(
-          run, options, *optimizer, [this](const std::string& folder) { return WriteModel(folder); }, state));
-    }
+    const bool evaluates = IsDue(options.eval_steps) && !is_last;
+    const bool saves = IsDue(options.save_steps) && !options.output_dir.empty();
+    if (evaluates || saves || is_last) DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+    if (evaluates) DISTILL_RETURN_IF_ERROR(EvaluateNow(trainer));
+    if (saves) DISTILL_RETURN_IF_ERROR(Save(source));
   }
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Impl::NoteUpdate(const StepOutcome& outcome) {
+// What is decided here follows from values that are the same on every rank.
+absl::Status Trainer::Impl::NoteStep(const StepOutcome& outcome) {
+  ++state.step;
+  state.tokens += outcome.tokens;
+  state.samples += outcome.samples;
   if (outcome.non_finite.empty()) {
+    state.loss_sum += outcome.means[0].second;
     state.skipped_in_a_row = 0;
     return absl::OkStatus();
   }
@@ -237,7 +238,7 @@ absl::Status Trainer::Impl::Log(const StepOutcome& outcome, double learning_rate
   NamedValues values = outcome.means;
   values.emplace_back("grad_norm", outcome.grad_norm);
   values.emplace_back("learning_rate", learning_rate);
-  values.emplace_back("epoch", Epoch());
+  values.emplace_back("epoch", epochs->EpochsOf(state.step));
   values.emplace_back("tokens_per_second", tokens_per_second);
   return log->Train(state.step, values);
 }
@@ -247,21 +248,31 @@ absl::Status Trainer::Impl::EvaluateNow(Trainer& trainer) {
   DISTILL_ASSIGN_OR_RETURN(const auto means, trainer.Evaluate(*evaluation, evaluation_loss));
   last_evaluation.clear();
   for (const auto& [name, value] : means) last_evaluation.emplace_back(absl::StrCat("eval_", name), value);
-  if (log == nullptr) return absl::OkStatus();
-  NamedValues values = last_evaluation;
-  values.emplace_back("epoch", Epoch());
-  return log->Evaluation(state.step, values);
+  absl::Status written;
+  if (log != nullptr) {
+    NamedValues values = last_evaluation;
+    values.emplace_back("epoch", epochs->EpochsOf(state.step));
+    written = log->Evaluation(state.step, values);
+  }
+  return Agree(comm(), written);
+}
+
+absl::Status Trainer::Impl::Save(const StepSource& source) {
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                  const ShardState position = source.state();
+                                  state.epoch = position.epoch;
+                                  state.row = position.row;
+                                  state.data_seed = position.seed;
+                                  state.updates = optimizer->steps();
+                                  return absl::OkStatus();
+                                })));
+  DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));
+  const auto write = [this](const std::string& folder) { return WriteModel(folder); };
+  return SaveCheckpoint(run, options, Tensors(), write, state);
 }
 
 absl::Status Trainer::Impl::WriteModel(const std::string& folder) {
-  if (model_writer) return model_writer(folder);
-  std::vector<torch::Tensor> on_host;
-  std::map<std::string, TensorView> views;
-  for (const auto& item : module->named_parameters()) {
-    on_host.push_back(ToHost(item.value().detach(), item.value().scalar_type()));
-    views[item.key()] = ViewOf(on_host.back());
-  }
-  return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), views, {{"format", "pt"}});
+  return model_writer ? model_writer(folder) : WriteWeights(*module, folder);
 }
 
 absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double seconds) {
@@ -283,34 +294,14 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double secon
                         {"train_tokens_per_second", static_cast<double>(state.tokens - tokens_before) / seconds},
                         {"train_loss", result.train_loss}};
   values.insert(values.end(), last_evaluation.begin(), last_evaluation.end());
-  values.emplace_back("epoch", Epoch());
+  values.emplace_back("epoch", epochs->EpochsOf(state.step));
   if (log != nullptr) log->Final(values);
   result.metrics.insert(values.begin(), values.end());
   return result;
 }
 
 absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate(DataSharder& sharder, const TokenLoss& loss) {
-  Impl& impl = *impl_;
-  DISTILL_RETURN_IF_ERROR(Agree(impl.comm(), sharder.Restore({.epoch = 0, .row = 0, .seed = sharder.state().seed})));
-  const bool was_training = impl.module->is_training();
-  impl.module->eval();
-  SumsOverRanks sums(impl.comm());
-  int64_t count = 0;
-  const absl::Status mine = CatchTorch([&]() -> absl::Status {
-    const torch::NoGradGuard no_grad;
-    for (int64_t step = 0, steps = sharder.steps_per_epoch(); step < steps; ++step) {
-      for (const TokenBatch& batch : sharder.NextStep()) {
-        if (batch.num_loss_tokens() == 0) continue;
-        count += batch.num_loss_tokens();
-        DISTILL_RETURN_IF_ERROR(sums.Add(loss(batch), batch.num_loss_tokens()));
-      }
-    }
-    return absl::OkStatus();
-  });
-  impl.module->train(was_training);
-  DISTILL_RETURN_IF_ERROR(impl.comm().AllReduce(&count, &count, 1, DType::kInt64, ReduceOp::kSum));
-  DISTILL_ASSIGN_OR_RETURN(const auto means, sums.Finish(mine, count));
-  return std::map<std::string, double>(means.begin(), means.end());
+  return MeansOverData(impl_->comm(), *impl_->module, sharder, loss);
 }
 
 }  // namespace distill

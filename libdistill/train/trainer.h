@@ -36,10 +36,11 @@ struct TrainerOptions {
   double max_grad_norm = 1.0;                // 0: no clipping
   bool bf16 = false;                         // bfloat16 working weights over float32 master weights
   int64_t logging_steps = 1;
-  int64_t save_steps = 1000;                // 0: only at the end
-  int64_t save_total_limit = 0;             // 0: keep all
-  int64_t eval_steps = 0;                   // 0: only at the end
-  std::string resume_from_checkpoint = "";  // a checkpoint folder, or "true" / "latest" for the newest in output_dir
+  int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
+  int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
+  int64_t eval_steps = 0;        // 0: only at the end
+  // A checkpoint folder, or "true" / "latest" for the newest in output_dir; "", "false" or "none": a new run.
+  std::string resume_from_checkpoint = "";
   uint64_t seed = 42;
   int64_t bucket_bytes = 25 << 20;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
@@ -65,7 +66,13 @@ struct MicroStep {
 class StepSource {
  public:
   virtual ~StepSource() = default;
+  // The same on every rank, as all that follows about the number of steps.
   virtual int64_t steps_per_epoch() const = 0;
+  // To be overridden where epochs differ.
+  virtual int64_t steps_in_epoch(int64_t epoch) const {
+    (void)epoch;
+    return steps_per_epoch();
+  }
   virtual std::vector<MicroStep> NextStep() = 0;
   virtual ShardState state() const = 0;
   virtual absl::Status Restore(const ShardState& state) = 0;
@@ -78,9 +85,14 @@ struct TrainResult {
   std::map<std::string, double> metrics;  // everything that is printed at the end, by name
 };
 
+class Distiller;
+
+// Buffers of the module (running statistics, say) go with its parameters: rank 0's are given to all ranks at the start
+// and before each evaluation and checkpoint, and are saved; in between each rank has its own.
 class Trainer {
  public:
-  // Every rank must call it. Broadcasts rank 0's parameters. InvalidArgument: options out of range, each by name.
+  // Every rank must call it. Broadcasts rank 0's parameters and buffers. InvalidArgument: options out of range, each by
+  // name. FailedPrecondition: ranks whose modules, devices or settings differ.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Trainer>> Create(RunContext& run,
                                                                        std::shared_ptr<torch::nn::Module> module,
                                                                        const TrainerOptions& options);
@@ -91,13 +103,15 @@ class Trainer {
   // Held-out data: evaluated every eval_steps and at the end with the loss given to Fit.
   void SetEvaluation(DataSharder sharder);
   // How checkpoints and the final model are written besides the trainer's own state: called on rank 0 with an existing
-  // folder. Without it the parameters go to model.safetensors under their names.
+  // folder. Without it parameters and buffers go to model.safetensors under their names.
   void SetModelWriter(std::function<absl::Status(const std::string& folder)> writer);
-  // Parameters of which only the first rows are trained (padded vocabularies): the others get no gradient, no decay.
+  // A parameter of which only the first rows are trained: the others stay as they are, without decay. Fit with a
+  // Distiller does so by itself for the rows of a padded vocabulary.
   void SetActiveRows(const std::string& parameter, int64_t rows);
 
   // Every rank must call it; blocks until training is over. Errors name step and rank.
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(DataSharder& sharder, TokenLoss loss);
+  [[nodiscard]] absl::StatusOr<TrainResult> Fit(DataSharder& sharder, const Distiller& distiller);
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(StepSource& source);
 
   // Means over a whole pass of the data, over all ranks: "loss" and every sum of the callable. No gradients.

@@ -3,14 +3,15 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
-#include <map>
-
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/train/module_state.h"
 #include "libdistill/train/tensor_collectives.h"
 
 namespace distill {
@@ -42,35 +43,45 @@ absl::StatusOr<std::vector<std::string>> RandomStatesOfAllRanks(RunContext& run)
   return states;
 }
 
-absl::Status Write(const TrainerOptions& options, const AdamW& optimizer, const ModelWriter& writer,
-                   const TrainerState& state) {
-  DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(options.output_dir, state.step));
+absl::Status Fill(CheckpointDraft& draft, const TensorState& tensors, const ModelWriter& writer,
+                  const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(writer(draft.folder()));
-  std::map<std::string, torch::Tensor> on_host;
+  TensorState on_host;
   std::map<std::string, TensorView> views;
-  for (const auto& [name, tensor] : optimizer.State()) {
-    on_host[name] = ToHost(tensor, torch::kFloat32);
+  for (const auto& [name, tensor] : tensors) {
+    on_host[name] = ToSaved(tensor);
     views[name] = ViewOf(on_host[name]);
   }
   DISTILL_RETURN_IF_ERROR(draft.WriteTensors(views));
-  DISTILL_RETURN_IF_ERROR(draft.Commit(state));
-  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit);
+  return draft.Commit(state);
+}
+
+absl::Status Write(const TrainerOptions& options, const TensorState& tensors, const ModelWriter& writer,
+                   const TrainerState& state) {
+  DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(options.output_dir, state.step));
+  const absl::Status filled = CatchTorch([&] { return Fill(draft, tensors, writer, state); });
+  if (!filled.ok()) {
+    draft.Discard();
+    return filled;
+  }
+  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step);
 }
 
 bool WantsNewest(const TrainerOptions& options) {
-  return options.resume_from_checkpoint == "latest" || options.resume_from_checkpoint == "true";
+  const std::string lower = absl::AsciiStrToLower(options.resume_from_checkpoint);
+  return lower == "latest" || lower == "true";
 }
 
-// Rank 0 alone: fills the optimizer's tensors.
-absl::StatusOr<TrainerState> Read(const TrainerOptions& options, AdamW& optimizer) {
+// Rank 0 alone: fills the tensors.
+absl::StatusOr<TrainerState> Read(const TrainerOptions& options, TensorState& tensors) {
   absl::StatusOr<Checkpoint> read =
       WantsNewest(options) ? ReadNewestCheckpoint(options.output_dir) : ReadCheckpoint(options.resume_from_checkpoint);
   if (WantsNewest(options) && read.status().code() == absl::StatusCode::kNotFound) {
-    LogWarning(absl::StrCat("no checkpoint in ", options.output_dir, " to resume from: starting anew"));
+    LogInfo(absl::StrCat("no checkpoint in ", options.output_dir, " to resume from: starting anew"));
     return TrainerState();
   }
   DISTILL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, std::move(read));
-  for (auto& [name, tensor] : optimizer.State()) {
+  for (auto& [name, tensor] : tensors) {
     const TensorView* view = checkpoint.tensors->Find(name);
     if (view == nullptr || c10::IntArrayRef(view->shape) != tensor.sizes()) {
       return absl::InvalidArgumentError(
@@ -82,6 +93,15 @@ absl::StatusOr<TrainerState> Read(const TrainerOptions& options, AdamW& optimize
   }
   LogInfo(absl::StrCat("resuming from ", checkpoint.folder, " at step ", checkpoint.state.step));
   return checkpoint.state;
+}
+
+void RestoreRandomState(const RunContext& run, const TrainerState& state) {
+  const bool fits = static_cast<int>(state.random_states.size()) == run.world_size() &&
+                    state.random_states[run.rank()].size() == RandomState(run.device()).size();
+  if (fits) return SetRandomState(run.device(), state.random_states[run.rank()]);
+  if (run.rank() != 0) return;
+  LogWarning(absl::StrCat("the checkpoint is of ", state.random_states.size(),
+                          " ranks or of another kind of device: random states start anew"));
 }
 
 void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& state) {
@@ -104,32 +124,32 @@ absl::StatusOr<std::string> BroadcastBytes(Communicator& comm, std::string bytes
 
 }  // namespace
 
-absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const AdamW& optimizer,
+absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const TensorState& tensors,
                             const ModelWriter& writer, TrainerState state) {
   DISTILL_ASSIGN_OR_RETURN(state.random_states, RandomStatesOfAllRanks(run));
   state.settings = options.resolved_config;
-  const absl::Status mine = run.rank() == 0 ? Write(options, optimizer, writer, state) : absl::OkStatus();
+  const absl::Status mine = run.rank() == 0 ? Write(options, tensors, writer, state) : absl::OkStatus();
   return Annotate(Agree(run.communicator(), mine), absl::StrCat("saving the checkpoint of step ", state.step));
 }
 
-absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options, AdamW& optimizer) {
+bool WantsToResume(const TrainerOptions& options) {
+  const std::string lower = absl::AsciiStrToLower(options.resume_from_checkpoint);
+  return !lower.empty() && lower != "false" && lower != "none";
+}
+
+absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options, TensorState tensors) {
   absl::StatusOr<TrainerState> read = TrainerState{};
-  if (run.rank() == 0) read = Read(options, optimizer);
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), read.status()));
+  absl::Status mine;
+  if (run.rank() == 0) mine = CatchTorch([&] { return (read = Read(options, tensors)).status(); });
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(*read)));
   DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
   if (state.step == 0) return state;
 
-  for (auto& [name, tensor] : optimizer.State()) {
+  for (auto& [name, tensor] : tensors) {
     DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(run.communicator(), tensor));
   }
-  optimizer.set_steps(state.updates);
-  optimizer.RenewWorkingCopies();
-  if (static_cast<int>(state.random_states.size()) == run.world_size()) {
-    SetRandomState(run.device(), state.random_states[run.rank()]);
-  } else {
-    LogWarning(absl::StrCat("the checkpoint is of ", state.random_states.size(), " ranks: random states start anew"));
-  }
+  RestoreRandomState(run, state);
   if (run.rank() == 0) WarnOfOtherSettings(options, state);
   return state;
 }

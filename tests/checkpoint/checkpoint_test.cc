@@ -134,7 +134,8 @@ TEST_CASE("a folder without a manifest is no checkpoint") {
 
 TEST_CASE("the newest whole checkpoint is found, damaged and unfinished ones are passed over") {
   const Folder out;
-  CHECK(absl::StrContains(NewestName(out.path()), "no whole checkpoint"));
+  CHECK(ReadNewestCheckpoint(out.path()).status().code() == absl::StatusCode::kNotFound);
+  CHECK(ReadNewestCheckpoint(out.path() + "/none").status().code() == absl::StatusCode::kNotFound);
   for (const int64_t step : {9, 10, 100}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
   CHECK(NewestName(out.path()) == "checkpoint-100");
   FlipByte(out.path() + "/checkpoint-100/config.json", 0);
@@ -154,16 +155,62 @@ TEST_CASE("a step that is saved again replaces the old checkpoint") {
   CHECK(std::distance(fs::directory_iterator(out.path()), fs::directory_iterator()) == 1);
 }
 
+TEST_CASE("checkpoints that are all damaged are an error that names the newest one's file") {
+  const Folder out;
+  for (const int64_t step : {3, 4}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
+  FlipByte(out.path() + "/checkpoint-3/config.json", 0);
+  fs::remove(out.path() + "/checkpoint-4/manifest.pb");
+  const absl::Status status = ReadNewestCheckpoint(out.path()).status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(absl::StrContains(status.message(), out.path() + "/checkpoint-4"));
+  CHECK(absl::StrContains(status.message(), "manifest.pb"));
+}
+
+TEST_CASE("a crash while a checkpoint replaces one of the same step loses neither") {
+  const Folder out;
+  REQUIRE(Save(out.path(), 5) == absl::OkStatus());
+  fs::rename(out.path() + "/checkpoint-5", out.path() + "/.checkpoint-5.old");  // and here the process died
+  const auto found = ReadNewestCheckpoint(out.path());
+  REQUIRE(found.status() == absl::OkStatus());
+  CHECK(found->state.step == 5);
+  // The next save brings it back, and clears the drafts of crashed runs.
+  fs::create_directory(out.path() + "/.checkpoint-4.tmp");
+  REQUIRE(Save(out.path(), 6) == absl::OkStatus());
+  CHECK(ReadCheckpoint(out.path() + "/checkpoint-5").ok());
+  CHECK(ReadCheckpoint(out.path() + "/checkpoint-6").ok());
+  CHECK(std::distance(fs::directory_iterator(out.path()), fs::directory_iterator()) == 2);
+}
+
+TEST_CASE("a draft that is discarded leaves nothing") {
+  const Folder out;
+  auto draft = CheckpointDraft::Begin(out.path(), 3);
+  REQUIRE(draft.ok());
+  REQUIRE(draft->WriteTensors({}) == absl::OkStatus());
+  draft->Discard();
+  CHECK(fs::is_empty(out.path()));
+}
+
 TEST_CASE("only the newest checkpoints are kept") {
   const Folder out;
   for (const int64_t step : {8, 9, 10, 11}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
-  REQUIRE(RemoveOldCheckpoints(out.path(), 0) == absl::OkStatus());
+  REQUIRE(RemoveOldCheckpoints(out.path(), 0, 11) == absl::OkStatus());
   CHECK(FolderExists(out.path() + "/checkpoint-8"));
-  REQUIRE(RemoveOldCheckpoints(out.path(), 2) == absl::OkStatus());
+  REQUIRE(RemoveOldCheckpoints(out.path(), 2, 11) == absl::OkStatus());
   CHECK_FALSE(FolderExists(out.path() + "/checkpoint-8"));
   CHECK_FALSE(FolderExists(out.path() + "/checkpoint-9"));
   CHECK(FolderExists(out.path() + "/checkpoint-10"));
   CHECK(FolderExists(out.path() + "/checkpoint-11"));
+}
+
+TEST_CASE("the checkpoint that was just saved is kept, whatever later steps an earlier run left") {
+  const Folder out;
+  for (const int64_t step : {100, 10, 15}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
+  FlipByte(out.path() + "/checkpoint-100/config.json", 0);  // why the run went back to step 10
+  REQUIRE(RemoveOldCheckpoints(out.path(), 2, 15) == absl::OkStatus());
+  CHECK(FolderExists(out.path() + "/checkpoint-10"));
+  CHECK_FALSE(FolderExists(out.path() + "/checkpoint-100"));
+  REQUIRE(RemoveOldCheckpoints(out.path(), 1, 15) == absl::OkStatus());
+  CHECK(NewestName(out.path()) == "checkpoint-15");
 }
 
 TEST_CASE("a folder inside a checkpoint is refused, and nothing is committed") {
@@ -194,6 +241,7 @@ TEST_CASE("published files appear together, and a failed writer changes nothing"
   });
   CHECK(failed.message() == "disk full");
   CHECK(ReadFile(folder + "/config.json").value() == "two");
+  CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 1);
   REQUIRE(PublishFiles(folder, write("four")) == absl::OkStatus());
   CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 1);
 }

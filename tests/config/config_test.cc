@@ -161,9 +161,10 @@ TEST_CASE("settings that exclude one another, or lack another, are refused") {
 TEST_CASE("the resolved config reads back to the same settings") {
   LlmConfig config;
   config.learning_rate = 1.0 / 3;
-  config.chat_template = "{% if \"x\" %}: # \\\n{% endif %}";
+  config.chat_template = "{% if \"x\" %}: # \\\r\n\t{% endif %}";
   config.output_dir = "a b/c";
   config.max_steps = -1;
+  config.project_name = "null";
   const File file("resolved.yaml", FieldsToYaml(ResolvedFields(config)));
   LlmConfig back;
   REQUIRE(ReadConfigFile(file.path(), back) == absl::OkStatus());

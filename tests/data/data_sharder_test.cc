@@ -78,6 +78,8 @@ TEST_CASE("every sample comes exactly once an epoch, in equal steps, over ranks 
         for (int epoch = 0; epoch < 2; ++epoch) {
           std::map<int64_t, int> seen;
           const int64_t steps = ranks[0].steps_per_epoch();
+          for (const DataSharder& rank : ranks) CHECK(rank.steps_in_epoch(epoch) == steps);
+          CHECK(Make(dataset, 0, world_size, options).steps_in_epoch(epoch) == steps);  // seen from the first epoch
           for (int64_t step = 0; step < steps; ++step) {
             CHECK(ranks[0].state().epoch == epoch);
             std::vector<size_t> micro_batches;

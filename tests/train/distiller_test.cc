@@ -19,6 +19,7 @@ class Bigram : public LanguageModel {
   torch::Tensor Hidden(const TokenInput& input) override { return torch::embedding(embedding_, input.input_ids); }
   torch::Tensor head_weight() const override { return head_; }
   torch::Tensor head_bias() const override { return bias_; }
+  torch::Tensor embedding_weight() const override { return embedding_; }
 
  private:
   torch::Tensor embedding_, head_, bias_;
@@ -59,6 +60,46 @@ TEST_CASE("the distiller takes the loss where labels are, and nowhere else") {
   sum.loss.backward();
   CHECK(student->parameters()[1].grad().narrow(0, 9, 2).abs().max().item<double>() == 0.0);  // padded rows
   CHECK_FALSE(teacher->parameters()[0].grad().defined());
+}
+
+// Trains a student of 11 rows from a teacher of 9, with decay, and gives {parameter before, after} by name.
+std::map<std::string, std::pair<torch::Tensor, torch::Tensor>> TrainPadded() {
+  auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(11, 5, 2);
+  std::map<std::string, std::pair<torch::Tensor, torch::Tensor>> tensors;
+  for (const auto& item : student->named_parameters()) tensors[item.key()].first = item.value().detach().clone();
+  auto distiller = Distiller::Create(teacher, student, {});
+  auto sharder = DataSharder::Create(MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}}), 0, 1, {});
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  auto trainer = Trainer::Create(run, student,
+                                 {.max_steps = 5,
+                                  .learning_rate = 0.1,
+                                  .weight_decay = 0.5,
+                                  .warmup_ratio = 0,
+                                  .logging_steps = 0,
+                                  .save_steps = 0});
+  REQUIRE((distiller.ok() && sharder.ok() && trainer.ok()));
+  REQUIRE((*trainer)->Fit(*sharder, *distiller).ok());
+  for (const auto& item : student->named_parameters()) tensors[item.key()].second = item.value().detach();
+  return tensors;
+}
+
+TEST_CASE("rows of a padded vocabulary stay as they are, without a word of the user's program") {
+  const auto tensors = TrainPadded();
+  REQUIRE(tensors.size() == 3);
+  for (const auto& [name, pair] : tensors) {
+    INFO(name);
+    CHECK(torch::equal(pair.first.narrow(0, 9, 2), pair.second.narrow(0, 9, 2)));
+    CHECK_FALSE(torch::equal(pair.first.narrow(0, 0, 9), pair.second.narrow(0, 0, 9)));
+  }
+}
+
+TEST_CASE("a vocabulary below both heads is kept to") {
+  auto model = std::make_shared<Bigram>(9, 5, 2);
+  auto distiller = Distiller::Create(nullptr, model, {.alpha = 0.0, .vocabulary = 8});
+  REQUIRE(distiller.ok());
+  CHECK(distiller->vocabulary() == 8);
+  (*distiller)(Batch()).loss.backward();
+  CHECK(model->parameters()[1].grad()[8].abs().max().item<double>() == 0.0);
 }
 
 TEST_CASE("a batch without loss tokens costs nothing and counts nothing") {

@@ -133,28 +133,6 @@ TEST_CASE("the gradient is divided once by all tokens of the step, not per micro
   std::filesystem::remove_all(options.output_dir);
 }
 
-TEST_CASE("a resumed run ends with the bits of the undisturbed one") {
-  const auto train = [](const std::string& folder, int64_t steps, const std::string& resume) {
-    RunContext run = Alone();
-    auto line = std::make_shared<Line>();
-    TrainerOptions options = Options(steps);
-    options.output_dir = folder;
-    options.save_steps = 7;
-    options.resume_from_checkpoint = resume;
-    auto trainer = Trainer::Create(run, line, options);
-    REQUIRE(trainer.ok());
-    Points points(*line);
-    REQUIRE((*trainer)->Fit(points).ok());
-    return std::make_pair(line->weight.item<float>(), line->bias.item<float>());
-  };
-  const std::string whole = TempFolder(), parts = TempFolder();
-  const auto expected = train(whole, 20, "");
-  train(parts, 9, "");
-  CHECK(train(parts, 20, "latest") == expected);
-  std::filesystem::remove_all(whole);
-  std::filesystem::remove_all(parts);
-}
-
 TEST_CASE("an update that is not finite is left out, and the weights stay") {
   RunContext run = Alone();
   auto line = std::make_shared<Line>();

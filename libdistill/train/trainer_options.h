@@ -1,0 +1,22 @@
+// What Trainer::Create looks at before anything is trained.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "absl/status/status.h"
+#include "libdistill/train/trainer.h"
+
+namespace distill {
+
+// InvalidArgument: options out of range, each by name.
+[[nodiscard]] absl::Status CheckTrainerOptions(const TrainerOptions& options);
+
+// What must be the same on every rank: settings, kind of device, names, shapes and types of parameters and buffers.
+std::vector<std::pair<std::string, std::string>> FingerprintOf(const torch::nn::Module& module, c10::Device device,
+                                                               const TrainerOptions& options);
+
+}  // namespace distill

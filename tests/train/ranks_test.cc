@@ -1,0 +1,138 @@
+// The Trainer on several ranks, one of which fails alone: all end with its error, promptly.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/train/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+constexpr auto kLimit = absl::Seconds(30);
+
+absl::StatusOr<std::unique_ptr<RunContext>> Meet(const World& world) {
+  torch::set_num_threads(1);
+  DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60)}));
+  return std::make_unique<RunContext>(world, std::move(comm), torch::kCPU);
+}
+
+struct Point : torch::nn::Module {
+  explicit Point(double start) {
+    weight = register_parameter("weight", torch::full({3}, start));
+    mean = register_buffer("mean", torch::full({2, 2}, start).t());
+    flag = register_buffer("flag", torch::full({3}, start > 0, torch::kBool));
+  }
+  torch::Tensor weight, mean, flag;
+};
+
+class Steps : public StepSource {
+ public:
+  Steps(Point& point, int64_t throws_at, int64_t per_epoch = 10)
+      : point_(point), throws_at_(throws_at), per_epoch_(per_epoch) {}
+  int64_t steps_per_epoch() const override { return per_epoch_; }
+  ShardState state() const override { return {}; }
+  absl::Status Restore(const ShardState&) override { return absl::OkStatus(); }
+  std::vector<MicroStep> NextStep() override {
+    if (++made_ == throws_at_) throw std::runtime_error("the disk of the data is gone");
+    return {{.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this] {
+               return LossSum{(point_.weight - 1).square().sum(), 1, {}};
+             }}};
+  }
+
+ private:
+  Point& point_;
+  int64_t throws_at_, per_epoch_, made_ = 0;
+};
+
+TrainerOptions Options() { return {.max_steps = 2000, .logging_steps = 1, .save_steps = 0}; }
+
+// The same error on every rank, with the failing rank's name on the others.
+absl::Status ExpectEverywhere(const absl::Status& status, const World& world, int failing, absl::StatusCode code,
+                              const std::string& part) {
+  const std::string name = absl::StrCat("rank ", failing, " on ", world.host);
+  if (world.rank == failing) return ExpectError(status, code, {part});
+  return ExpectError(status, code, {name, part});
+}
+
+}  // namespace
+
+TEST_CASE("a source that throws on one rank ends all ranks with its error") {
+  CHECK(Failures(RunRanks(3, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
+          auto point = std::make_shared<Point>(0.5);
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, point, Options()));
+          Steps steps(*point, world.rank == 1 ? 4 : -1);
+          return ExpectEverywhere(trainer->Fit(steps).status(), world, 1, absl::StatusCode::kInternal,
+                                  "the disk of the data is gone");
+        })) == "");
+}
+
+TEST_CASE("a log that cannot be written ends all ranks with rank 0's error") {
+  std::string folder = "/tmp/distill-ranks-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
+          auto point = std::make_shared<Point>(0.5);
+          TrainerOptions options = Options();
+          options.output_dir = folder;
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, point, options));
+          Steps steps(*point, -1);
+          if (world.rank == 0) {  // as a full disk: writes beyond so many bytes fail
+            signal(SIGXFSZ, SIG_IGN);
+            const rlimit limit{.rlim_cur = 3000, .rlim_max = 3000};
+            DISTILL_RETURN_IF_ERROR(Expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "no limit"));
+          }
+          const absl::Status status = trainer->Fit(steps).status();
+          return ExpectEverywhere(status, world, 0, absl::StatusCode::kInternal, "cannot write");
+        })) == "");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("ranks start from rank 0's parameters and buffers, of any type and layout") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
+          auto point = std::make_shared<Point>(world.rank == 0 ? 0.5 : -2.0);
+          point->mean[0][1] = 7.0 + world.rank;
+          DISTILL_RETURN_IF_ERROR(Trainer::Create(*run, point, Options()).status());
+          DISTILL_RETURN_IF_ERROR(Expect(point->weight.eq(0.5).all().item<bool>(), "weight"));
+          DISTILL_RETURN_IF_ERROR(Expect(point->mean[0][1].item<float>() == 7.0f, "mean"));
+          return Expect(point->flag.all().item<bool>(), "flag");
+        })) == "");
+}
+
+TEST_CASE("ranks with other numbers of steps are told apart before the first step") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
+          auto point = std::make_shared<Point>(0.5);
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, point, {.num_train_epochs = 1}));
+          Steps steps(*point, -1, /*per_epoch=*/10 + world.rank);
+          return ExpectError(trainer->Fit(steps).status(), absl::StatusCode::kFailedPrecondition,
+                             {"the number of steps", "10", "rank 1", "11"});
+        })) == "");
+}
+
+TEST_CASE("what a rank failed at before it met the others ends them with its error") {
+  CHECK(Failures(RunRanks(3, kLimit, [](const World& world) -> absl::Status {
+          CommunicatorOptions options{.backend = world.rank == 1 ? "auto" : "shm"};
+          if (world.rank == 1) options.own_error = absl::InvalidArgumentError("--alpha: expected a number");
+          const absl::Status status = CreateCommunicator(world, options).status();
+          DISTILL_RETURN_IF_ERROR(Expect(IsSharedError(status), "not known to be everybody's"));
+          return ExpectError(status, absl::StatusCode::kInvalidArgument,
+                             {absl::StrCat("rank 1 on ", world.host, ": --alpha")});
+        })) == "");
+}
+
+}  // namespace distill

@@ -1,0 +1,150 @@
+// What a run goes on from: weights, buffers, and the checkpoints that are asked for.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "libdistill/store/safetensors.h"
+#include "libdistill/train/trainer.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~Folder() { fs::remove_all(path); }
+  std::string path = "/tmp/distill-resume-XXXXXX";
+};
+
+// A user's module with statistics of its own, as a batch norm has them.
+struct Scale : torch::nn::Module {
+  Scale() {
+    weight = register_parameter("weight", torch::zeros({1}));
+    mean = register_buffer("mean", torch::zeros({1}));
+    batches = register_buffer("batches", torch::zeros({}, torch::kInt64));
+    seen = register_buffer("seen", torch::zeros({2}, torch::kBool));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::NoGradGuard no_grad;
+    mean.mul_(0.9).add_(x.mean() * 0.1);
+    batches.add_(1);
+    seen[0] = true;
+    const torch::AutoGradMode grad(true);
+    return x * weight + mean;
+  }
+  torch::Tensor weight, mean, batches, seen;
+};
+
+class Noise : public StepSource {
+ public:
+  explicit Noise(Scale& module) : module_(module) {}
+  int64_t steps_per_epoch() const override { return 10; }
+  ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 7}; }
+  absl::Status Restore(const ShardState& state) override {
+    made_ = state.row;
+    return absl::OkStatus();
+  }
+  std::vector<MicroStep> NextStep() override {
+    const torch::Tensor x = torch::sin(torch::arange(4).to(torch::kFloat32) + static_cast<double>(made_++));
+    return {{.loss_count = 4, .num_tokens = 4, .num_samples = 4, .forward = [this, x] {
+               return LossSum{(module_.forward(x) - 1).square().sum(), 4, {}};
+             }}};
+  }
+
+ private:
+  Scale& module_;
+  int64_t made_ = 0;
+};
+
+struct Outcome {
+  absl::Status status;
+  std::shared_ptr<Scale> module = std::make_shared<Scale>();
+  int64_t batches() const { return module->batches.item<int64_t>(); }
+};
+
+Outcome Train(const std::string& folder, int64_t steps, const std::string& resume, int64_t save_steps = 7) {
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  Outcome outcome;
+  auto trainer = Trainer::Create(run, outcome.module,
+                                 {.output_dir = folder,
+                                  .max_steps = steps,
+                                  .learning_rate = 0.05,
+                                  .lr_scheduler_type = "constant",
+                                  .logging_steps = 0,
+                                  .save_steps = save_steps,
+                                  .resume_from_checkpoint = resume});
+  REQUIRE(trainer.ok());
+  Noise source(*outcome.module);
+  outcome.status = (*trainer)->Fit(source).status();
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("a resumed run ends with the bits of the undisturbed one, buffers too") {
+  const Folder whole, parts;
+  const Outcome expected = Train(whole.path, 20, "");
+  REQUIRE(Train(parts.path, 9, "").status.ok());
+  const Outcome found = Train(parts.path, 20, "latest");
+  REQUIRE(found.status == absl::OkStatus());
+  CHECK(torch::equal(found.module->weight, expected.module->weight));
+  CHECK(torch::equal(found.module->mean, expected.module->mean));
+  CHECK(found.batches() == 20);
+  CHECK(found.module->seen[0].item<bool>());
+  const auto saved = SafetensorsFile::Open(whole.path + "/model.safetensors");
+  REQUIRE(saved.ok());
+  CHECK(static_cast<const float*>(saved->Find("mean")->data)[0] == expected.module->mean.item<float>());
+  CHECK(static_cast<const int64_t*>(saved->Find("batches")->data)[0] == 20);
+}
+
+TEST_CASE("'false' and 'none' start anew, and so does 'latest' where there is no checkpoint at all") {
+  const Folder folder;
+  REQUIRE(Train(folder.path, 9, "latest").status == absl::OkStatus());
+  for (const char* no : {"", "false", "False", "none"}) {
+    const Outcome outcome = Train(folder.path, 3, no);
+    REQUIRE(outcome.status == absl::OkStatus());
+    CHECK(outcome.batches() == 3);
+  }
+  CHECK(Train(folder.path, 9, "True").batches() == 9);  // from step 7, with 7 batches seen
+}
+
+TEST_CASE("'latest' with damaged checkpoints only is an error that names the file") {
+  const Folder folder;
+  REQUIRE(Train(folder.path, 9, "").status.ok());
+  fs::resize_file(folder.path + "/checkpoint-7/optimizer.safetensors", 30);
+  const absl::Status status = Train(folder.path, 9, "latest").status;
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(absl::StrContains(status.message(), "checkpoint-7/optimizer.safetensors"));
+}
+
+TEST_CASE("a save that fails leaves no draft, and the next one clears those of crashed runs") {
+  const Folder folder;
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  auto module = std::make_shared<Scale>();
+  auto trainer = Trainer::Create(run, module, {.output_dir = folder.path, .max_steps = 2, .save_steps = 1});
+  REQUIRE(trainer.ok());
+  Noise source(*module);
+  (*trainer)->SetModelWriter([](const std::string&) { return absl::ResourceExhaustedError("no space left"); });
+  CHECK(
+      absl::StrContains((*trainer)->Fit(source).status().message(), "saving the checkpoint of step 1: no space left"));
+  CHECK_FALSE(fs::exists(folder.path + "/.checkpoint-1.tmp"));
+  fs::create_directory(folder.path + "/.checkpoint-3.tmp");  // as a crash leaves it
+  REQUIRE(Train(folder.path, 9, "").status == absl::OkStatus());
+  CHECK(fs::exists(folder.path + "/checkpoint-7/manifest.pb"));
+  CHECK_FALSE(fs::exists(folder.path + "/.checkpoint-3.tmp"));
+}
+
+TEST_CASE("a buffer of a type that no checkpoint holds is refused by name") {
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  auto module = std::make_shared<Scale>();
+  module->register_buffer("phases", torch::zeros({2}, torch::kComplexFloat));
+  const absl::Status status = Trainer::Create(run, module, {}).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(status.message(), "buffer phases"));
+}
+
+}  // namespace distill
