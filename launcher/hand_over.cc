@@ -10,18 +10,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "launcher/local_job.h"
+#include "libdistill/world/environment.h"
+#include "libdistill/world/host_id.h"
+#include "libdistill/world/slurm.h"
 
 namespace distill {
 namespace {
 
-bool IsThisHost(const std::string& name) {
-  char host[256] = {};
-  gethostname(host, sizeof(host) - 1);
-  return name == "localhost" || name == "127.0.0.1" || name == host;
-}
+bool IsThisHost(const std::string& name) { return name == "localhost" || name == "127.0.0.1" || name == HostName(); }
 
-// Inside an allocation, but not yet inside one of its steps.
-bool InSlurmAllocation() { return std::getenv("SLURM_JOB_ID") != nullptr && std::getenv("SLURM_STEP_ID") == nullptr; }
+// Inside an allocation (its batch script, or salloc's shell), but not inside an srun step, where ranks live.
+bool InSlurmAllocation() {
+  const Environment environment([](const char* name) -> const char* { return std::getenv(name); });
+  return environment.Has("SLURM_JOB_ID") && !InsideSrunStep(environment);
+}
 
 bool SpansSlurmNodes() {
   const char* nodes = std::getenv("SLURM_NNODES");

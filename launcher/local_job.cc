@@ -41,13 +41,24 @@ absl::StatusOr<int> FreePort() {
   return ntohs(address.sin_port);
 }
 
+// Each rank leads a process group of its own, so that a program that is a script ends with all it has started.
 struct Rank {
   pid_t pid = -1;
   bool running = false;
+  bool was_told_to_end = false;
 };
+
+// As under mpirun, rank 0 alone reads this process's input. Not from a terminal: that is the launcher's group's, and a
+// read by another one would stop the rank.
+void TakeInput(int rank) {
+  if (rank == 0 && isatty(STDIN_FILENO) == 0) return;
+  const int nothing = open("/dev/null", O_RDONLY);
+  if (nothing > STDIN_FILENO) dup2(nothing, STDIN_FILENO), close(nothing);
+}
 
 // In the child: becomes the program, or reports errno through `report`.
 [[noreturn]] void BecomeProgram(const LocalJob& job, pid_t launcher, const sigset_t& old_mask, int report) {
+  setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(1);  // the launcher died before the line above
   sigprocmask(SIG_SETMASK, &old_mask, nullptr);
@@ -68,6 +79,7 @@ absl::Status StartRank(const LocalJob& job, int rank, const sigset_t& old_mask, 
   if (started.pid == 0) {
     setenv("DISTILL_RANK", absl::StrCat(rank).c_str(), 1);
     setenv("DISTILL_LOCAL_RANK", absl::StrCat(rank).c_str(), 1);
+    TakeInput(rank);
     BecomeProgram(job, launcher, old_mask, report[1]);
   }
   close(report[1]);
@@ -83,9 +95,11 @@ absl::Status StartRank(const LocalJob& job, int rank, const sigset_t& old_mask, 
   return absl::OkStatus();
 }
 
-void SignalAll(const std::vector<Rank>& ranks, int signal) {
-  for (const Rank& rank : ranks) {
-    if (rank.running) kill(rank.pid, signal);
+void SignalAll(std::vector<Rank>& ranks, int signal) {
+  for (Rank& rank : ranks) {
+    if (!rank.running) continue;
+    kill(-rank.pid, signal);
+    rank.was_told_to_end = true;
   }
 }
 
@@ -103,6 +117,9 @@ class Watch {
       pollfd poll_fd{signal_fd, POLLIN, 0};
       if (poll(&poll_fd, 1, phase_ == Phase::kRunning ? -1 : 100) > 0) TakeSignal(signal_fd);
       if (phase_ != Phase::kRunning && deadline_.Passed()) Escalate();
+    }
+    for (const Rank& rank : ranks_) {  // what a rank had started and left behind
+      if (rank.was_told_to_end) kill(-rank.pid, SIGKILL);
     }
     return exit_code_;
   }
@@ -136,14 +153,14 @@ class Watch {
     const int code = ExitCode(wait_status);
     if (code == 0 || exit_code_ != 0) return;
     exit_code_ = code;
-    if (WIFSIGNALED(wait_status) && phase_ == Phase::kRunning) {
+    if (phase_ != Phase::kRunning) return;
+    if (WIFSIGNALED(wait_status)) {
       std::fprintf(stderr, "distillrun: rank %d was ended by signal %d (%s)\n", rank, WTERMSIG(wait_status),
                    strsignal(WTERMSIG(wait_status)));
     }
-    if (phase_ == Phase::kRunning) {
-      phase_ = Phase::kFailed;
-      deadline_ = Deadline::After(job_.failure_grace);
-    }
+    failed_rank_ = rank;
+    phase_ = Phase::kFailed;
+    deadline_ = Deadline::After(job_.failure_grace);
   }
 
   void TakeSignal(int signal_fd) {
@@ -159,8 +176,8 @@ class Watch {
 
   void Escalate() {
     if (phase_ == Phase::kFailed) {
-      std::fprintf(stderr, "distillrun: a rank failed and others still run after %s: ending them\n",
-                   absl::FormatDuration(job_.failure_grace).c_str());
+      std::fprintf(stderr, "distillrun: rank %d ended with exit code %d and others still run %s later: ending them\n",
+                   failed_rank_, exit_code_, absl::FormatDuration(job_.failure_grace).c_str());
       Terminate();
     } else if (phase_ == Phase::kTerminating) {
       SignalAll(ranks_, SIGKILL);
@@ -174,6 +191,7 @@ class Watch {
   Phase phase_ = Phase::kRunning;
   Deadline deadline_ = Deadline::Never();
   int exit_code_ = 0;
+  int failed_rank_ = -1;
 };
 
 void ExportJob(const LocalJob& job, int port) {

@@ -20,7 +20,8 @@ struct LocalJob {
 };
 
 // Starts the ranks, waits for all, and returns the job's exit code: 0, that of the first rank that failed, or
-// 128 + the signal that ended it. SIGINT and SIGTERM to this process end the ranks. No rank outlives this process.
+// 128 + the signal that ended it. SIGINT, SIGTERM and SIGHUP to this process end the ranks and what they have started.
+// No rank outlives this process. Input goes to rank 0, but from a terminal to none.
 // InvalidArgument: the program cannot be started.
 [[nodiscard]] absl::StatusOr<int> RunLocalJob(const LocalJob& job);
 

@@ -30,7 +30,9 @@ const char* NameOf(ReduceOp op);
 // Where a collective's buffers live and on which queue it runs. The default is host memory.
 struct Placement {
   bool on_device = false;
-  void* stream = nullptr;  // a cudaStream_t; the call is ordered on it and returns once it is enqueued
+  // A cudaStream_t: the call comes after what is enqueued there and before what will be. Like every call it returns
+  // when this rank's part is done, so that a rank that is lost is this call's error and no stream hangs.
+  void* stream = nullptr;
 };
 
 class Communicator {
@@ -63,6 +65,10 @@ class Communicator {
                                        Placement placement = {});
   [[nodiscard]] absl::Status Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement = {});
   [[nodiscard]] absl::Status Barrier();
+
+  // Unavailable once a peer is known to be lost, to have given up or to have left; OK also where the backend cannot
+  // tell. One rank alone may ask. Never blocks, and does not poison.
+  [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
 
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }

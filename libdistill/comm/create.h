@@ -12,18 +12,27 @@
 namespace distill {
 
 struct CommunicatorOptions {
-  // auto: alone for one rank, shm when all ranks share a host, fabric otherwise. Or: shm, fabric, mpi, nccl.
+  // auto: alone for one rank; nccl when all ranks share a host and each computes on a GPU of its own (and this build
+  // has NCCL); shm when they share a host; fabric otherwise. Or: shm, fabric, mpi, nccl.
   std::string backend = "auto";
   absl::Duration timeout = absl::Seconds(300);
   absl::Duration heartbeat_timeout = absl::Seconds(15);
-  // For nccl: which GPU of this host this rank uses.
-  int device_index = 0;
+  // Which of the GPUs that CUDA shows this process it computes on; -1: on none.
+  int device_index = -1;
+  // What this rank has failed at before (its command line, say): the ranks then meet only to end with it together.
+  absl::Status own_error = {};
 };
 
 // Blocks until all ranks have joined or the time-out passed; every rank must call it. InvalidArgument: a backend that
-// this build or these hosts cannot use (the message says why). DeadlineExceeded: names the ranks that never came.
+// this build or these hosts cannot use (the message says why). FailedPrecondition: ranks that differ in build, backend
+// or kind of device, by name. DeadlineExceeded: names the ranks that never came.
+// An error of one rank alone (an own_error too) is returned on all, with "rank N on HOST: " before it.
+// Also gives crash signals that a vendor's library took back to the program (world/crash_signals.h).
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& world,
                                                                                const CommunicatorOptions& options);
+
+// Whether every rank was told this error of CreateCommunicator, so that one of them can say it for all.
+bool IsSharedError(const absl::Status& error);
 
 // The communicator of a job of one rank: every collective is a copy. Never fails.
 std::unique_ptr<Communicator> CreateAloneCommunicator();

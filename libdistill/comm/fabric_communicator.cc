@@ -1,11 +1,10 @@
 // Collectives over libfabric, between any ranks: the ring of ring.cc, and a barrier by dissemination. 16-bit types are
 // added in float32 and rounded at every hop, since partial sums travel in the type of the data.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/ring.h"
 #include "libdistill/comm/setup.h"
@@ -48,17 +47,24 @@ struct Region {
 
 class FabricCommunicator : public Communicator {
  public:
-  FabricCommunicator(Setup setup, std::unique_ptr<FabricEndpoint> endpoint)
+  FabricCommunicator(const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint)
       : Communicator(setup.world.rank, setup.hosts),
         timeout_(setup.options.timeout),
         deadline_(setup.deadline),
-        rendezvous_(std::move(setup.rendezvous)),
         ring_(endpoint.get()),
         endpoint_(std::move(endpoint)) {}
 
+  // Whoever is still in a call hears that this rank has done its part in it.
+  ~FabricCommunicator() override {
+    if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
+  }
+
   absl::string_view backend() const override { return "fabric"; }
-  // Registers this rank's own buffers, and meets the neighbours within the deadline for joining.
-  absl::Status Start();
+  absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
+  // What this rank does alone: gives the others' addresses to the endpoint, registers its own buffers.
+  absl::Status Prepare(const std::vector<std::string>& addresses);
+  // Meets the neighbours within the deadline for joining.
+  absl::Status Start(std::unique_ptr<Rendezvous> rendezvous);
 
  protected:
   absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -89,8 +95,8 @@ class FabricCommunicator : public Communicator {
 
   const absl::Duration timeout_;
   Deadline deadline_;
-  const std::unique_ptr<Rendezvous> rendezvous_;
-  uint64_t call_ = 0;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  uint64_t call_ = 0;  // the start is number 1
   Ring ring_;
   std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kChunkBytes);
   std::vector<char> partial_bytes_;
@@ -105,9 +111,18 @@ absl::StatusOr<Region> FabricCommunicator::Use(const void* data, int64_t bytes) 
   return region;
 }
 
-absl::Status FabricCommunicator::Start() {
+absl::Status FabricCommunicator::Prepare(const std::vector<std::string>& addresses) {
+  DISTILL_RETURN_IF_ERROR(endpoint_->Connect(addresses));
   DISTILL_ASSIGN_OR_RETURN(landing_, Use(landing_bytes_.data(), static_cast<int64_t>(landing_bytes_.size())));
-  return Meet();
+  return absl::OkStatus();
+}
+
+absl::Status FabricCommunicator::Start(std::unique_ptr<Rendezvous> rendezvous) {
+  rendezvous_ = std::move(rendezvous);
+  ++call_;
+  const absl::Status met = Annotate(Meet(), "connecting the ranks over the fabric");
+  if (!met.ok()) rendezvous_->Announce(met);
+  return met;
 }
 
 RingSchedule FabricCommunicator::ScheduleOf(int64_t steps, int64_t chunks) const {
@@ -121,7 +136,7 @@ RingSchedule FabricCommunicator::ScheduleOf(int64_t steps, int64_t chunks) const
 }
 
 absl::Status FabricCommunicator::Check(const RingSchedule& schedule, bool waits_for_previous) {
-  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeers());
+  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
   if (!deadline_.Passed()) return absl::OkStatus();
   return deadline_.Error(waits_for_previous ? absl::StrCat("waiting for data from ", Describe(schedule.previous))
                                             : absl::StrCat("sending to ", Describe(schedule.next)));
@@ -135,7 +150,7 @@ absl::Status FabricCommunicator::Run(const RingSchedule& schedule, absl::Functio
                 [this](const RingSchedule& s, bool waits_for_previous) { return Check(s, waits_for_previous); });
   if (!absl::IsUnavailable(status)) return status;
   // The fabric knows ranks by number; the rendezvous may know better what happened.
-  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeers());
+  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
   return Annotate(status,
                   absl::StrCat("between ", Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
 }
@@ -262,28 +277,15 @@ void FabricCommunicator::Abandon(const absl::Status& error) {
   endpoint_.reset();  // nothing writes to the caller's buffers from here on
 }
 
-bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127.") || address == "::1"; }
-
-FabricOptions ChooseFabric(const Setup& setup) {
-  FabricOptions options;
-  if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
-  // The interface that reaches rank 0 reaches the others, but for loopback.
-  options.local_address = setup.rendezvous->local_address();
-  if (!setup.one_host && IsLoopback(options.local_address)) options.local_address.clear();
-  return options;
-}
-
 }  // namespace
 
 MadeCommunicator CreateFabricCommunicator(Setup setup) {
   absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = FabricEndpoint::Create(ChooseFabric(setup));
-  DISTILL_ASSIGN_OR_RETURN(
-      const std::vector<std::string> addresses,
-      setup.Exchange(endpoint.ok() ? absl::StatusOr<std::string>((*endpoint)->address()) : endpoint.status()));
-  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus((*endpoint)->Connect(addresses)));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(setup, endpoint));
   if (setup.world.rank == 0) LogInfo(absl::StrCat("fabric: libfabric's provider ", (*endpoint)->provider()));
-  auto made = std::make_unique<FabricCommunicator>(std::move(setup), *std::move(endpoint));
-  DISTILL_RETURN_IF_ERROR(Annotate(made->Start(), "connecting the ranks over the fabric"));
+  auto made = std::make_unique<FabricCommunicator>(setup, *std::move(endpoint));
+  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made->Prepare(addresses)));
+  DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous)));
   return made;
 }
 

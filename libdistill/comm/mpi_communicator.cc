@@ -212,7 +212,7 @@ absl::Status MpiCommunicator::DoBarrier() {
 }  // namespace
 
 MadeCommunicator CreateMpiCommunicator(Setup setup) {
-  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(Annotate(StartMpi(setup.world), "comm_backend mpi")));
+  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(Annotate(StartMpi(setup.world, setup.deadline), "comm_backend mpi")));
   auto made = std::make_unique<MpiCommunicator>(setup);
   DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous)));
   return made;

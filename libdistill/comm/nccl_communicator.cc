@@ -1,11 +1,16 @@
 // NCCL between the GPUs of a host. Buffers in device memory go through NCCL, on the caller's stream; buffers in host
 // memory (agreements, barriers) through shared memory. NCCL runs in its non-blocking mode: its calls return at once
-// and are asked for their state until the deadline. Errors of work that was enqueued before come out of the next call.
+// and are asked for their state until the deadline. A call then waits for the device: a kernel whose peer has died
+// spins for ever, NCCL inside a host does not notice, and only ncclCommAbort ends it. While it waits the call looks at
+// the deadline, at NCCL's own errors, and at the other processes, which shared memory watches.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/status_macros.h"
@@ -14,7 +19,7 @@
 namespace distill {
 namespace {
 
-absl::Status CudaError(const char* what, cudaError_t code) {
+absl::Status CudaError(absl::string_view what, cudaError_t code) {
   if (code == cudaSuccess) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(what, ": ", cudaGetErrorString(code)));
 }
@@ -55,101 +60,131 @@ ncclRedOp_t NcclOp(ReduceOp op) {
   return ncclSum;
 }
 
-cudaStream_t StreamOf(Placement placement) { return static_cast<cudaStream_t>(placement.stream); }
-
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(int rank, std::vector<std::string> hosts, const CommunicatorOptions& options)
       : Communicator(rank, std::move(hosts)), timeout_(options.timeout), device_(options.device_index) {}
-  // Aborting never waits for other ranks. Synchronise the streams before.
   ~NcclCommunicator() override {
-    if (comm_ != nullptr) ncclCommAbort(comm_);
+    Abort();
+    if (done_ != nullptr) cudaEventDestroy(done_);
   }
 
   absl::string_view backend() const override { return "nccl"; }
   bool takes_device_memory() const override { return true; }
+  absl::Status CheckPeers() override { return host_ != nullptr ? host_->CheckPeers() : absl::OkStatus(); }
 
-  absl::Status Start(const ncclUniqueId& id) {
-    DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    return Await("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
-  }
+  absl::Status Start(const ncclUniqueId& id);
   void set_host_communicator(std::unique_ptr<Communicator> host) { host_ = std::move(host); }
 
  protected:
   absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                            Placement placement) override {
     if (!placement.on_device) return host_->AllReduce(send, receive, count, dtype, op);
-    DISTILL_RETURN_IF_ERROR(Begin());
-    return Await("ncclAllReduce", ncclAllReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op),
-                                                comm_, StreamOf(placement)));
+    return OnDevice("ncclAllReduce", placement, [&](cudaStream_t stream) {
+      return ncclAllReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_, stream);
+    });
   }
   absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                Placement placement) override {
     if (!placement.on_device) return host_->ReduceScatter(send, receive, count, dtype, op);
-    DISTILL_RETURN_IF_ERROR(Begin());
-    return Await("ncclReduceScatter", ncclReduceScatter(send, receive, static_cast<size_t>(count), NcclType(dtype),
-                                                        NcclOp(op), comm_, StreamOf(placement)));
+    return OnDevice("ncclReduceScatter", placement, [&](cudaStream_t stream) {
+      return ncclReduceScatter(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_, stream);
+    });
   }
   absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override {
     if (!placement.on_device) return host_->AllGather(send, receive, count, dtype);
-    DISTILL_RETURN_IF_ERROR(Begin());
-    return Await("ncclAllGather",
-                 ncclAllGather(send, receive, static_cast<size_t>(count), NcclType(dtype), comm_, StreamOf(placement)));
+    return OnDevice("ncclAllGather", placement, [&](cudaStream_t stream) {
+      return ncclAllGather(send, receive, static_cast<size_t>(count), NcclType(dtype), comm_, stream);
+    });
   }
   absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) override {
     if (!placement.on_device) return host_->Broadcast(buffer, count, dtype, root);
-    DISTILL_RETURN_IF_ERROR(Begin());
-    return Await("ncclBroadcast", ncclBroadcast(buffer, buffer, static_cast<size_t>(count), NcclType(dtype), root,
-                                                comm_, StreamOf(placement)));
+    return OnDevice("ncclBroadcast", placement, [&](cudaStream_t stream) {
+      return ncclBroadcast(buffer, buffer, static_cast<size_t>(count), NcclType(dtype), root, comm_, stream);
+    });
   }
   absl::Status DoBarrier() override { return host_->Barrier(); }
   void Abandon(const absl::Status&) override {
-    if (comm_ != nullptr) ncclCommAbort(comm_);
-    comm_ = nullptr;
+    Abort();
     host_.reset();  // its peers see this rank leave
   }
 
  private:
-  // The device is the thread's; and work that was enqueued earlier may have failed since.
-  absl::Status Begin() {
-    DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
-    return Await("work enqueued before", ncclSuccess);
+  // Also ends kernels that still run. Never waits for other ranks.
+  void Abort() {
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
-
-  absl::Status Await(const char* what, ncclResult_t result) const {
-    const Deadline deadline = Deadline::After(timeout_);
-    ncclResult_t state = result;
-    Backoff backoff;
-    do {
-      if (result != ncclSuccess && result != ncclInProgress) break;
-      if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state); asked != ncclSuccess) state = asked;
-      if (state != ncclInProgress) break;
-      if (backoff.slow() && deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
-      backoff.Pause();
-    } while (true);
-    if (state == ncclSuccess) return absl::OkStatus();
-    const char* detail = ncclGetLastError(comm_);
-    return absl::UnavailableError(
-        absl::StrCat(what, ": ", ncclGetErrorString(state), detail != nullptr && *detail != '\0' ? ": " : "", detail));
-  }
+  absl::Status OnDevice(const char* what, Placement placement, absl::FunctionRef<ncclResult_t(cudaStream_t)> call);
+  absl::Status AwaitEnqueued(const char* what, ncclResult_t result) const;
+  absl::Status AwaitDevice(const char* what) const;
+  absl::Status NcclError(const char* what, ncclResult_t state) const;
 
   const absl::Duration timeout_;
   const int device_;
   ncclComm_t comm_ = nullptr;
+  cudaEvent_t done_ = nullptr;
   std::unique_ptr<Communicator> host_;
 };
 
-// Rank 0 makes the name under which NCCL's ranks meet; the others only check that they can.
-absl::StatusOr<std::string> MakeId(int rank, int device) {
-  int devices = 0;
-  DISTILL_RETURN_IF_ERROR(CudaError("comm_backend nccl finds no GPU", cudaGetDeviceCount(&devices)));
-  if (device >= devices) {
-    return absl::InvalidArgumentError(absl::StrCat("comm_backend nccl: this rank is to use GPU ", device,
-                                                   ", but there are ", devices,
-                                                   ": start at most as many ranks as the host has GPUs"));
+absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaEventCreate", cudaEventCreateWithFlags(&done_, cudaEventDisableTiming)));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
+}
+
+absl::Status NcclCommunicator::OnDevice(const char* what, Placement placement,
+                                        absl::FunctionRef<ncclResult_t(cudaStream_t)> call) {
+  const auto stream = static_cast<cudaStream_t>(placement.stream);
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));  // it is the thread's
+  DISTILL_RETURN_IF_ERROR(AwaitEnqueued(what, call(stream)));
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(done_, stream)));
+  return AwaitDevice(what);
+}
+
+// Until NCCL has taken what it was asked for; for a collective that means that its kernel is on the stream.
+absl::Status NcclCommunicator::AwaitEnqueued(const char* what, ncclResult_t result) const {
+  const Deadline deadline = Deadline::After(timeout_);
+  for (Backoff backoff; result == ncclSuccess || result == ncclInProgress; backoff.Pause()) {
+    ncclResult_t state = ncclSuccess;
+    result = ncclCommGetAsyncError(comm_, &state);
+    if (result == ncclSuccess) result = state;
+    if (result == ncclSuccess) return absl::OkStatus();
+    if (backoff.slow() && deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
   }
+  return NcclError(what, result);
+}
+
+absl::Status NcclCommunicator::AwaitDevice(const char* what) const {
+  constexpr absl::Duration kLastWords = absl::Seconds(1);
+  Deadline deadline = Deadline::After(timeout_);
+  absl::Status peers;
+  for (Backoff backoff;; backoff.Pause()) {
+    const cudaError_t state = cudaEventQuery(done_);
+    if (state != cudaErrorNotReady) return CudaError(what, state);
+    if (!backoff.slow()) continue;
+    ncclResult_t failed = ncclSuccess;
+    if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &failed); asked != ncclSuccess) failed = asked;
+    if (failed != ncclSuccess && failed != ncclInProgress) return NcclError(what, failed);
+    // What a peer has sent before it went may still be on its way.
+    if (peers.ok() && !(peers = host_->CheckPeers()).ok()) {
+      deadline = Deadline::After(std::min(kLastWords, deadline.Left()));
+    }
+    if (!deadline.Passed()) continue;
+    return peers.ok() ? deadline.Error(absl::StrCat(what, ": waiting for the other ranks' GPUs")) : peers;
+  }
+}
+
+absl::Status NcclCommunicator::NcclError(const char* what, ncclResult_t state) const {
+  const char* detail = ncclGetLastError(comm_);
+  const bool known = detail != nullptr && *detail != '\0';
+  return absl::UnavailableError(
+      absl::StrCat(what, ": ", ncclGetErrorString(state), known ? ": " : "", known ? detail : ""));
+}
+
+// Rank 0 makes the name under which NCCL's ranks meet.
+absl::StatusOr<std::string> MakeId(int rank) {
   if (rank != 0) return std::string();
   ncclUniqueId id;
   if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
@@ -160,14 +195,24 @@ absl::StatusOr<std::string> MakeId(int rank, int device) {
 
 }  // namespace
 
+bool HasNccl() { return true; }
+
+absl::StatusOr<std::string> NameGpu(int device_index) {
+  if (device_index < 0) return std::string();
+  char address[32] = {};
+  DISTILL_RETURN_IF_ERROR(CudaError(absl::StrCat("asking for the PCI address of GPU ", device_index),
+                                    cudaDeviceGetPCIBusId(address, sizeof(address), device_index)));
+  return std::string(address);
+}
+
 MadeCommunicator CreateNcclCommunicator(Setup setup) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> ids,
-                           setup.Exchange(MakeId(setup.world.rank, setup.options.device_index)));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> ids, setup.Exchange(MakeId(setup.world.rank)));
   ncclUniqueId id;
   if (ids[0].size() != sizeof(id.internal)) return absl::FailedPreconditionError("rank 0 uses another NCCL");
   std::memcpy(id.internal, ids[0].data(), sizeof(id.internal));
   auto made = std::make_unique<NcclCommunicator>(setup.world.rank, setup.hosts, setup.options);
-  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made->Start(id)));
+  DISTILL_RETURN_IF_ERROR(
+      setup.ExchangeStatus(Annotate(made->Start(id), "starting NCCL (comm_backend shm goes without it)")));
   if (setup.world.world_size == 1) {
     made->set_host_communicator(CreateAloneCommunicator());
     return made;

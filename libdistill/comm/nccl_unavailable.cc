@@ -1,6 +1,13 @@
+#include "absl/strings/str_cat.h"
 #include "libdistill/comm/setup.h"
 
 namespace distill {
+
+bool HasNccl() { return false; }
+
+absl::StatusOr<std::string> NameGpu(int device_index) {
+  return device_index < 0 ? std::string() : absl::StrCat("GPU ", device_index);
+}
 
 MadeCommunicator CreateNcclCommunicator(Setup) {
   return absl::InvalidArgumentError(

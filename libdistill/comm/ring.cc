@@ -16,86 +16,74 @@
 // Reduce-scatter and all-gather are one half each; a broadcast is a stream along the ring, from the root.
 #include "libdistill/comm/ring.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 
 namespace distill {
 
-struct Ring::Progress {
-  int64_t sent = 0;      // handed to the fabric
-  int64_t departed = 0;  // of these, finished
-  int64_t awaited = 0;   // receives handed to the fabric
-  int64_t arrived = 0;   // of these, finished and taken in
-  bool moved = false;    // in this turn of the loop
+// One direction of a call: messages are started and finished in order.
+struct Ring::Lane {
+  FabricOperation& operation(int64_t m) const { return operations[static_cast<size_t>(m % kRingWindow)]; }
+  const int64_t total;
+  std::vector<FabricOperation>& operations;
+  bool& moved;  // set when anything happened
+  int64_t started = 0;
+  int64_t finished = 0;
 };
 
 absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                        absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken,
                        Check check) {
-  Progress progress;
+  const auto receive = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) {
+    return endpoint_->Receive(schedule.previous, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
+                              *piece.memory, operation);
+  };
+  const auto send = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) {
+    return endpoint_->Send(schedule.next, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
+                           *piece.memory, operation);
+  };
+  bool moved = false;
+  Lane in = {schedule.incoming, receives_, moved};
+  Lane out = {schedule.outgoing, sends_, moved};
   Backoff backoff;
-  while (progress.departed < schedule.outgoing || progress.arrived < schedule.incoming) {
-    progress.moved = false;
-    DISTILL_RETURN_IF_ERROR(StartReceives(schedule, incoming, progress));
-    DISTILL_RETURN_IF_ERROR(StartSends(schedule, outgoing, progress));
+  while (out.finished < out.total || in.finished < in.total) {
+    DISTILL_RETURN_IF_ERROR(Start(in, out.finished + schedule.reuse, incoming, receive));
+    DISTILL_RETURN_IF_ERROR(Start(out, in.finished + schedule.lag, outgoing, send));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
-    DISTILL_RETURN_IF_ERROR(Collect(taken, progress));
-    if (polled || progress.moved) {
+    DISTILL_RETURN_IF_ERROR(Finish(in, taken));
+    DISTILL_RETURN_IF_ERROR(Finish(out, [](int64_t) {}));
+    if (std::exchange(moved, false) || polled) {
       backoff = Backoff();
       continue;
     }
-    if (backoff.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, progress.arrived < progress.awaited));
+    if (backoff.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started));
     backoff.Pause();
   }
   return absl::OkStatus();
 }
 
-absl::Status Ring::StartReceives(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> incoming,
-                                 Progress& progress) {
-  while (progress.awaited < schedule.incoming && progress.awaited - progress.arrived < kRingWindow &&
-         progress.awaited < progress.departed + schedule.reuse) {
-    const int64_t m = progress.awaited;
-    const RingPiece piece = incoming(m);
-    if (piece.bytes > 0) {
-      DISTILL_ASSIGN_OR_RETURN(
-          const bool posted, endpoint_->Receive(schedule.previous, schedule.tag + static_cast<uint64_t>(m), piece.data,
-                                                piece.bytes, *piece.memory, &receives_[m % kRingWindow]));
+// Hands messages below `allowed` to the fabric, as far as the window and the provider let it.
+absl::Status Ring::Start(Lane& lane, int64_t allowed, absl::FunctionRef<RingPiece(int64_t)> piece, Post post) {
+  while (lane.started < std::min(lane.total, allowed) && lane.started - lane.finished < kRingWindow) {
+    const RingPiece next = piece(lane.started);
+    if (next.bytes > 0) {
+      DISTILL_ASSIGN_OR_RETURN(const bool posted, post(lane.started, next, &lane.operation(lane.started)));
       if (!posted) return absl::OkStatus();
     }
-    ++progress.awaited;
-    progress.moved = true;
+    ++lane.started;
+    lane.moved = true;
   }
   return absl::OkStatus();
 }
 
-absl::Status Ring::StartSends(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
-                              Progress& progress) {
-  while (progress.sent < schedule.outgoing && progress.sent - progress.departed < kRingWindow &&
-         progress.sent < progress.arrived + schedule.lag) {
-    const int64_t m = progress.sent;
-    const RingPiece piece = outgoing(m);
-    if (piece.bytes > 0) {
-      DISTILL_ASSIGN_OR_RETURN(const bool posted,
-                               endpoint_->Send(schedule.next, schedule.tag + static_cast<uint64_t>(m), piece.data,
-                                               piece.bytes, *piece.memory, &sends_[m % kRingWindow]));
-      if (!posted) return absl::OkStatus();
-    }
-    ++progress.sent;
-    progress.moved = true;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Ring::Collect(absl::FunctionRef<void(int64_t)> taken, Progress& progress) {
-  while (progress.arrived < progress.awaited && receives_[progress.arrived % kRingWindow].done) {
-    DISTILL_RETURN_IF_ERROR(receives_[progress.arrived % kRingWindow].status);
-    taken(progress.arrived++);
-    progress.moved = true;
-  }
-  while (progress.departed < progress.sent && sends_[progress.departed % kRingWindow].done) {
-    DISTILL_RETURN_IF_ERROR(sends_[progress.departed % kRingWindow].status);
-    ++progress.departed;
-    progress.moved = true;
+absl::Status Ring::Finish(Lane& lane, absl::FunctionRef<void(int64_t)> finished) {
+  while (lane.finished < lane.started && lane.operation(lane.finished).done) {
+    DISTILL_RETURN_IF_ERROR(lane.operation(lane.finished).status);
+    finished(lane.finished++);
+    lane.moved = true;
   }
   return absl::OkStatus();
 }

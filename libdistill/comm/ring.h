@@ -7,6 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libdistill/transport/fabric_endpoint.h"
 
 namespace distill {
@@ -46,12 +47,10 @@ class Ring {
                    absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken, Check check);
 
  private:
-  struct Progress;
-  absl::Status StartReceives(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> incoming,
-                             Progress& progress);
-  absl::Status StartSends(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
-                          Progress& progress);
-  absl::Status Collect(absl::FunctionRef<void(int64_t)> taken, Progress& progress);
+  struct Lane;
+  using Post = absl::FunctionRef<absl::StatusOr<bool>(int64_t m, const RingPiece& piece, FabricOperation* operation)>;
+  static absl::Status Start(Lane& lane, int64_t allowed, absl::FunctionRef<RingPiece(int64_t)> piece, Post post);
+  static absl::Status Finish(Lane& lane, absl::FunctionRef<void(int64_t)> finished);
 
   FabricEndpoint* const endpoint_;
   std::vector<FabricOperation> sends_;  // message m uses entry m % kRingWindow

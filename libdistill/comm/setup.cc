@@ -1,5 +1,6 @@
 #include "libdistill/comm/setup.h"
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
@@ -11,18 +12,28 @@ namespace {
 constexpr char kFine = '+';
 constexpr char kFailed = '-';
 
+constexpr char kSharedError[] = "libdistill/shared-error";
+
 }  // namespace
 
+absl::Status SharedError(absl::Status error) {
+  if (!error.ok()) error.SetPayload(kSharedError, absl::Cord("1"));
+  return error;
+}
+
+bool IsSharedError(const absl::Status& error) { return error.GetPayload(kSharedError).has_value(); }
+
 absl::StatusOr<std::vector<std::string>> Setup::Exchange(const absl::StatusOr<std::string>& mine) {
-  const std::string blob = mine.ok() ? kFine + *mine : kFailed + EncodeStatus(mine.status());
+  const std::string blob = mine.ok() ? kFine + *mine : kFailed + PackStrings({world.host, EncodeStatus(mine.status())});
   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> blobs, rendezvous->AllGather(blob, deadline));
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
     if (blobs[rank].empty()) return absl::InternalError(absl::StrCat("rank ", rank, " sent nothing"));
     const char kind = blobs[rank][0];
     blobs[rank].erase(0, 1);
     if (kind == kFine) continue;
-    const std::string host = rank < hosts.size() ? absl::StrCat(" on ", hosts[rank]) : "";
-    return Annotate(DecodeStatus(blobs[rank]), absl::StrCat("rank ", rank, host));
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> failed, UnpackStrings(blobs[rank]));
+    if (failed.size() != 2) return absl::InternalError(absl::StrCat("rank ", rank, " sent no error that can be read"));
+    return SharedError(Annotate(DecodeStatus(failed[1]), absl::StrCat("rank ", rank, " on ", failed[0])));
   }
   return blobs;
 }

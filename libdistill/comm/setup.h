@@ -28,10 +28,17 @@ struct Setup {
   [[nodiscard]] absl::Status ExchangeStatus(const absl::Status& mine);
 };
 
+// The error, marked as one that every rank has: see IsSharedError.
+absl::Status SharedError(absl::Status error);
+
 using MadeCommunicator = absl::StatusOr<std::unique_ptr<Communicator>>;
 [[nodiscard]] MadeCommunicator CreateShmCommunicator(Setup setup);
 [[nodiscard]] MadeCommunicator CreateFabricCommunicator(Setup setup);
 [[nodiscard]] MadeCommunicator CreateMpiCommunicator(Setup setup);
+// Whether this build has NCCL.
+bool HasNccl();
+// What tells a host's GPUs apart in every process: the PCI address. Empty for -1, no GPU.
+[[nodiscard]] absl::StatusOr<std::string> NameGpu(int device_index);
 // Device memory over NCCL; host memory over shared memory.
 [[nodiscard]] MadeCommunicator CreateNcclCommunicator(Setup setup);
 

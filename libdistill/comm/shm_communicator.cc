@@ -26,6 +26,7 @@ namespace {
 
 constexpr int64_t kSmallBytes = 8 << 10;
 constexpr int64_t kCacheLine = 64;
+constexpr int64_t kSlot = static_cast<int64_t>(ShmGroup::kSlotBytes);
 
 class ShmCommunicator : public Communicator {
  public:
@@ -38,6 +39,7 @@ class ShmCommunicator : public Communicator {
   ~ShmCommunicator() override { group_.Leave(); }
 
   absl::string_view backend() const override { return "shm"; }
+  absl::Status CheckPeers() override { return group_.Look(); }
 
  protected:
   absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -61,6 +63,9 @@ class ShmCommunicator : public Communicator {
   }
   // Elements [begin, end) of `count` that rank `slice` reduces; borders lie on cache lines.
   std::pair<int64_t, int64_t> Slice(int slice, int64_t count, int64_t size) const;
+  // Calls `round` for elements [begin, begin + here) of `total`, in order, with a fresh slot each.
+  using Round = absl::FunctionRef<absl::Status(int64_t begin, int64_t here, const Deadline& deadline)>;
+  absl::Status InRounds(int64_t total, int64_t per_round, Round round);
   absl::Status AllReduceSmall(const char* send, char* receive, int64_t count, const Kind& kind,
                               const Deadline& deadline);
   absl::Status AllReduceRound(const char* send, char* receive, int64_t count, const Kind& kind,
@@ -90,24 +95,28 @@ std::vector<const void*>& ShmCommunicator::Sources(int64_t offset_bytes, const v
   return sources_;
 }
 
-absl::Status ShmCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                                          Placement) {
-  const Kind kind = KindOf(dtype, op);
+absl::Status ShmCommunicator::InRounds(int64_t total, int64_t per_round, Round round) {
   const Deadline deadline = Deadline::After(timeout_);
-  const char* from = static_cast<const char*>(send);
-  char* to = static_cast<char*>(receive);
-  if (count * kind.size <= kSmallBytes) return AllReduceSmall(from, to, count, kind, deadline);
-  const int64_t per_round = static_cast<int64_t>(ShmGroup::kSlotBytes) / kind.size;
-  for (int64_t begin = 0; begin < count; begin += per_round) {
-    const int64_t here = std::min(per_round, count - begin);
-    DISTILL_RETURN_IF_ERROR(AllReduceRound(from + begin * kind.size, to + begin * kind.size, here, kind, deadline));
+  for (int64_t begin = 0; begin < total; begin += per_round) {
+    group_.NextRound();
+    DISTILL_RETURN_IF_ERROR(round(begin, std::min(per_round, total - begin), deadline));
   }
   return absl::OkStatus();
 }
 
+absl::Status ShmCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                          Placement) {
+  const Kind kind = KindOf(dtype, op);
+  const bool small = count * kind.size <= kSmallBytes;
+  return InRounds(count, kSlot / kind.size, [&](int64_t begin, int64_t here, const Deadline& deadline) {
+    const char* from = static_cast<const char*>(send) + begin * kind.size;
+    char* to = static_cast<char*>(receive) + begin * kind.size;
+    return small ? AllReduceSmall(from, to, here, kind, deadline) : AllReduceRound(from, to, here, kind, deadline);
+  });
+}
+
 absl::Status ShmCommunicator::AllReduceSmall(const char* send, char* receive, int64_t count, const Kind& kind,
                                              const Deadline& deadline) {
-  group_.NextRound();
   char* mine = group_.slot(rank());
   std::memcpy(mine, send, static_cast<size_t>(count * kind.size));
   group_.Publish();
@@ -118,7 +127,6 @@ absl::Status ShmCommunicator::AllReduceSmall(const char* send, char* receive, in
 
 absl::Status ShmCommunicator::AllReduceRound(const char* send, char* receive, int64_t count, const Kind& kind,
                                              const Deadline& deadline) {
-  group_.NextRound();
   char* mine = group_.slot(rank());
   const auto [begin, end] = Slice(rank(), count, kind.size);
   const int64_t offset = begin * kind.size;
@@ -142,13 +150,10 @@ absl::Status ShmCommunicator::AllReduceRound(const char* send, char* receive, in
 absl::Status ShmCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                               Placement) {
   const Kind kind = KindOf(dtype, op);
-  const Deadline deadline = Deadline::After(timeout_);
   const char* from = static_cast<const char*>(send);
   // A slot holds a piece of every rank's block.
-  const int64_t per_round = static_cast<int64_t>(ShmGroup::kSlotBytes) / kind.size / world_size();
-  for (int64_t begin = 0; begin < count; begin += per_round) {
-    const int64_t here = std::min(per_round, count - begin);
-    group_.NextRound();
+  const int64_t per_round = kSlot / kind.size / world_size();
+  return InRounds(count, per_round, [&](int64_t begin, int64_t here, const Deadline& deadline) -> absl::Status {
     char* mine = group_.slot(rank());
     for (int r = 0; r < world_size(); ++r) {
       if (r == rank()) continue;
@@ -160,44 +165,36 @@ absl::Status ShmCommunicator::DoReduceScatter(const void* send, void* receive, i
     const void* own = from + (rank() * count + begin) * kind.size;
     Reduce(static_cast<char*>(receive) + begin * kind.size, Sources(rank() * per_round * kind.size, own).data(),
            world_size(), here, dtype, op, kind.divisor);
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ShmCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
-  const Deadline deadline = Deadline::After(timeout_);
   const int64_t bytes = count * SizeOf(dtype);
-  const int64_t per_round = static_cast<int64_t>(ShmGroup::kSlotBytes);
-  char* to = static_cast<char*>(receive);
-  for (int64_t begin = 0; begin < bytes; begin += per_round) {
-    const size_t here = static_cast<size_t>(std::min(per_round, bytes - begin));
-    group_.NextRound();
-    std::memcpy(group_.slot(rank()), static_cast<const char*>(send) + begin, here);
+  return InRounds(bytes, kSlot, [&](int64_t begin, int64_t here, const Deadline& deadline) -> absl::Status {
+    std::memcpy(group_.slot(rank()), static_cast<const char*>(send) + begin, static_cast<size_t>(here));
     group_.Publish();
     for (int i = 0; i < world_size(); ++i) {
       const int r = (rank() + i) % world_size();
       DISTILL_RETURN_IF_ERROR(group_.WaitFor(r, deadline));
-      std::memcpy(to + r * bytes + begin, group_.slot(r), here);
+      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, group_.slot(r), static_cast<size_t>(here));
     }
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ShmCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
-  const Deadline deadline = Deadline::After(timeout_);
-  const int64_t bytes = count * SizeOf(dtype);
-  const int64_t per_round = static_cast<int64_t>(ShmGroup::kSlotBytes);
   char* data = static_cast<char*>(buffer);
-  for (int64_t begin = 0; begin < bytes; begin += per_round) {
-    const size_t here = static_cast<size_t>(std::min(per_round, bytes - begin));
-    group_.NextRound();
-    if (rank() == root) std::memcpy(group_.slot(root), data + begin, here);
-    group_.Publish();
-    // All, not the root alone: the slots may alternate only when everybody is past the round before.
-    DISTILL_RETURN_IF_ERROR(group_.WaitForAll(deadline));
-    if (rank() != root) std::memcpy(data + begin, group_.slot(root), here);
-  }
-  return absl::OkStatus();
+  return InRounds(count * SizeOf(dtype), kSlot,
+                  [&](int64_t begin, int64_t here, const Deadline& deadline) -> absl::Status {
+                    const size_t bytes = static_cast<size_t>(here);
+                    if (rank() == root) std::memcpy(group_.slot(root), data + begin, bytes);
+                    group_.Publish();
+                    // All, not the root alone: the slots may alternate only when everybody is past the round before.
+                    DISTILL_RETURN_IF_ERROR(group_.WaitForAll(deadline));
+                    if (rank() != root) std::memcpy(data + begin, group_.slot(root), bytes);
+                    return absl::OkStatus();
+                  });
 }
 
 absl::Status ShmCommunicator::DoBarrier() {

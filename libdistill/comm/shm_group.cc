@@ -58,6 +58,11 @@ absl::Status ShmGroup::WaitForAll(const Deadline& deadline) const {
   return absl::OkStatus();
 }
 
+absl::Status ShmGroup::Look() const {
+  for (int rank = 0; rank < size(); ++rank) DISTILL_RETURN_IF_ERROR(Look(rank));
+  return absl::OkStatus();
+}
+
 absl::Status ShmGroup::Look(int rank) const {
   const std::string& name = names_[static_cast<size_t>(rank)];
   const Header& theirs = header(rank);

@@ -40,6 +40,9 @@ class ShmGroup {
   [[nodiscard]] absl::Status WaitFor(int rank, const Deadline& deadline) const;
   [[nodiscard]] absl::Status WaitForAll(const Deadline& deadline) const;
 
+  // Unavailable once a rank left, failed or died, by name. Never blocks.
+  [[nodiscard]] absl::Status Look() const;
+
   // The others' waits end with this rank's reason.
   void Leave();
   void Fail(absl::string_view why);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 
@@ -77,6 +78,21 @@ absl::Status DecodeStatus(absl::string_view bytes) {
   const int code = static_cast<unsigned char>(bytes[0]);
   const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
   return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kInternal, bytes.substr(1));
+}
+
+std::string EncodeGoodbye(const Goodbye& goodbye) {
+  return PackStrings({absl::StrCat(goodbye.rank), absl::StrCat(goodbye.finished_calls), goodbye.name});
+}
+
+absl::StatusOr<Goodbye> DecodeGoodbye(absl::string_view bytes) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(bytes));
+  Goodbye goodbye;
+  if (fields.size() != 3 || !absl::SimpleAtoi(fields[0], &goodbye.rank) ||
+      !absl::SimpleAtoi(fields[1], &goodbye.finished_calls)) {
+    return absl::DataLossError("a damaged goodbye");
+  }
+  goodbye.name = fields[2];
+  return goodbye;
 }
 
 std::string PackStrings(const std::vector<std::string>& strings) {

@@ -21,7 +21,7 @@ enum class FrameKind : uint32_t {
   kBlob,       // one rank's contribution
   kAll,        // rank 0: all contributions, packed
   kError,      // a status: the sender gives up
-  kGoodbye,    // the sender is done; the end of the stream that follows is no loss
+  kGoodbye,    // a rank is done (rank 0 passes it on): the end of its stream is no loss
 };
 
 struct Frame {
@@ -54,6 +54,15 @@ class FrameReader {
 // A status as bytes, for kError. What cannot be decoded becomes an Internal error.
 std::string EncodeStatus(const absl::Status& status);
 absl::Status DecodeStatus(absl::string_view bytes);
+
+// What kGoodbye carries: who leaves, and how many of the job's collective calls it has finished.
+struct Goodbye {
+  int rank = 0;
+  uint64_t finished_calls = 0;
+  std::string name;  // "rank 2 on host-b"
+};
+std::string EncodeGoodbye(const Goodbye& goodbye);
+absl::StatusOr<Goodbye> DecodeGoodbye(absl::string_view bytes);
 
 // Several strings in one.
 std::string PackStrings(const std::vector<std::string>& strings);

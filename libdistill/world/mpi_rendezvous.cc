@@ -22,7 +22,7 @@ class MpiRendezvous : public Rendezvous {
 
   // A communicator of its own, so that its messages never meet another's.
   absl::Status Meet(const Deadline& deadline) {
-    DISTILL_RETURN_IF_ERROR(StartMpi(world_));
+    DISTILL_RETURN_IF_ERROR(StartMpi(world_, deadline));
     MPI_Request request = MPI_REQUEST_NULL;
     const int rc = MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request);
     return Await("MPI_Comm_idup", rc, request, deadline);

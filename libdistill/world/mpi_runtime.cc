@@ -1,13 +1,18 @@
 #include "libdistill/world/mpi_runtime.h"
 
 #include <mpi.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 
@@ -32,7 +37,41 @@ void FinalizeMpi() {
   MPI_Finalize();
 }
 
-absl::Status Initialize() {
+// Ends the process unless it is destroyed before the deadline.
+class StartWatchdog {
+ public:
+  StartWatchdog(const World& world, const Deadline& deadline) {
+    thread_ = std::thread([this, &world, deadline] {
+      std::unique_lock<std::mutex> lock(mutex_);
+      while (!started_ && !deadline.Passed()) {
+        changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Hours(1))));
+      }
+      if (started_) return;
+      const absl::Status error = deadline.Error(
+          absl::StrCat("rank ", world.rank, " on ", world.host, ": starting MPI (MPI_Init_thread): some rank of ",
+                       world.world_size, " never came (is every host of the job up, and every rank started?); it"));
+      std::fprintf(stderr, "error: %s\n", std::string(error.message()).c_str());
+      _exit(1);
+    });
+  }
+  ~StartWatchdog() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      started_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false;
+  std::thread thread_;
+};
+
+absl::Status Initialize(const World& world, const Deadline& deadline) {
+  const StartWatchdog watchdog(world, deadline);
   int provided = 0;
   const int rc = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (rc != MPI_SUCCESS) return MpiError("MPI_Init_thread", rc);
@@ -46,7 +85,7 @@ absl::Status Initialize() {
 
 }  // namespace
 
-absl::Status StartMpi(const World& world) {
+absl::Status StartMpi(const World& world, const Deadline& deadline) {
   if (world.launcher != "mpi") {
     return absl::InvalidArgumentError(
         absl::StrCat("MPI is there only under mpirun; this rank was started by ", world.launcher));
@@ -56,7 +95,7 @@ absl::Status StartMpi(const World& world) {
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   if (finalized) return absl::FailedPreconditionError("MPI has been finalised: it cannot start twice in a process");
-  if (!initialized) DISTILL_RETURN_IF_ERROR(Initialize());
+  if (!initialized) DISTILL_RETURN_IF_ERROR(Initialize(world, deadline));
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -5,6 +5,7 @@
 //   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> all, meeting->AllGather(my_address, deadline));
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,15 @@ class Rendezvous {
                                                                            const Deadline& deadline) = 0;
 
   // Unavailable, or what a peer announced, once a rank is known to be lost. Never blocks. A rank that destroyed its
-  // rendezvous is not lost.
+  // rendezvous has left, and is not lost.
   [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
+
+  // The same for a rank that waits in the job's collective call number `call` (from 1): a rank that left before it had
+  // finished this call will never come, and is named. Ranks that finished it may leave while others are still in it.
+  [[nodiscard]] virtual absl::Status CheckPeersIn(uint64_t call) { return (void)call, CheckPeers(); }
+
+  // How many calls this rank has finished; the others hear it when this rendezvous is destroyed.
+  virtual void NoteFinishedCalls(uint64_t calls) { (void)calls; }
 
   // Tells the other ranks that this one gives up: their next CheckPeers returns this error. Best effort, never blocks.
   virtual void Announce(const absl::Status& error) { (void)error; }

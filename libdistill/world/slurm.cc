@@ -6,6 +6,16 @@
 #include "libdistill/core/random.h"
 
 namespace distill {
+namespace {
+
+// Slurm numbers its own steps (batch script, interactive shell, extern) down from 2^32 - 1.
+constexpr int64_t kFirstSpecialStep = 0xfffffff0;
+
+}  // namespace
+
+bool InsideSrunStep(const Environment& environment) {
+  return environment.Has("SLURM_PROCID") && environment.Number("SLURM_STEP_ID", 0, kFirstSpecialStep - 1).ok();
+}
 
 absl::StatusOr<std::string> FirstHostOfNodeList(const std::string& list) {
   const auto damaged = [&list] {

@@ -5,8 +5,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "libdistill/world/environment.h"
 
 namespace distill {
+
+// Whether this process is a task of an srun step. The batch script and the shell of an interactive salloc run in steps
+// of Slurm's own, with the variables of a task: no rank lives in them.
+bool InsideSrunStep(const Environment& environment);
 
 // "node[03-05,9],gpu1" -> "node03"; "login" -> "login". InvalidArgument for a list that is cut off or empty.
 [[nodiscard]] absl::StatusOr<std::string> FirstHostOfNodeList(const std::string& list);

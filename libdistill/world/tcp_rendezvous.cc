@@ -33,12 +33,17 @@ class TcpRendezvous : public Rendezvous {
  public:
   explicit TcpRendezvous(const World& world) : world_(world) {}
   // Says that this end is no loss; the kernel takes these few bytes at once.
-  ~TcpRendezvous() override { Tell(EncodeFrame(FrameKind::kGoodbye, sequence_, "")); }
+  ~TcpRendezvous() override {
+    const Goodbye mine = {world_.rank, finished_calls_, absl::StrCat("rank ", world_.rank, " on ", world_.host)};
+    Tell(EncodeFrame(FrameKind::kGoodbye, sequence_, EncodeGoodbye(mine)));
+  }
 
   absl::string_view kind() const override { return "tcp"; }
   absl::Status Meet(const Deadline& deadline);
   absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob, const Deadline& deadline) override;
   absl::Status CheckPeers() override;
+  absl::Status CheckPeersIn(uint64_t call) override;
+  void NoteFinishedCalls(uint64_t calls) override { finished_calls_ = calls; }
   void Announce(const absl::Status& error) override;
   std::string local_address() const override;
 
@@ -49,13 +54,16 @@ class TcpRendezvous : public Rendezvous {
   // Waits until every peer's next frame is there, and is one of `kind`.
   absl::Status AwaitFrames(FrameKind kind, const Deadline& deadline);
   absl::Status Absorb(Peer& peer);
+  absl::Status TakeGoodbye(Peer& peer);
   absl::Status Fail(absl::Status error);
   void Tell(const std::string& frame);
 
   const World world_;
   uint32_t sequence_ = 0;
+  uint64_t finished_calls_ = 0;
   absl::Status failure_;
   std::vector<Peer> peers_;
+  std::vector<Goodbye> left_;
 };
 
 absl::Status TcpRendezvous::Meet(const Deadline& deadline) {
@@ -154,29 +162,49 @@ absl::Status TcpRendezvous::AwaitFrames(FrameKind kind, const Deadline& deadline
 
 // Reads what the peer has sent; errors and goodbyes are taken in, other frames wait for their exchange.
 absl::Status TcpRendezvous::Absorb(Peer& peer) {
-  if (peer.left || peer.has_frame) return absl::OkStatus();
-  const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket);
-  if (!whole.ok()) {
-    peer.left = true;
-    return Fail(absl::UnavailableError(
-        absl::StrCat(peer.name, " was lost (", RemoteAddress(peer.socket), ": ", whole.status().message(), ")")));
+  while (!peer.left && !peer.has_frame) {
+    const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket);
+    if (!whole.ok()) {
+      peer.left = true;
+      return Fail(absl::UnavailableError(
+          absl::StrCat(peer.name, " was lost (", RemoteAddress(peer.socket), ": ", whole.status().message(), ")")));
+    }
+    if (!*whole) return absl::OkStatus();
+    if (peer.reader.frame().kind == FrameKind::kGoodbye) {
+      DISTILL_RETURN_IF_ERROR(TakeGoodbye(peer));
+    } else if (peer.reader.frame().kind == FrameKind::kError) {
+      const absl::Status error = DecodeStatus(peer.reader.frame().payload);
+      // Rank 0 passes on what it was told, with the name of whose error it is.
+      return Fail(root() ? Annotate(error, peer.name) : error);
+    } else {
+      peer.has_frame = true;
+    }
   }
-  peer.has_frame = *whole;
-  if (!peer.has_frame) return absl::OkStatus();
-  if (peer.reader.frame().kind == FrameKind::kGoodbye) {
-    peer.left = true;
-    peer.has_frame = false;
-  } else if (peer.reader.frame().kind == FrameKind::kError) {
-    const absl::Status error = DecodeStatus(peer.reader.frame().payload);
-    // Rank 0 passes on what it was told, with the name of whose error it is.
-    return Fail(root() ? Annotate(error, peer.name) : error);
-  }
+  return absl::OkStatus();
+}
+
+absl::Status TcpRendezvous::TakeGoodbye(Peer& peer) {
+  absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(peer.reader.frame().payload);
+  peer.reader.Drop();
+  if (!goodbye.ok()) return Fail(Annotate(goodbye.status(), peer.name));
+  if (goodbye->rank == peer.rank) peer.left = true;
+  if (root()) Tell(EncodeFrame(FrameKind::kGoodbye, sequence_, EncodeGoodbye(*goodbye)));
+  left_.push_back(*std::move(goodbye));
   return absl::OkStatus();
 }
 
 absl::Status TcpRendezvous::CheckPeers() {
   if (!failure_.ok()) return failure_;
   for (Peer& peer : peers_) DISTILL_RETURN_IF_ERROR(Absorb(peer));
+  return absl::OkStatus();
+}
+
+absl::Status TcpRendezvous::CheckPeersIn(uint64_t call) {
+  DISTILL_RETURN_IF_ERROR(CheckPeers());
+  for (const Goodbye& gone : left_) {
+    if (gone.finished_calls >= call) continue;
+    return Fail(absl::UnavailableError(absl::StrCat(gone.name, " has left the job")));
+  }
   return absl::OkStatus();
 }
 

@@ -18,8 +18,6 @@ namespace {
 
 constexpr int64_t kMaxRanks = 1 << 20;
 constexpr int64_t kMaxPort = 65535;
-// Slurm numbers its own steps (batch script, interactive, extern) down from 2^32 - 1: no rank lives in them.
-constexpr int64_t kFirstSpecialStep = 0xfffffff0;
 
 struct Names {
   const char* rank;
@@ -51,11 +49,6 @@ absl::Status ReadTorchrun(const Environment& environment, World& world) {
   DISTILL_ASSIGN_OR_RETURN(world.local_size,
                            environment.NumberOr("LOCAL_WORLD_SIZE", at_least, world.local_rank + 1, world.world_size));
   return absl::OkStatus();
-}
-
-bool InsideSrunStep(const Environment& environment) {
-  return environment.Has("SLURM_PROCID") && environment.Has("SLURM_STEP_ID") &&
-         environment.Number("SLURM_STEP_ID", 0, kFirstSpecialStep - 1).ok();
 }
 
 absl::Status ReadSlurm(const Environment& environment, World& world) {

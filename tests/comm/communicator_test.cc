@@ -1,11 +1,14 @@
 #include "libdistill/comm/communicator.h"
 
+#include <signal.h>
+
 #include <cstdlib>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/crash_signals.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -92,6 +95,37 @@ TEST_CASE("one rank that cannot join stops all, with its reason") {
                        {"rank 1 on ", "carrier_pigeon"});
   });
   CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("ranks on different fabrics hear which, before any of them waits for the others") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
+    setenv("DISTILL_FABRIC_PROVIDER", world.rank == 0 ? "tcp" : "sockets", 1);
+    return ExpectError(CreateCommunicator(world, Over("fabric")).status(), absl::StatusCode::kFailedPrecondition,
+                       {"different fabrics", "tcp;ofi_rxm on rank 0", "sockets on rank 1"});
+  });
+  CHECK(Failures(outcomes) == "");
+  CHECK(outcomes[0].took < absl::Seconds(5));
+}
+
+TEST_CASE("NCCL is refused where the ranks compute on the CPU") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
+    return ExpectError(CreateCommunicator(world, Over("nccl")).status(), absl::StatusCode::kInvalidArgument,
+                       {"comm_backend nccl", "CPU"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("crash signals that a vendor's library took are the program's again, and no other handler is touched") {
+  struct sigaction before = {};
+  struct sigaction ours = {};
+  ours.sa_handler = [](int) {};
+  REQUIRE(sigaction(SIGINT, &ours, &before) == 0);
+  TakeBackCrashSignals();
+  struct sigaction after = {};
+  REQUIRE(sigaction(SIGBUS, nullptr, &after) == 0);
+  CHECK(after.sa_handler == SIG_DFL);
+  REQUIRE(sigaction(SIGINT, &before, &after) == 0);
+  CHECK(after.sa_handler == ours.sa_handler);
 }
 
 TEST_CASE("MPI's backend is refused outside mpirun") {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -128,16 +129,51 @@ TEST_CASE("a rank that gives up tells the others why") {
   }
 }
 
-TEST_CASE("a rank that ends before the others need it is an error, one that is done is not") {
-  const auto outcomes = RunRanks(3, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, "shm", absl::Seconds(20)));
-    DISTILL_RETURN_IF_ERROR(comm->Barrier());
-    if (world.rank == 1) absl::SleepFor(absl::Milliseconds(500));  // the others wait, and one has gone by then
-    DISTILL_RETURN_IF_ERROR(comm->Barrier());
-    if (world.rank == 2) return absl::OkStatus();
-    return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable, {"rank "});
-  });
-  CHECK(Failures(outcomes) == "");
+TEST_CASE("a rank that ends before the others need it is named at once, one that is done is no error") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 1) absl::SleepFor(absl::Milliseconds(500));  // the others wait, and one has gone by then
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 2) return absl::OkStatus();
+      return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable,
+                         {absl::StrCat("rank 2 on ", world.host, " has left the job")});
+    });
+    CHECK(Failures(outcomes) == "");
+    for (const RankOutcome& outcome : outcomes) CHECK(outcome.took < absl::Seconds(5));
+  }
+}
+
+TEST_CASE("ranks that finish a broadcast early may go while it still travels") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(4, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, backend, absl::Seconds(20)));
+      std::vector<char> data(5000, static_cast<char>(world.rank));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 3) absl::SleepFor(absl::Milliseconds(500));  // ranks 0 and 1 have gone by then
+      DISTILL_RETURN_IF_ERROR(comm->Broadcast(data.data(), 5000, DType::kUInt8, 0));
+      return Expect(data == std::vector<char>(5000, 0), "another rank's data");
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("a rank that asks hears of a lost peer without a collective") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_RETURN_IF_ERROR(comm->CheckPeers());
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 1) kill(getpid(), SIGKILL);
+      absl::Status status;
+      for (const Deadline deadline = Deadline::After(absl::Seconds(5)); status.ok() && !deadline.Passed();) {
+        status = comm->CheckPeers();
+      }
+      return ExpectError(status, absl::StatusCode::kUnavailable, {"rank 1 on ", "was lost"});
+    });
+    CHECK(Failures({outcomes[0]}) == "");
+  }
 }
 
 TEST_CASE("ranks that never start are listed on those that did") {

@@ -69,5 +69,15 @@ TEST_CASE("a rank that never makes the call runs the others into the deadline", 
   std::fflush(stdout);
 }
 
+TEST_CASE("a rank that never starts MPI does not keep the others waiting for ever", "[absent]") {
+  const World world = MpiWorld();
+  if (world.rank == 1) {
+    absl::SleepFor(absl::Seconds(60));  // mpirun ends it as soon as rank 0 has given up
+    return;
+  }
+  Join(world, "mpi", absl::Seconds(2));
+  FAIL("rank 0 did not wait for rank 1");
+}
+
 }  // namespace
 }  // namespace distill

@@ -36,7 +36,11 @@ LocalJob Shell(int ranks, const std::string& script) {
           .termination_grace = absl::Seconds(1)};
 }
 
-bool IsAlive(pid_t pid) { return kill(pid, 0) == 0; }
+// A zombie is not: who inherits an orphan may never wait for it.
+bool IsAlive(pid_t pid) {
+  const std::string status = ReadAll(absl::StrCat("/proc/", pid, "/status"));
+  return !status.empty() && !absl::StrContains(status, "State:\tZ");
+}
 
 pid_t PidFrom(const std::string& path) {
   for (int i = 0; i < 500; ++i) {
@@ -86,6 +90,16 @@ TEST_CASE("inside a Slurm allocation of several nodes srun starts the job") {
   REQUIRE(options.ok());
   CHECK(NeedsHandOver(*options));
   CHECK(absl::StrJoin(HandOverCommand(*options, arguments), " ") == "srun --ntasks=16 prog");
+  // The shell of an interactive salloc runs in a step of Slurm's own, with the variables of a task; a task does not
+  // start another step.
+  setenv("SLURM_PROCID", "0", 1);
+  setenv("SLURM_STEP_ID", "4294967290", 1);
+  CHECK(NeedsHandOver(*options));
+  CHECK(HandOverCommand(*options, arguments)[0] == "srun");
+  setenv("SLURM_STEP_ID", "0", 1);
+  CHECK_FALSE(NeedsHandOver(*options));
+  unsetenv("SLURM_PROCID");
+  unsetenv("SLURM_STEP_ID");
   unsetenv("SLURM_JOB_ID");
   unsetenv("SLURM_NNODES");
 }
@@ -130,6 +144,37 @@ TEST_CASE("a rank that ignores SIGTERM is killed") {
   REQUIRE(code.ok());
   CHECK(*code == 3);
   CHECK(absl::Now() - start < absl::Seconds(20));
+}
+
+TEST_CASE("a rank that is a script ends with what it has started") {
+  const std::string folder = TempFolder();
+  const auto code = RunLocalJob(Shell(2,
+                                      "if [ $DISTILL_RANK = 1 ]; then exit 4; fi; "
+                                      "sh -c 'trap \"\" TERM; echo $$ > " +
+                                          folder + "/pid; sleep 60; :'; :"));
+  REQUIRE(code.ok());
+  CHECK(*code == 4);
+  const pid_t pid = PidFrom(folder + "/pid");
+  for (int i = 0; i < 500 && IsAlive(pid); ++i) absl::SleepFor(absl::Milliseconds(10));  // until init has waited for it
+  CHECK_FALSE(IsAlive(pid));
+}
+
+TEST_CASE("input goes to rank 0 alone") {
+  const std::string folder = TempFolder();
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  REQUIRE(write(ends[1], "hello\n", 6) == 6);
+  close(ends[1]);
+  const int input = dup(STDIN_FILENO);
+  dup2(ends[0], STDIN_FILENO);
+  const auto code = RunLocalJob(Shell(3, "cat > " + folder + "/$DISTILL_RANK"));
+  dup2(input, STDIN_FILENO);
+  close(input);
+  close(ends[0]);
+  REQUIRE(code.ok());
+  CHECK(ReadAll(folder + "/0") == "hello\n");
+  CHECK(ReadAll(folder + "/1") == "");
+  CHECK(ReadAll(folder + "/2") == "");
 }
 
 TEST_CASE("a rank ended by a signal gives 128 plus its number") {

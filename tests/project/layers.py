@@ -25,6 +25,13 @@ ALLOWED = {
               "loss", "checkpoint"],
 }
 TORCH_ROOMS = {"tensor", "nn", "loss", "checkpoint", "train"}
+# Beside the library: the rooms that a folder may include, and whether it sees torch. Each may include itself; nobody
+# else includes it.
+PROGRAMS = {
+    "launcher": (["core", "config", "world"], False),
+    "examples": (list(ALLOWED), True),
+    "bench": (list(ALLOWED), True),
+}
 # Third-party headers that stay out of our headers; *.pb.h moreover stays inside proto.
 HIDDEN = re.compile(r"^(nccl\.h|mpi\.h|rdma/|hdf5\.h|openssl/|yaml-cpp/|CLI/|spdlog/|simdjson|nlohmann/|pcre2|utf8proc|"
                     r"xxhash|cuda|.*\.pb\.h)")
@@ -38,23 +45,57 @@ def includes(path):
                 yield number, match[1]
 
 
+def sources(folder):
+    for place, folders, names in os.walk(os.path.join(SOURCE, folder)):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith((".h", ".cc", ".cu", ".cuh")):
+                yield os.path.relpath(os.path.join(place, name), SOURCE)
+
+
+def wrong_arrow(folder, path, target, rooms, sees_torch):
+    """Why `path`, in `folder`, must not include `target`; None when it may."""
+    room = re.match(r"libdistill/(\w+)/", target)
+    if room and not target.startswith(folder + "/") and room[1] not in rooms:
+        return f"{folder} must not include {target}"
+    if target == "libdistill/distill.h" and folder not in ("examples", "bench"):
+        return f"{target} is for programs"
+    if re.match(r"(launcher|examples|bench|tests)/", target) and not target.startswith(folder + "/"):
+        return f"{folder} must not include {target}"
+    if re.match(r"(torch|c10|ATen)/", target) and not sees_torch:
+        return f"{folder} must not see torch ({target})"
+    if path.endswith(".h") and HIDDEN.match(target):
+        return f"{target} belongs in .cc files only"
+    if target.endswith(".pb.h") and folder != "libdistill/proto":
+        return f"only proto may include {target}"
+    return None
+
+
 def wrong_arrows():
-    for room, allowed in ALLOWED.items():
-        folder = os.path.join(SOURCE, "libdistill", room)
-        for name in sorted(os.listdir(folder)):
-            if not name.endswith((".h", ".cc", ".cu", ".cuh")):
-                continue
-            for number, target in includes(os.path.join(folder, name)):
-                place = f"libdistill/{room}/{name}:{number}"
-                match = re.match(r"libdistill/(\w+)/", target)
-                if match and match[1] != room and match[1] not in allowed:
-                    yield f"{place}: {room} must not include {target}"
-                if re.match(r"(torch|c10|ATen)/", target) and room not in TORCH_ROOMS:
-                    yield f"{place}: {room} must not see torch ({target})"
-                if name.endswith(".h") and HIDDEN.match(target):
-                    yield f"{place}: {target} belongs in .cc files only"
-                if target.endswith(".pb.h") and room != "proto":
-                    yield f"{place}: only proto may include {target}"
+    folders = {f"libdistill/{room}": (rooms, room in TORCH_ROOMS) for room, rooms in ALLOWED.items()}
+    for folder, (rooms, sees_torch) in {**folders, **PROGRAMS}.items():
+        for path in sources(folder):
+            for number, target in includes(os.path.join(SOURCE, path)):
+                why = wrong_arrow(folder, path, target, rooms, sees_torch)
+                if why:
+                    yield f"{path}:{number}: {why}"
+
+
+def check_the_check():
+    """The rule itself, on arrows that must and must not be."""
+    rooms = ALLOWED["comm"]
+    core_only, no_torch = PROGRAMS["launcher"]
+    assert wrong_arrow("libdistill/comm", "x.cc", "libdistill/world/world.h", rooms, False) is None
+    assert wrong_arrow("libdistill/comm", "x.cc", "libdistill/comm/ring.h", rooms, False) is None
+    assert wrong_arrow("libdistill/comm", "x.cc", "libdistill/train/run.h", rooms, False)
+    assert wrong_arrow("libdistill/comm", "x.cc", "torch/torch.h", rooms, False)
+    assert wrong_arrow("libdistill/comm", "x.h", "mpi.h", rooms, False)
+    assert wrong_arrow("libdistill/comm", "x.cc", "launcher/options.h", rooms, False)
+    assert wrong_arrow("libdistill/comm", "x.cc", "libdistill/distill.h", rooms, False)
+    assert wrong_arrow("launcher", "x.cc", "libdistill/world/slurm.h", core_only, no_torch) is None
+    assert wrong_arrow("launcher", "x.cc", "libdistill/comm/create.h", core_only, no_torch)
+    assert wrong_arrow("bench", "x.cc", "examples/llm/answer.h", *PROGRAMS["bench"])
+    assert wrong_arrow("bench", "x.cc", "checkpoint.pb.h", *PROGRAMS["bench"])
 
 
 def unknown_rooms():
@@ -64,6 +105,7 @@ def unknown_rooms():
 
 
 def main():
+    check_the_check()
     errors = list(wrong_arrows()) + list(unknown_rooms())
     print("\n".join(errors) or "every include follows the layers")
     sys.exit(bool(errors))

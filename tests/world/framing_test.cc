@@ -68,6 +68,14 @@ TEST_CASE("statuses and packed strings survive the wire; damaged ones are errors
   CHECK(absl::IsDataLoss(UnpackStrings(packed.substr(0, packed.size() - 1)).status()));
   CHECK(absl::IsDataLoss(UnpackStrings(packed + "x").status()));
   CHECK(absl::IsDataLoss(UnpackStrings(std::string(8, '\xff')).status()));
+  const absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(EncodeGoodbye({2, uint64_t{1} << 40, "rank 2 on b"}));
+  REQUIRE(goodbye.ok());
+  CHECK(goodbye->rank == 2);
+  CHECK(goodbye->finished_calls == uint64_t{1} << 40);
+  CHECK(goodbye->name == "rank 2 on b");
+  for (const std::string& damaged : {PackStrings({"2", "x", "n"}), PackStrings({"2", "1"}), std::string("x")}) {
+    CHECK(absl::IsDataLoss(DecodeGoodbye(damaged).status()));
+  }
 }
 
 }  // namespace

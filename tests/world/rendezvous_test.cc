@@ -177,6 +177,22 @@ TEST_CASE("a rank that leaves in peace is not lost; one that gives up tells why"
   CHECK(Failures(outcomes) == "");
 }
 
+TEST_CASE("a rank that left before it had finished a call is named to all who are in it, and only to them") {
+  const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(auto meeting, CreateRendezvous(world, In(10)));
+    if (world.rank == 2) return meeting->NoteFinishedCalls(7), absl::OkStatus();
+    absl::SleepFor(absl::Milliseconds(300));
+    // Rank 0 hears of it itself and passes it on; what rank 2 has finished is no error.
+    for (const Deadline deadline = Deadline::After(absl::Milliseconds(300)); !deadline.Passed();) {
+      DISTILL_RETURN_IF_ERROR(meeting->CheckPeersIn(7));
+    }
+    absl::SleepFor(absl::Milliseconds(500));  // the first to find it tells the others
+    return ExpectError(meeting->CheckPeersIn(8), absl::StatusCode::kUnavailable,
+                       {absl::StrCat("rank 2 on ", world.host, " has left the job")});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
 TEST_CASE("a meeting place is HOST:PORT") {
   CHECK(ParseHostPort("node0:29501")->port == "29501");
   CHECK(ParseHostPort("[::1]:5")->host == "::1");

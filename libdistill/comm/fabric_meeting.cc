@@ -1,0 +1,50 @@
+#include "libdistill/comm/fabric_meeting.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/framing.h"
+
+namespace distill {
+namespace {
+
+bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127.") || address == "::1"; }
+
+}  // namespace
+
+FabricOptions ChooseFabric(const Setup& setup) {
+  FabricOptions options;
+  if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
+  // The interface that reaches rank 0 reaches the others, but for loopback.
+  options.local_address = setup.rendezvous->local_address();
+  if (!setup.one_host && IsLoopback(options.local_address)) options.local_address.clear();
+  return options;
+}
+
+absl::StatusOr<std::vector<std::string>> ExchangeAddresses(
+    Setup& setup, const absl::StatusOr<std::unique_ptr<FabricEndpoint>>& endpoint) {
+  DISTILL_ASSIGN_OR_RETURN(
+      const std::vector<std::string> all,
+      setup.Exchange(endpoint.ok()
+                         ? absl::StatusOr<std::string>(PackStrings({(*endpoint)->provider(), (*endpoint)->address()}))
+                         : endpoint.status()));
+  std::string first;
+  std::vector<std::string> addresses;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[rank]));
+    if (fields.size() != 2) return absl::InternalError("an address without its provider");
+    if (rank == 0) first = fields[0];
+    if (fields[0] != first) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the ranks use different fabrics: libfabric's provider is ", first, " on rank 0 on ", setup.hosts[0], ", ",
+          fields[0], " on rank ", rank, " on ", setup.hosts[rank], " (DISTILL_FABRIC_PROVIDER chooses one)"));
+    }
+    addresses.push_back(std::move(fields[1]));
+  }
+  return addresses;
+}
+
+}  // namespace distill
