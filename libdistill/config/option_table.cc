@@ -35,7 +35,8 @@ std::vector<Option> MakeOptions() {
       {"comm_backend",
        &C::comm_backend,
        kRunGroup,
-       "how ranks exchange gradients",
+       "how ranks exchange gradients; auto: nccl where each rank has a GPU of one host, else shm inside a host, fabric "
+       "between",
        {.choices = {"auto", "shm", "fabric", "mpi", "nccl"}}},
       {"comm_timeout_seconds",
        &C::comm_timeout_seconds,
