@@ -1,6 +1,5 @@
 #include "libdistill/checkpoint/checkpoint.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -9,24 +8,14 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = fs::temp_directory_path() / "distill-checkpoint-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using testing::TempFolder;
 
 TrainerState StateOf(int64_t step) {
   TrainerState state;
@@ -76,7 +65,7 @@ void CheckDamaged(const std::string& folder, const std::string& file, const std:
 }  // namespace
 
 TEST_CASE("a checkpoint gives back what was saved") {
-  const Folder out;
+  const TempFolder out;
   REQUIRE(Save(out.path(), 12) == absl::OkStatus());
   const auto checkpoint = ReadCheckpoint(JoinPath(out.path(), "checkpoint-12"));
   REQUIRE(checkpoint.status() == absl::OkStatus());
@@ -101,7 +90,7 @@ TEST_CASE("a checkpoint gives back what was saved") {
 }
 
 TEST_CASE("a flipped byte in any file is found and the file named") {
-  const Folder out;
+  const TempFolder out;
   for (const char* name : {"config.json", "optimizer.safetensors", "trainer_state.pb"}) {
     REQUIRE(Save(out.path(), 5) == absl::OkStatus());
     const std::string folder = JoinPath(out.path(), "checkpoint-5");
@@ -111,7 +100,7 @@ TEST_CASE("a flipped byte in any file is found and the file named") {
 }
 
 TEST_CASE("a truncated, a missing and an exchanged file are named") {
-  const Folder out;
+  const TempFolder out;
   REQUIRE(Save(out.path(), 5) == absl::OkStatus());
   const std::string folder = JoinPath(out.path(), "checkpoint-5");
   fs::resize_file(JoinPath(folder, "optimizer.safetensors"), 20);
@@ -123,7 +112,7 @@ TEST_CASE("a truncated, a missing and an exchanged file are named") {
 }
 
 TEST_CASE("a folder without a manifest is no checkpoint") {
-  const Folder out;
+  const TempFolder out;
   REQUIRE(Save(out.path(), 5) == absl::OkStatus());
   const std::string folder = JoinPath(out.path(), "checkpoint-5");
   fs::remove(JoinPath(folder, "manifest.pb"));
@@ -133,7 +122,7 @@ TEST_CASE("a folder without a manifest is no checkpoint") {
 }
 
 TEST_CASE("the newest whole checkpoint is found, damaged and unfinished ones are passed over") {
-  const Folder out;
+  const TempFolder out;
   CHECK(ReadNewestCheckpoint(out.path()).status().code() == absl::StatusCode::kNotFound);
   CHECK(ReadNewestCheckpoint(out.path() + "/none").status().code() == absl::StatusCode::kNotFound);
   for (const int64_t step : {9, 10, 100}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
@@ -147,7 +136,7 @@ TEST_CASE("the newest whole checkpoint is found, damaged and unfinished ones are
 }
 
 TEST_CASE("a step that is saved again replaces the old checkpoint") {
-  const Folder out;
+  const TempFolder out;
   REQUIRE(Save(out.path(), 5) == absl::OkStatus());
   FlipByte(out.path() + "/checkpoint-5/config.json", 0);
   REQUIRE(Save(out.path(), 5) == absl::OkStatus());
@@ -156,7 +145,7 @@ TEST_CASE("a step that is saved again replaces the old checkpoint") {
 }
 
 TEST_CASE("checkpoints that are all damaged are an error that names the newest one's file") {
-  const Folder out;
+  const TempFolder out;
   for (const int64_t step : {3, 4}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
   FlipByte(out.path() + "/checkpoint-3/config.json", 0);
   fs::remove(out.path() + "/checkpoint-4/manifest.pb");
@@ -167,7 +156,7 @@ TEST_CASE("checkpoints that are all damaged are an error that names the newest o
 }
 
 TEST_CASE("a crash while a checkpoint replaces one of the same step loses neither") {
-  const Folder out;
+  const TempFolder out;
   REQUIRE(Save(out.path(), 5) == absl::OkStatus());
   fs::rename(out.path() + "/checkpoint-5", out.path() + "/.checkpoint-5.old");  // and here the process died
   const auto found = ReadNewestCheckpoint(out.path());
@@ -182,7 +171,7 @@ TEST_CASE("a crash while a checkpoint replaces one of the same step loses neithe
 }
 
 TEST_CASE("a draft that is discarded leaves nothing") {
-  const Folder out;
+  const TempFolder out;
   auto draft = CheckpointDraft::Begin(out.path(), 3);
   REQUIRE(draft.ok());
   REQUIRE(draft->WriteTensors({}) == absl::OkStatus());
@@ -191,7 +180,7 @@ TEST_CASE("a draft that is discarded leaves nothing") {
 }
 
 TEST_CASE("only the newest checkpoints are kept") {
-  const Folder out;
+  const TempFolder out;
   for (const int64_t step : {8, 9, 10, 11}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
   REQUIRE(RemoveOldCheckpoints(out.path(), 0, 11) == absl::OkStatus());
   CHECK(FolderExists(out.path() + "/checkpoint-8"));
@@ -203,7 +192,7 @@ TEST_CASE("only the newest checkpoints are kept") {
 }
 
 TEST_CASE("the checkpoint that was just saved is kept, whatever later steps an earlier run left") {
-  const Folder out;
+  const TempFolder out;
   for (const int64_t step : {100, 10, 15}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
   FlipByte(out.path() + "/checkpoint-100/config.json", 0);  // why the run went back to step 10
   REQUIRE(RemoveOldCheckpoints(out.path(), 2, 15) == absl::OkStatus());
@@ -214,7 +203,7 @@ TEST_CASE("the checkpoint that was just saved is kept, whatever later steps an e
 }
 
 TEST_CASE("a folder inside a checkpoint is refused, and nothing is committed") {
-  const Folder out;
+  const TempFolder out;
   auto draft = CheckpointDraft::Begin(out.path(), 3);
   REQUIRE(draft.ok());
   fs::create_directory(JoinPath(draft->folder(), "nested"));
@@ -224,7 +213,7 @@ TEST_CASE("a folder inside a checkpoint is refused, and nothing is committed") {
 }
 
 TEST_CASE("published files appear together, and a failed writer changes nothing") {
-  const Folder out;
+  const TempFolder out;
   const std::string folder = out.path() + "/model";
   const auto write = [](const char* text) {
     return [text](const std::string& draft) {

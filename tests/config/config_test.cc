@@ -1,12 +1,10 @@
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/config/llm_config.h"
 #include "libdistill/config/option_table.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -14,17 +12,12 @@ namespace {
 // A config file that is gone when the test ends.
 class File {
  public:
-  File(const std::string& name, const std::string& text) {
-    std::string pattern = std::filesystem::temp_directory_path() / "distill-config-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    path_ = folder_ + "/" + name;
-    std::ofstream(path_) << text;
-  }
-  ~File() { std::filesystem::remove_all(folder_); }
+  File(const std::string& name, const std::string& text) : path_(folder_.Write(name, text)) {}
   const std::string& path() const { return path_; }
 
  private:
-  std::string folder_, path_;
+  const testing::TempFolder folder_;
+  const std::string path_;
 };
 
 absl::StatusOr<CommandLine> Parse(std::vector<std::string> arguments) {

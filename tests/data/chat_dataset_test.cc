@@ -7,9 +7,12 @@
 #include "libdistill/data/show_batch.h"
 #include "tests/data/chat_files.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
+
+using testing::TempFolder;
 
 // One conversation of two answers in both forms.
 constexpr char kMessages[] = R"({"messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Hi"},)"
@@ -36,7 +39,7 @@ std::string Marked(const TokenSample& sample) {
 }
 
 std::string LoadMarked(const std::string& row, const std::string& chat_template) {
-  const ChatFiles files;
+  const TempFolder files;
   const auto data = LoadChat(files.Write("chat.jsonl", row + "\n"), {}, chat_template);
   INFO(data.status().ToString());
   REQUIRE(data.ok());
@@ -72,7 +75,7 @@ TEST_CASE("a template without a generation mark puts the loss on the same tokens
 }
 
 TEST_CASE("conversations stay beside their samples as text, with a template's roles") {
-  const ChatFiles files;
+  const TempFolder files;
   const auto data = LoadChat(files.Write("chat.jsonl", std::string(kConversations) + "\n" + ChatRow("a", "b")));
   REQUIRE(data.ok());
   REQUIRE(data->conversations.size() == 2);
@@ -85,7 +88,7 @@ TEST_CASE("conversations stay beside their samples as text, with a template's ro
 
 TEST_CASE(
     "a byte order mark, Windows line ends and blank lines change nothing, nor do nulls and empty lists of tools") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string row =
       R"({"messages":[{"role":"user","content":"\u65e5\ud83d\ude42","tool_calls":null},)"
       R"({"role":"assistant","content":"日🙂","tool_calls":[]},{"role":"assistant","content":null}],"tools":null})";
@@ -102,7 +105,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a sample longer than max_length is cut at its end, and dropped when no answer is left") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string path = files.Write(
       "c.jsonl", ChatRow("a", "b") + ChatRow("a", std::string(100, 'x')) + ChatRow(std::string(100, 'q'), "b"));
   // <|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n: 9 + 11 tokens before the answer.
@@ -117,7 +120,7 @@ TEST_CASE("a sample longer than max_length is cut at its end, and dropped when n
 }
 
 TEST_CASE("num_samples takes the first rows that can be used") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string path =
       files.Write("c.jsonl", ChatRow("a", "1") + ChatRow("b", "2") + ChatRow("c", "3") + "broken\n");
   const auto data = LoadChat(path, {.num_samples = 2});
@@ -128,7 +131,7 @@ TEST_CASE("num_samples takes the first rows that can be used") {
 }
 
 TEST_CASE("a folder stands for its .jsonl files in order of name, of one split where it is given") {
-  const ChatFiles files;
+  const TempFolder files;
   files.Write("train-2.jsonl", ChatRow("a", "third"));
   files.Write("train-1.jsonl", ChatRow("a", "second"));
   files.Write("test.jsonl", ChatRow("a", "first"));
@@ -142,14 +145,14 @@ TEST_CASE("a folder stands for its .jsonl files in order of name, of one split w
     for (const auto& conversation : data->conversations) texts.push_back(conversation[1].content);
     return texts;
   };
-  CHECK(answers(files.folder(), "") == std::vector<std::string>{"first", "second", "third"});
-  CHECK(answers(files.folder(), "train") == std::vector<std::string>{"second", "third"});
-  CHECK(answers(files.folder() + "/", "test") == std::vector<std::string>{"first"});
-  CHECK(answers(files.folder() + "/test.jsonl", "train") == std::vector<std::string>{"first"});
+  CHECK(answers(files.path(), "") == std::vector<std::string>{"first", "second", "third"});
+  CHECK(answers(files.path(), "train") == std::vector<std::string>{"second", "third"});
+  CHECK(answers(files.path() + "/", "test") == std::vector<std::string>{"first"});
+  CHECK(answers(files.path() + "/test.jsonl", "train") == std::vector<std::string>{"first"});
 }
 
 TEST_CASE("a described batch shows its text and marks what the loss is taken on") {
-  const ChatFiles files;
+  const TempFolder files;
   const auto data = LoadChat(files.Write("c.jsonl", ChatRow("a", "b") + ChatRow("Hi", "yes")));
   REQUIRE(data.ok());
   const std::vector<std::vector<int64_t>> rows = {{1, 0}};

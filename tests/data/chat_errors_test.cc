@@ -3,9 +3,12 @@
 #include "absl/strings/match.h"
 #include "tests/data/chat_files.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
+
+using testing::TempFolder;
 
 // The whole message: what of it is expected depends on the case.
 void CheckError(const absl::Status& status, absl::StatusCode code, const std::string& where, const std::string& what) {
@@ -43,7 +46,7 @@ TEST_CASE("a bad row is refused with its file and line") {
       {R"({"tools":[{"name":"f"}],"messages":[]})", "'tools' is not supported"},
       {R"({"messages":)" + std::string(70, '[') + std::string(70, ']') + "}", "nested more than 64 levels"},
   };
-  const ChatFiles files;
+  const TempFolder files;
   for (const Case& bad : cases) {
     const std::string path = files.Write("bad.jsonl", ChatRow("a", "b") + "\n" + bad.row + "\n" + ChatRow("c", "d"));
     CheckError(LoadChat(path).status(), absl::StatusCode::kInvalidArgument, path + ":3: ", bad.what);
@@ -51,7 +54,7 @@ TEST_CASE("a bad row is refused with its file and line") {
 }
 
 TEST_CASE("a template's own objection names the row") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b") + ChatRow("stop", "b"));
   const std::string picky =
       "{% for m in messages %}{% if m['content'] == 'stop' %}{{ raise_exception('no stopping') }}{% endif %}"
@@ -60,23 +63,23 @@ TEST_CASE("a template's own objection names the row") {
 }
 
 TEST_CASE("a template that leaves the answer out is refused at the first row") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
   CheckError(LoadChat(path, {}, "{{ 'always the same' }}").status(), absl::StatusCode::kInvalidArgument,
              path + ":1: ", "renders none of the answer");
 }
 
 TEST_CASE("an empty data set is refused by its path") {
-  const ChatFiles files;
+  const TempFolder files;
   for (const std::string contents : {"", "\n\n"}) {
     const std::string path = files.Write("empty.jsonl", contents);
     CheckError(LoadChat(path).status(), absl::StatusCode::kInvalidArgument, path, "is empty");
   }
-  CheckError(LoadChat(files.folder()).status(), absl::StatusCode::kInvalidArgument, files.folder(), "is empty");
+  CheckError(LoadChat(files.path()).status(), absl::StatusCode::kInvalidArgument, files.path(), "is empty");
 }
 
 TEST_CASE("rows without an answer are refused, counted and named by line") {
-  const ChatFiles files;
+  const TempFolder files;
   std::string rows = ChatRow("a", "b");
   rows += R"({"messages":[{"role":"user","content":"hello?"}]})"
           "\n\n";
@@ -91,7 +94,7 @@ TEST_CASE("rows without an answer are refused, counted and named by line") {
 }
 
 TEST_CASE("of many rows without an answer the first lines are named") {
-  const ChatFiles files;
+  const TempFolder files;
   std::string rows = ChatRow("a", "b");
   for (int i = 0; i < 20; ++i)
     rows += R"({"messages":[]})"
@@ -101,14 +104,14 @@ TEST_CASE("of many rows without an answer the first lines are named") {
 }
 
 TEST_CASE("a data set of which max_length leaves no answer is refused with its count") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
   CheckError(LoadChat(path, {.max_length = 10}).status(), absl::StatusCode::kInvalidArgument, path,
              "nothing is left to train on: rows 1, used 0, cut before the answer 1 (first: c.jsonl:1)");
 }
 
 TEST_CASE("a JSON file that is no JSON Lines is told apart") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string row = ChatRow("a", "b");
   CheckError(LoadChat(files.Write("chat.json", "[\n" + row + "]\n")).status(), absl::StatusCode::kInvalidArgument,
              "chat.json:1: ", "each value on a line of its own");
@@ -119,19 +122,19 @@ TEST_CASE("a JSON file that is no JSON Lines is told apart") {
 }
 
 TEST_CASE("missing files, splits and remote paths are refused by name") {
-  const ChatFiles files;
-  CheckError(LoadChat(files.folder() + "/none.jsonl").status(), absl::StatusCode::kNotFound, "none.jsonl", "no such");
-  CheckError(LoadChat(files.folder()).status(), absl::StatusCode::kNotFound, files.folder(), "holds no files");
+  const TempFolder files;
+  CheckError(LoadChat(files.path() + "/none.jsonl").status(), absl::StatusCode::kNotFound, "none.jsonl", "no such");
+  CheckError(LoadChat(files.path()).status(), absl::StatusCode::kNotFound, files.path(), "holds no files");
   files.Write("valid.jsonl", ChatRow("a", "b"));
   files.Write("notes.txt", "x");
-  CheckError(LoadChat(files.folder(), {.split = "train"}).status(), absl::StatusCode::kNotFound, "train*.jsonl",
+  CheckError(LoadChat(files.path(), {.split = "train"}).status(), absl::StatusCode::kNotFound, "train*.jsonl",
              "holds notes.txt, valid.jsonl");
   CheckError(LoadChat("s3://bucket/chat.jsonl").status(), absl::StatusCode::kInvalidArgument, "s3://bucket/chat.jsonl",
              "not supported");
 }
 
 TEST_CASE("options out of range are refused by name") {
-  const ChatFiles files;
+  const TempFolder files;
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
   CheckError(LoadChat(path, {.num_samples = -1}).status(), absl::StatusCode::kInvalidArgument, "num_samples", "-1");
   CheckError(LoadChat(path, {.max_length = 1}).status(), absl::StatusCode::kInvalidArgument, "max_length", "1");

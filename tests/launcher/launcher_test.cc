@@ -13,15 +13,12 @@
 #include "launcher/local_job.h"
 #include "launcher/options.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
-std::string TempFolder() {
-  std::string name = "/tmp/distill-launcher-XXXXXX";
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  return name;
-}
+using testing::TempFolder;
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path);
@@ -105,7 +102,8 @@ TEST_CASE("inside a Slurm allocation of several nodes srun starts the job") {
 }
 
 TEST_CASE("every rank learns who it is, where to meet, and the job's secret") {
-  const std::string folder = TempFolder();
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
   const auto code = RunLocalJob(
       Shell(3,
             "echo $DISTILL_RANK $DISTILL_WORLD_SIZE $DISTILL_LOCAL_RANK $DISTILL_LOCAL_SIZE $DISTILL_RENDEZVOUS "
@@ -127,7 +125,8 @@ TEST_CASE("every rank learns who it is, where to meet, and the job's secret") {
 }
 
 TEST_CASE("the first failing rank's exit code is the job's, and no rank is left") {
-  const std::string folder = TempFolder();
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
   const auto code = RunLocalJob(Shell(2, "if [ $DISTILL_RANK = 1 ]; then exit 7; fi; echo $$ > " + folder +
                                              "/pid; "
                                              "exec sleep 60"));
@@ -147,7 +146,8 @@ TEST_CASE("a rank that ignores SIGTERM is killed") {
 }
 
 TEST_CASE("a rank that is a script ends with what it has started") {
-  const std::string folder = TempFolder();
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
   const auto code = RunLocalJob(Shell(2,
                                       "if [ $DISTILL_RANK = 1 ]; then exit 4; fi; "
                                       "sh -c 'trap \"\" TERM; echo $$ > " +
@@ -160,7 +160,8 @@ TEST_CASE("a rank that is a script ends with what it has started") {
 }
 
 TEST_CASE("input goes to rank 0 alone") {
-  const std::string folder = TempFolder();
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
   int ends[2];
   REQUIRE(pipe(ends) == 0);
   REQUIRE(write(ends[1], "hello\n", 6) == 6);
@@ -192,7 +193,8 @@ TEST_CASE("a program that does not exist is an error that names it") {
 }
 
 TEST_CASE("killing the launcher leaves no rank behind") {
-  const std::string folder = TempFolder();
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
   const pid_t launcher = fork();
   if (launcher == 0) {
     (void)RunLocalJob(Shell(2, "echo $$ > " + folder + "/$DISTILL_RANK; exec sleep 60"));

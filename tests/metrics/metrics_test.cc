@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -13,22 +12,12 @@
 #include "libdistill/metrics/training_log.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "distill-metrics-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using testing::TempFolder;
 
 void WriteSteps(const std::string& path, int64_t done, int64_t last) {
   auto writer = JsonlWriter::Open(path, done);
@@ -54,7 +43,7 @@ std::string Printed(bool is_terminal, const Show& show) {
 }  // namespace
 
 TEST_CASE("records are one JSON object a line, step first, and read back exactly") {
-  const Folder folder;
+  const TempFolder folder;
   const std::string path = folder.path() + "/metrics.jsonl";
   WriteSteps(path, 0, 2);
   CHECK(ReadFile(path).value() ==
@@ -63,14 +52,14 @@ TEST_CASE("records are one JSON object a line, step first, and read back exactly
 }
 
 TEST_CASE("what is no finite number becomes null") {
-  const Folder folder;
+  const TempFolder folder;
   auto writer = JsonlWriter::Open(folder.path() + "/m.jsonl", 0);
   REQUIRE((*writer)->Write(1, {{"loss", std::nan("")}, {"grad_norm", INFINITY}}) == absl::OkStatus());
   CHECK(ReadFile(folder.path() + "/m.jsonl").value() == "{\"step\":1,\"loss\":null,\"grad_norm\":null}\n");
 }
 
 TEST_CASE("a resumed run keeps the records up to its checkpoint and drops the later ones, cut ones too") {
-  const Folder folder;
+  const TempFolder folder;
   const std::string path = folder.path() + "/metrics.jsonl";
   WriteSteps(path, 0, 7);
   std::ofstream(path, std::ios::app) << "{\"step\":8,\"lo";
@@ -114,7 +103,7 @@ TEST_CASE("CRC-32C gives RFC 3720's values, and TFRecord's mask of them") {
 }
 
 TEST_CASE("a log without an output folder writes no files") {
-  const Folder folder;
+  const TempFolder folder;
   const auto here = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   auto log = TrainingLog::Open("", 0, 3);
@@ -126,7 +115,7 @@ TEST_CASE("a log without an output folder writes no files") {
 }
 
 TEST_CASE("an output folder that cannot be made is an error that names it") {
-  const Folder folder;
+  const TempFolder folder;
   std::ofstream(folder.path() + "/file") << "x";
   const auto log = TrainingLog::Open(folder.path() + "/file/out", 0, 3);
   CHECK(log.status().code() == absl::StatusCode::kPermissionDenied);

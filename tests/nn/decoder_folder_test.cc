@@ -6,6 +6,7 @@
 #include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/convert.h"
 #include "tests/nn/tiny_models.h"
+#include "tests/support/temp_folder.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -27,7 +28,7 @@ class SavedModel {
     return LoadDecoder(folder.path()).status();
   }
 
-  TestFolder folder;
+  testing::TempFolder folder;
   std::map<std::string, Tensor> tensors;
 };
 
@@ -38,7 +39,7 @@ void CheckMessage(const absl::Status& status, const std::vector<std::string>& pa
 }
 
 TEST_CASE("what is saved is loaded again, bit for bit, on every device and dtype") {
-  const TestFolder folder;
+  const testing::TempFolder folder;
   const Decoder model(TinyConfig("llama"));
   REQUIRE(SaveDecoder(model, folder.path(), "", torch::kFloat32).ok());
   for (const torch::Device& device : TestDevices()) {
@@ -59,7 +60,7 @@ TEST_CASE("what is saved is loaded again, bit for bit, on every device and dtype
 }
 
 TEST_CASE("a saved folder has the config with its dtype, and the tokenizer's files") {
-  const TestFolder folder;
+  const testing::TempFolder folder;
   folder.Write("tokenizer.json", "{\"a\": 1}");
   folder.Write("merges.txt", "");
   folder.Write("notes.txt", "not a tokenizer's");
@@ -124,7 +125,7 @@ TEST_CASE("a config that asks for far more than the file holds takes no memory f
 }
 
 TEST_CASE("a folder with a config alone makes a random decoder, on request and not otherwise") {
-  const TestFolder folder;
+  const testing::TempFolder folder;
   folder.Write("config.json", TinyConfigJson());
   CHECK_FALSE(HasWeights(folder.path()));
   CHECK(LoadDecoder(folder.path()).status().code() == absl::StatusCode::kNotFound);

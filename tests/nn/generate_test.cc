@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "tests/nn/tiny_models.h"
+#include "tests/support/temp_folder.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -64,7 +65,7 @@ TEST_CASE("a stop id ends its answer and no other") {
 }
 
 TEST_CASE("the ids that end an answer come from generation_config.json, else from config.json") {
-  const TestFolder folder;
+  const testing::TempFolder folder;
   CHECK(ReadStopIds(folder.path()).value().empty());
   folder.Write("config.json", R"({"eos_token_id": 7})");
   CHECK(ReadStopIds(folder.path()).value() == std::vector<int32_t>{7});

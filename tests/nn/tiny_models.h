@@ -1,11 +1,6 @@
-// Tiny random decoders, and a folder to keep files in, for the tests of nn/.
+// Tiny random decoders for the tests of nn/.
 #pragma once
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 
@@ -13,26 +8,9 @@
 #include "absl/strings/str_replace.h"
 #include "libdistill/nn/decoder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
-
-class TestFolder {
- public:
-  TestFolder() : path_(std::filesystem::temp_directory_path() / absl::StrCat("distill_nn_", getpid())) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  std::string path() const { return path_; }
-  void Write(const std::string& name, const std::string& text) const { std::ofstream(path_ / name) << text; }
-  std::string Read(const std::string& name) const {
-    std::ifstream stream(path_ / name);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::string TinyConfigJson(const std::string& model_type = "qwen2") {
   return absl::StrReplaceAll(R"({

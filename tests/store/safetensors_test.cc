@@ -1,7 +1,5 @@
 #include "libdistill/store/safetensors.h"
 
-#include <unistd.h>
-
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -10,25 +8,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / absl::StrCat("distill_safetensors_", getpid())) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ / name; }
-  std::string path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using testing::TempFolder;
 
 std::string LittleEndian(uint64_t value) {
   std::string bytes(8, '\0');
@@ -42,7 +29,7 @@ void WriteBytes(const std::string& path, const std::string& bytes) {
 
 // A file of this header and as many bytes of data.
 absl::Status OpenWith(const std::string& header, size_t data_bytes) {
-  const Folder folder;
+  const TempFolder folder;
   WriteBytes(folder / "a.safetensors", LittleEndian(header.size()) + header + std::string(data_bytes, 'x'));
   return SafetensorsFile::Open(folder / "a.safetensors").status();
 }
@@ -62,7 +49,7 @@ TensorView ViewOf(const std::vector<float>& values, std::vector<int64_t> shape) 
 }
 
 TEST_CASE("what is written is read again, aligned to its elements") {
-  const Folder folder;
+  const TempFolder folder;
   std::vector<float> values(6);
   std::iota(values.begin(), values.end(), 0.5f);
   const std::vector<int64_t> wide = {1, -2, 3};
@@ -91,7 +78,7 @@ TEST_CASE("what is written is read again, aligned to its elements") {
 }
 
 TEST_CASE("views outlive moves and copies of their file") {
-  const Folder folder;
+  const TempFolder folder;
   const std::vector<float> values = {1, 2};
   REQUIRE(WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {2})}}, {}).ok());
   auto file = SafetensorsFile::Open(folder / "a.safetensors");
@@ -102,7 +89,7 @@ TEST_CASE("views outlive moves and copies of their file") {
 }
 
 TEST_CASE("a tensor whose bytes do not fit its shape is not written") {
-  const Folder folder;
+  const TempFolder folder;
   const std::vector<float> values = {1, 2};
   const absl::Status status = WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {3})}}, {});
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
@@ -117,7 +104,7 @@ TEST_CASE("a missing file is NotFound and names itself") {
 }
 
 TEST_CASE("every truncation of a file is DataLoss") {
-  const Folder folder;
+  const TempFolder folder;
   const std::vector<float> values = {1, 2, 3, 4};
   const std::string path = folder / "a.safetensors";
   REQUIRE(WriteSafetensors(path, {{"a", ViewOf(values, {2, 2})}}, {}).ok());
@@ -129,7 +116,7 @@ TEST_CASE("every truncation of a file is DataLoss") {
 }
 
 TEST_CASE("damaged headers are DataLoss") {
-  const Folder folder;
+  const TempFolder folder;
   for (const uint64_t length :
        {~uint64_t{0}, ~uint64_t{0} - 7, uint64_t{1} << 63, uint64_t{100'000'001}, uint64_t{9}}) {
     WriteBytes(folder / "a.safetensors", LittleEndian(length) + "{}      ");
@@ -171,7 +158,7 @@ TEST_CASE("damaged entries are DataLoss and name their tensor") {
 }
 
 TEST_CASE("a folder is read through its index, and an index that lies is DataLoss") {
-  const Folder folder;
+  const TempFolder folder;
   const std::vector<float> a = {1}, b = {2};
   REQUIRE(WriteSafetensors(folder / "one.safetensors", {{"a", ViewOf(a, {1})}}, {}).ok());
   REQUIRE(WriteSafetensors(folder / "two.safetensors", {{"b", ViewOf(b, {1})}}, {}).ok());

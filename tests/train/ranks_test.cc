@@ -1,9 +1,6 @@
 // The Trainer on several ranks, one of which fails alone: all end with its error, promptly.
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-
-#include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +9,7 @@
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -81,13 +79,12 @@ TEST_CASE("a source that throws on one rank ends all ranks with its error") {
 }
 
 TEST_CASE("a log that cannot be written ends all ranks with rank 0's error") {
-  std::string folder = "/tmp/distill-ranks-XXXXXX";
-  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const testing::TempFolder folder;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
           auto point = std::make_shared<Point>(0.5);
           TrainerOptions options = Options();
-          options.output_dir = folder;
+          options.output_dir = folder.path();
           DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, point, options));
           Steps steps(*point, -1);
           if (world.rank == 0) {  // as a full disk: writes beyond so many bytes fail
@@ -98,7 +95,6 @@ TEST_CASE("a log that cannot be written ends all ranks with rank 0's error") {
           const absl::Status status = trainer->Fit(steps).status();
           return ExpectEverywhere(status, world, 0, absl::StatusCode::kInternal, "cannot write");
         })) == "");
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("ranks start from rank 0's parameters and buffers, of any type and layout") {

@@ -1,5 +1,4 @@
 // What a run goes on from: weights, buffers, and the checkpoints that are asked for.
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -8,17 +7,14 @@
 #include "libdistill/store/safetensors.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Folder {
-  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Folder() { fs::remove_all(path); }
-  std::string path = "/tmp/distill-resume-XXXXXX";
-};
+using testing::TempFolder;
 
 // A user's module with statistics of its own, as a batch norm has them.
 struct Scale : torch::nn::Module {
@@ -86,56 +82,56 @@ Outcome Train(const std::string& folder, int64_t steps, const std::string& resum
 }  // namespace
 
 TEST_CASE("a resumed run ends with the bits of the undisturbed one, buffers too") {
-  const Folder whole, parts;
-  const Outcome expected = Train(whole.path, 20, "");
-  REQUIRE(Train(parts.path, 9, "").status.ok());
-  const Outcome found = Train(parts.path, 20, "latest");
+  const TempFolder whole, parts;
+  const Outcome expected = Train(whole.path(), 20, "");
+  REQUIRE(Train(parts.path(), 9, "").status.ok());
+  const Outcome found = Train(parts.path(), 20, "latest");
   REQUIRE(found.status == absl::OkStatus());
   CHECK(torch::equal(found.module->weight, expected.module->weight));
   CHECK(torch::equal(found.module->mean, expected.module->mean));
   CHECK(found.batches() == 20);
   CHECK(found.module->seen[0].item<bool>());
-  const auto saved = SafetensorsFile::Open(whole.path + "/model.safetensors");
+  const auto saved = SafetensorsFile::Open(whole.path() + "/model.safetensors");
   REQUIRE(saved.ok());
   CHECK(static_cast<const float*>(saved->Find("mean")->data)[0] == expected.module->mean.item<float>());
   CHECK(static_cast<const int64_t*>(saved->Find("batches")->data)[0] == 20);
 }
 
 TEST_CASE("'false' and 'none' start anew, and so does 'latest' where there is no checkpoint at all") {
-  const Folder folder;
-  REQUIRE(Train(folder.path, 9, "latest").status == absl::OkStatus());
+  const TempFolder folder;
+  REQUIRE(Train(folder.path(), 9, "latest").status == absl::OkStatus());
   for (const char* no : {"", "false", "False", "none"}) {
-    const Outcome outcome = Train(folder.path, 3, no);
+    const Outcome outcome = Train(folder.path(), 3, no);
     REQUIRE(outcome.status == absl::OkStatus());
     CHECK(outcome.batches() == 3);
   }
-  CHECK(Train(folder.path, 9, "True").batches() == 9);  // from step 7, with 7 batches seen
+  CHECK(Train(folder.path(), 9, "True").batches() == 9);  // from step 7, with 7 batches seen
 }
 
 TEST_CASE("'latest' with damaged checkpoints only is an error that names the file") {
-  const Folder folder;
-  REQUIRE(Train(folder.path, 9, "").status.ok());
-  fs::resize_file(folder.path + "/checkpoint-7/optimizer.safetensors", 30);
-  const absl::Status status = Train(folder.path, 9, "latest").status;
+  const TempFolder folder;
+  REQUIRE(Train(folder.path(), 9, "").status.ok());
+  fs::resize_file(folder.path() + "/checkpoint-7/optimizer.safetensors", 30);
+  const absl::Status status = Train(folder.path(), 9, "latest").status;
   CHECK(status.code() == absl::StatusCode::kDataLoss);
   CHECK(absl::StrContains(status.message(), "checkpoint-7/optimizer.safetensors"));
 }
 
 TEST_CASE("a save that fails leaves no draft, and the next one clears those of crashed runs") {
-  const Folder folder;
+  const TempFolder folder;
   RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
   auto module = std::make_shared<Scale>();
-  auto trainer = Trainer::Create(run, module, {.output_dir = folder.path, .max_steps = 2, .save_steps = 1});
+  auto trainer = Trainer::Create(run, module, {.output_dir = folder.path(), .max_steps = 2, .save_steps = 1});
   REQUIRE(trainer.ok());
   Noise source(*module);
   (*trainer)->SetModelWriter([](const std::string&) { return absl::ResourceExhaustedError("no space left"); });
   CHECK(
       absl::StrContains((*trainer)->Fit(source).status().message(), "saving the checkpoint of step 1: no space left"));
-  CHECK_FALSE(fs::exists(folder.path + "/.checkpoint-1.tmp"));
-  fs::create_directory(folder.path + "/.checkpoint-3.tmp");  // as a crash leaves it
-  REQUIRE(Train(folder.path, 9, "").status == absl::OkStatus());
-  CHECK(fs::exists(folder.path + "/checkpoint-7/manifest.pb"));
-  CHECK_FALSE(fs::exists(folder.path + "/.checkpoint-3.tmp"));
+  CHECK_FALSE(fs::exists(folder.path() + "/.checkpoint-1.tmp"));
+  fs::create_directory(folder.path() + "/.checkpoint-3.tmp");  // as a crash leaves it
+  REQUIRE(Train(folder.path(), 9, "").status == absl::OkStatus());
+  CHECK(fs::exists(folder.path() + "/checkpoint-7/manifest.pb"));
+  CHECK_FALSE(fs::exists(folder.path() + "/.checkpoint-3.tmp"));
 }
 
 TEST_CASE("a buffer of a type that no checkpoint holds is refused by name") {

@@ -1,8 +1,6 @@
 // The Trainer with modules, batches and losses of a user's own, on one rank; several ranks are in tests/multirank.
-#include <stdlib.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -10,15 +8,10 @@
 #include "libdistill/store/safetensors.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
-
-std::string TempFolder() {
-  std::string name = "/tmp/distill-trainer-XXXXXX";
-  REQUIRE(mkdtemp(name.data()) != nullptr);
-  return name;
-}
 
 RunContext Alone() { return RunContext(World{}, CreateAloneCommunicator(), torch::kCPU); }
 
@@ -89,7 +82,8 @@ TEST_CASE("a user's own module, batches and loss are trained") {
   RunContext run = Alone();
   auto line = std::make_shared<Line>();
   TrainerOptions options = Options(400);
-  options.output_dir = TempFolder();
+  const testing::TempFolder folder;
+  options.output_dir = folder.path();
   options.logging_steps = 100;
   auto trainer = Trainer::Create(run, line, options);
   REQUIRE(trainer.ok());
@@ -107,14 +101,14 @@ TEST_CASE("a user's own module, batches and loss are trained") {
   const auto saved = SafetensorsFile::Open(options.output_dir + "/model.safetensors");
   REQUIRE(saved.ok());
   CHECK(static_cast<const float*>(saved->Find("bias")->data)[0] == line->bias.item<float>());
-  std::filesystem::remove_all(options.output_dir);
 }
 
 TEST_CASE("the gradient is divided once by all tokens of the step, not per micro-batch") {
   RunContext run = Alone();
   auto line = std::make_shared<Line>();
   TrainerOptions options = Options(1);
-  options.output_dir = TempFolder();
+  const testing::TempFolder folder;
+  options.output_dir = folder.path();
   options.logging_steps = 1;
   auto trainer = Trainer::Create(run, line, options);
   REQUIRE(trainer.ok());
@@ -130,7 +124,6 @@ TEST_CASE("the gradient is divided once by all tokens of the step, not per micro
   const std::string logged = Lines(options.output_dir + "/metrics.jsonl").at(0);
   const double found = std::stod(logged.substr(logged.find("\"grad_norm\":") + 12));
   CHECK(found == Approx(norm).epsilon(1e-5));
-  std::filesystem::remove_all(options.output_dir);
 }
 
 TEST_CASE("an update that is not finite is left out, and the weights stay") {
