@@ -14,9 +14,11 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-
 
 find_program(DISTILL_CCACHE ccache)
 if(DISTILL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Precompiled headers need these to be cached at all.
+  # Precompiled headers need the sloppiness to be cached at all. Paths count from here, so that every preset's folder (and
+  # every clone) shares what is the same; the depend mode spares a miss the separate run of the preprocessor.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${DISTILL_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_DEPEND=1 ${DISTILL_CCACHE})
 endif()
 find_program(DISTILL_MOLD mold)
 if(DISTILL_MOLD)

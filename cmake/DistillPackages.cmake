@@ -3,10 +3,11 @@ find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
+# The folder that scripts/setup fills. Asked for again at each configure, since a change of a pin makes a new one.
+execute_process(COMMAND bash -c "source \"$0\"; deps_dir" ${PROJECT_SOURCE_DIR}/scripts/lib.sh
+                OUTPUT_VARIABLE DISTILL_DEPS_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(NOT DISTILL_TORCH_DIR)
-  execute_process(COMMAND bash -c "source '${PROJECT_SOURCE_DIR}/scripts/lib.sh'; echo \"$(deps_dir)\"/python/lib/python3*/site-packages/torch"
-                  OUTPUT_VARIABLE DISTILL_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
-  set(DISTILL_TORCH_DIR "${DISTILL_TORCH_DIR}" CACHE PATH "" FORCE)
+  file(GLOB DISTILL_TORCH_DIR "${DISTILL_DEPS_DIR}/python/lib/python3*/site-packages/torch")
 endif()
 include(DistillTorch)
 

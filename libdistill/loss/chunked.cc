@@ -1,3 +1,5 @@
+#include <torch/csrc/autograd/custom_function.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>

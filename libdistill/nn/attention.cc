@@ -1,6 +1,6 @@
 #include "libdistill/nn/attention.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "libdistill/nn/decoder.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <torch/nn/modules/container/modulelist.h>
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 #include "libdistill/nn/key_value_cache.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "libdistill/nn/rms_norm.h"
 
-#include <torch/torch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 namespace distill {
 namespace {

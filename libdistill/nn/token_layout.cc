@@ -1,6 +1,6 @@
 #include "libdistill/nn/token_layout.h"
 
-#include <torch/torch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "libdistill/tensor/convert.h"
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <cstdint>
 #include <cstring>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/parameters.h"

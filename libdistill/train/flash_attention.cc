@@ -1,7 +1,7 @@
 #include "libdistill/train/flash_attention.h"
 
 #include <ATen/Context.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"

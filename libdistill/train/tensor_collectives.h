@@ -1,7 +1,7 @@
 // Collectives on tensors: device memory goes to backends that take it, and through host memory for the others.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"

@@ -1,7 +1,7 @@
 // A TokenBatch as tensors on the device that trains.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "libdistill/data/batch.h"
 #include "libdistill/nn/language_model.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/data_sharder.h"

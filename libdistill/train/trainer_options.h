@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include "absl/status/status.h"
 #include "libdistill/train/trainer.h"

@@ -2,7 +2,7 @@
 #include <atomic>
 
 #include <c10/core/CPUAllocator.h>
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include "libdistill/loss/distillation_loss.h"
 #include "tests/support/catch.h"

@@ -1,6 +1,8 @@
 #include <filesystem>
 #include <string>
 
+#include <torch/nn/functional/loss.h>
+
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/generate.h"
 #include "tests/tensor/test_tensors.h"

@@ -2,7 +2,7 @@
 #include <new>
 #include <stdexcept>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "absl/strings/match.h"
 #include "libdistill/tensor/catch_torch.h"

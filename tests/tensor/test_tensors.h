@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
+#include <torch/types.h>
 
 #include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/convert.h"

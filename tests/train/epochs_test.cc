@@ -1,5 +1,7 @@
 #include "libdistill/train/epochs.h"
 
+#include <torch/nn/modules/linear.h>
+
 #include "libdistill/core/random.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include <torch/optim/adamw.h>
+
 #include "libdistill/comm/create.h"
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/gradient_buckets.h"
