@@ -12,6 +12,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "bench/allreduce/sweep.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
@@ -33,7 +34,7 @@ double Microseconds(std::chrono::steady_clock::time_point start) {
 // What rank `rank` contributes at i; sums are exact in float32.
 float Input(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 3) % 61); }
 
-int64_t CountWrong(const std::vector<float>& result, int world_size) {
+int64_t CountWrong(absl::Span<const float> result, int world_size) {
   int64_t wrong = 0;
   for (int64_t i = 0; i < static_cast<int64_t>(result.size()); ++i) {
     float expected = 0;
@@ -43,10 +44,33 @@ int64_t CountWrong(const std::vector<float>& result, int world_size) {
   return wrong;
 }
 
-absl::StatusOr<Timing> Measure(Communicator& comm, int64_t bytes, bool in_place) {
-  const int64_t count = bytes / static_cast<int64_t>(sizeof(float));
-  std::vector<float> send(count), other(in_place ? 0 : count);
-  std::vector<float>& receive = in_place ? send : other;
+// Two buffers of one size, anywhere or in registered memory.
+class Buffers {
+ public:
+  static absl::StatusOr<Buffers> Create(Communicator& comm, int64_t bytes, bool registered) {
+    Buffers made;
+    made.count_ = bytes / static_cast<int64_t>(sizeof(float));
+    if (registered) {
+      DISTILL_ASSIGN_OR_RETURN(made.memory_, comm.Allocate(2 * bytes));
+    } else {
+      made.plain_.resize(2 * made.count_);
+    }
+    return made;
+  }
+  absl::Span<float> at(int which) {
+    float* data = memory_ ? reinterpret_cast<float*>(memory_->data()) : plain_.data();
+    return absl::MakeSpan(data + which * count_, count_);
+  }
+
+ private:
+  int64_t count_ = 0;
+  std::unique_ptr<CommMemory> memory_;
+  std::vector<float> plain_;
+};
+
+absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_place) {
+  const absl::Span<float> send = buffers.at(0), receive = buffers.at(in_place ? 0 : 1);
+  const int64_t count = static_cast<int64_t>(send.size()), bytes = count * static_cast<int64_t>(sizeof(float));
   for (int64_t i = 0; i < count; ++i) send[i] = Input(comm.rank(), i);
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(send.data(), receive.data(), count, DType::kFloat32, ReduceOp::kSum));
   Timing timing;
@@ -72,11 +96,12 @@ double BusBandwidth(int64_t bytes, double microseconds, int ranks) {
   return static_cast<double>(bytes) / microseconds / 1e3 * 2.0 * (ranks - 1) / ranks;
 }
 
-absl::Status BenchSize(Communicator& comm, int64_t bytes) {
+absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered) {
   DISTILL_RETURN_IF_ERROR(comm.Barrier());
   const double sweep_us = SweepSeconds(bytes, comm.world_size(), 10) * 1e6;  // all ranks at once, as in the collective
-  DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, bytes, /*in_place=*/false));
-  DISTILL_ASSIGN_OR_RETURN(const Timing in, Measure(comm, bytes, /*in_place=*/true));
+  DISTILL_ASSIGN_OR_RETURN(Buffers buffers, Buffers::Create(comm, bytes, registered));
+  DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, buffers, /*in_place=*/false));
+  DISTILL_ASSIGN_OR_RETURN(const Timing in, Measure(comm, buffers, /*in_place=*/true));
   double wrong = static_cast<double>(out.wrong + in.wrong);
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(&wrong, &wrong, 1, DType::kFloat64, ReduceOp::kSum));
   if (comm.rank() == 0) {
@@ -88,10 +113,11 @@ absl::Status BenchSize(Communicator& comm, int64_t bytes) {
                 BusBandwidth(bytes, in.p50_us, n), static_cast<long long>(in.wrong), in.min_us, in.p99_us,
                 BusBandwidth(bytes, sweep_us, n));
     std::printf(
-        "JSON {\"backend\": \"%s\", \"ranks\": %d, \"bytes\": %lld, \"p50_us\": %.3f, \"busbw\": %.4f, "
+        "JSON {\"backend\": \"%s\", \"kind\": \"%s\", \"ranks\": %d, \"bytes\": %lld, \"p50_us\": %.3f, \"busbw\": "
+        "%.4f, "
         "\"limit_us\": %.3f, \"limit_busbw\": %.4f}\n",
-        std::string(comm.backend()).c_str(), n, static_cast<long long>(bytes), in.p50_us,
-        BusBandwidth(bytes, in.p50_us, n), sweep_us, BusBandwidth(bytes, sweep_us, n));
+        std::string(comm.backend()).c_str(), registered ? "registered" : "plain", n, static_cast<long long>(bytes),
+        in.p50_us, BusBandwidth(bytes, in.p50_us, n), sweep_us, BusBandwidth(bytes, sweep_us, n));
     std::fflush(stdout);
   }
   if (wrong != 0) return absl::InternalError(absl::StrCat(wrong, " wrong elements at ", bytes, " bytes"));
@@ -107,13 +133,16 @@ absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes
   DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> comm, CreateCommunicator(world, options));
   if (comm->rank() == 0) {
     std::printf(
-        "# all-reduce over %s, %d ranks; times in microseconds (p50), bandwidths in GB/s\n"
+        "# all-reduce over %s, %d ranks; plain pointers, then registered memory; times in microseconds (p50), "
+        "bandwidths in GB/s\n"
         "# out of place, then in place (with its min and p99), then the limit: a sweep over the slices\n"
         "%12s %12s %7s %3s %11s %8s %8s %6s %11s %8s %8s %6s %9s %9s %8s\n",
         std::string(comm->backend()).c_str(), comm->world_size(), "size", "count", "type", "op", "time", "algbw",
         "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "min", "p99", "limit");
   }
-  for (int64_t bytes : sizes) DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes));
+  for (const bool registered : {false, true}) {
+    for (const int64_t bytes : sizes) DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes, registered));
+  }
   return absl::OkStatus();
 }
 

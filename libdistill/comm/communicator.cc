@@ -1,11 +1,35 @@
 #include "libdistill/comm/communicator.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
+namespace {
+
+// For backends that take any pointer as it is.
+class PlainMemory : public CommMemory {
+ public:
+  static absl::StatusOr<std::unique_ptr<CommMemory>> Create(int64_t bytes) {
+    void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+      return absl::ResourceExhaustedError(absl::StrCat("no ", bytes, " bytes of memory: ", std::strerror(errno)));
+    }
+    return std::unique_ptr<CommMemory>(new PlainMemory(static_cast<char*>(data), bytes));
+  }
+  ~PlainMemory() override { munmap(data(), static_cast<size_t>(bytes())); }
+
+ private:
+  using CommMemory::CommMemory;
+};
+
+}  // namespace
 
 const char* NameOf(ReduceOp op) {
   switch (op) {
@@ -86,6 +110,22 @@ absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, i
     }
     return count == 0 ? absl::OkStatus() : DoBroadcast(buffer, count, dtype, root, placement);
   });
+}
+
+absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes) {
+  if (bytes <= 0) return absl::InvalidArgumentError(absl::StrCat("an allocation of ", bytes, " bytes"));
+  absl::StatusOr<std::unique_ptr<CommMemory>> memory = absl::UnknownError("not tried");
+  DISTILL_RETURN_IF_ERROR(Guard("allocate", [&] {
+    memory = DoAllocate(bytes);
+    return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus() : memory.status();
+  }));
+  // The memory of a rank is mapped by the others: they keep it while they hold theirs, so freeing needs no agreement.
+  DISTILL_RETURN_IF_ERROR(Agree(*this, memory.status()));
+  return memory;
+}
+
+absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::DoAllocate(int64_t bytes) {
+  return PlainMemory::Create(bytes);
 }
 
 absl::Status Communicator::Barrier() {

@@ -13,12 +13,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/core/dtype.h"
 
@@ -33,6 +34,24 @@ struct Placement {
   // A cudaStream_t: the call comes after what is enqueued there and before what will be. Like every call it returns
   // when this rank's part is done, so that a rank that is lost is this call's error and no stream hangs.
   void* stream = nullptr;
+};
+
+// Memory that collectives use where it lies, without a copy on the way: mapped by every rank of the host, registered
+// with the fabric, or NCCL's own. Zeroed, aligned to a page. Any part of it may be a buffer of a call.
+class CommMemory {
+ public:
+  virtual ~CommMemory() = default;
+  CommMemory(const CommMemory&) = delete;
+  CommMemory& operator=(const CommMemory&) = delete;
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ protected:
+  CommMemory(char* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+
+ private:
+  char* const data_;
+  const int64_t bytes_;
 };
 
 class Communicator {
@@ -66,6 +85,12 @@ class Communicator {
   [[nodiscard]] absl::Status Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement = {});
   [[nodiscard]] absl::Status Barrier();
 
+  // Memory for the buffers of later calls. Every rank must call it, with the same size, above 0. Freed with the object,
+  // by each rank for itself; it may outlive the communicator. ResourceExhausted on every rank, without poisoning the
+  // communicator, when one of them has not that much. A call is free of copies where every rank passes parts of memory
+  // of the same Allocate; other pointers, and a mixture, work as well.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes);
+
   // Unavailable once a peer is known to be lost, to have given up or to have left; OK also where the backend cannot
   // tell. One rank alone may ask. Never blocks, and does not poison.
   [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
@@ -88,6 +113,8 @@ class Communicator {
                                    Placement placement) = 0;
   virtual absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) = 0;
   virtual absl::Status DoBarrier() = 0;
+  // Plain memory by default. ResourceExhausted: this rank, or a peer that it names, has not that much.
+  virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes);
   // Called once, when the communicator is poisoned: tells the peers, and withdraws what is still under way.
   virtual void Abandon(const absl::Status& error) { (void)error; }
 

@@ -46,7 +46,13 @@ size_t RowOf(ReduceOp op) {
 
 void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
             int divisor) {
-  Chosen().table->loops[static_cast<size_t>(dtype)][RowOf(op)](out, sources, source_count, count, divisor);
+  ReduceToAll(&out, 1, sources, source_count, count, dtype, op, divisor);
+}
+
+void ReduceToAll(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count,
+                 DType dtype, ReduceOp op, int divisor) {
+  const ReduceLoop loop = Chosen().table->loops[static_cast<size_t>(dtype)][RowOf(op)];
+  loop(outs, out_count, sources, source_count, count, divisor);
 }
 
 void WidenToFloat(const void* in, float* out, int64_t count, DType dtype) {

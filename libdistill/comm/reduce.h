@@ -15,6 +15,10 @@ namespace distill {
 void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
             int divisor = 1);
 
+// The same result into several buffers, each of which may be one of the sources.
+void ReduceToAll(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count,
+                 DType dtype, ReduceOp op, int divisor = 1);
+
 // float16 or bfloat16 to float32 and back.
 void WidenToFloat(const void* in, float* out, int64_t count, DType dtype);
 void NarrowFromFloat(const float* in, void* out, int64_t count, DType dtype);

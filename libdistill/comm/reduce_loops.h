@@ -165,11 +165,35 @@ inline void Accumulate(typename Element::Sum* sum, const typename Element::Store
   }
 }
 
+// Two sources of a type that is not widened: one sweep without a block in between. Outputs may be the sources, element
+// by element, which does not hinder vectors.
+template <typename T, typename Op, bool kTwo, bool kDivide>
+inline void Sweep(void* const* outs, const void* const* sources, int64_t count, int divisor) {
+  const T* a = static_cast<const T*>(sources[0]);
+  const T* b = static_cast<const T*>(sources[1]);
+  T* first = static_cast<T*>(outs[0]);
+  T* second = static_cast<T*>(outs[kTwo ? 1 : 0]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    T value = Op::template Apply<T>(a[i], b[i]);
+    if constexpr (kDivide) value = static_cast<T>(value / static_cast<T>(divisor));
+    first[i] = value;
+    if constexpr (kTwo) second[i] = value;
+  }
+}
+
 template <typename Element, typename Op>
-void Loop(void* out, const void* const* sources, int source_count, int64_t count, int divisor) {
+void Loop(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count, int divisor) {
   using Stored = typename Element::Stored;
   using T = typename Element::Sum;
   constexpr bool kSame = std::is_same<T, Stored>::value;
+  if constexpr (kSame) {
+    if (source_count == 2 && out_count <= 2) {
+      const auto sweep = out_count == 2 ? (divisor > 1 ? &Sweep<T, Op, true, true> : &Sweep<T, Op, true, false>)
+                                        : (divisor > 1 ? &Sweep<T, Op, false, true> : &Sweep<T, Op, false, false>);
+      return sweep(outs, sources, count, divisor);
+    }
+  }
   alignas(64) T sum[kBlock];
   alignas(64) T widened[kSame ? 1 : kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
@@ -186,11 +210,15 @@ void Loop(void* out, const void* const* sources, int source_count, int64_t count
     if (divisor > 1) {
       for (int64_t i = 0; i < length; ++i) sum[i] = static_cast<T>(sum[i] / static_cast<T>(divisor));
     }
-    Stored* result = static_cast<Stored*>(out) + begin;
+    Stored* result = static_cast<Stored*>(outs[0]) + begin;
     if constexpr (kSame) {
       for (int64_t i = 0; i < length; ++i) result[i] = sum[i];
     } else {
       Element::Narrow(sum, result, length);
+    }
+    for (int o = 1; o < out_count; ++o) {
+      __builtin_memcpy(static_cast<Stored*>(outs[o]) + begin, result,
+                       static_cast<unsigned long>(length) * sizeof(Stored));
     }
   }
 }

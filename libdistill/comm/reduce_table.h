@@ -6,7 +6,9 @@
 
 namespace distill {
 
-using ReduceLoop = void (*)(void* out, const void* const* sources, int source_count, int64_t count, int divisor);
+// outs[k][i] = sources[0][i] op sources[1][i] op ..., for every k.
+using ReduceLoop = void (*)(void* const* outs, int out_count, const void* const* sources, int source_count,
+                            int64_t count, int divisor);
 
 constexpr int kReduceTypes = 7;  // in the order of DType
 constexpr int kReduceOps = 4;    // sum, min, max, product

@@ -13,10 +13,37 @@ namespace {
 constexpr size_t kHeaderBytes = 4096;
 constexpr size_t kMaxReason = 1024;
 
+// "all-reduce of 10 float32 (sum)".
+std::string DescribeCall(const ShmCall& call) {
+  const auto elements = [&](const char* name) {
+    return absl::StrCat(name, " of ", call.count, " ", NameOf(call.dtype));
+  };
+  switch (call.operation) {
+    case ShmOperation::kBarrier:
+      return "barrier";
+    case ShmOperation::kAllReduce:
+      return absl::StrCat(elements("all-reduce"), " (", NameOf(call.op), ")");
+    case ShmOperation::kReduceScatter:
+      return absl::StrCat(elements("reduce-scatter"), " (", NameOf(call.op), ")");
+    case ShmOperation::kAllGather:
+      return elements("all-gather");
+    case ShmOperation::kBroadcast:
+      return absl::StrCat(elements("broadcast"), " from rank ", call.root);
+    case ShmOperation::kAllocate:
+      return absl::StrCat("allocate of ", call.count, " bytes");
+  }
+  return "an unknown operation";
+}
+
 }  // namespace
 
+struct alignas(64) ShmGroup::Flag {
+  std::atomic<uint64_t> step;  // polled by all
+  ShmCall call;                // written before the step
+};
+
 struct ShmGroup::Header {
-  alignas(64) std::atomic<uint64_t> step;  // polled by all: a cache line of its own
+  Flag flags[2];
   alignas(64) std::atomic<uint32_t> state;
   char reason[kMaxReason];  // written before state becomes kFailed
 };
@@ -27,6 +54,7 @@ ShmGroup::ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWat
                    std::vector<std::string> names)
     : rank_(rank), segments_(std::move(segments)), watches_(std::move(watches)), names_(std::move(names)) {
   static_assert(sizeof(Header) <= kHeaderBytes);
+  static_assert(sizeof(Flag) == 64, "a flag is one cache line");
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 }
 
@@ -38,10 +66,24 @@ char* ShmGroup::slot(int rank) const {
   return segments_[static_cast<size_t>(rank)] + kHeaderBytes + (round_ % 2) * kSlotBytes;
 }
 
-void ShmGroup::Publish() { header(rank_).step.store(++step_, std::memory_order_release); }
+ShmGroup::Flag& ShmGroup::flag(int rank) const { return header(rank).flags[step_ % 2]; }
+
+void ShmGroup::Publish(const ShmCall& call) {
+  call_ = call;
+  Publish();
+}
+
+void ShmGroup::Publish() {
+  ++step_;
+  Flag& mine = flag(rank_);
+  mine.call = call_;
+  mine.step.store(step_, std::memory_order_release);
+}
+
+const ShmCall& ShmGroup::CallOf(int rank) const { return flag(rank).call; }
 
 absl::Status ShmGroup::WaitFor(int rank, const Deadline& deadline) const {
-  const std::atomic<uint64_t>& step = header(rank).step;
+  const std::atomic<uint64_t>& step = flag(rank).step;
   for (Backoff backoff; step.load(std::memory_order_acquire) < step_; backoff.Pause()) {
     if (!backoff.slow()) continue;
     const absl::Status state = Look(rank);
@@ -55,6 +97,24 @@ absl::Status ShmGroup::WaitFor(int rank, const Deadline& deadline) const {
 
 absl::Status ShmGroup::WaitForAll(const Deadline& deadline) const {
   for (int rank = 0; rank < size(); ++rank) DISTILL_RETURN_IF_ERROR(WaitFor(rank, deadline));
+  return absl::OkStatus();
+}
+
+absl::Status ShmGroup::WaitForSameCall(const Deadline& deadline) const {
+  DISTILL_RETURN_IF_ERROR(WaitForAll(deadline));
+  for (int rank = 0; rank < size(); ++rank) {
+    const ShmCall& theirs = CallOf(rank);
+    if (theirs.operation == call_.operation && theirs.dtype == call_.dtype && theirs.op == call_.op &&
+        theirs.root == call_.root && theirs.count == call_.count) {
+      continue;
+    }
+    const auto view = [this](int r, const ShmCall& call) {
+      return absl::StrCat(names_[static_cast<size_t>(r)], " calls ", DescribeCall(call));
+    };
+    return absl::FailedPreconditionError(
+        absl::StrCat("ranks do not make the same calls: ", view(std::min(rank, rank_), rank < rank_ ? theirs : call_),
+                     ", ", view(std::max(rank, rank_), rank < rank_ ? call_ : theirs)));
+  }
   return absl::OkStatus();
 }
 

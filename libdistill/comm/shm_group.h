@@ -1,9 +1,13 @@
-// The ranks of a host around shared memory: each owns a segment with a step counter and two slots for data. Only the
-// owner writes its segment, the others read it.
+// The ranks of a host around shared memory: each owns a segment with two flags and two slots for data. Only the owner
+// writes its segment, the others read it.
 //
 // All ranks do the same sequence of steps. A rank publishes step k once what it wrote before may be read; WaitFor(r)
 // returns when rank r has published as many steps as this rank. The two slots alternate: a rank that has seen everybody
-// publish in a round knows that nobody reads the slot of the round before any more.
+// publish in a round knows that nobody reads the slot of the round before any more. The two flags alternate with the
+// steps, for the same reason: a rank may be one step ahead of another, never two.
+//
+// A flag holds, in one cache line, the step and which call its rank is in: comparing calls costs next to nothing, and
+// tells ranks that do not make the same calls from ranks that are late.
 #pragma once
 
 #include <atomic>
@@ -13,10 +17,24 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/shm_regions.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/process_watch.h"
 
 namespace distill {
+
+enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllocate };
+
+struct ShmCall {
+  ShmOperation operation = ShmOperation::kBarrier;
+  DType dtype = DType::kUInt8;
+  ReduceOp op = ReduceOp::kSum;
+  int32_t root = 0;
+  int64_t count = 0;
+  ShmPlace send = {};
+  ShmPlace receive = {};
+};
 
 class ShmGroup {
  public:
@@ -35,10 +53,18 @@ class ShmGroup {
   char* slot(int rank) const;
   void NextRound() { ++round_; }
 
+  // The first step of a call says which call it is.
+  void Publish(const ShmCall& call);
   void Publish();
   // Unavailable: the rank left, failed or died; DeadlineExceeded: the rank did not come. Both name it.
   [[nodiscard]] absl::Status WaitFor(int rank, const Deadline& deadline) const;
   [[nodiscard]] absl::Status WaitForAll(const Deadline& deadline) const;
+  // Waits for all to be in the same call. FailedPrecondition: a rank is in another one; names both ranks and both
+  // calls.
+  [[nodiscard]] absl::Status WaitForSameCall(const Deadline& deadline) const;
+
+  // After WaitForSameCall: what rank `rank` passed.
+  const ShmCall& CallOf(int rank) const;
 
   // Unavailable once a rank left, failed or died, by name. Never blocks.
   [[nodiscard]] absl::Status Look() const;
@@ -49,14 +75,17 @@ class ShmGroup {
 
  private:
   enum State : uint32_t { kRunning = 0, kLeft, kFailed };
+  struct Flag;
   struct Header;
   Header& header(int rank) const;
+  Flag& flag(int rank) const;
   absl::Status Look(int rank) const;
 
   int rank_;
   std::vector<char*> segments_;
   std::vector<ProcessWatch> watches_;
   std::vector<std::string> names_;
+  ShmCall call_;
   uint64_t step_ = 0;
   uint64_t round_ = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/random.h"
@@ -72,15 +74,44 @@ int Expected(ReduceOp op, int ranks, int64_t i) {
   return op == ReduceOp::kAverage ? result / ranks : result;
 }
 
+// Where buffers are taken from; each case begins anew.
+class Arena {
+ public:
+  static absl::StatusOr<Arena> Create(Communicator& comm, BufferKind kind, int64_t bytes) {
+    Arena arena;
+    if (kind == BufferKind::kPlain) return arena;
+    DISTILL_ASSIGN_OR_RETURN(arena.memory_, comm.Allocate(bytes));
+    if (kind == BufferKind::kMixed && comm.rank() == 0) arena.memory_.reset();
+    return arena;
+  }
+  char* Take(size_t bytes) {
+    if (memory_ == nullptr) return plain_.emplace_back(bytes).data();
+    char* taken = memory_->data() + used_;
+    used_ += static_cast<int64_t>(bytes);
+    return used_ <= memory_->bytes() ? taken : nullptr;
+  }
+  void Reset() {
+    used_ = 0;
+    plain_.clear();
+  }
+
+ private:
+  std::unique_ptr<CommMemory> memory_;
+  std::list<std::vector<char>> plain_;
+  int64_t used_ = 0;
+};
+
 // A buffer between two guards, `shift` elements off its natural place.
 class Buffer {
  public:
-  Buffer(int64_t count, DType dtype, int shift)
+  Buffer(Arena& arena, int64_t count, DType dtype, int shift)
       : dtype_(dtype),
         bytes_(static_cast<size_t>(count * SizeOf(dtype))),
         offset_(kGuard + static_cast<size_t>(shift * SizeOf(dtype))),
-        storage_(offset_ + bytes_ + kGuard, kGuardByte) {}
-  char* at(int64_t i) { return storage_.data() + offset_ + i * SizeOf(dtype_); }
+        storage_(arena.Take((offset_ + bytes_ + kGuard + 7) / 8 * 8)) {
+    std::memset(storage_, kGuardByte, offset_ + bytes_ + kGuard);
+  }
+  char* at(int64_t i) { return storage_ + offset_ + i * SizeOf(dtype_); }
   void Set(int64_t i, int value) { Store(at(i), value, dtype_); }
   bool Is(int64_t i, int value) {
     char expected[8];
@@ -88,8 +119,8 @@ class Buffer {
     return std::memcmp(at(i), expected, static_cast<size_t>(SizeOf(dtype_))) == 0;
   }
   bool GuardsStand() const {
-    return std::all_of(storage_.begin(), storage_.begin() + static_cast<int64_t>(offset_), IsGuard) &&
-           std::all_of(storage_.begin() + static_cast<int64_t>(offset_ + bytes_), storage_.end(), IsGuard);
+    return std::all_of(storage_, storage_ + offset_, IsGuard) &&
+           std::all_of(storage_ + offset_ + bytes_, storage_ + offset_ + bytes_ + kGuard, IsGuard);
   }
 
  private:
@@ -97,7 +128,7 @@ class Buffer {
   DType dtype_;
   size_t bytes_;
   size_t offset_;
-  std::vector<char> storage_;
+  char* storage_;
 };
 
 struct Case {
@@ -120,21 +151,23 @@ absl::Status Verify(Buffer& result, int64_t count, const std::string& text, absl
   return absl::OkStatus();
 }
 
-absl::Status AllReduce(Communicator& comm, const Case& c) {
+absl::Status AllReduce(Communicator& comm, Arena& arena, const Case& c) {
+  arena.Reset();
   const int n = comm.world_size();
-  Buffer send(c.count, c.dtype, 1);
-  Buffer receive(c.count, c.dtype, 3);
+  Buffer send(arena, c.count, c.dtype, 1);
+  Buffer receive(arena, c.count, c.dtype, 3);
   Buffer& result = c.in_place ? send : receive;
   for (int64_t i = 0; i < c.count; ++i) send.Set(i, Input(c.op, comm.rank(), n, i));
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(send.at(0), result.at(0), c.count, c.dtype, c.op));
   return Verify(result, c.count, c.Text("all-reduce"), [&](int64_t i) { return Expected(c.op, n, i); });
 }
 
-absl::Status ReduceScatter(Communicator& comm, const Case& c) {
+absl::Status ReduceScatter(Communicator& comm, Arena& arena, const Case& c) {
+  arena.Reset();
   const int n = comm.world_size();
   const int64_t begin = comm.rank() * c.count;
-  Buffer send(n * c.count, c.dtype, 1);
-  Buffer receive(c.count, c.dtype, 3);
+  Buffer send(arena, n * c.count, c.dtype, 1);
+  Buffer receive(arena, c.count, c.dtype, 3);
   for (int64_t i = 0; i < n * c.count; ++i) send.Set(i, Input(c.op, comm.rank(), n, i));
   char* out = c.in_place ? send.at(begin) : receive.at(0);
   DISTILL_RETURN_IF_ERROR(comm.ReduceScatter(send.at(0), out, c.count, c.dtype, c.op));
@@ -142,11 +175,12 @@ absl::Status ReduceScatter(Communicator& comm, const Case& c) {
   return Verify(receive, c.count, c.Text("reduce-scatter"), [&](int64_t i) { return Expected(c.op, n, begin + i); });
 }
 
-absl::Status AllGather(Communicator& comm, const Case& c) {
+absl::Status AllGather(Communicator& comm, Arena& arena, const Case& c) {
+  arena.Reset();
   const int n = comm.world_size();
   const int64_t begin = comm.rank() * c.count;
-  Buffer send(c.count, c.dtype, 1);
-  Buffer receive(n * c.count, c.dtype, 3);
+  Buffer send(arena, c.count, c.dtype, 1);
+  Buffer receive(arena, n * c.count, c.dtype, 3);
   const auto value = [](int64_t i) { return static_cast<int>(i * 11 % 101); };
   for (int64_t i = 0; i < c.count; ++i) {
     send.Set(i, value(begin + i));
@@ -157,28 +191,36 @@ absl::Status AllGather(Communicator& comm, const Case& c) {
   return Verify(receive, n * c.count, c.Text("all-gather"), value);
 }
 
-absl::Status Broadcast(Communicator& comm, const Case& c, int root) {
-  Buffer buffer(c.count, c.dtype, 1);
+absl::Status Broadcast(Communicator& comm, Arena& arena, const Case& c, int root) {
+  arena.Reset();
+  Buffer buffer(arena, c.count, c.dtype, 1);
   const auto value = [root](int64_t i) { return static_cast<int>((i * 13 + root) % 97); };
   for (int64_t i = 0; i < c.count; ++i) buffer.Set(i, comm.rank() == root ? value(i) : 0);
   DISTILL_RETURN_IF_ERROR(comm.Broadcast(buffer.at(0), c.count, c.dtype, root));
   return Verify(buffer, c.count, c.Text("broadcast"), value);
 }
 
+// For the two buffers of a case whose blocks have `bytes` bytes.
+int64_t ArenaBytes(const Communicator& comm, int64_t bytes) {
+  return (comm.world_size() + 1) * (bytes + 4096) + 2 * bytes;
+}
+
 }  // namespace
 
 absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
+  const int64_t longest = *std::max_element(options.counts.begin(), options.counts.end());
+  DISTILL_ASSIGN_OR_RETURN(Arena arena, Arena::Create(comm, options.buffers, ArenaBytes(comm, longest * 8)));
   for (const DType dtype : options.dtypes) {
     for (const int64_t count : options.counts) {
       for (const bool in_place : {false, true}) {
         for (const ReduceOp op : options.ops) {
-          DISTILL_RETURN_IF_ERROR(AllReduce(comm, {count, dtype, op, in_place}));
-          DISTILL_RETURN_IF_ERROR(ReduceScatter(comm, {count, dtype, op, in_place}));
+          DISTILL_RETURN_IF_ERROR(AllReduce(comm, arena, {count, dtype, op, in_place}));
+          DISTILL_RETURN_IF_ERROR(ReduceScatter(comm, arena, {count, dtype, op, in_place}));
         }
-        DISTILL_RETURN_IF_ERROR(AllGather(comm, {count, dtype, ReduceOp::kSum, in_place}));
+        DISTILL_RETURN_IF_ERROR(AllGather(comm, arena, {count, dtype, ReduceOp::kSum, in_place}));
       }
       for (int root = 0; root < comm.world_size(); ++root) {
-        DISTILL_RETURN_IF_ERROR(Broadcast(comm, {count, dtype, ReduceOp::kSum, true}, root));
+        DISTILL_RETURN_IF_ERROR(Broadcast(comm, arena, {count, dtype, ReduceOp::kSum, true}, root));
       }
     }
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
@@ -186,14 +228,15 @@ absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes) {
+absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes, BufferKind buffers) {
+  DISTILL_ASSIGN_OR_RETURN(Arena arena, Arena::Create(comm, buffers, ArenaBytes(comm, bytes / comm.world_size() + 64)));
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const Case c = {bytes / SizeOf(dtype) + 7, dtype, ReduceOp::kAverage, dtype == DType::kFloat32};
     const Case part = {c.count / comm.world_size(), dtype, ReduceOp::kSum, !c.in_place};
-    DISTILL_RETURN_IF_ERROR(AllReduce(comm, c));
-    DISTILL_RETURN_IF_ERROR(ReduceScatter(comm, part));
-    DISTILL_RETURN_IF_ERROR(AllGather(comm, part));
-    DISTILL_RETURN_IF_ERROR(Broadcast(comm, c, comm.world_size() - 1));
+    DISTILL_RETURN_IF_ERROR(AllReduce(comm, arena, c));
+    DISTILL_RETURN_IF_ERROR(ReduceScatter(comm, arena, part));
+    DISTILL_RETURN_IF_ERROR(AllGather(comm, arena, part));
+    DISTILL_RETURN_IF_ERROR(Broadcast(comm, arena, c, comm.world_size() - 1));
   }
   return absl::OkStatus();
 }

@@ -10,7 +10,11 @@
 
 namespace distill::testing {
 
+// Where the buffers lie: anywhere, in memory of Communicator::Allocate, or in it on every rank but rank 0.
+enum class BufferKind { kPlain, kRegistered, kMixed };
+
 struct GridOptions {
+  BufferKind buffers = BufferKind::kPlain;
   std::vector<int64_t> counts = {0, 1, 3, 1009};
   std::vector<DType> dtypes = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
                                DType::kInt32,   DType::kInt64,   DType::kUInt8};
@@ -21,7 +25,7 @@ struct GridOptions {
 absl::Status CheckCollectives(Communicator& comm, const GridOptions& options);
 
 // The same over a few sizes that take many chunks.
-absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes);
+absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes, BufferKind buffers = BufferKind::kPlain);
 
 // Sums that are not exact: all ranks end with the same bits, and the same call gives the same bits again.
 absl::Status CheckSameBits(Communicator& comm);

@@ -40,6 +40,42 @@ TEST_CASE("every collective is exact over the fabric") {
   for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver("fabric", ranks, WholeGrid) == "");
 }
 
+TEST_CASE("every collective is exact in registered memory, and where only some ranks use it") {
+  for (const testing::BufferKind kind : {testing::BufferKind::kRegistered, testing::BufferKind::kMixed}) {
+    const auto grid = [kind](Communicator& comm) {
+      return testing::CheckCollectives(comm, {.buffers = kind, .counts = {0, 1, 1009, 5003}});
+    };
+    for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver("shm", ranks, grid) == "");
+    CHECK(RunOver("fabric", 2, grid) == "");
+    CHECK(RunOver("shm", 3,
+                  [kind](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20, kind); }) == "");
+  }
+}
+
+TEST_CASE("registered memory is freed by each rank for itself") {
+  CHECK(RunOver("shm", 2, [](Communicator& comm) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto first, comm.Allocate(1 << 20));
+          DISTILL_ASSIGN_OR_RETURN(auto second, comm.Allocate(1 << 20));
+          if (comm.rank() == 0) first.reset();
+          float* data = reinterpret_cast<float*>((comm.rank() == 0 ? second : first)->data());
+          for (int i = 0; i < 10000; ++i) data[i] = static_cast<float>(comm.rank() + 1);
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(data, data, 10000, DType::kFloat32, ReduceOp::kSum));
+          for (int i = 0; i < 10000; ++i) DISTILL_RETURN_IF_ERROR(Expect(data[i] == 3, absl::StrCat("at ", i)));
+          return absl::OkStatus();
+        }) == "");
+}
+
+TEST_CASE("ranks that call different collectives get an error with both views") {
+  const std::string failures = RunOver("shm", 2, [](Communicator& comm) {
+    int64_t value = 1;
+    return comm.rank() == 0 ? comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum) : comm.Barrier();
+  });
+  INFO(failures);
+  CHECK(failures.find("rank 0 on ") != std::string::npos);
+  CHECK(failures.find("calls all-reduce of 1 int64 (sum)") != std::string::npos);
+  CHECK(failures.find("calls barrier") != std::string::npos);
+}
+
 TEST_CASE("large collectives are exact") {
   for (const char* backend : {"shm", "fabric"}) {
     for (const int ranks : {2, 3}) {

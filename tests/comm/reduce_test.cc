@@ -96,8 +96,8 @@ TEST_CASE("narrowing rounds to nearest, ties to even, on every instruction set")
   }
 }
 
-TEST_CASE("every instruction set gives the same bits") {
-  constexpr int64_t kCount = 2500;
+TEST_CASE("every instruction set gives the same bits, to one output and to several") {
+  constexpr size_t kCount = 2500;
   std::vector<std::vector<float>> data(3, std::vector<float>(kCount));
   Random random(1);
   for (auto& source : data) {
@@ -105,12 +105,20 @@ TEST_CASE("every instruction set gives the same bits") {
   }
   const void* sources[] = {data[0].data(), data[1].data(), data[2].data()};
   for (int op = 0; op < kReduceOps; ++op) {
-    std::vector<float> plain(kCount);
-    kReducePlain.loops[0][op](plain.data(), sources, 3, kCount, 3);
-    for (const ReduceTable* table : Tables()) {
-      std::vector<float> out(kCount);
-      table->loops[0][op](out.data(), sources, 3, kCount, 3);
-      CHECK(std::memcmp(out.data(), plain.data(), kCount * sizeof(float)) == 0);
+    for (const int source_count : {1, 2, 3}) {
+      for (const int divisor : {1, 3}) {
+        std::vector<float> plain(kCount);
+        void* plain_out = plain.data();
+        kReducePlain.loops[0][op](&plain_out, 1, sources, source_count, kCount, divisor);
+        for (const ReduceTable* table : Tables()) {
+          std::vector<std::vector<float>> outs(3, std::vector<float>(kCount));
+          void* const targets[] = {outs[0].data(), outs[1].data(), outs[2].data()};
+          for (const int out_count : {1, 2, 3}) {
+            table->loops[0][op](targets, out_count, sources, source_count, kCount, divisor);
+            for (int o = 0; o < out_count; ++o) CHECK(outs[static_cast<size_t>(o)] == plain);
+          }
+        }
+      }
     }
   }
 }
