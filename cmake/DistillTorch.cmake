@@ -1,10 +1,11 @@
 # Imported targets for LibTorch out of PyPI's torch package; used by the build and by the installed package.
 #
 # torch's own find_package(Torch) needs a CUDA toolkit even for CPU programs, and most machines have none.
-# In: DISTILL_TORCH_DIR (the torch package's folder), DISTILL_HAVE_CUDA. Out: the target distill_torch.
+# In: DISTILL_TORCH_DIR (the torch package's folder), DISTILL_HAVE_CUDA. Out: the target distill_torch, and with CUDA
+# distill_nccl.
 if(NOT EXISTS "${DISTILL_TORCH_DIR}/include/torch")
-  message(FATAL_ERROR "No LibTorch in '${DISTILL_TORCH_DIR}': run scripts/setup, or set DISTILL_TORCH_DIR to the folder "
-                      "of a torch package (python -c 'import torch; print(torch.__path__[0])')")
+  message(FATAL_ERROR "No LibTorch in '${DISTILL_TORCH_DIR}': run libdistill's scripts/setup, or set DISTILL_TORCH_DIR to "
+                      "the folder of a torch package (python -c 'import torch; print(torch.__path__[0])')")
 endif()
 if(NOT TARGET distill_torch)
   add_library(distill_torch INTERFACE IMPORTED GLOBAL)
@@ -34,4 +35,10 @@ if(NOT TARGET distill_torch)
         "-Wl,-rpath,${DISTILL_NVIDIA_DIR}/${_folder}" "-Wl,-rpath-link,${DISTILL_NVIDIA_DIR}/${_folder}")
     endif()
   endforeach()
+  if(DISTILL_HAVE_CUDA)
+    add_library(distill_nccl INTERFACE IMPORTED GLOBAL)
+    # The wheels carry no unversioned .so names.
+    target_link_libraries(distill_nccl INTERFACE
+      "${DISTILL_NVIDIA_DIR}/nccl/lib/libnccl.so.2" "${DISTILL_NVIDIA_DIR}/cu13/lib/libcudart.so.13")
+  endif()
 endif()

@@ -17,6 +17,9 @@ readonly DEBIAN_PACKAGES=(
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly REPO
 
+# A relative folder means the one where the user stands, whatever the scripts change to later.
+[ -z "${DISTILL_DEPS:-}" ] || { DISTILL_DEPS=$(realpath -m -- "$DISTILL_DEPS"); export DISTILL_DEPS; }
+
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
@@ -26,6 +29,33 @@ deps_dir() {
   key=$(printf '%s\n' "${PINS_PYTHON[@]}" "${PINS_ORACLES[@]}" "${PINS_PEERS[@]}" "$(/usr/bin/python3 -V)" |
     sha256sum | cut -c1-12)
   printf '%s/%s\n' "${DISTILL_DEPS:-${XDG_CACHE_HOME:-$HOME/.cache}/libdistill}" "$key"
+}
+
+# logged WHAT LOG COMMAND...: runs the command with all that it prints in LOG, and shows that it is alive: one line that
+# renews itself on a terminal, else a line every 30 s, with ninja's [done/all] where there is one.
+logged() {
+  local what=$1 log=$2 began; shift 2
+  began=$(date +%s)
+  mkdir -p "$(dirname "$log")"
+  : >"$log"
+  show_progress "$what" "$log" "$began" >&2 9>&- &  # 9 is the lock of scripts/setup
+  local shower=$!
+  local code=0
+  "$@" >"$log" 2>&1 || code=$?
+  kill "$shower" 2>/dev/null || true
+  wait "$shower" 2>/dev/null || true
+  [ ! -t 2 ] || printf '\r\033[K' >&2
+  [ $code = 0 ] || { tail -40 "$log" >&2; fail "$what: failed after $(seconds_since "$began") s (all of it: $log)"; }
+}
+
+show_progress() { # WHAT LOG BEGAN; ends with the script that started it
+  local every=30 step line
+  [ ! -t 2 ] || every=1
+  while sleep "$every" >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+    step=$(grep -ao '^\[[0-9]*/[0-9]*\]' "$2" | tail -1) || true
+    line="    $1: ${step:+$step, }$(seconds_since "$3") s"
+    if [ -t 2 ]; then printf '\r\033[K%s' "$line" >&2; else printf '%s\n' "$line" >&2; fi
+  done
 }
 
 # seconds_since START, where START is what `date +%s` said.

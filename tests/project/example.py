@@ -16,15 +16,24 @@ def check_readme():
         job.check(program in file.read(), "README.md does not show examples/first/first.cc as it is")
 
 
+def call(*command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, f"{' '.join(command)}:\n{done.stdout}"
+
+
 def build_outside(folder):
-    prefix = f"{folder}/installed"
-    steps = [["cmake", "--install", BUILD, "--prefix", prefix],
-             ["cmake", "-S", f"{job.SOURCE}/tests/project/outside", "-B", f"{folder}/outside", "-G", "Ninja",
-              f"-DCMAKE_PREFIX_PATH={prefix}", f"-DFIRST_SOURCE={job.SOURCE}/examples/first/first.cc"],
-             ["cmake", "--build", f"{folder}/outside"]]
-    for step in steps:
-        done = subprocess.run(step, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        job.check(done.returncode == 0, f"{' '.join(step)}:\n{done.stdout}")
+    """Against a package that was moved after its installation, into a folder with a space in its name."""
+    prefix = f"{folder}/moved here"
+    configure = ["cmake", "-S", f"{job.SOURCE}/tests/project/outside", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+                 f"-DFIRST_SOURCE={job.SOURCE}/examples/first/first.cc", "-B"]
+    code, output = call("cmake", "--install", BUILD, "--prefix", f"{folder}/installed")
+    job.check(code == 0, output)
+    os.rename(f"{folder}/installed", prefix)
+    code, output = call(*configure, f"{folder}/no torch", f"-DDISTILL_TORCH_DIR={folder}/gone")
+    job.check(code != 0 and f"No LibTorch in '{folder}/gone'" in output, output)
+    for step in ([*configure, f"{folder}/outside"], ["cmake", "--build", f"{folder}/outside"]):
+        code, output = call(*step)
+        job.check(code == 0, output)
     return f"{folder}/outside/first"
 
 
