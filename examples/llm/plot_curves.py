@@ -2,7 +2,7 @@
 """Draws what the quickstart's two runs did, step by step, and how good the four models are in the end.
 
     examples/llm/plot_curves.py --labels-only runs/quickstart/labels_only --distilled runs/quickstart/distilled \\
-        --figures runs/quickstart/figures.json --out runs/quickstart/curves.png
+        --figures runs/quickstart/summary.json --out runs/quickstart/curves.png
 
 Reads metrics.jsonl of both runs and the figures that evaluate_llm wrote. Needs matplotlib.
 """

@@ -28,7 +28,7 @@ TORCH_ROOMS = {"tensor", "nn", "loss", "checkpoint", "train"}
 # Beside the library: the rooms that a folder may include, and whether it sees torch. Each may include itself; nobody
 # else includes it.
 PROGRAMS = {
-    "launcher": (["core", "config", "world"], False),
+    "launcher": (["core", "world"], False),
     "examples": (list(ALLOWED), True),
     "bench": (list(ALLOWED), True),
 }
