@@ -1,15 +1,13 @@
 #include "libdistill/train/device.h"
 
 #include <ATen/Parallel.h>
-#include <sched.h>
 #include <torch/cuda.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/log.h"
+#include "libdistill/world/cores.h"
 
 namespace distill {
 
@@ -38,16 +36,7 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
 
 void UseShareOfCores(const World& world) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;  // the user's word counts
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  int threads = 1;
-  // A launcher that pins its ranks has divided the cores already; then the set is this rank's own.
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) {
-    const int mine = CPU_COUNT(&cores);
-    const bool pinned = mine * world.local_size <= static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-    threads = std::max(1, pinned ? mine : mine / std::max(1, world.local_size));
-  }
-  at::set_num_threads(threads);
+  at::set_num_threads(ShareOfCores(world, ReadCores("")));
 }
 
 }  // namespace distill

@@ -13,7 +13,7 @@ namespace distill {
 // auto: this rank's GPU where there is one, else the CPU. InvalidArgument: another word, or cuda on a machine without.
 [[nodiscard]] absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World& world);
 
-// One thread pool a rank, of its share of the cores that this process may run on; OMP_NUM_THREADS overrides it.
+// One thread pool a rank, of its share of the cores (world/cores.h); OMP_NUM_THREADS overrides it.
 void UseShareOfCores(const World& world);
 
 }  // namespace distill

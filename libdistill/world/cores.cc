@@ -1,0 +1,109 @@
+#include "libdistill/world/cores.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace distill {
+namespace {
+
+// The first line of a file; empty when there is none.
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// "0-3,8" -> 5; 0 for what is no list.
+int CountCoreList(const std::string& list) {
+  int count = 0;
+  for (absl::string_view range : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
+    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
+    int first = 0;
+    int last = 0;
+    if (!absl::SimpleAtoi(ends.first, &first)) return 0;
+    last = first;
+    if (!ends.second.empty() && !absl::SimpleAtoi(ends.second, &last)) return 0;
+    count += last - first + 1;
+  }
+  return count;
+}
+
+// Version 2: "max 100000" or "150000 100000". Version 1: -1 or 150000, and the period in a file of its own.
+std::optional<double> QuotaOf(const std::string& folder) {
+  const std::vector<std::string> limit = absl::StrSplit(FirstLine(folder + "/cpu.max"), ' ');
+  const bool is_v2 = limit.size() == 2;
+  double time = 0;
+  double period = 0;
+  if (!absl::SimpleAtod(is_v2 ? limit[0] : FirstLine(folder + "/cpu.cfs_quota_us"), &time) ||
+      !absl::SimpleAtod(is_v2 ? limit[1] : FirstLine(folder + "/cpu.cfs_period_us"), &period) || time <= 0 ||
+      period <= 0) {
+    return std::nullopt;
+  }
+  return time / period;
+}
+
+// The control groups of this process, innermost first, up to the container's own: the folders of one controller. A
+// container sees its own group at the top, though /proc/self/cgroup may still give the host's path to it.
+std::vector<std::string> GroupFolders(const std::string& root, absl::string_view controller) {
+  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string top = root + "/sys/fs/cgroup";
+  std::string path;
+  for (std::string line; std::getline(groups, line);) {  // "0::/path", or in version 1 "4:cpu,cpuacct:/path"
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
+    const bool is_v1 = std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
+    if (is_v1) absl::StrAppend(&top, "/", std::string(controller));
+    if (is_v1 || fields[1].empty()) path = fields[2];
+    if (is_v1) break;
+  }
+  std::vector<std::string> folders;
+  for (size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
+    folders.push_back(top + path.substr(0, end));
+  }
+  folders.push_back(top);
+  return folders;
+}
+
+}  // namespace
+
+Cores ReadCores(const std::string& root) {
+  Cores cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  cores.host = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  cores.mine = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : cores.host;
+  for (const std::string& folder : GroupFolders(root, "cpuset")) {
+    int count = 0;
+    for (const char* name : {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"}) {
+      if (count == 0) count = CountCoreList(FirstLine(absl::StrCat(folder, "/", name)));
+    }
+    if (count == 0) continue;
+    cores.host = count;
+    break;
+  }
+  for (const std::string& folder : GroupFolders(root, "cpu")) {
+    const std::optional<double> quota = QuotaOf(folder);
+    if (quota) cores.quota = std::min(*quota, cores.quota.value_or(*quota));
+  }
+  return cores;
+}
+
+int ShareOfCores(const World& world, const Cores& cores) {
+  const int ranks = std::max(1, world.local_size);
+  int share = cores.mine / ranks;
+  if (world.launcher == "mpi") share = std::min(cores.mine, cores.host / ranks);
+  if (world.launcher == "slurm") share = cores.mine;
+  if (cores.quota) share = std::min(share, static_cast<int>(*cores.quota / ranks));
+  return std::max(1, share);
+}
+
+}  // namespace distill
