@@ -147,7 +147,8 @@ absl::Status PrintAnswer(const RunContext& run, const CommandLine& command) {
 int main(int argc, char** argv) {
   const auto command = distill::ParseCommandLine(argc, argv);
   if (command.ok() && !command->message.empty()) {
-    std::fputs(command->message.c_str(), stdout);
+    const auto world = distill::ReadWorld();
+    if (!world.ok() || world->rank == 0) std::fputs(command->message.c_str(), stdout);
     return 0;
   }
   distill::RunOptions options = command.ok() ? distill::RunOptionsOf(command->config) : distill::RunOptions();

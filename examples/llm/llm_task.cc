@@ -20,6 +20,15 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const LlmConfig& config, const std::stri
   return tokenizer;
 }
 
+// A split chooses among the files of a folder. The default says nothing: resolved configs hold it beside a file, too.
+absl::Status CheckSplit(const char* split_name, const std::string& split, const std::string& otherwise,
+                        const char* path_name, const std::string& path) {
+  if (split == otherwise || !FileExists(path)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(split_name, " is '", split, "', but ", path_name, " is the file ",
+                                                 path, ", which has no splits: leave ", split_name,
+                                                 " out, or name the folder that holds one file a split"));
+}
+
 absl::StatusOr<ChatDataset> LoadData(const LlmConfig& config, const Tokenizer& tokenizer, const std::string& path,
                                      const ChatDatasetOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(config.chat_template, tokenizer));
@@ -47,6 +56,11 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c1
 }  // namespace
 
 absl::StatusOr<LlmText> LoadText(const LlmConfig& config) {
+  const LlmConfig defaults;
+  DISTILL_RETURN_IF_ERROR(
+      CheckSplit("dataset_split", config.dataset_split, defaults.dataset_split, "dataset_name", config.dataset_name));
+  DISTILL_RETURN_IF_ERROR(
+      CheckSplit("eval_split", config.eval_split, defaults.eval_split, "eval_dataset_name", config.eval_dataset_name));
   const std::string folder = !HasTokenizer(config.student_model) && HasTokenizer(config.teacher_model)
                                  ? config.teacher_model
                                  : config.student_model;

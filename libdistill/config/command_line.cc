@@ -15,7 +15,11 @@
 namespace distill {
 namespace {
 
-bool IsBool(const Option& option) { return std::holds_alternative<bool LlmConfig::*>(option.field); }
+constexpr char kShowBatch[] = "show_batch";
+
+bool IsYesOrNo(const std::string& name, const Option* option) {
+  return name == kShowBatch || (option != nullptr && std::holds_alternative<bool LlmConfig::*>(option->field));
+}
 
 // Names with "_" for "-", and "--name=true" for a yes-or-no setting without a value.
 std::vector<std::string> Normalize(int argc, const char* const* argv) {
@@ -30,9 +34,10 @@ std::vector<std::string> Normalize(int argc, const char* const* argv) {
     const std::string name = absl::StrReplaceAll(argument.substr(2, equals - 2), {{"-", "_"}});
     arguments.push_back(absl::StrCat("--", name, equals == std::string::npos ? "" : argument.substr(equals)));
     const Option* option = FindOption(name);
-    if (option == nullptr || equals != std::string::npos) continue;
+    const bool is_yes_or_no = IsYesOrNo(name, option);
+    if ((option == nullptr && !is_yes_or_no) || equals != std::string::npos) continue;
     const std::string next = i + 1 < argc ? argv[i + 1] : "";
-    if (IsBool(*option) && (next.empty() || absl::StartsWith(next, "--"))) {
+    if (is_yes_or_no && (next.empty() || absl::StartsWith(next, "--"))) {
       arguments.back() += "=true";
     } else if (i + 1 < argc) {
       arguments.push_back(argv[++i]);
@@ -69,7 +74,10 @@ void AddSettings(CLI::App& app, std::map<std::string, std::string>& values) {
 
 void AddFlags(CLI::App& app, ProgramFlags& flags) {
   constexpr char kGroup[] = "Instead of training";
-  app.add_flag("--show_batch", flags.show_batch, "print one decoded batch with its loss mask")->group(kGroup);
+  app.add_option(absl::StrCat("--", kShowBatch), flags.show_batch, "print one decoded batch with its loss mask")
+      ->type_name("true|false")
+      ->take_last()
+      ->group(kGroup);
   app.add_option("--generate", flags.generate, "answer --prompt with the model of this folder")
       ->type_name("FOLDER")
       ->group(kGroup);

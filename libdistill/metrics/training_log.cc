@@ -15,6 +15,12 @@
 #include "libdistill/store/files.h"
 
 namespace distill {
+namespace {
+
+// mpirun gives its ranks a pseudo-terminal as stdout, wherever its own output goes; their stderr is a pipe.
+bool SomebodyWatches() { return isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1; }
+
+}  // namespace
 
 struct TrainingLog::Impl {
   Progress progress;
@@ -37,7 +43,7 @@ TrainingLog::~TrainingLog() = default;
 
 absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Open(const std::string& output_dir, int64_t done_steps,
                                                                int64_t total_steps) {
-  std::unique_ptr<Impl> impl(new Impl{Progress(stdout, isatty(STDOUT_FILENO) == 1, done_steps, total_steps), {}, {}});
+  std::unique_ptr<Impl> impl(new Impl{Progress(stdout, SomebodyWatches(), done_steps, total_steps), {}, {}});
   if (!output_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(output_dir, error);

@@ -174,6 +174,26 @@ TEST_CASE("every setting has a value in the resolved config and a line in the he
   CHECK(absl::StrContains(command->message, "--show_batch"));
 }
 
+TEST_CASE("a batch is shown with and without the word true, as for every yes-or-no option") {
+  const std::vector<std::string> good = {"--student_model", "s", "--teacher_model", "t",
+                                         "--dataset_name",  "d", "--output_dir",    "o"};
+  const auto shows = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), good.begin(), good.end());
+    const auto command = Parse(arguments);
+    INFO(command.status().ToString());
+    REQUIRE(command.ok());
+    CHECK(command->config.output_dir == "o");
+    return command->flags.show_batch;
+  };
+  CHECK_FALSE(shows({}));
+  CHECK(shows({"--show-batch"}));
+  CHECK(shows({"--show_batch", "true"}));
+  CHECK(shows({"--show-batch=true", "--seed", "7"}));
+  CHECK(shows({"--show-batch", "--seed", "7"}));
+  CHECK_FALSE(shows({"--show-batch", "false"}));
+  CHECK(absl::StrContains(ErrorOf({"--show-batch", "maybe"}), "show_batch"));
+}
+
 TEST_CASE("version and generation need no other settings") {
   CHECK(absl::StartsWith(Parse({"--version"})->message, "libdistill "));
   const auto command = Parse({"--generate", "out", "--prompt", "hi --there", "--sampling-temperature", "0.7"});

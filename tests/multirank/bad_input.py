@@ -98,6 +98,14 @@ def bad_data(base):
         file.write(2 * (json.dumps({"messages": [{"role": "user", "content": "hello"}]}) + "\n"))
     case.expect("without an answer 2", r"chat\.jsonl:41", r"chat\.jsonl:42")
 
+    case = Case(base, "split of a file")
+    case.options["dataset_split"] = "validation"
+    case.expect("dataset_split is 'validation'", r"dataset_name is the file .*chat\.jsonl")
+
+    case = Case(base, "split of a held-out file")
+    case.options |= {"eval_dataset_name": case.path("chat.jsonl"), "eval_split": "validation"}
+    case.expect("eval_split is 'validation'", r"eval_dataset_name is the file .*chat\.jsonl")
+
     case = Case(base, "s3 path")
     case.options["dataset_name"] = "s3://bucket/chat.jsonl"
     case.expect("s3://")
