@@ -1,7 +1,9 @@
 #include <libdistill/distill.h>
 
-int main(int, char** argv) {  // TEACHER STUDENT CHAT.jsonl OUTPUT
-  return distill::Run({}, [&](distill::RunContext& run) -> absl::Status {
+int main(int argc, char** argv) {
+  distill::RunOptions options;
+  if (argc != 5) options.input = absl::InvalidArgumentError("usage: first TEACHER STUDENT CHAT.jsonl OUTPUT");
+  return distill::Run(options, [&](distill::RunContext& run) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(auto tokenizer, distill::Tokenizer::Load(argv[1]));
     DISTILL_ASSIGN_OR_RETURN(auto chat, distill::ChatTemplate::Create("auto", tokenizer));
     DISTILL_ASSIGN_OR_RETURN(auto data, distill::LoadChatDataset(argv[3], tokenizer, chat, {}));

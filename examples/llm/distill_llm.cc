@@ -51,18 +51,6 @@ TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   return options;
 }
 
-absl::StatusOr<Distiller> MakeDistiller(const LlmConfig& config, const LlmText& text, const LlmModels& models) {
-  DISTILL_ASSIGN_OR_RETURN(
-      Distiller distiller,
-      Distiller::Create(models.teacher, models.student, {.temperature = config.temperature, .alpha = config.alpha}));
-  if (distiller.vocabulary() < text.tokenizer.vocab_size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the smaller model's head has ", distiller.vocabulary(), " rows, fewer than the ", text.tokenizer.vocab_size(),
-        " ids of the tokenizer in ", text.tokenizer_folder, "; teacher and student must both cover it"));
-  }
-  return distiller;
-}
-
 AttentionShape AttentionOf(const Decoder& model) {
   const DecoderConfig& config = model.config();
   return {config.num_attention_heads, config.num_key_value_heads, config.head_dim};
@@ -82,7 +70,9 @@ absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
   if (config.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(run.device(), dtype));
   DISTILL_ASSIGN_OR_RETURN(LlmText text, LoadText(config));
   DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run.device()));
-  DISTILL_ASSIGN_OR_RETURN(Distiller distiller, MakeDistiller(config, text, models));
+  DISTILL_ASSIGN_OR_RETURN(
+      Distiller distiller,
+      Distiller::Create(models.teacher, models.student, {.temperature = config.temperature, .alpha = config.alpha}));
   DISTILL_ASSIGN_OR_RETURN(DataSharder sharder, ShardTraining(config, text, run.world()));
   std::optional<DataSharder> held_out;
   if (text.evaluation) {
@@ -116,12 +106,9 @@ absl::Status Distill(RunContext& run, const LlmConfig& config) {
   const absl::Status prepared = CatchTorch([&] { return (task = Prepare(run, config)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), {{"the data set", task->text.train.summary}}));
+  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, task->models.student, TrainerOptionsOf(config)));
+  // Not before: the trainer refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(config) : absl::OkStatus()));
-  const std::shared_ptr<Decoder> student = task->models.student;
-  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, student, TrainerOptionsOf(config)));
-  trainer->SetModelWriter([&](const std::string& folder) {
-    return SaveDecoder(*student, folder, task->text.tokenizer_folder, config.bf16 ? torch::kBFloat16 : torch::kFloat32);
-  });
   if (task->held_out) trainer->SetEvaluation(*std::move(task->held_out));
   return trainer->Fit(task->sharder, task->distiller).status();
 }

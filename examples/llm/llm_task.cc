@@ -69,7 +69,7 @@ absl::StatusOr<LlmText> LoadText(const LlmConfig& config) {
       ChatDataset train,
       LoadData(config, tokenizer, config.dataset_name,
                {.split = config.dataset_split, .num_samples = config.num_samples, .max_length = config.max_length}));
-  LlmText text{folder, std::move(tokenizer), std::move(train), std::nullopt};
+  LlmText text{std::move(tokenizer), std::move(train), std::nullopt};
   if (!config.eval_dataset_name.empty()) {
     DISTILL_ASSIGN_OR_RETURN(text.evaluation, LoadData(config, text.tokenizer, config.eval_dataset_name,
                                                        {.split = config.eval_split, .max_length = config.max_length}));

@@ -11,8 +11,7 @@
 namespace distill {
 
 struct LlmText {
-  std::string tokenizer_folder;  // the student's, or the teacher's where the student has none
-  Tokenizer tokenizer;
+  Tokenizer tokenizer;  // the student's, or the teacher's where the student has none
   ChatDataset train;
   std::optional<ChatDataset> evaluation;
 };

@@ -60,6 +60,9 @@ struct Checkpoint {
 // checkpoint at all. DataLoss: there are some, and all are damaged; what is wrong with the newest is named.
 [[nodiscard]] absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir);
 
+// The folder of the newest one, whole or damaged; "" where `output_dir` holds none.
+[[nodiscard]] absl::StatusOr<std::string> FindNewestCheckpoint(const std::string& output_dir);
+
 // Keeps checkpoint-`step`, which was just saved, and those of the steps nearest before it, `keep` in all; the others
 // go, first those of later steps (from before the run went back to an older checkpoint). keep <= 0 keeps all.
 [[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step);

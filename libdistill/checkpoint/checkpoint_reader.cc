@@ -114,6 +114,11 @@ absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
                                          " can be resumed from; the newest: ", newest.message()));
 }
 
+absl::StatusOr<std::string> FindNewestCheckpoint(const std::string& output_dir) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
+  return found.empty() ? "" : found.front().folder;
+}
+
 absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step) {
   if (keep <= 0) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));

@@ -1,5 +1,7 @@
 #include "libdistill/data/data_sharder.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -65,6 +67,21 @@ std::vector<std::vector<int64_t>> FormRows(const TokenDataset& dataset, const st
   return rows;
 }
 
+// Lengths go in as well, or tokens could move from a sample to the next unseen.
+std::string HashOf(const TokenDataset& dataset) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const TokenSample& sample = dataset.sample(i);
+    const uint64_t length = sample.ids.size();
+    XXH3_64bits_update(hash.get(), &length, sizeof(length));
+    XXH3_64bits_update(hash.get(), sample.ids.data(), length * sizeof(sample.ids[0]));
+    XXH3_64bits_update(hash.get(), sample.is_target.data(), sample.is_target.size());
+  }
+  return absl::StrCat(dataset.size(), " samples with XXH3 ",
+                      absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+}
+
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
@@ -82,6 +99,20 @@ absl::StatusOr<DataSharder> DataSharder::Create(std::shared_ptr<const TokenDatas
   sharder.state_.seed = options.seed;
   sharder.StartEpoch();
   return sharder;
+}
+
+std::vector<std::pair<std::string, std::string>> DataSharder::Fingerprint() const {
+  const auto& [seed, rows_per_rank, accumulation_steps, shuffle, packing, max_length, pad_id] = options_;
+  return {{"seed", absl::StrCat(seed)},
+          {"rows_per_rank", absl::StrCat(rows_per_rank)},
+          {"accumulation_steps", absl::StrCat(accumulation_steps)},
+          {"shuffle", absl::StrCat(shuffle)},
+          {"packing", absl::StrCat(packing)},
+          {"max_length", absl::StrCat(max_length)},
+          {"pad_id", absl::StrCat(pad_id)},
+          {"world_size", absl::StrCat(world_size_)},
+          {"position", absl::StrCat("epoch ", state_.epoch, ", row ", state_.row)},
+          {"tokens and targets", HashOf(*dataset_)}};
 }
 
 void DataSharder::StartEpoch() {

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -50,6 +52,10 @@ class DataSharder {
   // The micro-batches of this rank for the next step: accumulation_steps of them (fewer when a short global batch fills
   // none further on any rank, the same number on every rank); goes on to the next epoch by itself.
   std::vector<TokenBatch> NextStep();
+
+  // What must be the same on every rank for them to work on one global order, by name: the options, the position, and
+  // XXH3 over all ids and targets of the data set (reads it through).
+  std::vector<std::pair<std::string, std::string>> Fingerprint() const;
 
   const ShardState& state() const { return state_; }
   // InvalidArgument: another seed, or a position beyond the epoch.

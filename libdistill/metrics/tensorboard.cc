@@ -37,6 +37,18 @@ std::string LittleEndian(T value) {
   return bytes;
 }
 
+constexpr char kEventFilePrefix[] = "events.out.tfevents.";
+
+absl::Status RemoveEventFiles(const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(folder, kEventFilePrefix, ""));
+  for (const std::string& name : names) {
+    std::error_code error;
+    std::filesystem::remove(JoinPath(folder, name), error);
+    if (error) return absl::InternalError(absl::StrCat("cannot remove ", folder, "/", name, ": ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint32_t Crc32c(absl::string_view bytes) {
@@ -55,11 +67,12 @@ absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  if (done_steps == 0) DISTILL_RETURN_IF_ERROR(RemoveEventFiles(folder));
   char host[256] = "localhost";
   (void)gethostname(host, sizeof(host) - 1);
   const double now = Now();
   // TensorBoard reads files in the order of their names: the time comes first, to the microsecond.
-  const std::string path = JoinPath(folder, absl::StrFormat("events.out.tfevents.%.6f.%s.%d.v2", now, host, getpid()));
+  const std::string path = JoinPath(folder, absl::StrFormat("%s%.6f.%s.%d.v2", kEventFilePrefix, now, host, getpid()));
   FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return absl::InternalError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
   std::unique_ptr<TensorBoardWriter> writer(new TensorBoardWriter(path, file));

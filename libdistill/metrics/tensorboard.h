@@ -14,7 +14,8 @@ namespace distill {
 
 class TensorBoardWriter {
  public:
-  // Makes `folder` and a new event file in it. done_steps above 0: TensorBoard forgets older files' later steps.
+  // Makes `folder` and a new event file in it. done_steps above 0: TensorBoard forgets older files' later steps;
+  // otherwise the event files of an earlier run are removed.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<TensorBoardWriter>> Open(const std::string& folder,
                                                                                int64_t done_steps);
   [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& scalars);

@@ -33,6 +33,11 @@ class Decoder : public LanguageModel {
   torch::Tensor HiddenWithCache(const torch::Tensor& input_ids, KeyValueCache& cache);
   torch::Tensor head_weight() const override;
   torch::Tensor embedding_weight() const override;
+  // What LoadDecoder or CreateDecoder was given.
+  std::string source_folder() const override { return source_folder_; }
+  // SaveDecoder; Unimplemented where the config came without its JSON.
+  [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
+                                  torch::Dtype dtype) const override;
   const DecoderConfig& config() const { return config_; }
 
  private:
@@ -40,8 +45,10 @@ class Decoder : public LanguageModel {
   // Weights that hold anything yet; on the device "meta" only their shapes.
   Decoder(const DecoderConfig& config, const torch::TensorOptions& options);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
+  friend absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string&, uint64_t, const LoadOptions&);
 
   DecoderConfig config_;
+  std::string source_folder_;
   std::shared_ptr<Layers> layers_;
 };
 

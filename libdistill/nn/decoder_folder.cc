@@ -131,6 +131,7 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder, 
     const Decoder shapes(config, torch::TensorOptions(torch::kMeta));
     DISTILL_RETURN_IF_ERROR(CheckTensors(shapes, weights, folder));
     model.reset(new Decoder(config, torch::TensorOptions(options.dtype).device(options.device)));
+    model->source_folder_ = folder;
     for (const auto& parameter : model->named_parameters()) {
       CopyFromView(*weights.Find(parameter.key()), parameter.value());
     }
@@ -146,6 +147,7 @@ absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder
   std::shared_ptr<Decoder> model;
   const absl::Status status = CatchTorch([&]() -> absl::Status {
     model = std::make_shared<Decoder>(config, seed);
+    model->source_folder_ = folder;
     model->to(options.device, options.dtype);
     return absl::OkStatus();
   });
@@ -157,6 +159,11 @@ bool HasWeights(const std::string& folder) {
   std::error_code error;
   return fs::exists(absl::StrCat(folder, "/model.safetensors"), error) ||
          fs::exists(absl::StrCat(folder, "/model.safetensors.index.json"), error);
+}
+
+absl::Status Decoder::Save(const std::string& folder, const std::string& tokenizer_folder, torch::Dtype dtype) const {
+  if (config_.json.empty()) return LanguageModel::Save(folder, tokenizer_folder, dtype);
+  return SaveDecoder(*this, folder, tokenizer_folder, dtype);
 }
 
 absl::Status SaveDecoder(const Decoder& model, const std::string& folder, const std::string& tokenizer_folder,

@@ -4,9 +4,42 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+#include "libdistill/text/tokenizer.h"
 #include "libdistill/train/token_tensors.h"
+#include "libdistill/train/trainer_options.h"
 
 namespace distill {
+namespace {
+
+constexpr char kTokenizerFile[] = "tokenizer.json";
+
+// Where the tokenizer of a model lies; empty where nothing is known of it.
+std::string TokenizerFolder(const LanguageModel* model) {
+  const std::string folder = model == nullptr ? "" : model->source_folder();
+  return !folder.empty() && FileExists(JoinPath(folder, kTokenizerFile)) ? folder : "";
+}
+
+// `covered`: rows of the smaller head.
+absl::Status CheckTokenizers(const std::string& teacher_folder, const std::string& student_folder, int64_t covered) {
+  const std::string& folder = student_folder.empty() ? teacher_folder : student_folder;
+  if (folder.empty()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(folder));
+  if (tokenizer.vocab_size() > covered) {
+    return absl::InvalidArgumentError(absl::StrCat("the tokenizer in ", folder, " has ", tokenizer.vocab_size(),
+                                                   " ids, the smaller model's head only ", covered,
+                                                   " rows; teacher and student must both cover it"));
+  }
+  if (teacher_folder.empty() || student_folder.empty()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::string of_teacher, ReadFile(JoinPath(teacher_folder, kTokenizerFile)));
+  DISTILL_ASSIGN_OR_RETURN(const std::string of_student, ReadFile(JoinPath(student_folder, kTokenizerFile)));
+  if (of_teacher == of_student) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const Tokenizer teachers, Tokenizer::Load(teacher_folder));
+  return Annotate(RequireSameTokenizer(teachers, tokenizer), absl::StrCat(teacher_folder, " and ", student_folder));
+}
+
+}  // namespace
 
 absl::StatusOr<Distiller> Distiller::Create(std::shared_ptr<LanguageModel> teacher,
                                             std::shared_ptr<LanguageModel> student,
@@ -27,6 +60,7 @@ absl::StatusOr<Distiller> Distiller::Create(std::shared_ptr<LanguageModel> teach
     return absl::InvalidArgumentError(
         absl::StrCat("the tokenizer has ", options.vocabulary, " ids, the smaller head only ", covered, " rows"));
   }
+  DISTILL_RETURN_IF_ERROR(CheckTokenizers(TokenizerFolder(teacher.get()), TokenizerFolder(student.get()), covered));
   Distiller distiller;
   distiller.options_ = options;
   if (options.vocabulary <= 0) distiller.options_.vocabulary = covered;
@@ -53,6 +87,21 @@ std::map<std::string, int64_t> Distiller::TrainedRows(const torch::nn::Module& m
     if (is_padded && item.value().requires_grad()) rows[item.key()] = vocabulary();
   }
   return rows;
+}
+
+absl::Status Distiller::SaveStudent(const std::string& folder) const {
+  std::string tokenizer_folder = TokenizerFolder(student_.get());
+  if (tokenizer_folder.empty()) tokenizer_folder = TokenizerFolder(teacher_.get());
+  return student_->Save(folder, tokenizer_folder, student_->head_weight().scalar_type());
+}
+
+std::vector<std::pair<std::string, std::string>> Distiller::Fingerprint() const {
+  const auto& [temperature, alpha, chunk_tokens, vocabulary] = options_;
+  return {{"temperature", ExactText(temperature)},
+          {"alpha", ExactText(alpha)},
+          {"chunk_tokens", absl::StrCat(chunk_tokens)},
+          {"vocabulary", absl::StrCat(vocabulary)},
+          {"has a teacher", absl::StrCat(teacher_ != nullptr)}};
 }
 
 LossSum Distiller::operator()(const TokenBatch& batch) const {

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/batch.h"
@@ -19,7 +21,8 @@ namespace distill {
 class Distiller {
  public:
   // `teacher` may be null when alpha is 0: training on labels alone. InvalidArgument: temperature <= 0, alpha outside
-  // [0, 1], a vocabulary that the smaller head does not cover.
+  // [0, 1], a vocabulary that the smaller head does not cover. Where models came from folders with a tokenizer: the
+  // tokenizers of both must be the same (the first token that differs is named), and each head must cover it.
   [[nodiscard]] static absl::StatusOr<Distiller> Create(std::shared_ptr<LanguageModel> teacher,
                                                         std::shared_ptr<LanguageModel> student,
                                                         const DistillationOptions& options);
@@ -30,6 +33,12 @@ class Distiller {
   // The parameters of `module`, the student or what contains it, with a row for each token and more rows than take part
   // (its head's weight and bias, its embedding): name, and how many rows are to be trained.
   std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const;
+  // The student as a folder that loads again (LanguageModel::Save): weights in their type, tokenizer files of the
+  // student's own folder, or of the teacher's where the student's has none.
+  [[nodiscard]] absl::Status SaveStudent(const std::string& folder) const;
+  bool IsStudent(const torch::nn::Module& module) const { return student_.get() == &module; }
+  // What must be the same on every rank, by name.
+  std::vector<std::pair<std::string, std::string>> Fingerprint() const;
 
  private:
   Distiller() = default;

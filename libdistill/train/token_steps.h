@@ -1,6 +1,8 @@
 // The steps of a DataSharder and a loss on its batches, as the Trainer takes them.
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "libdistill/data/data_sharder.h"
@@ -16,6 +18,7 @@ class TokenSteps : public StepSource {
   int64_t steps_per_epoch() const override { return sharder_.steps_per_epoch(); }
   int64_t steps_in_epoch(int64_t epoch) const override { return sharder_.steps_in_epoch(epoch); }
   std::vector<MicroStep> NextStep() override;
+  std::vector<std::pair<std::string, std::string>> Fingerprint() const override { return sharder_.Fingerprint(); }
   ShardState state() const override { return sharder_.state(); }
   absl::Status Restore(const ShardState& state) override { return sharder_.Restore(state); }
 

@@ -1,24 +1,19 @@
 #include "libdistill/train/trainer.h"
 
 #include <chrono>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/metrics/training_log.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/distiller.h"
-#include "libdistill/train/epochs.h"
 #include "libdistill/train/evaluation.h"
 #include "libdistill/train/module_state.h"
 #include "libdistill/train/schedule.h"
 #include "libdistill/train/token_steps.h"
-#include "libdistill/train/train_step.h"
-#include "libdistill/train/trainer_options.h"
-#include "libdistill/train/trainer_state.h"
+#include "libdistill/train/trainer_impl.h"
 
 namespace distill {
 namespace {
@@ -35,93 +30,42 @@ class StopWatch {
 
 }  // namespace
 
-struct Trainer::Impl {
-  Impl(RunContext& run, std::shared_ptr<torch::nn::Module> module, const TrainerOptions& options)
-      : run(run), module(std::move(module)), options(options) {}
-
-  RunContext& run;
-  std::shared_ptr<torch::nn::Module> module;
-  TrainerOptions options;
-  std::map<std::string, int64_t> active_rows;
-  ModelWriter model_writer;
-  std::optional<DataSharder> evaluation;
-  TokenLoss evaluation_loss;
-
-  // Made by Fit.
-  std::unique_ptr<AdamW> optimizer;
-  std::unique_ptr<GradientBuckets> buckets;
-  std::unique_ptr<TrainingLog> log;  // rank 0 only
-  std::optional<EpochCounter> epochs;
-  TrainerState state;
-  int64_t total_steps = 0;
-  int64_t samples_before = 0, tokens_before = 0;  // of the run that this one resumes
-  std::vector<std::pair<std::string, double>> last_evaluation;
-
-  Communicator& comm() { return run.communicator(); }
-  bool IsDue(int64_t every) const { return every > 0 && state.step % every == 0; }
-  TensorState Tensors() const;
-
-  absl::Status Prepare(StepSource& source);
-  absl::Status MakeOptimizer();
-  absl::Status Resume(StepSource& source);
-  absl::Status OpenLog();
-  absl::Status Loop(StepSource& source, Trainer& trainer);
-  absl::Status NoteStep(const StepOutcome& outcome);
-  absl::Status Log(const StepOutcome& outcome, double learning_rate, double tokens_per_second);
-  absl::Status EvaluateNow(Trainer& trainer);
-  absl::Status Save(const StepSource& source);
-  absl::Status WriteModel(const std::string& folder);
-  absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
-};
-
 Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Trainer::~Trainer() = default;
-
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
-                                                         const TrainerOptions& options) {
-  absl::Status mine = module == nullptr ? absl::InvalidArgumentError("a trainer needs a module") : absl::OkStatus();
-  mine.Update(CheckTrainerOptions(options));
-  if (mine.ok()) {
-    mine = CatchTorch([&] {
-      module->to(run.device());
-      return CheckBuffers(*module);
-    });
-  }
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), FingerprintOf(*module, run.device(), options)));
-  DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {
-    const torch::NoGradGuard no_grad;
-    DISTILL_RETURN_IF_ERROR(BroadcastParameters(run.communicator(), *module));
-    return BroadcastBuffers(run.communicator(), *module);
-  }));
-  return std::unique_ptr<Trainer>(new Trainer(std::make_unique<Impl>(run, std::move(module), options)));
-}
 
 void Trainer::SetEvaluation(DataSharder sharder) { impl_->evaluation = std::move(sharder); }
 void Trainer::SetModelWriter(ModelWriter writer) { impl_->model_writer = std::move(writer); }
 void Trainer::SetActiveRows(const std::string& parameter, int64_t rows) { impl_->active_rows[parameter] = rows; }
 
 absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, TokenLoss loss) {
-  impl_->evaluation_loss = loss;
-  TokenSteps source(sharder, std::move(loss));
-  return Fit(source);
+  TokenSteps source(sharder, loss);
+  return impl_->Fit(source, {.evaluation_loss = std::move(loss)}, *this);
 }
 
 absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, const Distiller& distiller) {
-  const std::map<std::string, int64_t> rows = distiller.TrainedRows(*impl_->module);
-  impl_->active_rows.insert(rows.begin(), rows.end());  // what SetActiveRows said counts
-  return Fit(sharder, TokenLoss(distiller));
+  const torch::nn::Module& module = *impl_->module;
+  FitTask task{.evaluation_loss = distiller,
+               .active_rows = distiller.TrainedRows(module),
+               .fingerprint = distiller.Fingerprint()};
+  if (distiller.IsStudent(module)) {
+    task.model_writer = [distiller](const std::string& folder) { return distiller.SaveStudent(folder); };
+  }
+  TokenSteps source(sharder, distiller);
+  return impl_->Fit(source, std::move(task), *this);
 }
 
-absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) {
-  Impl& impl = *impl_;
-  DISTILL_RETURN_IF_ERROR(impl.Prepare(source));
-  impl.comm().SetErrorContext([&impl] { return absl::StrCat("step ", impl.state.step + 1); });
+absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) { return impl_->Fit(source, {}, *this); }
+
+absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what, Trainer& trainer) {
+  task = std::move(what);
+  DISTILL_RETURN_IF_ERROR(Prepare(source));
+  comm().SetErrorContext([this] { return absl::StrCat("step ", state.step + 1); });
   const StopWatch watch;
-  const absl::Status trained = CatchTorch([&] { return impl.Loop(source, *this); });
-  absl::StatusOr<TrainResult> result = trained.ok() ? impl.Finish(*this, watch.Seconds()) : trained;
-  impl.comm().SetErrorContext(nullptr);
-  impl.epochs.reset();  // it asks the source
+  const absl::Status trained = CatchTorch([&] { return Loop(source, trainer); });
+  absl::StatusOr<TrainResult> result = trained.ok() ? Finish(trainer, watch.Seconds()) : trained;
+  comm().SetErrorContext(nullptr);
+  epochs.reset();  // it asks the source
+  task = {};       // it holds the models
   return result;
 }
 
@@ -129,59 +73,6 @@ TensorState Trainer::Impl::Tensors() const {
   TensorState tensors = optimizer->State();
   tensors.merge(BufferState(*module));
   return tensors;
-}
-
-absl::Status Trainer::Impl::Prepare(StepSource& source) {
-  state = {};
-  epochs.emplace([&source](int64_t epoch) { return source.steps_in_epoch(epoch); });
-  int64_t first_epoch = 0;
-  const absl::Status mine = CatchTorch([&] {
-    first_epoch = source.steps_in_epoch(0);
-    total_steps = options.max_steps > 0 ? options.max_steps : epochs->StepsOf(options.num_train_epochs);
-    return MakeOptimizer();
-  });
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
-  // Ranks that disagree here have other data, and would wait for each other in vain.
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), {{"the number of steps", absl::StrCat(total_steps)},
-                                                         {"steps of the first epoch", absl::StrCat(first_epoch)}}));
-  torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
-  if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
-  samples_before = state.samples;
-  tokens_before = state.tokens;
-  return OpenLog();
-}
-
-absl::Status Trainer::Impl::MakeOptimizer() {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<TrainedParameter> parameters, CollectParameters(*module, active_rows));
-  // The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
-  optimizer = std::make_unique<AdamW>(parameters, AdamWOptions{.beta1 = options.adam_beta1,
-                                                               .beta2 = options.adam_beta2,
-                                                               .epsilon = options.adam_epsilon,
-                                                               .weight_decay = options.weight_decay});
-  if (options.bf16) module->to(torch::kBFloat16);
-  optimizer->RenewWorkingCopies();
-  buckets = std::make_unique<GradientBuckets>(parameters, options.bucket_bytes);
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::Impl::Resume(StepSource& source) {
-  DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors()));
-  if (state.step == 0) return absl::OkStatus();
-  return Agree(comm(), CatchTorch([&] {
-                 optimizer->set_steps(state.updates);
-                 optimizer->RenewWorkingCopies();
-                 return source.Restore({.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
-               }));
-}
-
-absl::Status Trainer::Impl::OpenLog() {
-  absl::Status opened;
-  if (run.rank() == 0) {
-    auto made = TrainingLog::Open(options.output_dir, state.step, total_steps);
-    opened = made.status();
-    if (made.ok()) log = *std::move(made);
-  }
-  return Agree(comm(), opened);
 }
 
 absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
@@ -244,8 +135,8 @@ absl::Status Trainer::Impl::Log(const StepOutcome& outcome, double learning_rate
 }
 
 absl::Status Trainer::Impl::EvaluateNow(Trainer& trainer) {
-  if (!evaluation.has_value() || !evaluation_loss) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const auto means, trainer.Evaluate(*evaluation, evaluation_loss));
+  if (!evaluation.has_value()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const auto means, trainer.Evaluate(*evaluation, task.evaluation_loss));
   last_evaluation.clear();
   for (const auto& [name, value] : means) last_evaluation.emplace_back(absl::StrCat("eval_", name), value);
   absl::Status written;
@@ -272,7 +163,10 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
 }
 
 absl::Status Trainer::Impl::WriteModel(const std::string& folder) {
-  return model_writer ? model_writer(folder) : WriteWeights(*module, folder);
+  if (model_writer) return model_writer(folder);
+  absl::Status written = absl::UnimplementedError("no writer");
+  if (task.model_writer) written = task.model_writer(folder);
+  return absl::IsUnimplemented(written) ? WriteWeights(*module, folder) : written;
 }
 
 absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double seconds) {

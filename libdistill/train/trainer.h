@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -74,6 +75,9 @@ class StepSource {
     return steps_per_epoch();
   }
   virtual std::vector<MicroStep> NextStep() = 0;
+  // What must be the same on every rank for the steps to belong together, by name (settings, a checksum of the data).
+  // Compared before the first step; to be overridden where there is such a thing.
+  virtual std::vector<std::pair<std::string, std::string>> Fingerprint() const { return {}; }
   virtual ShardState state() const = 0;
   virtual absl::Status Restore(const ShardState& state) = 0;
 };
@@ -92,7 +96,8 @@ class Distiller;
 class Trainer {
  public:
   // Every rank must call it. Broadcasts rank 0's parameters and buffers. InvalidArgument: options out of range, each by
-  // name. FailedPrecondition: ranks whose modules, devices or settings differ.
+  // name; an output_dir with the checkpoints of another run, unless this one resumes. FailedPrecondition: ranks whose
+  // modules, devices or settings differ.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Trainer>> Create(RunContext& run,
                                                                        std::shared_ptr<torch::nn::Module> module,
                                                                        const TrainerOptions& options);
@@ -100,16 +105,20 @@ class Trainer {
 
   using TokenLoss = std::function<LossSum(const TokenBatch&)>;
 
-  // Held-out data: evaluated every eval_steps and at the end with the loss given to Fit.
+  // Held-out data: evaluated every eval_steps and at the end with the loss given to Fit. A Fit without such a loss
+  // (that of a StepSource) is then an InvalidArgument.
   void SetEvaluation(DataSharder sharder);
   // How checkpoints and the final model are written besides the trainer's own state: called on rank 0 with an existing
-  // folder. Without it parameters and buffers go to model.safetensors under their names.
+  // folder. Without it Fit with a Distiller of this student writes the folder that the student's family has
+  // (LanguageModel::Save: config, weights, tokenizer); otherwise parameters and buffers go to model.safetensors under
+  // their names.
   void SetModelWriter(std::function<absl::Status(const std::string& folder)> writer);
   // A parameter of which only the first rows are trained: the others stay as they are, without decay. Fit with a
   // Distiller does so by itself for the rows of a padded vocabulary.
   void SetActiveRows(const std::string& parameter, int64_t rows);
 
-  // Every rank must call it; blocks until training is over. Errors name step and rank.
+  // Every rank must call it; blocks until training is over. Errors name step and rank. FailedPrecondition: ranks whose
+  // data, training or held-out, or losses differ; found before the first step.
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(DataSharder& sharder, TokenLoss loss);
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(DataSharder& sharder, const Distiller& distiller);
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(StepSource& source);

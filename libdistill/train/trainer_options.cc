@@ -1,5 +1,7 @@
 #include "libdistill/train/trainer_options.h"
 
+#include <charconv>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/convert.h"
@@ -30,9 +32,36 @@ absl::Status CheckTrainerOptions(const TrainerOptions& options) {
   return Schedule::Create(options.lr_scheduler_type, 0, 0, 1).status();
 }
 
-std::vector<std::pair<std::string, std::string>> FingerprintOf(const torch::nn::Module& module, c10::Device device,
-                                                               const TrainerOptions& options) {
-  std::vector<std::pair<std::string, std::string>> fields = options.resolved_config;
+std::string ExactText(double value) {
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options) {
+  // All fields, by their order: a new one that is not named here does not compile.
+  const auto& [output_dir, num_train_epochs, max_steps, learning_rate, weight_decay, adam_beta1, adam_beta2,
+               adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, logging_steps, save_steps,
+               save_total_limit, eval_steps, resume_from_checkpoint, seed, bucket_bytes, resolved_config] = options;
+  Fields fields = resolved_config;
+  fields.insert(fields.end(), {{"output_dir", output_dir},
+                               {"num_train_epochs", ExactText(num_train_epochs)},
+                               {"max_steps", absl::StrCat(max_steps)},
+                               {"learning_rate", ExactText(learning_rate)},
+                               {"weight_decay", ExactText(weight_decay)},
+                               {"adam_beta1", ExactText(adam_beta1)},
+                               {"adam_beta2", ExactText(adam_beta2)},
+                               {"adam_epsilon", ExactText(adam_epsilon)},
+                               {"warmup_ratio", ExactText(warmup_ratio)},
+                               {"lr_scheduler_type", lr_scheduler_type},
+                               {"max_grad_norm", ExactText(max_grad_norm)},
+                               {"bf16", absl::StrCat(bf16)},
+                               {"logging_steps", absl::StrCat(logging_steps)},
+                               {"save_steps", absl::StrCat(save_steps)},
+                               {"save_total_limit", absl::StrCat(save_total_limit)},
+                               {"eval_steps", absl::StrCat(eval_steps)},
+                               {"resume_from_checkpoint", resume_from_checkpoint},
+                               {"seed", absl::StrCat(seed)},
+                               {"bucket_bytes", absl::StrCat(bucket_bytes)}});
   fields.emplace_back("the device that was chosen", c10::DeviceTypeName(device.type(), /*lower_case=*/true));
   for (const auto& item : module.named_parameters()) {
     fields.emplace_back(absl::StrCat("parameter ", item.key()), Describe(item.value()));
@@ -40,9 +69,6 @@ std::vector<std::pair<std::string, std::string>> FingerprintOf(const torch::nn::
   for (const auto& item : module.named_buffers()) {
     fields.emplace_back(absl::StrCat("buffer ", item.key()), Describe(item.value()));
   }
-  fields.emplace_back("learning_rate of the trainer", absl::StrCat(options.learning_rate));
-  fields.emplace_back("steps of the trainer",
-                      absl::StrCat(options.max_steps, " or ", options.num_train_epochs, " epochs"));
   return fields;
 }
 

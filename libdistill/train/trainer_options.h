@@ -15,8 +15,12 @@ namespace distill {
 // InvalidArgument: options out of range, each by name.
 [[nodiscard]] absl::Status CheckTrainerOptions(const TrainerOptions& options);
 
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+// The shortest text that reads back as this value: two that differ never look alike.
+std::string ExactText(double value);
+
 // What must be the same on every rank: settings, kind of device, names, shapes and types of parameters and buffers.
-std::vector<std::pair<std::string, std::string>> FingerprintOf(const torch::nn::Module& module, c10::Device device,
-                                                               const TrainerOptions& options);
+Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options);
 
 }  // namespace distill

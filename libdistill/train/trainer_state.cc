@@ -137,6 +137,15 @@ bool WantsToResume(const TrainerOptions& options) {
   return !lower.empty() && lower != "false" && lower != "none";
 }
 
+absl::Status CheckOutputFolder(const TrainerOptions& options) {
+  if (options.output_dir.empty() || WantsToResume(options)) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::string found, FindNewestCheckpoint(options.output_dir));
+  if (found.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "output_dir: ", options.output_dir, " holds checkpoints of another run (", found,
+      "): set resume_from_checkpoint to latest to go on with it, choose another output_dir, or remove that folder"));
+}
+
 absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options, TensorState tensors) {
   absl::StatusOr<TrainerState> read = TrainerState{};
   absl::Status mine;

@@ -26,6 +26,10 @@ using TensorState = std::map<std::string, torch::Tensor>;
 // Whether options.resume_from_checkpoint asks for anything: not when it is empty, "false" or "none".
 bool WantsToResume(const TrainerOptions& options);
 
+// InvalidArgument where options.output_dir holds checkpoints and the run would not go on from them: a later "latest"
+// could not tell whose they are. To be asked on rank 0.
+[[nodiscard]] absl::Status CheckOutputFolder(const TrainerOptions& options);
+
 // Reads the checkpoint that options.resume_from_checkpoint names on rank 0 and gives it to all: the values of
 // `tensors`, this rank's random state, and the returned state. Where "latest" or "true" find no checkpoint at all, the
 // state is that of a new run (step 0); where all are damaged, DataLoss names the newest one's file. Every rank must

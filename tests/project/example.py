@@ -1,4 +1,5 @@
 """The README's program: the same text as examples/first/first.cc, run on two ranks, inside the tree and outside of it."""
+import json
 import os
 import subprocess
 import sys
@@ -42,16 +43,40 @@ def run(folder, program, name):
                f"{folder}/chat.jsonl", f"{folder}/{name}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     job.check(done.returncode == 0, f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}")
-    job.check(os.path.exists(f"{folder}/{name}/model.safetensors"), f"{name}: no model was saved\n{done.stdout}")
+    answer = job.must_run(["--generate", f"{folder}/{name}", "--prompt", "count the stones", "--max-new-tokens=4"])
+    print(f"ok: {name} opens again, and answers {answer.strip()!r}")
     return [line["loss"] for _, line in sorted(job.metrics(f"{folder}/{name}").items())]
+
+
+def refuse(name, arguments, *parts):
+    code, output = call(f"{job.BIN}/distillrun", "-np", "2", f"{job.BIN}/first", *arguments)
+    job.check(code == 2 and all(part in output for part in parts), f"{name}: exit code {code}, not {parts} in {output}")
+    print(f"ok: {name}")
+
+
+def check_refusals(folder):
+    rest = [f"{folder}/chat.jsonl", f"{folder}/none"]
+    refuse("no arguments", [], "usage: first TEACHER STUDENT")
+    job.make_model(f"{folder}/small", seed=2, vocab=200)
+    refuse("a head below the tokenizer", [f"{folder}/teacher", f"{folder}/small", *rest], "/small", "200 rows")
+    job.make_model(f"{folder}/other", seed=2)
+    with open(f"{folder}/other/tokenizer.json", encoding="utf-8") as file:
+        tokenizer = json.load(file)
+    vocab = tokenizer["model"]["vocab"]
+    by_id = {index: token for token, index in vocab.items()}
+    vocab[by_id[50]], vocab[by_id[51]] = 51, 50
+    with open(f"{folder}/other/tokenizer.json", "w", encoding="utf-8") as file:
+        json.dump(tokenizer, file)
+    refuse("tokenizers that differ", [f"{folder}/teacher", f"{folder}/other", *rest], "id 50 is", "/teacher", "/other")
 
 
 def main():
     check_readme()
     folder = job.workspace()
     job.make_model(f"{folder}/teacher", seed=1, hidden=48)
-    job.make_model(f"{folder}/student", seed=2)
+    job.make_model(f"{folder}/student", seed=2, tokenizer=False)  # the teacher's goes with it
     job.make_chat(f"{folder}/chat.jsonl", rows=64)
+    check_refusals(folder)
     inside = run(folder, f"{job.BIN}/first", "inside")
     outside = run(folder, build_outside(folder), "outside")
     job.check(inside == outside and len(inside) == 12, f"losses differ: {inside} and {outside}")

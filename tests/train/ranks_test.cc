@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/train/distiller.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -56,6 +57,73 @@ class Steps : public StepSource {
 };
 
 TrainerOptions Options() { return {.max_steps = 2000, .logging_steps = 1, .save_steps = 0}; }
+
+// A model of four words.
+struct Words : LanguageModel {
+  Words() { weight = register_parameter("weight", torch::eye(4)); }
+  torch::Tensor Hidden(const TokenInput& input) override { return torch::embedding(weight, input.input_ids); }
+  torch::Tensor head_weight() const override { return weight; }
+  torch::Tensor weight;
+};
+
+// What a rank may have other than the rest.
+struct Differing {
+  int32_t word = 2, held_out_word = 2;
+  uint8_t target = 1;
+  bool evaluates = true;
+  DistillationOptions loss = {.alpha = 0};
+  ShardOptions shard = {};
+};
+
+// Two ranks, of which rank 1 has `other`: both must end before the first step with `parts`.
+std::string FitApart(const Differing& other, std::vector<std::string> parts) {
+  parts.insert(parts.end(), {"rank 0", "rank 1"});
+  return Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
+    const Differing mine = world.rank == 1 ? other : Differing();
+    auto words = std::make_shared<Words>();
+    DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, words, Options()));
+    const auto shard = [&](int32_t word, const ShardOptions& options) {
+      return DataSharder::Create(MakeTokenDataset({{{1, word, 3}, {0, 1, mine.target}}, {{1, 3, 2}, {0, 1, 1}}}),
+                                 world.rank, 2, options);
+    };
+    DISTILL_ASSIGN_OR_RETURN(auto training, shard(mine.word, mine.shard));
+    DISTILL_ASSIGN_OR_RETURN(auto held_out, shard(mine.held_out_word, {}));
+    DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, words, mine.loss));
+    if (mine.evaluates) trainer->SetEvaluation(std::move(held_out));
+    return ExpectError(trainer->Fit(training, distiller).status(), absl::StatusCode::kFailedPrecondition, parts);
+  }));
+}
+
+// Noise that each rank draws for itself.
+class NoisySteps : public StepSource {
+ public:
+  explicit NoisySteps(Point& point) : point_(point) {}
+  int64_t steps_per_epoch() const override { return 10; }
+  ShardState state() const override { return {}; }
+  absl::Status Restore(const ShardState&) override { return absl::OkStatus(); }
+  std::vector<MicroStep> NextStep() override {
+    return {{.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this] {
+               return LossSum{(point_.weight - torch::rand({3})).square().sum(), 1, {}};
+             }}};
+  }
+
+ private:
+  Point& point_;
+};
+
+// The weights after so many steps, with a checkpoint at the third.
+absl::StatusOr<torch::Tensor> TrainNoisily(RunContext& run, const std::string& folder, int64_t steps,
+                                           const std::string& resume) {
+  auto point = std::make_shared<Point>(0.5);
+  TrainerOptions options{.output_dir = folder, .max_steps = steps, .learning_rate = 0.1, .save_steps = 3};
+  options.lr_scheduler_type = "constant";
+  options.resume_from_checkpoint = resume;
+  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, point, options));
+  NoisySteps source(*point);
+  DISTILL_RETURN_IF_ERROR(trainer->Fit(source).status());
+  return point->weight.detach().clone();
+}
 
 // The same error on every rank, with the failing rank's name on the others.
 absl::Status ExpectEverywhere(const absl::Status& status, const World& world, int failing, absl::StatusCode code,
@@ -117,6 +185,27 @@ TEST_CASE("ranks with other numbers of steps are told apart before the first ste
           Steps steps(*point, -1, /*per_epoch=*/10 + world.rank);
           return ExpectError(trainer->Fit(steps).status(), absl::StatusCode::kFailedPrecondition,
                              {"the number of steps", "10", "rank 1", "11"});
+        })) == "");
+}
+
+TEST_CASE("ranks with other tokens, targets or settings are told apart before the first step, by what differs") {
+  CHECK(FitApart({.word = 3}, {"tokens and targets of the training data", "2 samples"}) == "");
+  CHECK(FitApart({.target = 0}, {"tokens and targets of the training data"}) == "");
+  CHECK(FitApart({.held_out_word = 3}, {"tokens and targets of the held-out data"}) == "");
+  CHECK(FitApart({.evaluates = false}, {"held-out data"}) == "");
+  CHECK(FitApart({.loss = {.temperature = 3, .alpha = 0}}, {"temperature of the loss", "2", "3"}) == "");
+  CHECK(FitApart({.shard = {.seed = 7}}, {"seed of the training data", "42", "7"}) == "");
+}
+
+TEST_CASE("a resumed run draws on each rank the noise that the undisturbed one would have drawn") {
+  const testing::TempFolder whole, parts;
+  CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
+          DISTILL_ASSIGN_OR_RETURN(const auto expected, TrainNoisily(*run, whole.path(), 8, ""));
+          DISTILL_ASSIGN_OR_RETURN(const auto early, TrainNoisily(*run, parts.path(), 4, ""));
+          DISTILL_ASSIGN_OR_RETURN(const auto found, TrainNoisily(*run, parts.path(), 8, "latest"));
+          DISTILL_RETURN_IF_ERROR(Expect(!torch::equal(early, expected), "nothing was trained"));
+          return Expect(torch::equal(found, expected), "other weights");
         })) == "");
 }
 

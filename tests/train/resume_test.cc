@@ -30,7 +30,7 @@ struct Scale : torch::nn::Module {
     batches.add_(1);
     seen[0] = true;
     const torch::AutoGradMode grad(true);
-    return x * weight + mean;
+    return torch::dropout(x, 0.3, is_training()) * weight + mean;  // which makes the random state matter
   }
   torch::Tensor weight, mean, batches, seen;
 };
@@ -97,15 +97,39 @@ TEST_CASE("a resumed run ends with the bits of the undisturbed one, buffers too"
   CHECK(static_cast<const int64_t*>(saved->Find("batches")->data)[0] == 20);
 }
 
-TEST_CASE("'false' and 'none' start anew, and so does 'latest' where there is no checkpoint at all") {
+TEST_CASE("'latest' starts anew where there is no checkpoint at all, and 'True' goes on from one") {
   const TempFolder folder;
   REQUIRE(Train(folder.path(), 9, "latest").status == absl::OkStatus());
-  for (const char* no : {"", "false", "False", "none"}) {
-    const Outcome outcome = Train(folder.path(), 3, no);
-    REQUIRE(outcome.status == absl::OkStatus());
-    CHECK(outcome.batches() == 3);
-  }
   CHECK(Train(folder.path(), 9, "True").batches() == 9);  // from step 7, with 7 batches seen
+}
+
+TEST_CASE("a new run is kept out of a folder with checkpoints of another one, which stays as it is") {
+  const TempFolder folder;
+  REQUIRE(Train(folder.path(), 9, "").status == absl::OkStatus());
+  for (const char* no : {"", "false", "False", "none"}) {
+    RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+    const auto refused =
+        Trainer::Create(run, std::make_shared<Scale>(), {.output_dir = folder.path(), .resume_from_checkpoint = no});
+    CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
+    for (const char* part : {"/checkpoint-7", "resume_from_checkpoint", "latest", "another output_dir", "remove"}) {
+      INFO(part);
+      CHECK(absl::StrContains(refused.status().message(), part));
+    }
+  }
+  CHECK(Train(folder.path(), 9, "latest").batches() == 9);
+}
+
+TEST_CASE("curves of an earlier run leave with its log, those of a resumed one stay") {
+  const auto curves = [](const TempFolder& folder) {
+    return std::distance(fs::directory_iterator(folder.path() + "/tensorboard"), fs::directory_iterator());
+  };
+  const TempFolder folder;
+  for (const int64_t save_steps : {0, 0, 7}) {
+    REQUIRE(Train(folder.path(), 9, "", save_steps).status == absl::OkStatus());
+    CHECK(curves(folder) == 1);
+  }
+  REQUIRE(Train(folder.path(), 9, "latest").status == absl::OkStatus());
+  CHECK(curves(folder) == 2);
 }
 
 TEST_CASE("'latest' with damaged checkpoints only is an error that names the file") {

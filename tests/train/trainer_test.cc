@@ -7,6 +7,7 @@
 #include "libdistill/core/random.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/train/trainer.h"
+#include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -155,6 +156,59 @@ TEST_CASE("a loss that counts other tokens than the batch is an error with both 
   const auto status = (*trainer)->Fit(points).status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   CHECK(std::string(status.message()).find("counted 2 tokens in a batch of 1") != std::string::npos);
+}
+
+TEST_CASE("held-out data is refused where a Fit brings no loss for it, also after one that did") {
+  RunContext run = Alone();
+  auto line = std::make_shared<Line>();
+  auto trainer = Trainer::Create(run, line, Options(2));
+  auto sharder = DataSharder::Create(MakeTokenDataset({{{1, 2, 3}, {0, 1, 1}}}), 0, 1, {});
+  REQUIRE((trainer.ok() && sharder.ok()));
+  (*trainer)->SetEvaluation(*sharder);
+  const auto with_loss = (*trainer)->Fit(*sharder, [&](const TokenBatch& batch) {
+    const int64_t count = batch.num_loss_tokens();
+    return LossSum{(line->forward(torch::ones({count, 1})) - 1).square().sum(), count, {}};
+  });
+  REQUIRE(with_loss.ok());
+  CHECK(with_loss->metrics.count("eval_loss") == 1);
+  Points points(*line);
+  const auto status = (*trainer)->Fit(points).status();
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(status.message()).find("SetEvaluation") != std::string::npos);
+}
+
+TEST_CASE("every option is among what ranks compare, to its last digit") {
+  const auto fingerprint = [](const TrainerOptions& options) { return FingerprintOf(Line(), torch::kCPU, options); };
+  const TrainerOptions same;
+  const std::vector<std::function<void(TrainerOptions&)>> changes = {
+      [](TrainerOptions& o) { o.output_dir = "x"; },
+      [](TrainerOptions& o) { o.num_train_epochs = 2; },
+      [](TrainerOptions& o) { o.max_steps = 2; },
+      [](TrainerOptions& o) { o.learning_rate *= 1 + 1e-12; },
+      [](TrainerOptions& o) { o.weight_decay = 0; },
+      [](TrainerOptions& o) { o.adam_beta1 = 0.8; },
+      [](TrainerOptions& o) { o.adam_beta2 = 0.99; },
+      [](TrainerOptions& o) { o.adam_epsilon = 1e-6; },
+      [](TrainerOptions& o) { o.warmup_ratio = 0; },
+      [](TrainerOptions& o) { o.lr_scheduler_type = "linear"; },
+      [](TrainerOptions& o) { o.max_grad_norm = 0; },
+      [](TrainerOptions& o) { o.bf16 = true; },
+      [](TrainerOptions& o) { o.logging_steps = 2; },
+      [](TrainerOptions& o) { o.save_steps = 2; },
+      [](TrainerOptions& o) { o.save_total_limit = 2; },
+      [](TrainerOptions& o) { o.eval_steps = 2; },
+      [](TrainerOptions& o) { o.resume_from_checkpoint = "latest"; },
+      [](TrainerOptions& o) { o.seed = 1; },
+      [](TrainerOptions& o) { o.bucket_bytes = 1; },
+      [](TrainerOptions& o) {
+        o.resolved_config = {{"a", "b"}};
+      }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    INFO("change " << i);
+    TrainerOptions other;
+    changes[i](other);
+    CHECK(fingerprint(other) != fingerprint(same));
+  }
 }
 
 TEST_CASE("options out of range are refused by name") {

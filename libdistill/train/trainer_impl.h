@@ -1,0 +1,73 @@
+// What a Trainer holds; trainer_start.cc has what it does before the first step, trainer.cc the rest.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libdistill/metrics/training_log.h"
+#include "libdistill/train/adamw.h"
+#include "libdistill/train/epochs.h"
+#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/train_step.h"
+#include "libdistill/train/trainer.h"
+#include "libdistill/train/trainer_options.h"
+#include "libdistill/train/trainer_state.h"
+
+namespace distill {
+
+// What one call of Fit adds to what the trainer was told before.
+struct FitTask {
+  Trainer::TokenLoss evaluation_loss = {};          // empty: no loss for held-out token batches
+  ModelWriter model_writer = {};                    // used where the user has set none
+  std::map<std::string, int64_t> active_rows = {};  // what SetActiveRows said goes first
+  Fields fingerprint = {};                          // of the loss: the same on every rank
+};
+
+struct Trainer::Impl {
+  Impl(RunContext& run, std::shared_ptr<torch::nn::Module> module, const TrainerOptions& options)
+      : run(run), module(std::move(module)), options(options) {}
+
+  RunContext& run;
+  std::shared_ptr<torch::nn::Module> module;
+  TrainerOptions options;
+  std::map<std::string, int64_t> active_rows;
+  ModelWriter model_writer;
+  std::optional<DataSharder> evaluation;
+
+  // Made by Fit.
+  FitTask task;
+  std::unique_ptr<AdamW> optimizer;
+  std::unique_ptr<GradientBuckets> buckets;
+  std::unique_ptr<TrainingLog> log;  // rank 0 only
+  std::optional<EpochCounter> epochs;
+  TrainerState state;
+  int64_t total_steps = 0;
+  int64_t samples_before = 0, tokens_before = 0;  // of the run that this one resumes
+  std::vector<std::pair<std::string, double>> last_evaluation;
+
+  Communicator& comm() { return run.communicator(); }
+  bool IsDue(int64_t every) const { return every > 0 && state.step % every == 0; }
+  TensorState Tensors() const;
+
+  absl::StatusOr<TrainResult> Fit(StepSource& source, FitTask what, Trainer& trainer);
+  // trainer_start.cc
+  absl::Status Prepare(StepSource& source);
+  absl::Status CountSteps(StepSource& source, Fields& fields);
+  absl::Status MakeOptimizer();
+  absl::Status Resume(StepSource& source);
+  absl::Status OpenLog();
+  // trainer.cc
+  absl::Status Loop(StepSource& source, Trainer& trainer);
+  absl::Status NoteStep(const StepOutcome& outcome);
+  absl::Status Log(const StepOutcome& outcome, double learning_rate, double tokens_per_second);
+  absl::Status EvaluateNow(Trainer& trainer);
+  absl::Status Save(const StepSource& source);
+  absl::Status WriteModel(const std::string& folder);
+  absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
+};
+
+}  // namespace distill

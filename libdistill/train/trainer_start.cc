@@ -1,0 +1,113 @@
+// What a Trainer does before the first step: all ranks have the same task, or all end here.
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/module_state.h"
+#include "libdistill/train/parameters.h"
+#include "libdistill/train/trainer_impl.h"
+
+namespace distill {
+namespace {
+
+void Append(Fields& fields, const char* what, const Fields& more) {
+  for (const auto& [name, value] : more) fields.emplace_back(absl::StrCat(name, " of ", what), value);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
+                                                         const TrainerOptions& options) {
+  absl::Status mine = module == nullptr ? absl::InvalidArgumentError("a trainer needs a module") : absl::OkStatus();
+  mine.Update(CheckTrainerOptions(options));
+  if (run.rank() == 0) mine.Update(CheckOutputFolder(options));
+  if (mine.ok()) {
+    mine = CatchTorch([&] {
+      module->to(run.device());
+      return CheckBuffers(*module);
+    });
+  }
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), FingerprintOf(*module, run.device(), options)));
+  DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {
+    const torch::NoGradGuard no_grad;
+    DISTILL_RETURN_IF_ERROR(BroadcastParameters(run.communicator(), *module));
+    return BroadcastBuffers(run.communicator(), *module);
+  }));
+  return std::unique_ptr<Trainer>(new Trainer(std::make_unique<Impl>(run, std::move(module), options)));
+}
+
+// The number of steps, and what must be the same on every rank before one is made.
+absl::Status Trainer::Impl::CountSteps(StepSource& source, Fields& fields) {
+  if (evaluation.has_value() && !task.evaluation_loss) {
+    return absl::InvalidArgumentError(
+        "SetEvaluation: this Fit brings no loss of token batches to evaluate held-out data with; call Fit with a "
+        "DataSharder and a loss, or Evaluate with a loss of its own");
+  }
+  const int64_t first_epoch = source.steps_in_epoch(0);
+  total_steps = options.max_steps > 0 ? options.max_steps : epochs->StepsOf(options.num_train_epochs);
+  // Ranks that disagree on these would wait for each other in vain.
+  fields = {{"the number of steps", absl::StrCat(total_steps)},
+            {"steps of the first epoch", absl::StrCat(first_epoch)},
+            {"whether there is held-out data", absl::StrCat(evaluation.has_value())}};
+  Append(fields, "the loss", task.fingerprint);
+  Append(fields, "the training data", source.Fingerprint());
+  if (evaluation.has_value()) Append(fields, "the held-out data", evaluation->Fingerprint());
+  for (const auto& [name, rows] : active_rows) fields.emplace_back("trained rows of " + name, absl::StrCat(rows));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Impl::Prepare(StepSource& source) {
+  state = {};
+  last_evaluation.clear();
+  epochs.emplace([&source](int64_t epoch) { return source.steps_in_epoch(epoch); });
+  Fields fields;
+  const absl::Status mine = CatchTorch([&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CountSteps(source, fields));
+    return MakeOptimizer();
+  });
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), fields));
+  torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
+  if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
+  samples_before = state.samples;
+  tokens_before = state.tokens;
+  return OpenLog();
+}
+
+absl::Status Trainer::Impl::MakeOptimizer() {
+  std::map<std::string, int64_t> rows = active_rows;
+  rows.insert(task.active_rows.begin(), task.active_rows.end());
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<TrainedParameter> parameters, CollectParameters(*module, rows));
+  // The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
+  optimizer = std::make_unique<AdamW>(parameters, AdamWOptions{.beta1 = options.adam_beta1,
+                                                               .beta2 = options.adam_beta2,
+                                                               .epsilon = options.adam_epsilon,
+                                                               .weight_decay = options.weight_decay});
+  if (options.bf16) module->to(torch::kBFloat16);
+  optimizer->RenewWorkingCopies();
+  buckets = std::make_unique<GradientBuckets>(parameters, options.bucket_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Impl::Resume(StepSource& source) {
+  DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors()));
+  if (state.step == 0) return absl::OkStatus();
+  return Agree(comm(), CatchTorch([&] {
+                 optimizer->set_steps(state.updates);
+                 optimizer->RenewWorkingCopies();
+                 return source.Restore({.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
+               }));
+}
+
+absl::Status Trainer::Impl::OpenLog() {
+  absl::Status opened;
+  if (run.rank() == 0) {
+    auto made = TrainingLog::Open(options.output_dir, state.step, total_steps);
+    opened = made.status();
+    if (made.ok()) log = *std::move(made);
+  }
+  return Agree(comm(), opened);
+}
+
+}  // namespace distill
