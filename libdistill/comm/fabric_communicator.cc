@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/ring.h"
@@ -14,6 +15,8 @@
 namespace distill {
 namespace {
 
+// How long the rendezvous may take to tell why a connection of the fabric broke.
+constexpr absl::Duration kHearsayGrace = absl::Seconds(2);
 constexpr int64_t kChunkBytes = 256 << 10;
 
 // How a call's data are cut: `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short
@@ -149,8 +152,10 @@ absl::Status FabricCommunicator::Run(const RingSchedule& schedule, absl::Functio
       ring_.Run(schedule, outgoing, incoming, taken,
                 [this](const RingSchedule& s, bool waits_for_previous) { return Check(s, waits_for_previous); });
   if (!absl::IsUnavailable(status)) return status;
-  // The fabric knows ranks by number; the rendezvous may know better what happened.
-  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+  // The fabric knows ranks by number; the rendezvous knows what happened to them, but may hear of it a little later.
+  for (const Deadline grace = Deadline::After(kHearsayGrace); !grace.Passed(); absl::SleepFor(absl::Milliseconds(5))) {
+    DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+  }
   return Annotate(status,
                   absl::StrCat("between ", Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
 }
