@@ -52,15 +52,27 @@ std::string Communicator::Describe(int rank) const {
   return absl::StrCat("rank ", rank, " on ", hosts_[static_cast<size_t>(rank)]);
 }
 
+void Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace) {
+  lifeline_.Attach(std::move(rendezvous), grace,
+                   [this](const char* operation, int64_t sequence) { return DescribeCall(operation, sequence, "on"); });
+}
+
+std::string Communicator::DescribeCall(const char* operation, int64_t sequence, const char* where) const {
+  return absl::StrCat(operation, " number ", sequence, " over ", backend(), " ", where, " ", Describe(rank_), " of ",
+                      world_size_, " ranks", error_context_ ? absl::StrCat(" (", error_context_(), ")") : "");
+}
+
 absl::Status Communicator::Guard(const char* operation, absl::FunctionRef<absl::Status()> call) {
   if (!poison_.ok()) return poison_;
   ++sequence_;
-  const absl::Status status = call();
-  if (status.ok()) return status;
-  const std::string context = error_context_ ? absl::StrCat(" (", error_context_(), ")") : "";
-  poison_ = Annotate(status, absl::StrCat(operation, " number ", sequence_, " over ", backend(), " failed on ",
-                                          Describe(rank_), " of ", world_size_, " ranks", context));
-  Abandon(poison_);
+  lifeline_.Enter(operation, sequence_);
+  const absl::Status status = lifeline_.broken() ? lifeline_.Check() : call();
+  if (!status.ok()) {
+    poison_ = Annotate(status, DescribeCall(operation, sequence_, "failed on"));
+    lifeline_.Announce(poison_);
+    Abandon(poison_);
+  }
+  lifeline_.Leave();
   return poison_;
 }
 

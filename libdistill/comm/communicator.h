@@ -8,7 +8,7 @@
 // After a failed call the communicator is poisoned: this and every later call return that first error, which names
 // the operation, its sequence number, this rank and, where it is known, the rank that was lost.
 // All ranks end with identical bits; the same call on the same inputs gives the same bits again.
-// A communicator is used by one thread at a time.
+// A communicator is used by one thread at a time, but for Abort.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/comm/lifeline.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
@@ -95,6 +96,13 @@ class Communicator {
   // tell. One rank alone may ask. Never blocks, and does not poison.
   [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
 
+  // Ends this rank's and the peers' pending and later calls with this error. Never blocks; from any thread. A call that
+  // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process.
+  void Abort(const absl::Status& error) { lifeline_.Abort(error); }
+
+  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call.
+  void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
+
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
 
@@ -104,7 +112,8 @@ class Communicator {
   Communicator(int rank, std::vector<std::string> hosts)
       : rank_(rank), world_size_(static_cast<int>(hosts.size())), hosts_(std::move(hosts)) {}
 
-  // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone".
+  // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone". One
+  // that waits ends as soon as its rendezvous has failed: that is how an Abort and a lost rank reach it.
   virtual absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                    Placement placement) = 0;
   virtual absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -115,12 +124,14 @@ class Communicator {
   virtual absl::Status DoBarrier() = 0;
   // Plain memory by default. ResourceExhausted: this rank, or a peer that it names, has not that much.
   virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes);
-  // Called once, when the communicator is poisoned: tells the peers, and withdraws what is still under way.
+  // Called once, when the communicator is poisoned and the peers were told: withdraws what is still under way.
   virtual void Abandon(const absl::Status& error) { (void)error; }
 
  private:
   // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
   absl::Status Guard(const char* operation, absl::FunctionRef<absl::Status()> call);
+  // "barrier number 3 over shm failed on rank 1 on host-a of 2 ranks (step 5)", `where` being "failed on".
+  std::string DescribeCall(const char* operation, int64_t sequence, const char* where) const;
   absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
                             Placement placement) const;
 
@@ -130,6 +141,7 @@ class Communicator {
   int64_t sequence_ = 0;
   absl::Status poison_;
   std::function<std::string()> error_context_;
+  Lifeline lifeline_;
 };
 
 }  // namespace distill

@@ -64,7 +64,7 @@ class FabricCommunicator : public Communicator {
   // What this rank does alone: gives the others' addresses to the endpoint, registers its own buffers.
   absl::Status Prepare(const std::vector<std::string>& addresses);
   // Meets the neighbours within the deadline for joining.
-  absl::Status Start(std::unique_ptr<Rendezvous> rendezvous);
+  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
 
  protected:
   absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -95,7 +95,7 @@ class FabricCommunicator : public Communicator {
 
   const absl::Duration timeout_;
   Deadline deadline_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   uint64_t call_ = 0;  // the start is number 1
   Ring ring_;
   std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kChunkBytes);
@@ -117,7 +117,7 @@ absl::Status FabricCommunicator::Prepare(const std::vector<std::string>& address
   return absl::OkStatus();
 }
 
-absl::Status FabricCommunicator::Start(std::unique_ptr<Rendezvous> rendezvous) {
+absl::Status FabricCommunicator::Start(std::shared_ptr<Rendezvous> rendezvous) {
   rendezvous_ = std::move(rendezvous);
   ++call_;
   const absl::Status met = Annotate(Meet(), "connecting the ranks over the fabric");
@@ -271,8 +271,7 @@ absl::Status FabricCommunicator::Meet() {
   return absl::OkStatus();
 }
 
-void FabricCommunicator::Abandon(const absl::Status& error) {
-  rendezvous_->Announce(error);
+void FabricCommunicator::Abandon(const absl::Status&) {
   landing_ = Region();
   endpoint_.reset();  // nothing writes to the caller's buffers from here on
 }

@@ -55,9 +55,10 @@ class MpiCommunicator : public Communicator {
   explicit MpiCommunicator(Setup& setup)
       : Communicator(setup.world.rank, setup.hosts), timeout_(setup.options.timeout) {}
   absl::string_view backend() const override { return "mpi"; }
+  absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
 
   // A communicator of its own, so that its messages never meet another's.
-  absl::Status Start(std::unique_ptr<Rendezvous> rendezvous) {
+  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous) {
     rendezvous_ = std::move(rendezvous);
     MPI_Request request = MPI_REQUEST_NULL;
     const int rc = MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request);
@@ -86,7 +87,7 @@ class MpiCommunicator : public Communicator {
   void Finish(void* data, int64_t count, DType dtype, ReduceOp op) const;
 
   const absl::Duration timeout_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
   std::vector<char> staged_;
   std::vector<char> result_;
@@ -97,7 +98,9 @@ absl::Status MpiCommunicator::Await(const char* what, int rc, MPI_Request reques
   int done = 0;
   for (Backoff backoff; rc == MPI_SUCCESS && !done; backoff.Pause()) {
     rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (!done && backoff.slow() && deadline.Passed()) {
+    if (done || !backoff.slow()) continue;
+    DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeers());
+    if (deadline.Passed()) {
       return deadline.Error(
           absl::StrCat(what, ": some rank of ", world_size(), " never came (MPI does not say which); it"));
     }

@@ -151,7 +151,9 @@ absl::Status NcclCommunicator::AwaitEnqueued(const char* what, ncclResult_t resu
     result = ncclCommGetAsyncError(comm_, &state);
     if (result == ncclSuccess) result = state;
     if (result == ncclSuccess) return absl::OkStatus();
-    if (backoff.slow() && deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
+    if (!backoff.slow()) continue;
+    if (host_ != nullptr) DISTILL_RETURN_IF_ERROR(host_->CheckPeers());
+    if (deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
   }
   return NcclError(what, result);
 }

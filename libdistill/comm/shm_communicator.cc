@@ -46,7 +46,9 @@ class ShmCommunicator : public Communicator {
         rendezvous_(std::move(setup.rendezvous)),
         segments_(std::move(segments)),
         group_(std::move(group)),
-        regions_(std::make_shared<ShmRegions>(setup.world.rank)) {}
+        regions_(std::make_shared<ShmRegions>(setup.world.rank)) {
+    group_.ListenTo(rendezvous_.get());
+  }
   ~ShmCommunicator() override { group_.Leave(); }
 
   absl::string_view backend() const override { return "shm"; }
@@ -93,7 +95,7 @@ class ShmCommunicator : public Communicator {
   const void* const* Places(int64_t offset_bytes);
 
   const absl::Duration timeout_;
-  const std::unique_ptr<Rendezvous> rendezvous_;
+  const std::shared_ptr<Rendezvous> rendezvous_;
   const std::vector<SharedMemory> segments_;
   ShmGroup group_;
   const std::shared_ptr<ShmRegions> regions_;

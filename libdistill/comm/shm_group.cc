@@ -136,7 +136,9 @@ absl::Status ShmGroup::Look(int rank) const {
       break;
   }
   const ProcessWatch& watch = watches_[static_cast<size_t>(rank)];
-  if (watch.Alive()) return absl::OkStatus();
+  if (watch.Alive()) {
+    return rendezvous_ != nullptr && rendezvous_->failed() ? rendezvous_->CheckPeers() : absl::OkStatus();
+  }
   return absl::UnavailableError(absl::StrCat(name, " was lost: its process ", watch.pid(), " has ended"));
 }
 

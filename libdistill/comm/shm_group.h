@@ -21,6 +21,7 @@
 #include "libdistill/comm/shm_regions.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/process_watch.h"
+#include "libdistill/world/rendezvous.h"
 
 namespace distill {
 
@@ -45,6 +46,10 @@ class ShmGroup {
 
   // `segments[r]`: rank r's segment, as mapped here. `watches[r]`: rank r's process. `names[r]`: for messages.
   ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWatch> watches, std::vector<std::string> names);
+
+  // From here on waits end as well when the rendezvous has failed: an Abort, or a rank that stands still. It must
+  // outlive the group.
+  void ListenTo(Rendezvous* rendezvous) { rendezvous_ = rendezvous; }
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(segments_.size()); }
@@ -85,6 +90,7 @@ class ShmGroup {
   std::vector<char*> segments_;
   std::vector<ProcessWatch> watches_;
   std::vector<std::string> names_;
+  Rendezvous* rendezvous_ = nullptr;
   ShmCall call_;
   uint64_t step_ = 0;
   uint64_t round_ = 0;
