@@ -250,14 +250,15 @@ absl::Status Star::Flush(const Deadline& deadline) {
 absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t sequence, const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    DISTILL_RETURN_IF_ERROR(failure_);
     std::vector<int> missing;
     for (const Peer& peer : peers_) {
       if (peer.waiting) continue;
-      if (peer.left) return FailLocked(absl::UnavailableError(absl::StrCat(peer.name, " left before all had met")));
+      if (peer.left && failure_.ok())
+        return FailLocked(absl::UnavailableError(absl::StrCat(peer.name, " left before all had met")));
       missing.push_back(peer.rank);
     }
-    if (missing.empty()) break;
+    if (missing.empty()) break;  // what came before a failure counts
+    DISTILL_RETURN_IF_ERROR(failure_);
     if (deadline.Passed()) {
       return FailLocked(deadline.Error(absl::StrCat("exchange ", sequence, " at ", place_, ": waiting for ",
                                                     DescribeRanks(missing), " of ", world_.world_size)));
