@@ -63,7 +63,7 @@ class ShmCommunicator : public Communicator {
   absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
   absl::Status DoBarrier() override;
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes) override;
-  void Abandon(const absl::Status& error) override { group_.Fail(error.message()); }
+  void Abandon(const absl::Status& error) override { group_.Fail(error); }
 
  private:
   // Elements [begin, end) of `count` that rank `slice` reduces; borders lie on cache lines.

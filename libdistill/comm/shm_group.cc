@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 
@@ -45,7 +46,8 @@ struct alignas(64) ShmGroup::Flag {
 struct ShmGroup::Header {
   Flag flags[2];
   alignas(64) std::atomic<uint32_t> state;
-  char reason[kMaxReason];  // written before state becomes kFailed
+  absl::StatusCode code;  // this and the reason are written before state becomes kFailed
+  char reason[kMaxReason];
 };
 
 size_t ShmGroup::SegmentBytes() { return kHeaderBytes + 2 * kSlotBytes; }
@@ -130,7 +132,8 @@ absl::Status ShmGroup::Look(int rank) const {
     case kLeft:
       return absl::UnavailableError(absl::StrCat(name, " has left the job"));
     case kFailed:
-      return absl::UnavailableError(
+      return absl::Status(
+          theirs.code,
           absl::StrCat(name, " gave up: ", absl::string_view(theirs.reason, strnlen(theirs.reason, kMaxReason))));
     default:
       break;
@@ -147,9 +150,10 @@ void ShmGroup::Leave() {
   header(rank_).state.compare_exchange_strong(running, kLeft, std::memory_order_release);
 }
 
-void ShmGroup::Fail(absl::string_view why) {
+void ShmGroup::Fail(const absl::Status& error) {
   Header& mine = header(rank_);
-  std::memcpy(mine.reason, why.data(), std::min(why.size(), kMaxReason));
+  mine.code = error.code();
+  std::memcpy(mine.reason, error.message().data(), std::min(error.message().size(), kMaxReason));
   mine.state.store(kFailed, std::memory_order_release);
 }
 

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/comm/shm_regions.h"
 #include "libdistill/core/deadline.h"
@@ -61,7 +60,8 @@ class ShmGroup {
   // The first step of a call says which call it is.
   void Publish(const ShmCall& call);
   void Publish();
-  // Unavailable: the rank left, failed or died; DeadlineExceeded: the rank did not come. Both name it.
+  // Unavailable: the rank left or died; DeadlineExceeded: the rank did not come; else the error with which it failed.
+  // All name it.
   [[nodiscard]] absl::Status WaitFor(int rank, const Deadline& deadline) const;
   [[nodiscard]] absl::Status WaitForAll(const Deadline& deadline) const;
   // Waits for all to be in the same call. FailedPrecondition: a rank is in another one; names both ranks and both
@@ -71,12 +71,12 @@ class ShmGroup {
   // After WaitForSameCall: what rank `rank` passed.
   const ShmCall& CallOf(int rank) const;
 
-  // Unavailable once a rank left, failed or died, by name. Never blocks.
+  // Unavailable once a rank left or died, by name; the error of one that failed. Never blocks.
   [[nodiscard]] absl::Status Look() const;
 
-  // The others' waits end with this rank's reason.
+  // The others' waits end: with this rank's name, and with its error.
   void Leave();
-  void Fail(absl::string_view why);
+  void Fail(const absl::Status& error);
 
  private:
   enum State : uint32_t { kRunning = 0, kLeft, kFailed };

@@ -1,4 +1,4 @@
-// Ranks that stand still without dying, and calls that nothing can end.
+// Ranks that stand still without dying, calls that are aborted, and calls that nothing can end.
 #include <signal.h>
 #include <unistd.h>
 
@@ -76,6 +76,31 @@ TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not 
       return comm->Barrier();
     });
     CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("an abort ends the pending and the later calls of every rank, and does not wait") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      absl::Status status;
+      absl::Duration took;
+      if (world.rank == 1) {  // never makes the call
+        absl::SleepFor(absl::Milliseconds(500));
+        const absl::Time start = absl::Now();
+        comm->Abort(absl::DataLossError("the disk is gone"));
+        took = absl::Now() - start;
+        status = comm->Barrier();
+      } else {
+        status = comm->Barrier();
+      }
+      DISTILL_RETURN_IF_ERROR(Expect(took < absl::Milliseconds(100), "the abort blocked"));
+      DISTILL_RETURN_IF_ERROR(
+          ExpectError(status, absl::StatusCode::kDataLoss, {"barrier number 1", "the disk is gone"}));
+      return Expect(comm->Barrier() == status, "not poisoned");
+    });
+    CHECK(Failures(outcomes) == "");
+    for (const auto& outcome : outcomes) CHECK(outcome.took < absl::Seconds(5));
   }
 }
 
