@@ -25,7 +25,7 @@ Lifeline::~Lifeline() {
 }
 
 void Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
-                      std::function<std::string(const char*, int64_t)> describe) {
+                      std::function<std::string(const CommCall&)> describe) {
   rendezvous_ = std::move(rendezvous);
   describe_ = std::move(describe);
   watchdog_ = std::thread([this, grace] { Watch(grace); });
@@ -53,24 +53,23 @@ absl::Status Lifeline::Check() const {
 }
 
 void Lifeline::Watch(absl::Duration grace) {
-  const char* stuck = nullptr;  // the call that was under way when calls had to end
-  int64_t number = 0;
+  CommCall stuck;  // the call that was under way when calls had to end
   Deadline patience = Deadline::Never();
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(kLongestLook, grace / 2)));
-    const char* operation = broken() ? operation_.load(std::memory_order_acquire) : nullptr;
-    const int64_t sequence = sequence_.load(std::memory_order_relaxed);
-    if (operation == nullptr || operation != stuck || sequence != number) {
-      stuck = operation;
-      number = sequence;
-      patience = operation == nullptr ? Deadline::Never() : Deadline::After(grace);
+    CommCall call;
+    call.operation = broken() ? operation_.load(std::memory_order_acquire) : nullptr;
+    call.peer = peer_.load(std::memory_order_relaxed);
+    call.number = number_.load(std::memory_order_relaxed);
+    if (call.operation == nullptr || call != stuck) {
+      stuck = call;
+      patience = call.operation == nullptr ? Deadline::Never() : Deadline::After(grace);
     }
     if (!patience.Passed()) continue;
     lock.unlock();
     std::fprintf(stderr, "error: the watchdog ends this process: %s does not return %s after it had to end: %s\n",
-                 describe_(operation, sequence).c_str(), absl::FormatDuration(grace).c_str(),
-                 std::string(Check().message()).c_str());
+                 describe_(call).c_str(), absl::FormatDuration(grace).c_str(), std::string(Check().message()).c_str());
     std::fflush(stderr);
     _exit(1);
   }

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "libdistill/comm/call.h"
 #include "libdistill/world/rendezvous.h"
 
 namespace distill {
@@ -28,7 +29,7 @@ class Lifeline {
 
   // Before the first call. `describe` says which call a thread is in; the watchdog asks only about one that is stuck.
   void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
-              std::function<std::string(const char* operation, int64_t sequence)> describe);
+              std::function<std::string(const CommCall&)> describe);
 
   // From any thread; never blocks. The first error stays.
   void Abort(const absl::Status& error);
@@ -39,10 +40,11 @@ class Lifeline {
   // Whether Check would fail, as far as is known: costs no system call and no lock.
   bool broken() const { return aborted_.load(std::memory_order_acquire) || (rendezvous_ && rendezvous_->failed()); }
 
-  // Around a call; `operation` must last for ever.
-  void Enter(const char* operation, int64_t sequence) {
-    sequence_.store(sequence, std::memory_order_relaxed);
-    operation_.store(operation, std::memory_order_release);
+  // Around a call.
+  void Enter(const CommCall& call) {
+    peer_.store(call.peer, std::memory_order_relaxed);
+    number_.store(call.number, std::memory_order_relaxed);
+    operation_.store(call.operation, std::memory_order_release);
   }
   void Leave() { operation_.store(nullptr, std::memory_order_release); }
 
@@ -51,9 +53,10 @@ class Lifeline {
 
   std::atomic<bool> aborted_{false};
   std::atomic<const char*> operation_{nullptr};
-  std::atomic<int64_t> sequence_{0};
+  std::atomic<int> peer_{-1};
+  std::atomic<int64_t> number_{0};
   std::shared_ptr<Rendezvous> rendezvous_;
-  std::function<std::string(const char*, int64_t)> describe_;
+  std::function<std::string(const CommCall&)> describe_;
   mutable std::mutex mutex_;
   absl::Status abort_error_;
   std::condition_variable changed_;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/comm/shm_regions.h"
@@ -24,7 +25,7 @@
 
 namespace distill {
 
-enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllocate };
+enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kAllToAll };
 
 struct ShmCall {
   ShmOperation operation = ShmOperation::kBarrier;
@@ -41,7 +42,7 @@ class ShmGroup {
   // Fits the second-level cache of current servers, with room for the result.
   static constexpr size_t kSlotBytes = size_t{512} << 10;
   // What a segment takes; it starts zeroed.
-  static size_t SegmentBytes();
+  static size_t SegmentBytes(int ranks);
 
   // `segments[r]`: rank r's segment, as mapped here. `watches[r]`: rank r's process. `names[r]`: for messages.
   ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWatch> watches, std::vector<std::string> names);
@@ -53,6 +54,12 @@ class ShmGroup {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(segments_.size()); }
 
+  // Where rank `rank` keeps what concerns one other rank alone: a cache line for each, and pieces for one message.
+  static constexpr size_t kPairLineBytes = 64;
+  static constexpr size_t kPieceBytes = size_t{128} << 10;
+  char* pair_line(int rank, int peer) const;
+  char* piece(int rank, int64_t number) const;
+
   // Rank `rank`'s slot of the current round.
   char* slot(int rank) const;
   void NextRound() { ++round_; }
@@ -63,6 +70,8 @@ class ShmGroup {
   // Unavailable: the rank left or died; DeadlineExceeded: the rank did not come; else the error with which it failed.
   // All name it.
   [[nodiscard]] absl::Status WaitFor(int rank, const Deadline& deadline) const;
+  // The same until `ready`, which rank `rank` makes true.
+  [[nodiscard]] absl::Status WaitUntil(int rank, absl::FunctionRef<bool()> ready, const Deadline& deadline) const;
   [[nodiscard]] absl::Status WaitForAll(const Deadline& deadline) const;
   // Waits for all to be in the same call. FailedPrecondition: a rank is in another one; names both ranks and both
   // calls.
@@ -70,6 +79,8 @@ class ShmGroup {
 
   // After WaitForSameCall: what rank `rank` passed.
   const ShmCall& CallOf(int rank) const;
+
+  const std::string& NameOf(int rank) const { return names_[static_cast<size_t>(rank)]; }
 
   // Unavailable once a rank left or died, by name; the error of one that failed. Never blocks.
   [[nodiscard]] absl::Status Look() const;

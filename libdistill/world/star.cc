@@ -200,6 +200,11 @@ absl::Status Star::CheckPeersIn(uint64_t call) {
   return absl::OkStatus();
 }
 
+bool Star::HasLeft(int rank) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(left_.begin(), left_.end(), [rank](const Goodbye& gone) { return gone.rank == rank; });
+}
+
 absl::Status Star::Fail(const absl::Status& error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return FailLocked(error);

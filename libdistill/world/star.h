@@ -43,6 +43,7 @@ class Star {
   void StartHeartbeat(absl::Duration timeout);
   absl::Status CheckPeers();
   absl::Status CheckPeersIn(uint64_t call);
+  bool HasLeft(int rank) const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   void Announce(const absl::Status& error);
   void NoteFinishedCalls(uint64_t calls) { finished_calls_ = calls; }

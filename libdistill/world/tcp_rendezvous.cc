@@ -26,6 +26,7 @@ class TcpRendezvous : public Rendezvous {
   absl::Status CheckPeers() override { return star_.CheckPeers(); }
   absl::Status CheckPeersIn(uint64_t call) override { return star_.CheckPeersIn(call); }
   bool failed() const override { return star_.failed(); }
+  bool HasLeft(int rank) const override { return star_.HasLeft(rank); }
   void NoteFinishedCalls(uint64_t calls) override { star_.NoteFinishedCalls(calls); }
   void Announce(const absl::Status& error) override { star_.Announce(error); }
   std::string local_address() const override { return star_.local_address(); }

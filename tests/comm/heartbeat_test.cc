@@ -115,6 +115,11 @@ class StuckCommunicator : public Communicator {
   absl::Status DoReduceScatter(const void*, void*, int64_t, DType, ReduceOp, Placement) override { return DoBarrier(); }
   absl::Status DoAllGather(const void*, void*, int64_t, DType, Placement) override { return DoBarrier(); }
   absl::Status DoBroadcast(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
+  absl::Status DoReduce(const void*, void*, int64_t, DType, ReduceOp, int, Placement) override { return DoBarrier(); }
+  absl::Status DoAllToAll(const void*, void*, int64_t, DType, Placement) override { return DoBarrier(); }
+  absl::Status DoSend(const void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
+  absl::Status DoReceive(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart&) override { return DoBarrier(); }
   absl::Status DoBarrier() override {
     for (;;) absl::SleepFor(absl::Hours(1));
   }

@@ -12,6 +12,7 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -45,6 +46,23 @@ TEST_CASE("every collective is exact over MPI") {
   CHECK(testing::CheckLargeCollectives(*comm, 5 << 20) == absl::OkStatus());
   CHECK(testing::CheckSameBits(*comm) == absl::OkStatus());
   CHECK(Agree(*comm, absl::OkStatus()) == absl::OkStatus());
+}
+
+TEST_CASE("random schedules over communicators that were split over MPI give what one process computes") {
+  const auto comm = Join(MpiWorld(), "mpi", absl::Seconds(30));
+  CHECK(testing::RunRandomSchedule(*comm, 11, 150) == absl::OkStatus());
+}
+
+TEST_CASE("parts of a split over MPI have a name, an order and an end of their own") {
+  const World world = MpiWorld();
+  const auto comm = Join(world, "mpi", absl::Seconds(30));
+  const auto part = comm->Split(comm->rank() == 0 ? -1 : 3, -comm->rank()).value();
+  CHECK((part == nullptr) == (world.rank == 0));
+  if (part == nullptr) return;
+  CHECK(part->backend() == (part->world_size() == 1 ? "alone" : "mpi"));
+  CHECK(part->world_size() == world.world_size - 1);
+  CHECK(part->rank() == world.world_size - 1 - world.rank);
+  CHECK(testing::CheckSameBits(*part) == absl::OkStatus());
 }
 
 TEST_CASE("ranks that meet over MPI use shared memory on one host and the fabric between hosts") {
