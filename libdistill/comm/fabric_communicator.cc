@@ -6,12 +6,20 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
+namespace {
+
+// A connection of the fabric's may end before the rendezvous hears why.
+constexpr absl::Duration kLastWords = absl::Seconds(1);
+constexpr absl::Duration kLook = absl::Milliseconds(5);
+
+}  // namespace
 
 absl::StatusOr<FabricRegion> FabricCommunicator::Use(const void* data, int64_t bytes) {
   FabricRegion region;
@@ -57,11 +65,15 @@ absl::Status FabricCommunicator::Run(const RingSchedule& schedule, absl::Functio
   const absl::Status status =
       ring_.Run(schedule, outgoing, incoming, taken,
                 [this](const RingSchedule& s, bool waits_for_previous) { return Check(s, waits_for_previous); });
+  return Explain(status, absl::StrCat(Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
+}
+
+absl::Status FabricCommunicator::Explain(const absl::Status& status, const std::string& whom) {
   if (!absl::IsUnavailable(status)) return status;
-  // The fabric knows ranks by number; the rendezvous may know better what happened.
-  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
-  return Annotate(status,
-                  absl::StrCat("between ", Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
+  for (const Deadline patience = Deadline::After(kLastWords); !patience.Passed(); absl::SleepFor(kLook)) {
+    DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+  }
+  return Annotate(status, absl::StrCat("between ", whom));
 }
 
 absl::Status FabricCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,

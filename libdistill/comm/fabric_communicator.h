@@ -105,6 +105,8 @@ class FabricCommunicator : public Communicator {
   absl::Status Check(const RingSchedule& schedule, bool waits_for_previous);
   absl::Status Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                    absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
+  // The fabric knows ranks by number; the rendezvous may know better what happened to one of `whom`.
+  absl::Status Explain(const absl::Status& status, const std::string& whom);
   absl::StatusOr<FabricRegion> Use(const void* data, int64_t bytes);
   // Where message m lands before it is added to this rank's own data.
   RingPiece Landing(int64_t m, int64_t elements, int64_t size) const {

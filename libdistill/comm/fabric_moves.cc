@@ -90,9 +90,7 @@ absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int6
   absl::Time noticed = absl::InfiniteFuture();
   const absl::Status status = ring_.Run(
       schedule, piece, piece, [](int64_t) {}, [&](const RingSchedule&, bool) { return CheckPair(peer, out, noticed); });
-  if (!absl::IsUnavailable(status)) return status;
-  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
-  return Annotate(status, absl::StrCat("between this rank and ", Describe(peer)));
+  return Explain(status, absl::StrCat("this rank and ", Describe(peer)));
 }
 
 // `noticed`: when the peer was first seen to have left; what it sent before may still be on its way.
