@@ -96,10 +96,6 @@ absl::Status SaveConfig(const LlmConfig& config) {
 }
 
 absl::Status Distill(RunContext& run, const LlmConfig& config) {
-  if (config.heartbeat_timeout_seconds != LlmConfig().heartbeat_timeout_seconds && run.rank() == 0) {
-    LogWarning(
-        "heartbeat_timeout_seconds is not in use yet: a rank that stands still is found after comm_timeout_seconds");
-  }
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ResolvedFields(config)));
   LogInfo(absl::StrCat("project ", config.project_name, ", output in ", config.output_dir));
   absl::StatusOr<Task> task = absl::UnknownError("not prepared");

@@ -9,7 +9,14 @@
 namespace distill {
 namespace {
 
-// Every rank's text: the lengths first, then the texts, padded to the longest.
+// "learning_rate = 1e-4", or "nothing" for a rank that has fewer fields.
+std::string Entry(const std::vector<std::string>& flat, size_t i) {
+  return i + 1 < flat.size() ? absl::StrCat(flat[i], " = ", flat[i + 1]) : "nothing";
+}
+
+}  // namespace
+
+// The lengths first, then the texts, padded to the longest.
 absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine) {
   const size_t ranks = static_cast<size_t>(comm.world_size());
   std::vector<int64_t> lengths(ranks);
@@ -26,13 +33,6 @@ absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const s
   }
   return texts;
 }
-
-// "learning_rate = 1e-4", or "nothing" for a rank that has fewer fields.
-std::string Entry(const std::vector<std::string>& flat, size_t i) {
-  return i + 1 < flat.size() ? absl::StrCat(flat[i], " = ", flat[i + 1]) : "nothing";
-}
-
-}  // namespace
 
 absl::Status Agree(Communicator& comm, const absl::Status& mine) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts,

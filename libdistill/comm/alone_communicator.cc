@@ -28,7 +28,23 @@ class AloneCommunicator : public Communicator {
     return Copy(send, receive, count, dtype);
   }
   absl::Status DoBroadcast(void*, int64_t, DType, int, Placement) override { return absl::OkStatus(); }
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp, int,
+                        Placement) override {
+    return Copy(send, receive, count, dtype);
+  }
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
+    return Copy(send, receive, count, dtype);
+  }
   absl::Status DoBarrier() override { return absl::OkStatus(); }
+  absl::Status DoSend(const void*, int64_t, DType, int, Placement) override { return NoPeer(); }
+  absl::Status DoReceive(void*, int64_t, DType, int, Placement) override { return NoPeer(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
+    if (part.members.empty()) return nullptr;
+    return CreateAloneCommunicator();
+  }
+
+ private:
+  static absl::Status NoPeer() { return absl::InternalError("a job of one rank has no peer"); }
 };
 
 }  // namespace

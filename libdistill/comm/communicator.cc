@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -52,16 +53,47 @@ std::string Communicator::Describe(int rank) const {
   return absl::StrCat("rank ", rank, " on ", hosts_[static_cast<size_t>(rank)]);
 }
 
-absl::Status Communicator::Guard(const char* operation, absl::FunctionRef<absl::Status()> call) {
+void Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace) {
+  lifeline_.Attach(std::move(rendezvous), grace, [this](const CommCall& call) { return DescribeCall(call, "on"); });
+}
+
+std::string Communicator::DescribeCall(const CommCall& call, const char* where) const {
+  const std::string whom = call.peer < 0 ? "" : absl::StrCat(" rank ", call.peer);
+  return absl::StrCat(call.operation, whom, " number ", call.number, " over ", backend(), " ", where, " ",
+                      Describe(rank_), " of ", world_size_, " ranks",
+                      error_context_ ? absl::StrCat(" (", error_context_(), ")") : "");
+}
+
+absl::Status Communicator::Guard(const char* operation, int peer, int64_t& number,
+                                 absl::FunctionRef<absl::Status()> call) {
   if (!poison_.ok()) return poison_;
-  ++sequence_;
-  const absl::Status status = call();
-  if (status.ok()) return status;
-  const std::string context = error_context_ ? absl::StrCat(" (", error_context_(), ")") : "";
-  poison_ = Annotate(status, absl::StrCat(operation, " number ", sequence_, " over ", backend(), " failed on ",
-                                          Describe(rank_), " of ", world_size_, " ranks", context));
-  Abandon(poison_);
+  ++number;
+  lifeline_.Enter({operation, peer, number});
+  const absl::Status status = lifeline_.broken() ? lifeline_.Check() : call();
+  if (!status.ok()) {
+    poison_ = Annotate(status, DescribeCall({operation, peer, number}, "failed on"));
+    lifeline_.Announce(poison_);
+    Abandon(poison_);
+  }
+  lifeline_.Leave();
   return poison_;
+}
+
+absl::Status Communicator::GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
+                                     absl::FunctionRef<absl::Status()> call) {
+  if (peer >= 0 && peer < world_size_ && peer != rank_) {
+    return Guard(operation, peer, numbers[static_cast<size_t>(peer)], call);
+  }
+  int64_t none = 0;
+  return Guard(operation, -1, none, [&]() -> absl::Status {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", peer, " in a world of ", world_size_, " is no other rank than this one"));
+  });
+}
+
+absl::Status Communicator::CheckRoot(int root) const {
+  if (root >= 0 && root < world_size_) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("root ", root, " in a world of ", world_size_));
 }
 
 // `blocks`: how many times `count` elements the larger buffer holds.
@@ -105,11 +137,64 @@ absl::Status Communicator::AllGather(const void* send, void* receive, int64_t co
 absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) {
   return Guard("broadcast", [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(buffer, buffer, count, 1, dtype, placement));
-    if (root < 0 || root >= world_size_) {
-      return absl::InvalidArgumentError(absl::StrCat("root ", root, " in a world of ", world_size_));
-    }
+    DISTILL_RETURN_IF_ERROR(CheckRoot(root));
     return count == 0 ? absl::OkStatus() : DoBroadcast(buffer, count, dtype, root, placement);
   });
+}
+
+absl::Status Communicator::Reduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                                  Placement placement) {
+  return Guard("reduce", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckRoot(root));
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, root == rank_ ? receive : send, count, 1, dtype, placement));
+    return count == 0 ? absl::OkStatus() : DoReduce(send, receive, count, dtype, op, root, placement);
+  });
+}
+
+absl::Status Communicator::AllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
+  return Guard("all-to-all", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
+    if (count == 0) return absl::OkStatus();
+    const auto from = reinterpret_cast<uintptr_t>(send);
+    const auto to = reinterpret_cast<uintptr_t>(receive);
+    const auto bytes = static_cast<uintptr_t>(world_size_ * count * SizeOf(dtype));
+    if (from < to + bytes && to < from + bytes) return absl::InvalidArgumentError("the two buffers overlap");
+    return DoAllToAll(send, receive, count, dtype, placement);
+  });
+}
+
+absl::Status Communicator::Send(const void* data, int64_t count, DType dtype, int peer, Placement placement) {
+  return GuardPair("send to", peer, sent_, [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(data, data, count, 1, dtype, placement));
+    return count == 0 ? absl::OkStatus() : DoSend(data, count, dtype, peer, placement);
+  });
+}
+
+absl::Status Communicator::Receive(void* data, int64_t count, DType dtype, int peer, Placement placement) {
+  return GuardPair("receive from", peer, received_, [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckBuffers(data, data, count, 1, dtype, placement));
+    return count == 0 ? absl::OkStatus() : DoReceive(data, count, dtype, peer, placement);
+  });
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int key) {
+  const int64_t mine[] = {color, key};
+  std::vector<int64_t> all(2 * static_cast<size_t>(world_size_));
+  DISTILL_RETURN_IF_ERROR(AllGather(mine, all.data(), 2, DType::kInt64));
+  std::vector<std::pair<int64_t, int>> order;
+  for (int r = 0; color >= 0 && r < world_size_; ++r) {
+    const size_t at = 2 * static_cast<size_t>(r);
+    if (all[at] == color) order.emplace_back(all[at + 1], r);
+  }
+  std::sort(order.begin(), order.end());
+  SplitPart part = {color, key, 0, {}};
+  for (const auto& [unused, member] : order) {
+    if (member == rank_) part.rank = static_cast<int>(part.members.size());
+    part.members.push_back(member);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> made = DoSplit(part);
+  DISTILL_RETURN_IF_ERROR(Agree(*this, Annotate(made.status(), "splitting the communicator")));
+  return made;
 }
 
 absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes) {

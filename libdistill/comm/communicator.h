@@ -3,12 +3,13 @@
 //   DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, options));   // comm/create.h
 //   DISTILL_RETURN_IF_ERROR(comm->AllReduce(grad, grad, count, DType::kFloat32, ReduceOp::kSum));
 //
-// Every rank makes the same calls, in the same order, with the same counts, types, operations and roots. A call blocks
-// until this rank's part is done (its buffers may then be reused) or until the time-out of the options has passed.
+// Every rank makes the same calls, in the same order, with the same counts, types, operations and roots; Send and
+// Receive concern two ranks alone. A call blocks until this rank's part is done (its buffers may then be reused) or
+// until the time-out of the options has passed; comm/async.h runs calls beside other work.
 // After a failed call the communicator is poisoned: this and every later call return that first error, which names
 // the operation, its sequence number, this rank and, where it is known, the rank that was lost.
 // All ranks end with identical bits; the same call on the same inputs gives the same bits again.
-// A communicator is used by one thread at a time.
+// A communicator is used by one thread at a time, but for Abort; several communicators know nothing of each other.
 #pragma once
 
 #include <cstdint>
@@ -21,38 +22,12 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/comm/call.h"
+#include "libdistill/comm/lifeline.h"
+#include "libdistill/comm/memory.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
-
-enum class ReduceOp : uint8_t { kSum, kAverage, kMin, kMax, kProduct };
-const char* NameOf(ReduceOp op);
-
-// Where a collective's buffers live and on which queue it runs. The default is host memory.
-struct Placement {
-  bool on_device = false;
-  // A cudaStream_t: the call comes after what is enqueued there and before what will be. Like every call it returns
-  // when this rank's part is done, so that a rank that is lost is this call's error and no stream hangs.
-  void* stream = nullptr;
-};
-
-// Memory that collectives use where it lies, without a copy on the way: mapped by every rank of the host, registered
-// with the fabric, or NCCL's own. Zeroed, aligned to a page. Any part of it may be a buffer of a call.
-class CommMemory {
- public:
-  virtual ~CommMemory() = default;
-  CommMemory(const CommMemory&) = delete;
-  CommMemory& operator=(const CommMemory&) = delete;
-  char* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
-
- protected:
-  CommMemory(char* data, int64_t bytes) : data_(data), bytes_(bytes) {}
-
- private:
-  char* const data_;
-  const int64_t bytes_;
-};
 
 class Communicator {
  public:
@@ -83,7 +58,26 @@ class Communicator {
   [[nodiscard]] absl::Status AllGather(const void* send, void* receive, int64_t count, DType dtype,
                                        Placement placement = {});
   [[nodiscard]] absl::Status Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement = {});
+  // receive[i] = op over ranks of send[i], on rank `root` alone; the others' `receive` is not looked at.
+  [[nodiscard]] absl::Status Reduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                                    Placement placement = {});
+  // Block r of send (count elements at r * count) becomes block rank() of rank r's receive. The buffers, of
+  // world_size * count elements each, must not overlap.
+  [[nodiscard]] absl::Status AllToAll(const void* send, void* receive, int64_t count, DType dtype,
+                                      Placement placement = {});
   [[nodiscard]] absl::Status Barrier();
+
+  // To and from one other rank, which makes the opposite call with the same count and type; messages of a pair arrive
+  // in the order of the calls. A Send may wait for its Receive: of two ranks that exchange, one receives first. Errors
+  // number the messages of each pair, each way.
+  [[nodiscard]] absl::Status Send(const void* data, int64_t count, DType dtype, int peer, Placement placement = {});
+  [[nodiscard]] absl::Status Receive(void* data, int64_t count, DType dtype, int peer, Placement placement = {});
+
+  // A communicator of the ranks that pass the same color, ranked by key, then by their rank here; null for a color
+  // below 0. Every rank must call it. It counts, fails and ends for itself, over the same backend ("alone" for one
+  // rank), with the same options. An error on any rank is every rank's, and leaves this communicator as it was unless
+  // the exchange over it failed.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
 
   // Memory for the buffers of later calls. Every rank must call it, with the same size, above 0. Freed with the object,
   // by each rank for itself; it may outlive the communicator. ResourceExhausted on every rank, without poisoning the
@@ -95,6 +89,13 @@ class Communicator {
   // tell. One rank alone may ask. Never blocks, and does not poison.
   [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
 
+  // Ends this rank's and the peers' pending and later calls with this error. Never blocks; from any thread. A call that
+  // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process.
+  void Abort(const absl::Status& error) { lifeline_.Abort(error); }
+
+  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call.
+  void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
+
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
 
@@ -104,7 +105,8 @@ class Communicator {
   Communicator(int rank, std::vector<std::string> hosts)
       : rank_(rank), world_size_(static_cast<int>(hosts.size())), hosts_(std::move(hosts)) {}
 
-  // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone".
+  // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone". One
+  // that waits ends as soon as its rendezvous has failed: that is how an Abort and a lost rank reach it.
   virtual absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                    Placement placement) = 0;
   virtual absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -112,15 +114,32 @@ class Communicator {
   virtual absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype,
                                    Placement placement) = 0;
   virtual absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) = 0;
+  // `receive` may be null but on the root.
+  virtual absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                                Placement placement) = 0;
+  virtual absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) = 0;
   virtual absl::Status DoBarrier() = 0;
+  // `peer` is another rank of this communicator.
+  virtual absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement placement) = 0;
+  virtual absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement placement) = 0;
+  // May use the collectives of this communicator; ranks without a color take part in them, and get null.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) = 0;
   // Plain memory by default. ResourceExhausted: this rank, or a peer that it names, has not that much.
   virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes);
-  // Called once, when the communicator is poisoned: tells the peers, and withdraws what is still under way.
+  // Called once, when the communicator is poisoned and the peers were told: withdraws what is still under way.
   virtual void Abandon(const absl::Status& error) { (void)error; }
 
  private:
   // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
-  absl::Status Guard(const char* operation, absl::FunctionRef<absl::Status()> call);
+  absl::Status Guard(const char* operation, absl::FunctionRef<absl::Status()> call) {
+    return Guard(operation, -1, sequence_, call);
+  }
+  absl::Status Guard(const char* operation, int peer, int64_t& number, absl::FunctionRef<absl::Status()> call);
+  absl::Status GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
+                         absl::FunctionRef<absl::Status()> call);
+  // "barrier number 3 over shm failed on rank 1 on host-a of 2 ranks (step 5)", `where` being "failed on".
+  std::string DescribeCall(const CommCall& call, const char* where) const;
+  absl::Status CheckRoot(int root) const;
   absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
                             Placement placement) const;
 
@@ -128,8 +147,12 @@ class Communicator {
   const int world_size_;
   const std::vector<std::string> hosts_;
   int64_t sequence_ = 0;
+  // Of the messages to and from each rank.
+  std::vector<int64_t> sent_ = std::vector<int64_t>(static_cast<size_t>(world_size_));
+  std::vector<int64_t> received_ = std::vector<int64_t>(static_cast<size_t>(world_size_));
   absl::Status poison_;
   std::function<std::string()> error_context_;
+  Lifeline lifeline_;
 };
 
 }  // namespace distill

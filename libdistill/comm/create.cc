@@ -22,6 +22,9 @@ absl::Status CheckOptions(const CommunicatorOptions& options) {
         absl::StrCat("comm_backend is '", options.backend, "'; auto, shm, fabric, mpi and nccl are known"));
   }
   if (options.timeout <= absl::ZeroDuration()) return absl::InvalidArgumentError("comm_timeout must be positive");
+  if (options.heartbeat_timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("heartbeat_timeout must be positive");
+  }
   return absl::OkStatus();
 }
 
@@ -64,15 +67,16 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   if (world.world_size == 1 && options.backend != "nccl") return CreateAloneCommunicator();
   // A time-out that is no good must not keep the rank from telling the others so.
   const Deadline deadline = Deadline::After(own_error.ok() ? options.timeout : CommunicatorOptions().timeout);
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
-  const std::string meeting(rendezvous->kind());
-  Setup setup = {world, options, deadline, std::move(rendezvous), {}, false};
+  DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
+  rendezvous->StartHeartbeat(own_error.ok() ? options.heartbeat_timeout : CommunicatorOptions().heartbeat_timeout);
+  Setup setup = {world, options, deadline, rendezvous, {}, false};
   setup.options.own_error = own_error;
   DISTILL_ASSIGN_OR_RETURN(const std::string backend, Introduce(setup));
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, Make(backend, std::move(setup)));
+  made->Attach(rendezvous, options.abort_grace);
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
-                         options.backend, "), met over ", meeting));
+                         options.backend, "), met over ", rendezvous->kind()));
   }
   return made;
 }

@@ -16,7 +16,10 @@ struct CommunicatorOptions {
   // has NCCL); shm when they share a host; fabric otherwise. Or: shm, fabric, mpi, nccl.
   std::string backend = "auto";
   absl::Duration timeout = absl::Seconds(300);
+  // How long a rank may be silent before it is lost. A thread beats for each rank, so that computing is no silence.
   absl::Duration heartbeat_timeout = absl::Seconds(15);
+  // How long a call may go on after an Abort or a loss before a watchdog ends the process.
+  absl::Duration abort_grace = absl::Seconds(30);
   // Which of the GPUs that CUDA shows this process it computes on; -1: on none.
   int device_index = -1;
   // What this rank has failed at before (its command line, say): the ranks then meet only to end with it together.

@@ -7,8 +7,11 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/comm/mpi_wire.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/setup.h"
+#include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 #include "libdistill/world/mpi_runtime.h"
@@ -18,9 +21,6 @@ namespace {
 
 constexpr int64_t kDirectElements = int64_t{64} << 20;
 constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
-
-// The type that MPI adds for us.
-DType WireType(DType dtype) { return SizeOf(dtype) == 2 ? DType::kFloat32 : dtype; }
 
 MPI_Datatype MpiType(DType dtype) {
   switch (dtype) {
@@ -52,12 +52,18 @@ MPI_Op MpiOp(ReduceOp op) {
 
 class MpiCommunicator : public Communicator {
  public:
-  explicit MpiCommunicator(Setup& setup)
-      : Communicator(setup.world.rank, setup.hosts), timeout_(setup.options.timeout) {}
+  explicit MpiCommunicator(const Setup& setup)
+      : Communicator(setup.world.rank, setup.hosts), seed_(setup), timeout_(setup.options.timeout) {}
   absl::string_view backend() const override { return "mpi"; }
+  absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
 
-  // A communicator of its own, so that its messages never meet another's.
-  absl::Status Start(std::unique_ptr<Rendezvous> rendezvous) {
+  // Takes a communicator of MPI's that is this one's alone, or makes one: its messages never meet another's.
+  void Start(std::shared_ptr<Rendezvous> rendezvous, MPI_Comm comm) {
+    rendezvous_ = std::move(rendezvous);
+    comm_ = comm;
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous) {
     rendezvous_ = std::move(rendezvous);
     MPI_Request request = MPI_REQUEST_NULL;
     const int rc = MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request);
@@ -73,51 +79,52 @@ class MpiCommunicator : public Communicator {
                                Placement) override;
   absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
   absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                        Placement) override;
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
   absl::Status DoBarrier() override;
+  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   void Abandon(const absl::Status&) override { AbandonMpi(); }
 
  private:
-  absl::Status Await(const char* what, int rc, MPI_Request request) const;
+  // `peer`: whom alone it waits for. `received_bytes`: how many came.
+  absl::Status Await(const char* what, int rc, MPI_Request request, int peer = -1, int* received_bytes = nullptr) const;
   absl::Status ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const;
-  // Between a buffer of the caller's and one of MPI's.
-  static void ToWire(const char* in, char* out, int64_t count, DType dtype);
-  static void FromWire(const char* in, char* out, int64_t count, DType dtype);
   // Divides what was summed, where the operation asks for it.
   void Finish(void* data, int64_t count, DType dtype, ReduceOp op) const;
 
+  const SplitSeed seed_;
   const absl::Duration timeout_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
   std::vector<char> staged_;
   std::vector<char> result_;
 };
 
-absl::Status MpiCommunicator::Await(const char* what, int rc, MPI_Request request) const {
+absl::Status MpiCommunicator::Await(const char* what, int rc, MPI_Request request, int peer,
+                                    int* received_bytes) const {
   const Deadline deadline = Deadline::After(timeout_);
   int done = 0;
+  MPI_Status status;
   for (Backoff backoff; rc == MPI_SUCCESS && !done; backoff.Pause()) {
-    rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (!done && backoff.slow() && deadline.Passed()) {
+    rc = MPI_Test(&request, &done, &status);
+    if (done || !backoff.slow()) continue;
+    DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeers());
+    if (deadline.Passed()) {
+      if (peer >= 0) return deadline.Error(absl::StrCat(what, ": waiting for ", Describe(peer)));
       return deadline.Error(
           absl::StrCat(what, ": some rank of ", world_size(), " never came (MPI does not say which); it"));
     }
   }
+  if (rc == MPI_SUCCESS && received_bytes != nullptr) MPI_Get_count(&status, MPI_BYTE, received_bytes);
   return rc == MPI_SUCCESS ? absl::OkStatus() : MpiError(what, rc);
-}
-
-void MpiCommunicator::ToWire(const char* in, char* out, int64_t count, DType dtype) {
-  if (SizeOf(dtype) == 2) return WidenToFloat(in, reinterpret_cast<float*>(out), count, dtype);
-  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
-}
-
-void MpiCommunicator::FromWire(const char* in, char* out, int64_t count, DType dtype) {
-  if (SizeOf(dtype) == 2) return NarrowFromFloat(reinterpret_cast<const float*>(in), out, count, dtype);
-  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
 }
 
 void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op) const {
   const void* sources[] = {data};
-  if (op == ReduceOp::kAverage) Reduce(data, sources, 1, count, dtype, op, world_size());
+  if (op == ReduceOp::kAverage) distill::Reduce(data, sources, 1, count, dtype, op, world_size());
 }
 
 absl::Status MpiCommunicator::ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const {
@@ -201,6 +208,88 @@ absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dty
     DISTILL_RETURN_IF_ERROR(Await("MPI_Ibcast", rc, request));
   }
   return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                                       int root, Placement) {
+  const DType wire = WireType(dtype);
+  const int64_t size = SizeOf(dtype);
+  const int64_t per_call = std::min(count, kStagedElements);
+  staged_.resize(static_cast<size_t>(per_call * SizeOf(wire)));
+  for (int64_t begin = 0; begin < count; begin += per_call) {
+    const int64_t here = std::min(per_call, count - begin);
+    ToWire(static_cast<const char*>(send) + begin * size, staged_.data(), here, dtype);
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Ireduce(rank() == root ? MPI_IN_PLACE : staged_.data(), staged_.data(), static_cast<int>(here),
+                               MpiType(wire), MpiOp(op), root, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce", rc, request));
+    if (rank() != root) continue;
+    Finish(staged_.data(), here, wire, op);
+    FromWire(staged_.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+  const int64_t bytes = count * SizeOf(dtype);
+  const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
+  staged_.resize(static_cast<size_t>(world_size() * per_call));
+  result_.resize(staged_.size());
+  for (int64_t begin = 0; begin < bytes; begin += per_call) {
+    const int64_t here = std::min(per_call, bytes - begin);
+    const size_t length = static_cast<size_t>(here);
+    for (int64_t r = 0; r < world_size(); ++r) {
+      std::memcpy(staged_.data() + r * here, static_cast<const char*>(send) + r * bytes + begin, length);
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Ialltoall(staged_.data(), static_cast<int>(here), MPI_BYTE, result_.data(),
+                                 static_cast<int>(here), MPI_BYTE, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ialltoall", rc, request));
+    for (int64_t r = 0; r < world_size(); ++r) {
+      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, result_.data() + r * here, length);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) {
+  const int64_t bytes = count * SizeOf(dtype);
+  for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
+    const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Isend(static_cast<const char*>(data) + begin, here, MPI_BYTE, peer, 0, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Isend", rc, request, peer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MpiCommunicator::DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) {
+  const int64_t bytes = count * SizeOf(dtype);
+  for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
+    const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
+    int came = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int rc = MPI_Irecv(static_cast<char*>(data) + begin, here, MPI_BYTE, peer, 0, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Irecv", rc, request, peer, &came));
+    if (came == here) continue;
+    return absl::FailedPreconditionError(absl::StrCat(Describe(peer), " sent ", came, " bytes where this rank expects ",
+                                                      here, ": the ranks do not make the same calls"));
+  }
+  return absl::OkStatus();
+}
+
+// MPI_Comm_split has no non-blocking form; every rank has just come here through the exchange of colors.
+absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const SplitPart& part) {
+  MPI_Comm split = MPI_COMM_NULL;
+  const int rc = MPI_Comm_split(comm_, part.members.empty() ? MPI_UNDEFINED : part.color, part.key, &split);
+  const auto create = [&](Setup setup) -> MadeCommunicator {
+    if (setup.world.world_size == 1) return CreateAloneCommunicator();
+    auto made = std::make_unique<MpiCommunicator>(setup);
+    made->Start(std::move(setup.rendezvous), split);
+    return made;
+  };
+  DISTILL_RETURN_IF_ERROR(Agree(*this, rc == MPI_SUCCESS ? absl::OkStatus() : MpiError("MPI_Comm_split", rc)));
+  return SplitFrom(*this, seed_, part.members, part.rank, create);
 }
 
 absl::Status MpiCommunicator::DoBarrier() {

@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/setup.h"
+#include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 
@@ -62,8 +63,11 @@ ncclRedOp_t NcclOp(ReduceOp op) {
 
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(int rank, std::vector<std::string> hosts, const CommunicatorOptions& options)
-      : Communicator(rank, std::move(hosts)), timeout_(options.timeout), device_(options.device_index) {}
+  explicit NcclCommunicator(const Setup& setup)
+      : Communicator(setup.world.rank, setup.hosts),
+        seed_(setup),
+        timeout_(setup.options.timeout),
+        device_(setup.options.device_index) {}
   ~NcclCommunicator() override {
     Abort();
     if (done_ != nullptr) cudaEventDestroy(done_);
@@ -103,7 +107,35 @@ class NcclCommunicator : public Communicator {
       return ncclBroadcast(buffer, buffer, static_cast<size_t>(count), NcclType(dtype), root, comm_, stream);
     });
   }
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                        Placement placement) override {
+    if (!placement.on_device) return host_->Reduce(send, receive, count, dtype, op, root);
+    return OnDevice("ncclReduce", placement, [&](cudaStream_t stream) {
+      return ncclReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), root, comm_, stream);
+    });
+  }
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override {
+    if (!placement.on_device) return host_->AllToAll(send, receive, count, dtype);
+    return OnDevice("ncclSend and ncclRecv of an all-to-all", placement, [&](cudaStream_t stream) {
+      return EnqueueAllToAll(static_cast<const char*>(send), static_cast<char*>(receive), count, dtype, stream);
+    });
+  }
   absl::Status DoBarrier() override { return host_->Barrier(); }
+  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement placement) override {
+    if (!placement.on_device) return host_->Send(data, count, dtype, peer);
+    return OnDevice("ncclSend", placement, [&](cudaStream_t stream) {
+      return ncclSend(data, static_cast<size_t>(count), NcclType(dtype), peer, comm_, stream);
+    });
+  }
+  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement placement) override {
+    if (!placement.on_device) return host_->Receive(data, count, dtype, peer);
+    return OnDevice("ncclRecv", placement, [&](cudaStream_t stream) {
+      return ncclRecv(data, static_cast<size_t>(count), NcclType(dtype), peer, comm_, stream);
+    });
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
+    return SplitFrom(*this, seed_, part.members, part.rank, &CreateNcclCommunicator);
+  }
   void Abandon(const absl::Status&) override {
     Abort();
     host_.reset();  // its peers see this rank leave
@@ -114,11 +146,13 @@ class NcclCommunicator : public Communicator {
   void Abort() {
     if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
+  ncclResult_t EnqueueAllToAll(const char* send, char* receive, int64_t count, DType dtype, cudaStream_t stream) const;
   absl::Status OnDevice(const char* what, Placement placement, absl::FunctionRef<ncclResult_t(cudaStream_t)> call);
   absl::Status AwaitEnqueued(const char* what, ncclResult_t result) const;
   absl::Status AwaitDevice(const char* what) const;
   absl::Status NcclError(const char* what, ncclResult_t state) const;
 
+  const SplitSeed seed_;
   const absl::Duration timeout_;
   const int device_;
   ncclComm_t comm_ = nullptr;
@@ -132,6 +166,19 @@ absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
+}
+
+ncclResult_t NcclCommunicator::EnqueueAllToAll(const char* send, char* receive, int64_t count, DType dtype,
+                                               cudaStream_t stream) const {
+  const int64_t bytes = count * SizeOf(dtype);
+  ncclResult_t result = ncclGroupStart();
+  for (int r = 0; r < world_size() && result == ncclSuccess; ++r) {
+    result = ncclSend(send + r * bytes, static_cast<size_t>(count), NcclType(dtype), r, comm_, stream);
+    if (result != ncclSuccess) break;
+    result = ncclRecv(receive + r * bytes, static_cast<size_t>(count), NcclType(dtype), r, comm_, stream);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess ? ended : result;
 }
 
 absl::Status NcclCommunicator::OnDevice(const char* what, Placement placement,
@@ -151,7 +198,9 @@ absl::Status NcclCommunicator::AwaitEnqueued(const char* what, ncclResult_t resu
     result = ncclCommGetAsyncError(comm_, &state);
     if (result == ncclSuccess) result = state;
     if (result == ncclSuccess) return absl::OkStatus();
-    if (backoff.slow() && deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
+    if (!backoff.slow()) continue;
+    if (host_ != nullptr) DISTILL_RETURN_IF_ERROR(host_->CheckPeers());
+    if (deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
   }
   return NcclError(what, result);
 }
@@ -210,7 +259,7 @@ MadeCommunicator CreateNcclCommunicator(Setup setup) {
   ncclUniqueId id;
   if (ids[0].size() != sizeof(id.internal)) return absl::FailedPreconditionError("rank 0 uses another NCCL");
   std::memcpy(id.internal, ids[0].data(), sizeof(id.internal));
-  auto made = std::make_unique<NcclCommunicator>(setup.world.rank, setup.hosts, setup.options);
+  auto made = std::make_unique<NcclCommunicator>(setup);
   DISTILL_RETURN_IF_ERROR(
       setup.ExchangeStatus(Annotate(made->Start(id), "starting NCCL (comm_backend shm goes without it)")));
   if (setup.world.world_size == 1) {

@@ -18,7 +18,7 @@ struct Setup {
   World world;
   CommunicatorOptions options;
   Deadline deadline;                       // for joining
-  std::unique_ptr<Rendezvous> rendezvous;  // goes with the communicator: it notices lost ranks
+  std::shared_ptr<Rendezvous> rendezvous;  // goes with the communicator: it notices lost ranks
   std::vector<std::string> hosts;          // of every rank
   bool one_host = false;                   // all ranks share memory
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 
@@ -29,8 +30,10 @@ std::string DescribeCall(const ShmCall& call) {
       return elements("all-gather");
     case ShmOperation::kBroadcast:
       return absl::StrCat(elements("broadcast"), " from rank ", call.root);
-    case ShmOperation::kAllocate:
-      return absl::StrCat("allocate of ", call.count, " bytes");
+    case ShmOperation::kReduce:
+      return absl::StrCat(elements("reduce"), " (", NameOf(call.op), ") to rank ", call.root);
+    case ShmOperation::kAllToAll:
+      return elements("all-to-all");
   }
   return "an unknown operation";
 }
@@ -45,10 +48,22 @@ struct alignas(64) ShmGroup::Flag {
 struct ShmGroup::Header {
   Flag flags[2];
   alignas(64) std::atomic<uint32_t> state;
-  char reason[kMaxReason];  // written before state becomes kFailed
+  absl::StatusCode code;  // this and the reason are written before state becomes kFailed
+  char reason[kMaxReason];
 };
 
-size_t ShmGroup::SegmentBytes() { return kHeaderBytes + 2 * kSlotBytes; }
+size_t ShmGroup::SegmentBytes(int ranks) {
+  return kHeaderBytes + 2 * kSlotBytes + 2 * kPieceBytes + static_cast<size_t>(ranks) * kPairLineBytes;
+}
+
+char* ShmGroup::piece(int rank, int64_t number) const {
+  return segments_[static_cast<size_t>(rank)] + kHeaderBytes + 2 * kSlotBytes +
+         static_cast<size_t>(number % 2) * kPieceBytes;
+}
+
+char* ShmGroup::pair_line(int rank, int peer) const {
+  return piece(rank, 0) + 2 * kPieceBytes + static_cast<size_t>(peer) * kPairLineBytes;
+}
 
 ShmGroup::ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWatch> watches,
                    std::vector<std::string> names)
@@ -84,13 +99,18 @@ const ShmCall& ShmGroup::CallOf(int rank) const { return flag(rank).call; }
 
 absl::Status ShmGroup::WaitFor(int rank, const Deadline& deadline) const {
   const std::atomic<uint64_t>& step = flag(rank).step;
-  for (Backoff backoff; step.load(std::memory_order_acquire) < step_; backoff.Pause()) {
+  return WaitUntil(
+      rank, [&] { return step.load(std::memory_order_acquire) >= step_; }, deadline);
+}
+
+absl::Status ShmGroup::WaitUntil(int rank, absl::FunctionRef<bool()> ready, const Deadline& deadline) const {
+  for (Backoff backoff; !ready(); backoff.Pause()) {
     if (!backoff.slow()) continue;
     const absl::Status state = Look(rank);
     // What the rank published before it went counts.
-    if (step.load(std::memory_order_acquire) >= step_) break;
+    if (ready()) break;
     DISTILL_RETURN_IF_ERROR(state);
-    if (deadline.Passed()) return deadline.Error(absl::StrCat("waiting for ", names_[static_cast<size_t>(rank)]));
+    if (deadline.Passed()) return deadline.Error(absl::StrCat("waiting for ", NameOf(rank)));
   }
   return absl::OkStatus();
 }
@@ -109,7 +129,7 @@ absl::Status ShmGroup::WaitForSameCall(const Deadline& deadline) const {
       continue;
     }
     const auto view = [this](int r, const ShmCall& call) {
-      return absl::StrCat(names_[static_cast<size_t>(r)], " calls ", DescribeCall(call));
+      return absl::StrCat(NameOf(r), " calls ", DescribeCall(call));
     };
     return absl::FailedPreconditionError(
         absl::StrCat("ranks do not make the same calls: ", view(std::min(rank, rank_), rank < rank_ ? theirs : call_),
@@ -124,19 +144,22 @@ absl::Status ShmGroup::Look() const {
 }
 
 absl::Status ShmGroup::Look(int rank) const {
-  const std::string& name = names_[static_cast<size_t>(rank)];
+  const std::string& name = NameOf(rank);
   const Header& theirs = header(rank);
   switch (theirs.state.load(std::memory_order_acquire)) {
     case kLeft:
       return absl::UnavailableError(absl::StrCat(name, " has left the job"));
     case kFailed:
-      return absl::UnavailableError(
+      return absl::Status(
+          theirs.code,
           absl::StrCat(name, " gave up: ", absl::string_view(theirs.reason, strnlen(theirs.reason, kMaxReason))));
     default:
       break;
   }
   const ProcessWatch& watch = watches_[static_cast<size_t>(rank)];
-  if (watch.Alive()) return absl::OkStatus();
+  if (watch.Alive()) {
+    return rendezvous_ != nullptr && rendezvous_->failed() ? rendezvous_->CheckPeers() : absl::OkStatus();
+  }
   return absl::UnavailableError(absl::StrCat(name, " was lost: its process ", watch.pid(), " has ended"));
 }
 
@@ -145,9 +168,10 @@ void ShmGroup::Leave() {
   header(rank_).state.compare_exchange_strong(running, kLeft, std::memory_order_release);
 }
 
-void ShmGroup::Fail(absl::string_view why) {
+void ShmGroup::Fail(const absl::Status& error) {
   Header& mine = header(rank_);
-  std::memcpy(mine.reason, why.data(), std::min(why.size(), kMaxReason));
+  mine.code = error.code();
+  std::memcpy(mine.reason, error.message().data(), std::min(error.message().size(), kMaxReason));
   mine.state.store(kFailed, std::memory_order_release);
 }
 

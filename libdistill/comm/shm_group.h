@@ -15,16 +15,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/comm/shm_regions.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/process_watch.h"
+#include "libdistill/world/rendezvous.h"
 
 namespace distill {
 
-enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllocate };
+enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kAllToAll };
 
 struct ShmCall {
   ShmOperation operation = ShmOperation::kBarrier;
@@ -41,13 +42,23 @@ class ShmGroup {
   // Fits the second-level cache of current servers, with room for the result.
   static constexpr size_t kSlotBytes = size_t{512} << 10;
   // What a segment takes; it starts zeroed.
-  static size_t SegmentBytes();
+  static size_t SegmentBytes(int ranks);
 
   // `segments[r]`: rank r's segment, as mapped here. `watches[r]`: rank r's process. `names[r]`: for messages.
   ShmGroup(int rank, std::vector<char*> segments, std::vector<ProcessWatch> watches, std::vector<std::string> names);
 
+  // From here on waits end as well when the rendezvous has failed: an Abort, or a rank that stands still. It must
+  // outlive the group.
+  void ListenTo(Rendezvous* rendezvous) { rendezvous_ = rendezvous; }
+
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(segments_.size()); }
+
+  // Where rank `rank` keeps what concerns one other rank alone: a cache line for each, and pieces for one message.
+  static constexpr size_t kPairLineBytes = 64;
+  static constexpr size_t kPieceBytes = size_t{128} << 10;
+  char* pair_line(int rank, int peer) const;
+  char* piece(int rank, int64_t number) const;
 
   // Rank `rank`'s slot of the current round.
   char* slot(int rank) const;
@@ -56,8 +67,11 @@ class ShmGroup {
   // The first step of a call says which call it is.
   void Publish(const ShmCall& call);
   void Publish();
-  // Unavailable: the rank left, failed or died; DeadlineExceeded: the rank did not come. Both name it.
+  // Unavailable: the rank left or died; DeadlineExceeded: the rank did not come; else the error with which it failed.
+  // All name it.
   [[nodiscard]] absl::Status WaitFor(int rank, const Deadline& deadline) const;
+  // The same until `ready`, which rank `rank` makes true.
+  [[nodiscard]] absl::Status WaitUntil(int rank, absl::FunctionRef<bool()> ready, const Deadline& deadline) const;
   [[nodiscard]] absl::Status WaitForAll(const Deadline& deadline) const;
   // Waits for all to be in the same call. FailedPrecondition: a rank is in another one; names both ranks and both
   // calls.
@@ -66,12 +80,14 @@ class ShmGroup {
   // After WaitForSameCall: what rank `rank` passed.
   const ShmCall& CallOf(int rank) const;
 
-  // Unavailable once a rank left, failed or died, by name. Never blocks.
+  const std::string& NameOf(int rank) const { return names_[static_cast<size_t>(rank)]; }
+
+  // Unavailable once a rank left or died, by name; the error of one that failed. Never blocks.
   [[nodiscard]] absl::Status Look() const;
 
-  // The others' waits end with this rank's reason.
+  // The others' waits end: with this rank's name, and with its error.
   void Leave();
-  void Fail(absl::string_view why);
+  void Fail(const absl::Status& error);
 
  private:
   enum State : uint32_t { kRunning = 0, kLeft, kFailed };
@@ -85,6 +101,7 @@ class ShmGroup {
   std::vector<char*> segments_;
   std::vector<ProcessWatch> watches_;
   std::vector<std::string> names_;
+  Rendezvous* rendezvous_ = nullptr;
   ShmCall call_;
   uint64_t step_ = 0;
   uint64_t round_ = 0;

@@ -46,7 +46,7 @@ std::vector<Option> MakeOptions() {
       {"heartbeat_timeout_seconds",
        &C::heartbeat_timeout_seconds,
        kRunGroup,
-       "not in use yet: a rank that stands still is found after comm_timeout_seconds",
+       "how long a rank may be silent (stopped, or cut off) before it is lost; computing is no silence",
        {.low = 0, .low_is_excluded = true}},
 
       {"dataset_name",

@@ -43,6 +43,7 @@ absl::StatusOr<bool> FrameReader::Poll(const Socket& socket) {
     const size_t wanted = have_header_ ? length_ - frame_.payload.size() : kHeaderBytes - header_.size();
     DISTILL_ASSIGN_OR_RETURN(const std::string some, ReceiveSome(socket, wanted));
     if (some.empty()) return false;
+    received_bytes_ += some.size();
     if (have_header_) {
       frame_.payload += some;
       continue;
@@ -51,7 +52,7 @@ absl::StatusOr<bool> FrameReader::Poll(const Socket& socket) {
     if (header_.size() < kHeaderBytes) continue;
     const uint32_t kind = Read<uint32_t>(header_, 0);
     const uint64_t length = Read<uint64_t>(header_, 8);
-    if (kind < static_cast<uint32_t>(FrameKind::kReady) || kind > static_cast<uint32_t>(FrameKind::kGoodbye) ||
+    if (kind < static_cast<uint32_t>(FrameKind::kReady) || kind > static_cast<uint32_t>(FrameKind::kBeat) ||
         length > max_payload_) {
       return absl::DataLossError(
           absl::StrCat("a message of kind ", kind, " and ", length, " bytes: damaged, or from another version"));

@@ -17,11 +17,12 @@ namespace distill {
 constexpr size_t kMaxBlobBytes = size_t{16} << 20;
 
 enum class FrameKind : uint32_t {
-  kReady = 1,  // rank 0: every rank has joined
+  kReady = 1,  // rank 0: every rank has joined; carries rank 0's host name
   kBlob,       // one rank's contribution
   kAll,        // rank 0: all contributions, packed
   kError,      // a status: the sender gives up
   kGoodbye,    // a rank is done (rank 0 passes it on): the end of its stream is no loss
+  kBeat,       // nothing to say, but still there
 };
 
 struct Frame {
@@ -42,11 +43,14 @@ class FrameReader {
   absl::StatusOr<bool> Poll(const Socket& socket);
   Frame& frame() { return frame_; }
   void Drop();
+  // Of whole frames and parts of them.
+  uint64_t received_bytes() const { return received_bytes_; }
 
  private:
   const size_t max_payload_;
   bool have_header_ = false;
   size_t length_ = 0;
+  uint64_t received_bytes_ = 0;
   std::string header_;
   Frame frame_;
 };

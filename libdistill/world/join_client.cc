@@ -49,11 +49,12 @@ absl::StatusOr<Socket> JoinOnce(const World& world, const HostPort& place, const
 
 }  // namespace
 
-absl::StatusOr<Socket> JoinRankZero(const World& world, const HostPort& place, const Deadline& deadline) {
+absl::StatusOr<Socket> JoinRankZero(const World& world, const std::vector<HostPort>& places, const Deadline& deadline) {
   const std::string where =
       absl::StrCat("rank ", world.rank, " on ", world.host, " joins rank 0 at ", world.rendezvous);
   absl::Duration pause = kFirstPause;
-  for (;;) {
+  for (size_t attempt = 0;; ++attempt) {
+    const HostPort& place = places[attempt % places.size()];
     absl::StatusOr<Socket> socket = JoinOnce(world, place, Deadline::After(std::min(kAttemptTime, deadline.Left())));
     if (socket.ok()) return socket;
     if (!absl::IsUnavailable(socket.status()) && !absl::IsDeadlineExceeded(socket.status())) {
@@ -63,6 +64,7 @@ absl::StatusOr<Socket> JoinRankZero(const World& world, const HostPort& place, c
       return deadline.Error(absl::StrCat(where, " (last attempt: ", socket.status().message(),
                                          "; is rank 0 running, and is this port reachable?)"));
     }
+    if ((attempt + 1) % places.size() != 0) continue;
     absl::SleepFor(pause);
     pause = std::min(2 * pause, kLongestPause);
   }

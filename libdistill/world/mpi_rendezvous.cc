@@ -1,24 +1,26 @@
 #include "libdistill/world/mpi_rendezvous.h"
 
+#include <ifaddrs.h>
 #include <mpi.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
 
-#include <limits>
-#include <numeric>
-
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/handshake.h"
 #include "libdistill/world/mpi_runtime.h"
+#include "libdistill/world/tcp_rendezvous.h"
 
 namespace distill {
 namespace {
 
-class MpiRendezvous : public Rendezvous {
+class MpiExchange {
  public:
-  explicit MpiRendezvous(const World& world) : world_(world) {}
-
-  absl::string_view kind() const override { return "mpi"; }
+  explicit MpiExchange(const World& world) : world_(world) {}
 
   // A communicator of its own, so that its messages never meet another's.
   absl::Status Meet(const Deadline& deadline) {
@@ -28,31 +30,16 @@ class MpiRendezvous : public Rendezvous {
     return Await("MPI_Comm_idup", rc, request, deadline);
   }
 
-  absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob, const Deadline& deadline) override {
-    if (blob.size() > kMaxBlobBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("a blob of ", blob.size(), " bytes; 16 MiB is the limit"));
-    }
-    const size_t ranks = static_cast<size_t>(world_.world_size);
-    std::vector<int> lengths(ranks);
-    const int length = static_cast<int>(blob.size());
+  // Every rank gets rank 0's text.
+  absl::StatusOr<std::string> FromRankZero(std::string text, const Deadline& deadline) {
+    int length = static_cast<int>(text.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    int rc = MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("the exchange of lengths", rc, request, deadline));
-    const int64_t total = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-    if (total > std::numeric_limits<int>::max()) {
-      return absl::InvalidArgumentError(absl::StrCat("an exchange of ", total, " bytes; MPI takes 2 GiB"));
-    }
-    std::vector<int> offsets(ranks, 0);
-    std::partial_sum(lengths.begin(), lengths.end() - 1, offsets.begin() + 1);
-    std::string all(static_cast<size_t>(total), '\0');
-    rc = MPI_Iallgatherv(blob.data(), length, MPI_BYTE, all.data(), lengths.data(), offsets.data(), MPI_BYTE, comm_,
-                         &request);
+    int rc = MPI_Ibcast(&length, 1, MPI_INT, 0, comm_, &request);
+    DISTILL_RETURN_IF_ERROR(Await("the exchange of a length", rc, request, deadline));
+    text.resize(static_cast<size_t>(length));
+    rc = MPI_Ibcast(text.data(), length, MPI_BYTE, 0, comm_, &request);
     DISTILL_RETURN_IF_ERROR(Await("the exchange", rc, request, deadline));
-    std::vector<std::string> blobs(ranks);
-    for (size_t r = 0; r < ranks; ++r) {
-      blobs[r] = all.substr(static_cast<size_t>(offsets[r]), static_cast<size_t>(lengths[r]));
-    }
-    return blobs;
+    return text;
   }
 
  private:
@@ -73,12 +60,53 @@ class MpiRendezvous : public Rendezvous {
   MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
 };
 
+bool OnOneHost(const World& world) { return world.local_size == world.world_size; }
+
+// This host's name and its numeric addresses, but for loopback and link-local ones, which others cannot reach.
+std::vector<std::string> AddressesOf(const World& world) {
+  if (OnOneHost(world)) return {"127.0.0.1"};
+  std::vector<std::string> found = {world.host};
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const bool usable = entry->ifa_addr != nullptr && (entry->ifa_flags & IFF_UP) && !(entry->ifa_flags & IFF_LOOPBACK);
+    if (!usable || (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6)) continue;
+    const socklen_t size = entry->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    char host[NI_MAXHOST] = {};
+    if (getnameinfo(entry->ifa_addr, size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) continue;
+    if (!absl::StartsWith(host, "fe80:")) found.push_back(host);
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+// What rank 0 tells: nothing, host name, secret, port, addresses. Or only why it cannot.
+absl::StatusOr<std::string> Invite(const World& world, Socket& listener) {
+  DISTILL_ASSIGN_OR_RETURN(listener, Listen({OnOneHost(world) ? "127.0.0.1" : "", "0"}));
+  std::vector<std::string> fields = {"", world.host, MakeNonce(), absl::StrCat(LocalPort(listener))};
+  for (std::string& address : AddressesOf(world)) fields.push_back(std::move(address));
+  return PackStrings(fields);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> CreateMpiRendezvous(const World& world, const Deadline& deadline) {
-  auto rendezvous = std::make_unique<MpiRendezvous>(world);
-  DISTILL_RETURN_IF_ERROR(rendezvous->Meet(deadline));
-  return rendezvous;
+  MpiExchange exchange(world);
+  DISTILL_RETURN_IF_ERROR(exchange.Meet(deadline));
+  MeetingPlace meeting = {"mpi", Socket(), {}};
+  std::string mine;
+  if (world.rank == 0) {
+    const absl::StatusOr<std::string> invitation = Invite(world, meeting.listener);
+    mine = invitation.ok() ? *invitation : PackStrings({EncodeStatus(invitation.status())});
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::string told, exchange.FromRankZero(std::move(mine), deadline));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(told));
+  if (fields.size() < 5) return Annotate(DecodeStatus(fields.at(0)), "rank 0 opens a port for the job");
+  World met = world;
+  met.job_secret = fields[2];
+  met.rendezvous = absl::StrCat(fields[1], ":", fields[3]);
+  for (size_t i = 4; i < fields.size(); ++i) meeting.places.push_back({fields[i], fields[3]});
+  return CreateTcpRendezvousAt(met, std::move(meeting), deadline);
 }
 
 }  // namespace distill

@@ -1,4 +1,5 @@
-// The exchange over MPI, for jobs that mpirun started.
+// For jobs that mpirun started: MPI hands out rank 0's addresses and a job secret that rank 0 makes, and is not used
+// again: the ranks then meet, and watch one another, over TCP.
 #pragma once
 
 #include <memory>

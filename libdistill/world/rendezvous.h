@@ -13,18 +13,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
 
+// CheckPeers, failed and Announce may be called from any thread, beside the one that makes the other calls.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // "local", "tcp" or "mpi".
+  // "local", "tcp" or "mpi": how the ranks found each other.
   virtual absl::string_view kind() const = 0;
 
   // Every rank must call it; all get every rank's blob (at most 16 MiB), in the order of ranks. Unavailable: a rank was
@@ -32,18 +34,30 @@ class Rendezvous {
   [[nodiscard]] virtual absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob,
                                                                            const Deadline& deadline) = 0;
 
+  // From here on a thread of the rendezvous' own tells the others, often enough, that this process still runs; a rank
+  // that has been silent for `timeout` is lost: stopped, or its host or its link is gone. However busy a rank is, its
+  // thread beats. Every rank must call it, soon after the meeting, with the same time.
+  virtual void StartHeartbeat(absl::Duration timeout) { (void)timeout; }
+
   // Unavailable, or what a peer announced, once a rank is known to be lost. Never blocks. A rank that destroyed its
   // rendezvous has left, and is not lost.
   [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
+
+  // Whether CheckPeers would fail, as far as is known already; costs no system call and no lock.
+  virtual bool failed() const { return false; }
 
   // The same for a rank that waits in the job's collective call number `call` (from 1): a rank that left before it had
   // finished this call will never come, and is named. Ranks that finished it may leave while others are still in it.
   [[nodiscard]] virtual absl::Status CheckPeersIn(uint64_t call) { return (void)call, CheckPeers(); }
 
+  // Whether the rank is known to have left, as of the last check.
+  virtual bool HasLeft(int rank) const { return (void)rank, false; }
+
   // How many calls this rank has finished; the others hear it when this rendezvous is destroyed.
   virtual void NoteFinishedCalls(uint64_t calls) { (void)calls; }
 
-  // Tells the other ranks that this one gives up: their next CheckPeers returns this error. Best effort, never blocks.
+  // Tells the other ranks that this one gives up: their and this one's next CheckPeers return this error, unless they
+  // know of another one already. Best effort, never blocks; from any thread.
   virtual void Announce(const absl::Status& error) { (void)error; }
 
   // A numeric address of this host on the network that reaches the other ranks; empty when unknown.
@@ -54,7 +68,7 @@ class Rendezvous {
 };
 
 // Every rank must call it; blocks until all have come, or the deadline: DeadlineExceeded, with the missing ranks.
-// Over MPI when world.rendezvous is empty, else over TCP. PermissionDenied: another job secret.
+// Over TCP; when world.rendezvous is empty MPI tells the ranks where. PermissionDenied: another job secret.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateRendezvous(const World& world,
                                                                            const Deadline& deadline);
 

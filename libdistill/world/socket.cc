@@ -154,18 +154,26 @@ absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline) 
   return error;
 }
 
-absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Deadline& deadline) {
+absl::Status SendSome(const Socket& socket, absl::string_view& bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      DISTILL_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline, "sending"));
+      break;
     } else if (errno != EINTR) {
       return Lost("sending");
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Deadline& deadline) {
+  for (;;) {
+    DISTILL_RETURN_IF_ERROR(SendSome(socket, bytes));
+    if (bytes.empty()) return absl::OkStatus();
+    DISTILL_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline, "sending"));
+  }
 }
 
 absl::StatusOr<std::string> ReceiveSome(const Socket& socket, size_t limit) {
@@ -202,6 +210,14 @@ std::string LocalAddress(const Socket& socket) {
   socklen_t size = sizeof(address);
   if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
   return Numeric(address, size, false);
+}
+
+int LocalPort(const Socket& socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 std::string RemoteAddress(const Socket& socket) {

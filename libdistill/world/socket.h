@@ -35,8 +35,8 @@ struct HostPort {
 // "host:port" or "[v6 address]:port". InvalidArgument for anything else.
 [[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
-// Listens on `port`: on loopback alone when `host` is a loopback address, else on every interface, for `host` may be a
-// name that only the others can resolve.
+// Listens on `port` (0: one that is free): on loopback alone when `host` is a loopback address, else on every
+// interface, for `host` may be a name that only the others can resolve.
 [[nodiscard]] absl::StatusOr<Socket> Listen(const HostPort& place);
 
 // The next connection that waits, or a socket that is not open.
@@ -51,6 +51,9 @@ struct HostPort {
 // What has arrived, at most `limit` bytes; empty when nothing has. Unavailable at the end of the stream.
 [[nodiscard]] absl::StatusOr<std::string> ReceiveSome(const Socket& socket, size_t limit);
 
+// Hands the kernel what it takes at once and removes that from `bytes`. Unavailable when the other side is gone.
+[[nodiscard]] absl::Status SendSome(const Socket& socket, absl::string_view& bytes);
+
 // Exactly `count` bytes.
 [[nodiscard]] absl::StatusOr<std::string> ReceiveAll(const Socket& socket, size_t count, const Deadline& deadline);
 
@@ -59,6 +62,8 @@ bool StillOpen(const Socket& socket);
 
 // The numeric address of this side, without the port: an interface that reaches the peer.
 std::string LocalAddress(const Socket& socket);
+// The port of this side; 0 when the socket has none.
+int LocalPort(const Socket& socket);
 // "address:port" of the other side, for messages.
 std::string RemoteAddress(const Socket& socket);
 

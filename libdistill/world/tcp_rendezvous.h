@@ -1,14 +1,27 @@
-// The exchange over TCP: a star around rank 0, which listens at world.rendezvous.
+// The exchange over TCP: a star around rank 0.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/world/rendezvous.h"
+#include "libdistill/world/socket.h"
 
 namespace distill {
 
+// At world.rendezvous.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvous(const World& world,
                                                                               const Deadline& deadline);
+
+// Where a job meets that was told otherwise than by world.rendezvous, which is then only what messages call the place.
+struct MeetingPlace {
+  std::string kind;              // what told the ranks
+  Socket listener;               // rank 0
+  std::vector<HostPort> places;  // the others: rank 0's addresses, tried in turn
+};
+[[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvousAt(const World& world, MeetingPlace place,
+                                                                                const Deadline& deadline);
 
 }  // namespace distill

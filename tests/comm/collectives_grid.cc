@@ -2,47 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <list>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/grid_buffers.h"
 
 namespace distill::testing {
 namespace {
-
-constexpr size_t kGuard = 64;
-constexpr char kGuardByte = 0x5a;
-
-// Small whole numbers in each type's bits, written independently of the library's conversions.
-void Store(char* out, int value, DType dtype) {
-  const auto put = [out](auto x) { std::memcpy(out, &x, sizeof(x)); };
-  switch (dtype) {
-    case DType::kFloat32:
-      return put(static_cast<float>(value));
-    case DType::kFloat64:
-      return put(static_cast<double>(value));
-    case DType::kInt32:
-      return put(static_cast<int32_t>(value));
-    case DType::kInt64:
-      return put(static_cast<int64_t>(value));
-    case DType::kUInt8:
-      return put(static_cast<uint8_t>(value));
-    case DType::kBFloat16: {
-      const float wide = static_cast<float>(value);
-      uint32_t bits;
-      std::memcpy(&bits, &wide, sizeof(bits));
-      return put(static_cast<uint16_t>(bits >> 16));
-    }
-    case DType::kFloat16: {
-      int exponent = 0;
-      while (value >> (exponent + 1)) ++exponent;
-      const int bits = value == 0 ? 0 : ((exponent + 15) << 10) | ((value << (10 - exponent)) & 0x3ff);
-      return put(static_cast<uint16_t>(bits));
-    }
-  }
-}
 
 // What rank r holds at element i. Sums divide by the number of ranks, so that averages are exact as well; products
 // stay small enough for every type.
@@ -52,84 +19,8 @@ int Input(ReduceOp op, int rank, int ranks, int64_t i) {
 }
 
 int Expected(ReduceOp op, int ranks, int64_t i) {
-  int result = Input(op, 0, ranks, i);
-  for (int r = 1; r < ranks; ++r) {
-    const int next = Input(op, r, ranks, i);
-    switch (op) {
-      case ReduceOp::kSum:
-      case ReduceOp::kAverage:
-        result += next;
-        break;
-      case ReduceOp::kMin:
-        result = std::min(result, next);
-        break;
-      case ReduceOp::kMax:
-        result = std::max(result, next);
-        break;
-      case ReduceOp::kProduct:
-        result *= next;
-        break;
-    }
-  }
-  return op == ReduceOp::kAverage ? result / ranks : result;
+  return Combine(op, ranks, [&](int r) { return Input(op, r, ranks, i); });
 }
-
-// Where buffers are taken from; each case begins anew.
-class Arena {
- public:
-  static absl::StatusOr<Arena> Create(Communicator& comm, BufferKind kind, int64_t bytes) {
-    Arena arena;
-    if (kind == BufferKind::kPlain) return arena;
-    DISTILL_ASSIGN_OR_RETURN(arena.memory_, comm.Allocate(bytes));
-    if (kind == BufferKind::kMixed && comm.rank() == 0) arena.memory_.reset();
-    return arena;
-  }
-  char* Take(size_t bytes) {
-    if (memory_ == nullptr) return plain_.emplace_back(bytes).data();
-    char* taken = memory_->data() + used_;
-    used_ += static_cast<int64_t>(bytes);
-    return used_ <= memory_->bytes() ? taken : nullptr;
-  }
-  void Reset() {
-    used_ = 0;
-    plain_.clear();
-  }
-
- private:
-  std::unique_ptr<CommMemory> memory_;
-  std::list<std::vector<char>> plain_;
-  int64_t used_ = 0;
-};
-
-// A buffer between two guards, `shift` elements off its natural place.
-class Buffer {
- public:
-  Buffer(Arena& arena, int64_t count, DType dtype, int shift)
-      : dtype_(dtype),
-        bytes_(static_cast<size_t>(count * SizeOf(dtype))),
-        offset_(kGuard + static_cast<size_t>(shift * SizeOf(dtype))),
-        storage_(arena.Take((offset_ + bytes_ + kGuard + 7) / 8 * 8)) {
-    std::memset(storage_, kGuardByte, offset_ + bytes_ + kGuard);
-  }
-  char* at(int64_t i) { return storage_ + offset_ + i * SizeOf(dtype_); }
-  void Set(int64_t i, int value) { Store(at(i), value, dtype_); }
-  bool Is(int64_t i, int value) {
-    char expected[8];
-    Store(expected, value, dtype_);
-    return std::memcmp(at(i), expected, static_cast<size_t>(SizeOf(dtype_))) == 0;
-  }
-  bool GuardsStand() const {
-    return std::all_of(storage_, storage_ + offset_, IsGuard) &&
-           std::all_of(storage_ + offset_ + bytes_, storage_ + offset_ + bytes_ + kGuard, IsGuard);
-  }
-
- private:
-  static bool IsGuard(char byte) { return byte == kGuardByte; }
-  DType dtype_;
-  size_t bytes_;
-  size_t offset_;
-  char* storage_;
-};
 
 struct Case {
   int64_t count;
@@ -140,16 +31,6 @@ struct Case {
     return absl::StrCat(operation, " of ", count, " ", NameOf(dtype), ", ", NameOf(op), in_place ? ", in place" : "");
   }
 };
-
-absl::Status Verify(Buffer& result, int64_t count, const std::string& text, absl::FunctionRef<int(int64_t)> expected) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!result.Is(i, expected(i))) {
-      return absl::InternalError(absl::StrCat(text, ": element ", i, " is not ", expected(i)));
-    }
-  }
-  if (!result.GuardsStand()) return absl::InternalError(absl::StrCat(text, ": wrote outside its buffer"));
-  return absl::OkStatus();
-}
 
 absl::Status AllReduce(Communicator& comm, Arena& arena, const Case& c) {
   arena.Reset();
@@ -200,9 +81,59 @@ absl::Status Broadcast(Communicator& comm, Arena& arena, const Case& c, int root
   return Verify(buffer, c.count, c.Text("broadcast"), value);
 }
 
+absl::Status Reduce(Communicator& comm, Arena& arena, const Case& c, int root) {
+  arena.Reset();
+  const int n = comm.world_size();
+  Buffer send(arena, c.count, c.dtype, 1);
+  Buffer receive(arena, c.count, c.dtype, 3);
+  Buffer& result = c.in_place ? send : receive;
+  for (int64_t i = 0; i < c.count; ++i) send.Set(i, Input(c.op, comm.rank(), n, i));
+  char* out = comm.rank() == root ? result.at(0) : nullptr;
+  DISTILL_RETURN_IF_ERROR(comm.Reduce(send.at(0), out, c.count, c.dtype, c.op, root));
+  const auto expected = [&](int64_t i) {
+    return comm.rank() == root ? Expected(c.op, n, i) : Input(c.op, comm.rank(), n, i);
+  };
+  return Verify(comm.rank() == root ? result : send, c.count, c.Text("reduce"), expected);
+}
+
+// Element i of the block that rank `from` has for rank `to`.
+int Mail(int from, int to, int64_t i) { return static_cast<int>((i * 11 + from * 17 + to * 5) % 101); }
+
+absl::Status AllToAll(Communicator& comm, Arena& arena, const Case& c) {
+  arena.Reset();
+  const int n = comm.world_size();
+  Buffer send(arena, n * c.count, c.dtype, 1);
+  Buffer receive(arena, n * c.count, c.dtype, 3);
+  for (int64_t i = 0; i < n * c.count; ++i) {
+    send.Set(i, Mail(comm.rank(), static_cast<int>(i / c.count), i % c.count));
+  }
+  DISTILL_RETURN_IF_ERROR(comm.AllToAll(send.at(0), receive.at(0), c.count, c.dtype));
+  return Verify(receive, n * c.count, c.Text("all-to-all"),
+                [&](int64_t i) { return Mail(static_cast<int>(i / c.count), comm.rank(), i % c.count); });
+}
+
+// Every rank to every other: in round k rank r pairs with k - r, all pairs at once, the lower rank sends first.
+absl::Status SendAndReceive(Communicator& comm, Arena& arena, const Case& c) {
+  const int n = comm.world_size();
+  for (int round = 0; round < n; ++round) {
+    arena.Reset();
+    const int peer = (round - comm.rank() + n) % n;
+    if (peer == comm.rank()) continue;
+    Buffer send(arena, c.count, c.dtype, 1);
+    Buffer receive(arena, c.count, c.dtype, 3);
+    for (int64_t i = 0; i < c.count; ++i) send.Set(i, Mail(comm.rank(), peer, i));
+    if (comm.rank() < peer) DISTILL_RETURN_IF_ERROR(comm.Send(send.at(0), c.count, c.dtype, peer));
+    DISTILL_RETURN_IF_ERROR(comm.Receive(receive.at(0), c.count, c.dtype, peer));
+    if (comm.rank() > peer) DISTILL_RETURN_IF_ERROR(comm.Send(send.at(0), c.count, c.dtype, peer));
+    DISTILL_RETURN_IF_ERROR(
+        Verify(receive, c.count, c.Text("receive"), [&](int64_t i) { return Mail(peer, comm.rank(), i); }));
+  }
+  return absl::OkStatus();
+}
+
 // For the two buffers of a case whose blocks have `bytes` bytes.
 int64_t ArenaBytes(const Communicator& comm, int64_t bytes) {
-  return (comm.world_size() + 1) * (bytes + 4096) + 2 * bytes;
+  return 2 * comm.world_size() * (bytes + 4096) + 2 * bytes;
 }
 
 }  // namespace
@@ -219,7 +150,12 @@ absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
         }
         DISTILL_RETURN_IF_ERROR(AllGather(comm, arena, {count, dtype, ReduceOp::kSum, in_place}));
       }
+      DISTILL_RETURN_IF_ERROR(AllToAll(comm, arena, {count, dtype, ReduceOp::kSum, false}));
+      DISTILL_RETURN_IF_ERROR(SendAndReceive(comm, arena, {count, dtype, ReduceOp::kSum, false}));
       for (int root = 0; root < comm.world_size(); ++root) {
+        for (const ReduceOp op : options.ops) {
+          DISTILL_RETURN_IF_ERROR(Reduce(comm, arena, {count, dtype, op, root % 2 == 0}, root));
+        }
         DISTILL_RETURN_IF_ERROR(Broadcast(comm, arena, {count, dtype, ReduceOp::kSum, true}, root));
       }
     }
@@ -237,6 +173,9 @@ absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes, BufferKind
     DISTILL_RETURN_IF_ERROR(ReduceScatter(comm, arena, part));
     DISTILL_RETURN_IF_ERROR(AllGather(comm, arena, part));
     DISTILL_RETURN_IF_ERROR(Broadcast(comm, arena, c, comm.world_size() - 1));
+    DISTILL_RETURN_IF_ERROR(Reduce(comm, arena, c, comm.world_size() - 1));
+    DISTILL_RETURN_IF_ERROR(AllToAll(comm, arena, part));
+    DISTILL_RETURN_IF_ERROR(SendAndReceive(comm, arena, c));
   }
   return absl::OkStatus();
 }

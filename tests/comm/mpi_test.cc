@@ -1,13 +1,18 @@
 // Run by mpirun: each rank is one process of this program.
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -43,6 +48,23 @@ TEST_CASE("every collective is exact over MPI") {
   CHECK(Agree(*comm, absl::OkStatus()) == absl::OkStatus());
 }
 
+TEST_CASE("random schedules over communicators that were split over MPI give what one process computes") {
+  const auto comm = Join(MpiWorld(), "mpi", absl::Seconds(30));
+  CHECK(testing::RunRandomSchedule(*comm, 11, 150) == absl::OkStatus());
+}
+
+TEST_CASE("parts of a split over MPI have a name, an order and an end of their own") {
+  const World world = MpiWorld();
+  const auto comm = Join(world, "mpi", absl::Seconds(30));
+  const auto part = comm->Split(comm->rank() == 0 ? -1 : 3, -comm->rank()).value();
+  CHECK((part == nullptr) == (world.rank == 0));
+  if (part == nullptr) return;
+  CHECK(part->backend() == (part->world_size() == 1 ? "alone" : "mpi"));
+  CHECK(part->world_size() == world.world_size - 1);
+  CHECK(part->rank() == world.world_size - 1 - world.rank);
+  CHECK(testing::CheckSameBits(*part) == absl::OkStatus());
+}
+
 TEST_CASE("ranks that meet over MPI use shared memory on one host and the fabric between hosts") {
   World world = MpiWorld();
   for (const bool one_host : {true, false}) {
@@ -68,6 +90,43 @@ TEST_CASE("a rank that never makes the call runs the others into the deadline", 
   std::printf("the others end with %s\n", status.ToString().c_str());
   std::fflush(stdout);
 }
+
+// Rank 2 stops with `signal`; the others say within the heartbeat's time-out who is lost.
+void LoseRankTwo(int signal) {
+  World world = MpiWorld();
+  SetIdentity({world.rank, world.world_size, world.host});
+  CommunicatorOptions options;
+  options.backend = "mpi";
+  options.timeout = absl::Seconds(60);
+  options.heartbeat_timeout = absl::Seconds(2);
+  absl::StatusOr<std::unique_ptr<Communicator>> comm = CreateCommunicator(world, options);
+  REQUIRE(comm.ok());
+  (*comm)->SetErrorContext([] { return "step 3"; });
+  REQUIRE((*comm)->Barrier().ok());
+  const absl::Time start = absl::Now();
+  if (world.rank == 2) {
+    // What stands still is killed in the end, or mpirun would wait for it.
+    const pid_t self = getpid();
+    if (signal == SIGSTOP && fork() == 0) {
+      absl::SleepFor(absl::Seconds(8));
+      kill(self, SIGKILL);
+      _exit(0);
+    }
+    kill(self, signal);
+  }
+  const absl::Status status = (*comm)->Barrier();
+  CHECK(absl::Now() - start < absl::Seconds(7));
+  CHECK(absl::IsUnavailable(status));
+  INFO(status);
+  for (const char* part : {"(step 3)", "rank 2 on ", "was lost"}) CHECK(absl::StrContains(status.message(), part));
+  std::printf("rank %d after %s: %s\n", world.rank, absl::FormatDuration(absl::Now() - start).c_str(),
+              status.ToString().c_str());
+  std::fflush(stdout);
+}
+
+TEST_CASE("under mpirun a killed rank is named by the others", "[killed]") { LoseRankTwo(SIGKILL); }
+
+TEST_CASE("under mpirun a stopped rank is named by the others", "[stopped]") { LoseRankTwo(SIGSTOP); }
 
 TEST_CASE("a rank that never starts MPI does not keep the others waiting for ever", "[absent]") {
   const World world = MpiWorld();

@@ -70,7 +70,28 @@ class OnDevice : public Communicator {
     return Staged(buffer, count, buffer, count, dtype,
                   [&](const char*, char* out) { return nccl_.Broadcast(out, count, dtype, root, placement_); });
   }
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                        Placement) override {
+    const bool takes = rank() == root;
+    return Staged(send, count, takes ? receive : const_cast<void*>(send), takes ? count : 0, dtype,
+                  [&](const char* in, char* out) { return nccl_.Reduce(in, out, count, dtype, op, root, placement_); });
+  }
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
+    return Staged(send, world_size() * count, receive, world_size() * count, dtype,
+                  [&](const char* in, char* out) { return nccl_.AllToAll(in, out, count, dtype, placement_); });
+  }
   absl::Status DoBarrier() override { return nccl_.Barrier(); }
+  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override {
+    return Staged(data, count, const_cast<void*>(data), 0, dtype,
+                  [&](const char* in, char*) { return nccl_.Send(in, count, dtype, peer, placement_); });
+  }
+  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override {
+    return Staged(data, count, data, count, dtype,
+                  [&](const char*, char* out) { return nccl_.Receive(out, count, dtype, peer, placement_); });
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
+    return nccl_.Split(part.color, part.key);
+  }
 
  private:
   absl::Status Staged(const void* send, int64_t send_count, void* receive, int64_t receive_count, DType dtype,

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
@@ -145,6 +147,44 @@ TEST_CASE("garbage, wrong proofs and hundreds of idle connections do not keep th
     return MeetAndExchange(world);
   });
   CHECK(Failures(outcomes) == "");
+}
+
+// What a stranger who has heard a rank join says afterwards: the same bytes.
+absl::Status Replay(const HostPort& place, const std::string& secret, absl::string_view hello_nonce) {
+  DISTILL_ASSIGN_OR_RETURN(const Socket socket, Connect(place, In(5)));
+  const Nonces heard = {std::string(hello_nonce), std::string(32, 'r')};
+  DISTILL_RETURN_IF_ERROR(SendAll(socket, EncodeHello(heard.joiner), In(1)));
+  DISTILL_RETURN_IF_ERROR(ReceiveAll(socket, kHelloBytes, In(5)).status());
+  // True to the secret, but made for another nonce of rank 0's.
+  DISTILL_RETURN_IF_ERROR(SendAll(socket, EncodeProof(secret, heard, {1, 2, "stranger"}), In(1)));
+  DISTILL_ASSIGN_OR_RETURN(const std::string verdict, ReceiveAll(socket, kVerdictBytes, In(5)));
+  DISTILL_RETURN_IF_ERROR(
+      Expect(verdict[0] == static_cast<char>(Verdict::kWrongSecret), "a replayed proof was believed"));
+  return Expect(!ReceiveAll(socket, 1, In(5)).ok(), "the connection of a replay stays open");
+}
+
+TEST_CASE("a thousand idle connections and a replay do not keep a rank out, and take no more room than is set aside") {
+  const auto outcomes = RunRanks(3, absl::Seconds(30), [](World world) -> absl::Status {
+    const HostPort place = *ParseHostPort(world.rendezvous);
+    if (world.rank != 2) {
+      world.world_size = 2;
+      if (world.rank == 1) absl::SleepFor(absl::Seconds(2));  // the strangers come first
+      return MeetAndExchange(world);
+    }
+    for (const Deadline deadline = In(5); !Connect(place, In(1)).ok() && !deadline.Passed();) continue;
+    std::vector<Socket> idle;
+    for (int i = 0; i < 1000; ++i) {
+      DISTILL_ASSIGN_OR_RETURN(Socket socket, Connect(place, In(5)));
+      idle.push_back(std::move(socket));
+    }
+    DISTILL_RETURN_IF_ERROR(Replay(place, world.job_secret, std::string(32, 'n')));
+    const auto open = std::count_if(idle.begin(), idle.end(), [](const Socket& s) { return StillOpen(s); });
+    DISTILL_RETURN_IF_ERROR(Expect(open <= 64, absl::StrCat(open, " strangers were kept waiting")));
+    absl::SleepFor(absl::Seconds(3));  // the ranks have met
+    return Expect(!Connect(place, In(1)).ok(), "the port is still open to strangers after the meeting");
+  });
+  CHECK(Failures(outcomes) == "");
+  CHECK(outcomes[1].took < absl::Seconds(10));
 }
 
 TEST_CASE("a rank that dies in an exchange is named on every other rank") {

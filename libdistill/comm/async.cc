@@ -1,0 +1,87 @@
+#include "libdistill/comm/async.h"
+
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace distill {
+
+struct AsyncCall::State {
+  void End(absl::Status result) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      status = std::move(result);
+      ended = true;
+    }
+    changed.notify_all();
+  }
+  std::function<absl::Status(Communicator&)> call;  // the thread's alone, once handed over
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ended = false;
+  absl::Status status;
+};
+
+absl::Status AsyncCall::Wait() const {
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->ended; });
+  return state_->status;
+}
+
+bool AsyncCall::done() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->ended;
+}
+
+absl::StatusOr<std::unique_ptr<AsyncCalls>> AsyncCalls::Start(Communicator* communicator) {
+  std::unique_ptr<AsyncCalls> calls(new AsyncCalls(communicator));
+  try {
+    calls->thread_ = std::thread(&AsyncCalls::Serve, calls.get());
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread for the calls of ", communicator->Describe(communicator->rank()), ": ", error.what()));
+  }
+  return calls;
+}
+
+AsyncCalls::~AsyncCalls() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  for (const std::shared_ptr<AsyncCall::State>& state : waiting_) {
+    state->End(absl::CancelledError("the communication thread was stopped before this call began"));
+  }
+}
+
+AsyncCall AsyncCalls::Run(std::function<absl::Status(Communicator&)> call) {
+  auto state = std::make_shared<AsyncCall::State>();
+  state->call = std::move(call);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    waiting_.push_back(state);
+  }
+  changed_.notify_all();
+  return AsyncCall(std::move(state));
+}
+
+void AsyncCalls::Serve() {
+  for (;;) {
+    std::shared_ptr<AsyncCall::State> state;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+      if (stopping_) return;
+      state = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    absl::Status status = state->call(communicator_);
+    state->call = nullptr;  // what it holds goes before the waiter goes on
+    state->End(std::move(status));
+  }
+}
+
+}  // namespace distill

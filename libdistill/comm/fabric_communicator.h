@@ -1,0 +1,131 @@
+// Internal to comm/: see ring.cc for what moves where.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libdistill/comm/ring.h"
+#include "libdistill/comm/setup.h"
+#include "libdistill/comm/split.h"
+#include "libdistill/transport/fabric_endpoint.h"
+
+namespace distill {
+
+constexpr int64_t kFabricChunkBytes = 256 << 10;
+
+// How a call's data are cut: `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short
+// or empty. A pure function of arguments that are the same on every rank.
+struct FabricCut {
+  FabricCut(int64_t count, int64_t blocks, int64_t element_bytes)
+      : count(count), blocks(blocks), size(element_bytes), longest((count + blocks - 1) / blocks) {
+    per_chunk = std::max<int64_t>(1, std::min(longest, kFabricChunkBytes / size));
+    chunks = (longest + per_chunk - 1) / per_chunk;
+  }
+  int64_t Begin(int64_t block) const { return block * (count / blocks) + std::min(block, count % blocks); }
+  int64_t Length(int64_t block) const { return Begin(block + 1) - Begin(block); }
+  // Where chunk c begins in a block, and how many elements it has there.
+  int64_t ChunkBegin(int64_t chunk) const { return chunk * per_chunk; }
+  int64_t ChunkLength(int64_t block, int64_t chunk) const {
+    return std::clamp<int64_t>(Length(block) - ChunkBegin(chunk), 0, per_chunk);
+  }
+  int64_t count, blocks, size, longest;
+  int64_t per_chunk = 1;
+  int64_t chunks = 1;
+};
+
+// A buffer together with its registration.
+struct FabricRegion {
+  char* data = nullptr;
+  FabricMemory memory;
+  RingPiece Piece(int64_t first, int64_t elements, int64_t size) const {
+    return {data + first * size, static_cast<size_t>(elements * size), &memory};
+  }
+};
+
+// Tags: the number of the call (or, with a mark of its own, of the message between two ranks), then that of the chunk.
+// Numbers wrap; what is under way at one time is told apart.
+// Providers may ignore whom a receive names, so a tag that several ranks could send at one time also says who does.
+inline uint64_t FabricTag(uint64_t number) { return (number & ((uint64_t{1} << 30) - 1)) << 32; }
+inline uint64_t FabricPairTag(uint64_t number, int sender) {
+  return uint64_t{1} << 62 | (number & ((uint64_t{1} << 14) - 1)) << 48 | static_cast<uint64_t>(sender) << 32;
+}
+
+class FabricCommunicator : public Communicator {
+ public:
+  FabricCommunicator(const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint)
+      : Communicator(setup.world.rank, setup.hosts),
+        seed_(setup),
+        timeout_(setup.options.timeout),
+        deadline_(setup.deadline),
+        ring_(endpoint.get()),
+        endpoint_(std::move(endpoint)) {}
+
+  // Whoever is still in a call hears that this rank has done its part in it.
+  ~FabricCommunicator() override {
+    if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
+  }
+
+  absl::string_view backend() const override { return "fabric"; }
+  absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
+  // What this rank does alone: gives the others' addresses to the endpoint, registers its own buffers.
+  absl::Status Prepare(const std::vector<std::string>& addresses);
+  // Meets the neighbours within the deadline for joining.
+  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
+
+ protected:
+  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                           Placement) override;
+  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                               Placement) override;
+  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
+  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                        Placement) override;
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
+  absl::Status DoBarrier() override;
+  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
+  void Abandon(const absl::Status& error) override;
+
+ private:
+  int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
+  void Begin() {
+    ++call_;
+    deadline_ = Deadline::After(timeout_);
+  }
+  RingSchedule ScheduleOf(int64_t steps, int64_t chunks) const;
+  absl::Status Meet();
+  // A message of a pair goes in chunks like a call; `numbers`: how many went this way before, by peer.
+  absl::Status Move(int peer, bool out, const void* data, int64_t count, DType dtype, std::vector<uint64_t>& numbers);
+  absl::Status CheckPair(int peer, bool out, absl::Time& noticed);
+  absl::Status Check(const RingSchedule& schedule, bool waits_for_previous);
+  absl::Status Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
+                   absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
+  // The fabric knows ranks by number; the rendezvous may know better what happened to one of `whom`.
+  absl::Status Explain(const absl::Status& status, const std::string& whom);
+  absl::StatusOr<FabricRegion> Use(const void* data, int64_t bytes);
+  // Where message m lands before it is added to this rank's own data.
+  RingPiece Landing(int64_t m, int64_t elements, int64_t size) const {
+    return {landing_.data + m % kRingWindow * kFabricChunkBytes, static_cast<size_t>(elements * size),
+            &landing_.memory};
+  }
+
+  const SplitSeed seed_;
+  const absl::Duration timeout_;
+  Deadline deadline_;
+  std::shared_ptr<Rendezvous> rendezvous_;
+  uint64_t call_ = 0;  // the start is number 1
+  std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
+  std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
+  Ring ring_;
+  std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kFabricChunkBytes);
+  std::vector<char> partial_bytes_;
+  std::unique_ptr<FabricEndpoint> endpoint_;  // after what it may still write to
+  FabricRegion landing_;                      // before the endpoint that it is registered with
+};
+
+}  // namespace distill

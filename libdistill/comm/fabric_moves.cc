@@ -1,0 +1,109 @@
+// What moves data without arithmetic over the fabric: all-gather and broadcast on the ring of ring.cc, all-to-all and
+// messages directly between the two ranks.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/comm/fabric_communicator.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+
+absl::Status FabricCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+  Begin();
+  const int64_t n = world_size();
+  const int64_t size = SizeOf(dtype);
+  const FabricCut cut(n * count, n, size);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));
+  char* mine = to.data + rank() * count * size;
+  if (mine != send) std::memcpy(mine, send, static_cast<size_t>(count * size));
+  const auto piece = [&](int64_t block, int64_t m) {
+    const int64_t chunk = m % cut.chunks;
+    return to.Piece(block * count + cut.ChunkBegin(chunk), cut.ChunkLength(block, chunk), size);
+  };
+  return Run(
+      ScheduleOf(n - 1, cut.chunks), [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks), m); },
+      [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks - 1), m); }, [](int64_t) {});
+}
+
+absl::Status FabricCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
+  Begin();
+  const FabricCut cut(count, 1, SizeOf(dtype));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion data, Use(buffer, count * cut.size));
+  const auto piece = [&](int64_t m) { return data.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
+  RingSchedule schedule = ScheduleOf(1, cut.chunks);
+  schedule.reuse = cut.chunks;  // nothing is overwritten
+  if (rank() == root) {
+    schedule.incoming = 0;
+    schedule.lag = cut.chunks;
+  } else {
+    schedule.lag = 0;  // chunk m goes on once chunk m is here
+    if (schedule.next == root) schedule.outgoing = 0;
+  }
+  return Run(schedule, piece, piece, [](int64_t) {});
+}
+
+// In step s each rank sends to the one s further on and receives from the one s before: n-1 steps, each link one block
+// a step.
+absl::Status FabricCommunicator::DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+  Begin();
+  const int64_t n = world_size();
+  const int64_t size = SizeOf(dtype);
+  const FabricCut cut(count, 1, size);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, n * count * size));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));
+  std::memcpy(to.data + rank() * count * size, from.data + rank() * count * size, static_cast<size_t>(count * size));
+  RingSchedule schedule = ScheduleOf(1, cut.chunks);
+  schedule.lag = schedule.reuse = cut.chunks;
+  for (int64_t step = 1; step < n; ++step) {
+    schedule.tag += static_cast<uint64_t>(cut.chunks);  // what another rank sends in its step is told apart
+    schedule.next = static_cast<int>(Modulo(rank() + step));
+    schedule.previous = static_cast<int>(Modulo(rank() - step));
+    const auto piece = [&](const FabricRegion& region, int64_t block, int64_t m) {
+      return region.Piece(block * count + cut.ChunkBegin(m), cut.ChunkLength(0, m), size);
+    };
+    DISTILL_RETURN_IF_ERROR(Run(
+        schedule, [&](int64_t m) { return piece(from, schedule.next, m); },
+        [&](int64_t m) { return piece(to, schedule.previous, m); }, [](int64_t) {}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FabricCommunicator::DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) {
+  return Move(peer, true, data, count, dtype, sent_);
+}
+
+absl::Status FabricCommunicator::DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) {
+  return Move(peer, false, data, count, dtype, received_);
+}
+
+absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int64_t count, DType dtype,
+                                      std::vector<uint64_t>& numbers) {
+  deadline_ = Deadline::After(timeout_);
+  const FabricCut cut(count, 1, SizeOf(dtype));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion region, Use(data, count * cut.size));
+  RingSchedule schedule = ScheduleOf(1, cut.chunks);
+  schedule.next = schedule.previous = peer;
+  (out ? schedule.incoming : schedule.outgoing) = 0;
+  schedule.tag = FabricPairTag(++numbers[static_cast<size_t>(peer)], out ? rank() : peer);
+  const auto piece = [&](int64_t m) { return region.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
+  absl::Time noticed = absl::InfiniteFuture();
+  const absl::Status status = ring_.Run(
+      schedule, piece, piece, [](int64_t) {}, [&](const RingSchedule&, bool) { return CheckPair(peer, out, noticed); });
+  return Explain(status, absl::StrCat("this rank and ", Describe(peer)));
+}
+
+// `noticed`: when the peer was first seen to have left; what it sent before may still be on its way.
+absl::Status FabricCommunicator::CheckPair(int peer, bool out, absl::Time& noticed) {
+  constexpr absl::Duration kLastWords = absl::Seconds(1);
+  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+  if (rendezvous_->HasLeft(peer)) {
+    const absl::Time now = absl::Now();
+    noticed = std::min(noticed, now);
+    if (now - noticed > kLastWords) return absl::UnavailableError(absl::StrCat(Describe(peer), " has left the job"));
+  }
+  if (!deadline_.Passed()) return absl::OkStatus();
+  return deadline_.Error(absl::StrCat(out ? "sending to " : "waiting for data from ", Describe(peer)));
+}
+
+}  // namespace distill

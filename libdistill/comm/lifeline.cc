@@ -1,0 +1,78 @@
+#include "libdistill/comm/lifeline.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/deadline.h"
+
+namespace distill {
+namespace {
+
+constexpr absl::Duration kLongestLook = absl::Seconds(1);
+
+}  // namespace
+
+Lifeline::~Lifeline() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (watchdog_.joinable()) watchdog_.join();
+}
+
+void Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
+                      std::function<std::string(const CommCall&)> describe) {
+  rendezvous_ = std::move(rendezvous);
+  describe_ = std::move(describe);
+  watchdog_ = std::thread([this, grace] { Watch(grace); });
+}
+
+void Lifeline::Abort(const absl::Status& error) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (abort_error_.ok()) abort_error_ = error;
+  }
+  aborted_.store(true, std::memory_order_release);
+  Announce(error);
+}
+
+void Lifeline::Announce(const absl::Status& error) {
+  if (rendezvous_ != nullptr) rendezvous_->Announce(error);
+}
+
+absl::Status Lifeline::Check() const {
+  if (aborted_.load(std::memory_order_acquire)) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return abort_error_;
+  }
+  return rendezvous_ != nullptr ? rendezvous_->CheckPeers() : absl::OkStatus();
+}
+
+void Lifeline::Watch(absl::Duration grace) {
+  CommCall stuck;  // the call that was under way when calls had to end
+  Deadline patience = Deadline::Never();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(kLongestLook, grace / 2)));
+    CommCall call;
+    call.operation = broken() ? operation_.load(std::memory_order_acquire) : nullptr;
+    call.peer = peer_.load(std::memory_order_relaxed);
+    call.number = number_.load(std::memory_order_relaxed);
+    if (call.operation == nullptr || call != stuck) {
+      stuck = call;
+      patience = call.operation == nullptr ? Deadline::Never() : Deadline::After(grace);
+    }
+    if (!patience.Passed()) continue;
+    lock.unlock();
+    std::fprintf(stderr, "error: the watchdog ends this process: %s does not return %s after it had to end: %s\n",
+                 describe_(call).c_str(), absl::FormatDuration(grace).c_str(), std::string(Check().message()).c_str());
+    std::fflush(stderr);
+    _exit(1);
+  }
+}
+
+}  // namespace distill

@@ -1,0 +1,67 @@
+// What ends a communicator's calls from outside: an Abort, or a rank that is lost. Internal to comm/.
+//
+// A call that goes on for the grace period after either is stuck in something that cannot be told to end (a driver, a
+// vendor's library, an abort that itself blocks): a watchdog, which is a thread of its own, says which call it is and
+// ends the process, so that the job's launcher can act.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "libdistill/comm/call.h"
+#include "libdistill/world/rendezvous.h"
+
+namespace distill {
+
+class Lifeline {
+ public:
+  Lifeline() = default;
+  // Joins the watchdog; tells nobody.
+  ~Lifeline();
+
+  // Before the first call. `describe` says which call a thread is in; the watchdog asks only about one that is stuck.
+  void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
+              std::function<std::string(const CommCall&)> describe);
+
+  // From any thread; never blocks. The first error stays.
+  void Abort(const absl::Status& error);
+  // The peers hear this rank's error, unless all know of one already.
+  void Announce(const absl::Status& error);
+  // Why calls must end, or OK. Any thread; never blocks.
+  [[nodiscard]] absl::Status Check() const;
+  // Whether Check would fail, as far as is known: costs no system call and no lock.
+  bool broken() const { return aborted_.load(std::memory_order_acquire) || (rendezvous_ && rendezvous_->failed()); }
+
+  // Around a call.
+  void Enter(const CommCall& call) {
+    peer_.store(call.peer, std::memory_order_relaxed);
+    number_.store(call.number, std::memory_order_relaxed);
+    operation_.store(call.operation, std::memory_order_release);
+  }
+  void Leave() { operation_.store(nullptr, std::memory_order_release); }
+
+ private:
+  void Watch(absl::Duration grace);
+
+  std::atomic<bool> aborted_{false};
+  std::atomic<const char*> operation_{nullptr};
+  std::atomic<int> peer_{-1};
+  std::atomic<int64_t> number_{0};
+  std::shared_ptr<Rendezvous> rendezvous_;
+  std::function<std::string(const CommCall&)> describe_;
+  mutable std::mutex mutex_;
+  absl::Status abort_error_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::thread watchdog_;
+};
+
+}  // namespace distill

@@ -1,0 +1,96 @@
+// Internal to comm/: see shm_communicator.cc for what moves where.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "libdistill/comm/setup.h"
+#include "libdistill/comm/shm_group.h"
+#include "libdistill/comm/shm_pairs.h"
+#include "libdistill/comm/shm_regions.h"
+#include "libdistill/comm/split.h"
+#include "libdistill/transport/shared_memory.h"
+
+namespace distill {
+
+class ShmCommunicator : public Communicator {
+ public:
+  ShmCommunicator(Setup setup, std::vector<SharedMemory> segments, ShmGroup group)
+      : Communicator(setup.world.rank, setup.hosts),
+        seed_(setup),
+        timeout_(setup.options.timeout),
+        rendezvous_(std::move(setup.rendezvous)),
+        segments_(std::move(segments)),
+        group_(std::move(group)),
+        regions_(std::make_shared<ShmRegions>(setup.world.rank)) {
+    group_.ListenTo(rendezvous_.get());
+  }
+  ~ShmCommunicator() override { group_.Leave(); }
+
+  absl::string_view backend() const override { return "shm"; }
+  absl::Status CheckPeers() override { return group_.Look(); }
+
+ protected:
+  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                           Placement) override;
+  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                               Placement) override;
+  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
+  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                        Placement) override;
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
+  absl::Status DoBarrier() override;
+  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes) override;
+  void Abandon(const absl::Status& error) override { group_.Fail(error); }
+
+ private:
+  // Elements [begin, end) of `count` that rank `slice` reduces; borders lie on cache lines.
+  std::pair<int64_t, int64_t> Slice(int slice, int64_t count, int64_t size) const;
+  int Divisor(ReduceOp op) const { return op == ReduceOp::kAverage ? world_size() : 1; }
+  ShmCall Call(ShmOperation operation, const void* send, int64_t send_bytes, int64_t count, DType dtype) const {
+    return {.operation = operation, .dtype = dtype, .count = count, .send = regions_->Find(send, send_bytes)};
+  }
+  // A call through the slots: `copy_in` elements [begin, begin + here) into this rank's slot, `take` them out of all
+  // slots once they are there. Or all at once, out of every rank's registered buffer.
+  struct Steps {
+    absl::FunctionRef<void(int64_t begin, int64_t here)> copy_in;
+    absl::FunctionRef<absl::Status(int64_t begin, int64_t here, const Deadline& deadline)> take;
+    absl::FunctionRef<void()> in_places;
+  };
+  absl::Status Run(const ShmCall& call, int64_t total, int64_t per_round, const Steps& steps);
+  // Begins a call: with `copy_in` done unless the source is registered, waits for all and learns whether every rank's
+  // buffers lie in one region. A mixture begins anew, with all sources copied in.
+  absl::StatusOr<bool> Begin(const ShmCall& call, absl::FunctionRef<void()> copy_in, const Deadline& deadline);
+
+  // An all-reduce, or a reduce to call.root.
+  absl::Status ReduceTo(const ShmCall& call, const char* send, char* receive);
+  bool Takes(const ShmCall& call, int r) const { return call.operation == ShmOperation::kAllReduce || r == call.root; }
+  absl::Status ReduceSmall(const ShmCall& call, const char* send, char* receive);
+  void ReduceInPlaces(const ShmCall& call);
+  void CopyOthersSlices(const char* send, int64_t count, int64_t size);
+  absl::Status FinishRound(const ShmCall& call, const char* send, char* receive, int64_t count,
+                           const Deadline& deadline);
+  // Elements from `offset_bytes` on of every slot, but the caller's own data instead of its own slot.
+  const void* const* Slots(int64_t offset_bytes, const void* mine);
+  // `offset_bytes` into what every rank passed as its source.
+  const void* const* Places(int64_t offset_bytes);
+
+  const SplitSeed seed_;
+  const absl::Duration timeout_;
+  const std::shared_ptr<Rendezvous> rendezvous_;
+  const std::vector<SharedMemory> segments_;
+  ShmGroup group_;
+  ShmPairs pairs_{&group_};
+  const std::shared_ptr<ShmRegions> regions_;
+  std::vector<const void*> sources_ = std::vector<const void*>(static_cast<size_t>(world_size()));
+  std::vector<void*> targets_ = std::vector<void*>(static_cast<size_t>(world_size()));
+};
+
+}  // namespace distill

@@ -1,0 +1,91 @@
+// How the ranks of a host come to map one another's memory: for the group, for Allocate and for Split.
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/shm_communicator.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+// What a rank sends about its segment: a ticket, or nothing when there was no memory for one.
+constexpr size_t kTicketBytes = 96;
+
+struct Mapped {
+  std::vector<SharedMemory> segments;
+  std::vector<ProcessWatch> watches;
+};
+
+// Maps every rank's segment. A ticket begins with its process.
+absl::Status MapAll(const std::vector<std::string>& tickets, int rank, SharedMemory mine, Mapped& mapped) {
+  for (size_t r = 0; r < tickets.size(); ++r) {
+    if (r == static_cast<size_t>(rank)) {
+      mapped.segments.push_back(std::move(mine));
+      mapped.watches.emplace_back();
+      continue;
+    }
+    DISTILL_ASSIGN_OR_RETURN(SharedMemory theirs, SharedMemory::Map(tickets[r]));
+    mapped.segments.push_back(std::move(theirs));
+    int pid = 0;
+    if (!absl::SimpleAtoi(tickets[r].substr(0, tickets[r].find(' ')), &pid)) {
+      return absl::InternalError("a ticket without a process");
+    }
+    absl::StatusOr<ProcessWatch> watch = ProcessWatch::Open(pid);
+    if (absl::IsUnimplemented(watch.status())) {
+      LogWarning("a killed rank will be noticed by time-out only: this kernel has no pidfd_open");
+      watch = ProcessWatch();
+    }
+    DISTILL_RETURN_IF_ERROR(watch.status());
+    mapped.watches.push_back(*std::move(watch));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t bytes) {
+  absl::StatusOr<SharedMemory> mine = SharedMemory::Create(static_cast<size_t>(bytes));
+  std::string ticket = mine.ok() ? mine->ticket() : "";
+  ticket.resize(kTicketBytes);
+  std::string tickets(kTicketBytes * static_cast<size_t>(world_size()), '\0');
+  DISTILL_RETURN_IF_ERROR(DoAllGather(ticket.data(), tickets.data(), kTicketBytes, DType::kUInt8, {}));
+  DISTILL_RETURN_IF_ERROR(mine.status());
+  std::vector<SharedMemory> segments;
+  for (int r = 0; r < world_size(); ++r) {
+    if (r == rank()) {
+      segments.push_back(*std::move(mine));
+      continue;
+    }
+    const char* theirs = tickets.data() + kTicketBytes * static_cast<size_t>(r);
+    if (*theirs == '\0') return absl::ResourceExhaustedError(absl::StrCat(Describe(r), " has not that much memory"));
+    DISTILL_ASSIGN_OR_RETURN(SharedMemory mapped, SharedMemory::Map(theirs));
+    segments.push_back(std::move(mapped));
+  }
+  return ShmRegions::Add(regions_, std::move(segments));
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(const SplitPart& part) {
+  return SplitFrom(*this, seed_, part.members, part.rank, [](Setup setup) -> MadeCommunicator {
+    return setup.world.world_size == 1 ? CreateAloneCommunicator() : CreateShmCommunicator(std::move(setup));
+  });
+}
+
+MadeCommunicator CreateShmCommunicator(Setup setup) {
+  absl::StatusOr<SharedMemory> mine = SharedMemory::Create(ShmGroup::SegmentBytes(setup.world.world_size));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> tickets,
+                           setup.Exchange(mine.ok() ? absl::StatusOr<std::string>(mine->ticket()) : mine.status()));
+  Mapped mapped;
+  const absl::Status result = MapAll(tickets, setup.world.rank, *std::move(mine), mapped);
+  // Also proves that every rank was alive when it was mapped and watched.
+  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(result));
+  std::vector<char*> segments;
+  std::vector<std::string> names;
+  for (size_t r = 0; r < mapped.segments.size(); ++r) {
+    segments.push_back(mapped.segments[r].data());
+    names.push_back(absl::StrCat("rank ", r, " on ", setup.hosts[r]));
+  }
+  ShmGroup group(setup.world.rank, std::move(segments), std::move(mapped.watches), std::move(names));
+  return std::make_unique<ShmCommunicator>(std::move(setup), std::move(mapped.segments), std::move(group));
+}
+
+}  // namespace distill

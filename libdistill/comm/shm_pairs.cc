@@ -1,0 +1,71 @@
+#include "libdistill/comm/shm_pairs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+constexpr int64_t kPiece = static_cast<int64_t>(ShmGroup::kPieceBytes);
+
+}  // namespace
+
+struct ShmPairs::Line {
+  std::atomic<uint64_t> posted;
+  std::atomic<uint64_t> taken;
+  int64_t count;  // of the message being posted
+  DType dtype;
+};
+
+ShmPairs::Line& ShmPairs::line(int owner, int peer) const {
+  static_assert(sizeof(Line) <= ShmGroup::kPairLineBytes);
+  return *reinterpret_cast<Line*>(group_.pair_line(owner, peer));
+}
+
+absl::Status ShmPairs::Send(int peer, const void* data, int64_t count, DType dtype, const Deadline& deadline) {
+  Line& mine = line(group_.rank(), peer);
+  const Line& theirs = line(peer, group_.rank());
+  const int64_t bytes = count * SizeOf(dtype);
+  const uint64_t before = mine.posted.load(std::memory_order_relaxed);
+  uint64_t posted = before;
+  const auto taken_up_to = [&](uint64_t piece) {
+    return group_.WaitUntil(
+        peer, [&] { return theirs.taken.load(std::memory_order_acquire) >= piece; }, deadline);
+  };
+  mine.count = count;
+  mine.dtype = dtype;
+  for (int64_t begin = 0; begin < bytes; begin += kPiece) {
+    if (posted - before >= 2) DISTILL_RETURN_IF_ERROR(taken_up_to(posted - 1));
+    std::memcpy(group_.piece(group_.rank(), static_cast<int64_t>(posted - before)),
+                static_cast<const char*>(data) + begin, static_cast<size_t>(std::min(kPiece, bytes - begin)));
+    mine.posted.store(++posted, std::memory_order_release);
+  }
+  return taken_up_to(posted);
+}
+
+absl::Status ShmPairs::Receive(int peer, void* data, int64_t count, DType dtype, const Deadline& deadline) {
+  Line& mine = line(group_.rank(), peer);
+  const Line& theirs = line(peer, group_.rank());
+  const int64_t bytes = count * SizeOf(dtype);
+  const uint64_t before = mine.taken.load(std::memory_order_relaxed);
+  uint64_t taken = before;
+  for (int64_t begin = 0; begin < bytes; begin += kPiece) {
+    DISTILL_RETURN_IF_ERROR(group_.WaitUntil(
+        peer, [&] { return theirs.posted.load(std::memory_order_acquire) > taken; }, deadline));
+    if (begin == 0 && (theirs.count != count || theirs.dtype != dtype)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "ranks do not make the same calls: ", group_.NameOf(peer), " sends ", theirs.count, " ", NameOf(theirs.dtype),
+          ", ", group_.NameOf(group_.rank()), " receives ", count, " ", NameOf(dtype)));
+    }
+    std::memcpy(static_cast<char*>(data) + begin, group_.piece(peer, static_cast<int64_t>(taken - before)),
+                static_cast<size_t>(std::min(kPiece, bytes - begin)));
+    mine.taken.store(++taken, std::memory_order_release);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,85 @@
+#include "libdistill/comm/split.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/framing.h"
+#include "libdistill/world/socket.h"
+#include "libdistill/world/tcp_rendezvous.h"
+
+namespace distill {
+namespace {
+
+std::string NewSecret() {
+  std::random_device random;
+  std::string secret;
+  for (int i = 0; i < 8; ++i) absl::StrAppendFormat(&secret, "%08x", random());
+  return secret;
+}
+
+// Where rank 0 of a part waits for the others, and what they prove themselves with.
+struct Place {
+  Socket listener;  // on rank 0 of the part
+  std::string rendezvous;
+  std::string secret;
+};
+
+absl::StatusOr<Place> Open(const SplitSeed& seed) {
+  const std::string host = seed.address.empty() ? seed.world.host : seed.address;
+  Place place;
+  DISTILL_ASSIGN_OR_RETURN(place.listener, Listen({host, "0"}));
+  const bool v6 = host.find(':') != std::string::npos;
+  place.rendezvous = absl::StrCat(v6 ? "[" : "", host, v6 ? "]:" : ":", LocalPort(place.listener));
+  place.secret = seed.world.job_secret.empty() ? NewSecret() : seed.world.job_secret;
+  return place;
+}
+
+// Every rank of the parent takes part, whichever part it is in; each learns the place of its own.
+absl::StatusOr<Place> Announce(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members, int rank) {
+  absl::StatusOr<Place> mine = Place();
+  if (members.size() > 1 && rank == 0) mine = Open(seed);
+  DISTILL_RETURN_IF_ERROR(Agree(parent, mine.status()));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                           GatherTexts(parent, PackStrings({mine->rendezvous, mine->secret})));
+  if (members.empty()) return mine;
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[static_cast<size_t>(members[0])]));
+  if (fields.size() != 2) return absl::InternalError("a place to meet that cannot be read");
+  mine->rendezvous = std::move(fields[0]);
+  mine->secret = std::move(fields[1]);
+  return mine;
+}
+
+absl::StatusOr<std::unique_ptr<Rendezvous>> Meet(const Setup& setup, Socket listener) {
+  if (setup.world.world_size == 1) return CreateRendezvous(setup.world, setup.deadline);
+  MeetingPlace place = {"tcp", std::move(listener), {}};
+  if (setup.world.rank != 0) {
+    DISTILL_ASSIGN_OR_RETURN(place.places.emplace_back(), ParseHostPort(setup.world.rendezvous));
+  }
+  return CreateTcpRendezvousAt(setup.world, std::move(place), setup.deadline);
+}
+
+}  // namespace
+
+MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members, int rank,
+                           absl::FunctionRef<MadeCommunicator(Setup)> create) {
+  DISTILL_ASSIGN_OR_RETURN(Place place, Announce(parent, seed, members, rank));
+  if (members.empty()) return nullptr;
+  Setup setup = {seed.world, seed.options, Deadline::After(seed.options.timeout), nullptr, {}, seed.one_host};
+  setup.world.rank = rank;
+  setup.world.world_size = static_cast<int>(members.size());
+  setup.world.rendezvous = place.rendezvous;
+  setup.world.job_secret = place.secret;
+  for (const int member : members) setup.hosts.push_back(seed.hosts[static_cast<size_t>(member)]);
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, Meet(setup, std::move(place.listener)));
+  rendezvous->StartHeartbeat(seed.options.heartbeat_timeout);
+  setup.rendezvous = rendezvous;
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, create(std::move(setup)));
+  made->Attach(rendezvous, seed.options.abort_grace);
+  return made;
+}
+
+}  // namespace distill

@@ -1,0 +1,34 @@
+// How a backend makes the communicator of one color of a Split: rank 0 of every color listens, all hear where over the
+// parent, and the ranks of a color meet there as those of a job do. Internal to comm/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "libdistill/comm/setup.h"
+
+namespace distill {
+
+// What a communicator keeps of its setup for those split from it.
+struct SplitSeed {
+  explicit SplitSeed(const Setup& setup)
+      : world(setup.world),
+        options(setup.options),
+        hosts(setup.hosts),
+        address(setup.rendezvous->local_address()),
+        one_host(setup.one_host) {}
+  World world;
+  CommunicatorOptions options;
+  std::vector<std::string> hosts;
+  std::string address;  // where the other hosts reach this one; empty: by its name
+  bool one_host;
+};
+
+// Every rank of `parent` must call it; one whose color is below 0 (`members` is empty) gets null. `members[i]`: the
+// rank in `parent` of rank i of the part; `rank`: this process's, in the part.
+[[nodiscard]] MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members,
+                                         int rank, absl::FunctionRef<MadeCommunicator(Setup)> create);
+
+}  // namespace distill

@@ -1,0 +1,296 @@
+#include "libdistill/world/star.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/check.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/join_server.h"
+
+namespace distill {
+namespace {
+
+// A peer that beats this often, and at least five times in a time-out, is not lost to a busy machine.
+constexpr absl::Duration kLongestInterval = absl::Seconds(1);
+
+absl::Duration IntervalFor(absl::Duration timeout) { return std::min(kLongestInterval, timeout / 5); }
+
+}  // namespace
+
+Star::Star(const World& world, std::string place)
+    : world_(world), place_(std::move(place)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  DISTILL_CHECK(wake_ >= 0, "no eventfd: this process has too many open files");
+}
+
+Star::~Star() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    Wake();
+    thread_.join();
+  }
+  const Goodbye mine = {world_.rank, finished_calls_, absl::StrCat("rank ", world_.rank, " on ", world_.host)};
+  Tell(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(mine)));
+  // A socket that is closed with unread bytes resets the connection, and the goodbye might be lost with it.
+  for (Peer& peer : peers_) {
+    shutdown(peer.socket.fd(), SHUT_WR);
+    for (auto some = ReceiveSome(peer.socket, 1 << 16); some.ok() && !some->empty();) {
+      some = ReceiveSome(peer.socket, 1 << 16);
+    }
+  }
+  close(wake_);
+}
+
+void Star::Add(int rank, std::string name, Socket socket, size_t max_payload) {
+  peers_.emplace_back(rank, std::move(name), std::move(socket), max_payload);
+}
+
+void Star::Start() {
+  thread_ = std::thread([this] { Serve(); });
+}
+
+void Star::Rename(int rank, std::string name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Peer& peer : peers_) {
+    if (peer.rank == rank) peer.name = name;
+  }
+}
+
+void Star::StartHeartbeat(absl::Duration timeout) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    timeout_ = timeout;
+    next_beat_ = Deadline::After(absl::ZeroDuration());
+    awake_ = Deadline::After(timeout / 2);
+    for (Peer& peer : peers_) peer.patience = Deadline::After(timeout);
+  }
+  Wake();
+}
+
+void Star::Wake() const {
+  const uint64_t one = 1;
+  // A counter that is full wakes the thread as well.
+  if (write(wake_, &one, sizeof(one)) < 0) return;
+}
+
+void Star::Serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    std::vector<pollfd> entries = {{wake_, POLLIN, 0}};
+    for (const Peer& peer : peers_) {
+      const int writing = peer.outbox.empty() ? 0 : POLLOUT;
+      if (!peer.left) entries.push_back({peer.socket.fd(), static_cast<short>(POLLIN | writing), 0});
+    }
+    const int wait = next_beat_.PollMilliseconds();
+    lock.unlock();
+    poll(entries.data(), entries.size(), wait);
+    uint64_t count = 0;
+    const bool woken = read(wake_, &count, sizeof(count)) > 0;
+    lock.lock();
+    for (Peer& peer : peers_) {
+      Read(peer);
+      Write(peer);
+    }
+    if (next_beat_.Passed()) Beat();
+    if (woken || entries.size() > 1) changed_.notify_all();
+  }
+}
+
+// Beats, and looks who does not.
+void Star::Beat() {
+  next_beat_ = Deadline::After(IntervalFor(timeout_));
+  // A process that was stopped and goes on has heard nobody for as long; the silence was its own.
+  const bool slept = awake_.Passed();
+  awake_ = Deadline::After(timeout_ / 2);
+  for (Peer& peer : peers_) {
+    if (peer.left) continue;
+    if (peer.outbox.empty()) {
+      peer.outbox = EncodeFrame(FrameKind::kBeat, 0, "");
+      Write(peer);
+    }
+    if (slept) peer.patience = Deadline::After(timeout_);
+    if (!peer.patience.Passed()) continue;
+    peer.left = true;
+    Note(absl::UnavailableError(absl::StrCat(peer.name, " was lost: nothing heard from it for ",
+                                             absl::FormatDuration(timeout_),
+                                             " (the process is stopped, or its host or the network to it is gone)")));
+  }
+}
+
+void Star::Write(Peer& peer) {
+  if (peer.left || peer.outbox.empty()) return;
+  absl::string_view rest = peer.outbox;
+  // Reading shows what became of a peer that takes nothing more.
+  const bool sent = SendSome(peer.socket, rest).ok();
+  peer.outbox.erase(0, sent ? peer.outbox.size() - rest.size() : peer.outbox.size());
+}
+
+void Star::Read(Peer& peer) {
+  while (!peer.left) {
+    const uint64_t before = peer.reader.received_bytes();
+    const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket);
+    if (peer.reader.received_bytes() != before) peer.patience = Deadline::After(timeout_);
+    if (!whole.ok()) {
+      peer.left = true;
+      Note(absl::UnavailableError(
+          absl::StrCat(peer.name, " was lost (", RemoteAddress(peer.socket), ": ", whole.status().message(), ")")));
+      return;
+    }
+    if (!*whole) return;
+    Frame frame = std::move(peer.reader.frame());
+    peer.reader.Drop();
+    Take(peer, std::move(frame));
+  }
+}
+
+void Star::Take(Peer& peer, Frame frame) {
+  switch (frame.kind) {
+    case FrameKind::kBeat:
+      return;
+    case FrameKind::kGoodbye:
+      return TakeGoodbye(peer, frame.payload);
+    case FrameKind::kError: {
+      const absl::Status error = DecodeStatus(frame.payload);
+      // Rank 0 passes on what it was told, with the name of whose error it is.
+      Note(root() ? Annotate(error, peer.name) : error);
+      return;
+    }
+    default:
+      if (peer.waiting) {
+        Note(absl::FailedPreconditionError(absl::StrCat(peer.name, " began exchange ", frame.sequence,
+                                                        " before exchange ", peer.waiting->sequence,
+                                                        " had ended: ranks do not make the same calls")));
+      }
+      peer.waiting = std::move(frame);
+  }
+}
+
+void Star::TakeGoodbye(Peer& peer, const std::string& payload) {
+  absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(payload);
+  if (!goodbye.ok()) {
+    Note(Annotate(goodbye.status(), peer.name));
+    return;
+  }
+  if (goodbye->rank == peer.rank) peer.left = true;
+  if (root()) TellLocked(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(*goodbye)));
+  left_.push_back(*std::move(goodbye));
+}
+
+absl::Status Star::CheckPeers() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Peer& peer : peers_) Read(peer);
+  return failure_;
+}
+
+absl::Status Star::CheckPeersIn(uint64_t call) {
+  DISTILL_RETURN_IF_ERROR(CheckPeers());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const Goodbye& gone : left_) {
+    if (gone.finished_calls >= call) continue;
+    return FailLocked(absl::UnavailableError(absl::StrCat(gone.name, " has left the job")));
+  }
+  return absl::OkStatus();
+}
+
+bool Star::HasLeft(int rank) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(left_.begin(), left_.end(), [rank](const Goodbye& gone) { return gone.rank == rank; });
+}
+
+absl::Status Star::Fail(const absl::Status& error) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return FailLocked(error);
+}
+
+void Star::Announce(const absl::Status& error) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Note(error);
+}
+
+// The first error is the failure; the peers are told once.
+void Star::Note(const absl::Status& error) {
+  if (!failure_.ok()) return;
+  failure_ = error;
+  failed_.store(true, std::memory_order_release);
+  TellLocked(EncodeFrame(FrameKind::kError, 0, EncodeStatus(failure_)));
+  changed_.notify_all();
+}
+
+void Star::Tell(const std::string& frame) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  TellLocked(frame);
+}
+
+void Star::TellLocked(const std::string& frame) {
+  bool left_over = false;
+  for (Peer& peer : peers_) {
+    if (peer.left) continue;
+    peer.outbox += frame;
+    Write(peer);
+    left_over = left_over || !peer.outbox.empty();
+  }
+  if (left_over) Wake();
+}
+
+absl::Status Star::Flush(const Deadline& deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    DISTILL_RETURN_IF_ERROR(failure_);
+    const auto waits =
+        std::find_if(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.left && !p.outbox.empty(); });
+    if (waits == peers_.end()) return absl::OkStatus();
+    if (deadline.Passed()) return FailLocked(deadline.Error(absl::StrCat("exchange with ", waits->name)));
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Seconds(1))));
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t sequence, const Deadline& deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    std::vector<int> missing;
+    for (const Peer& peer : peers_) {
+      if (peer.waiting) continue;
+      if (peer.left && failure_.ok())
+        return FailLocked(absl::UnavailableError(absl::StrCat(peer.name, " left before all had met")));
+      missing.push_back(peer.rank);
+    }
+    if (missing.empty()) break;  // what came before a failure counts
+    DISTILL_RETURN_IF_ERROR(failure_);
+    if (deadline.Passed()) {
+      return FailLocked(deadline.Error(absl::StrCat("exchange ", sequence, " at ", place_, ": waiting for ",
+                                                    DescribeRanks(missing), " of ", world_.world_size)));
+    }
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Seconds(1))));
+  }
+  std::vector<std::string> payloads;
+  for (Peer& peer : peers_) {
+    const Frame frame = *std::exchange(peer.waiting, std::nullopt);
+    if (frame.kind != kind || frame.sequence != sequence) {
+      return FailLocked(
+          absl::FailedPreconditionError(absl::StrCat(peer.name, " is at exchange ", frame.sequence, ", this rank at ",
+                                                     sequence, ": ranks do not make the same calls")));
+    }
+    payloads.push_back(frame.payload);
+  }
+  return payloads;
+}
+
+std::string Star::local_address() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string address;
+  for (const Peer& peer : peers_) {
+    address = LocalAddress(peer.socket);
+    if (!absl::StartsWith(address, "127.") && address != "::1") break;
+  }
+  return address;
+}
+
+}  // namespace distill

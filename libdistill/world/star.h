@@ -1,0 +1,107 @@
+// The connections that a rendezvous is made of: rank 0 has one to every other rank, the others have one to rank 0.
+//
+// A thread of the star's own moves the bytes, so that a rank that computes, or waits in a collective, still answers for
+// itself: it reads what comes, writes what waits, beats, and counts how long each peer has been silent. What it learns
+// is kept under a lock that is never held while anything blocks.
+// The first thing that goes wrong is the star's failure; rank 0 passes on to all what it finds or hears.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/world/framing.h"
+#include "libdistill/world/socket.h"
+#include "libdistill/world/world.h"
+
+namespace distill {
+
+class Star {
+ public:
+  // `place`: where rank 0 listens, for messages.
+  Star(const World& world, std::string place);
+  // Joins the thread, which waits for nobody, and leaves what the kernel takes at once of a goodbye.
+  ~Star();
+  Star(const Star&) = delete;
+  Star& operator=(const Star&) = delete;
+
+  // Before Start.
+  void Add(int rank, std::string name, Socket socket, size_t max_payload);
+  void Start();
+  void Rename(int rank, std::string name);
+
+  // See Rendezvous.
+  void StartHeartbeat(absl::Duration timeout);
+  absl::Status CheckPeers();
+  absl::Status CheckPeersIn(uint64_t call);
+  bool HasLeft(int rank) const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  void Announce(const absl::Status& error);
+  void NoteFinishedCalls(uint64_t calls) { finished_calls_ = calls; }
+  std::string local_address() const;
+
+  // To every peer; the thread sends it.
+  void Tell(const std::string& frame);
+  // Blocks until the kernel has taken all that was told.
+  [[nodiscard]] absl::Status Flush(const Deadline& deadline);
+  // Blocks until every peer's next frame is there and is of this kind and exchange: their payloads, in the order in
+  // which the peers were added. DeadlineExceeded names the peers that sent none.
+  [[nodiscard]] absl::StatusOr<std::vector<std::string>> Await(FrameKind kind, uint32_t sequence,
+                                                               const Deadline& deadline);
+  // Makes it this star's failure, unless it has one, and tells the peers. Returns the failure.
+  absl::Status Fail(const absl::Status& error);
+
+ private:
+  struct Peer {
+    Peer(int rank, std::string name, Socket socket, size_t max_payload)
+        : rank(rank), name(std::move(name)), socket(std::move(socket)), reader(max_payload) {}
+    int rank;
+    std::string name;  // "rank 2 on host-b"
+    Socket socket;
+    FrameReader reader;
+    std::optional<Frame> waiting;  // for its exchange; a peer sends no second one before the first was taken
+    std::string outbox;
+    Deadline patience = Deadline::Never();  // renewed by whatever the peer sends
+    bool left = false;
+  };
+
+  bool root() const { return world_.rank == 0; }
+  void Serve();
+  // These want the lock held.
+  void Note(const absl::Status& error);
+  absl::Status FailLocked(const absl::Status& error) { return Note(error), failure_; }
+  void TellLocked(const std::string& frame);
+  void Write(Peer& peer);
+  void Read(Peer& peer);
+  void Take(Peer& peer, Frame frame);
+  void TakeGoodbye(Peer& peer, const std::string& payload);
+  void Beat();
+  void Wake() const;
+
+  const World world_;
+  const std::string place_;
+  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> finished_calls_{0};
+  int wake_ = -1;  // an eventfd
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  absl::Duration timeout_ = absl::InfiniteDuration();
+  Deadline next_beat_ = Deadline::Never();
+  Deadline awake_ = Deadline::Never();  // passed: this process itself did not run
+  absl::Status failure_;
+  std::list<Peer> peers_;
+  std::vector<Goodbye> left_;
+  std::thread thread_;
+};
+
+}  // namespace distill

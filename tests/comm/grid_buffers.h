@@ -1,0 +1,88 @@
+// What the grids of tests are made of: small whole numbers in every type, and buffers between guards.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
+#include "tests/comm/collectives_grid.h"
+
+namespace distill::testing {
+
+// The number in the type's bits, written independently of the library's conversions.
+void Store(char* out, int value, DType dtype);
+
+// The result of the operation over every rank's value.
+int Combine(ReduceOp op, int ranks, absl::FunctionRef<int(int rank)> value);
+
+// Where buffers are taken from; each case begins anew.
+class Arena {
+ public:
+  static absl::StatusOr<Arena> Create(Communicator& comm, BufferKind kind, int64_t bytes) {
+    Arena arena;
+    if (kind == BufferKind::kPlain) return arena;
+    absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes);
+    if (!memory.ok()) return memory.status();
+    arena.memory_ = *std::move(memory);
+    if (kind == BufferKind::kMixed && comm.rank() == 0) arena.memory_.reset();
+    return arena;
+  }
+  char* Take(size_t bytes) {
+    if (memory_ == nullptr) return plain_.emplace_back(bytes).data();
+    char* taken = memory_->data() + used_;
+    used_ += static_cast<int64_t>(bytes);
+    return used_ <= memory_->bytes() ? taken : nullptr;
+  }
+  void Reset() {
+    used_ = 0;
+    plain_.clear();
+  }
+
+ private:
+  std::unique_ptr<CommMemory> memory_;
+  std::list<std::vector<char>> plain_;
+  int64_t used_ = 0;
+};
+
+// A buffer between two guards, `shift` elements off its natural place.
+class Buffer {
+ public:
+  Buffer(Arena& arena, int64_t count, DType dtype, int shift)
+      : dtype_(dtype),
+        bytes_(static_cast<size_t>(count * SizeOf(dtype))),
+        offset_(kGuard + static_cast<size_t>(shift * SizeOf(dtype))),
+        storage_(arena.Take((offset_ + bytes_ + kGuard + 7) / 8 * 8)) {
+    std::memset(storage_, kGuardByte, offset_ + bytes_ + kGuard);
+  }
+  char* at(int64_t i) { return storage_ + offset_ + i * SizeOf(dtype_); }
+  void Set(int64_t i, int value) { Store(at(i), value, dtype_); }
+  bool Is(int64_t i, int value) {
+    char expected[8];
+    Store(expected, value, dtype_);
+    return std::memcmp(at(i), expected, static_cast<size_t>(SizeOf(dtype_))) == 0;
+  }
+  bool GuardsStand() const {
+    return std::all_of(storage_, storage_ + offset_, IsGuard) &&
+           std::all_of(storage_ + offset_ + bytes_, storage_ + offset_ + bytes_ + kGuard, IsGuard);
+  }
+
+ private:
+  static constexpr size_t kGuard = 64;
+  static constexpr char kGuardByte = 0x5a;
+  static bool IsGuard(char byte) { return byte == kGuardByte; }
+  DType dtype_;
+  size_t bytes_;
+  size_t offset_;
+  char* storage_;
+};
+
+// Internal with the first element that is not the expected one, or when the guards were written to.
+absl::Status Verify(Buffer& result, int64_t count, const std::string& text, absl::FunctionRef<int(int64_t)> expected);
+
+}  // namespace distill::testing

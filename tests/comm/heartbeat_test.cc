@@ -1,0 +1,156 @@
+// Ranks that stand still without dying, calls that are aborted, and calls that nothing can end.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+constexpr absl::Duration kHeartbeat = absl::Seconds(2);
+
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  CommunicatorOptions options;
+  options.backend = backend;
+  options.timeout = absl::Seconds(60);
+  options.heartbeat_timeout = kHeartbeat;
+  return CreateCommunicator(world, options);
+}
+
+absl::Status ReduceForever(Communicator& comm) {
+  std::vector<float> data(1 << 18, 1.0f);
+  for (;;) {
+    DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 1 << 18, DType::kFloat32, ReduceOp::kMax));
+  }
+}
+
+TEST_CASE("a stopped rank is named by every other rank within the heartbeat's time-out") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    for (const int stopped : {2, 0}) {
+      const auto outcomes = RunRanks(3, absl::Seconds(8), [&](const World& world) -> absl::Status {
+        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+        comm->SetErrorContext([] { return "step 5"; });
+        DISTILL_RETURN_IF_ERROR(comm->Barrier());
+        if (world.rank == stopped) kill(getpid(), SIGSTOP);
+        return ExpectError(
+            ReduceForever(*comm), absl::StatusCode::kUnavailable,
+            {absl::StrCat("all-reduce number 2 over ", backend, " failed on rank ", world.rank, " on ", world.host),
+             "(step 5)",
+             absl::StrCat("rank ", stopped, " on ", world.host, " was lost: nothing heard from it for 2s")});
+      });
+      for (const auto& outcome : outcomes) {
+        if (outcome.rank == stopped) {
+          CHECK(!outcome.ended);
+          continue;
+        }
+        CHECK(Failures({outcome}) == "");
+        CHECK(outcome.took < kHeartbeat + absl::Seconds(5));
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not lost") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      volatile double sum = 0;
+      for (const Deadline busy = Deadline::After(2 * kHeartbeat); world.rank == 1 && !busy.Passed();) sum = sum + 1;
+      return comm->Barrier();
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("an abort ends the pending and the later calls of every rank, and does not wait") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      absl::Status status;
+      absl::Duration took;
+      if (world.rank == 1) {  // never makes the call
+        absl::SleepFor(absl::Milliseconds(500));
+        const absl::Time start = absl::Now();
+        comm->Abort(absl::DataLossError("the disk is gone"));
+        took = absl::Now() - start;
+        status = comm->Barrier();
+      } else {
+        status = comm->Barrier();
+      }
+      DISTILL_RETURN_IF_ERROR(Expect(took < absl::Milliseconds(100), "the abort blocked"));
+      DISTILL_RETURN_IF_ERROR(
+          ExpectError(status, absl::StatusCode::kDataLoss, {"barrier number 1", "the disk is gone"}));
+      return Expect(comm->Barrier() == status, "not poisoned");
+    });
+    CHECK(Failures(outcomes) == "");
+    for (const auto& outcome : outcomes) CHECK(outcome.took < absl::Seconds(5));
+  }
+}
+
+// A backend whose barrier is stuck in something that nobody can end, as a driver may be.
+class StuckCommunicator : public Communicator {
+ public:
+  StuckCommunicator() : Communicator(0, {"host-a", "host-b"}) {}
+  absl::string_view backend() const override { return "stuck"; }
+
+ protected:
+  absl::Status DoAllReduce(const void*, void*, int64_t, DType, ReduceOp, Placement) override { return DoBarrier(); }
+  absl::Status DoReduceScatter(const void*, void*, int64_t, DType, ReduceOp, Placement) override { return DoBarrier(); }
+  absl::Status DoAllGather(const void*, void*, int64_t, DType, Placement) override { return DoBarrier(); }
+  absl::Status DoBroadcast(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
+  absl::Status DoReduce(const void*, void*, int64_t, DType, ReduceOp, int, Placement) override { return DoBarrier(); }
+  absl::Status DoAllToAll(const void*, void*, int64_t, DType, Placement) override { return DoBarrier(); }
+  absl::Status DoSend(const void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
+  absl::Status DoReceive(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart&) override { return DoBarrier(); }
+  absl::Status DoBarrier() override {
+    for (;;) absl::SleepFor(absl::Hours(1));
+  }
+};
+
+TEST_CASE("the watchdog ends a rank whose call does not return after an abort, and names the call") {
+  char path[] = "/tmp/distill-watchdog-XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  const auto outcomes = RunRanks(1, absl::Seconds(20), [&](World world) -> absl::Status {
+    dup2(file, STDERR_FILENO);
+    DISTILL_ASSIGN_OR_RETURN(auto meeting, CreateRendezvous(world, Deadline::After(absl::Seconds(5))));
+    StuckCommunicator comm;
+    comm.SetErrorContext([] { return "step 7"; });
+    comm.Attach(std::move(meeting), absl::Seconds(1));
+    std::thread aborts([&comm] { comm.Abort(absl::CancelledError("told to stop")); });
+    const absl::Status status = comm.Barrier();
+    aborts.join();
+    return status;
+  });
+  CHECK(outcomes[0].ended);
+  CHECK(outcomes[0].took < absl::Seconds(8));
+  std::string text(4096, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(file, text.data(), text.size(), 0))));
+  close(file);
+  unlink(path);
+  INFO(text);
+  CHECK(absl::StrContains(text,
+                          "the watchdog ends this process: barrier number 1 over stuck on rank 0 on host-a of 2 ranks "
+                          "(step 7) does not return 1s after it had to end: told to stop"));
+}
+
+}  // namespace
+}  // namespace distill

@@ -1,0 +1,112 @@
+// Send and Receive whose peer is killed, leaves, never comes, or means another message.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend,
+                                                   absl::Duration timeout) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  CommunicatorOptions options;
+  options.backend = backend;
+  options.timeout = timeout;
+  return CreateCommunicator(world, options);
+}
+
+TEST_CASE("a killed peer fails a receive within seconds, by name, number and step") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(30)));
+      comm->SetErrorContext([] { return "step 5"; });
+      std::vector<float> data(1 << 20);
+      if (world.rank == 1) {
+        DISTILL_RETURN_IF_ERROR(comm->Send(data.data(), 1 << 20, DType::kFloat32, 0));
+        kill(getpid(), SIGKILL);
+      }
+      DISTILL_RETURN_IF_ERROR(comm->Receive(data.data(), 1 << 20, DType::kFloat32, 1));
+      const absl::Status status = comm->Receive(data.data(), 1 << 20, DType::kFloat32, 1);
+      DISTILL_RETURN_IF_ERROR(
+          ExpectError(status, absl::StatusCode::kUnavailable,
+                      {absl::StrCat("receive from rank 1 number 2 over ", backend, " failed on rank 0 on "), "(step 5)",
+                       absl::StrCat("rank 1 on ", world.host, " was lost")}));
+      return Expect(comm->Barrier() == status, "not poisoned");
+    });
+    CHECK(Failures({outcomes[0]}) == "");
+    CHECK(outcomes[0].took < absl::Seconds(10));
+  }
+}
+
+TEST_CASE("a peer that left is named at once, and others that left do not matter") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 2) return absl::OkStatus();
+      absl::SleepFor(absl::Milliseconds(500));
+      int64_t value = 41;
+      if (world.rank == 1) return comm->Send(&value, 1, DType::kInt64, 0);
+      DISTILL_RETURN_IF_ERROR(comm->Receive(&value, 1, DType::kInt64, 1));
+      return ExpectError(comm->Receive(&value, 1, DType::kInt64, 2), absl::StatusCode::kUnavailable,
+                         {"receive from rank 2 number 1", absl::StrCat("rank 2 on ", world.host, " has left the job")});
+    });
+    CHECK(Failures(outcomes) == "");
+    CHECK(outcomes[0].took < absl::Seconds(8));
+  }
+}
+
+TEST_CASE("a message that never comes runs into the deadline, by name") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(1)));
+      if (world.rank == 1) {
+        absl::SleepFor(absl::Seconds(3));
+        return absl::OkStatus();
+      }
+      float x = 0;
+      const absl::Time start = absl::Now();
+      DISTILL_RETURN_IF_ERROR(
+          ExpectError(comm->Receive(&x, 1, DType::kFloat32, 1), absl::StatusCode::kDeadlineExceeded,
+                      {"receive from rank 1 number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 1s"}));
+      return Expect(absl::Now() - start < absl::Seconds(2.5), "late");
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("a message of another length or type is an error with both views") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "shm", absl::Seconds(20)));
+    std::vector<float> data(1000);
+    const absl::Status status = world.rank == 0 ? comm->Send(data.data(), 1000, DType::kFloat32, 1)
+                                                : comm->Receive(data.data(), 900, DType::kInt32, 0);
+    return ExpectError(status, absl::StatusCode::kFailedPrecondition,
+                       {"rank 0 on ", "sends 1000 float32", "rank 1 on ", "receives 900 int32"});
+  });
+  CHECK(Failures(outcomes) == "");
+  const auto over_fabric = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "fabric", absl::Seconds(20)));
+    std::vector<float> data(1000);
+    if (world.rank == 0) return comm->Send(data.data(), 1000, DType::kFloat32, 1);
+    return ExpectError(comm->Receive(data.data(), 900, DType::kFloat32, 0), absl::StatusCode::kFailedPrecondition,
+                       {"receive from rank 0 number 1", "the ranks do not make the same calls"});
+  });
+  CHECK(Failures(over_fabric) == "");
+}
+
+}  // namespace
+}  // namespace distill

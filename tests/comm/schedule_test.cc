@@ -1,0 +1,63 @@
+// Many calls in a row, of every kind, over several communicators at once.
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/random_schedule.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::Failures;
+using testing::RunRanks;
+
+std::string RunOver(const std::string& backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+  return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    CommunicatorOptions options;
+    options.backend = backend;
+    options.timeout = absl::Seconds(60);
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+    DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == backend, absl::StrCat("over ", std::string(comm->backend()))));
+    return body(*comm);
+  }));
+}
+
+TEST_CASE("random schedules of calls over several communicators give what one process computes") {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto schedule = [seed](Communicator& comm) { return testing::RunRandomSchedule(comm, seed, 150); };
+    CAPTURE(seed);
+    for (const int ranks : {2, 5}) CHECK(RunOver("shm", ranks, schedule) == "");
+    CHECK(RunOver("fabric", 3, schedule) == "");
+  }
+}
+
+TEST_CASE("ten thousand small calls in a row stay in step") {
+  const auto calls = [](Communicator& comm) -> absl::Status {
+    const int n = comm.world_size();
+    for (int i = 0; i < 2000; ++i) {
+      const std::string round = absl::StrCat("round ", i);
+      int64_t value = i * (comm.rank() + 1);
+      DISTILL_RETURN_IF_ERROR(comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum));
+      DISTILL_RETURN_IF_ERROR(Expect(value == i * n * (n + 1) / 2, round));
+      DISTILL_RETURN_IF_ERROR(comm.Reduce(&value, &value, 1, DType::kInt64, ReduceOp::kMax, i % n));
+      std::vector<int64_t> mine(static_cast<size_t>(n), comm.rank() + i), theirs(mine.size());
+      DISTILL_RETURN_IF_ERROR(comm.AllToAll(mine.data(), theirs.data(), 1, DType::kInt64));
+      for (int r = 0; r < n; ++r) DISTILL_RETURN_IF_ERROR(Expect(theirs[static_cast<size_t>(r)] == r + i, round));
+      int32_t token = i;
+      if (comm.rank() == 0) DISTILL_RETURN_IF_ERROR(comm.Send(&token, 1, DType::kInt32, 1));
+      if (comm.rank() == 1) DISTILL_RETURN_IF_ERROR(comm.Receive(&(token = 0), 1, DType::kInt32, 0));
+      DISTILL_RETURN_IF_ERROR(Expect(token == i, round));
+      DISTILL_RETURN_IF_ERROR(comm.Barrier());
+    }
+    return absl::OkStatus();
+  };
+  CHECK(RunOver("shm", 2, calls) == "");
+  CHECK(RunOver("shm", 4, calls) == "");
+  CHECK(RunOver("fabric", 2, calls) == "");
+}
+
+}  // namespace
+}  // namespace distill

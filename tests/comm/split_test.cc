@@ -1,0 +1,100 @@
+// Communicators that were split from another: who is in them, and that each lives and fails for itself.
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+std::string RunOver(const std::string& backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+  return Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    CommunicatorOptions options;
+    options.backend = backend;
+    options.timeout = absl::Seconds(20);
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+    return body(*comm);
+  }));
+}
+
+// The parent's rank of every rank of the part.
+absl::StatusOr<std::vector<int64_t>> WhoIsIn(Communicator& part, int64_t me) {
+  std::vector<int64_t> all(static_cast<size_t>(part.world_size()));
+  DISTILL_RETURN_IF_ERROR(part.AllGather(&me, all.data(), 1, DType::kInt64));
+  return all;
+}
+
+TEST_CASE("a split by parity has the ranks of each color in the order of their keys") {
+  for (const char* backend : {"shm", "fabric"}) {
+    CHECK(
+        RunOver(backend, 5, [backend](Communicator& comm) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto part, comm.Split(comm.rank() % 2, -comm.rank()));
+          DISTILL_RETURN_IF_ERROR(Expect(part->backend() == backend, std::string(part->backend())));
+          DISTILL_ASSIGN_OR_RETURN(const std::vector<int64_t> all, WhoIsIn(*part, comm.rank()));
+          const std::vector<int64_t> even = {4, 2, 0}, odd = {3, 1};
+          DISTILL_RETURN_IF_ERROR(Expect(all == (comm.rank() % 2 == 0 ? even : odd), "other ranks"));
+          DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(*part, {.counts = {3, 1009}, .dtypes = {DType::kFloat32}}));
+          return comm.Barrier();
+        }) == "");
+  }
+}
+
+TEST_CASE("a rank without a color gets none, a rank alone gets one of its own, and parts are split again") {
+  for (const char* backend : {"shm", "fabric"}) {
+    CHECK(RunOver(backend, 4, [](Communicator& comm) -> absl::Status {
+            DISTILL_ASSIGN_OR_RETURN(const auto three, comm.Split(comm.rank() == 2 ? -1 : 7, 0));
+            if (comm.rank() == 2) return Expect(three == nullptr, "a communicator for color -1");
+            DISTILL_RETURN_IF_ERROR(Expect(three->world_size() == 3, "another size"));
+            DISTILL_ASSIGN_OR_RETURN(const auto nested, three->Split(three->rank() / 2, 0));
+            const bool alone = comm.rank() == 3;
+            DISTILL_RETURN_IF_ERROR(Expect(nested->world_size() == (alone ? 1 : 2), "another size"));
+            DISTILL_RETURN_IF_ERROR(Expect((nested->backend() == "alone") == alone, std::string(nested->backend())));
+            int64_t sum = comm.rank();
+            DISTILL_RETURN_IF_ERROR(nested->AllReduce(&sum, &sum, 1, DType::kInt64, ReduceOp::kSum));
+            return Expect(sum == (alone ? 3 : 1), absl::StrCat("a sum of ", sum));
+          }) == "");
+  }
+}
+
+TEST_CASE("a part that fails leaves the others and its parent as they were") {
+  for (const char* backend : {"shm", "fabric"}) {
+    CHECK(RunOver(backend, 4, [](Communicator& comm) -> absl::Status {
+            DISTILL_ASSIGN_OR_RETURN(const auto part, comm.Split(comm.rank() / 2, 0));
+            int64_t x = 1;
+            if (comm.rank() == 0) {
+              DISTILL_RETURN_IF_ERROR(ExpectError(part->Broadcast(&x, 1, DType::kInt64, 9),
+                                                  absl::StatusCode::kInvalidArgument,
+                                                  {"broadcast number 1", "root 9 in a world of 2"}));
+            } else if (comm.rank() == 1) {
+              const absl::Status told = part->Broadcast(&x, 1, DType::kInt64, 0);
+              DISTILL_RETURN_IF_ERROR(
+                  Expect(told.message().find("root 9 in a world of 2") != std::string::npos, told.ToString()));
+            } else {
+              DISTILL_RETURN_IF_ERROR(part->Barrier());
+            }
+            DISTILL_RETURN_IF_ERROR(comm.AllReduce(&x, &x, 1, DType::kInt64, ReduceOp::kSum));
+            return Expect(x == 4, absl::StrCat("a sum of ", x));
+          }) == "");
+  }
+}
+
+TEST_CASE("a part outlives the communicator that it was split from") {
+  CHECK(Failures(RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+          CommunicatorOptions options;
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, options));
+          DISTILL_ASSIGN_OR_RETURN(const auto part, comm->Split(0, 0));
+          comm.reset();
+          return testing::CheckSameBits(*part);
+        })) == "");
+}
+
+}  // namespace
+}  // namespace distill
