@@ -1,0 +1,225 @@
+// The cost of each algorithm, from what it sends: a (latency) for each message that waits for the one before, g (gap)
+// for each that goes at the same time, b = 1 / bandwidth for each byte that passes a host's link one way, c for each
+// byte added. n ranks, h hosts, l ranks on a host, whose link they share; S bytes; p the largest power of two up to n.
+//   ring                2(n-1) a                          + 2(n-1)/n S b          + (n-1)/n S c
+//   recursive doubling  (log2 p + f) a                    + (log2 p + f) l S b    + log2 n S c     f = 2 unless n = p
+//   direct exchange     2 a + 2(n-2) g                    + 2(n-1)/n l S b        + (n-1)/n S c
+//   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
+//   hierarchical        inside: 2 a + 2 S b of memory; across: the best of the above for h ranks and S/l bytes
+// A flat ring in the order of the hosts crosses each link once each way, however many ranks are on a host.
+// Costs are linear in S, so as S grows the choice moves on from algorithm to algorithm and never back.
+#include "libdistill/comm/tuning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+constexpr CommAlgorithm kAlgorithms[] = {CommAlgorithm::kRecursiveDoubling, CommAlgorithm::kDirectExchange,
+                                         CommAlgorithm::kRabenseifner, CommAlgorithm::kRing,
+                                         CommAlgorithm::kHierarchical};
+
+// More peers at once than this would need too much memory to land in.
+constexpr int kMostDirectRanks = 64;
+
+// A call's cost: microseconds at 0 bytes, and those of each byte.
+struct Line {
+  double start = 0;
+  double slope = 0;
+};
+
+int Log2(int n) {
+  int rounds = 0;
+  while (2 << rounds <= n) ++rounds;
+  return rounds;
+}
+
+// What each rank moves, as shares of the call's bytes.
+struct Moves {
+  double messages = 0;  // one after the other
+  double at_once = 0;   // beside those
+  double sent = 0;      // bytes through its host's link
+  double added = 0;
+};
+
+Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
+  const double n = layout.ranks;
+  const double sharing = layout.hosts > 1 ? layout.ranks_per_host : 1;
+  const double halves = operation == CommOperation::kAllReduce ? 2 : 1;
+  const double others = (n - 1) / n;
+  const double adds = operation == CommOperation::kAllGather ? 0 : 1;
+  const double rounds = Log2(layout.ranks);
+  const double power = static_cast<double>(1 << Log2(layout.ranks));
+  const double folds = power == n ? 0 : 2;
+  switch (algorithm) {
+    case CommAlgorithm::kRing:
+      return {halves * (n - 1), 0, halves * others, adds * others};
+    case CommAlgorithm::kRecursiveDoubling:
+      return {rounds + folds, 0, (rounds + folds) * sharing, rounds + folds / 2};
+    case CommAlgorithm::kDirectExchange:
+      return {halves, halves * (n - 2), halves * others * sharing, adds * others};
+    case CommAlgorithm::kRabenseifner:
+      return {2 * rounds + folds, 0, (2 * (power - 1) / power + folds) * sharing, (power - 1) / power + folds / 2};
+    case CommAlgorithm::kHierarchical:
+      break;
+  }
+  return {};
+}
+
+Line FlatLine(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout, const CostTable& table) {
+  const Moves moves = MovesOf(algorithm, operation, layout);
+  const LinkCost& link = table.network;
+  return {moves.messages * link.latency_us + moves.at_once * link.gap_us,
+          moves.sent / (link.gigabytes_per_second * 1e3) + moves.added / (table.reduction_gigabytes_per_second * 1e3)};
+}
+
+double At(const Line& line, int64_t bytes) { return line.start + line.slope * static_cast<double>(bytes); }
+
+// Every local rank reduces and passes on its share at the same time; together they use the link as one rank would.
+double HierarchicalMicroseconds(CommOperation operation, int64_t bytes, const CommLayout& layout,
+                                const CostTable& table) {
+  const LinkCost& memory = table.shared_memory;
+  const Line inside = {2 * memory.latency_us, 2 / (memory.gigabytes_per_second * 1e3)};
+  const CommLayout across = {layout.hosts, layout.hosts, 1};
+  double best = std::numeric_limits<double>::infinity();
+  for (const CommAlgorithm algorithm : kAlgorithms) {
+    if (algorithm == CommAlgorithm::kHierarchical || !CanRun(algorithm, operation, across)) continue;
+    best = std::min(best, At(FlatLine(algorithm, operation, across, table), bytes));
+  }
+  return At(inside, bytes) + (layout.hosts > 1 ? best : 0);
+}
+
+std::string SizeText(int64_t bytes) {
+  if (bytes % (1 << 20) == 0) return absl::StrCat(bytes >> 20, " MiB");
+  if (bytes % (1 << 10) == 0) return absl::StrCat(bytes >> 10, " KiB");
+  return absl::StrCat(bytes, " B");
+}
+
+}  // namespace
+
+const char* NameOf(CommOperation operation) {
+  static constexpr const char* kNames[] = {"all-reduce", "reduce-scatter", "all-gather"};
+  return kNames[static_cast<size_t>(operation)];
+}
+
+const char* NameOf(CommAlgorithm algorithm) {
+  static constexpr const char* kNames[] = {"recursive_doubling", "direct_exchange", "rabenseifner", "ring",
+                                           "hierarchical"};
+  return kNames[static_cast<size_t>(algorithm)];
+}
+
+std::string CostTable::Encode() const {
+  std::vector<std::string> fields;
+  for (const LinkCost& link : {shared_memory, network}) {
+    for (const double value : {link.latency_us, link.gap_us, link.gigabytes_per_second}) {
+      fields.push_back(absl::StrFormat("%.17g", value));
+    }
+  }
+  fields.push_back(absl::StrFormat("%.17g", reduction_gigabytes_per_second));
+  return absl::StrJoin(fields, " ");
+}
+
+absl::StatusOr<CostTable> CostTable::Decode(const std::string& text) {
+  CostTable table;
+  double* const fields[] = {&table.shared_memory.latency_us,
+                            &table.shared_memory.gap_us,
+                            &table.shared_memory.gigabytes_per_second,
+                            &table.network.latency_us,
+                            &table.network.gap_us,
+                            &table.network.gigabytes_per_second,
+                            &table.reduction_gigabytes_per_second};
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  bool read = words.size() == std::size(fields);
+  for (size_t i = 0; read && i < words.size(); ++i) read = absl::SimpleAtod(words[i], fields[i]);
+  if (!read) return absl::InvalidArgumentError(absl::StrCat("not a table of costs: '", text, "'"));
+  DISTILL_RETURN_IF_ERROR(CheckTable(table));
+  return table;
+}
+
+absl::Status CheckTable(const CostTable& table) {
+  const auto check = [](const char* place, const char* what, double value, bool may_be_zero) {
+    if (std::isfinite(value) && (value > 0 || (may_be_zero && value == 0))) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, what, " must be ", may_be_zero ? "at least 0" : "above 0", " and finite, not ", value));
+  };
+  const auto check_link = [&check](const char* place, const LinkCost& link) {
+    absl::Status status = check(place, "latency_us", link.latency_us, true);
+    status.Update(check(place, "gap_us", link.gap_us, true));
+    status.Update(check(place, "gigabytes_per_second", link.gigabytes_per_second, false));
+    return status;
+  };
+  DISTILL_RETURN_IF_ERROR(check_link("shared_memory: ", table.shared_memory));
+  DISTILL_RETURN_IF_ERROR(check_link("network: ", table.network));
+  return check("", "reduction_gigabytes_per_second", table.reduction_gigabytes_per_second, false);
+}
+
+bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
+  switch (algorithm) {
+    case CommAlgorithm::kRing:
+      return true;
+    case CommAlgorithm::kRecursiveDoubling:
+    case CommAlgorithm::kRabenseifner:
+      return operation == CommOperation::kAllReduce;
+    case CommAlgorithm::kDirectExchange:
+      return layout.ranks <= kMostDirectRanks;
+    case CommAlgorithm::kHierarchical:
+      return layout.hosts > 1 && layout.ranks_per_host > 1;
+  }
+  return false;
+}
+
+double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int64_t bytes, const CommLayout& layout,
+                           const CostTable& table) {
+  if (algorithm == CommAlgorithm::kHierarchical) return HierarchicalMicroseconds(operation, bytes, layout, table);
+  return At(FlatLine(algorithm, operation, layout, table), bytes);
+}
+
+const std::vector<std::string>& KnownAlgorithmWishes() {
+  static const std::vector<std::string>& wishes = *[] {
+    auto* made = new std::vector<std::string>{"auto", "flat"};
+    for (const CommAlgorithm algorithm : kAlgorithms) made->push_back(NameOf(algorithm));
+    return made;
+  }();
+  return wishes;
+}
+
+CommAlgorithm CommTuning::Choose(CommOperation operation, int64_t bytes, const CommLayout& layout,
+                                 bool flat_only) const {
+  flat_only = flat_only || wish_ == "flat";
+  CommAlgorithm best = CommAlgorithm::kRing;
+  double least = std::numeric_limits<double>::infinity();
+  for (const CommAlgorithm algorithm : kAlgorithms) {
+    if (!CanRun(algorithm, operation, layout)) continue;
+    if (flat_only && algorithm == CommAlgorithm::kHierarchical) continue;
+    if (wish_ == NameOf(algorithm)) return algorithm;
+    const double time = PredictMicroseconds(algorithm, operation, bytes, layout, table_);
+    if (time < least) {
+      least = time;
+      best = algorithm;
+    }
+  }
+  return best;
+}
+
+std::string CommTuning::Describe(CommOperation operation, const CommLayout& layout, bool flat_only) const {
+  constexpr int64_t kLargest = int64_t{1} << 30;
+  std::string text;
+  for (int64_t bytes = 4; bytes < kLargest; bytes *= 2) {
+    const CommAlgorithm here = Choose(operation, bytes, layout, flat_only);
+    if (here == Choose(operation, 2 * bytes, layout, flat_only)) continue;
+    absl::StrAppend(&text, NameOf(here), " up to ", SizeText(bytes), ", ");
+  }
+  const char* last = NameOf(Choose(operation, kLargest, layout, flat_only));
+  return text.empty() ? last : absl::StrCat(text, last, " above");
+}
+
+}  // namespace distill

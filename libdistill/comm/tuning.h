@@ -1,0 +1,88 @@
+// Which algorithm carries out a collective: what messages, bytes and additions cost, and the choice by it.
+//
+//   CommTuning tuning;   // the default table, everything automatic; rank 0's in a job
+//   switch (tuning.Choose(CommOperation::kAllReduce, bytes, {.ranks = 8, .hosts = 4, .ranks_per_host = 2})) ...
+//
+// The choice is a pure function of its arguments, the table and the wish, which are the same on every rank: so all come
+// to the same. Internal to comm/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace distill {
+
+enum class CommOperation : uint8_t { kAllReduce, kReduceScatter, kAllGather };
+
+// kHierarchical works inside the hosts first; the others are flat: ranks are ranks, wherever they are.
+enum class CommAlgorithm : uint8_t { kRecursiveDoubling, kDirectExchange, kRabenseifner, kRing, kHierarchical };
+
+const char* NameOf(CommOperation operation);
+// "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical".
+const char* NameOf(CommAlgorithm algorithm);
+
+// Messages between two ranks at one place, after Hockney's model: time = latency + bytes / bandwidth.
+struct LinkCost {
+  double latency_us = 0;            // of one small message, from its sender's call to its receiver's return
+  double gap_us = 0;                // of each further message that a rank sends or receives at the same time
+  double gigabytes_per_second = 1;  // of a long message, one way
+  bool operator==(const LinkCost&) const = default;
+};
+
+struct CostTable {
+  LinkCost shared_memory = {0.3, 0.1, 8.0};
+  LinkCost network = {20.0, 5.0, 1.2};
+  double reduction_gigabytes_per_second = 10;  // of one source that is added to another
+
+  // One line of text and back: how rank 0's table reaches the others. InvalidArgument: not such a line.
+  std::string Encode() const;
+  [[nodiscard]] static absl::StatusOr<CostTable> Decode(const std::string& text);
+  bool operator==(const CostTable&) const = default;
+};
+
+// InvalidArgument names the number that is not positive (latencies and gaps: negative) or not finite.
+[[nodiscard]] absl::Status CheckTable(const CostTable& table);
+
+// Who takes part, the same on every rank.
+struct CommLayout {
+  int ranks = 1;
+  int hosts = 1;
+  int ranks_per_host = 1;  // on the host that has most
+};
+
+// Whether the algorithm can carry out the operation at all among such ranks.
+bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout);
+
+// Microseconds for `bytes` of result of an all-reduce; for reduce-scatter and all-gather, of all ranks' blocks
+// together.
+double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int64_t bytes, const CommLayout& layout,
+                           const CostTable& table);
+
+// What comm_algorithm may say: "auto" (the least time of all), "flat" (of all but hierarchical), or an algorithm, which
+// is then taken wherever it can run; an operation that it cannot carry out is chosen as if it said "auto".
+const std::vector<std::string>& KnownAlgorithmWishes();
+
+class CommTuning {
+ public:
+  CommTuning() = default;
+  CommTuning(const CostTable& table, std::string wish) : table_(table), wish_(std::move(wish)) {}
+
+  // `flat_only`: as "flat" does, for the parts of a hierarchical call and where there is no such communicator.
+  CommAlgorithm Choose(CommOperation operation, int64_t bytes, const CommLayout& layout, bool flat_only = false) const;
+  // "recursive_doubling up to 16 KiB, direct_exchange up to 256 KiB, ring above".
+  std::string Describe(CommOperation operation, const CommLayout& layout, bool flat_only = false) const;
+
+  const CostTable& table() const { return table_; }
+  const std::string& wish() const { return wish_; }
+
+ private:
+  CostTable table_;
+  std::string wish_ = "auto";
+};
+
+}  // namespace distill

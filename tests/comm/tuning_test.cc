@@ -1,0 +1,132 @@
+#include "libdistill/comm/tuning.h"
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+constexpr CommOperation kOperations[] = {CommOperation::kAllReduce, CommOperation::kReduceScatter,
+                                         CommOperation::kAllGather};
+
+std::vector<CommLayout> Layouts() {
+  std::vector<CommLayout> layouts;
+  for (const int hosts : {1, 2, 3, 4, 8, 32}) {
+    for (const int per_host : {1, 2, 8}) {
+      if (hosts * per_host > 1) layouts.push_back({hosts * per_host, hosts, per_host});
+    }
+  }
+  return layouts;
+}
+
+TEST_CASE("short calls take the fewest messages, long ones the fewest bytes") {
+  const CommTuning tuning;
+  for (const int ranks : {4, 5, 8, 16}) {
+    const CommLayout layout = {ranks, ranks, 1};
+    CAPTURE(ranks);
+    const CommAlgorithm shortest = tuning.Choose(CommOperation::kAllReduce, 4, layout);
+    for (const std::string& name : KnownAlgorithmWishes()) {
+      const CommTuning forced({}, name);
+      const CommAlgorithm other = forced.Choose(CommOperation::kAllReduce, 4, layout);
+      CHECK(PredictMicroseconds(shortest, CommOperation::kAllReduce, 4, layout, {}) <=
+            PredictMicroseconds(other, CommOperation::kAllReduce, 4, layout, {}));
+    }
+    const CommAlgorithm longest = tuning.Choose(CommOperation::kAllReduce, int64_t{1} << 40, layout);
+    CHECK(longest != CommAlgorithm::kRecursiveDoubling);
+  }
+}
+
+TEST_CASE("as calls grow the choice moves on and never comes back") {
+  const CommTuning tuning;
+  for (const CommOperation operation : kOperations) {
+    for (const CommLayout& layout : Layouts()) {
+      std::vector<CommAlgorithm> seen;
+      double before = 0;
+      for (int64_t bytes = 4; bytes <= int64_t{1} << 36; bytes *= 2) {
+        const CommAlgorithm chosen = tuning.Choose(operation, bytes, layout);
+        const double time = PredictMicroseconds(chosen, operation, bytes, layout, tuning.table());
+        CHECK(time > before);
+        before = time;
+        if (!seen.empty() && seen.back() == chosen) continue;
+        CAPTURE(NameOf(operation), layout.ranks, layout.hosts, bytes, NameOf(chosen));
+        CHECK(std::find(seen.begin(), seen.end(), chosen) == seen.end());
+        CHECK(CanRun(chosen, operation, layout));
+        seen.push_back(chosen);
+      }
+    }
+  }
+}
+
+TEST_CASE("every rank comes to the same choice from what rank 0 sent") {
+  const CostTable table = {{0.1, 1.0 / 3, 7.7}, {19.3, 2.0 / 7, 1.1}, 12.3};
+  const CommTuning here(table, "auto");
+  const absl::StatusOr<CostTable> sent = CostTable::Decode(table.Encode());
+  REQUIRE(sent.ok());
+  CHECK(*sent == table);
+  const CommTuning there(*sent, "auto");
+  for (const CommLayout& layout : Layouts()) {
+    for (int64_t bytes = 1; bytes < 100'000'000; bytes = bytes * 3 + 1) {
+      CHECK(here.Choose(CommOperation::kAllReduce, bytes, layout) ==
+            there.Choose(CommOperation::kAllReduce, bytes, layout));
+    }
+  }
+}
+
+TEST_CASE("a wish is taken wherever it can be carried out") {
+  const CommLayout one_host = {4, 1, 4}, two_hosts = {4, 2, 2};
+  for (const std::string name : {"ring", "recursive_doubling", "rabenseifner", "direct_exchange", "hierarchical"}) {
+    const CommTuning forced({}, name);
+    for (const int64_t bytes : {1, 1 << 20}) {
+      CHECK(NameOf(forced.Choose(CommOperation::kAllReduce, bytes, two_hosts)) == name);
+      CHECK(forced.Choose(CommOperation::kAllReduce, bytes, two_hosts, true) != CommAlgorithm::kHierarchical);
+    }
+  }
+  CHECK(CommTuning({}, "hierarchical").Choose(CommOperation::kAllReduce, 8, one_host) != CommAlgorithm::kHierarchical);
+  CHECK(CommTuning({}, "flat").Choose(CommOperation::kAllReduce, 1 << 24, {32, 4, 8}) != CommAlgorithm::kHierarchical);
+  CHECK(CommTuning().Choose(CommOperation::kAllReduce, 1 << 24, {32, 4, 8}) == CommAlgorithm::kHierarchical);
+  CHECK(CommTuning({}, "recursive_doubling").Choose(CommOperation::kAllGather, 1 << 24, two_hosts, true) !=
+        CommAlgorithm::kRecursiveDoubling);
+  CHECK(CommTuning({}, "direct_exchange").Choose(CommOperation::kAllReduce, 8, {1000, 1000, 1}) !=
+        CommAlgorithm::kDirectExchange);
+}
+
+TEST_CASE("a faster network moves the border between the algorithms up") {
+  const auto border = [](double gigabytes_per_second) {
+    CostTable table;
+    table.network.gigabytes_per_second = gigabytes_per_second;
+    int64_t bytes = 4;
+    const CommTuning tuning(table, "auto");
+    while (tuning.Choose(CommOperation::kAllReduce, bytes, {4, 4, 1}) == CommAlgorithm::kRecursiveDoubling) bytes += 64;
+    return bytes;
+  };
+  CHECK(border(0.12) < border(1.2));
+  CHECK(border(1.2) < border(12));
+}
+
+TEST_CASE("the description names each algorithm up to where it is taken") {
+  const CommLayout layout = {4, 4, 1};
+  CHECK(CommTuning({}, "ring").Describe(CommOperation::kAllReduce, layout) == "ring");
+  const std::string text = CommTuning().Describe(CommOperation::kAllReduce, layout);
+  INFO(text);
+  CHECK(text.find("recursive_doubling up to ") == 0);
+  CHECK(text.find(" above") == text.size() - 6);
+}
+
+TEST_CASE("a damaged table is refused, with what is wrong") {
+  const auto refusal = [](const std::string& text) {
+    const absl::Status status = CostTable::Decode(text).status();
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  CHECK(refusal("") == "not a table of costs: ''");
+  CHECK(refusal("1 2 3 4 5 6") == "not a table of costs: '1 2 3 4 5 6'");
+  CHECK(refusal("1 2 3 4 5 6 x") == "not a table of costs: '1 2 3 4 5 6 x'");
+  CHECK(refusal("1 2 3 4 5 6 7 8").find("not a table") == 0);
+  CHECK(refusal("1 1 0 1 1 1 1") == "shared_memory: gigabytes_per_second must be above 0 and finite, not 0");
+  CHECK(refusal("1 1 1 -1 1 1 1") == "network: latency_us must be at least 0 and finite, not -1");
+  CHECK(refusal("1 1 1 1 nan 1 1") == "network: gap_us must be at least 0 and finite, not nan");
+  CHECK(refusal("1 1 1 1 1 1 inf") == "reduction_gigabytes_per_second must be above 0 and finite, not inf");
+}
+
+}  // namespace
+}  // namespace distill
