@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,16 @@ absl::Status CheckNccl(const std::vector<RankCard>& cards) {
   return absl::OkStatus();
 }
 
+bool SharesSomeHost(const std::vector<RankCard>& cards) {
+  std::set<std::string> hosts;
+  for (const RankCard& card : cards) hosts.insert(card.host_id);
+  return hosts.size() < cards.size();
+}
+
+std::string TwoLevels(const std::vector<RankCard>& cards, bool has_nccl) {
+  return has_nccl && CheckNccl(cards).ok() ? "nccl+fabric" : "shm+fabric";
+}
+
 }  // namespace
 
 std::string RankCard::Encode() const { return PackStrings({host, host_id, build, backend, gpu}); }
@@ -84,7 +95,7 @@ absl::StatusOr<std::string> ChooseBackend(const std::vector<RankCard>& cards, bo
   const std::string& wanted = cards[0].backend;
   const bool one_host = ShareOneHost(cards);
   if (wanted == "auto") {
-    if (!one_host) return "fabric";
+    if (!one_host) return SharesSomeHost(cards) ? TwoLevels(cards, has_nccl) : "fabric";
     return has_nccl && CheckNccl(cards).ok() ? "nccl" : "shm";
   }
   if (!one_host && (wanted == "shm" || wanted == "nccl")) {
@@ -92,6 +103,11 @@ absl::StatusOr<std::string> ChooseBackend(const std::vector<RankCard>& cards, bo
                                                    " joins the ranks of one host, but rank 0 is on ", cards[0].host,
                                                    " and others are elsewhere: use auto or fabric"));
   }
+  if (wanted == "hierarchical" && one_host) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "comm_backend hierarchical joins several hosts, but all ranks are on ", cards[0].host, ": use auto or shm"));
+  }
+  if (wanted == "hierarchical") return TwoLevels(cards, has_nccl);
   if (wanted == "nccl" && has_nccl) DISTILL_RETURN_IF_ERROR(CheckNccl(cards));
   return wanted;
 }

@@ -49,8 +49,7 @@ const char* NameOf(ReduceOp op) {
 }
 
 std::string Communicator::Describe(int rank) const {
-  if (hosts_.empty()) return absl::StrCat("rank ", rank);
-  return absl::StrCat("rank ", rank, " on ", hosts_[static_cast<size_t>(rank)]);
+  return names_.empty() ? absl::StrCat("rank ", rank) : names_[static_cast<size_t>(rank)];
 }
 
 void Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace) {
@@ -71,7 +70,7 @@ absl::Status Communicator::Guard(const char* operation, int peer, int64_t& numbe
   lifeline_.Enter({operation, peer, number});
   const absl::Status status = lifeline_.broken() ? lifeline_.Check() : call();
   if (!status.ok()) {
-    poison_ = Annotate(status, DescribeCall({operation, peer, number}, "failed on"));
+    poison_ = is_part_ ? status : Annotate(status, DescribeCall({operation, peer, number}, "failed on"));
     lifeline_.Announce(poison_);
     Abandon(poison_);
   }

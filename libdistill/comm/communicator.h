@@ -39,7 +39,7 @@ class Communicator {
   int world_size() const { return world_size_; }
   // "rank 3 on p4d-17"; without the host where it is not known.
   std::string Describe(int rank) const;
-  // "alone", "shm", "fabric", "mpi", "nccl": what moves the bytes. Tests assert it.
+  // "alone", "shm", "fabric", "mpi", "nccl", "shm+fabric", "nccl+fabric": what moves the bytes. Tests assert it.
   virtual absl::string_view backend() const = 0;
   // Whether buffers in device memory are taken as they are; otherwise callers stage them through host memory.
   virtual bool takes_device_memory() const { return false; }
@@ -75,8 +75,8 @@ class Communicator {
 
   // A communicator of the ranks that pass the same color, ranked by key, then by their rank here; null for a color
   // below 0. Every rank must call it. It counts, fails and ends for itself, over the same backend ("alone" for one
-  // rank), with the same options. An error on any rank is every rank's, and leaves this communicator as it was unless
-  // the exchange over it failed.
+  // rank; of two levels the one that is left), with the same options. An error on any rank is every rank's, and leaves
+  // this communicator as it was unless the exchange over it failed.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
 
   // Memory for the buffers of later calls. Every rank must call it, with the same size, above 0. Freed with the object,
@@ -96,14 +96,18 @@ class Communicator {
   // Internal: lets a lost rank and the watchdog end calls. Once, before the first call.
   void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
 
+  // Internal: another communicator makes the calls of this one, as parts of its own, which it numbers and names: errors
+  // stay as they are. Once, before the first call.
+  void BecomePart() { is_part_ = true; }
+
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
 
  protected:
   Communicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
-  // `hosts`: the host name of every rank.
-  Communicator(int rank, std::vector<std::string> hosts)
-      : rank_(rank), world_size_(static_cast<int>(hosts.size())), hosts_(std::move(hosts)) {}
+  // `names`: "rank 3 on p4d-17" for every rank.
+  Communicator(int rank, std::vector<std::string> names)
+      : rank_(rank), world_size_(static_cast<int>(names.size())), names_(std::move(names)) {}
 
   // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone". One
   // that waits ends as soon as its rendezvous has failed: that is how an Abort and a lost rank reach it.
@@ -145,7 +149,8 @@ class Communicator {
 
   const int rank_;
   const int world_size_;
-  const std::vector<std::string> hosts_;
+  const std::vector<std::string> names_;
+  bool is_part_ = false;
   int64_t sequence_ = 0;
   // Of the messages to and from each rank.
   std::vector<int64_t> sent_ = std::vector<int64_t>(static_cast<size_t>(world_size_));

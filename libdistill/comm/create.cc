@@ -14,12 +14,12 @@
 namespace distill {
 namespace {
 
-constexpr std::array<absl::string_view, 5> kBackends = {"auto", "shm", "fabric", "mpi", "nccl"};
+constexpr std::array<absl::string_view, 6> kBackends = {"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"};
 
 absl::Status CheckOptions(const CommunicatorOptions& options) {
   if (std::find(kBackends.begin(), kBackends.end(), options.backend) == kBackends.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("comm_backend is '", options.backend, "'; auto, shm, fabric, mpi and nccl are known"));
+    return absl::InvalidArgumentError(absl::StrCat("comm_backend is '", options.backend,
+                                                   "'; auto, shm, fabric, hierarchical, mpi and nccl are known"));
   }
   if (options.timeout <= absl::ZeroDuration()) return absl::InvalidArgumentError("comm_timeout must be positive");
   if (options.heartbeat_timeout <= absl::ZeroDuration()) {
@@ -42,6 +42,7 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
     absl::StatusOr<RankCard> card = RankCard::Decode(all[rank]);
     if (!card.ok()) return Annotate(card.status(), absl::StrCat("rank ", rank));
     setup.hosts.push_back(card->host);
+    setup.host_ids.push_back(card->host_id);
     cards.push_back(*std::move(card));
   }
   setup.one_host = ShareOneHost(cards);
@@ -52,6 +53,8 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
 MadeCommunicator Make(const std::string& backend, Setup setup) {
   if (backend == "mpi") return CreateMpiCommunicator(std::move(setup));
   if (backend == "fabric") return CreateFabricCommunicator(std::move(setup));
+  if (backend == "shm+fabric") return CreateHierarchicalCommunicator(std::move(setup), false);
+  if (backend == "nccl+fabric") return CreateHierarchicalCommunicator(std::move(setup), true);
   if (backend == "nccl") return CreateNcclCommunicator(std::move(setup));
   return CreateShmCommunicator(std::move(setup));
 }

@@ -13,7 +13,8 @@ namespace distill {
 
 struct CommunicatorOptions {
   // auto: alone for one rank; nccl when all ranks share a host and each computes on a GPU of its own (and this build
-  // has NCCL); shm when they share a host; fabric otherwise. Or: shm, fabric, mpi, nccl.
+  // has NCCL); shm when they share a host; hierarchical between hosts of which some have several ranks: nccl or shm
+  // inside each, by the same rule, and fabric across; else fabric. Or: shm, fabric, hierarchical, mpi, nccl.
   std::string backend = "auto";
   absl::Duration timeout = absl::Seconds(300);
   // How long a rank may be silent before it is lost. A thread beats for each rank, so that computing is no silence.

@@ -56,7 +56,7 @@ inline uint64_t FabricPairTag(uint64_t number, int sender) {
 class FabricCommunicator : public Communicator {
  public:
   FabricCommunicator(const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint)
-      : Communicator(setup.world.rank, setup.hosts),
+      : Communicator(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
         deadline_(setup.deadline),

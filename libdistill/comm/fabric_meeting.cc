@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<std::string>> ExchangeAddresses(
     if (rank == 0) first = fields[0];
     if (fields[0] != first) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the ranks use different fabrics: libfabric's provider is ", first, " on rank 0 on ", setup.hosts[0], ", ",
-          fields[0], " on rank ", rank, " on ", setup.hosts[rank], " (DISTILL_FABRIC_PROVIDER chooses one)"));
+          "the ranks use different fabrics: libfabric's provider is ", first, " on ", setup.NameOf(0), ", ", fields[0],
+          " on ", setup.NameOf(static_cast<int>(rank)), " (DISTILL_FABRIC_PROVIDER chooses one)"));
     }
     addresses.push_back(std::move(fields[1]));
   }

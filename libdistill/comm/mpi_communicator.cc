@@ -53,7 +53,7 @@ MPI_Op MpiOp(ReduceOp op) {
 class MpiCommunicator : public Communicator {
  public:
   explicit MpiCommunicator(const Setup& setup)
-      : Communicator(setup.world.rank, setup.hosts), seed_(setup), timeout_(setup.options.timeout) {}
+      : Communicator(setup.world.rank, setup.Names()), seed_(setup), timeout_(setup.options.timeout) {}
   absl::string_view backend() const override { return "mpi"; }
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
 

@@ -64,7 +64,7 @@ ncclRedOp_t NcclOp(ReduceOp op) {
 class NcclCommunicator : public Communicator {
  public:
   explicit NcclCommunicator(const Setup& setup)
-      : Communicator(setup.world.rank, setup.hosts),
+      : Communicator(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
         device_(setup.options.device_index) {}
@@ -78,7 +78,10 @@ class NcclCommunicator : public Communicator {
   absl::Status CheckPeers() override { return host_ != nullptr ? host_->CheckPeers() : absl::OkStatus(); }
 
   absl::Status Start(const ncclUniqueId& id);
-  void set_host_communicator(std::unique_ptr<Communicator> host) { host_ = std::move(host); }
+  void set_host_communicator(std::unique_ptr<Communicator> host) {
+    host_ = std::move(host);
+    host_->BecomePart();
+  }
 
  protected:
   absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -262,7 +265,7 @@ MadeCommunicator CreateNcclCommunicator(Setup setup) {
   auto made = std::make_unique<NcclCommunicator>(setup);
   DISTILL_RETURN_IF_ERROR(
       setup.ExchangeStatus(Annotate(made->Start(id), "starting NCCL (comm_backend shm goes without it)")));
-  if (setup.world.world_size == 1) {
+  if (setup.world.world_size == 1 && setup.job_ranks.empty()) {
     made->set_host_communicator(CreateAloneCommunicator());
     return made;
   }

@@ -23,6 +23,17 @@ absl::Status SharedError(absl::Status error) {
 
 bool IsSharedError(const absl::Status& error) { return error.GetPayload(kSharedError).has_value(); }
 
+std::string Setup::NameOf(int rank) const {
+  const size_t r = static_cast<size_t>(rank);
+  return absl::StrCat("rank ", job_ranks.empty() ? rank : job_ranks[r], " on ", hosts[r]);
+}
+
+std::vector<std::string> Setup::Names() const {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < world.world_size; ++rank) names.push_back(NameOf(rank));
+  return names;
+}
+
 absl::StatusOr<std::vector<std::string>> Setup::Exchange(const absl::StatusOr<std::string>& mine) {
   const std::string blob = mine.ok() ? kFine + *mine : kFailed + PackStrings({world.host, EncodeStatus(mine.status())});
   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> blobs, rendezvous->AllGather(blob, deadline));
@@ -35,7 +46,10 @@ absl::StatusOr<std::vector<std::string>> Setup::Exchange(const absl::StatusOr<st
     if (failed.size() != 2) return absl::InternalError(absl::StrCat("rank ", rank, " sent no error that can be read"));
     return SharedError(Annotate(DecodeStatus(failed[1]), absl::StrCat("rank ", rank, " on ", failed[0])));
   }
-  return blobs;
+  if (job_ranks.empty()) return blobs;
+  std::vector<std::string> of_this_part;
+  for (const int rank : job_ranks) of_this_part.push_back(std::move(blobs[static_cast<size_t>(rank)]));
+  return of_this_part;
 }
 
 absl::Status Setup::ExchangeStatus(const absl::Status& mine) {

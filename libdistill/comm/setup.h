@@ -21,8 +21,16 @@ struct Setup {
   std::shared_ptr<Rendezvous> rendezvous;  // goes with the communicator: it notices lost ranks
   std::vector<std::string> hosts;          // of every rank
   bool one_host = false;                   // all ranks share memory
+  std::vector<std::string> host_ids = {};  // of every rank: equal where two share memory
+  // For a part of a job that meets over the job's own rendezvous (comm/part_rendezvous.h): its ranks in the job, by
+  // which errors call them.
+  std::vector<int> job_ranks = {};
 
-  // Every rank must call it, also with an error: one rank's error becomes every rank's, named.
+  // "rank 3 on p4d-17", as errors call a rank.
+  std::string NameOf(int rank) const;
+  std::vector<std::string> Names() const;
+  // Every rank (of the job, where this is a part) must call it, also with an error: one rank's error becomes every
+  // rank's, named.
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> Exchange(const absl::StatusOr<std::string>& mine);
   // The same with nothing to say but whether it went well.
   [[nodiscard]] absl::Status ExchangeStatus(const absl::Status& mine);
@@ -41,5 +49,8 @@ bool HasNccl();
 [[nodiscard]] absl::StatusOr<std::string> NameGpu(int device_index);
 // Device memory over NCCL; host memory over shared memory.
 [[nodiscard]] MadeCommunicator CreateNcclCommunicator(Setup setup);
+// In two levels: over shared memory inside a host, or over NCCL where every rank has a GPU of its own, and over the
+// fabric between hosts.
+[[nodiscard]] MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus);
 
 }  // namespace distill

@@ -19,7 +19,7 @@ namespace distill {
 class ShmCommunicator : public Communicator {
  public:
   ShmCommunicator(Setup setup, std::vector<SharedMemory> segments, ShmGroup group)
-      : Communicator(setup.world.rank, setup.hosts),
+      : Communicator(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
         rendezvous_(std::move(setup.rendezvous)),

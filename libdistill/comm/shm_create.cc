@@ -79,12 +79,8 @@ MadeCommunicator CreateShmCommunicator(Setup setup) {
   // Also proves that every rank was alive when it was mapped and watched.
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(result));
   std::vector<char*> segments;
-  std::vector<std::string> names;
-  for (size_t r = 0; r < mapped.segments.size(); ++r) {
-    segments.push_back(mapped.segments[r].data());
-    names.push_back(absl::StrCat("rank ", r, " on ", setup.hosts[r]));
-  }
-  ShmGroup group(setup.world.rank, std::move(segments), std::move(mapped.watches), std::move(names));
+  for (const SharedMemory& segment : mapped.segments) segments.push_back(segment.data());
+  ShmGroup group(setup.world.rank, std::move(segments), std::move(mapped.watches), setup.Names());
   return std::make_unique<ShmCommunicator>(std::move(setup), std::move(mapped.segments), std::move(group));
 }
 

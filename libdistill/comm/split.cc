@@ -1,5 +1,6 @@
 #include "libdistill/comm/split.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -68,12 +69,17 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
                            absl::FunctionRef<MadeCommunicator(Setup)> create) {
   DISTILL_ASSIGN_OR_RETURN(Place place, Announce(parent, seed, members, rank));
   if (members.empty()) return nullptr;
-  Setup setup = {seed.world, seed.options, Deadline::After(seed.options.timeout), nullptr, {}, seed.one_host};
+  Setup setup = {seed.world, seed.options, Deadline::After(seed.options.timeout), nullptr, {}};
   setup.world.rank = rank;
   setup.world.world_size = static_cast<int>(members.size());
   setup.world.rendezvous = place.rendezvous;
   setup.world.job_secret = place.secret;
-  for (const int member : members) setup.hosts.push_back(seed.hosts[static_cast<size_t>(member)]);
+  for (const int member : members) {
+    setup.hosts.push_back(seed.hosts[static_cast<size_t>(member)]);
+    setup.host_ids.push_back(seed.host_ids[static_cast<size_t>(member)]);
+  }
+  setup.one_host =
+      std::count(setup.host_ids.begin(), setup.host_ids.end(), setup.host_ids[0]) == setup.world.world_size;
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, Meet(setup, std::move(place.listener)));
   rendezvous->StartHeartbeat(seed.options.heartbeat_timeout);
   setup.rendezvous = rendezvous;

@@ -17,13 +17,13 @@ struct SplitSeed {
       : world(setup.world),
         options(setup.options),
         hosts(setup.hosts),
-        address(setup.rendezvous->local_address()),
-        one_host(setup.one_host) {}
+        host_ids(setup.host_ids),
+        address(setup.rendezvous->local_address()) {}
   World world;
   CommunicatorOptions options;
   std::vector<std::string> hosts;
+  std::vector<std::string> host_ids;
   std::string address;  // where the other hosts reach this one; empty: by its name
-  bool one_host;
 };
 
 // Every rank of `parent` must call it; one whose color is below 0 (`members` is empty) gets null. `members[i]`: the

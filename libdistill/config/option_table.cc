@@ -36,8 +36,8 @@ std::vector<Option> MakeOptions() {
        &C::comm_backend,
        kRunGroup,
        "how ranks exchange gradients; auto: nccl where each rank has a GPU of one host, else shm inside a host, fabric "
-       "between",
-       {.choices = {"auto", "shm", "fabric", "mpi", "nccl"}}},
+       "between, hierarchical for both",
+       {.choices = {"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}}},
       {"comm_timeout_seconds",
        &C::comm_timeout_seconds,
        kRunGroup,

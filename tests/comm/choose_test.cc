@@ -28,6 +28,23 @@ TEST_CASE("auto takes NCCL exactly when every rank computes on a GPU of its own 
   CHECK(*ChooseBackend(OnHosts(Ranks({"", ""})), true) == "fabric");
 }
 
+TEST_CASE("auto takes two levels exactly when ranks share some of several hosts") {
+  const auto on = [](const std::string& hosts, const std::vector<std::string>& gpus, const std::string& backend) {
+    std::vector<RankCard> cards = Ranks(gpus, backend);
+    for (size_t rank = 0; rank < cards.size(); ++rank) cards[rank].host = cards[rank].host_id = hosts.substr(rank, 1);
+    return cards;
+  };
+  CHECK(*ChooseBackend(on("ABA", {"", "", ""}, "auto"), true) == "shm+fabric");
+  CHECK(*ChooseBackend(on("ABC", {"", "", ""}, "auto"), true) == "fabric");
+  CHECK(*ChooseBackend(on("ABA", {"a", "a", "b"}, "auto"), true) == "nccl+fabric");
+  CHECK(*ChooseBackend(on("ABA", {"a", "a", "a"}, "auto"), true) == "shm+fabric");   // two ranks on a GPU
+  CHECK(*ChooseBackend(on("ABA", {"a", "a", "b"}, "auto"), false) == "shm+fabric");  // a build without NCCL
+  CHECK(*ChooseBackend(on("AB", {"a", "a"}, "hierarchical"), true) == "nccl+fabric");
+  CHECK(*ChooseBackend(on("AB", {"", ""}, "hierarchical"), true) == "shm+fabric");
+  CHECK_THAT(std::string(ChooseBackend(on("AA", {"", ""}, "hierarchical"), true).status().message()),
+             Catch::Contains("comm_backend hierarchical joins several hosts, but all ranks are on A"));
+}
+
 TEST_CASE("what the options name is taken, or refused with the reason") {
   for (const std::string backend : {"shm", "fabric", "mpi"}) {
     CHECK(*ChooseBackend(Ranks({"a", "b"}, backend), true) == backend);

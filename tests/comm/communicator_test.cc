@@ -64,13 +64,14 @@ TEST_CASE("options that make no sense are refused by name") {
   CHECK(!CreateCommunicator(World(), Over("shm", absl::ZeroDuration())).ok());
 }
 
-TEST_CASE("auto takes shared memory on one host and the fabric between hosts") {
+TEST_CASE("auto takes shared memory on one host, the fabric between hosts, and both where ranks share some hosts") {
   const auto outcomes = RunRanks(3, absl::Seconds(30), [](World world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
-    for (const bool one_host : {true, false}) {
-      if (!one_host) world.host_id = absl::StrCat("pretended ", world.rank / 2);
+    for (const int ranks_a_host : {3, 2, 1}) {
+      world.host_id = absl::StrCat("pretended ", world.rank / ranks_a_host);
       DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, Over("auto")));
-      DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == (one_host ? "shm" : "fabric"), std::string(comm->backend())));
+      const std::string expected = ranks_a_host == 3 ? "shm" : ranks_a_host == 2 ? "shm+fabric" : "fabric";
+      DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == expected, std::string(comm->backend())));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
     }
     return ExpectError(CreateCommunicator(world, Over("shm")).status(), absl::StatusCode::kInvalidArgument,

@@ -1,0 +1,56 @@
+// How the data of a hierarchical call are cut: into segments that follow each other through the levels, and each
+// segment into one piece a lane. A pure function of what is the same on every rank. Internal to comm/.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace distill {
+
+// Segments of one lane: long enough that the wire hardly pauses between two, short enough that what the first and the
+// last one do inside the host is little beside the whole.
+constexpr int64_t kLaneSegmentBytes = 4 << 20;
+// A call is cut into so many segments, if they get no shorter than this.
+constexpr int64_t kFewestSegments = 4;
+constexpr int64_t kShortestLaneSegmentBytes = 512 << 10;
+// Up to here one lane takes all: what counts is how often ranks wait for each other, and one wait is saved.
+constexpr int64_t kOneLaneBytes = 32 << 10;
+
+struct LaneCut {
+  LaneCut(int64_t count, int lanes, int64_t element_bytes)
+      : count(count), size(element_bytes), lanes(count * element_bytes <= kOneLaneBytes ? 1 : lanes) {
+    const int64_t bytes = (count * size + this->lanes - 1) / this->lanes;
+    const int64_t wanted = std::clamp(bytes / kFewestSegments, kShortestLaneSegmentBytes, kLaneSegmentBytes);
+    per_segment = std::max<int64_t>(1, wanted / size) * this->lanes;
+    segments = (count + per_segment - 1) / per_segment;
+  }
+  int64_t Begin(int64_t segment) const { return segment * per_segment; }
+  int64_t Length(int64_t segment) const { return std::min(per_segment, count - Begin(segment)); }
+  // All pieces of a segment are this long; the last lane's has the rest as well.
+  int64_t Even(int64_t segment) const { return Length(segment) / lanes; }
+  int64_t Rest(int64_t segment) const { return Length(segment) % lanes; }
+  int64_t PieceBegin(int64_t segment, int lane) const { return Begin(segment) + lane * Even(segment); }
+  int64_t PieceLength(int64_t segment, int lane) const {
+    return Even(segment) + (lane + 1 == lanes ? Rest(segment) : 0);
+  }
+
+  int64_t count, size;
+  int lanes;
+  int64_t per_segment = 1;
+  int64_t segments = 1;
+};
+
+// The same for a block of `count` elements a rank: a segment is a part of every block, `blocks` of which lie together.
+struct BlockCut {
+  BlockCut(int64_t count, int64_t blocks, int64_t element_bytes)
+      : count(count), per_segment(std::clamp<int64_t>(kLaneSegmentBytes / element_bytes / blocks, 1, count)) {
+    segments = (count + per_segment - 1) / per_segment;
+  }
+  int64_t Begin(int64_t segment) const { return segment * per_segment; }
+  int64_t Length(int64_t segment) const { return std::min(per_segment, count - Begin(segment)); }
+
+  int64_t count, per_segment;
+  int64_t segments = 1;
+};
+
+}  // namespace distill

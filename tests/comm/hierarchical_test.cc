@@ -1,0 +1,133 @@
+// Collectives in two levels, between ranks of this host that play several hosts: the grid, random schedules, splits,
+// and what an error says.
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/comm/host_layout.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
+#include "tests/comm/random_schedule.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::Failures;
+using testing::RunRanks;
+
+// The host of every rank, a letter each.
+using Places = std::string;
+
+World OnHost(World world, const Places& places) {
+  world.host = absl::StrCat("host-", places.substr(static_cast<size_t>(world.rank), 1));
+  world.host_id = world.host;
+  return world;
+}
+
+// Runs the body on every rank, over the backend that these places give.
+std::string RunOn(const Places& places, const std::function<absl::Status(Communicator&)>& body) {
+  const int ranks = static_cast<int>(places.size());
+  return Failures(RunRanks(ranks, absl::Seconds(100), [&](const World& world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    CommunicatorOptions options;
+    options.timeout = absl::Seconds(60);
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(OnHost(world, places), options));
+    DISTILL_RETURN_IF_ERROR(
+        Expect(comm->backend() == "shm+fabric", absl::StrCat("over ", std::string(comm->backend()))));
+    return body(*comm);
+  }));
+}
+
+TEST_CASE("ranks are laid out by hosts, whatever their order") {
+  const HostLayout even({"A", "B", "A", "B"});
+  CHECK(even.Describe() == "2 hosts x 2 ranks");
+  CHECK(even.RanksOn(1) == std::vector<int>{1, 3});
+  CHECK(even.RanksAt(1) == std::vector<int>{2, 3});
+  CHECK(even.HostOf(2) == 0);
+  CHECK(even.LocalRankOf(3) == 1);
+  const HostLayout uneven({"x", "y", "y", "x", "y", "z"});
+  CHECK(uneven.Describe() == "3 hosts of 2, 3 and 1 ranks");
+  CHECK(uneven.fewest() == 1);
+  CHECK(uneven.most() == 3);
+  CHECK(uneven.RanksAt(0) == std::vector<int>{0, 1, 5});
+  CHECK(uneven.RanksAt(2) == std::vector<int>{4});
+}
+
+TEST_CASE("every collective is exact in two levels, whatever the layout") {
+  const Places places = GENERATE(as<Places>(), "AABB", "ABAB", "AAAB", "ABB", "AABBC", "AAAABBBB");
+  CAPTURE(places);
+  // The whole grid on the layouts of four, a smaller one where ranks far outnumber cores.
+  testing::GridOptions options;
+  if (places.size() > 4) options = {.counts = {1, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}};
+  CHECK(RunOn(places, [&](Communicator& comm) { return testing::CheckCollectives(comm, options); }) == "");
+}
+
+TEST_CASE("calls of many segments are exact in two levels") {
+  for (const Places places : {"AABB", "ABAAB", "ABB"}) {
+    CAPTURE(places);
+    CHECK(RunOn(places, [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 9 << 20); }) == "");
+  }
+}
+
+TEST_CASE("registered memory and mixtures of it give the same in two levels") {
+  for (const testing::BufferKind kind : {testing::BufferKind::kRegistered, testing::BufferKind::kMixed}) {
+    const auto grid = [kind](Communicator& comm) {
+      return testing::CheckCollectives(
+          comm, {.buffers = kind, .counts = {0, 1, 1009, 40009}, .dtypes = {DType::kFloat32, DType::kFloat16}});
+    };
+    for (const Places places : {"AABB", "BAB"}) CHECK(RunOn(places, grid) == "");
+    CHECK(RunOn("ABAB", [kind](Communicator& comm) { return testing::CheckLargeCollectives(comm, 9 << 20, kind); }) ==
+          "");
+  }
+}
+
+TEST_CASE("all ranks end with the same bits in two levels, and the same call gives them again") {
+  for (const Places places : {"AABB", "ABBA", "AAB"}) CHECK(RunOn(places, testing::CheckSameBits) == "");
+}
+
+TEST_CASE("random schedules of calls in two levels and over their splits give what one process computes") {
+  for (const Places places : {"AABB", "ABAAB"}) {
+    CAPTURE(places);
+    CHECK(RunOn(places, [](Communicator& comm) { return testing::RunRandomSchedule(comm, 7, 120); }) == "");
+  }
+}
+
+TEST_CASE("a part of two levels has the levels that its ranks need") {
+  CHECK(RunOn("AABBB", [](Communicator& comm) -> absl::Status {
+          const auto expect = [&](int color, const std::string& backend) -> absl::Status {
+            DISTILL_ASSIGN_OR_RETURN(const auto part, comm.Split(color, 0));
+            DISTILL_RETURN_IF_ERROR(Expect(part->backend() == backend, absl::StrCat("over ", part->backend())));
+            return testing::CheckCollectives(*part, {.counts = {3, 1009}, .dtypes = {DType::kFloat32}});
+          };
+          const int r = comm.rank();
+          DISTILL_RETURN_IF_ERROR(expect(r < 2 ? 0 : 1, "shm"));
+          DISTILL_RETURN_IF_ERROR(expect(r % 3, r == 2 ? "alone" : "fabric"));
+          return expect(r == 1 ? 1 : 0, r == 1 ? "alone" : "shm+fabric");
+        }) == "");
+}
+
+TEST_CASE("ten thousand small calls in a row stay in step in two levels") {
+  CHECK(RunOn("AAB", [](Communicator& comm) -> absl::Status {
+          for (int i = 0; i < 5000; ++i) {
+            int64_t value = i * (comm.rank() + 1);
+            DISTILL_RETURN_IF_ERROR(comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum));
+            DISTILL_RETURN_IF_ERROR(Expect(value == 6 * i, absl::StrCat("round ", i)));
+            DISTILL_RETURN_IF_ERROR(comm.Barrier());
+          }
+          return absl::OkStatus();
+        }) == "");
+}
+
+TEST_CASE("an average is divided once over both levels") {
+  CHECK(RunOn("AAB", [](Communicator& comm) -> absl::Status {
+          // 2 + 2 + 1 = 5 over 3 ranks is 1; (2 + 2) / 2 first, or halves of integers, would give another number.
+          std::vector<int32_t> data(70001, comm.rank() < 2 ? 2 : 1);
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 70001, DType::kInt32, ReduceOp::kAverage));
+          for (const int32_t x : data) DISTILL_RETURN_IF_ERROR(Expect(x == 1, absl::StrCat("got ", x)));
+          return absl::OkStatus();
+        }) == "");
+}
+
+}  // namespace
+}  // namespace distill
