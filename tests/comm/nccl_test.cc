@@ -1,5 +1,6 @@
-// The grid of collectives over NCCL, on buffers in device memory. Ranks are forks of a process in which CUDA has never
-// started, because a fork could not use it afterwards. Without a GPU the test says that it skips.
+// The grid of collectives over NCCL, alone and inside the hosts of two levels, on buffers in device memory. Ranks are
+// forks of a process in which CUDA has never started, because a fork could not use it afterwards. Without a GPU the
+// test says that it skips.
 #include <cuda_runtime_api.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,18 +128,18 @@ int CountGpus() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-absl::Status WholeGrid(const World& world) {
-  DISTILL_RETURN_IF_ERROR(Cuda("cudaSetDevice", cudaSetDevice(world.rank)));
+absl::Status WholeGrid(const World& world, int gpu, const std::string& asked, const std::string& expected) {
+  DISTILL_RETURN_IF_ERROR(Cuda("cudaSetDevice", cudaSetDevice(gpu)));
   cudaStream_t stream = nullptr;
   DISTILL_RETURN_IF_ERROR(Cuda("cudaStreamCreate", cudaStreamCreate(&stream)));
   CommunicatorOptions options;
-  options.backend = "nccl";
+  options.backend = asked;
   options.timeout = absl::Seconds(60);
-  options.device_index = world.rank;
-  DISTILL_ASSIGN_OR_RETURN(const auto nccl, CreateCommunicator(world, options));
-  DISTILL_RETURN_IF_ERROR(testing::Expect(nccl->backend() == "nccl", "over another backend"));
-  DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(*nccl, {.counts = {0, 1009}}));  // host memory goes round NCCL
-  OnDevice on_device(*nccl, stream);
+  options.device_index = gpu;
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+  DISTILL_RETURN_IF_ERROR(testing::Expect(comm->backend() == expected, "over another backend"));
+  DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(*comm, {.counts = {0, 1009}}));  // host memory goes round NCCL
+  OnDevice on_device(*comm, stream);
   DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(on_device, {}));
   return testing::CheckLargeCollectives(on_device, 5 << 20);
 }
@@ -150,7 +151,23 @@ TEST_CASE("every collective is exact over NCCL, in device memory and on a stream
   if (gpus == 0) std::printf("skipped: no GPU here\n");
   if (gpus == 1) std::printf("two ranks are left out: NCCL wants a GPU for each, and there is one here\n");
   for (int ranks = 1; ranks <= std::min(gpus, 2); ++ranks) {
-    CHECK(testing::Failures(testing::RunRanks(ranks, absl::Seconds(120), WholeGrid)) == "");
+    CHECK(testing::Failures(testing::RunRanks(ranks, absl::Seconds(120), [](const World& world) {
+            return WholeGrid(world, world.rank, "nccl", "nccl");
+          })) == "");
+  }
+}
+
+TEST_CASE("every collective is exact in two levels with NCCL inside, between ranks that play two hosts") {
+  const int gpus = CountGpus();
+  if (gpus == 0) std::printf("skipped: no GPU here\n");
+  if (gpus == 1) std::printf("two ranks a host are left out: NCCL wants a GPU for each, and there is one here\n");
+  for (int ranks_a_host = 1; ranks_a_host <= std::min(gpus, 2); ++ranks_a_host) {
+    const auto outcomes = testing::RunRanks(2 * ranks_a_host, absl::Seconds(240), [&](World world) {
+      setenv("FI_TCP_IFACE", "lo", 1);
+      world.host_id = absl::StrCat("pretended ", world.rank / ranks_a_host);
+      return WholeGrid(world, world.rank % ranks_a_host, "hierarchical", "nccl+fabric");
+    });
+    CHECK(testing::Failures(outcomes) == "");
   }
 }
 

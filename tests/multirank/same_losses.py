@@ -28,7 +28,7 @@ def compare(expected, found, name):
         for key in ("loss", "kl", "ce", "grad_norm"):
             a, b = expected[step][key], found[step][key]
             limit = TOLERANCE * (10 if key == "grad_norm" else 1)
-            job.check(abs(a - b) <= limit * abs(a), f"{name}, step {step}: {key} {b}, one rank has {a}")
+            job.check(abs(a - b) <= limit * abs(a), f"{name}, step {step}: {key} {b}, expected {a}")
     print(f"ok: {name}")
 
 
@@ -49,4 +49,5 @@ def main():
     compare(alone, train(folder, "auto", 2, 6, 1, launcher="mpirun", packing=True), "two ranks under mpirun, auto")
 
 
-main()
+if __name__ == "__main__":
+    main()
