@@ -11,9 +11,11 @@ function(distill_precompile name)
 endfunction()
 set(plain_headers <absl/status/statusor.h> <absl/strings/match.h> <absl/strings/str_cat.h> <absl/strings/str_join.h>
     <absl/time/time.h> <algorithm> <functional> <map> <memory> <optional> <string> <utility> <vector>)
-distill_precompile(torch HEADERS <torch/nn/module.h> <torch/utils.h>
-                                 <absl/status/statusor.h> <absl/strings/str_cat.h> <string> <vector>
-                   DEPS distill_torch absl::statusor absl::strings)
+if(TARGET distill_torch)
+  distill_precompile(torch HEADERS <torch/nn/module.h> <torch/utils.h>
+                                   <absl/status/statusor.h> <absl/strings/str_cat.h> <string> <vector>
+                     DEPS distill_torch absl::statusor absl::strings)
+endif()
 distill_precompile(plain HEADERS ${plain_headers} DEPS absl::statusor absl::strings absl::time)
 if(DISTILL_TESTS)
   distill_precompile(test HEADERS ${plain_headers} "${PROJECT_SOURCE_DIR}/tests/support/catch.h"
@@ -69,10 +71,10 @@ function(distill_program name)
   endif()
 endfunction()
 
-# distill_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABELS unit ...] [TIMEOUT seconds] [TORCH] [FIXTURES f ...]):
-# a Catch2 program and one CTest entry of the same name. FIXTURES: CTest fixtures that must have run before.
+# distill_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABELS unit ...] [TIMEOUT seconds] [TORCH] [FIXTURES f ...]
+# [ARGS ...]): a Catch2 program and one CTest entry of the same name. FIXTURES: CTest fixtures that must have run before.
 function(distill_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS;FIXTURES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS;FIXTURES;ARGS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_${name} PRIVATE ${ARG_DEPS} distill_test_main)
@@ -88,6 +90,6 @@ function(distill_test name)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
-  add_test(NAME ${name} COMMAND test_${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
+  add_test(NAME ${name} COMMAND test_${name} ${ARG_ARGS} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} FIXTURES_REQUIRED "${ARG_FIXTURES}")
 endfunction()

@@ -9,6 +9,7 @@
 #include "libdistill/comm/communicator.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/transport/shared_memory.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/world.h"
 
@@ -25,6 +26,7 @@ struct Setup {
   // For a part of a job that meets over the job's own rendezvous (comm/part_rendezvous.h): its ranks in the job, by
   // which errors call them.
   std::vector<int> job_ranks = {};
+  std::shared_ptr<SharedMemorySource> memory = std::make_shared<SharedMemorySource>();
 
   // "rank 3 on p4d-17", as errors call a rank.
   std::string NameOf(int rank) const;

@@ -17,14 +17,15 @@ struct Mapped {
 };
 
 // Maps every rank's segment. A ticket begins with its process.
-absl::Status MapAll(const std::vector<std::string>& tickets, int rank, SharedMemory mine, Mapped& mapped) {
+absl::Status MapAll(SharedMemorySource& source, const std::vector<std::string>& tickets, int rank, SharedMemory mine,
+                    Mapped& mapped) {
   for (size_t r = 0; r < tickets.size(); ++r) {
     if (r == static_cast<size_t>(rank)) {
       mapped.segments.push_back(std::move(mine));
       mapped.watches.emplace_back();
       continue;
     }
-    DISTILL_ASSIGN_OR_RETURN(SharedMemory theirs, SharedMemory::Map(tickets[r]));
+    DISTILL_ASSIGN_OR_RETURN(SharedMemory theirs, source.Map(tickets[r]));
     mapped.segments.push_back(std::move(theirs));
     int pid = 0;
     if (!absl::SimpleAtoi(tickets[r].substr(0, tickets[r].find(' ')), &pid)) {
@@ -44,7 +45,7 @@ absl::Status MapAll(const std::vector<std::string>& tickets, int rank, SharedMem
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t bytes) {
-  absl::StatusOr<SharedMemory> mine = SharedMemory::Create(static_cast<size_t>(bytes));
+  absl::StatusOr<SharedMemory> mine = seed_.memory->Create(static_cast<size_t>(bytes));
   std::string ticket = mine.ok() ? mine->ticket() : "";
   ticket.resize(kTicketBytes);
   std::string tickets(kTicketBytes * static_cast<size_t>(world_size()), '\0');
@@ -58,7 +59,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t 
     }
     const char* theirs = tickets.data() + kTicketBytes * static_cast<size_t>(r);
     if (*theirs == '\0') return absl::ResourceExhaustedError(absl::StrCat(Describe(r), " has not that much memory"));
-    DISTILL_ASSIGN_OR_RETURN(SharedMemory mapped, SharedMemory::Map(theirs));
+    DISTILL_ASSIGN_OR_RETURN(SharedMemory mapped, seed_.memory->Map(theirs));
     segments.push_back(std::move(mapped));
   }
   return ShmRegions::Add(regions_, std::move(segments));
@@ -71,11 +72,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(const Spl
 }
 
 MadeCommunicator CreateShmCommunicator(Setup setup) {
-  absl::StatusOr<SharedMemory> mine = SharedMemory::Create(ShmGroup::SegmentBytes(setup.world.world_size));
+  absl::StatusOr<SharedMemory> mine = setup.memory->Create(ShmGroup::SegmentBytes(setup.world.world_size));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> tickets,
                            setup.Exchange(mine.ok() ? absl::StatusOr<std::string>(mine->ticket()) : mine.status()));
   Mapped mapped;
-  const absl::Status result = MapAll(tickets, setup.world.rank, *std::move(mine), mapped);
+  const absl::Status result = MapAll(*setup.memory, tickets, setup.world.rank, *std::move(mine), mapped);
   // Also proves that every rank was alive when it was mapped and watched.
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(result));
   std::vector<char*> segments;

@@ -70,6 +70,7 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   DISTILL_ASSIGN_OR_RETURN(Place place, Announce(parent, seed, members, rank));
   if (members.empty()) return nullptr;
   Setup setup = {seed.world, seed.options, Deadline::After(seed.options.timeout), nullptr, {}};
+  setup.memory = seed.memory;
   setup.world.rank = rank;
   setup.world.world_size = static_cast<int>(members.size());
   setup.world.rendezvous = place.rendezvous;

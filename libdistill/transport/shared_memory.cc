@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -32,28 +33,50 @@ uint64_t AvailableBytes() {
 
 }  // namespace
 
+struct SharedMemory::Mapping {
+  explicit Mapping(int fd) : fd(fd) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (data != nullptr) munmap(data, bytes);
+    if (fd >= 0) close(fd);
+  }
+  int fd;
+  char* data = nullptr;
+  size_t bytes = 0;
+};
+
+SharedMemory::SharedMemory(std::shared_ptr<Mapping> mapping)
+    : mapping_(std::move(mapping)), data_(mapping_->data), bytes_(mapping_->bytes) {}
+
+SharedMemory SharedMemory::Share() const { return SharedMemory(mapping_); }
+
+absl::StatusOr<SharedMemory> SharedMemory::MapAll(std::shared_ptr<Mapping> mapping, size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapping->fd, 0);
+  if (data == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat("mmap: ", std::strerror(errno)));
+  mapping->data = static_cast<char*>(data);
+  mapping->bytes = bytes;
+  return SharedMemory(std::move(mapping));
+}
+
 absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
   if (const uint64_t available = AvailableBytes(); bytes > available) {
     return absl::ResourceExhaustedError(
         absl::StrCat(bytes, " bytes of shared memory are wanted, ", available, " are available"));
   }
-  SharedMemory made(memfd_create("libdistill", MFD_CLOEXEC), nullptr, 0);
-  if (made.fd_ < 0) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
-  if (const int rc = posix_fallocate(made.fd_, 0, static_cast<off_t>(bytes)); rc != 0) {
+  auto made = std::make_shared<Mapping>(memfd_create("libdistill", MFD_CLOEXEC));
+  if (made->fd < 0) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
+  if (const int rc = posix_fallocate(made->fd, 0, static_cast<off_t>(bytes)); rc != 0) {
     return absl::ResourceExhaustedError(absl::StrCat("no ", bytes, " bytes of shared memory: ", std::strerror(rc)));
   }
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made.fd_, 0);
-  if (data == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat("mmap: ", std::strerror(errno)));
-  made.data_ = static_cast<char*>(data);
-  made.bytes_ = bytes;
-  return made;
+  return MapAll(std::move(made), bytes);
 }
 
 // Process, descriptor, size, and the inode, so that a descriptor used anew is not mistaken for it.
 std::string SharedMemory::ticket() const {
   struct stat about = {};
-  fstat(fd_, &about);
-  return absl::StrCat(getpid(), " ", fd_, " ", bytes_, " ", about.st_ino);
+  fstat(mapping_->fd, &about);
+  return absl::StrCat(getpid(), " ", mapping_->fd, " ", bytes_, " ", about.st_ino);
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::Map(const std::string& ticket) {
@@ -67,9 +90,9 @@ absl::StatusOr<SharedMemory> SharedMemory::Map(const std::string& ticket) {
     return absl::InvalidArgumentError(absl::StrCat("'", ticket, "' is no ticket of shared memory"));
   }
   const std::string path = absl::StrCat("/proc/", pid, "/fd/", fd);
-  SharedMemory made(open(path.c_str(), O_RDWR | O_CLOEXEC), nullptr, 0);
+  auto made = std::make_shared<Mapping>(open(path.c_str(), O_RDWR | O_CLOEXEC));
   struct stat about = {};
-  if (made.fd_ < 0 || fstat(made.fd_, &about) != 0) {
+  if (made->fd < 0 || fstat(made->fd, &about) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot map the memory of process ", pid, " (", path, ": ", std::strerror(errno),
                      "); ranks that share a host must run as one user, in one process namespace"));
@@ -78,25 +101,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Map(const std::string& ticket) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is not the memory that was offered: is its process gone?"));
   }
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made.fd_, 0);
-  if (data == MAP_FAILED) return absl::ResourceExhaustedError(absl::StrCat("mmap: ", std::strerror(errno)));
-  made.data_ = static_cast<char*>(data);
-  made.bytes_ = bytes;
-  return made;
-}
-
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
-
-SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-SharedMemory::~SharedMemory() {
-  if (data_ != nullptr) munmap(data_, bytes_);
-  if (fd_ >= 0) close(fd_);
+  return MapAll(std::move(made), bytes);
 }
 
 }  // namespace distill

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -22,21 +22,36 @@ class SharedMemory {
   [[nodiscard]] static absl::StatusOr<SharedMemory> Map(const std::string& ticket);
 
   SharedMemory() = default;
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&& other) noexcept;
-  ~SharedMemory();
+  SharedMemory(SharedMemory&&) = default;
+  SharedMemory& operator=(SharedMemory&&) = default;
+
+  // Another owner of this very mapping, which ends with the last of them.
+  SharedMemory Share() const;
 
   char* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // What Map needs; valid while this object lives in the process that created it.
+  // What Map needs; valid while an owner of it lives in the process that created it.
   std::string ticket() const;
 
  private:
-  SharedMemory(int fd, char* data, size_t bytes) : fd_(fd), data_(data), bytes_(bytes) {}
+  struct Mapping;
+  explicit SharedMemory(std::shared_ptr<Mapping> mapping);
+  static absl::StatusOr<SharedMemory> MapAll(std::shared_ptr<Mapping> mapping, size_t bytes);
 
-  int fd_ = -1;
+  std::shared_ptr<Mapping> mapping_;
   char* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+// Where ranks that share memory get it from. Ranks that are threads of one process need one that knows them all, so
+// that they share one mapping: the thread sanitizer sees nothing of memory that is mapped twice.
+class SharedMemorySource {
+ public:
+  virtual ~SharedMemorySource() = default;
+  [[nodiscard]] virtual absl::StatusOr<SharedMemory> Create(size_t bytes) { return SharedMemory::Create(bytes); }
+  [[nodiscard]] virtual absl::StatusOr<SharedMemory> Map(const std::string& ticket) {
+    return SharedMemory::Map(ticket);
+  }
 };
 
 }  // namespace distill

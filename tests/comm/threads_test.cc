@@ -1,0 +1,61 @@
+// The algorithms over shared memory, on ranks that are threads over one mapping: the build with the thread sanitizer
+// runs these (see CONTRIBUTING.md).
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
+#include "tests/comm/random_schedule.h"
+#include "tests/comm/thread_ranks.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::BufferKind;
+using testing::Expect;
+using testing::ExpectError;
+using testing::OverThreads;
+
+TEST_CASE("every collective is exact between threads, in plain, registered and mixed memory") {
+  for (const BufferKind kind : {BufferKind::kPlain, BufferKind::kRegistered, BufferKind::kMixed}) {
+    for (const int ranks : {2, 3}) {
+      CHECK(OverThreads(ranks, [kind](Communicator& comm) {
+              return testing::CheckCollectives(comm, {.buffers = kind,
+                                                      .counts = {1, 1009, 5003},
+                                                      .dtypes = {DType::kFloat32, DType::kBFloat16, DType::kUInt8},
+                                                      .ops = {ReduceOp::kSum, ReduceOp::kAverage}});
+            }) == "");
+    }
+    CHECK(OverThreads(2, [kind](Communicator& comm) { return testing::CheckLargeCollectives(comm, 3 << 20, kind); }) ==
+          "");
+  }
+}
+
+TEST_CASE("random schedules over several communicators of threads give what one process computes") {
+  CHECK(OverThreads(4, [](Communicator& comm) { return testing::RunRandomSchedule(comm, 5, 150); }) == "");
+}
+
+TEST_CASE("a thread that aborts ends the calls of the others, and one that leaves is named") {
+  CHECK(OverThreads(3, [](Communicator& comm) -> absl::Status {
+          DISTILL_RETURN_IF_ERROR(comm.Barrier());
+          std::thread aborts;
+          if (comm.rank() == 2) aborts = std::thread([&comm] { comm.Abort(absl::DataLossError("the disk is gone")); });
+          absl::Status status;
+          while (status.ok()) status = comm.Barrier();
+          if (aborts.joinable()) aborts.join();
+          DISTILL_RETURN_IF_ERROR(comm.CheckPeers().ok() ? absl::InternalError("all is well") : absl::OkStatus());
+          return ExpectError(status, absl::StatusCode::kDataLoss, {"the disk is gone"});
+        }) == "");
+  CHECK(OverThreads(3, [](Communicator& comm) -> absl::Status {
+          DISTILL_RETURN_IF_ERROR(comm.Barrier());
+          if (comm.rank() == 1) return absl::OkStatus();
+          return ExpectError(comm.Barrier(), absl::StatusCode::kUnavailable, {"rank 1 on ", "has left the job"});
+        }) == "");
+}
+
+}  // namespace
+}  // namespace distill
