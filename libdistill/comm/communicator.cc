@@ -68,7 +68,7 @@ absl::Status Communicator::Guard(const char* operation, int peer, int64_t& numbe
   if (!poison_.ok()) return poison_;
   ++number;
   lifeline_.Enter({operation, peer, number});
-  const absl::Status status = lifeline_.broken() ? lifeline_.Check() : call();
+  const absl::Status status = lifeline_.broken() ? lifeline_.Check() : RunCall(call);
   if (!status.ok()) {
     poison_ = is_part_ ? status : Annotate(status, DescribeCall({operation, peer, number}, "failed on"));
     lifeline_.Announce(poison_);

@@ -130,6 +130,8 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) = 0;
   // Plain memory by default. ResourceExhausted: this rank, or a peer that it names, has not that much.
   virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes);
+  // Does a call: what the Do... do happens inside. On the caller's thread by default.
+  virtual absl::Status RunCall(absl::FunctionRef<absl::Status()> call) { return call(); }
   // Called once, when the communicator is poisoned and the peers were told: withdraws what is still under way.
   virtual void Abandon(const absl::Status& error) { (void)error; }
 

@@ -11,6 +11,7 @@
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/cores.h"
 
 namespace distill {
 namespace {
@@ -24,20 +25,26 @@ constexpr absl::Duration kLook = absl::Milliseconds(5);
 absl::StatusOr<FabricRegion> FabricCommunicator::Use(const void* data, int64_t bytes) {
   FabricRegion region;
   region.data = static_cast<char*>(const_cast<void*>(data));
-  DISTILL_ASSIGN_OR_RETURN(region.memory, endpoint_->Register(data, static_cast<size_t>(bytes)));
+  DISTILL_ASSIGN_OR_RETURN(region.memory, progress_->endpoint().Register(data, static_cast<size_t>(bytes)));
   return region;
 }
 
-absl::Status FabricCommunicator::Prepare(const std::vector<std::string>& addresses) {
-  DISTILL_RETURN_IF_ERROR(endpoint_->Connect(addresses));
-  DISTILL_ASSIGN_OR_RETURN(landing_, Use(landing_bytes_.data(), static_cast<int64_t>(landing_bytes_.size())));
-  return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
+    const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses) {
+  DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses));
+  const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress,
+                           FabricProgress::Start(std::move(endpoint), spins));
+  std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));
+  std::vector<char>& landing = made->landing_bytes_;
+  DISTILL_ASSIGN_OR_RETURN(made->landing_, made->Use(landing.data(), static_cast<int64_t>(landing.size())));
+  return made;
 }
 
 absl::Status FabricCommunicator::Start(std::shared_ptr<Rendezvous> rendezvous) {
   rendezvous_ = std::move(rendezvous);
   ++call_;
-  const absl::Status met = Annotate(Meet(), "connecting the ranks over the fabric");
+  const absl::Status met = Annotate(RunCall([this] { return Meet(); }), "connecting the ranks over the fabric");
   if (!met.ok()) rendezvous_->Announce(met);
   return met;
 }
@@ -190,9 +197,16 @@ absl::Status FabricCommunicator::Meet() {
   return absl::OkStatus();
 }
 
+absl::Status FabricCommunicator::RunCall(absl::FunctionRef<absl::Status()> call) {
+  return progress_->Run([&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(Explain(progress_->broken(), "this rank and the others"));
+    return call();
+  });
+}
+
 void FabricCommunicator::Abandon(const absl::Status&) {
   landing_ = FabricRegion();
-  endpoint_.reset();  // nothing writes to the caller's buffers from here on
+  progress_.reset();  // nothing writes to the caller's buffers from here on
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const SplitPart& part) {
@@ -205,9 +219,9 @@ MadeCommunicator CreateFabricCommunicator(Setup setup) {
   absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = FabricEndpoint::Create(ChooseFabric(setup));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(setup, endpoint));
   if (setup.world.rank == 0) LogInfo(absl::StrCat("fabric: libfabric's provider ", (*endpoint)->provider()));
-  auto made = std::make_unique<FabricCommunicator>(setup, *std::move(endpoint));
-  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made->Prepare(addresses)));
-  DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous)));
+  auto made = FabricCommunicator::Create(setup, *std::move(endpoint), addresses);
+  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made.status()));
+  DISTILL_RETURN_IF_ERROR((*made)->Start(std::move(setup.rendezvous)));
   return made;
 }
 

@@ -10,7 +10,7 @@
 #include "libdistill/comm/ring.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
-#include "libdistill/transport/fabric_endpoint.h"
+#include "libdistill/transport/fabric_progress.h"
 
 namespace distill {
 
@@ -55,13 +55,9 @@ inline uint64_t FabricPairTag(uint64_t number, int sender) {
 
 class FabricCommunicator : public Communicator {
  public:
-  FabricCommunicator(const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint)
-      : Communicator(setup.world.rank, setup.Names()),
-        seed_(setup),
-        timeout_(setup.options.timeout),
-        deadline_(setup.deadline),
-        ring_(endpoint.get()),
-        endpoint_(std::move(endpoint)) {}
+  // What this rank does alone: gives the others' addresses to the endpoint, starts its thread, registers buffers.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
+      const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses);
 
   // Whoever is still in a call hears that this rank has done its part in it.
   ~FabricCommunicator() override {
@@ -70,8 +66,6 @@ class FabricCommunicator : public Communicator {
 
   absl::string_view backend() const override { return "fabric"; }
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
-  // What this rank does alone: gives the others' addresses to the endpoint, registers its own buffers.
-  absl::Status Prepare(const std::vector<std::string>& addresses);
   // Meets the neighbours within the deadline for joining.
   absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
 
@@ -89,9 +83,18 @@ class FabricCommunicator : public Communicator {
   absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
+  // On the progress thread.
+  absl::Status RunCall(absl::FunctionRef<absl::Status()> call) override;
   void Abandon(const absl::Status& error) override;
 
  private:
+  FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress)
+      : Communicator(setup.world.rank, setup.Names()),
+        seed_(setup),
+        timeout_(setup.options.timeout),
+        deadline_(setup.deadline),
+        ring_(&progress->endpoint()),
+        progress_(std::move(progress)) {}
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
   void Begin() {
     ++call_;
@@ -124,7 +127,7 @@ class FabricCommunicator : public Communicator {
   Ring ring_;
   std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kFabricChunkBytes);
   std::vector<char> partial_bytes_;
-  std::unique_ptr<FabricEndpoint> endpoint_;  // after what it may still write to
+  std::unique_ptr<FabricProgress> progress_;  // after what its endpoint may still write to
   FabricRegion landing_;                      // before the endpoint that it is registered with
 };
 

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "libdistill/core/status_macros.h"
-#include "libdistill/world/backoff.h"
+#include "libdistill/transport/fabric_wait.h"
 
 namespace distill {
 
@@ -48,7 +48,7 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
   bool moved = false;
   Lane in = {schedule.incoming, receives_, moved};
   Lane out = {schedule.outgoing, sends_, moved};
-  Backoff backoff;
+  FabricWait wait(endpoint_);
   while (out.finished < out.total || in.finished < in.total) {
     DISTILL_RETURN_IF_ERROR(Start(in, out.finished + schedule.reuse, incoming, receive));
     DISTILL_RETURN_IF_ERROR(Start(out, in.finished + schedule.lag, outgoing, send));
@@ -56,11 +56,11 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
     DISTILL_RETURN_IF_ERROR(Finish(in, taken));
     DISTILL_RETURN_IF_ERROR(Finish(out, [](int64_t) {}));
     if (std::exchange(moved, false) || polled) {
-      backoff = Backoff();
+      wait.Restart();
       continue;
     }
-    if (backoff.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started));
-    backoff.Pause();
+    if (wait.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started));
+    wait.Pause();
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "libdistill/transport/fabric_endpoint.h"
 
+#include <poll.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -35,6 +36,7 @@ struct FabricEndpoint::Handles {
   fid_domain* domain = nullptr;
   fid_av* addresses = nullptr;
   fid_cq* queue = nullptr;
+  int wait = -1;  // the queue's file descriptor, where it has one; its own
   fid_ep* endpoint = nullptr;
   std::vector<fi_addr_t> peers;
   uint64_t next_key = 1;
@@ -69,10 +71,7 @@ absl::Status FabricEndpoint::Open(const FabricOptions& options) {
   fi_av_attr av = {};
   av.type = FI_AV_TABLE;
   DISTILL_RETURN_IF_ERROR(check("fi_av_open", fi_av_open(h.domain, &av, &h.addresses, nullptr)));
-  fi_cq_attr cq = {};
-  cq.format = FI_CQ_FORMAT_MSG;
-  cq.wait_obj = FI_WAIT_NONE;
-  DISTILL_RETURN_IF_ERROR(check("fi_cq_open", fi_cq_open(h.domain, &cq, &h.queue, nullptr)));
+  DISTILL_RETURN_IF_ERROR(check("fi_cq_open", OpenQueue()));
   DISTILL_RETURN_IF_ERROR(check("fi_endpoint", fi_endpoint(h.domain, h.info.get(), &h.endpoint, nullptr)));
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(h.endpoint, &h.addresses->fid, 0)));
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(h.endpoint, &h.queue->fid, FI_TRANSMIT | FI_RECV)));
@@ -82,6 +81,34 @@ absl::Status FabricEndpoint::Open(const FabricOptions& options) {
   DISTILL_RETURN_IF_ERROR(check("fi_getname", fi_getname(&h.endpoint->fid, name, &length)));
   address_.assign(name, length);
   return absl::OkStatus();
+}
+
+// With a wait object where the provider has one (efa has none).
+int FabricEndpoint::OpenQueue() {
+  Handles& h = *handles_;
+  fi_cq_attr attributes = {};
+  attributes.format = FI_CQ_FORMAT_MSG;
+  attributes.wait_obj = FI_WAIT_FD;
+  if (fi_cq_open(h.domain, &attributes, &h.queue, nullptr) == 0) {
+    if (fi_control(&h.queue->fid, FI_GETWAIT, &h.wait) != 0) h.wait = -1;
+    return 0;
+  }
+  attributes.wait_obj = FI_WAIT_NONE;
+  return fi_cq_open(h.domain, &attributes, &h.queue, nullptr);
+}
+
+bool FabricEndpoint::wakes() const { return handles_->wait >= 0; }
+
+bool FabricEndpoint::progresses_alone() const {
+  return handles_->info->domain_attr->data_progress == FI_PROGRESS_AUTO;
+}
+
+void FabricEndpoint::Sleep(absl::Duration limit, int other) {
+  fid* queue = &handles_->queue->fid;
+  if (wakes() && fi_trywait(handles_->fabric, &queue, 1) != 0) return;  // there is something already
+  pollfd events[] = {{handles_->wait, POLLIN, 0}, {other, POLLIN, 0}};  // poll skips what is negative
+  const timespec time = absl::ToTimespec(limit);
+  ppoll(events, 2, &time, nullptr);
 }
 
 absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses) {

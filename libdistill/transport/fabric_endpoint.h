@@ -8,8 +8,8 @@
 //   endpoint->Receive(1, tag, buffer, bytes, memory, &receive);
 //   while (!receive.done) endpoint->Poll();
 //
-// Nothing here blocks: Send and Receive start an operation, Poll moves data and finishes operations. Whoever waits
-// brings the deadline. One thread at a time. Destroying the endpoint withdraws all operations: after that the provider
+// Nothing but Sleep blocks: Send and Receive start an operation, Poll moves data and finishes operations. Whoever waits
+// brings the deadline. One thread at a time: fabric_progress.h has it. Destroying the endpoint withdraws all operations: after that the provider
 // no longer touches their buffers.
 #pragma once
 
@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace distill {
 
@@ -82,10 +83,18 @@ class FabricEndpoint {
   // Marks finished operations as done. True when there were any; an error is one of the endpoint itself.
   [[nodiscard]] absl::StatusOr<bool> Poll();
 
+  // Whether the provider says when there is something for Poll; Sleep then ends at once.
+  bool wakes() const;
+  // Whether operations go on, and peers are served, while nobody polls.
+  bool progresses_alone() const;
+  // Blocks until there may be something for Poll, `other` (a file descriptor, or -1) can be read, or the time is over.
+  void Sleep(absl::Duration limit, int other);
+
  private:
   struct Handles;  // libfabric's objects
   FabricEndpoint();
   absl::Status Open(const FabricOptions& options);
+  int OpenQueue();
   absl::Status TakeError();
 
   std::unique_ptr<Handles> handles_;

@@ -14,10 +14,7 @@ HEARTBEAT_SECONDS = 2  # as in two_hosts_test.cc
 
 
 def start(program, rank):
-    environment = {"DISTILL_RANK": str(rank), "DISTILL_WORLD_SIZE": "2", "DISTILL_LOCAL_RANK": "0",
-                   "DISTILL_LOCAL_SIZE": "1", "DISTILL_RENDEZVOUS": f"{hosts.address(0)}:29517",
-                   "DISTILL_JOB_SECRET": "of the test"}
-    return hosts.start(rank, [program, "[two hosts]"], environment)
+    return hosts.start(rank, [program, "[two hosts]"], hosts.ranks(2, 29517)[rank])
 
 
 def await_ready(rank, process):

@@ -1,0 +1,45 @@
+// How a call waits for the fabric: spin a little, then give the core away, then sleep until the provider has something.
+// More ranks than cores make progress, and a rank that waits long costs next to nothing.
+//
+//   for (FabricWait wait(&endpoint); !operation.done; wait.Pause()) {
+//     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint.Poll());
+//     if (polled) wait.Restart();
+//     if (wait.slow()) ...  // a look at the deadline, and for lost ranks
+//   }
+#pragma once
+
+#include "libdistill/transport/fabric_endpoint.h"
+#include "libdistill/world/backoff.h"
+
+namespace distill {
+
+class FabricWait {
+ public:
+  explicit FabricWait(FabricEndpoint* endpoint) : endpoint_(endpoint) {}
+  void Restart() {
+    backoff_ = Backoff();
+    pauses_ = 0;
+  }
+  // True once waiting sleeps, and now and then before.
+  bool slow() const { return backoff_.slow() || asleep(); }
+  void Pause() {
+    if (asleep()) {
+      endpoint_->Sleep(kLook, -1);
+    } else {
+      ++pauses_;
+      backoff_.Pause();
+    }
+  }
+
+ private:
+  // Spins, then about as long again in yields: with a wait object there is no reason to go on for longer.
+  static constexpr int kBeforeSleep = 512;
+  static constexpr absl::Duration kLook = absl::Milliseconds(2);
+  bool asleep() const { return endpoint_->wakes() && pauses_ >= kBeforeSleep; }
+
+  FabricEndpoint* const endpoint_;
+  Backoff backoff_;
+  int pauses_ = 0;
+};
+
+}  // namespace distill
