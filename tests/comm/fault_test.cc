@@ -119,7 +119,12 @@ TEST_CASE("a rank that gives up tells the others why") {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
       float x = 0;
-      if (world.rank == 1) return Expect(!comm->Broadcast(&x, 1, DType::kFloat32, -5).ok(), "root -5 was taken");
+      if (world.rank == 1) {
+        // The others have joined: their joining would end with the error as well.
+        for (const int peer : {0, 2}) DISTILL_RETURN_IF_ERROR(comm->Receive(&x, 1, DType::kFloat32, peer));
+        return Expect(!comm->Broadcast(&x, 1, DType::kFloat32, -5).ok(), "root -5 was taken");
+      }
+      (void)comm->Send(&x, 1, DType::kFloat32, 1);
       const absl::Status status = comm->Barrier();
       return Expect(absl::StrContains(status.message(), absl::StrCat("rank 1 on ", world.host)) &&
                         absl::StrContains(status.message(), "root -5 in a world of 3"),

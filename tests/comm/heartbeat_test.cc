@@ -107,7 +107,7 @@ TEST_CASE("an abort ends the pending and the later calls of every rank, and does
 // A backend whose barrier is stuck in something that nobody can end, as a driver may be.
 class StuckCommunicator : public Communicator {
  public:
-  StuckCommunicator() : Communicator(0, {"host-a", "host-b"}) {}
+  StuckCommunicator() : Communicator(0, {"rank 0 on host-a", "rank 1 on host-b"}) {}
   absl::string_view backend() const override { return "stuck"; }
 
  protected:
