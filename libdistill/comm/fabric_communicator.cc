@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/reduce.h"
@@ -25,7 +26,9 @@ constexpr absl::Duration kLook = absl::Milliseconds(5);
 absl::StatusOr<FabricRegion> FabricCommunicator::Use(const void* data, int64_t bytes) {
   FabricRegion region;
   region.data = static_cast<char*>(const_cast<void*>(data));
-  DISTILL_ASSIGN_OR_RETURN(region.memory, progress_->endpoint().Register(data, static_cast<size_t>(bytes)));
+  region.found = regions_->Find(data, bytes);
+  if (region.found != nullptr) return region;
+  DISTILL_ASSIGN_OR_RETURN(region.own, progress_->endpoint().Register(data, static_cast<size_t>(bytes)));
   return region;
 }
 
@@ -33,12 +36,18 @@ absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
     const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses) {
   DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses));
   const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress,
-                           FabricProgress::Start(std::move(endpoint), spins));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress, FabricProgress::Start(std::move(endpoint), spins));
   std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));
   std::vector<char>& landing = made->landing_bytes_;
   DISTILL_ASSIGN_OR_RETURN(made->landing_, made->Use(landing.data(), static_cast<int64_t>(landing.size())));
   return made;
+}
+
+std::string FabricCommunicator::DescribeFabric() const {
+  const FabricEndpoint& endpoint = progress_->endpoint();
+  const size_t rails = endpoint.networks().size();
+  return absl::StrCat("fabric: libfabric's provider ", endpoint.provider(), ", ", rails,
+                      rails == 1 ? " rail: " : " rails: ", absl::StrJoin(endpoint.networks(), ", "));
 }
 
 absl::Status FabricCommunicator::Start(std::shared_ptr<Rendezvous> rendezvous) {
@@ -204,8 +213,14 @@ absl::Status FabricCommunicator::RunCall(absl::FunctionRef<absl::Status()> call)
   });
 }
 
+absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::DoAllocate(int64_t bytes) {
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, Communicator::DoAllocate(bytes));
+  return FabricRegions::Add(regions_, std::move(memory), progress_->endpoint());
+}
+
 void FabricCommunicator::Abandon(const absl::Status&) {
   landing_ = FabricRegion();
+  regions_->Clear();
   progress_.reset();  // nothing writes to the caller's buffers from here on
 }
 
@@ -216,11 +231,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const 
 }
 
 MadeCommunicator CreateFabricCommunicator(Setup setup) {
-  absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = FabricEndpoint::Create(ChooseFabric(setup));
+  absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = OpenFabric(setup);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(setup, endpoint));
-  if (setup.world.rank == 0) LogInfo(absl::StrCat("fabric: libfabric's provider ", (*endpoint)->provider()));
   auto made = FabricCommunicator::Create(setup, *std::move(endpoint), addresses);
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made.status()));
+  if (setup.world.rank == 0) LogInfo((*made)->DescribeFabric());
   DISTILL_RETURN_IF_ERROR((*made)->Start(std::move(setup.rendezvous)));
   return made;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libdistill/comm/fabric_regions.h"
 #include "libdistill/comm/ring.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
@@ -36,12 +37,13 @@ struct FabricCut {
   int64_t chunks = 1;
 };
 
-// A buffer together with its registration.
+// A buffer together with its registration: one of Allocate's, or for this call.
 struct FabricRegion {
   char* data = nullptr;
-  FabricMemory memory;
+  FabricMemory own;
+  const FabricMemory* found = nullptr;
   RingPiece Piece(int64_t first, int64_t elements, int64_t size) const {
-    return {data + first * size, static_cast<size_t>(elements * size), &memory};
+    return {data + first * size, static_cast<size_t>(elements * size), found ? found : &own};
   }
 };
 
@@ -62,10 +64,13 @@ class FabricCommunicator : public Communicator {
   // Whoever is still in a call hears that this rank has done its part in it.
   ~FabricCommunicator() override {
     if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
+    regions_->Clear();  // the memory may outlive this
   }
 
   absl::string_view backend() const override { return "fabric"; }
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
+  // Provider and rails, for the log.
+  std::string DescribeFabric() const;
   // Meets the neighbours within the deadline for joining.
   absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
 
@@ -82,6 +87,7 @@ class FabricCommunicator : public Communicator {
   absl::Status DoBarrier() override;
   absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   // On the progress thread.
   absl::Status RunCall(absl::FunctionRef<absl::Status()> call) override;
@@ -113,8 +119,7 @@ class FabricCommunicator : public Communicator {
   absl::StatusOr<FabricRegion> Use(const void* data, int64_t bytes);
   // Where message m lands before it is added to this rank's own data.
   RingPiece Landing(int64_t m, int64_t elements, int64_t size) const {
-    return {landing_.data + m % kRingWindow * kFabricChunkBytes, static_cast<size_t>(elements * size),
-            &landing_.memory};
+    return {landing_.data + m % kRingWindow * kFabricChunkBytes, static_cast<size_t>(elements * size), &landing_.own};
   }
 
   const SplitSeed seed_;
@@ -127,6 +132,7 @@ class FabricCommunicator : public Communicator {
   Ring ring_;
   std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kFabricChunkBytes);
   std::vector<char> partial_bytes_;
+  const std::shared_ptr<FabricRegions> regions_ = std::make_shared<FabricRegions>();
   std::unique_ptr<FabricProgress> progress_;  // after what its endpoint may still write to
   FabricRegion landing_;                      // before the endpoint that it is registered with
 };

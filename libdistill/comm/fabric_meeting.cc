@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
@@ -13,15 +14,26 @@ namespace {
 
 bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127.") || address == "::1"; }
 
-}  // namespace
-
-FabricOptions ChooseFabric(const Setup& setup) {
+absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
   FabricOptions options;
+  options.host = setup.host_ids[static_cast<size_t>(setup.world.rank)];
+  if (const char* rails = std::getenv("DISTILL_FABRIC_RAILS")) {
+    if (!absl::SimpleAtoi(rails, &options.max_rails) || options.max_rails < 1) {
+      return absl::InvalidArgumentError(absl::StrCat("DISTILL_FABRIC_RAILS is '", rails, "'; a number from 1 on"));
+    }
+  }
   if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
   // The interface that reaches rank 0 reaches the others, but for loopback.
   options.local_address = setup.rendezvous->local_address();
   if (!setup.one_host && IsLoopback(options.local_address)) options.local_address.clear();
   return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup) {
+  DISTILL_ASSIGN_OR_RETURN(const FabricOptions options, ChooseFabric(setup));
+  return FabricEndpoint::Create(options);
 }
 
 absl::StatusOr<std::vector<std::string>> ExchangeAddresses(

@@ -11,8 +11,9 @@
 
 namespace distill {
 
-// DISTILL_FABRIC_PROVIDER, on the interface over which the ranks met.
-FabricOptions ChooseFabric(const Setup& setup);
+// The endpoint of DISTILL_FABRIC_PROVIDER, on the interface over which the ranks met and what goes beside it, at most
+// DISTILL_FABRIC_RAILS in all. For this rank alone.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup);
 
 // Every rank must call it, also with an error: every rank's address, in their order. FailedPrecondition: the ranks use
 // different providers.

@@ -32,6 +32,7 @@ struct Ring::Lane {
   bool& moved;  // set when anything happened
   int64_t started = 0;
   int64_t finished = 0;
+  bool busy = false;  // the provider did not take the next message
 };
 
 absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
@@ -60,7 +61,7 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
       continue;
     }
     if (wait.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started));
-    wait.Pause();
+    wait.Pause(in.busy || out.busy);
   }
   return absl::OkStatus();
 }
@@ -71,6 +72,7 @@ absl::Status Ring::Start(Lane& lane, int64_t allowed, absl::FunctionRef<RingPiec
     const RingPiece next = piece(lane.started);
     if (next.bytes > 0) {
       DISTILL_ASSIGN_OR_RETURN(const bool posted, post(lane.started, next, &lane.operation(lane.started)));
+      lane.busy = !posted;
       if (!posted) return absl::OkStatus();
     }
     ++lane.started;

@@ -1,5 +1,6 @@
 // A libfabric endpoint: reliable datagrams with tags between this rank and the others (efa in production, tcp
-// elsewhere).
+// elsewhere), over one or more rails: interfaces that join the same hosts. A message goes over the rail that its tag
+// says, so messages with consecutive tags alternate over all.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto endpoint, FabricEndpoint::Create({}));
 //   // ... exchange endpoint->address() with the others ...
@@ -9,8 +10,8 @@
 //   while (!receive.done) endpoint->Poll();
 //
 // Nothing but Sleep blocks: Send and Receive start an operation, Poll moves data and finishes operations. Whoever waits
-// brings the deadline. One thread at a time: fabric_progress.h has it. Destroying the endpoint withdraws all operations: after that the provider
-// no longer touches their buffers.
+// brings the deadline. One thread at a time: fabric_progress.h has it. Destroying the endpoint withdraws all
+// operations: after that the provider no longer touches their buffers.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +26,16 @@
 
 namespace distill {
 
+struct FabricDomain;
+
 struct FabricOptions {
   // "efa", "tcp", "verbs", "shm", or a name of libfabric's; empty: efa where there is one, else tcp.
   std::string provider;
   // tcp uses the interface with this numeric address; empty (or FI_TCP_IFACE set): libfabric's choice.
   std::string local_address;
+  // How many rails to use at most; 0: every NIC of efa's, and every interface of tcp's that is as fast as the first.
+  int max_rails = 0;
+  std::string host;  // tells hosts apart: rails that do not join different hosts are none
 };
 
 // One send or receive under way; lives, at its place, until `done`. Reusable after that.
@@ -48,15 +54,16 @@ class FabricMemory {
   FabricMemory() = default;
   FabricMemory(FabricMemory&& other) noexcept { *this = std::move(other); }
   FabricMemory& operator=(FabricMemory&& other) noexcept {
-    std::swap(region_, other.region_);
+    std::swap(regions_, other.regions_);
     return *this;
   }
   ~FabricMemory();
-  void* descriptor() const;
+  bool registered() const { return !regions_.empty(); }
 
  private:
   friend class FabricEndpoint;
-  void* region_ = nullptr;  // a fid_mr
+  void* descriptor(size_t rail) const;
+  std::vector<void*> regions_;  // a fid_mr for each rail; empty: not registered
 };
 
 class FabricEndpoint {
@@ -68,11 +75,16 @@ class FabricEndpoint {
   const std::string& provider() const { return provider_; }
   // What the others need to reach this endpoint.
   const std::string& address() const { return address_; }
-  // Entry i becomes peer i. Nothing is sent yet.
+  // Entry i becomes peer i; the rails that all of them have are used. Every rank passes the same. Nothing is sent yet.
   [[nodiscard]] absl::Status Connect(const std::vector<std::string>& addresses);
+  // Those in use, by their networks' names; after Connect.
+  const std::vector<std::string>& networks() const { return networks_; }
 
-  // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result.
+  // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result. After
+  // Connect.
   [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes);
+  // Registers in any case. ResourceExhausted: this host lets no more memory be locked.
+  [[nodiscard]] absl::StatusOr<FabricMemory> RegisterForGood(const void* data, size_t bytes);
 
   // False: the provider is busy, poll and try again. A receive takes the message of `peer` with this very tag.
   [[nodiscard]] absl::StatusOr<bool> Send(int peer, uint64_t tag, const void* data, size_t bytes,
@@ -91,15 +103,14 @@ class FabricEndpoint {
   void Sleep(absl::Duration limit, int other);
 
  private:
-  struct Handles;  // libfabric's objects
   FabricEndpoint();
   absl::Status Open(const FabricOptions& options);
-  int OpenQueue();
-  absl::Status TakeError();
+  size_t RailOf(uint64_t tag) const { return static_cast<size_t>(tag % rails_.size()); }
 
-  std::unique_ptr<Handles> handles_;
+  std::vector<std::unique_ptr<FabricDomain>> rails_;
   std::string provider_;
   std::string address_;
+  std::vector<std::string> networks_;
 };
 
 }  // namespace distill

@@ -5,8 +5,10 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -18,6 +20,11 @@ namespace distill {
 namespace {
 
 constexpr uint32_t kVersion = FI_VERSION(1, 17);
+
+// Over tcp, rxm sends messages up to this size at once, into the receiver's buffer where that is posted already; longer
+// ones wait for the receiver to ask. Its default is 16 KiB; a chunk of the ring is 256 KiB.
+constexpr char kEagerLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
+constexpr char kEagerBytes[] = "262144";
 
 // tcp and verbs know connections only; the utility provider rxm makes reliable datagrams of them.
 std::string FullName(const std::string& provider) {
@@ -39,6 +46,47 @@ FabricInfo MakeHints(const std::string& provider) {
   return hints;
 }
 
+// What libfabric has of the provider, on the interface with the address `node` unless that is null; its return code.
+int Ask(const std::string& provider, const char* node, FabricInfo& answer) {
+  fi_info* found = nullptr;
+  if (absl::StartsWith(provider, "tcp")) setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);
+  const uint64_t flags = node == nullptr ? 0 : FI_SOURCE | FI_NUMERICHOST;
+  const int rc = fi_getinfo(kVersion, node, nullptr, flags, MakeHints(provider).get(), &found);
+  answer.reset(found);
+  return rc;
+}
+
+bool IsLoopback(const fi_info& info) { return std::strcmp(info.domain_attr->name, "lo") == 0; }
+
+// The link's rate as its driver gives it; 0: unknown.
+int64_t SpeedOf(const fi_info& info) {
+  std::ifstream file(absl::StrCat("/sys/class/net/", info.domain_attr->name, "/speed"));
+  int64_t megabits = 0;
+  return file >> megabits ? std::max<int64_t>(0, megabits) : 0;
+}
+
+// The first, and what else can carry a part of the same messages: the other NICs of a fabric made for it, or tcp's
+// interfaces that are as fast as the first (a message waits for its slowest part) and speak the same kind of address.
+std::vector<FabricInfo> Choose(const fi_info& first, const fi_info* all, bool tcp, int max_rails) {
+  std::vector<FabricInfo> chosen;
+  const auto take = [&chosen](const fi_info& info) {
+    chosen.emplace_back(fi_dupinfo(&info));
+    DISTILL_CHECK(chosen.back() != nullptr, "fi_dupinfo: out of memory");
+  };
+  take(first);
+  for (const fi_info* info = all; info != nullptr; info = info->next) {
+    if (max_rails > 0 && chosen.size() >= static_cast<size_t>(max_rails)) break;
+    const bool taken = std::any_of(chosen.begin(), chosen.end(), [info](const FabricInfo& other) {
+      return std::strcmp(info->domain_attr->name, other->domain_attr->name) == 0;
+    });
+    if (taken || info->addr_format != first.addr_format || IsLoopback(*info)) continue;
+    if (std::strcmp(info->fabric_attr->prov_name, first.fabric_attr->prov_name) != 0) continue;
+    if (tcp && (SpeedOf(*info) == 0 || SpeedOf(*info) != SpeedOf(first))) continue;
+    take(*info);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 void FabricInfoDeleter::operator()(fi_info* info) const { fi_freeinfo(info); }
@@ -47,19 +95,21 @@ absl::Status FabricError(const std::string& what, long code) {
   return absl::UnavailableError(absl::StrCat(what, ": ", fi_strerror(static_cast<int>(-code))));
 }
 
-absl::StatusOr<FabricInfo> FindFabric(const FabricOptions& options) {
+absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options) {
   const std::vector<std::string> tried = options.provider.empty()
                                              ? std::vector<std::string>{"efa", "tcp;ofi_rxm"}
                                              : std::vector<std::string>{FullName(options.provider)};
   int rc = 0;
   for (const std::string& provider : tried) {
-    const bool by_address =
-        absl::StartsWith(provider, "tcp") && !options.local_address.empty() && std::getenv("FI_TCP_IFACE") == nullptr;
-    const char* node = by_address ? options.local_address.c_str() : nullptr;
-    fi_info* found = nullptr;
-    rc = fi_getinfo(kVersion, node, nullptr, by_address ? FI_SOURCE | FI_NUMERICHOST : 0, MakeHints(provider).get(),
-                    &found);
-    if (rc == 0) return FabricInfo(found);
+    const bool tcp = absl::StartsWith(provider, "tcp");
+    const bool named = tcp && std::getenv("FI_TCP_IFACE") != nullptr;
+    const bool by_address = tcp && !named && !options.local_address.empty();
+    FabricInfo first;
+    rc = Ask(provider, by_address ? options.local_address.c_str() : nullptr, first);
+    if (rc != 0) continue;
+    FabricInfo all;
+    if (!named && options.max_rails != 1 && !IsLoopback(*first)) (void)Ask(provider, nullptr, all);
+    return Choose(*first, all.get(), tcp, options.max_rails);
   }
   return FabricError(
       absl::StrCat("no fabric: libfabric has nothing for the provider ", absl::StrJoin(tried, " or "),

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/transport/fabric_endpoint.h"
@@ -16,8 +17,9 @@ struct FabricInfoDeleter {
 };
 using FabricInfo = std::unique_ptr<fi_info, FabricInfoDeleter>;
 
-// The first match of libfabric's for the options. Unavailable names the providers that were tried.
-[[nodiscard]] absl::StatusOr<FabricInfo> FindFabric(const FabricOptions& options);
+// The first match of libfabric's for the options, then what can be a rail beside it, at most max_rails in all.
+// Unavailable names the providers that were tried.
+[[nodiscard]] absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options);
 
 // "what: libfabric's text for the code"; `code` is negative, as libfabric returns it.
 [[nodiscard]] absl::Status FabricError(const std::string& what, long code);

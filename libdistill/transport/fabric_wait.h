@@ -1,7 +1,7 @@
 // How a call waits for the fabric: spin a little, then give the core away, then sleep until the provider has something.
 // More ranks than cores make progress, and a rank that waits long costs next to nothing.
 //
-//   for (FabricWait wait(&endpoint); !operation.done; wait.Pause()) {
+//   for (FabricWait wait(&endpoint); !operation.done; wait.Pause(/*busy=*/false)) {
 //     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint.Poll());
 //     if (polled) wait.Restart();
 //     if (wait.slow()) ...  // a look at the deadline, and for lost ranks
@@ -22,8 +22,9 @@ class FabricWait {
   }
   // True once waiting sleeps, and now and then before.
   bool slow() const { return backoff_.slow() || asleep(); }
-  void Pause() {
-    if (asleep()) {
+  // `busy`: the provider did not take an operation (a connection is being made, say): it does not tell when it will.
+  void Pause(bool busy) {
+    if (asleep() && !busy) {
       endpoint_->Sleep(kLook, -1);
     } else {
       ++pauses_;

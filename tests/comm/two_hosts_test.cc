@@ -1,5 +1,7 @@
-// One rank of a job on two emulated hosts; cut_link.py starts them and cuts the link between them.
+// One rank of a job on emulated hosts; cut_link.py starts them and cuts the link between them, two_rails.py counts what
+// each of their links carries.
 #include <cstdio>
+#include <vector>
 
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
@@ -7,6 +9,28 @@
 
 namespace distill {
 namespace {
+
+TEST_CASE("sums over two rails are right", "[.][two rails]") {
+  const absl::StatusOr<World> world = ReadWorld();
+  INFO(world.status());
+  REQUIRE(world.ok());
+  SetIdentity({world->rank, world->world_size, world->host});
+  CommunicatorOptions options;
+  options.timeout = absl::Seconds(60);
+  const auto comm = CreateCommunicator(*world, options);
+  INFO(comm.status());
+  REQUIRE(comm.ok());
+  std::printf("ready over %s\n", std::string((*comm)->backend()).c_str());
+  for (const int64_t count : {int64_t{1}, int64_t{1009}, int64_t{4} << 20}) {
+    const auto memory = (*comm)->Allocate(count * 8).value();
+    auto* sum = reinterpret_cast<int64_t*>(memory->data());
+    for (int64_t i = 0; i < count; ++i) sum[i] = i * (world->rank + 1);
+    REQUIRE((*comm)->AllReduce(sum, sum, count, DType::kInt64, ReduceOp::kSum).ok());
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; ++i) wrong += sum[i] != i * world->world_size * (world->world_size + 1) / 2;
+    CHECK(wrong == 0);
+  }
+}
 
 TEST_CASE("a rank behind a link that is cut is lost", "[.][two hosts]") {
   const absl::StatusOr<World> world = ReadWorld();

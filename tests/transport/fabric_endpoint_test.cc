@@ -13,15 +13,15 @@ namespace {
 struct Pair {
   Pair() {
     setenv("FI_TCP_IFACE", "lo", 1);
-    absl::StatusOr<std::unique_ptr<FabricEndpoint>> a = FabricEndpoint::Create({"tcp", ""});
-    absl::StatusOr<std::unique_ptr<FabricEndpoint>> b = FabricEndpoint::Create({"tcp", ""});
+    absl::StatusOr<std::unique_ptr<FabricEndpoint>> a = FabricEndpoint::Create({"tcp", "", 0, ""});
+    absl::StatusOr<std::unique_ptr<FabricEndpoint>> b = FabricEndpoint::Create({"tcp", "", 0, ""});
     INFO(a.status());
     REQUIRE(a.ok());
     REQUIRE(b.ok());
     left = *std::move(a);
     right = *std::move(b);
-    REQUIRE(left->Connect({right->address()}).ok());
-    REQUIRE(right->Connect({left->address()}).ok());
+    REQUIRE(left->Connect({right->address(), left->address()}).ok());
+    REQUIRE(right->Connect({left->address(), right->address()}).ok());
   }
   // The first message makes the connection: until that stands, the provider asks to be tried again.
   void Send(uint64_t tag, const std::vector<char>& data, size_t bytes, const FabricMemory& memory,
@@ -86,7 +86,7 @@ TEST_CASE("a message of another length than expected is an error on the receiver
 }
 
 TEST_CASE("an unknown provider is refused by name") {
-  const absl::Status status = FabricEndpoint::Create({"carrier_pigeon", ""}).status();
+  const absl::Status status = FabricEndpoint::Create({"carrier_pigeon", "", 0, ""}).status();
   CHECK(absl::IsUnavailable(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("carrier_pigeon"));
 }

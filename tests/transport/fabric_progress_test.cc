@@ -15,7 +15,7 @@ namespace {
 
 std::unique_ptr<FabricEndpoint> OpenOnLoopback() {
   setenv("FI_TCP_IFACE", "lo", 1);
-  absl::StatusOr<std::unique_ptr<FabricEndpoint>> made = FabricEndpoint::Create({"tcp", ""});
+  absl::StatusOr<std::unique_ptr<FabricEndpoint>> made = FabricEndpoint::Create({"tcp", "", 0, ""});
   INFO(made.status());
   REQUIRE(made.ok());
   return *std::move(made);
@@ -25,8 +25,8 @@ std::unique_ptr<FabricEndpoint> OpenOnLoopback() {
 struct Threads {
   explicit Threads(bool spins) {
     std::unique_ptr<FabricEndpoint> a = OpenOnLoopback(), b = OpenOnLoopback();
-    REQUIRE(a->Connect({b->address()}).ok());
-    REQUIRE(b->Connect({a->address()}).ok());
+    REQUIRE(a->Connect({b->address(), a->address()}).ok());
+    REQUIRE(b->Connect({a->address(), b->address()}).ok());
     left = FabricProgress::Start(std::move(a), spins).value();
     right = FabricProgress::Start(std::move(b), spins).value();
   }
@@ -64,11 +64,12 @@ TEST_CASE("an endpoint goes on receiving while no call is under way") {
   Threads threads(false);
   std::vector<char> out(3 << 20, 'x'), in(out.size());
   FabricOperation send, receive;
-  REQUIRE(threads.right
-              ->Run([&] {
-                return threads.right->endpoint().Receive(0, 7, in.data(), in.size(), threads.nothing, &receive).status();
-              })
-              .ok());
+  REQUIRE(
+      threads.right
+          ->Run([&] {
+            return threads.right->endpoint().Receive(0, 7, in.data(), in.size(), threads.nothing, &receive).status();
+          })
+          .ok());
   const Deadline deadline = Deadline::After(absl::Seconds(20));
   const absl::Status sent = threads.left->Run([&]() -> absl::Status {
     FabricEndpoint& endpoint = threads.left->endpoint();

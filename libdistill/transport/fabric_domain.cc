@@ -1,0 +1,138 @@
+#include "libdistill/transport/fabric_domain.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+// The IP address in one of libfabric's names, or nothing.
+std::string IpIn(uint32_t format, const char* name) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (format == FI_SOCKADDR_IN) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(name)->sin_addr, text, sizeof(text));
+  } else if (format == FI_SOCKADDR_IN6) {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(name)->sin6_addr, text, sizeof(text));
+  }
+  return text;
+}
+
+}  // namespace
+
+FabricDomain::~FabricDomain() {
+  for (fid* handle :
+       {endpoint ? &endpoint->fid : nullptr, queue ? &queue->fid : nullptr, addresses ? &addresses->fid : nullptr,
+        domain ? &domain->fid : nullptr, fabric ? &fabric->fid : nullptr}) {
+    if (handle != nullptr) fi_close(handle);
+  }
+}
+
+std::string FabricDomain::provider() const { return info->fabric_attr->prov_name; }
+
+absl::Status FabricDomain::Open() {
+  const auto check = [this](const char* call, int rc) {
+    return rc == 0 ? absl::OkStatus() : FabricError(absl::StrCat(call, " (provider ", provider(), ")"), rc);
+  };
+  DISTILL_RETURN_IF_ERROR(check("fi_fabric", fi_fabric(info->fabric_attr, &fabric, nullptr)));
+  DISTILL_RETURN_IF_ERROR(check("fi_domain", fi_domain(fabric, info.get(), &domain, nullptr)));
+  fi_av_attr av = {};
+  av.type = FI_AV_TABLE;
+  DISTILL_RETURN_IF_ERROR(check("fi_av_open", fi_av_open(domain, &av, &addresses, nullptr)));
+  DISTILL_RETURN_IF_ERROR(check("fi_cq_open", OpenQueue()));
+  DISTILL_RETURN_IF_ERROR(check("fi_endpoint", fi_endpoint(domain, info.get(), &endpoint, nullptr)));
+  DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &addresses->fid, 0)));
+  DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV)));
+  return check("fi_enable", fi_enable(endpoint));
+}
+
+// With a wait object where the provider has one (efa has none).
+int FabricDomain::OpenQueue() {
+  fi_cq_attr attributes = {};
+  attributes.format = FI_CQ_FORMAT_MSG;
+  attributes.wait_obj = FI_WAIT_FD;
+  if (fi_cq_open(domain, &attributes, &queue, nullptr) == 0) {
+    if (fi_control(&queue->fid, FI_GETWAIT, &wait) != 0) wait = -1;
+    return 0;
+  }
+  attributes.wait_obj = FI_WAIT_NONE;
+  return fi_cq_open(domain, &attributes, &queue, nullptr);
+}
+
+// tcp's fabrics are subnets; the NICs of efa are one fabric, and are told apart by their order.
+absl::StatusOr<FabricRail> FabricDomain::Describe(size_t index) const {
+  char name[512];
+  size_t length = sizeof(name);
+  const int rc = fi_getname(&endpoint->fid, name, &length);
+  if (rc != 0) return FabricError(absl::StrCat("fi_getname (provider ", provider(), ")"), rc);
+  const std::string ip = IpIn(info->addr_format, name);
+  const std::string fabric_name = info->fabric_attr->name;
+  return FabricRail{ip.empty() ? absl::StrCat(fabric_name, " ", index) : fabric_name, ip, std::string(name, length)};
+}
+
+absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes) {
+  const int mode = info->domain_attr->mr_mode;
+  const uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : next_key++;
+  fid_mr* region = nullptr;
+  int rc = fi_mr_reg(domain, data, bytes, FI_SEND | FI_RECV, 0, key, 0, &region, nullptr);
+  if (rc == 0 && (mode & FI_MR_ENDPOINT) != 0) {
+    rc = fi_mr_bind(region, &endpoint->fid, 0);
+    if (rc == 0) rc = fi_mr_enable(region);
+    if (rc != 0) fi_close(&region->fid);
+  }
+  if (rc == 0) return region;
+  const absl::Status error = FabricError(absl::StrCat("registering ", bytes, " bytes with ", provider()), rc);
+  if (rc != -FI_ENOMEM) return error;
+  return absl::ResourceExhaustedError(absl::StrCat(error.message(), " (ulimit -l limits locked memory)"));
+}
+
+absl::StatusOr<bool> FabricDomain::Poll() {
+  constexpr size_t kAtOnce = 16;
+  fi_cq_msg_entry entries[kAtOnce];
+  const ssize_t count = fi_cq_read(queue, entries, kAtOnce);
+  if (count == -FI_EAGAIN || count == -FI_EINTR) return false;
+  if (count == -FI_EAVAIL) {
+    DISTILL_RETURN_IF_ERROR(TakeError());
+    return true;
+  }
+  if (count < 0) return FabricError("fi_cq_read", count);
+  for (ssize_t i = 0; i < count; ++i) {
+    auto* operation = static_cast<FabricOperation*>(entries[i].op_context);
+    operation->done = true;
+    if (operation->receiving && entries[i].len != operation->bytes) {
+      operation->status = absl::FailedPreconditionError(
+          absl::StrCat("rank ", operation->peer, " sent ", entries[i].len, " bytes where this rank expects ",
+                       operation->bytes, ": the ranks do not make the same calls"));
+    }
+  }
+  return true;
+}
+
+absl::Status FabricDomain::TakeError() {
+  fi_cq_err_entry error = {};
+  const ssize_t rc = fi_cq_readerr(queue, &error, 0);
+  if (rc == -FI_EAGAIN) return absl::OkStatus();
+  if (rc < 0) return FabricError("fi_cq_readerr", rc);
+  auto* operation = static_cast<FabricOperation*>(error.op_context);
+  if (operation == nullptr) return FabricError("the fabric failed", -error.err);
+  operation->done = true;
+  if (error.err == FI_ETRUNC) {
+    operation->status = absl::FailedPreconditionError(
+        absl::StrCat("rank ", operation->peer, " sent more than the ", operation->bytes,
+                     " bytes that this rank expects: the ranks do not make the same calls"));
+  } else {
+    operation->status = FabricError(
+        absl::StrCat(operation->receiving ? "receiving from rank " : "sending to rank ", operation->peer), -error.err);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,52 @@
+// libfabric's objects for one rail: a network interface with an endpoint, an address vector and a completion queue of
+// its own. Internal to transport/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/transport/fabric_open.h"
+#include "libdistill/transport/fabric_rails.h"
+
+struct fid_av;
+struct fid_cq;
+struct fid_domain;
+struct fid_ep;
+struct fid_fabric;
+struct fid_mr;
+
+namespace distill {
+
+struct FabricDomain {
+  explicit FabricDomain(FabricInfo info) : info(std::move(info)) {}
+  FabricDomain(const FabricDomain&) = delete;
+  FabricDomain& operator=(const FabricDomain&) = delete;
+  ~FabricDomain();
+
+  absl::Status Open();
+  // What the others need to know of this rail, which is the host's number `index`.
+  absl::StatusOr<FabricRail> Describe(size_t index) const;
+  absl::StatusOr<fid_mr*> Register(const void* data, size_t bytes);
+  // The next completion, or error, of the queue. False: there is none.
+  absl::StatusOr<bool> Poll();
+
+  FabricInfo info;
+  fid_fabric* fabric = nullptr;
+  fid_domain* domain = nullptr;
+  fid_av* addresses = nullptr;
+  fid_cq* queue = nullptr;
+  int wait = -1;  // the queue's file descriptor, where it has one; its own
+  fid_ep* endpoint = nullptr;
+  std::vector<uint64_t> peers;  // fi_addr_t
+  uint64_t next_key = 1;
+
+ private:
+  std::string provider() const;
+  int OpenQueue();
+  absl::Status TakeError();
+};
+
+}  // namespace distill
