@@ -25,6 +25,8 @@ RunOptions RunOptionsOf(const LlmConfig& config) {
   RunOptions options;
   options.device = config.device;
   options.communicator.backend = config.comm_backend;
+  options.communicator.algorithm = config.comm_algorithm;
+  options.communicator.tuning_file = config.comm_tuning_file;
   options.communicator.timeout = absl::Seconds(config.comm_timeout_seconds);
   options.communicator.heartbeat_timeout = absl::Seconds(config.heartbeat_timeout_seconds);
   return options;

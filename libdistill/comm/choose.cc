@@ -74,13 +74,13 @@ std::string TwoLevels(const std::vector<RankCard>& cards, bool has_nccl) {
 
 }  // namespace
 
-std::string RankCard::Encode() const { return PackStrings({host, host_id, build, backend, gpu}); }
+std::string RankCard::Encode() const { return PackStrings({host, host_id, build, backend, gpu, algorithm, costs}); }
 
 absl::StatusOr<RankCard> RankCard::Decode(const std::string& bytes) {
   const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(bytes);
-  if (!fields.ok() || fields->size() != 5)
+  if (!fields.ok() || fields->size() != 7)
     return absl::FailedPreconditionError("it runs another version of libdistill");
-  return RankCard{(*fields)[0], (*fields)[1], (*fields)[2], (*fields)[3], (*fields)[4]};
+  return RankCard{(*fields)[0], (*fields)[1], (*fields)[2], (*fields)[3], (*fields)[4], (*fields)[5], (*fields)[6]};
 }
 
 bool ShareOneHost(const std::vector<RankCard>& cards) {
@@ -91,11 +91,13 @@ bool ShareOneHost(const std::vector<RankCard>& cards) {
 absl::StatusOr<std::string> ChooseBackend(const std::vector<RankCard>& cards, bool has_nccl) {
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "libdistill", &RankCard::build));
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "comm_backend", &RankCard::backend));
+  DISTILL_RETURN_IF_ERROR(RequireSame(cards, "comm_algorithm", &RankCard::algorithm));
   DISTILL_RETURN_IF_ERROR(RequireOneKindOfDevice(cards));
   const std::string& wanted = cards[0].backend;
   const bool one_host = ShareOneHost(cards);
   if (wanted == "auto") {
-    if (!one_host) return SharesSomeHost(cards) ? TwoLevels(cards, has_nccl) : "fabric";
+    const bool levels = SharesSomeHost(cards) && cards[0].algorithm != "flat";
+    if (!one_host) return levels ? TwoLevels(cards, has_nccl) : "fabric";
     return has_nccl && CheckNccl(cards).ok() ? "nccl" : "shm";
   }
   if (!one_host && (wanted == "shm" || wanted == "nccl")) {

@@ -12,9 +12,11 @@ namespace distill {
 struct RankCard {
   std::string host;
   std::string host_id;
-  std::string build;    // VersionLine()
-  std::string backend;  // what its options ask for
-  std::string gpu;      // which GPU of its host it computes on (NameGpu); empty: none
+  std::string build;               // VersionLine()
+  std::string backend;             // what its options ask for
+  std::string gpu;                 // which GPU of its host it computes on (NameGpu); empty: none
+  std::string algorithm = "auto";  // what its options and environment ask for
+  std::string costs = {};          // CostTable::Encode(), on rank 0
 
   std::string Encode() const;
   // FailedPrecondition: another version's card.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/choose.h"
 #include "libdistill/comm/setup.h"
+#include "libdistill/comm/tuning_file.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/version.h"
@@ -21,6 +23,7 @@ absl::Status CheckOptions(const CommunicatorOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("comm_backend is '", options.backend,
                                                    "'; auto, shm, fabric, hierarchical, mpi and nccl are known"));
   }
+  DISTILL_RETURN_IF_ERROR(ReadTuning(options, false).status());
   if (options.timeout <= absl::ZeroDuration()) return absl::InvalidArgumentError("comm_timeout must be positive");
   if (options.heartbeat_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("heartbeat_timeout must be positive");
@@ -28,14 +31,19 @@ absl::Status CheckOptions(const CommunicatorOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
+  const World& world = setup.world;
+  DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
+  return RankCard{world.host, world.host_id, VersionLine(),          setup.options.backend,
+                  gpu,        tuning.wish(), tuning.table().Encode()}
+      .Encode();
+}
+
 // Every rank learns who the others are, and comes to the same choice.
 absl::StatusOr<std::string> Introduce(Setup& setup) {
   const absl::Status& own_error = setup.options.own_error;
   absl::StatusOr<std::string> mine = own_error.ok() ? NameGpu(setup.options.device_index) : own_error;
-  if (mine.ok()) {
-    const World& world = setup.world;
-    mine = RankCard{world.host, world.host_id, VersionLine(), setup.options.backend, *mine}.Encode();
-  }
+  if (mine.ok()) mine = EncodeCard(setup, *mine);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, setup.Exchange(mine));
   std::vector<RankCard> cards;
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -46,8 +54,20 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
     cards.push_back(*std::move(card));
   }
   setup.one_host = ShareOneHost(cards);
+  DISTILL_ASSIGN_OR_RETURN(const CostTable table, CostTable::Decode(cards[0].costs));
+  setup.tuning = CommTuning(table, cards[0].algorithm);
   absl::StatusOr<std::string> chosen = ChooseBackend(cards, HasNccl());
   return chosen.ok() ? chosen : SharedError(chosen.status());
+}
+
+// How what crosses hosts is reduced: between all ranks, or between the hosts' lanes.
+std::string DescribeAlgorithms(const std::string& backend, const Setup& setup) {
+  if (!absl::StrContains(backend, "fabric")) return "";
+  const CommLayout all = LayoutOf(HostLayout(setup.host_ids));
+  const CommLayout layout = backend == "fabric" ? all : CommLayout{all.hosts, all.hosts, 1};
+  return absl::StrCat(
+      "; all-reduce over the fabric: ", setup.tuning.Describe(CommOperation::kAllReduce, layout, /*flat_only=*/true),
+      " (comm_algorithm ", setup.tuning.wish(), ")");
 }
 
 MadeCommunicator Make(const std::string& backend, Setup setup) {
@@ -75,11 +95,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   Setup setup = {world, options, deadline, rendezvous, {}, false};
   setup.options.own_error = own_error;
   DISTILL_ASSIGN_OR_RETURN(const std::string backend, Introduce(setup));
+  const std::string algorithms = DescribeAlgorithms(backend, setup);
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, Make(backend, std::move(setup)));
   made->Attach(rendezvous, options.abort_grace);
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
-                         options.backend, "), met over ", rendezvous->kind()));
+                         options.backend, "), met over ", rendezvous->kind(), algorithms));
   }
   return made;
 }

@@ -94,6 +94,8 @@ absl::Status FabricCommunicator::Explain(const absl::Status& status, const std::
 
 absl::Status FabricCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                              Placement) {
+  const CommAlgorithm algorithm = Choose(CommOperation::kAllReduce, count, dtype);
+  if (algorithm != CommAlgorithm::kRing) return ExchangeAllReduce(algorithm, send, receive, count, dtype, op);
   Begin();
   const int64_t n = world_size();
   const FabricCut cut(count, n, SizeOf(dtype));
@@ -158,8 +160,11 @@ absl::Status FabricCommunicator::DoReduce(const void* send, void* receive, int64
 
 absl::Status FabricCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype,
                                                  ReduceOp op, Placement) {
-  Begin();
   const int64_t n = world_size();
+  if (Choose(CommOperation::kReduceScatter, n * count, dtype) != CommAlgorithm::kRing) {
+    return ExchangeReduceScatter(send, receive, count, dtype, op);
+  }
+  Begin();
   const int64_t size = SizeOf(dtype);
   const FabricCut cut(n * count, n, size);
   // Partial sums of one block for two steps in turn: what one step adds, the next one sends.

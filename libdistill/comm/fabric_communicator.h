@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libdistill/comm/exchange.h"
 #include "libdistill/comm/fabric_regions.h"
 #include "libdistill/comm/ring.h"
 #include "libdistill/comm/setup.h"
@@ -43,8 +44,9 @@ struct FabricRegion {
   FabricMemory own;
   const FabricMemory* found = nullptr;
   RingPiece Piece(int64_t first, int64_t elements, int64_t size) const {
-    return {data + first * size, static_cast<size_t>(elements * size), found ? found : &own};
+    return {data + first * size, static_cast<size_t>(elements * size), &memory()};
   }
+  const FabricMemory& memory() const { return found ? *found : own; }
 };
 
 // Tags: the number of the call (or, with a mark of its own, of the message between two ranks), then that of the chunk.
@@ -99,13 +101,24 @@ class FabricCommunicator : public Communicator {
         seed_(setup),
         timeout_(setup.options.timeout),
         deadline_(setup.deadline),
+        layout_(LayoutOf(HostLayout(setup.host_ids))),
         ring_(&progress->endpoint()),
+        exchange_(&progress->endpoint()),
         progress_(std::move(progress)) {}
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
   void Begin() {
     ++call_;
     deadline_ = Deadline::After(timeout_);
   }
+  // See fabric_exchange.cc.
+  CommAlgorithm Choose(CommOperation operation, int64_t count, DType dtype) const;
+  absl::Status ExchangeAllReduce(CommAlgorithm algorithm, const void* send, void* receive, int64_t count, DType dtype,
+                                 ReduceOp op);
+  absl::Status ExchangeReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op);
+  absl::Status ExchangeAllGather(const void* send, void* receive, int64_t count, DType dtype);
+  absl::Status RunExchange(const ExchangePlan& plan, const void* send, int64_t send_count, void* receive,
+                           int64_t receive_count, DType dtype, ReduceOp op);
+
   RingSchedule ScheduleOf(int64_t steps, int64_t chunks) const;
   absl::Status Meet();
   // A message of a pair goes in chunks like a call; `numbers`: how many went this way before, by peer.
@@ -129,7 +142,10 @@ class FabricCommunicator : public Communicator {
   uint64_t call_ = 0;  // the start is number 1
   std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
   std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
+  const CommLayout layout_;
   Ring ring_;
+  Exchange exchange_;
+  std::vector<char> exchange_bytes_;
   std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kFabricChunkBytes);
   std::vector<char> partial_bytes_;
   const std::shared_ptr<FabricRegions> regions_ = std::make_shared<FabricRegions>();

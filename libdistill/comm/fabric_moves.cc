@@ -10,8 +10,11 @@
 namespace distill {
 
 absl::Status FabricCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
-  Begin();
   const int64_t n = world_size();
+  if (Choose(CommOperation::kAllGather, n * count, dtype) != CommAlgorithm::kRing) {
+    return ExchangeAllGather(send, receive, count, dtype);
+  }
+  Begin();
   const int64_t size = SizeOf(dtype);
   const FabricCut cut(n * count, n, size);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));

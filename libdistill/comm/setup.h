@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/comm/tuning.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/shared_memory.h"
 #include "libdistill/world/rendezvous.h"
@@ -27,6 +28,7 @@ struct Setup {
   // which errors call them.
   std::vector<int> job_ranks = {};
   std::shared_ptr<SharedMemorySource> memory = std::make_shared<SharedMemorySource>();
+  CommTuning tuning = {};  // the same on every rank
 
   // "rank 3 on p4d-17", as errors call a rank.
   std::string NameOf(int rank) const;

@@ -71,6 +71,7 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   if (members.empty()) return nullptr;
   Setup setup = {seed.world, seed.options, Deadline::After(seed.options.timeout), nullptr, {}};
   setup.memory = seed.memory;
+  setup.tuning = seed.tuning;
   setup.world.rank = rank;
   setup.world.world_size = static_cast<int>(members.size());
   setup.world.rendezvous = place.rendezvous;

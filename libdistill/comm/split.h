@@ -19,13 +19,15 @@ struct SplitSeed {
         hosts(setup.hosts),
         host_ids(setup.host_ids),
         address(setup.rendezvous->local_address()),
-        memory(setup.memory) {}
+        memory(setup.memory),
+        tuning(setup.tuning) {}
   World world;
   CommunicatorOptions options;
   std::vector<std::string> hosts;
   std::vector<std::string> host_ids;
   std::string address;  // where the other hosts reach this one; empty: by its name
   std::shared_ptr<SharedMemorySource> memory;
+  CommTuning tuning;
 };
 
 // Every rank of `parent` must call it; one whose color is below 0 (`members` is empty) gets null. `members[i]`: the

@@ -6,8 +6,10 @@
 //   direct exchange     2 a + 2(n-2) g                    + 2(n-1)/n l S b        + (n-1)/n S c
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
 //   hierarchical        inside: 2 a + 2 S b of memory; across: the best of the above for h ranks and S/l bytes
-// A flat ring in the order of the hosts crosses each link once each way, however many ranks are on a host.
-// Costs are linear in S, so as S grows the choice moves on from algorithm to algorithm and never back.
+// Bytes count more where links idle between steps or several ranks send to one: ring 1.1, recursive doubling 1.2,
+// direct exchange 1.4, Rabenseifner 1.8 times, as measured on links of 1 Gbit/s (docs/collectives.md). A flat ring in
+// the order of the hosts crosses each link once each way, however many ranks are on a host. Costs are linear in S, so
+// as S grows the choice moves on from algorithm to algorithm and never back.
 #include "libdistill/comm/tuning.h"
 
 #include <algorithm>
@@ -47,7 +49,7 @@ int Log2(int n) {
 struct Moves {
   double messages = 0;  // one after the other
   double at_once = 0;   // beside those
-  double sent = 0;      // bytes through its host's link
+  double sent = 0;      // bytes through its host's link, more where it is not used well
   double added = 0;
 };
 
@@ -62,13 +64,14 @@ Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout
   const double folds = power == n ? 0 : 2;
   switch (algorithm) {
     case CommAlgorithm::kRing:
-      return {halves * (n - 1), 0, halves * others, adds * others};
+      return {halves * (n - 1), 0, 1.1 * halves * others, adds * others};
     case CommAlgorithm::kRecursiveDoubling:
-      return {rounds + folds, 0, (rounds + folds) * sharing, rounds + folds / 2};
+      return {rounds + folds, 0, 1.2 * (rounds + folds) * sharing, rounds + folds / 2};
     case CommAlgorithm::kDirectExchange:
-      return {halves, halves * (n - 2), halves * others * sharing, adds * others};
+      return {halves, halves * (n - 2), 1.4 * halves * others * sharing, adds * others};
     case CommAlgorithm::kRabenseifner:
-      return {2 * rounds + folds, 0, (2 * (power - 1) / power + folds) * sharing, (power - 1) / power + folds / 2};
+      return {2 * rounds + folds, 0, 1.8 * (2 * (power - 1) / power + folds) * sharing,
+              (power - 1) / power + folds / 2};
     case CommAlgorithm::kHierarchical:
       break;
   }
@@ -161,6 +164,8 @@ absl::Status CheckTable(const CostTable& table) {
   DISTILL_RETURN_IF_ERROR(check_link("network: ", table.network));
   return check("", "reduction_gigabytes_per_second", table.reduction_gigabytes_per_second, false);
 }
+
+CommLayout LayoutOf(const HostLayout& hosts) { return {hosts.ranks(), hosts.hosts(), hosts.most()}; }
 
 bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
   switch (algorithm) {

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "libdistill/comm/host_layout.h"
 
 namespace distill {
 
@@ -36,7 +36,7 @@ struct LinkCost {
 
 struct CostTable {
   LinkCost shared_memory = {0.3, 0.1, 8.0};
-  LinkCost network = {20.0, 5.0, 1.2};
+  LinkCost network = {25.0, 5.0, 1.2};
   double reduction_gigabytes_per_second = 10;  // of one source that is added to another
 
   // One line of text and back: how rank 0's table reaches the others. InvalidArgument: not such a line.
@@ -54,6 +54,8 @@ struct CommLayout {
   int hosts = 1;
   int ranks_per_host = 1;  // on the host that has most
 };
+
+CommLayout LayoutOf(const HostLayout& hosts);
 
 // Whether the algorithm can carry out the operation at all among such ranks.
 bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout);

@@ -56,6 +56,8 @@ struct LlmConfig {
 
   std::string device = "auto";
   std::string comm_backend = "auto";
+  std::string comm_algorithm = "auto";
+  std::string comm_tuning_file;
   double comm_timeout_seconds = 300;
   double heartbeat_timeout_seconds = 15;
 };

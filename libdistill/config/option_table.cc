@@ -38,6 +38,17 @@ std::vector<Option> MakeOptions() {
        "how ranks exchange gradients; auto: nccl where each rank has a GPU of one host, else shm inside a host, fabric "
        "between, hierarchical for both",
        {.choices = {"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}}},
+      {"comm_algorithm",
+       &C::comm_algorithm,
+       kRunGroup,
+       "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the fastest "
+       "that does not work inside the hosts first",
+       {.choices = {"auto", "flat", "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical"}}},
+      {"comm_tuning_file",
+       &C::comm_tuning_file,
+       kRunGroup,
+       "table of costs for comm_algorithm auto, as distillrun --tune writes it; rank 0's is every rank's",
+       {.is_path = true}},
       {"comm_timeout_seconds",
        &C::comm_timeout_seconds,
        kRunGroup,

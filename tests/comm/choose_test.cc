@@ -41,6 +41,9 @@ TEST_CASE("auto takes two levels exactly when ranks share some of several hosts"
   CHECK(*ChooseBackend(on("ABA", {"a", "a", "b"}, "auto"), false) == "shm+fabric");  // a build without NCCL
   CHECK(*ChooseBackend(on("AB", {"a", "a"}, "hierarchical"), true) == "nccl+fabric");
   CHECK(*ChooseBackend(on("AB", {"", ""}, "hierarchical"), true) == "shm+fabric");
+  std::vector<RankCard> flat = on("ABA", {"", "", ""}, "auto");
+  for (RankCard& card : flat) card.algorithm = "flat";
+  CHECK(*ChooseBackend(flat, true) == "fabric");
   CHECK_THAT(std::string(ChooseBackend(on("AA", {"", ""}, "hierarchical"), true).status().message()),
              Catch::Contains("comm_backend hierarchical joins several hosts, but all ranks are on A"));
 }

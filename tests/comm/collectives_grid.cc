@@ -138,7 +138,7 @@ int64_t ArenaBytes(const Communicator& comm, int64_t bytes) {
 
 }  // namespace
 
-absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
+absl::Status CheckAllReduces(Communicator& comm, const GridOptions& options) {
   const int64_t longest = *std::max_element(options.counts.begin(), options.counts.end());
   DISTILL_ASSIGN_OR_RETURN(Arena arena, Arena::Create(comm, options.buffers, ArenaBytes(comm, longest * 8)));
   for (const DType dtype : options.dtypes) {
@@ -150,6 +150,17 @@ absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
         }
         DISTILL_RETURN_IF_ERROR(AllGather(comm, arena, {count, dtype, ReduceOp::kSum, in_place}));
       }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
+  DISTILL_RETURN_IF_ERROR(CheckAllReduces(comm, options));
+  const int64_t longest = *std::max_element(options.counts.begin(), options.counts.end());
+  DISTILL_ASSIGN_OR_RETURN(Arena arena, Arena::Create(comm, options.buffers, ArenaBytes(comm, longest * 8)));
+  for (const DType dtype : options.dtypes) {
+    for (const int64_t count : options.counts) {
       DISTILL_RETURN_IF_ERROR(AllToAll(comm, arena, {count, dtype, ReduceOp::kSum, false}));
       DISTILL_RETURN_IF_ERROR(SendAndReceive(comm, arena, {count, dtype, ReduceOp::kSum, false}));
       for (int root = 0; root < comm.world_size(); ++root) {

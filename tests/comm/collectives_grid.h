@@ -24,7 +24,10 @@ struct GridOptions {
 // Internal with the first case that went wrong, or the communicator's error.
 absl::Status CheckCollectives(Communicator& comm, const GridOptions& options);
 
-// The same over a few sizes that take many chunks.
+// All-reduce, reduce-scatter and all-gather alone: what has several algorithms.
+absl::Status CheckAllReduces(Communicator& comm, const GridOptions& options);
+
+// Every collective over a few sizes that take many chunks.
 absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes, BufferKind buffers = BufferKind::kPlain);
 
 // Sums that are not exact: all ranks end with the same bits, and the same call gives the same bits again.

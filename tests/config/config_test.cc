@@ -124,6 +124,8 @@ TEST_CASE("errors of the command line name the option") {
   CHECK(ErrorOf({"--alpha", "two"}) == "--alpha: expected a number, not 'two'");
   CHECK(absl::StrContains(ErrorOf({"stray"}), "unexpected argument 'stray'"));
   CHECK(absl::StrContains(ErrorOf({"--comm-backend", "token-ring"}), "--comm_backend: must be one of auto, shm"));
+  CHECK(absl::StrContains(ErrorOf({"--comm_algorithm", "tree"}),
+                          "--comm_algorithm: must be one of auto, flat, recursive_doubling, direct_exchange, "));
   CHECK(absl::StrContains(ErrorOf({"--device=tpu"}), "--device: must be one of auto, cpu, cuda, not 'tpu'"));
   CHECK(absl::StrContains(ErrorOf({"--learning_rate", "nan"}), "expected a number"));
 }

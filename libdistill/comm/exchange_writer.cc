@@ -1,0 +1,55 @@
+#include "libdistill/comm/exchange_writer.h"
+
+#include <algorithm>
+
+namespace distill {
+
+ExchangeFold::ExchangeFold(const ExchangeShape& shape) {
+  while (2 * parts <= shape.ranks) parts *= 2;
+  surplus = shape.ranks - parts;
+  const bool paired = shape.rank < 2 * surplus;
+  hands_over = paired && shape.rank % 2 == 0;
+  takes_over = paired && shape.rank % 2 == 1;
+  part = paired ? shape.rank / 2 : shape.rank - surplus;
+}
+
+ElementRange ExchangeWriter::Piece(ElementRange range, int64_t c) const {
+  const int64_t begin = range.begin + c * shape_.chunk;
+  return {begin, std::min(begin + shape_.chunk, range.end)};
+}
+
+void ExchangeWriter::Send(int step, int peer, ExchangeBuffer buffer, ElementRange range, Bound available) {
+  for (int64_t c = 0; c < Chunks(range.length()); ++c) {
+    const ElementRange piece = Piece(range, c);
+    plan_.outgoing.push_back({peer, Number(step, c), buffer, piece.begin, piece.length(), available(piece.end), 0});
+  }
+}
+
+void ExchangeWriter::Store(int step, int peer, ElementRange range, Bound left) {
+  for (int64_t c = 0; c < Chunks(range.length()); ++c) {
+    const ElementRange piece = Piece(range, c);
+    plan_.incoming.push_back({peer, Number(step, c), ExchangeBuffer::kResult, piece.begin, piece.length(), 0, left(c)});
+  }
+}
+
+void ExchangeWriter::Add(int step, int peer, ExchangeBuffer own, ElementRange range, bool last, Bound left) {
+  for (int64_t c = 0; c < Chunks(range.length()); ++c) {
+    const ElementRange piece = Piece(range, c);
+    const int64_t index = in();
+    // The message that lay here before is taken in by then: there are no more than `window` at a time.
+    const int64_t landing = index % plan_.window * std::min(shape_.chunk, shape_.count);
+    plan_.landing = std::max(plan_.landing, landing + piece.length());
+    plan_.incoming.push_back({peer, Number(step, c), ExchangeBuffer::kLanding, landing, piece.length(), 0, 0});
+    plan_.reductions.push_back({.incoming = index,
+                                .after_outgoing = left(c),
+                                .own = own,
+                                .own_first = piece.begin,
+                                .result_first = piece.begin,
+                                .count = piece.length(),
+                                .landing_first = landing,
+                                .own_place = peer < shape_.rank ? 1 : 0,
+                                .last = last});
+  }
+}
+
+}  // namespace distill

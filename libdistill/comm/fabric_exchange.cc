@@ -1,0 +1,77 @@
+// Reductions and gathering over the fabric by the algorithms of exchange.h, where the table of costs prefers them to
+// the ring.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/fabric_communicator.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+// Chunks are shorter where more of them land at one time.
+int64_t ChunkElements(int ranks, DType dtype) {
+  constexpr int64_t kLandingBytes = 4 << 20;
+  constexpr int64_t kShortest = 16 << 10;
+  const int64_t bytes = std::clamp(kLandingBytes / (2 * (ranks - 1)), kShortest, kFabricChunkBytes);
+  return bytes / SizeOf(dtype);
+}
+
+}  // namespace
+
+CommAlgorithm FabricCommunicator::Choose(CommOperation operation, int64_t count, DType dtype) const {
+  return seed_.tuning.Choose(operation, count * SizeOf(dtype), layout_, /*flat_only=*/true);
+}
+
+absl::Status FabricCommunicator::ExchangeAllReduce(CommAlgorithm algorithm, const void* send, void* receive,
+                                                   int64_t count, DType dtype, ReduceOp op) {
+  const ExchangeShape shape = {rank(), world_size(), count, ChunkElements(world_size(), dtype), send == receive};
+  const ExchangePlan plan = algorithm == CommAlgorithm::kRecursiveDoubling ? PlanRecursiveDoubling(shape)
+                            : algorithm == CommAlgorithm::kRabenseifner    ? PlanRabenseifner(shape)
+                                                                           : PlanDirectAllReduce(shape);
+  return RunExchange(plan, send, count, receive, count, dtype, op);
+}
+
+absl::Status FabricCommunicator::ExchangeReduceScatter(const void* send, void* receive, int64_t count, DType dtype,
+                                                       ReduceOp op) {
+  const int64_t all = count * world_size();
+  const ExchangePlan plan =
+      PlanDirectReduceScatter({rank(), world_size(), all, ChunkElements(world_size(), dtype), /*in_place=*/false});
+  return RunExchange(plan, send, all, receive, count, dtype, op);
+}
+
+absl::Status FabricCommunicator::ExchangeAllGather(const void* send, void* receive, int64_t count, DType dtype) {
+  const int64_t all = count * world_size();
+  char* mine = static_cast<char*>(receive) + rank() * count * SizeOf(dtype);
+  if (mine != send) std::memcpy(mine, send, static_cast<size_t>(count * SizeOf(dtype)));
+  const ExchangePlan plan =
+      PlanDirectAllGather({rank(), world_size(), all, ChunkElements(world_size(), dtype), /*in_place=*/true});
+  return RunExchange(plan, receive, all, receive, all, dtype, ReduceOp::kSum);
+}
+
+absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const void* send, int64_t send_count,
+                                             void* receive, int64_t receive_count, DType dtype, ReduceOp op) {
+  Begin();
+  const int64_t size = SizeOf(dtype);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, send_count * size));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, receive_count * size));
+  exchange_bytes_.resize(std::max(exchange_bytes_.size(), static_cast<size_t>(plan.landing * size)));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion landing,
+                           Use(exchange_bytes_.data(), static_cast<int64_t>(exchange_bytes_.size())));
+  const Exchange::Call call = {.input = {from.data, &from.memory()},
+                               .result = {to.data, &to.memory()},
+                               .landing = {landing.data, &landing.memory()},
+                               .dtype = dtype,
+                               .op = op,
+                               .ranks = world_size(),
+                               .tag = FabricTag(call_)};
+  const absl::Status status = exchange_.Run(plan, call, [this](int peer, bool receiving) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+    if (!deadline_.Passed()) return absl::OkStatus();
+    return deadline_.Error(absl::StrCat(receiving ? "waiting for data from " : "sending to ", Describe(peer)));
+  });
+  return Explain(status, "this rank and others");
+}
+
+}  // namespace distill

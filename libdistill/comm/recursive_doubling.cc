@@ -1,0 +1,54 @@
+// Recursive doubling, for short data: in step k each rank exchanges everything it has with the one whose number differs
+// in bit k, and both add.
+//
+//   step 0        step 1            ranks        0    1    2    3
+//   0 <--> 1      0 <--> 2          before       a    b    c    d
+//   2 <--> 3      1 <--> 3          after 0      ab   ab   cd   cd
+//                                   after 1      abcd abcd abcd abcd
+//
+//   time = log2(n) (latency + S / bandwidth + S * addition)
+// The ring takes 2(n-1) latencies, but sends 2(n-1)/n of the data instead of log2(n) times all of them. For other n
+// than powers of two the surplus ranks hand their data to a neighbour first and get the result at the end
+// (ExchangeFold): two steps more. Both ranks of a pair add the lower ranks' sum to the higher ranks', in this order: by
+// induction all ranks of a group hold the same bits after every step. Long data travel in chunks: a chunk's next step
+// starts when its last one has ended, whatever the others do.
+#include "libdistill/comm/exchange_writer.h"
+
+namespace distill {
+
+ExchangePlan PlanRecursiveDoubling(const ExchangeShape& shape) {
+  const ExchangeFold fold(shape);
+  ExchangeWriter writer(shape);
+  int unfold = fold.surplus > 0 ? 1 : 0;
+  for (int distance = 1; distance < fold.parts; distance *= 2) ++unfold;
+  const auto at_once = [](int64_t) -> int64_t { return 0; };
+  if (fold.hands_over) {
+    writer.Send(0, shape.rank + 1, ExchangeBuffer::kInput, writer.Whole(), at_once);
+    writer.Store(unfold, shape.rank + 1, writer.Whole(), [&](int64_t c) { return shape.in_place ? c + 1 : 0; });
+    return writer.Take();
+  }
+  ExchangeBuffer own = ExchangeBuffer::kInput;
+  if (fold.takes_over) {
+    writer.Add(0, shape.rank - 1, own, writer.Whole(), false, at_once);
+    own = ExchangeBuffer::kResult;
+  }
+  int64_t before = 0;  // incoming messages before those of the last step
+  const auto available = [&](int64_t end) { return own == ExchangeBuffer::kInput ? 0 : before + writer.Chunks(end); };
+  int step = fold.surplus > 0 ? 1 : 0;
+  for (int distance = 1; distance < fold.parts; distance *= 2, ++step) {
+    const int peer = fold.RankOf(fold.part ^ distance);
+    const int64_t sent = writer.out();
+    const int64_t here = writer.in();
+    writer.Send(step, peer, own, writer.Whole(), available);
+    // The sum overwrites what is being sent.
+    const bool overwrites = own == ExchangeBuffer::kResult || shape.in_place;
+    writer.Add(step, peer, own, writer.Whole(), 2 * distance == fold.parts,
+               [&](int64_t c) { return overwrites ? sent + c + 1 : 0; });
+    own = ExchangeBuffer::kResult;
+    before = here;
+  }
+  if (fold.takes_over) writer.Send(unfold, shape.rank - 1, own, writer.Whole(), available);
+  return writer.Take();
+}
+
+}  // namespace distill

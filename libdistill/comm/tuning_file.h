@@ -1,0 +1,23 @@
+// The table of costs as a file, which distillrun --tune writes; docs/formats.md has the format. Internal to comm/.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/comm/tuning.h"
+
+namespace distill {
+
+// InvalidArgument: file, line and what is wrong: no YAML, an unknown or missing key, a value that is no number or out
+// of range. NotFound: no such file.
+[[nodiscard]] absl::StatusOr<CostTable> ReadTuningFile(const std::string& path);
+
+std::string TuningFileText(const CostTable& table);
+
+// What options and environment ask for. `with_table`: reads the file, if one is named; without, the table is the
+// default one. InvalidArgument: an unknown algorithm.
+[[nodiscard]] absl::StatusOr<CommTuning> ReadTuning(const CommunicatorOptions& options, bool with_table);
+
+}  // namespace distill

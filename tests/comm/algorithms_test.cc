@@ -1,0 +1,155 @@
+// Each algorithm between hosts, forced, over the fabric with ranks as real processes.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
+#include "tests/comm/random_schedule.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RankOutcome;
+using testing::RunRanks;
+
+constexpr const char* kAlgorithms[] = {"recursive_doubling", "direct_exchange", "rabenseifner", "ring"};
+
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& algorithm) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  CommunicatorOptions options;
+  options.backend = "fabric";
+  options.algorithm = algorithm;
+  options.timeout = absl::Seconds(60);
+  return CreateCommunicator(world, options);
+}
+
+std::string RunWith(const std::string& algorithm, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+  return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, algorithm));
+    const std::string over(comm->backend());
+    DISTILL_RETURN_IF_ERROR(Expect(over == (ranks == 1 ? "alone" : "fabric"), absl::StrCat("over ", over)));
+    return body(*comm);
+  }));
+}
+
+// What is forced here; the ring has the whole grid of every backend besides (grid_test.cc).
+constexpr const char* kNew[] = {"recursive_doubling", "direct_exchange", "rabenseifner"};
+
+TEST_CASE("every algorithm gives what one process computes, for every type, operation and count") {
+  for (const std::string algorithm : kNew) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      CAPTURE(algorithm, ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) { return testing::CheckAllReduces(comm, {}); }) == "");
+    }
+    for (const int ranks : {5, 6, 7, 8}) {
+      CAPTURE(algorithm, ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
+              return testing::CheckAllReduces(comm,
+                                              {.counts = {0, 1, 3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}});
+            }) == "");
+    }
+  }
+}
+
+TEST_CASE("every algorithm is exact over many chunks") {
+  for (const std::string algorithm : kNew) {
+    for (const int ranks : {2, 3, 4, 7}) {
+      CAPTURE(algorithm, ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
+              return testing::CheckAllReduces(
+                  comm,
+                  {.counts = {400'009}, .dtypes = {DType::kFloat32, DType::kBFloat16}, .ops = {ReduceOp::kAverage}});
+            }) == "");
+    }
+  }
+}
+
+TEST_CASE("all ranks end with the same bits of every algorithm, and the same call gives them again") {
+  for (const std::string algorithm : kNew) {
+    for (const int ranks : {2, 3, 4, 5, 6, 7, 8}) {
+      CAPTURE(algorithm, ranks);
+      CHECK(RunWith(algorithm, ranks, testing::CheckSameBits) == "");
+    }
+  }
+}
+
+TEST_CASE("random schedules of calls come out right under every algorithm") {
+  for (const std::string algorithm : kAlgorithms) {
+    CAPTURE(algorithm);
+    CHECK(RunWith(algorithm, 5, [](Communicator& comm) { return testing::RunRandomSchedule(comm, 4, 60); }) == "");
+  }
+}
+
+TEST_CASE("direct exchange adds 16-bit types in float32 and rounds once") {
+  CHECK(RunWith("direct_exchange", 3, [](Communicator& comm) -> absl::Status {
+          // 256 + 1 + 1: rounded after each addition it would stay 256.
+          std::vector<uint16_t> data(5000, comm.rank() == 0 ? 0x4380 : 0x3f80);
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 5000, DType::kBFloat16, ReduceOp::kSum));
+          for (const uint16_t x : data) DISTILL_RETURN_IF_ERROR(Expect(x == 0x4381, absl::StrCat("got ", x)));
+          return absl::OkStatus();
+        }) == "");
+}
+
+TEST_CASE("a rank that is killed in any algorithm is named by the others") {
+  for (const std::string algorithm : kAlgorithms) {
+    CAPTURE(algorithm);
+    const auto outcomes = RunRanks(4, absl::Seconds(40), [&](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, algorithm));
+      std::vector<float> data(3000, 1.0f);
+      for (int i = 0;; ++i) {
+        if (world.rank == 2 && i == 3) kill(getpid(), SIGKILL);
+        const absl::Status status = comm->AllReduce(data.data(), data.data(), 3000, DType::kFloat32, ReduceOp::kMax);
+        if (status.ok()) continue;
+        DISTILL_RETURN_IF_ERROR(ExpectError(
+            status, absl::StatusCode::kUnavailable,
+            {"all-reduce number 4 over fabric failed on rank ", absl::StrCat("rank 2 on ", world.host, " was lost")}));
+        return Expect(comm->Barrier() == status, "not poisoned");
+      }
+    });
+    CHECK(outcomes[2].signal == SIGKILL);
+    CHECK(Failures({outcomes[0], outcomes[1], outcomes[3]}) == "");
+  }
+}
+
+TEST_CASE("ranks that want different algorithms are told so, and an unknown one is refused") {
+  const auto differ = RunRanks(2, absl::Seconds(30), [](const World& world) {
+    return ExpectError(Join(world, world.rank == 0 ? "auto" : "ring").status(), absl::StatusCode::kFailedPrecondition,
+                       {"comm_algorithm differs: rank 0 on ", " has auto, rank 1 on ", " has ring"});
+  });
+  CHECK(Failures(differ) == "");
+  const auto unknown = RunRanks(1, absl::Seconds(30), [](const World& world) {
+    return ExpectError(
+        Join(world, "tree").status(), absl::StatusCode::kInvalidArgument,
+        {"comm_algorithm is 'tree'; auto, flat, recursive_doubling, direct_exchange, rabenseifner, ring, "
+         "hierarchical are known"});
+  });
+  CHECK(Failures(unknown) == "");
+}
+
+TEST_CASE("the environment names the algorithm and the table where the options do not") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+    setenv("DISTILL_COMM_ALGORITHM", "tree", 1);
+    DISTILL_RETURN_IF_ERROR(
+        ExpectError(Join(world, "auto").status(), absl::StatusCode::kInvalidArgument, {"comm_algorithm is 'tree'"}));
+    return absl::OkStatus();
+  });
+  CHECK(Failures(outcomes) == "");
+  const auto without_file = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+    if (world.rank == 0) setenv("DISTILL_COMM_TUNING_FILE", "/nowhere/at/all", 1);
+    return ExpectError(Join(world, "auto").status(), absl::StatusCode::kNotFound,
+                       {"rank 0 on ", "cannot read the tuning file /nowhere/at/all: No such file or directory"});
+  });
+  CHECK(Failures(without_file) == "");
+}
+
+}  // namespace
+}  // namespace distill
