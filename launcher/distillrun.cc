@@ -1,5 +1,7 @@
 // distillrun: starts the ranks of a job.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,11 +17,20 @@ int Fail(const absl::Status& status) {
   return 2;
 }
 
+// It lies beside this program.
+std::string TuneProgram() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "distill_tune";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const absl::StatusOr<distill::LaunchOptions> options = distill::ParseLaunchOptions(arguments);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  absl::StatusOr<distill::LaunchOptions> options = distill::ParseLaunchOptions(arguments);
+  if (options.ok() && options->tune) {
+    *std::find(arguments.begin(), arguments.end(), "--tune") = options->program[0] = TuneProgram();
+  }
   if (!options.ok()) return Fail(options.status());
   if (options->help) return std::fputs(distill::LaunchHelp().c_str(), stdout) < 0;
   if (options->version) return std::puts(distill::VersionLine().c_str()) < 0;

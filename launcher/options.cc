@@ -78,6 +78,14 @@ absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> a
     const std::string& name = arguments[i];
     if (name == "-h" || name == "--help") return (options.help = true, options);
     if (name == "-V" || name == "--version") return (options.version = true, options);
+    if (name == "--tune") {
+      options.tune = true;
+      if (i + 2 < arguments.size() || (i + 2 == arguments.size() && absl::StartsWith(arguments[i + 1], "-"))) {
+        return absl::InvalidArgumentError(
+            "--tune comes last, with at most a file: distillrun -np N -H A,B --tune [FILE]");
+      }
+      break;
+    }
     const bool has_value = i + 1 < arguments.size();
     DISTILL_ASSIGN_OR_RETURN(const bool ours, TakeOption(name, has_value ? arguments[i + 1] : "", options));
     if (!ours) return (options.has_foreign_option = true, options);
@@ -98,6 +106,9 @@ std::string LaunchHelp() {
          "  -np N              how many ranks (also -n, -c, --np)\n"
          "  -H HOST[:N],...    where (also --host); --hostfile FILE: the same from a file\n"
          "  -x NAME[=VALUE]    an environment variable for every rank\n"
+         "  --tune [FILE]      instead of a program: measure what communication costs between the ranks, print it, and "
+         "write\n"
+         "                     it to FILE (else ~/.config/libdistill/tuning.yaml) for comm_tuning_file\n"
          "  --help, --version\n"
          "\n"
          "Any other option is mpirun's: the whole command line then goes to mpirun as it stands.\n"

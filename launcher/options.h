@@ -17,6 +17,8 @@ struct LaunchOptions {
   std::vector<std::string> hosts;                             // -H, --host, --hostfile: names without slots, once each
   std::vector<std::pair<std::string, std::string>> exported;  // -x NAME=VALUE
   std::vector<std::string> program;                           // program and its arguments
+  // --tune [FILE], last of the options: it is the program distill_tune with that argument.
+  bool tune = false;
   // An option that only mpirun knows: parsing ended there, and mpirun gets the whole command line.
   bool has_foreign_option = false;
 };
