@@ -41,7 +41,8 @@ std::vector<Option> MakeOptions() {
       {"comm_algorithm",
        &C::comm_algorithm,
        kRunGroup,
-       "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the fastest "
+       "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the "
+       "fastest "
        "that does not work inside the hosts first",
        {.choices = {"auto", "flat", "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical"}}},
       {"comm_tuning_file",
