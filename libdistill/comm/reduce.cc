@@ -1,5 +1,10 @@
 #include "libdistill/comm/reduce.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
 #include "libdistill/comm/reduce_table.h"
 #include "libdistill/core/check.h"
 
@@ -45,14 +50,32 @@ size_t RowOf(ReduceOp op) {
 }  // namespace
 
 void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
-            int divisor) {
-  ReduceToAll(&out, 1, sources, source_count, count, dtype, op, divisor);
+            int divisor, Stores stores) {
+  ReduceToAll(&out, 1, sources, source_count, count, dtype, op, divisor, stores);
 }
 
 void ReduceToAll(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count,
-                 DType dtype, ReduceOp op, int divisor) {
+                 DType dtype, ReduceOp op, int divisor, Stores stores) {
   const ReduceLoop loop = Chosen().table->loops[static_cast<size_t>(dtype)][RowOf(op)];
-  loop(outs, out_count, sources, source_count, count, divisor);
+  loop(outs, out_count, sources, source_count, count, divisor, stores == Stores::kPastCaches);
+}
+
+void CopyBytes(void* to, const void* from, int64_t bytes, Stores stores) {
+  constexpr int64_t kShort = 2048;  // memcpy has no trouble with these
+  if (bytes <= kShort) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  Chosen().table->copy(from, to, bytes, stores == Stores::kPastCaches);
+}
+
+Stores StoresFor(int64_t touched_bytes) {
+  static const int64_t cache_bytes = [] {
+    constexpr int64_t kUsual = 32 << 20;  // where the machine does not say
+    const long known = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return known > 0 ? std::min<int64_t>(known, kUsual) : kUsual;
+  }();
+  return touched_bytes > cache_bytes ? Stores::kPastCaches : Stores::kCached;
 }
 
 void WidenToFloat(const void* in, float* out, int64_t count, DType dtype) {

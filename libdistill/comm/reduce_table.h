@@ -6,9 +6,9 @@
 
 namespace distill {
 
-// outs[k][i] = sources[0][i] op sources[1][i] op ..., for every k.
+// outs[k][i] = sources[0][i] op sources[1][i] op ..., for every k. `stream`: past the caches, where the CPU can.
 using ReduceLoop = void (*)(void* const* outs, int out_count, const void* const* sources, int source_count,
-                            int64_t count, int divisor);
+                            int64_t count, int divisor, bool stream);
 
 constexpr int kReduceTypes = 7;  // in the order of DType
 constexpr int kReduceOps = 4;    // sum, min, max, product
@@ -19,6 +19,7 @@ struct ReduceTable {
   void (*widen_bfloat)(const uint16_t* in, float* out, int64_t count);
   void (*narrow_half)(const float* in, uint16_t* out, int64_t count);
   void (*narrow_bfloat)(const float* in, uint16_t* out, int64_t count);
+  void (*copy)(const void* from, void* to, int64_t bytes, bool stream);
 };
 
 extern const ReduceTable kReducePlain;

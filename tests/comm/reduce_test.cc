@@ -1,5 +1,6 @@
 #include "libdistill/comm/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -109,14 +110,35 @@ TEST_CASE("every instruction set gives the same bits, to one output and to sever
       for (const int divisor : {1, 3}) {
         std::vector<float> plain(kCount);
         void* plain_out = plain.data();
-        kReducePlain.loops[0][op](&plain_out, 1, sources, source_count, kCount, divisor);
+        kReducePlain.loops[0][op](&plain_out, 1, sources, source_count, kCount, divisor, false);
         for (const ReduceTable* table : Tables()) {
           std::vector<std::vector<float>> outs(3, std::vector<float>(kCount));
           void* const targets[] = {outs[0].data(), outs[1].data(), outs[2].data()};
           for (const int out_count : {1, 2, 3}) {
-            table->loops[0][op](targets, out_count, sources, source_count, kCount, divisor);
-            for (int o = 0; o < out_count; ++o) CHECK(outs[static_cast<size_t>(o)] == plain);
+            for (const bool stream : {false, true}) {
+              for (auto& out : outs) std::fill(out.begin(), out.end(), -1.0f);
+              table->loops[0][op](targets, out_count, sources, source_count, kCount, divisor, stream);
+              for (int o = 0; o < out_count; ++o) CHECK(outs[static_cast<size_t>(o)] == plain);
+            }
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("copies of any length and alignment are exact, through the caches and past them") {
+  std::vector<char> from(20'000);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<char>(i * 31 % 251);
+  for (const ReduceTable* table : Tables()) {
+    for (const int64_t length : {0, 1, 15, 31, 64, 65, 255, 256, 257, 511, 4096, 16'001}) {
+      for (const size_t offset : {0, 1, 16, 63}) {
+        for (const bool stream : {false, true}) {
+          std::vector<char> to(from.size(), 'x');
+          std::vector<char> expected = to;
+          std::memcpy(expected.data() + 3 * offset, from.data() + offset, static_cast<size_t>(length));
+          table->copy(from.data() + offset, to.data() + 3 * offset, length, stream);
+          CHECK(to == expected);
         }
       }
     }
