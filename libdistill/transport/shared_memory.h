@@ -1,5 +1,5 @@
 // Memory that the ranks of a host share. It has no name in any file system: nothing is left when ranks are killed, and
-// a small /dev/shm (containers) is no limit.
+// a small /dev/shm (containers) is no limit. In huge pages where the kernel has them.
 //
 //   DISTILL_ASSIGN_OR_RETURN(SharedMemory mine, SharedMemory::Create(bytes));
 //   // ... the others get mine.ticket() through the rendezvous, while this rank lives ...

@@ -32,6 +32,22 @@ TEST_CASE("two processes see each other's writes through a ticket") {
   CHECK(std::strcmp(mine->data() + 50'000, "from the child") == 0);
 }
 
+TEST_CASE("memory above a huge page begins at one, with a tail that is as good, in the owner and in who maps it") {
+  constexpr size_t kHuge = size_t{2} << 20;
+  constexpr size_t kBytes = 2 * kHuge + 12'345;
+  absl::StatusOr<SharedMemory> mine = SharedMemory::Create(kBytes);
+  REQUIRE(mine.ok());
+  const absl::StatusOr<SharedMemory> again = SharedMemory::Map(mine->ticket());
+  REQUIRE(again.ok());
+  CHECK(again->data() != mine->data());
+  for (const char* data : {mine->data(), again->data()}) CHECK(reinterpret_cast<uintptr_t>(data) % kHuge == 0);
+  for (const size_t at : {size_t{0}, kHuge - 1, kHuge, 2 * kHuge, kBytes - 1}) {
+    CHECK(mine->data()[at] == 0);
+    mine->data()[at] = 'x';
+    CHECK(again->data()[at] == 'x');
+  }
+}
+
 TEST_CASE("a ticket of memory that is gone, or of something else, is an error") {
   std::string ticket;
   {
