@@ -6,18 +6,20 @@
 //   all.
 // Per rank S bytes are read and S written, S/n of each from and to every rank's memory: no byte is moved twice.
 //
-// Plain pointers go through slots of 512 KiB (which stay in cache), in rounds of one slot. In a round
-//   1. each rank copies its data into its slot, but for the slice that it will reduce itself;       publish
-//   2. rank r reduces slice r out of its own buffer and the others' slots, into its own slot;       publish
-//   3. each rank copies slice q out of slot q, for every q.
-// Per rank and round (n-1)/n slots are copied in, one slot's worth is read and 1/n written by the reduction, and one
-// slot is copied out.
-//   time = S * (copy in + reduce + copy out) / memory bandwidth + 2 * (rounds) * latency of a cache line
-// Up to 8 KiB step 2 is done by every rank for all of the data, which saves the second synchronisation.
+// Plain pointers go through slots of 256 KiB (which stay in cache), in rounds of at most one slot. In a round
+//   A. each rank copies its data into its slot, but for the slice that it will reduce itself;
+//   B. rank r reduces slice r out of its own buffer and the others' slots, into its own slot and its result;
+//   C. each rank copies slice q out of slot q, for every other q.
+// Rounds overlap: in turn a rank does A of round k + 1, B of round k and C of round k - 1, and tells the others of each A
+// and B by a counter, so that what it waits for was done while it was busy. Four slots a rank make that safe
+// (shm_group.h). Per rank (n-1)/n of the data are copied in, each of n slices is read and 1/n written by the reduction,
+// and (n-1)/n are copied out; only the user's buffers come from and go to memory:
+//   time = S * (copy in + reduce + copy out) / bandwidth of the cache + 2 * S / memory bandwidth + latency of a round
+// Up to 8 KiB the reduction is done by every rank for all of the data, which saves the second synchronisation.
 //
 // Each element is reduced by one rank, in the order of the ranks: all end with identical bits, whichever way it went.
-// A reduce is an all-reduce whose results one rank takes. Reduce-scatter is steps 1 and 2; all-gather, broadcast and
-// all-to-all (a slot holds a piece for every rank) are steps 1 and 3. Their registered sources are read in place.
+// A reduce is an all-reduce whose results one rank takes. Reduce-scatter is A and B; all-gather, broadcast and
+// all-to-all (a slot holds a piece for every rank) are A and C. Their registered sources are read in place.
 // Messages between two ranks: shm_pairs.h.
 #include "libdistill/comm/shm_communicator.h"
 
@@ -33,6 +35,9 @@ namespace {
 constexpr int64_t kSmallBytes = 8 << 10;
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kSlot = static_cast<int64_t>(ShmGroup::kSlotBytes);
+// Rounds overlap one another: the data are cut into a few even where one slot would hold them.
+constexpr int64_t kRoundsAtLeast = 4;
+constexpr int64_t kShortestRound = 64 << 10;
 
 }  // namespace
 
@@ -43,9 +48,9 @@ std::pair<int64_t, int64_t> ShmCommunicator::Slice(int slice, int64_t count, int
   return {std::min(slice * length, count), std::min((slice + 1) * length, count)};
 }
 
-const void* const* ShmCommunicator::Slots(int64_t offset_bytes, const void* mine) {
+const void* const* ShmCommunicator::Slots(uint64_t round, int64_t offset_bytes, const void* mine) {
   for (int r = 0; r < world_size(); ++r) {
-    sources_[static_cast<size_t>(r)] = r == rank() ? mine : group_.slot(r) + offset_bytes;
+    sources_[static_cast<size_t>(r)] = r == rank() ? mine : group_.slot(r, round) + offset_bytes;
   }
   return sources_.data();
 }
@@ -90,14 +95,20 @@ absl::Status ShmCommunicator::Run(const ShmCall& call, int64_t total, int64_t pe
     return group_.WaitForAll(deadline);
   }
   for (;;) {
-    DISTILL_RETURN_IF_ERROR(steps.take(begin, here, deadline));
-    begin += here;
-    if (begin == total) return absl::OkStatus();
-    here = std::min(per_round, total - begin);
-    group_.NextRound();
-    steps.copy_in(begin, here);
-    group_.Publish();
+    // The next round is copied in before this one is taken out, so that nobody waits for a rank that is a little late.
+    const uint64_t round = group_.round();
+    const int64_t next = begin + here;
+    const int64_t ahead = std::min(per_round, total - next);
+    if (ahead > 0) {
+      group_.NextRound();
+      steps.copy_in(next, ahead);
+      group_.Publish();
+    }
+    steps.take(round, begin, here);
+    if (ahead == 0) return absl::OkStatus();
     DISTILL_RETURN_IF_ERROR(group_.WaitForAll(deadline));
+    begin = next;
+    here = ahead;
   }
 }
 
@@ -126,12 +137,44 @@ absl::Status ShmCommunicator::ReduceTo(const ShmCall& asked, const char* send, c
   const int64_t size = SizeOf(call.dtype);
   if (!call.receive.registered()) call.send = {};  // results are written by all ranks: both or none
   if (call.count * size <= kSmallBytes) return ReduceSmall(call, send, receive);
-  const auto copy_in = [&](int64_t begin, int64_t here) { CopyOthersSlices(send + begin * size, here, size); };
-  const auto take = [&](int64_t begin, int64_t here, const Deadline& deadline) {
-    return FinishRound(call, send + begin * size, receive + begin * size, here, deadline);
+  const Deadline deadline = Deadline::After(timeout_);
+  const int64_t per_round = std::clamp(call.count * size / kRoundsAtLeast, kShortestRound, kSlot) / size;
+  DISTILL_ASSIGN_OR_RETURN(
+      const bool in_places,
+      Begin(call, [&] { CopyOthersSlices({group_.round(), send, receive, std::min(per_round, call.count)}, size); },
+            deadline));
+  if (!in_places) return ReduceRounds(call, send, receive, per_round, deadline);
+  ReduceInPlaces(call);
+  group_.Publish();  // done with the others' memory
+  return group_.WaitForAll(deadline);
+}
+
+// In turn, for every round k: copy in round k + 1, reduce round k, copy out round k - 1. What a rank waits for was done
+// by the others while it did something else.
+absl::Status ShmCommunicator::ReduceRounds(const ShmCall& call, const char* send, char* receive, int64_t per_round,
+                                           const Deadline& deadline) {
+  const int64_t size = SizeOf(call.dtype);
+  const int64_t rounds = (call.count + per_round - 1) / per_round;
+  const uint64_t first = group_.round();
+  const auto round = [&](int64_t k) -> Round {
+    const int64_t begin = k * per_round;
+    return {first + static_cast<uint64_t>(k), send + begin * size, receive + begin * size,
+            std::min(per_round, call.count - begin)};
   };
-  const auto in_places = [&] { ReduceInPlaces(call); };
-  return Run(call, call.count, kSlot / size, {copy_in, take, in_places});
+  const bool takes = Takes(call, rank());
+  const Stores stores = send == receive ? Stores::kCached : StoresFor(2 * world_size() * call.count * size);
+  group_.NextRound(static_cast<uint64_t>(rounds - 1));
+  for (int64_t k = 0; k < rounds; ++k) {
+    if (k > 0) DISTILL_RETURN_IF_ERROR(group_.WaitForCopied(round(k).number, deadline));
+    if (k + 1 < rounds) {
+      CopyOthersSlices(round(k + 1), size);
+      group_.PublishCopied(round(k + 1).number);
+    }
+    ReduceSlice(call, round(k), stores);
+    group_.PublishReduced(round(k).number);
+    if (takes && k > 0) DISTILL_RETURN_IF_ERROR(CopyOut(round(k - 1), size, stores, deadline));
+  }
+  return takes ? CopyOut(round(rounds - 1), size, stores, deadline) : absl::OkStatus();
 }
 
 absl::Status ShmCommunicator::ReduceSmall(const ShmCall& call, const char* send, char* receive) {
@@ -153,31 +196,36 @@ void ShmCommunicator::ReduceInPlaces(const ShmCall& call) {
     if (!Takes(call, r)) continue;
     targets_[static_cast<size_t>(targets++)] = regions_->At(group_.CallOf(r).receive, r) + begin * size;
   }
+  const bool in_place = call.send == call.receive;
+  const Stores stores = in_place ? Stores::kCached : StoresFor(2 * world_size() * call.count * size);
   ReduceToAll(targets_.data(), targets, Places(begin * size), world_size(), end - begin, call.dtype, call.op,
-              Divisor(call.op));
+              Divisor(call.op), stores);
 }
 
-void ShmCommunicator::CopyOthersSlices(const char* send, int64_t count, int64_t size) {
-  char* mine = group_.slot(rank());
-  const auto [begin, end] = Slice(rank(), count, size);
-  std::memcpy(mine, send, static_cast<size_t>(begin * size));
-  std::memcpy(mine + end * size, send + end * size, static_cast<size_t>((count - end) * size));
+void ShmCommunicator::CopyOthersSlices(const Round& round, int64_t size) {
+  char* mine = group_.slot(rank(), round.number);
+  const auto [begin, end] = Slice(rank(), round.count, size);
+  CopyBytes(mine, round.send, begin * size);
+  CopyBytes(mine + end * size, round.send + end * size, (round.count - end) * size);
 }
 
-absl::Status ShmCommunicator::FinishRound(const ShmCall& call, const char* send, char* receive, int64_t count,
-                                          const Deadline& deadline) {
+// Into this rank's slot, for the others, and at once into the result, unless that is to go past the caches.
+void ShmCommunicator::ReduceSlice(const ShmCall& call, const Round& round, Stores stores) {
   const int64_t size = SizeOf(call.dtype);
-  const auto [begin, end] = Slice(rank(), count, size);
+  const auto [begin, end] = Slice(rank(), round.count, size);
   const int64_t offset = begin * size;
-  distill::Reduce(group_.slot(rank()) + offset, Slots(offset, send + offset), world_size(), end - begin, call.dtype,
-                  call.op, Divisor(call.op));
-  group_.Publish();
-  for (int i = 0; i < world_size(); ++i) {
-    const int r = (rank() + i) % world_size();  // own slice first, then each other's from a place of its own
-    DISTILL_RETURN_IF_ERROR(group_.WaitFor(r, deadline));
-    if (!Takes(call, rank())) continue;
-    const auto [first, last] = Slice(r, count, size);
-    std::memcpy(receive + first * size, group_.slot(r) + first * size, static_cast<size_t>((last - first) * size));
+  void* const outs[] = {group_.slot(rank(), round.number) + offset, round.receive + offset};
+  const int out_count = Takes(call, rank()) && stores == Stores::kCached ? 2 : 1;
+  ReduceToAll(outs, out_count, Slots(round.number, offset, round.send + offset), world_size(), end - begin, call.dtype,
+              call.op, Divisor(call.op));
+}
+
+absl::Status ShmCommunicator::CopyOut(const Round& round, int64_t size, Stores stores, const Deadline& deadline) {
+  for (int i = stores == Stores::kCached ? 1 : 0; i < world_size(); ++i) {
+    const int r = (rank() + i) % world_size();  // each from a place of its own
+    DISTILL_RETURN_IF_ERROR(group_.WaitForReduced(r, round.number, deadline));
+    const auto [first, last] = Slice(r, round.count, size);
+    CopyBytes(round.receive + first * size, group_.slot(r, round.number) + first * size, (last - first) * size, stores);
   }
   return absl::OkStatus();
 }
@@ -194,15 +242,13 @@ absl::Status ShmCommunicator::DoReduceScatter(const void* send, void* receive, i
   const auto copy_in = [&](int64_t begin, int64_t here) {
     for (int r = 0; r < world_size(); ++r) {
       if (r == rank()) continue;
-      std::memcpy(group_.slot(rank()) + r * per_round * size, from + (r * count + begin) * size,
-                  static_cast<size_t>(here * size));
+      CopyBytes(group_.slot(rank()) + r * per_round * size, from + (r * count + begin) * size, here * size);
     }
   };
-  const auto take = [&](int64_t begin, int64_t here, const Deadline&) -> absl::Status {
+  const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
     const void* own = from + (rank() * count + begin) * size;
-    distill::Reduce(to + begin * size, Slots(rank() * per_round * size, own), world_size(), here, dtype, op,
+    distill::Reduce(to + begin * size, Slots(round, rank() * per_round * size, own), world_size(), here, dtype, op,
                     Divisor(op));
-    return absl::OkStatus();
   };
   const auto in_places = [&] {
     distill::Reduce(to, Places(rank() * count * size), world_size(), count, dtype, op, Divisor(op));

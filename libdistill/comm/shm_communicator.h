@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "libdistill/comm/reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/comm/shm_pairs.h"
@@ -61,7 +62,7 @@ class ShmCommunicator : public Communicator {
   // slots once they are there. Or all at once, out of every rank's registered buffer.
   struct Steps {
     absl::FunctionRef<void(int64_t begin, int64_t here)> copy_in;
-    absl::FunctionRef<absl::Status(int64_t begin, int64_t here, const Deadline& deadline)> take;
+    absl::FunctionRef<void(uint64_t round, int64_t begin, int64_t here)> take;
     absl::FunctionRef<void()> in_places;
   };
   absl::Status Run(const ShmCall& call, int64_t total, int64_t per_round, const Steps& steps);
@@ -74,11 +75,21 @@ class ShmCommunicator : public Communicator {
   bool Takes(const ShmCall& call, int r) const { return call.operation == ShmOperation::kAllReduce || r == call.root; }
   absl::Status ReduceSmall(const ShmCall& call, const char* send, char* receive);
   void ReduceInPlaces(const ShmCall& call);
-  void CopyOthersSlices(const char* send, int64_t count, int64_t size);
-  absl::Status FinishRound(const ShmCall& call, const char* send, char* receive, int64_t count,
-                           const Deadline& deadline);
+  absl::Status ReduceRounds(const ShmCall& call, const char* send, char* receive, int64_t per_round,
+                            const Deadline& deadline);
+  // One round of an all-reduce or a reduce, of elements [begin, begin + count) of the call.
+  struct Round {
+    uint64_t number;
+    const char* send;
+    char* receive;
+    int64_t count;
+  };
+  void CopyOthersSlices(const Round& round, int64_t size);
+  void ReduceSlice(const ShmCall& call, const Round& round, Stores stores);
+  absl::Status CopyOut(const Round& round, int64_t size, Stores stores, const Deadline& deadline);
   // Elements from `offset_bytes` on of every slot, but the caller's own data instead of its own slot.
-  const void* const* Slots(int64_t offset_bytes, const void* mine);
+  const void* const* Slots(int64_t offset_bytes, const void* mine) { return Slots(group_.round(), offset_bytes, mine); }
+  const void* const* Slots(uint64_t round, int64_t offset_bytes, const void* mine);
   // `offset_bytes` into what every rank passed as its source.
   const void* const* Places(int64_t offset_bytes);
 

@@ -13,6 +13,10 @@ namespace {
 
 constexpr size_t kHeaderBytes = 4096;
 constexpr size_t kMaxReason = 1024;
+constexpr size_t kSlots = 4;
+// How long the ranks count as more than the cores, once a wait has shown it.
+constexpr int kCrowdedWaits = 1000;
+constexpr int kFewYields = 16;
 
 // "all-reduce of 10 float32 (sum)".
 std::string DescribeCall(const ShmCall& call) {
@@ -47,17 +51,20 @@ struct alignas(64) ShmGroup::Flag {
 
 struct ShmGroup::Header {
   Flag flags[2];
+  // How many rounds this rank has copied in, and reduced, in calls that work ahead.
+  alignas(64) std::atomic<uint64_t> copied;
+  alignas(64) std::atomic<uint64_t> reduced;
   alignas(64) std::atomic<uint32_t> state;
   absl::StatusCode code;  // this and the reason are written before state becomes kFailed
   char reason[kMaxReason];
 };
 
 size_t ShmGroup::SegmentBytes(int ranks) {
-  return kHeaderBytes + 2 * kSlotBytes + 2 * kPieceBytes + static_cast<size_t>(ranks) * kPairLineBytes;
+  return kHeaderBytes + kSlots * kSlotBytes + 2 * kPieceBytes + static_cast<size_t>(ranks) * kPairLineBytes;
 }
 
 char* ShmGroup::piece(int rank, int64_t number) const {
-  return segments_[static_cast<size_t>(rank)] + kHeaderBytes + 2 * kSlotBytes +
+  return segments_[static_cast<size_t>(rank)] + kHeaderBytes + kSlots * kSlotBytes +
          static_cast<size_t>(number % 2) * kPieceBytes;
 }
 
@@ -77,8 +84,23 @@ ShmGroup::Header& ShmGroup::header(int rank) const {
   return *reinterpret_cast<Header*>(segments_[static_cast<size_t>(rank)]);
 }
 
-char* ShmGroup::slot(int rank) const {
-  return segments_[static_cast<size_t>(rank)] + kHeaderBytes + (round_ % 2) * kSlotBytes;
+char* ShmGroup::slot(int rank, uint64_t round) const {
+  return segments_[static_cast<size_t>(rank)] + kHeaderBytes + (round % kSlots) * kSlotBytes;
+}
+
+void ShmGroup::PublishCopied(uint64_t round) { header(rank_).copied.store(round + 1, std::memory_order_release); }
+
+void ShmGroup::PublishReduced(uint64_t round) { header(rank_).reduced.store(round + 1, std::memory_order_release); }
+
+absl::Status ShmGroup::WaitForCopied(uint64_t round, const Deadline& deadline) const {
+  for (int rank = 0; rank < size(); ++rank) {
+    DISTILL_RETURN_IF_ERROR(WaitForCount(rank, header(rank).copied, round + 1, deadline));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShmGroup::WaitForReduced(int rank, uint64_t round, const Deadline& deadline) const {
+  return WaitForCount(rank, header(rank).reduced, round + 1, deadline);
 }
 
 ShmGroup::Flag& ShmGroup::flag(int rank) const { return header(rank).flags[step_ % 2]; }
@@ -98,13 +120,18 @@ void ShmGroup::Publish() {
 const ShmCall& ShmGroup::CallOf(int rank) const { return flag(rank).call; }
 
 absl::Status ShmGroup::WaitFor(int rank, const Deadline& deadline) const {
-  const std::atomic<uint64_t>& step = flag(rank).step;
+  return WaitForCount(rank, flag(rank).step, step_, deadline);
+}
+
+absl::Status ShmGroup::WaitForCount(int rank, const std::atomic<uint64_t>& counter, uint64_t count,
+                                    const Deadline& deadline) const {
   return WaitUntil(
-      rank, [&] { return step.load(std::memory_order_acquire) >= step_; }, deadline);
+      rank, [&] { return counter.load(std::memory_order_acquire) >= count; }, deadline);
 }
 
 absl::Status ShmGroup::WaitUntil(int rank, absl::FunctionRef<bool()> ready, const Deadline& deadline) const {
-  for (Backoff backoff; !ready(); backoff.Pause()) {
+  Backoff backoff(crowded_ > 0 ? Backoff::kShortSpin : Backoff::kLongSpin);
+  for (; !ready(); backoff.Pause()) {
     if (!backoff.slow()) continue;
     const absl::Status state = Look(rank);
     // What the rank published before it went counts.
@@ -112,6 +139,8 @@ absl::Status ShmGroup::WaitUntil(int rank, absl::FunctionRef<bool()> ready, cons
     DISTILL_RETURN_IF_ERROR(state);
     if (deadline.Passed()) return deadline.Error(absl::StrCat("waiting for ", NameOf(rank)));
   }
+  // Who comes as soon as this core is given away was waiting for it.
+  crowded_ = backoff.yields() > 0 && backoff.yields() < kFewYields ? kCrowdedWaits : std::max(crowded_ - 1, 0);
   return absl::OkStatus();
 }
 

@@ -1,10 +1,14 @@
-// The ranks of a host around shared memory: each owns a segment with two flags and two slots for data. Only the owner
-// writes its segment, the others read it.
+// The ranks of a host around shared memory: each owns a segment with flags and slots for data. Only the owner writes
+// its segment, the others read it.
 //
 // All ranks do the same sequence of steps. A rank publishes step k once what it wrote before may be read; WaitFor(r)
-// returns when rank r has published as many steps as this rank. The two slots alternate: a rank that has seen everybody
-// publish in a round knows that nobody reads the slot of the round before any more. The two flags alternate with the
-// steps, for the same reason: a rank may be one step ahead of another, never two.
+// returns when rank r has published as many steps as this rank. The two flags alternate with the steps: a rank may be
+// one step ahead of another, never two.
+//
+// Data go through the slots in rounds, which every rank counts alike. A round in the middle of a call need not be a
+// step: the counters of the rounds that a rank has copied in and has reduced let it work ahead. Of the four slots, a
+// rank may fill that of round k + 1 once all have copied in round k: whoever has done so is through with round k - 3,
+// as long as it finishes round k - 3 before it copies in round k.
 //
 // A flag holds, in one cache line, the step and which call its rank is in: comparing calls costs next to nothing, and
 // tells ranks that do not make the same calls from ranks that are late.
@@ -39,8 +43,7 @@ struct ShmCall {
 
 class ShmGroup {
  public:
-  // Fits the second-level cache of current servers, with room for the result.
-  static constexpr size_t kSlotBytes = size_t{512} << 10;
+  static constexpr size_t kSlotBytes = size_t{256} << 10;  // all four fit the caches
   // What a segment takes; it starts zeroed.
   static size_t SegmentBytes(int ranks);
 
@@ -60,9 +63,17 @@ class ShmGroup {
   char* pair_line(int rank, int peer) const;
   char* piece(int rank, int64_t number) const;
 
-  // Rank `rank`'s slot of the current round.
-  char* slot(int rank) const;
-  void NextRound() { ++round_; }
+  // Rank `rank`'s slot of a round; without one, of the current round.
+  char* slot(int rank, uint64_t round) const;
+  char* slot(int rank) const { return slot(rank, round_); }
+  uint64_t round() const { return round_; }
+  void NextRound(uint64_t rounds = 1) { round_ += rounds; }
+
+  // For calls that work ahead: this rank's slot of a round is filled; its slice of it is reduced.
+  void PublishCopied(uint64_t round);
+  void PublishReduced(uint64_t round);
+  [[nodiscard]] absl::Status WaitForCopied(uint64_t round, const Deadline& deadline) const;  // by all
+  [[nodiscard]] absl::Status WaitForReduced(int rank, uint64_t round, const Deadline& deadline) const;
 
   // The first step of a call says which call it is.
   void Publish(const ShmCall& call);
@@ -96,6 +107,8 @@ class ShmGroup {
   Header& header(int rank) const;
   Flag& flag(int rank) const;
   absl::Status Look(int rank) const;
+  absl::Status WaitForCount(int rank, const std::atomic<uint64_t>& counter, uint64_t count,
+                            const Deadline& deadline) const;
 
   int rank_;
   std::vector<char*> segments_;
@@ -105,6 +118,7 @@ class ShmGroup {
   ShmCall call_;
   uint64_t step_ = 0;
   uint64_t round_ = 0;
+  mutable int crowded_ = 0;  // above 0: ranks share cores, so waiting gives them away soon
 };
 
 }  // namespace distill

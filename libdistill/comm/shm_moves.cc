@@ -1,6 +1,4 @@
 // What moves data without arithmetic over shared memory: see shm_communicator.cc.
-#include <cstring>
-
 #include "libdistill/comm/shm_communicator.h"
 
 namespace distill {
@@ -17,15 +15,14 @@ absl::Status ShmCommunicator::DoAllGather(const void* send, void* receive, int64
   const auto copy_out = [&](const void* const* blocks, int64_t begin, int64_t here) {
     for (int r = 0; r < world_size(); ++r) {
       char* target = to + r * bytes + begin;
-      if (target != blocks[r]) std::memcpy(target, blocks[r], static_cast<size_t>(here));
+      if (target != blocks[r]) CopyBytes(target, blocks[r], here);
     }
   };
   const auto copy_in = [&](int64_t begin, int64_t here) {
-    std::memcpy(group_.slot(rank()), from + begin, static_cast<size_t>(here));
+    CopyBytes(group_.slot(rank()), from + begin, here);
   };
-  const auto take = [&](int64_t begin, int64_t here, const Deadline&) -> absl::Status {
-    copy_out(Slots(0, from + begin), begin, here);
-    return absl::OkStatus();
+  const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
+    copy_out(Slots(round, 0, from + begin), begin, here);
   };
   const auto in_places = [&] { copy_out(Places(0), 0, bytes); };
   return Run(Call(ShmOperation::kAllGather, send, bytes, count, dtype), bytes, kSlot, {copy_in, take, in_places});
@@ -37,14 +34,13 @@ absl::Status ShmCommunicator::DoBroadcast(void* buffer, int64_t count, DType dty
   ShmCall call = Call(ShmOperation::kBroadcast, buffer, bytes, count, dtype);
   call.root = root;
   const auto copy_in = [&](int64_t begin, int64_t here) {
-    if (rank() == root) std::memcpy(group_.slot(root), data + begin, static_cast<size_t>(here));
+    if (rank() == root) CopyBytes(group_.slot(root), data + begin, here);
   };
-  const auto take = [&](int64_t begin, int64_t here, const Deadline&) -> absl::Status {
-    if (rank() != root) std::memcpy(data + begin, group_.slot(root), static_cast<size_t>(here));
-    return absl::OkStatus();
+  const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
+    if (rank() != root) CopyBytes(data + begin, group_.slot(root, round), here);
   };
   const auto in_places = [&] {
-    if (rank() != root) std::memcpy(data, Places(0)[root], static_cast<size_t>(bytes));
+    if (rank() != root) CopyBytes(data, Places(0)[root], bytes);
   };
   return Run(call, bytes, kSlot, {copy_in, take, in_places});
 }
@@ -58,17 +54,16 @@ absl::Status ShmCommunicator::DoAllToAll(const void* send, void* receive, int64_
   const auto copy_in = [&](int64_t begin, int64_t here) {
     for (int r = 0; r < world_size(); ++r) {
       if (r == rank()) continue;
-      std::memcpy(group_.slot(rank()) + r * per_round, from + r * bytes + begin, static_cast<size_t>(here));
+      CopyBytes(group_.slot(rank()) + r * per_round, from + r * bytes + begin, here);
     }
   };
   const auto copy_out = [&](const void* const* blocks, int64_t begin, int64_t here) {
     for (int r = 0; r < world_size(); ++r) {
-      std::memcpy(to + r * bytes + begin, blocks[r], static_cast<size_t>(here));
+      CopyBytes(to + r * bytes + begin, blocks[r], here);
     }
   };
-  const auto take = [&](int64_t begin, int64_t here, const Deadline&) -> absl::Status {
-    copy_out(Slots(rank() * per_round, from + rank() * bytes + begin), begin, here);
-    return absl::OkStatus();
+  const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
+    copy_out(Slots(round, rank() * per_round, from + rank() * bytes + begin), begin, here);
   };
   const auto in_places = [&] { copy_out(Places(rank() * bytes), 0, bytes); };
   return Run(Call(ShmOperation::kAllToAll, send, world_size() * bytes, count, dtype), bytes, per_round,

@@ -6,21 +6,27 @@
 #include <algorithm>
 
 namespace distill {
+namespace {
+
+thread_local bool polite = false;
+
+}  // namespace
+
+void Backoff::WaitPolitely() { polite = true; }
 
 void Backoff::Pause() {
-  ++pauses_;
-  if (pauses_ < kSpins) {
+  if (++pauses_ < (polite ? kPoliteSpin : spins_)) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
-  } else if (pauses_ < kYields) {
+  } else if (pauses_ < spins_ + kYields) {
     sched_yield();
   } else {
     constexpr long kShortestNanos = 20'000;
     constexpr long kLongestNanos = 500'000;
-    const timespec nap = {0, std::min(kShortestNanos * (pauses_ - kYields + 1), kLongestNanos)};
+    const timespec nap = {0, std::min(kShortestNanos * (pauses_ - spins_ - kYields + 1), kLongestNanos)};
     nanosleep(&nap, nullptr);
-    pauses_ = std::min(pauses_, 2 * kYields);
+    pauses_ = std::min(pauses_, spins_ + 2 * kYields);
   }
 }
 
