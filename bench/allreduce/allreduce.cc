@@ -76,10 +76,12 @@ absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_pla
   Timing timing;
   timing.wrong = CountWrong(receive, comm.world_size());
 
-  std::fill(send.begin(), send.end(), 0.0f);  // zeros stay zeros in place, however often they are summed
   const int64_t iterations = std::clamp<int64_t>((1 << 28) / bytes, 10, 1000);
   std::vector<double> times;
   for (int64_t i = 0; i < iterations + 3; ++i) {
+    // New data each time, as a backward pass leaves them; not timed, nor is waiting for the rank that is last with it.
+    std::fill(send.begin(), send.end(), 1.0f);
+    DISTILL_RETURN_IF_ERROR(comm.Barrier());
     const auto start = std::chrono::steady_clock::now();
     DISTILL_RETURN_IF_ERROR(comm.AllReduce(send.data(), receive.data(), count, DType::kFloat32, ReduceOp::kSum));
     if (i >= 3) times.push_back(Microseconds(start));
@@ -91,14 +93,26 @@ absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_pla
   return timing;
 }
 
+absl::StatusOr<double> MeasureBarrier(Communicator& comm) {
+  std::vector<double> times;
+  for (int i = 0; i < 1000; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    DISTILL_RETURN_IF_ERROR(comm.Barrier());
+    times.push_back(Microseconds(start));
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
 // Gigabytes a second of bus bandwidth.
 double BusBandwidth(int64_t bytes, double microseconds, int ranks) {
   return static_cast<double>(bytes) / microseconds / 1e3 * 2.0 * (ranks - 1) / ranks;
 }
 
-absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered) {
+absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered, double barrier_us) {
   DISTILL_RETURN_IF_ERROR(comm.Barrier());
-  const double sweep_us = SweepSeconds(bytes, comm.world_size(), 10) * 1e6;  // all ranks at once, as in the collective
+  // All ranks at once, as in the collective; what is small waits for the others twice besides.
+  const double sweep_us = SweepSeconds(bytes, comm.world_size(), 10) * 1e6 + 2 * barrier_us;
   DISTILL_ASSIGN_OR_RETURN(Buffers buffers, Buffers::Create(comm, bytes, registered));
   DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, buffers, /*in_place=*/false));
   DISTILL_ASSIGN_OR_RETURN(const Timing in, Measure(comm, buffers, /*in_place=*/true));
@@ -106,16 +120,15 @@ absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered) {
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(&wrong, &wrong, 1, DType::kFloat64, ReduceOp::kSum));
   if (comm.rank() == 0) {
     const int n = comm.world_size();
-    std::printf("%12lld %12lld float32 sum %11.1f %8.2f %8.2f %6lld %11.1f %8.2f %8.2f %6lld %9.1f %9.1f %8.2f\n",
+    std::printf("%12lld %12lld float32 sum %11.1f %8.2f %8.2f %6lld %11.1f %8.2f %8.2f %6lld %9.1f %9.1f %8.2f %8.2f\n",
                 static_cast<long long>(bytes), static_cast<long long>(bytes / 4), out.p50_us,
                 static_cast<double>(bytes) / out.p50_us / 1e3, BusBandwidth(bytes, out.p50_us, n),
                 static_cast<long long>(out.wrong), in.p50_us, static_cast<double>(bytes) / in.p50_us / 1e3,
                 BusBandwidth(bytes, in.p50_us, n), static_cast<long long>(in.wrong), in.min_us, in.p99_us,
-                BusBandwidth(bytes, sweep_us, n));
+                BusBandwidth(bytes, sweep_us, n), sweep_us / in.p50_us);
     std::printf(
         "JSON {\"backend\": \"%s\", \"kind\": \"%s\", \"ranks\": %d, \"bytes\": %lld, \"p50_us\": %.3f, \"busbw\": "
-        "%.4f, "
-        "\"limit_us\": %.3f, \"limit_busbw\": %.4f}\n",
+        "%.4f, \"limit_us\": %.3f, \"limit_busbw\": %.4f}\n",
         std::string(comm.backend()).c_str(), registered ? "registered" : "plain", n, static_cast<long long>(bytes),
         in.p50_us, BusBandwidth(bytes, in.p50_us, n), sweep_us, BusBandwidth(bytes, sweep_us, n));
     std::fflush(stdout);
@@ -131,17 +144,22 @@ absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes
   options.backend = backend;
   options.timeout = absl::Seconds(60);
   DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> comm, CreateCommunicator(world, options));
+  DISTILL_ASSIGN_OR_RETURN(const double barrier_us, MeasureBarrier(*comm));
+  double copy_gbs = CopyBandwidth() / 1e9;  // of all ranks at once
+  DISTILL_RETURN_IF_ERROR(comm->AllReduce(&copy_gbs, &copy_gbs, 1, DType::kFloat64, ReduceOp::kSum));
   if (comm->rank() == 0) {
     std::printf(
         "# all-reduce over %s, %d ranks; plain pointers, then registered memory; times in microseconds (p50), "
         "bandwidths in GB/s\n"
-        "# out of place, then in place (with its min and p99), then the limit: a sweep over the slices\n"
-        "%12s %12s %7s %3s %11s %8s %8s %6s %11s %8s %8s %6s %9s %9s %8s\n",
-        std::string(comm->backend()).c_str(), comm->world_size(), "size", "count", "type", "op", "time", "algbw",
-        "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "min", "p99", "limit");
+        "# out of place, then in place (with its min and p99), then the limit's busbw (each rank sweeps over its slices, "
+        "and two\n# barriers) and the fraction of it that is reached in place; the cores copy %.1f GB/s together, a barrier "
+        "takes %.2f us\n"
+        "%12s %12s %7s %3s %11s %8s %8s %6s %11s %8s %8s %6s %9s %9s %8s %8s\n",
+        std::string(comm->backend()).c_str(), comm->world_size(), copy_gbs, barrier_us, "size", "count", "type", "op", "time", "algbw",
+        "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "min", "p99", "limit", "fraction");
   }
   for (const bool registered : {false, true}) {
-    for (const int64_t bytes : sizes) DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes, registered));
+    for (const int64_t bytes : sizes) DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes, registered, barrier_us));
   }
   return absl::OkStatus();
 }

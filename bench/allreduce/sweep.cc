@@ -1,9 +1,16 @@
 #include "bench/allreduce/sweep.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
+
+#include "libdistill/comm/reduce.h"
 
 namespace distill {
 namespace {
@@ -24,22 +31,56 @@ constexpr int64_t kBlock = 16 * 1024;
   }
 }
 
+// In huge pages where the kernel gives them, as registered memory is.
+class Pages {
+ public:
+  explicit Pages(int64_t bytes) : bytes_(static_cast<size_t>((bytes + kHuge - 1) / kHuge * kHuge)) {
+    data_.reset(static_cast<char*>(std::aligned_alloc(kHuge, bytes_)));
+    madvise(data_.get(), bytes_, MADV_HUGEPAGE);
+    std::memset(data_.get(), 0, bytes_);
+  }
+  char* data() const { return data_.get(); }
+  float* floats() const { return reinterpret_cast<float*>(data_.get()); }
+
+ private:
+  static constexpr int64_t kHuge = 2 << 20;
+  size_t bytes_;
+  std::unique_ptr<char, decltype(&std::free)> data_{nullptr, &std::free};
+};
+
+template <typename Work>
+double BestSeconds(int repeats, Work work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repeats; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
 }  // namespace
 
 double SweepSeconds(int64_t bytes, int ranks, int repeats) {
   const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(float)) / ranks);
-  std::vector<std::vector<float>> buffers(ranks, std::vector<float>(count, 0.0f));
+  std::vector<Pages> buffers;
   std::vector<float*> slices;
-  for (std::vector<float>& buffer : buffers) slices.push_back(buffer.data());
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < repeats + 2; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+  for (int r = 0; r < ranks; ++r) {
+    buffers.emplace_back(count * static_cast<int64_t>(sizeof(float)));
+    slices.push_back(buffers.back().floats());
+  }
+  return BestSeconds(repeats + 2, [&] {
     for (int64_t begin = 0; begin < count; begin += kBlock) {
       Sweep(slices.data(), ranks, begin, std::min(begin + kBlock, count));
     }
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
+  });
+}
+
+double CopyBandwidth() {
+  constexpr int64_t kBytes = 256 << 20;  // no cache holds it
+  const Pages from(kBytes), to(kBytes);
+  return static_cast<double>(kBytes) /
+         BestSeconds(5, [&] { CopyBytes(to.data(), from.data(), kBytes, Stores::kPastCaches); });
 }
 
 }  // namespace distill

@@ -9,4 +9,7 @@ namespace distill {
 // whose buffers are all mapped: read the own slice of every rank's buffer, add, write the sum back to each.
 double SweepSeconds(int64_t bytes, int ranks, int repeats);
 
+// Bytes a second that this core copies from memory to memory, each counted once.
+double CopyBandwidth();
+
 }  // namespace distill
