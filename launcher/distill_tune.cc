@@ -37,15 +37,18 @@ absl::Status WriteTable(const std::string& path, const CostTable& table) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, error ? ": " + error.message() : ""));
 }
 
+// What the fabric will carry: the whole call, or in two levels the lanes between the hosts.
 void PrintChoices(const MeasuredCosts& measured) {
   const CommTuning tuning(measured.table, "auto");
-  const CommLayout& layout = measured.layout;
-  std::printf("all-reduce over %d ranks on %d host(s):\n%12s  %-20s %12s\n", layout.ranks, layout.hosts, "bytes",
-              "algorithm", "expected us");
+  const CommLayout& all = measured.layout;
+  const bool levels = CanRun(CommAlgorithm::kHierarchical, CommOperation::kAllReduce, all);
+  const CommLayout across = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
+  std::printf("all-reduce over the fabric, %d ranks on %d host(s)%s:\n%12s  %-20s %12s\n", all.ranks, all.hosts,
+              levels ? ", in a lane" : "", "bytes", "algorithm", "expected us");
   for (int64_t bytes = 4; bytes <= int64_t{256} << 20; bytes *= 4) {
-    const CommAlgorithm chosen = tuning.Choose(CommOperation::kAllReduce, bytes, layout);
+    const CommAlgorithm chosen = tuning.Choose(CommOperation::kAllReduce, bytes, across, /*flat_only=*/true);
     std::printf("%12lld  %-20s %12.1f\n", static_cast<long long>(bytes), NameOf(chosen),
-                PredictMicroseconds(chosen, CommOperation::kAllReduce, bytes, layout, measured.table));
+                PredictMicroseconds(chosen, CommOperation::kAllReduce, bytes, across, measured.table));
   }
 }
 

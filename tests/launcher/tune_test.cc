@@ -26,7 +26,7 @@ TEST_CASE("--tune measures a table that later runs can read") {
   const std::string text(std::istreambuf_iterator<char>(out), {});
   INFO(text);
   CHECK(absl::StrContains(text, TuningFileText(*table)));
-  CHECK(absl::StrContains(text, "all-reduce over 2 ranks on 1 host(s):"));
+  CHECK(absl::StrContains(text, "all-reduce over the fabric, 2 ranks on 1 host(s):"));
   CHECK(absl::StrContains(text, "written to " + path));
 }
 

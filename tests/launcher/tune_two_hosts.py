@@ -33,7 +33,7 @@ def check(program):
         path = os.path.join(folder, "tuning.yaml")
         said = run(program, path, 29521, {})
         expect(all(code == 0 for _, code in said), "measuring failed", said)
-        for part in ("2 hosts x 2 ranks", "4 ranks over shm+fabric", "4 ranks over fabric", "4 ranks on 2 host(s)",
+        for part in ("2 hosts x 2 ranks", "4 ranks over shm+fabric", "4 ranks over fabric", "4 ranks on 2 host(s), in a lane:",
                      f"written to {path}"):
             expect(part in said[0][0], f"rank 0 does not say '{part}'", said)
         with open(path, encoding="utf-8") as file:
