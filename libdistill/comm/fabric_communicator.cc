@@ -225,6 +225,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::DoAllocate(int64
 
 void FabricCommunicator::Abandon(const absl::Status&) {
   landing_ = FabricRegion();
+  exchange_landing_ = FabricRegion();
   regions_->Clear();
   progress_.reset();  // nothing writes to the caller's buffers from here on
 }

@@ -150,7 +150,8 @@ class FabricCommunicator : public Communicator {
   std::vector<char> partial_bytes_;
   const std::shared_ptr<FabricRegions> regions_ = std::make_shared<FabricRegions>();
   std::unique_ptr<FabricProgress> progress_;  // after what its endpoint may still write to
-  FabricRegion landing_;                      // before the endpoint that it is registered with
+  FabricRegion landing_;                      // before the endpoint that they are registered with
+  FabricRegion exchange_landing_;
 };
 
 }  // namespace distill

@@ -56,12 +56,14 @@ absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const voi
   const int64_t size = SizeOf(dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, send_count * size));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, receive_count * size));
-  exchange_bytes_.resize(std::max(exchange_bytes_.size(), static_cast<size_t>(plan.landing * size)));
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion landing,
-                           Use(exchange_bytes_.data(), static_cast<int64_t>(exchange_bytes_.size())));
+  if (const size_t landing = static_cast<size_t>(plan.landing * size); landing > exchange_bytes_.size()) {
+    exchange_landing_ = FabricRegion();  // of memory that moves now
+    exchange_bytes_.resize(landing);
+    DISTILL_ASSIGN_OR_RETURN(exchange_landing_, Use(exchange_bytes_.data(), static_cast<int64_t>(landing)));
+  }
   const Exchange::Call call = {.input = {from.data, &from.memory()},
                                .result = {to.data, &to.memory()},
-                               .landing = {landing.data, &landing.memory()},
+                               .landing = {exchange_landing_.data, &exchange_landing_.memory()},
                                .dtype = dtype,
                                .op = op,
                                .ranks = world_size(),
