@@ -68,7 +68,7 @@ class Buffers {
   std::vector<float> plain_;
 };
 
-absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_place) {
+absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_place, int64_t total_bytes) {
   const absl::Span<float> send = buffers.at(0), receive = buffers.at(in_place ? 0 : 1);
   const int64_t count = static_cast<int64_t>(send.size()), bytes = count * static_cast<int64_t>(sizeof(float));
   for (int64_t i = 0; i < count; ++i) send[i] = Input(comm.rank(), i);
@@ -76,7 +76,7 @@ absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_pla
   Timing timing;
   timing.wrong = CountWrong(receive, comm.world_size());
 
-  const int64_t iterations = std::clamp<int64_t>((1 << 28) / bytes, 10, 1000);
+  const int64_t iterations = std::clamp<int64_t>(total_bytes / bytes, 10, 1000);
   std::vector<double> times;
   for (int64_t i = 0; i < iterations + 3; ++i) {
     // New data each time, as a backward pass leaves them; not timed, nor is waiting for the rank that is last with it.
@@ -109,13 +109,13 @@ double BusBandwidth(int64_t bytes, double microseconds, int ranks) {
   return static_cast<double>(bytes) / microseconds / 1e3 * 2.0 * (ranks - 1) / ranks;
 }
 
-absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered, double barrier_us) {
+absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered, double barrier_us, int64_t total_bytes) {
   DISTILL_RETURN_IF_ERROR(comm.Barrier());
   // All ranks at once, as in the collective; what is small waits for the others twice besides.
   const double sweep_us = SweepSeconds(bytes, comm.world_size(), 10) * 1e6 + 2 * barrier_us;
   DISTILL_ASSIGN_OR_RETURN(Buffers buffers, Buffers::Create(comm, bytes, registered));
-  DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, buffers, /*in_place=*/false));
-  DISTILL_ASSIGN_OR_RETURN(const Timing in, Measure(comm, buffers, /*in_place=*/true));
+  DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, buffers, /*in_place=*/false, total_bytes));
+  DISTILL_ASSIGN_OR_RETURN(const Timing in, Measure(comm, buffers, /*in_place=*/true, total_bytes));
   double wrong = static_cast<double>(out.wrong + in.wrong);
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(&wrong, &wrong, 1, DType::kFloat64, ReduceOp::kSum));
   if (comm.rank() == 0) {
@@ -137,7 +137,7 @@ absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered, doubl
   return absl::OkStatus();
 }
 
-absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes) {
+absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes, int64_t total_bytes) {
   DISTILL_ASSIGN_OR_RETURN(const World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   CommunicatorOptions options;
@@ -151,15 +151,18 @@ absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes
     std::printf(
         "# all-reduce over %s, %d ranks; plain pointers, then registered memory; times in microseconds (p50), "
         "bandwidths in GB/s\n"
-        "# out of place, then in place (with its min and p99), then the limit's busbw (each rank sweeps over its slices, "
-        "and two\n# barriers) and the fraction of it that is reached in place; the cores copy %.1f GB/s together, a barrier "
+        "# out of place, then in place (with its min and p99), then the limit's busbw (each rank sweeps over its "
+        "slices, "
+        "and two\n# barriers) and the fraction of it that is reached in place; the cores copy %.1f GB/s together, a "
+        "barrier "
         "takes %.2f us\n"
         "%12s %12s %7s %3s %11s %8s %8s %6s %11s %8s %8s %6s %9s %9s %8s %8s\n",
-        std::string(comm->backend()).c_str(), comm->world_size(), copy_gbs, barrier_us, "size", "count", "type", "op", "time", "algbw",
-        "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "min", "p99", "limit", "fraction");
+        std::string(comm->backend()).c_str(), comm->world_size(), copy_gbs, barrier_us, "size", "count", "type", "op",
+        "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "min", "p99", "limit", "fraction");
   }
   for (const bool registered : {false, true}) {
-    for (const int64_t bytes : sizes) DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes, registered, barrier_us));
+    for (const int64_t bytes : sizes)
+      DISTILL_RETURN_IF_ERROR(BenchSize(*comm, bytes, registered, barrier_us, total_bytes));
   }
   return absl::OkStatus();
 }
@@ -173,8 +176,10 @@ int main(int argc, char** argv) {
   std::vector<int64_t> sizes = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28};
   app.add_option("--backend", backend, "auto, shm, fabric, mpi");
   app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(int64_t{4}, int64_t{1} << 34));
+  int64_t total_bytes = int64_t{1} << 28;
+  app.add_option("--total", total_bytes, "bytes to reduce at each size, in 10 to 1000 calls");
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = distill::Bench(backend, sizes);
+  const absl::Status status = distill::Bench(backend, sizes, total_bytes);
   if (!status.ok()) std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -18,10 +18,15 @@ BECOME = 'hostname "$0" && mount -t tmpfs tmpfs /dev/shm && exec "$@"'
 LIMIT = ["burst", "256kb", "latency", "50ms"]
 
 
+def outside():
+    """Whether enter() is still to do something."""
+    return not os.environ.get(INSIDE)
+
+
 def enter():
     """Starts this program anew, once, in namespaces that nothing outside sees. Where that is not allowed the test ends
     as skipped, with the reason."""
-    if os.environ.get(INSIDE):
+    if not outside():
         return
     for tool in ("unshare", "ip"):
         if shutil.which(tool) is None:

@@ -1,0 +1,104 @@
+"""All-reduce between emulated hosts, one rank each, beside Open MPI and Gloo on the same hosts.
+
+Used by bench/run with --hosts; the limit is the rate of a plain TCP stream over the same links.
+"""
+import os
+import re
+import shlex
+import sys
+
+REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PEERS = os.path.join(REPO, "bench", "peers")
+sys.path.insert(0, os.path.join(REPO, "tests", "support"))
+import hosts
+
+PORT = 29600
+SECONDS = 2  # of each plain stream
+
+
+def say(text):
+    print(f"==> {text}", file=sys.stderr, flush=True)
+
+
+def finish(process, what):
+    """Its lines, echoed while they come; a failure ends the benchmark."""
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if not line.startswith("JSON "):
+            print(line, end="", flush=True)
+    if process.wait() != 0:
+        sys.exit(f"error: {what} ended with exit code {process.returncode}")
+    return lines
+
+
+def run_ranks(command, environments, what):
+    """One rank a host; rank 0's lines."""
+    processes = [hosts.start(rank, command, environment) for rank, environment in enumerate(environments)]
+    try:
+        lines = finish(processes[0], what)
+        for rank, process in enumerate(processes[1:], start=1):
+            said = process.communicate(timeout=30)[0]
+            if process.returncode != 0:
+                sys.exit(f"error: {what}, rank {rank}: exit code {process.returncode}: {said}")
+    finally:
+        for process in processes:
+            process.kill()
+    return lines
+
+
+def stream_rate(control):
+    """Gigabytes a second of one TCP stream from host 1 to host 0."""
+    stream = [sys.executable, os.path.join(REPO, "bench", "tcp_stream.py")]
+    receiver = hosts.start(0, [*stream, "receive", str(PORT)], {})
+    sender = hosts.start(1, [*stream, "send", hosts.address(0), str(PORT), str(SECONDS), control], {})
+    said = receiver.communicate(timeout=60)[0]
+    sender.wait()
+    return float(re.search(r"payload ([\d.]+)", said)[1])
+
+
+def link_rate():
+    """What the link carries: the best of the kernel's ways to control congestion (BBR, say, may stay below a shaper's
+    rate)."""
+    with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="utf-8") as file:
+        rates = {control: stream_rate(control) for control in file.read().split()}
+    said = ", ".join(f"{rate:.4f} with {control}" for control, rate in rates.items())
+    say(f"a plain TCP stream carries {said} GB/s")
+    return max(rates.values())
+
+
+def mpirun(count, *command):
+    """Started on host 0; orted goes to the others by address, through a stand-in for ssh."""
+    agent = "/run/remote-shell"
+    with open(agent, "w", encoding="utf-8") as file:
+        file.write('#!/bin/bash\nwhile [[ "$1" == -* ]]; do shift; done\n'
+                   'host=h$((${1##*.} - 1)); shift\n'
+                   f'exec ip netns exec $host unshare --uts --ipc sh -c {shlex.quote(hosts.BECOME)} $host bash -c "$*"\n')
+    os.chmod(agent, 0o755)
+    network = f"{hosts.address(0).rsplit('.', 1)[0]}.0/24"
+    return ["mpirun", "--allow-run-as-root", "-n", str(count), "--host", ",".join(map(hosts.address, range(count))),
+            "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", network,
+            "--mca", "oob_tcp_if_include", network, "--mca", "pml", "ob1", *command]
+
+
+def peers(python, count, sizes):
+    """{name: lines} of the peers' tables."""
+    environment = {"OMP_NUM_THREADS": "1", "SIZES": ",".join(map(str, sizes))}
+    say(f"the same with Open MPI, {count} hosts")
+    command = mpirun(count, "-x", "SIZES", "-x", "OMP_NUM_THREADS", f"{python}/python", f"{PEERS}/mpi_allreduce.py")
+    yield "openmpi", finish(hosts.start(0, command, environment), "Open MPI")
+    say(f"the same with Gloo, {count} hosts")
+    environments = [{**environment, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": hosts.address(0),
+                     "MASTER_PORT": str(PORT + 1), "GLOO_SOCKET_IFNAME": "eth0", "TP_SOCKET_IFNAME": "eth0"}
+                    for rank in range(count)]
+    yield "gloo", run_ranks([f"{python}/python", f"{PEERS}/gloo_allreduce.py"], environments, "Gloo")
+
+
+def measure(program, count, link, rails, sizes):
+    """The program's JSON lines, as text, and the rate of a host's links together; call hosts.enter() first."""
+    hosts.up(count, rate=link, interfaces=rails)
+    say(f"{count} emulated hosts, {rails} link(s) of {link} each")
+    before = link_rate()
+    command = [program, "--sizes", ",".join(map(str, sizes)), "--total", str(1 << 26)]
+    lines = run_ranks(command, hosts.ranks(count, PORT + 2, OMP_NUM_THREADS="1"), "bench_allreduce")
+    return lines, rails * max(before, link_rate())
