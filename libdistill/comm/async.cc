@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/world/backoff.h"
 
 namespace distill {
 
@@ -69,6 +70,7 @@ AsyncCall AsyncCalls::Run(std::function<absl::Status(Communicator&)> call) {
 }
 
 void AsyncCalls::Serve() {
+  Backoff::WaitPolitely();  // what the calls run beside may need this core
   for (;;) {
     std::shared_ptr<AsyncCall::State> state;
     {
