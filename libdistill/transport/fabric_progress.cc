@@ -1,5 +1,6 @@
 #include "libdistill/transport/fabric_progress.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@ namespace {
 
 // Some tens of microseconds: a wake-up costs several.
 constexpr int kSpins = 2000;
+// Without a core to spin on: giving the core away a few times lets the other side run, and spares both the wake-up.
+constexpr int kYields = 50;
 // Between looks at an endpoint that says when there is something, and at one that does not.
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(100);
 constexpr absl::Duration kShortestNap = absl::Microseconds(50);
@@ -64,7 +67,11 @@ void FabricProgress::Hand(State state) {
 
 // Whether the state is another one.
 bool FabricProgress::SpinWhile(State state) const {
-  for (int i = 0; spins_ && i < kSpins && state_.load(std::memory_order_acquire) == state; ++i) {
+  for (int i = 0; i < (spins_ ? kSpins : kYields) && state_.load(std::memory_order_acquire) == state; ++i) {
+    if (!spins_) {
+      sched_yield();
+      continue;
+    }
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
