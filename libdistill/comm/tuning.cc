@@ -7,9 +7,9 @@
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
 //   hierarchical        inside: 2 a + 2 S b of memory; across: the best of the above for h ranks and S/l bytes
 // Bytes count more where links idle between steps or several ranks send to one: ring 1.1, recursive doubling 1.2,
-// direct exchange 1.4, Rabenseifner 1.8 times, as measured on links of 1 Gbit/s (docs/collectives.md). A flat ring in
-// the order of the hosts crosses each link once each way, however many ranks are on a host. Costs are linear in S, so
-// as S grows the choice moves on from algorithm to algorithm and never back.
+// direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md). A
+// flat ring in the order of the hosts crosses each link once each way, however many ranks are on a host. Costs are
+// linear in S, so as S grows the choice moves on from algorithm to algorithm and never back.
 #include "libdistill/comm/tuning.h"
 
 #include <algorithm>

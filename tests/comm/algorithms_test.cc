@@ -62,7 +62,7 @@ TEST_CASE("every algorithm gives what one process computes, for every type, oper
 
 TEST_CASE("every algorithm is exact over many chunks") {
   for (const std::string algorithm : kNew) {
-    for (const int ranks : {2, 3, 4, 7}) {
+    for (const int ranks : {2, 3, 4}) {
       CAPTURE(algorithm, ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
               return testing::CheckAllReduces(
@@ -75,7 +75,7 @@ TEST_CASE("every algorithm is exact over many chunks") {
 
 TEST_CASE("all ranks end with the same bits of every algorithm, and the same call gives them again") {
   for (const std::string algorithm : kNew) {
-    for (const int ranks : {2, 3, 4, 5, 6, 7, 8}) {
+    for (const int ranks : {2, 3, 5, 8}) {
       CAPTURE(algorithm, ranks);
       CHECK(RunWith(algorithm, ranks, testing::CheckSameBits) == "");
     }
