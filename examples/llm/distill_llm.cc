@@ -42,6 +42,7 @@ TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   options.warmup_ratio = config.warmup_ratio;
   options.lr_scheduler_type = config.lr_scheduler_type;
   options.max_grad_norm = config.max_grad_norm;
+  options.gradient_compression = config.gradient_compression;
   options.bf16 = config.bf16;
   options.logging_steps = config.logging_steps;
   options.save_steps = config.save_steps;

@@ -45,6 +45,7 @@ struct LlmConfig {
   double warmup_ratio = 0.1;
   std::string lr_scheduler_type = "cosine";
   double max_grad_norm = 1.0;
+  std::string gradient_compression = "none";
   bool fp16 = false;
   bool bf16 = false;
 

@@ -129,6 +129,11 @@ std::vector<Option> MakeOptions() {
        "what the learning rate does after that",
        {.choices = {"cosine", "linear", "constant", "constant_with_warmup"}}},
       {"max_grad_norm", &C::max_grad_norm, kTrainGroup, "gradients are scaled down to this norm; 0: never", {.low = 0}},
+      {"gradient_compression",
+       &C::gradient_compression,
+       kTrainGroup,
+       "bf16: gradients travel in bfloat16, as by DDP's bf16_compress_hook",
+       {.choices = {"none", "bf16"}}},
       {"fp16", &C::fp16, kTrainGroup, "not supported yet", {.unsupported = "not supported yet; use bf16: true"}},
       {"bf16", &C::bf16, kTrainGroup, "compute in bfloat16, with float32 master weights"},
 

@@ -36,6 +36,7 @@ std::string Serialize(const TrainerState& state) {
     setting.set_name(name);
     setting.set_value(value);
   }
+  for (const int64_t parameter : state.gradient_order) message.add_gradient_order(parameter);
   return message.SerializeAsString();
 }
 
@@ -68,6 +69,7 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   state.tokens = message.tokens();
   state.random_states.assign(message.random_states().begin(), message.random_states().end());
   for (const proto::Setting& setting : message.settings()) state.settings.emplace_back(setting.name(), setting.value());
+  state.gradient_order.assign(message.gradient_order().begin(), message.gradient_order().end());
   return state;
 }
 

@@ -36,6 +36,7 @@ struct TrainerState {
   int64_t tokens = 0;
   std::vector<std::string> random_states;  // torch's, by rank
   std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<int64_t> gradient_order;  // parameters by index, as their gradients came; empty: not known yet
 };
 
 std::string Serialize(const CheckpointManifest& manifest);

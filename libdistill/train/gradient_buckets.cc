@@ -1,65 +1,84 @@
 #include "libdistill/train/gradient_buckets.h"
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/train/tensor_collectives.h"
+#include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
+namespace {
 
-GradientBuckets::GradientBuckets(const std::vector<TrainedParameter>& parameters, int64_t bucket_bytes)
-    : parameters_(parameters), gradients_(parameters.size()) {
-  const auto options = torch::TensorOptions().dtype(torch::kFloat32);
-  for (size_t end = parameters_.size(); end > 0;) {
-    size_t begin = end;
-    int64_t elements = 0;
-    while (begin > 0 && elements * static_cast<int64_t>(sizeof(float)) < bucket_bytes) {
-      elements += parameters_[--begin].tensor.numel();
+// Buckets begin at pages.
+constexpr int64_t kAlignment = 4096 / sizeof(float);
+
+int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Enough for any plan.
+int64_t ElementsFor(const std::vector<TrainedParameter>& parameters) {
+  int64_t elements = 0;
+  for (const TrainedParameter& parameter : parameters) elements += RoundUp(parameter.tensor.numel());
+  return std::max(elements, kAlignment);
+}
+
+}  // namespace
+
+absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype) {
+  const int64_t bytes = elements * static_cast<int64_t>(torch::elementSize(dtype));
+  absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes);
+  if (absl::IsResourceExhausted(memory.status())) {
+    if (comm.rank() == 0) {
+      LogWarning(absl::StrCat("gradients go through copies, which is slower: ", memory.status().message()));
     }
-    torch::Tensor bucket = torch::zeros({elements}, options.device(parameters_[begin].tensor.device()));
-    int64_t offset = 0;
-    for (size_t i = end; i-- > begin;) {
+    return torch::Tensor();
+  }
+  DISTILL_RETURN_IF_ERROR(memory.status());
+  const std::shared_ptr<CommMemory> kept = *std::move(memory);
+  return torch::from_blob(
+      kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype));
+}
+
+absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
+                                                        const std::vector<TrainedParameter>& parameters,
+                                                        const GradientPlan& plan) {
+  const int64_t elements = ElementsFor(parameters);
+  const c10::Device device = parameters[0].tensor.device();
+  torch::Tensor memory;
+  if (device.is_cpu()) {
+    DISTILL_ASSIGN_OR_RETURN(memory, AllocateForCalls(comm, elements, torch::kFloat32));
+  }
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
+                                  const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
+                                  if (!memory.defined()) memory = torch::zeros({elements}, options);
+                                  return absl::OkStatus();
+                                })));
+  GradientBuckets buckets(parameters, std::move(memory));
+  buckets.Lay(plan);
+  return buckets;
+}
+
+void GradientBuckets::Lay(const GradientPlan& plan) {
+  buckets_.clear();
+  int64_t begin = 0;
+  for (const std::vector<size_t>& members : plan.buckets) {
+    int64_t end = begin;
+    for (const size_t i : members) {
       const torch::Tensor& tensor = parameters_[i].tensor;
-      gradients_[i] = bucket.narrow(0, offset, tensor.numel()).view(tensor.sizes());
-      offset += tensor.numel();
+      gradients_[i] = memory_.narrow(0, end, tensor.numel()).view(tensor.sizes());
+      end += tensor.numel();
     }
-    buckets_.push_back(std::move(bucket));
-    end = begin;
+    buckets_.push_back({memory_.narrow(0, begin, end - begin), members});
+    begin = RoundUp(end);
   }
-  Zero();
-}
-
-void GradientBuckets::Zero() {
-  torch::NoGradGuard no_grad;
-  for (torch::Tensor& bucket : buckets_) bucket.zero_();
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    torch::Tensor& tensor = parameters_[i].tensor;
-    // Autograd adds in place to a gradient that is there already.
-    tensor.mutable_grad() = tensor.scalar_type() == torch::kFloat32 ? gradients_[i] : torch::Tensor();
-  }
-}
-
-void GradientBuckets::Collect() {
-  torch::NoGradGuard no_grad;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    torch::Tensor& grad = parameters_[i].tensor.mutable_grad();
-    if (!grad.defined() || grad.is_same(gradients_[i])) continue;
-    if (!grad.is_alias_of(gradients_[i])) gradients_[i].add_(grad);
-    grad = parameters_[i].tensor.scalar_type() == torch::kFloat32 ? gradients_[i] : torch::Tensor();
-  }
-}
-
-absl::Status GradientBuckets::AllReduce(Communicator& comm) {
-  for (torch::Tensor& bucket : buckets_) DISTILL_RETURN_IF_ERROR(AllReduceSum(comm, bucket));
-  return absl::OkStatus();
 }
 
 double GradientBuckets::Norm() const {
   double sum = 0;
-  for (const torch::Tensor& bucket : buckets_) {
-    const double norm = torch::linalg_vector_norm(bucket, 2, {}, false, {}).item<double>();
-    sum += norm * norm;
-  }
+  for (const GradientBucket& bucket : buckets_) sum += bucket.sum_of_squares;
   return std::sqrt(sum);
 }
 

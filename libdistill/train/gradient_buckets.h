@@ -1,10 +1,8 @@
-// Gradients in contiguous float32 memory: filled by backward passes, summed over ranks bucket by bucket.
+// The memory of gradients: float32 buckets, each one flat tensor with the gradients of whole parameters one after the
+// other. On the CPU they are memory that the communicator uses without a copy.
 //
-//   buckets.Zero();
-//   for (micro-batch) { loss.backward(); buckets.Collect(); }
-//   DISTILL_RETURN_IF_ERROR(buckets.AllReduce(comm));
-//
-// Buckets are filled in reverse order of the parameters, which is about the order in which backward finishes them.
+// An optimizer can sweep a bucket at once: bucket(b).values beside state that is laid out in the order of
+// bucket(b).parameters. Lay changes that order; a training run does it once, before its second step.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +11,54 @@
 
 #include <torch/types.h>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/train/gradient_plan.h"
 #include "libdistill/train/parameters.h"
 
 namespace distill {
 
+struct GradientBucket {
+  torch::Tensor values;            // [elements], float32
+  std::vector<size_t> parameters;  // by index, in the order of their gradients
+  double sum_of_squares = 0;       // of `values`, once they are summed over ranks
+};
+
 class GradientBuckets {
  public:
-  // A bucket holds whole parameters and closes once it has `bucket_bytes` or more.
-  GradientBuckets(const std::vector<TrainedParameter>& parameters, int64_t bucket_bytes);
+  // Every rank must call it, with the same sizes. Where the communicator has no memory for them (too small a /dev/shm,
+  // say) the buckets are plain memory, which costs copies, and rank 0 warns. ResourceExhausted: not even that.
+  [[nodiscard]] static absl::StatusOr<GradientBuckets> Create(Communicator& comm,
+                                                              const std::vector<TrainedParameter>& parameters,
+                                                              const GradientPlan& plan);
 
-  void Zero();
-  // Takes what the last backward pass left. float32 gradients already lie in their bucket; bfloat16 ones are added, so
-  // that accumulation over micro-batches rounds only once.
-  void Collect();
-  // Sums over all ranks. Every rank must call it; blocks.
-  [[nodiscard]] absl::Status AllReduce(Communicator& comm);
+  // Another plan over the same memory; what the buckets held is lost.
+  void Lay(const GradientPlan& plan);
 
-  // 2-norm over everything; the same on every rank after AllReduce.
+  // The 2-norm over all buckets, out of their sums of squares.
   double Norm() const;
   // The first parameter whose gradient is not finite; empty if all are.
   std::string FirstNonFinite() const;
 
-  // The gradient of parameter i (the order given at construction), float32, of its shape.
+  // The gradient of parameter i (the order given at construction), float32, of its shape: a view into its bucket.
   const torch::Tensor& gradient(size_t i) const { return gradients_[i]; }
+  const std::vector<TrainedParameter>& parameters() const { return parameters_; }
   size_t num_buckets() const { return buckets_.size(); }
+  const GradientBucket& bucket(size_t b) const { return buckets_[b]; }
+  GradientBucket& bucket(size_t b) { return buckets_[b]; }
 
  private:
+  GradientBuckets(std::vector<TrainedParameter> parameters, torch::Tensor memory)
+      : parameters_(std::move(parameters)), memory_(std::move(memory)), gradients_(parameters_.size()) {}
+
   std::vector<TrainedParameter> parameters_;
-  std::vector<torch::Tensor> buckets_;    // [elements], float32
+  torch::Tensor memory_;  // float32
+  std::vector<GradientBucket> buckets_;
   std::vector<torch::Tensor> gradients_;  // views into the buckets
 };
+
+// A flat tensor in memory of comm.Allocate, which lives as long as the tensor; undefined where there is not that much,
+// on all ranks alike. Every rank must call it, with the same number of bytes.
+[[nodiscard]] absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype);
 
 }  // namespace distill

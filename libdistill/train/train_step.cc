@@ -101,9 +101,11 @@ absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_r
   outcome.tokens = counts[1];
   outcome.samples = counts[2];
 
+  reducer_.StartStep();
   mine = CatchTorch([&] { return ForwardBackward(micro_steps); });
+  // Also after a failure: the others have sent buckets, and wait for this rank's.
+  DISTILL_RETURN_IF_ERROR(reducer_.Finish(mine));
   DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
-  DISTILL_RETURN_IF_ERROR(buckets_.AllReduce(comm_));
   outcome.update = CatchTorch([&] {
     Update(outcome, learning_rate);
     return absl::OkStatus();
@@ -112,29 +114,35 @@ absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_r
 }
 
 absl::Status TrainStep::ForwardBackward(const std::vector<MicroStep>& micro_steps) {
-  buckets_.Zero();
+  std::vector<const MicroStep*> with_loss;
   for (const MicroStep& micro_step : micro_steps) {
-    if (micro_step.loss_count == 0) continue;
+    if (micro_step.loss_count > 0) with_loss.push_back(&micro_step);
+  }
+  const auto run = [this](const MicroStep& micro_step) -> absl::Status {
     const LossSum loss = micro_step.forward();
     DISTILL_RETURN_IF_ERROR(sums_.Add(loss, micro_step.loss_count));
     loss.loss.backward();
-    buckets_.Collect();
+    return absl::OkStatus();
+  };
+  for (size_t i = 0; i + 1 < with_loss.size(); ++i) {
+    const GradientReducer::NoSync no_sync(reducer_);
+    DISTILL_RETURN_IF_ERROR(run(*with_loss[i]));
   }
-  return absl::OkStatus();
+  return with_loss.empty() ? absl::OkStatus() : run(*with_loss.back());
 }
 
 // What is decided here follows from values that are the same on every rank.
 void TrainStep::Update(StepOutcome& outcome, double learning_rate) {
   if (outcome.loss_tokens == 0) return;
   const double count = static_cast<double>(outcome.loss_tokens);
-  outcome.grad_norm = buckets_.Norm() / count;
+  outcome.grad_norm = reducer_.buckets().Norm() / count;
   if (!std::isfinite(outcome.grad_norm))
-    outcome.non_finite = absl::StrCat("the gradient of ", buckets_.FirstNonFinite());
+    outcome.non_finite = absl::StrCat("the gradient of ", reducer_.buckets().FirstNonFinite());
   if (!std::isfinite(outcome.means[0].second)) outcome.non_finite = "the loss";
   if (!outcome.non_finite.empty()) return;
   // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
   const double clip = max_grad_norm_ > 0 ? std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6)) : 1.0;
-  optimizer_.Step(buckets_, learning_rate, count / clip);
+  optimizer_.Step(reducer_.buckets(), learning_rate, count / clip);
   outcome.updated = true;
 }
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/train/adamw.h"
-#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {
@@ -47,8 +47,8 @@ class SumsOverRanks {
 
 class TrainStep {
  public:
-  TrainStep(Communicator& comm, GradientBuckets& buckets, AdamW& optimizer, double max_grad_norm)
-      : comm_(comm), buckets_(buckets), optimizer_(optimizer), max_grad_norm_(max_grad_norm), sums_(comm) {}
+  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, double max_grad_norm)
+      : comm_(comm), reducer_(reducer), optimizer_(optimizer), max_grad_norm_(max_grad_norm), sums_(comm) {}
 
   // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
   // and then no rank has updated its weights.
@@ -59,7 +59,7 @@ class TrainStep {
   void Update(StepOutcome& outcome, double learning_rate);
 
   Communicator& comm_;
-  GradientBuckets& buckets_;
+  GradientReducer& reducer_;
   AdamW& optimizer_;
   double max_grad_norm_;
   SumsOverRanks sums_;

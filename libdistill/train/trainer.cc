@@ -65,7 +65,8 @@ absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what,
   absl::StatusOr<TrainResult> result = trained.ok() ? Finish(trainer, watch.Seconds()) : trained;
   comm().SetErrorContext(nullptr);
   epochs.reset();  // it asks the source
-  task = {};       // it holds the models
+  reducer.reset();
+  task = {};  // it holds the models
   return result;
 }
 
@@ -78,7 +79,7 @@ TensorState Trainer::Impl::Tensors() const {
 absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
   DISTILL_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Create(options.lr_scheduler_type, options.learning_rate,
                                                                      options.warmup_ratio, total_steps));
-  TrainStep step(comm(), *buckets, *optimizer, options.max_grad_norm);
+  TrainStep step(comm(), *reducer, *optimizer, options.max_grad_norm);
   int64_t tokens_since_log = 0;
   StopWatch since_log;
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
@@ -155,6 +156,7 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
                                   state.row = position.row;
                                   state.data_seed = position.seed;
                                   state.updates = optimizer->steps();
+                                  state.gradient_order = reducer->order();
                                   return absl::OkStatus();
                                 })));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));

@@ -43,7 +43,11 @@ struct TrainerOptions {
   // A checkpoint folder, or "true" / "latest" for the newest in output_dir; "", "false" or "none": a new run.
   std::string resume_from_checkpoint = "";
   uint64_t seed = 42;
+  // Gradients are summed over ranks in buckets of about this size, while the backward pass goes on.
   int64_t bucket_bytes = 25 << 20;
+  // none, or bf16: gradients travel in bfloat16, as by DDP's bf16_compress_hook (train/gradient_reducer.h has the
+  // error).
+  std::string gradient_compression = "none";
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };

@@ -11,7 +11,7 @@
 #include "libdistill/metrics/training_log.h"
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/epochs.h"
-#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
@@ -41,7 +41,8 @@ struct Trainer::Impl {
   // Made by Fit.
   FitTask task;
   std::unique_ptr<AdamW> optimizer;
-  std::unique_ptr<GradientBuckets> buckets;
+  std::vector<TrainedParameter> parameters;
+  std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
   std::optional<EpochCounter> epochs;
   TrainerState state;
@@ -59,6 +60,7 @@ struct Trainer::Impl {
   absl::Status CountSteps(StepSource& source, Fields& fields);
   absl::Status MakeOptimizer();
   absl::Status Resume(StepSource& source);
+  absl::Status MakeReducer();
   absl::Status OpenLog();
   // trainer.cc
   absl::Status Loop(StepSource& source, Trainer& trainer);

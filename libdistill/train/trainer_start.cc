@@ -70,6 +70,7 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), fields));
   torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
   if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
+  DISTILL_RETURN_IF_ERROR(MakeReducer());
   samples_before = state.samples;
   tokens_before = state.tokens;
   return OpenLog();
@@ -78,7 +79,7 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
 absl::Status Trainer::Impl::MakeOptimizer() {
   std::map<std::string, int64_t> rows = active_rows;
   rows.insert(task.active_rows.begin(), task.active_rows.end());
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<TrainedParameter> parameters, CollectParameters(*module, rows));
+  DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, rows));
   // The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
   optimizer = std::make_unique<AdamW>(parameters, AdamWOptions{.beta1 = options.adam_beta1,
                                                                .beta2 = options.adam_beta2,
@@ -86,7 +87,6 @@ absl::Status Trainer::Impl::MakeOptimizer() {
                                                                .weight_decay = options.weight_decay});
   if (options.bf16) module->to(torch::kBFloat16);
   optimizer->RenewWorkingCopies();
-  buckets = std::make_unique<GradientBuckets>(parameters, options.bucket_bytes);
   return absl::OkStatus();
 }
 
@@ -98,6 +98,15 @@ absl::Status Trainer::Impl::Resume(StepSource& source) {
                  optimizer->RenewWorkingCopies();
                  return source.Restore({.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
                }));
+}
+
+absl::Status Trainer::Impl::MakeReducer() {
+  reducer.reset();
+  DISTILL_ASSIGN_OR_RETURN(reducer, GradientReducer::Create(comm(), parameters,
+                                                            {.bucket_bytes = options.bucket_bytes,
+                                                             .compression = options.gradient_compression,
+                                                             .order = state.gradient_order}));
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::OpenLog() {

@@ -1,12 +1,13 @@
-// Schedule, gradient buckets and AdamW against transformers' formulas and torch's own optimizer.
+// Schedule, gradients of one rank and AdamW against transformers' formulas and torch's own optimizer.
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <torch/optim/adamw.h>
 
 #include "libdistill/comm/create.h"
 #include "libdistill/train/adamw.h"
-#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/schedule.h"
 #include "tests/support/catch.h"
 
@@ -33,6 +34,32 @@ std::vector<TrainedParameter> Parameters(const Net& net, const std::map<std::str
   return *parameters;
 }
 
+// Gradients of one rank, from one or more backward passes.
+class Gradients {
+ public:
+  explicit Gradients(const std::vector<TrainedParameter>& parameters, int64_t bucket_bytes = 1 << 20) {
+    auto made = GradientReducer::Create(*alone_, parameters, {.bucket_bytes = bucket_bytes});
+    REQUIRE(made.ok());
+    reducer_ = *std::move(made);
+  }
+  const GradientBuckets& Of(const std::vector<std::function<torch::Tensor()>>& losses) {
+    reducer_->StartStep();
+    for (size_t i = 0; i + 1 < losses.size(); ++i) {
+      const GradientReducer::NoSync no_sync(*reducer_);
+      losses[i]().backward();
+    }
+    losses.back()().backward();
+    absl::Status mine;
+    REQUIRE(reducer_->Finish(mine).ok());
+    REQUIRE(mine.ok());
+    return reducer_->buckets();
+  }
+
+ private:
+  std::unique_ptr<Communicator> alone_ = CreateAloneCommunicator();
+  std::unique_ptr<GradientReducer> reducer_;
+};
+
 double Rate(const std::string& type, int64_t step) { return Schedule::Create(type, 1.0, 0.1, 100)->LearningRate(step); }
 
 TEST_CASE("learning rates follow transformers' schedules") {
@@ -54,26 +81,23 @@ TEST_CASE("gradients of several backward passes add up in the buckets, whatever 
   for (const int64_t bucket_bytes : {1, 64, 1 << 20}) {
     Net net;
     const auto parameters = Parameters(net);
-    GradientBuckets buckets(parameters, bucket_bytes);
-    CHECK(buckets.num_buckets() == (bucket_bytes == 1 ? 3u : bucket_bytes == 64 ? 2u : 1u));
+    Gradients gradients(parameters, bucket_bytes);
     const torch::Tensor x = torch::randn({7, 4}), y = torch::randn({2, 4});
-    for (int round = 0; round < 2; ++round) {  // Zero really starts anew
-      buckets.Zero();
-      net.Loss(x).backward();
-      buckets.Collect();
-      net.Loss(y).backward();
-      buckets.Collect();
-    }
     Net plain;
     (plain.Loss(x) + plain.Loss(y)).backward();
-    double square = 0;
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const torch::Tensor expected = plain.parameters()[i].grad();
-      CHECK(torch::allclose(buckets.gradient(i), expected, 1e-5, 1e-6));
-      square += expected.square().sum().item<double>();
+    for (int round = 0; round < 3; ++round) {  // each step really starts anew; the second one has a plan of its own
+      const GradientBuckets& buckets = gradients.Of({[&] { return net.Loss(x); }, [&] { return net.Loss(y); }});
+      CHECK(buckets.num_buckets() == (bucket_bytes == 1 ? 3u : bucket_bytes == 64 ? 2u : 1u));
+      double square = 0;
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const torch::Tensor expected = plain.parameters()[i].grad();
+        CHECK(torch::allclose(buckets.gradient(i), expected, 1e-5, 1e-6));
+        CHECK(parameters[i].tensor.grad().is_same(buckets.gradient(i)));
+        square += expected.square().sum().item<double>();
+      }
+      CHECK(buckets.Norm() == Approx(std::sqrt(square)));
+      CHECK(buckets.FirstNonFinite().empty());
     }
-    CHECK(buckets.Norm() == Approx(std::sqrt(square)));
-    CHECK(buckets.FirstNonFinite().empty());
   }
 }
 
@@ -81,25 +105,22 @@ TEST_CASE("bfloat16 gradients are added up in float32") {
   Net net;
   net.to(torch::kBFloat16);
   const auto parameters = Parameters(net);
-  GradientBuckets buckets(parameters, 1 << 20);
   const torch::Tensor x = torch::randn({7, 4});
   net.Loss(x).backward();
   const torch::Tensor once = net.first.grad().to(torch::kFloat32);
-  buckets.Zero();
-  for (int i = 0; i < 257; ++i) {
-    net.Loss(x).backward();
-    buckets.Collect();
-  }
+  Gradients gradients(parameters);
+  const GradientBuckets& buckets =
+      gradients.Of(std::vector<std::function<torch::Tensor()>>(257, [&] { return net.Loss(x); }));
   CHECK(buckets.gradient(0).scalar_type() == torch::kFloat32);
   CHECK(torch::allclose(buckets.gradient(0), once * 257, 1e-5, 1e-5));  // 257 is no bfloat16 number
 }
 
 TEST_CASE("a gradient that is not finite is named") {
   Net net;
-  const auto parameters = Parameters(net);
-  GradientBuckets buckets(parameters, 1 << 20);
-  net.Loss(torch::full({1, 4}, std::numeric_limits<float>::quiet_NaN())).backward();
-  buckets.Collect();
+  Gradients gradients(Parameters(net));
+  const GradientBuckets& buckets = gradients.Of({[&] {
+    return net.Loss(torch::full({1, 4}, std::numeric_limits<float>::quiet_NaN()));
+  }});
   CHECK_FALSE(std::isfinite(buckets.Norm()));
   CHECK(buckets.FirstNonFinite() == "first");
 }
@@ -107,16 +128,13 @@ TEST_CASE("a gradient that is not finite is named") {
 TEST_CASE("AdamW makes the updates of torch's AdamW, without decay on biases") {
   Net ours, theirs;
   const auto parameters = Parameters(ours);
-  GradientBuckets buckets(parameters, 1 << 20);
+  Gradients gradients(parameters);
   AdamW optimizer(parameters, {.weight_decay = 0.1});
   torch::optim::AdamW decayed({theirs.first, theirs.second}, torch::optim::AdamWOptions(0.01).weight_decay(0.1));
   torch::optim::AdamW plain({theirs.bias}, torch::optim::AdamWOptions(0.01).weight_decay(0.0));
   for (int step = 0; step < 20; ++step) {
     const torch::Tensor x = torch::randn({6, 4});
-    buckets.Zero();
-    ours.Loss(x).backward();
-    buckets.Collect();
-    optimizer.Step(buckets, 0.01, /*divisor=*/4.0);
+    optimizer.Step(gradients.Of({[&] { return ours.Loss(x); }}), 0.01, /*divisor=*/4.0);
     theirs.zero_grad();
     (theirs.Loss(x) / 4.0).backward();
     decayed.step();
@@ -132,11 +150,9 @@ TEST_CASE("rows beyond the active ones are never changed, not even by decay") {
   Net net;
   const torch::Tensor before = net.first.detach().clone();
   const auto parameters = Parameters(net, {{"first", 2}});
-  GradientBuckets buckets(parameters, 1 << 20);
+  Gradients gradients(parameters);
   AdamW optimizer(parameters, {.weight_decay = 0.5});
-  net.Loss(torch::randn({6, 4})).backward();
-  buckets.Collect();
-  optimizer.Step(buckets, 0.1, 1.0);
+  optimizer.Step(gradients.Of({[&] { return net.Loss(torch::randn({6, 4})); }}), 0.1, 1.0);
   CHECK(torch::equal(net.first.narrow(0, 2, 3), before.narrow(0, 2, 3)));
   CHECK_FALSE(torch::allclose(net.first.narrow(0, 0, 2), before.narrow(0, 0, 2)));
 }
@@ -146,13 +162,13 @@ TEST_CASE("small updates of a bfloat16 model are kept in its float32 masters") {
   const auto parameters = Parameters(net);
   AdamW optimizer(parameters, {});
   net.to(torch::kBFloat16);
-  GradientBuckets buckets(parameters, 1 << 20);
+  Gradients gradients(parameters);
   const torch::Tensor start = optimizer.State().at("master.bias").clone();  // not rounded to bfloat16
   for (int step = 0; step < 200; ++step) {
-    buckets.Zero();
-    net.Loss(torch::ones({1, 4})).backward();
-    buckets.Collect();
-    optimizer.Step(buckets, 1e-5, 1.0);  // far below bfloat16's resolution of these values
+    optimizer.Step(gradients.Of({[&] {
+      return net.Loss(torch::ones({1, 4}));
+    }}),
+                   1e-5, 1.0);  // far below bfloat16's resolution of these values
   }
   const torch::Tensor master = optimizer.State().at("master.bias");
   CHECK((master - start).abs().min().item<double>() > 1e-3);

@@ -200,6 +200,7 @@ TEST_CASE("every option is among what ranks compare, to its last digit") {
       [](TrainerOptions& o) { o.resume_from_checkpoint = "latest"; },
       [](TrainerOptions& o) { o.seed = 1; },
       [](TrainerOptions& o) { o.bucket_bytes = 1; },
+      [](TrainerOptions& o) { o.gradient_compression = "bf16"; },
       [](TrainerOptions& o) {
         o.resolved_config = {{"a", "b"}};
       }};
@@ -219,6 +220,8 @@ TEST_CASE("options out of range are refused by name") {
     return std::string(Trainer::Create(run, std::make_shared<Line>(), options).status().message());
   };
   CHECK(refused([](TrainerOptions& o) { o.learning_rate = -1; }).find("learning_rate") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.gradient_compression = "fp8"; }).find("gradient_compression") !=
+        std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.warmup_ratio = 2; }).find("warmup_ratio") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.lr_scheduler_type = "step"; }).find("lr_scheduler_type") !=
         std::string::npos);

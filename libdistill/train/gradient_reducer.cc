@@ -1,0 +1,266 @@
+#include "libdistill/train/gradient_reducer.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
+
+namespace distill {
+namespace {
+
+GradientPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
+                         int64_t bucket_bytes) {
+  std::vector<int64_t> elements;
+  for (const TrainedParameter& parameter : parameters) elements.push_back(parameter.tensor.numel());
+  if (order.empty()) return PlanBuckets(elements, ReverseOrder(elements.size()), bucket_bytes);
+  return PlanBuckets(elements, std::vector<size_t>(order.begin(), order.end()), bucket_bytes);
+}
+
+absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
+  if (parameters.empty()) return absl::InvalidArgumentError("a gradient reducer needs parameters");
+  if (options.bucket_bytes <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("bucket_bytes: ", options.bucket_bytes, " is not above 0"));
+  }
+  if (options.compression != "none" && options.compression != "bf16") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient_compression: '", options.compression, "' is neither none nor bf16"));
+  }
+  std::vector<int64_t> sorted = options.order;
+  std::sort(sorted.begin(), sorted.end());
+  bool permutes = sorted.empty() || sorted.size() == parameters.size();
+  for (size_t i = 0; permutes && i < sorted.size(); ++i) permutes = sorted[i] == static_cast<int64_t>(i);
+  if (permutes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the saved order of gradients is not one of this model's ",
+                                                 parameters.size(), " parameters: is the checkpoint another model's?"));
+}
+
+}  // namespace
+
+class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
+ public:
+  Hook(GradientReducer& reducer, size_t i) : reducer_(reducer), i_(i) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list&) override {
+    reducer_.OnGradient(i_);
+    return outputs;
+  }
+
+ private:
+  GradientReducer& reducer_;
+  const size_t i_;
+};
+
+absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
+    Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CheckReducer(parameters, options)));
+  const GradientPlan plan = PlanInOrder(parameters, options.order, options.bucket_bytes);
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, FingerprintOf(plan, parameters)));
+  DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan));
+  std::unique_ptr<GradientReducer> reducer(new GradientReducer(comm, std::move(buckets), options));
+  DISTILL_RETURN_IF_ERROR(reducer->PrepareWire(plan));
+  absl::StatusOr<std::unique_ptr<AsyncCalls>> thread = AsyncCalls::Start(&comm);
+  absl::Status mine = thread.status();
+  if (mine.ok()) {
+    reducer->thread_ = *std::move(thread);
+    mine = CatchTorch([&] {
+      reducer->AddHooks();
+      reducer->Lay(plan);
+      return absl::OkStatus();
+    });
+  }
+  DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
+  return reducer;
+}
+
+GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options)
+    : comm_(comm),
+      options_(options),
+      buckets_(std::move(buckets)),
+      wire_(options.compression == "bf16"),
+      order_(options.order),
+      gradients_(buckets_.parameters().size()) {}
+
+GradientReducer::~GradientReducer() {
+  thread_.reset();
+  for (Gradient& gradient : gradients_) {
+    if (gradient.accumulator == nullptr) continue;
+    gradient.accumulator->del_post_hook(gradient.hook);
+    gradient.tensor.mutable_grad() = torch::Tensor();
+  }
+}
+
+absl::Status GradientReducer::PrepareWire(const GradientPlan& plan) {
+  const std::vector<TrainedParameter>& parameters = buckets_.parameters();
+  return wire_.Prepare(comm_, parameters[0].tensor.device(), LargestBucket(plan, parameters));
+}
+
+void GradientReducer::AddHooks() {
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    Gradient& gradient = gradients_[i];
+    gradient.tensor = buckets_.parameters()[i].tensor;
+    gradient.accumulator = torch::autograd::impl::grad_accumulator(gradient.tensor);
+    gradient.hook = gradient.accumulator->add_post_hook(std::make_unique<Hook>(*this, i));
+  }
+}
+
+void GradientReducer::Lay(const GradientPlan& plan) {
+  buckets_.Lay(plan);
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    for (const size_t i : plan.buckets[b]) gradients_[i].bucket = b;
+  }
+}
+
+void GradientReducer::StartStep() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!next_plan_.buckets.empty()) Lay(std::exchange(next_plan_, {}));
+  incomplete_.assign(buckets_.num_buckets(), 0);
+  for (Gradient& gradient : gradients_) {
+    gradient.tensor.mutable_grad() = torch::Tensor();
+    gradient.filled = false;
+    gradient.fires = 0;
+    ++incomplete_[gradient.bucket];
+  }
+  fired_.clear();
+  calls_.clear();
+  in_step_ = true;
+}
+
+void GradientReducer::OnGradient(size_t i) {
+  const torch::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!in_step_) return;
+  // Finish says which rank was lost, and in which call.
+  if (lost_) throw std::runtime_error("gradients can no longer be summed over ranks");
+  Gradient& gradient = gradients_[i];
+  if (gradient.bucket < calls_.size()) {
+    throw std::runtime_error(absl::StrCat(
+        "the gradient of parameter ", buckets_.parameters()[i].name, " was complete after ", gradient.expected,
+        " of its parts in the steps before, and was on its way to the other ranks when another part came: use the "
+        "parameter in the same way in every step, or in one backward pass only"));
+  }
+  Take(i);
+  if (!syncs_) return;
+  if (++gradient.fires == 1) fired_.push_back(i);
+  if (!learned_ || gradient.fires != std::max<int64_t>(1, gradient.expected)) return;
+  // A part that comes late must not be added to what is on its way.
+  gradient.tensor.mutable_grad() = torch::Tensor();
+  --incomplete_[gradient.bucket];
+  LaunchComplete();
+}
+
+// Moves what autograd left into the bucket. Autograd gives the first gradient away, so this one copy is all that it
+// costs, and adds later float32 ones in place; bfloat16 ones are added here, so that accumulation rounds only once.
+void GradientReducer::Take(size_t i) {
+  Gradient& gradient = gradients_[i];
+  torch::Tensor& grad = gradient.tensor.mutable_grad();
+  torch::Tensor part = buckets_.gradient(i);
+  if (!grad.defined() || grad.is_same(part)) return;
+  const torch::Tensor dense = grad.layout() == torch::kStrided ? grad : grad.to_dense();
+  if (gradient.filled) {
+    part.add_(dense);
+  } else {
+    part.copy_(dense);
+  }
+  gradient.filled = true;
+  grad = gradient.tensor.scalar_type() == torch::kFloat32 ? part : torch::Tensor();
+}
+
+void GradientReducer::LaunchComplete() {
+  while (calls_.size() < incomplete_.size() && incomplete_[calls_.size()] == 0) Launch();
+}
+
+void GradientReducer::Launch() {
+  const size_t b = calls_.size();
+  std::shared_ptr<c10::Event> ready;
+  if (const c10::Device device = buckets_.bucket(b).values.device(); !device.is_cpu()) {
+    const c10::impl::VirtualGuardImpl streams(device.type());
+    ready = std::make_shared<c10::Event>(device.type());
+    ready->record(streams.getStream(device));
+  }
+  calls_.push_back(thread_->Run([this, b, ready](Communicator& comm) { return Reduce(comm, b, ready.get()); }));
+}
+
+absl::Status GradientReducer::Reduce(Communicator& comm, size_t b, const c10::Event* ready) {
+  absl::Status summed;
+  const absl::Status thrown = CatchTorch([&] {
+    summed = wire_.Sum(comm, buckets_.bucket(b), ready);
+    return absl::OkStatus();
+  });
+  if (!thrown.ok()) {
+    comm.Abort(thrown);  // the others must not wait for a part that never comes
+    summed = thrown;
+  }
+  if (!summed.ok()) lost_ = true;
+  return summed;
+}
+
+// Of the gradients that this step did not make.
+void GradientReducer::FillUp(size_t b) {
+  for (const size_t i : buckets_.bucket(b).parameters) {
+    Take(i);
+    if (gradients_[i].filled) continue;
+    torch::Tensor part = buckets_.gradient(i);
+    part.zero_();
+  }
+}
+
+absl::Status GradientReducer::EndStep(absl::Status& mine) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  in_step_ = false;
+  stats_.early_buckets = static_cast<int64_t>(calls_.size());
+  while (calls_.size() < buckets_.num_buckets()) {
+    mine.Update(CatchTorch([&] {
+      FillUp(calls_.size());
+      return absl::OkStatus();
+    }));
+    Launch();
+  }
+  // What a failed backward pass leaves says nothing about the next one.
+  learned_ = learned_ || (mine.ok() && !fired_.empty());
+  for (Gradient& gradient : gradients_) gradient.expected = std::max(gradient.expected, gradient.fires);
+  return absl::OkStatus();
+}
+
+absl::Status GradientReducer::Finish(absl::Status& mine) {
+  const torch::NoGradGuard no_grad;
+  absl::Status status = CatchTorch([&] { return EndStep(mine); });
+  if (!status.ok()) comm_.Abort(status);  // the others must not wait for a part that never comes
+  const absl::Time start = absl::Now();
+  for (const AsyncCall& call : calls_) status.Update(call.Wait());
+  stats_.waited = absl::Now() - start;
+  DISTILL_RETURN_IF_ERROR(status);
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    const bool is_view = gradients_[i].tensor.scalar_type() == torch::kFloat32;
+    gradients_[i].tensor.mutable_grad() = is_view ? buckets_.gradient(i) : torch::Tensor();
+  }
+  return order_.empty() ? AgreeOnOrder() : absl::OkStatus();
+}
+
+// Rank 0's order, with what it did not use at the end; nothing yet where it has seen no backward pass.
+absl::Status GradientReducer::AgreeOnOrder() {
+  std::vector<int64_t> order(gradients_.size(), -1);
+  if (comm_.rank() == 0 && !fired_.empty()) {
+    order.assign(fired_.begin(), fired_.end());
+    for (size_t i = gradients_.size(); i-- > 0;) {
+      if (gradients_[i].fires == 0) order.push_back(static_cast<int64_t>(i));
+    }
+  }
+  DISTILL_RETURN_IF_ERROR(comm_.Broadcast(order.data(), static_cast<int64_t>(order.size()), DType::kInt64, /*root=*/0));
+  if (order[0] < 0) return absl::OkStatus();
+  order_ = std::move(order);
+  next_plan_ = PlanInOrder(buckets_.parameters(), order_, options_.bucket_bytes);
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(next_plan_, buckets_.parameters())));
+  return PrepareWire(next_plan_);
+}
+
+}  // namespace distill

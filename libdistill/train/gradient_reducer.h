@@ -1,0 +1,147 @@
+// Sums gradients over ranks while the backward pass that makes them goes on.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Create(comm, parameters, {}));
+//   reducer->StartStep();
+//   {
+//     const GradientReducer::NoSync no_sync(*reducer);   // all micro-batches but the last: nothing is sent
+//     first_loss.backward();
+//   }
+//   last_loss.backward();                                // buckets leave as soon as their last gradient is there
+//   absl::Status mine;
+//   DISTILL_RETURN_IF_ERROR(reducer->Finish(mine));      // reducer->buckets() has the sums
+//
+// Hooks of autograd move each gradient into its bucket as it is made; a communication thread (comm/async.h) sums the
+// buckets over ranks one after the other, in the same order on every rank. A bucket whose gradients are not all there
+// when the backward pass is over leaves in Finish. So ranks may use different parameters in a step, or none at all:
+// what a rank does not use counts as zeros there, and the gradient of a parameter that no rank uses is zero.
+//
+// The first step with a backward pass is observed, and its buckets leave in Finish. Rank 0's order of gradients becomes
+// every rank's order for the steps that follow: the plan is made anew once. How often each parameter's hook fired tells
+// when its gradient is complete. The sum of a bucket does not depend on when it left.
+//
+// A reducer is used by one thread; hooks may run on autograd's. From StartStep until Finish has returned nobody else
+// may use the communicator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "libdistill/comm/async.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/gradient_wire.h"
+#include "libdistill/train/parameters.h"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace distill {
+
+struct GradientReducerOptions {
+  int64_t bucket_bytes = 25 << 20;
+  // "none", or "bf16": buckets are rounded to bfloat16 for the way, as by DDP's bf16_compress_hook, and half as many
+  // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|.
+  std::string compression = "none";
+  // The order() of the run that this one resumes: bits that depend on the plan then stay the same. Empty: to be
+  // observed.
+  std::vector<int64_t> order = {};
+};
+
+// How well the last step's communication was hidden.
+struct OverlapStats {
+  int64_t early_buckets = 0;  // that left before the backward pass was over
+  absl::Duration waited;      // in Finish, for the communication thread
+};
+
+class GradientReducer {
+ public:
+  // Every rank must call it; blocks. FailedPrecondition: ranks whose parameters or plans differ, with both ranks' view.
+  // InvalidArgument: options out of range. `comm` must outlive the result. The parameters keep their type and device.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<GradientReducer>> Create(
+      Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options);
+  // Takes the hooks and the gradients away. Waits for the communication thread's current call.
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  // Starts anew: there are no gradients.
+  void StartStep();
+  // While one lives, backward passes add up and nothing is sent.
+  class NoSync {
+   public:
+    explicit NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.syncs_ = false; }
+    ~NoSync() { reducer_.syncs_ = true; }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    GradientReducer& reducer_;
+  };
+  // Every rank must call it, once a step, also after a backward pass that failed or never was: the others wait for this
+  // rank's part. Blocks until the buckets are summed; gradients of float32 parameters are then views into them, and
+  // bfloat16 parameters have theirs in the buckets alone. The error is the communicator's, which is poisoned; `mine`
+  // gets what failed on this rank alone, and its buckets then hold nothing of use.
+  [[nodiscard]] absl::Status Finish(absl::Status& mine);
+
+  const GradientBuckets& buckets() const { return buckets_; }
+  // Parameters by index in the order of the plan that the next step uses; empty until it was observed. For checkpoints.
+  const std::vector<int64_t>& order() const { return order_; }
+  const OverlapStats& stats() const { return stats_; }
+
+ private:
+  class Hook;
+  struct Gradient {
+    torch::Tensor tensor;                                // the parameter
+    std::shared_ptr<torch::autograd::Node> accumulator;  // has the hook
+    uintptr_t hook = 0;
+    size_t bucket = 0;
+    bool filled = false;   // its part of the bucket holds this step's gradient
+    int64_t fires = 0;     // of the hook in this step, but under NoSync
+    int64_t expected = 0;  // fires until its gradient is complete; 0: not known yet
+  };
+
+  GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options);
+  absl::Status PrepareWire(const GradientPlan& plan);
+  void AddHooks();
+  void Lay(const GradientPlan& plan);
+  // Of autograd's threads, with the lock.
+  void OnGradient(size_t i);
+  void Take(size_t i);
+  void LaunchComplete();
+  void Launch();
+  // In Finish.
+  absl::Status EndStep(absl::Status& mine);
+  void FillUp(size_t b);
+  absl::Status AgreeOnOrder();
+  // On the communication thread.
+  absl::Status Reduce(Communicator& comm, size_t b, const c10::Event* ready);
+
+  Communicator& comm_;
+  const GradientReducerOptions options_;
+  GradientBuckets buckets_;
+  GradientWire wire_;
+  std::vector<int64_t> order_;
+  GradientPlan next_plan_;  // of the next step; empty: it stays
+  OverlapStats stats_;
+
+  std::mutex mutex_;  // of what hooks touch
+  std::vector<Gradient> gradients_;
+  std::vector<int64_t> incomplete_;  // gradients, of each bucket
+  std::vector<size_t> fired_;        // parameters in the order in which their gradients came
+  std::vector<AsyncCall> calls_;     // of the buckets that left, in order
+  bool in_step_ = false;
+  bool learned_ = false;  // `expected` is known
+  std::atomic<bool> syncs_{true};
+  std::atomic<bool> lost_{false};  // a bucket has failed: the backward pass need not go on
+
+  std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above
+};
+
+}  // namespace distill

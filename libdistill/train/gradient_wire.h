@@ -1,0 +1,35 @@
+// How one bucket of gradients is summed over ranks; runs on the communication thread.
+#pragma once
+
+#include <cstdint>
+
+#include <c10/core/Event.h>
+#include <torch/types.h>
+
+#include "absl/status/status.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/train/gradient_buckets.h"
+
+namespace distill {
+
+class GradientWire {
+ public:
+  // With `bfloat16` the values are rounded to it for the way.
+  explicit GradientWire(bool bfloat16) : bfloat16_(bfloat16) {}
+
+  // Before the first Sum, and when buckets change: makes room for one of `largest` elements, which is on `device`.
+  // Every rank must call it, with the same number.
+  [[nodiscard]] absl::Status Prepare(Communicator& comm, c10::Device device, int64_t largest);
+  // Sums the bucket over ranks, in place, then its squares. `ready`: when a device has the values; null for host
+  // memory. Every rank must call it; blocks. Throws c10::Error, and then this rank has not taken part.
+  [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready);
+
+ private:
+  absl::Status SumOnHost(Communicator& comm, torch::Tensor& values);
+  static absl::Status SumOnDevice(Communicator& comm, torch::Tensor& values, bool bfloat16);
+
+  const bool bfloat16_;
+  torch::Tensor rounded_;  // bfloat16, host memory
+};
+
+}  // namespace distill
