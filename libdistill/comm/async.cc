@@ -1,5 +1,7 @@
 #include "libdistill/comm/async.h"
 
+#include <pthread.h>
+
 #include <system_error>
 #include <utility>
 
@@ -71,6 +73,7 @@ AsyncCall AsyncCalls::Run(std::function<absl::Status(Communicator&)> call) {
 
 void AsyncCalls::Serve() {
   Backoff::WaitPolitely();  // what the calls run beside may need this core
+  pthread_setname_np(pthread_self(), "distill-comm");
   for (;;) {
     std::shared_ptr<AsyncCall::State> state;
     {

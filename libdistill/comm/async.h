@@ -6,8 +6,9 @@
 //   ... compute something else ...
 //   DISTILL_RETURN_IF_ERROR(sum.Wait());
 //
-// Every rank hands over the same calls in the same order. While an AsyncCalls lives, only its thread may use the
-// communicator. After a call that failed, later ones return its error: the communicator is poisoned.
+// Every rank hands over the same calls in the same order. Until the last of them has ended, only the AsyncCalls' thread
+// may use the communicator. After a call that failed, later ones return its error: the communicator is poisoned.
+// The thread's name is distill-comm.
 #pragma once
 
 #include <condition_variable>

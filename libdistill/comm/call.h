@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "libdistill/core/dtype.h"
 
 namespace distill {
 
@@ -31,6 +34,15 @@ struct CommCall {
   int peer = -1;                    // the one other rank that it concerns; -1: it concerns all
   int64_t number = 0;
   bool operator==(const CommCall&) const = default;
+};
+
+// What must be the same on every rank that takes part in a collective.
+struct CollectiveCall {
+  const char* operation = nullptr;
+  int64_t count = 0;  // elements; of an allocation bytes
+  DType dtype = DType::kUInt8;
+  std::optional<ReduceOp> op = {};
+  int root = -1;
 };
 
 }  // namespace distill

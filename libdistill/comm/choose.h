@@ -17,6 +17,7 @@ struct RankCard {
   std::string gpu;                 // which GPU of its host it computes on (NameGpu); empty: none
   std::string algorithm = "auto";  // what its options and environment ask for
   std::string costs = {};          // CostTable::Encode(), on rank 0
+  bool debug = false;              // wants collectives to be compared
 
   std::string Encode() const;
   // FailedPrecondition: another version's card.

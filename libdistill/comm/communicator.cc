@@ -78,6 +78,13 @@ absl::Status Communicator::Guard(const char* operation, int peer, int64_t& numbe
   return poison_;
 }
 
+absl::Status Communicator::Guard(const CollectiveCall& what, absl::FunctionRef<absl::Status()> call) {
+  return Guard(what.operation, -1, sequence_, [&]() -> absl::Status {
+    if (compares_calls_ && world_size_ > 1) DISTILL_RETURN_IF_ERROR(CompareWithPeers(what));
+    return call();
+  });
+}
+
 absl::Status Communicator::GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
                                      absl::FunctionRef<absl::Status()> call) {
   if (peer >= 0 && peer < world_size_ && peer != rank_) {
@@ -112,7 +119,7 @@ absl::Status Communicator::CheckBuffers(const void* send, const void* receive, i
 
 absl::Status Communicator::AllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                      Placement placement) {
-  return Guard("all-reduce", [&]() -> absl::Status {
+  return Guard({"all-reduce", count, dtype, op}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, 1, dtype, placement));
     return count == 0 ? absl::OkStatus() : DoAllReduce(send, receive, count, dtype, op, placement);
   });
@@ -120,21 +127,21 @@ absl::Status Communicator::AllReduce(const void* send, void* receive, int64_t co
 
 absl::Status Communicator::ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                          Placement placement) {
-  return Guard("reduce-scatter", [&]() -> absl::Status {
+  return Guard({"reduce-scatter", count, dtype, op}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
     return count == 0 ? absl::OkStatus() : DoReduceScatter(send, receive, count, dtype, op, placement);
   });
 }
 
 absl::Status Communicator::AllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
-  return Guard("all-gather", [&]() -> absl::Status {
+  return Guard({"all-gather", count, dtype}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
     return count == 0 ? absl::OkStatus() : DoAllGather(send, receive, count, dtype, placement);
   });
 }
 
 absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) {
-  return Guard("broadcast", [&]() -> absl::Status {
+  return Guard({"broadcast", count, dtype, {}, root}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(buffer, buffer, count, 1, dtype, placement));
     DISTILL_RETURN_IF_ERROR(CheckRoot(root));
     return count == 0 ? absl::OkStatus() : DoBroadcast(buffer, count, dtype, root, placement);
@@ -143,7 +150,7 @@ absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, i
 
 absl::Status Communicator::Reduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
                                   Placement placement) {
-  return Guard("reduce", [&]() -> absl::Status {
+  return Guard({"reduce", count, dtype, op, root}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckRoot(root));
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, root == rank_ ? receive : send, count, 1, dtype, placement));
     return count == 0 ? absl::OkStatus() : DoReduce(send, receive, count, dtype, op, root, placement);
@@ -151,7 +158,7 @@ absl::Status Communicator::Reduce(const void* send, void* receive, int64_t count
 }
 
 absl::Status Communicator::AllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
-  return Guard("all-to-all", [&]() -> absl::Status {
+  return Guard({"all-to-all", count, dtype}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
     if (count == 0) return absl::OkStatus();
     const auto from = reinterpret_cast<uintptr_t>(send);
@@ -199,7 +206,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
 absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes) {
   if (bytes <= 0) return absl::InvalidArgumentError(absl::StrCat("an allocation of ", bytes, " bytes"));
   absl::StatusOr<std::unique_ptr<CommMemory>> memory = absl::UnknownError("not tried");
-  DISTILL_RETURN_IF_ERROR(Guard("allocate", [&] {
+  DISTILL_RETURN_IF_ERROR(Guard({"allocate", bytes}, [&] {
     memory = DoAllocate(bytes);
     return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus() : memory.status();
   }));
@@ -213,7 +220,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::DoAllocate(int64_t byt
 }
 
 absl::Status Communicator::Barrier() {
-  return Guard("barrier", [&] { return DoBarrier(); });
+  return Guard({"barrier"}, [&] { return DoBarrier(); });
 }
 
 }  // namespace distill

@@ -96,6 +96,10 @@ class Communicator {
   // Internal: lets a lost rank and the watchdog end calls. Once, before the first call.
   void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
 
+  // Internal: from now on each collective is compared over all ranks before it runs (CommunicatorOptions::debug). Every
+  // rank must call it, once, before the first call.
+  void CompareCalls() { compares_calls_ = true; }
+
   // Internal: another communicator makes the calls of this one, as parts of its own, which it numbers and names: errors
   // stay as they are. Once, before the first call.
   void BecomePart() { is_part_ = true; }
@@ -137,14 +141,14 @@ class Communicator {
 
  private:
   // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
-  absl::Status Guard(const char* operation, absl::FunctionRef<absl::Status()> call) {
-    return Guard(operation, -1, sequence_, call);
-  }
+  absl::Status Guard(const CollectiveCall& what, absl::FunctionRef<absl::Status()> call);
   absl::Status Guard(const char* operation, int peer, int64_t& number, absl::FunctionRef<absl::Status()> call);
   absl::Status GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
                          absl::FunctionRef<absl::Status()> call);
   // "barrier number 3 over shm failed on rank 1 on host-a of 2 ranks (step 5)", `where` being "failed on".
   std::string DescribeCall(const CommCall& call, const char* where) const;
+  // FailedPrecondition: another rank is about to make another collective.
+  absl::Status CompareWithPeers(const CollectiveCall& mine);
   absl::Status CheckRoot(int root) const;
   absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
                             Placement placement) const;
@@ -153,6 +157,7 @@ class Communicator {
   const int world_size_;
   const std::vector<std::string> names_;
   bool is_part_ = false;
+  bool compares_calls_ = false;
   int64_t sequence_ = 0;
   // Of the messages to and from each rank.
   std::vector<int64_t> sent_ = std::vector<int64_t>(static_cast<size_t>(world_size_));

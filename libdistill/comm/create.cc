@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -34,9 +35,14 @@ absl::Status CheckOptions(const CommunicatorOptions& options) {
 absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
   const World& world = setup.world;
   DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
-  return RankCard{world.host, world.host_id, VersionLine(),          setup.options.backend,
-                  gpu,        tuning.wish(), tuning.table().Encode()}
+  return RankCard{world.host, world.host_id, VersionLine(),           setup.options.backend,
+                  gpu,        tuning.wish(), tuning.table().Encode(), setup.options.debug}
       .Encode();
+}
+
+bool AsksForDebug() {
+  const char* value = std::getenv("DISTILL_COMM_DEBUG");
+  return value != nullptr && absl::string_view(value) == "1";
 }
 
 // Every rank learns who the others are, and comes to the same choice.
@@ -50,6 +56,7 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
     absl::StatusOr<RankCard> card = RankCard::Decode(all[rank]);
     if (!card.ok()) return Annotate(card.status(), absl::StrCat("rank ", rank));
     setup.hosts.push_back(card->host);
+    setup.options.debug = setup.options.debug || card->debug;
     setup.host_ids.push_back(card->host_id);
     cards.push_back(*std::move(card));
   }
@@ -94,13 +101,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   rendezvous->StartHeartbeat(own_error.ok() ? options.heartbeat_timeout : CommunicatorOptions().heartbeat_timeout);
   Setup setup = {world, options, deadline, rendezvous, {}, false};
   setup.options.own_error = own_error;
+  setup.options.debug = options.debug || AsksForDebug();
   DISTILL_ASSIGN_OR_RETURN(const std::string backend, Introduce(setup));
   const std::string algorithms = DescribeAlgorithms(backend, setup);
+  const bool debug = setup.options.debug;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, Make(backend, std::move(setup)));
   made->Attach(rendezvous, options.abort_grace);
+  if (debug) made->CompareCalls();
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
-                         options.backend, "), met over ", rendezvous->kind(), algorithms));
+                         options.backend, "), met over ", rendezvous->kind(), algorithms,
+                         debug ? "; each call is compared over all ranks" : ""));
   }
   return made;
 }

@@ -28,6 +28,11 @@ struct CommunicatorOptions {
   absl::Duration heartbeat_timeout = absl::Seconds(15);
   // How long a call may go on after an Abort or a loss before a watchdog ends the process.
   absl::Duration abort_grace = absl::Seconds(30);
+  // Each collective is compared over all ranks before it runs: ranks that make different ones, or pass other counts,
+  // types, operations or roots, all get FailedPrecondition with both ranks' view instead of a hang or wrong bytes.
+  // Costs an all-gather a call. DISTILL_COMM_DEBUG=1 in the environment asks for the same; one rank that asks is
+  // enough.
+  bool debug = false;
   // Which of the GPUs that CUDA shows this process it computes on; -1: on none.
   int device_index = -1;
   // What this rank has failed at before (its command line, say): the ranks then meet only to end with it together.

@@ -87,6 +87,7 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   setup.rendezvous = rendezvous;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, create(std::move(setup)));
   made->Attach(rendezvous, seed.options.abort_grace);
+  if (seed.options.debug) made->CompareCalls();
   return made;
 }
 

@@ -83,9 +83,11 @@ TEST_CASE("ranks that differ in device, build or backend are named") {
 }
 
 TEST_CASE("a rank's card survives the way, and another version's is refused") {
-  const RankCard card = {"node", "node/boot/1", "libdistill 1", "auto", "0000:3b:00.0"};
+  RankCard card = {"node", "node/boot/1", "libdistill 1", "auto", "0000:3b:00.0"};
+  card.debug = true;
   const absl::StatusOr<RankCard> read = RankCard::Decode(card.Encode());
   REQUIRE(read.ok());
+  CHECK(read->debug);
   CHECK(read->Encode() == card.Encode());
   CHECK(absl::IsFailedPrecondition(RankCard::Decode("x").status()));
   CHECK(absl::IsFailedPrecondition(RankCard::Decode("").status()));
