@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "libdistill/core/dtype.h"
@@ -33,16 +33,17 @@ struct CommCall {
   const char* operation = nullptr;  // lasts for ever
   int peer = -1;                    // the one other rank that it concerns; -1: it concerns all
   int64_t number = 0;
+  // What else the ranks must agree on; below 0 where the operation has none.
+  int64_t count = -1;
+  DType dtype = DType::kUInt8;
+  int op = -1;  // a ReduceOp
+  int root = -1;
   bool operator==(const CommCall&) const = default;
 };
 
-// What must be the same on every rank that takes part in a collective.
-struct CollectiveCall {
-  const char* operation = nullptr;
-  int64_t count = 0;  // elements; of an allocation bytes
-  DType dtype = DType::kUInt8;
-  std::optional<ReduceOp> op = {};
-  int root = -1;
-};
+// "all-reduce of 10 float32 (sum)", "broadcast of 3 int64 from rank 2".
+std::string DescribeWhat(const CommCall& call);
+// Of what DescribeWhat says: differs, as good as always, where the ranks would have to agree and do not.
+uint32_t FingerprintOf(const CommCall& call);
 
 }  // namespace distill

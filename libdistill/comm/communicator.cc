@@ -63,14 +63,14 @@ std::string Communicator::DescribeCall(const CommCall& call, const char* where) 
                       error_context_ ? absl::StrCat(" (", error_context_(), ")") : "");
 }
 
-absl::Status Communicator::Guard(const char* operation, int peer, int64_t& number,
-                                 absl::FunctionRef<absl::Status()> call) {
+absl::Status Communicator::Guard(CommCall about, int64_t& number, absl::FunctionRef<absl::Status()> call) {
   if (!poison_.ok()) return poison_;
-  ++number;
-  lifeline_.Enter({operation, peer, number});
+  about.number = ++number;
+  current_ = about;
+  lifeline_.Enter(about);
   const absl::Status status = lifeline_.broken() ? lifeline_.Check() : RunCall(call);
   if (!status.ok()) {
-    poison_ = is_part_ ? status : Annotate(status, DescribeCall({operation, peer, number}, "failed on"));
+    poison_ = is_part_ ? status : Annotate(status, DescribeCall(about, "failed on"));
     lifeline_.Announce(poison_);
     Abandon(poison_);
   }
@@ -78,9 +78,9 @@ absl::Status Communicator::Guard(const char* operation, int peer, int64_t& numbe
   return poison_;
 }
 
-absl::Status Communicator::Guard(const CollectiveCall& what, absl::FunctionRef<absl::Status()> call) {
-  return Guard(what.operation, -1, sequence_, [&]() -> absl::Status {
-    if (compares_calls_ && world_size_ > 1) DISTILL_RETURN_IF_ERROR(CompareWithPeers(what));
+absl::Status Communicator::Guard(const CommCall& about, absl::FunctionRef<absl::Status()> call) {
+  return Guard(about, sequence_, [&]() -> absl::Status {
+    if (compares_calls_ && world_size_ > 1) DISTILL_RETURN_IF_ERROR(CompareWithPeers(about));
     return call();
   });
 }
@@ -88,10 +88,10 @@ absl::Status Communicator::Guard(const CollectiveCall& what, absl::FunctionRef<a
 absl::Status Communicator::GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
                                      absl::FunctionRef<absl::Status()> call) {
   if (peer >= 0 && peer < world_size_ && peer != rank_) {
-    return Guard(operation, peer, numbers[static_cast<size_t>(peer)], call);
+    return Guard({.operation = operation, .peer = peer}, numbers[static_cast<size_t>(peer)], call);
   }
   int64_t none = 0;
-  return Guard(operation, -1, none, [&]() -> absl::Status {
+  return Guard({.operation = operation, .peer = peer < 0 ? rank_ : peer}, none, [&]() -> absl::Status {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", peer, " in a world of ", world_size_, " is no other rank than this one"));
   });
@@ -119,29 +119,31 @@ absl::Status Communicator::CheckBuffers(const void* send, const void* receive, i
 
 absl::Status Communicator::AllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                      Placement placement) {
-  return Guard({"all-reduce", count, dtype, op}, [&]() -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, 1, dtype, placement));
-    return count == 0 ? absl::OkStatus() : DoAllReduce(send, receive, count, dtype, op, placement);
-  });
+  return Guard({.operation = "all-reduce", .count = count, .dtype = dtype, .op = static_cast<int>(op)},
+               [&]() -> absl::Status {
+                 DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, 1, dtype, placement));
+                 return count == 0 ? absl::OkStatus() : DoAllReduce(send, receive, count, dtype, op, placement);
+               });
 }
 
 absl::Status Communicator::ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                          Placement placement) {
-  return Guard({"reduce-scatter", count, dtype, op}, [&]() -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
-    return count == 0 ? absl::OkStatus() : DoReduceScatter(send, receive, count, dtype, op, placement);
-  });
+  return Guard({.operation = "reduce-scatter", .count = count, .dtype = dtype, .op = static_cast<int>(op)},
+               [&]() -> absl::Status {
+                 DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
+                 return count == 0 ? absl::OkStatus() : DoReduceScatter(send, receive, count, dtype, op, placement);
+               });
 }
 
 absl::Status Communicator::AllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
-  return Guard({"all-gather", count, dtype}, [&]() -> absl::Status {
+  return Guard({.operation = "all-gather", .count = count, .dtype = dtype}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
     return count == 0 ? absl::OkStatus() : DoAllGather(send, receive, count, dtype, placement);
   });
 }
 
 absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) {
-  return Guard({"broadcast", count, dtype, {}, root}, [&]() -> absl::Status {
+  return Guard({.operation = "broadcast", .count = count, .dtype = dtype, .root = root}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(buffer, buffer, count, 1, dtype, placement));
     DISTILL_RETURN_IF_ERROR(CheckRoot(root));
     return count == 0 ? absl::OkStatus() : DoBroadcast(buffer, count, dtype, root, placement);
@@ -150,15 +152,17 @@ absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, i
 
 absl::Status Communicator::Reduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
                                   Placement placement) {
-  return Guard({"reduce", count, dtype, op, root}, [&]() -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(CheckRoot(root));
-    DISTILL_RETURN_IF_ERROR(CheckBuffers(send, root == rank_ ? receive : send, count, 1, dtype, placement));
-    return count == 0 ? absl::OkStatus() : DoReduce(send, receive, count, dtype, op, root, placement);
-  });
+  return Guard(
+      {.operation = "reduce", .count = count, .dtype = dtype, .op = static_cast<int>(op), .root = root},
+      [&]() -> absl::Status {
+        DISTILL_RETURN_IF_ERROR(CheckRoot(root));
+        DISTILL_RETURN_IF_ERROR(CheckBuffers(send, root == rank_ ? receive : send, count, 1, dtype, placement));
+        return count == 0 ? absl::OkStatus() : DoReduce(send, receive, count, dtype, op, root, placement);
+      });
 }
 
 absl::Status Communicator::AllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
-  return Guard({"all-to-all", count, dtype}, [&]() -> absl::Status {
+  return Guard({.operation = "all-to-all", .count = count, .dtype = dtype}, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(send, receive, count, world_size_, dtype, placement));
     if (count == 0) return absl::OkStatus();
     const auto from = reinterpret_cast<uintptr_t>(send);
@@ -206,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
 absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes) {
   if (bytes <= 0) return absl::InvalidArgumentError(absl::StrCat("an allocation of ", bytes, " bytes"));
   absl::StatusOr<std::unique_ptr<CommMemory>> memory = absl::UnknownError("not tried");
-  DISTILL_RETURN_IF_ERROR(Guard({"allocate", bytes}, [&] {
+  DISTILL_RETURN_IF_ERROR(Guard({.operation = "allocate", .count = bytes}, [&] {
     memory = DoAllocate(bytes);
     return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus() : memory.status();
   }));
@@ -220,7 +224,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::DoAllocate(int64_t byt
 }
 
 absl::Status Communicator::Barrier() {
-  return Guard({"barrier"}, [&] { return DoBarrier(); });
+  return Guard({.operation = "barrier"}, [&] { return DoBarrier(); });
 }
 
 }  // namespace distill

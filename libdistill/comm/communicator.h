@@ -102,7 +102,13 @@ class Communicator {
 
   // Internal: another communicator makes the calls of this one, as parts of its own, which it numbers and names: errors
   // stay as they are. Once, before the first call.
-  void BecomePart() { is_part_ = true; }
+  void BecomePart() {
+    is_part_ = true;
+    ShareCore();
+  }
+
+  // Internal: from here on other threads of this process need the core while a call waits. Between two calls.
+  virtual void ShareCore() {}
 
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
@@ -136,19 +142,21 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes);
   // Does a call: what the Do... do happens inside. On the caller's thread by default.
   virtual absl::Status RunCall(absl::FunctionRef<absl::Status()> call) { return call(); }
+  // The call that this rank is in.
+  const CommCall& current_call() const { return current_; }
   // Called once, when the communicator is poisoned and the peers were told: withdraws what is still under way.
   virtual void Abandon(const absl::Status& error) { (void)error; }
 
  private:
   // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
-  absl::Status Guard(const CollectiveCall& what, absl::FunctionRef<absl::Status()> call);
-  absl::Status Guard(const char* operation, int peer, int64_t& number, absl::FunctionRef<absl::Status()> call);
+  absl::Status Guard(const CommCall& about, absl::FunctionRef<absl::Status()> call);
+  absl::Status Guard(CommCall about, int64_t& number, absl::FunctionRef<absl::Status()> call);
   absl::Status GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
                          absl::FunctionRef<absl::Status()> call);
   // "barrier number 3 over shm failed on rank 1 on host-a of 2 ranks (step 5)", `where` being "failed on".
   std::string DescribeCall(const CommCall& call, const char* where) const;
   // FailedPrecondition: another rank is about to make another collective.
-  absl::Status CompareWithPeers(const CollectiveCall& mine);
+  absl::Status CompareWithPeers(const CommCall& mine);
   absl::Status CheckRoot(int root) const;
   absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
                             Placement placement) const;
@@ -159,6 +167,7 @@ class Communicator {
   bool is_part_ = false;
   bool compares_calls_ = false;
   int64_t sequence_ = 0;
+  CommCall current_;
   // Of the messages to and from each rank.
   std::vector<int64_t> sent_ = std::vector<int64_t>(static_cast<size_t>(world_size_));
   std::vector<int64_t> received_ = std::vector<int64_t>(static_cast<size_t>(world_size_));

@@ -23,9 +23,9 @@ void Fill(char* field, size_t bytes, const std::string& text) {
   std::memcpy(field, text.data(), std::min(text.size(), bytes - 1));
 }
 
-std::string Describe(const CollectiveCall& call, int64_t number) {
-  std::string text = absl::StrCat(call.operation, " number ", number, " of ", call.count, " ", NameOf(call.dtype));
-  if (call.op) absl::StrAppend(&text, ", ", NameOf(*call.op));
+std::string Describe(const CommCall& call, int64_t number) {
+  std::string text = absl::StrCat(call.operation, " number ", number, " of ", std::max<int64_t>(call.count, 0), " ", NameOf(call.dtype));
+  if (call.op >= 0) absl::StrAppend(&text, ", ", NameOf(static_cast<ReduceOp>(call.op)));
   if (call.root >= 0) absl::StrAppend(&text, ", root ", call.root);
   return text;
 }
@@ -36,7 +36,7 @@ std::string Describe(const View& view) {
 
 }  // namespace
 
-absl::Status Communicator::CompareWithPeers(const CollectiveCall& mine) {
+absl::Status Communicator::CompareWithPeers(const CommCall& mine) {
   std::vector<View> views(static_cast<size_t>(world_size_));
   View view;
   Fill(view.call, sizeof(view.call), distill::Describe(mine, sequence_));

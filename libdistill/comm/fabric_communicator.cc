@@ -64,7 +64,7 @@ RingSchedule FabricCommunicator::ScheduleOf(int64_t steps, int64_t chunks) const
   schedule.previous = static_cast<int>(Modulo(rank() - 1));
   schedule.outgoing = schedule.incoming = steps * chunks;
   schedule.lag = schedule.reuse = chunks;
-  schedule.tag = FabricTag(call_);
+  schedule.tag = FabricTag(call_, calls_fingerprint_);
   return schedule;
 }
 

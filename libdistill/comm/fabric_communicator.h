@@ -50,9 +50,13 @@ struct FabricRegion {
 };
 
 // Tags: the number of the call (or, with a mark of its own, of the message between two ranks), then that of the chunk.
-// Numbers wrap; what is under way at one time is told apart.
-// Providers may ignore whom a receive names, so a tag that several ranks could send at one time also says who does.
-inline uint64_t FabricTag(uint64_t number) { return (number & ((uint64_t{1} << 30) - 1)) << 32; }
+// A fingerprint of this call and all before it goes with the number, so that messages of ranks that do not make the
+// same calls never meet: they wait, and hear through the rendezvous why (Rendezvous::CompareCalls). Numbers wrap; what
+// is under way at one time is told apart. Providers may ignore whom a receive names, so a tag that several ranks could
+// send at one time also says who does.
+inline uint64_t FabricTag(uint64_t number, uint32_t fingerprint) {
+  return (number & ((uint64_t{1} << 16) - 1)) << 46 | static_cast<uint64_t>(fingerprint >> 18) << 32;
+}
 inline uint64_t FabricPairTag(uint64_t number, int sender) {
   return uint64_t{1} << 62 | (number & ((uint64_t{1} << 14) - 1)) << 48 | static_cast<uint64_t>(sender) << 32;
 }
@@ -108,6 +112,7 @@ class FabricCommunicator : public Communicator {
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
   void Begin() {
     ++call_;
+    calls_fingerprint_ = calls_fingerprint_ * 16777619 ^ FingerprintOf(current_call());
     deadline_ = Deadline::After(timeout_);
   }
   // See fabric_exchange.cc.
@@ -139,7 +144,8 @@ class FabricCommunicator : public Communicator {
   const absl::Duration timeout_;
   Deadline deadline_;
   std::shared_ptr<Rendezvous> rendezvous_;
-  uint64_t call_ = 0;  // the start is number 1
+  uint64_t call_ = 0;               // the start is number 1
+  uint32_t calls_fingerprint_ = 0;  // of all of them
   std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
   std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
   const CommLayout layout_;

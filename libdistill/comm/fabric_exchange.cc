@@ -67,7 +67,7 @@ absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const voi
                                .dtype = dtype,
                                .op = op,
                                .ranks = world_size(),
-                               .tag = FabricTag(call_)};
+                               .tag = FabricTag(call_, calls_fingerprint_)};
   const absl::Status status = exchange_.Run(plan, call, [this](int peer, bool receiving) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
     if (!deadline_.Passed()) return absl::OkStatus();

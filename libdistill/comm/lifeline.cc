@@ -16,6 +16,7 @@ constexpr absl::Duration kLongestLook = absl::Seconds(1);
 }  // namespace
 
 Lifeline::~Lifeline() {
+  if (rendezvous_ != nullptr) rendezvous_->CompareCalls(nullptr);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
@@ -28,7 +29,14 @@ void Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration gra
                       std::function<std::string(const CommCall&)> describe) {
   rendezvous_ = std::move(rendezvous);
   describe_ = std::move(describe);
+  rendezvous_->CompareCalls([this] { return LastCalls(); });
   watchdog_ = std::thread([this, grace] { Watch(grace); });
+}
+
+std::vector<CallView> Lifeline::LastCalls() const {
+  std::vector<CallView> views;
+  for (const CommCall& call : board_.Read()) views.push_back({call.number, DescribeWhat(call)});
+  return views;
 }
 
 void Lifeline::Abort(const absl::Status& error) {

@@ -13,10 +13,12 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "libdistill/comm/call.h"
+#include "libdistill/comm/call_board.h"
 #include "libdistill/world/rendezvous.h"
 
 namespace distill {
@@ -42,6 +44,7 @@ class Lifeline {
 
   // Around a call.
   void Enter(const CommCall& call) {
+    if (call.peer < 0) board_.Add(call);
     peer_.store(call.peer, std::memory_order_relaxed);
     number_.store(call.number, std::memory_order_relaxed);
     operation_.store(call.operation, std::memory_order_release);
@@ -50,11 +53,13 @@ class Lifeline {
 
  private:
   void Watch(absl::Duration grace);
+  std::vector<CallView> LastCalls() const;
 
   std::atomic<bool> aborted_{false};
   std::atomic<const char*> operation_{nullptr};
   std::atomic<int> peer_{-1};
   std::atomic<int64_t> number_{0};
+  CallBoard board_;
   std::shared_ptr<Rendezvous> rendezvous_;
   std::function<std::string(const CommCall&)> describe_;
   mutable std::mutex mutex_;

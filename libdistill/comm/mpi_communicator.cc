@@ -1,12 +1,16 @@
 // Open MPI's own collectives: reference and fallback. Every operation is a non-blocking one that is tested until the
 // deadline, for MPI's blocking calls have none. 16-bit floats travel as float32, which MPI can add, and are rounded
-// once. What goes through MPI in one call is bounded, so that its int counts suffice.
+// once. What goes through MPI in one call is bounded, so that its int counts suffice. Before each collective the ranks
+// tell each other which one they make: MPI itself may crash, wait for ever or add the wrong numbers where they differ.
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/mpi_wire.h"
 #include "libdistill/comm/reduce.h"
@@ -21,6 +25,9 @@ namespace {
 
 constexpr int64_t kDirectElements = int64_t{64} << 20;
 constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
+constexpr size_t kViewBytes = 64;
+// What a rank sent before it left may still be on its way.
+constexpr absl::Duration kLastWords = absl::Seconds(1);
 
 MPI_Datatype MpiType(DType dtype) {
   switch (dtype) {
@@ -50,10 +57,20 @@ MPI_Op MpiOp(ReduceOp op) {
   }
 }
 
+// "all-reduce of 10 float32 (sum)".
+std::string View(const char* operation, int64_t count, DType dtype, const std::string& more = "") {
+  return absl::StrCat(operation, " of ", count, " ", NameOf(dtype), more.empty() ? "" : " (", more,
+                      more.empty() ? "" : ")");
+}
+
 class MpiCommunicator : public Communicator {
  public:
   explicit MpiCommunicator(const Setup& setup)
       : Communicator(setup.world.rank, setup.Names()), seed_(setup), timeout_(setup.options.timeout) {}
+  // Whoever is still in a call hears that this rank has done its part in it.
+  ~MpiCommunicator() override {
+    if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
+  }
   absl::string_view backend() const override { return "mpi"; }
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
 
@@ -89,6 +106,13 @@ class MpiCommunicator : public Communicator {
   void Abandon(const absl::Status&) override { AbandonMpi(); }
 
  private:
+  // Begins a collective that every rank describes with the same text. FailedPrecondition: they do not; with both views.
+  absl::Status Begin(const std::string& view);
+  // Why a rank that waits, for `peer` alone if that is a rank, should go on no longer; `noticed`: when that one was
+  // first seen to have left.
+  absl::Status CheckWait(const char* what, int peer, const Deadline& deadline, absl::Time& noticed) const;
+  // MPI_Comm_split within the time-out.
+  absl::StatusOr<MPI_Comm> SplitComm(int color, int key) const;
   // `peer`: whom alone it waits for. `received_bytes`: how many came.
   absl::Status Await(const char* what, int rc, MPI_Request request, int peer = -1, int* received_bytes = nullptr) const;
   absl::Status ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const;
@@ -99,6 +123,8 @@ class MpiCommunicator : public Communicator {
   const absl::Duration timeout_;
   std::shared_ptr<Rendezvous> rendezvous_;
   MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
+  uint64_t call_ = 0;
+  std::vector<char> views_;
   std::vector<char> staged_;
   std::vector<char> result_;
 };
@@ -106,20 +132,47 @@ class MpiCommunicator : public Communicator {
 absl::Status MpiCommunicator::Await(const char* what, int rc, MPI_Request request, int peer,
                                     int* received_bytes) const {
   const Deadline deadline = Deadline::After(timeout_);
+  absl::Time noticed = absl::InfiniteFuture();
   int done = 0;
   MPI_Status status;
   for (Backoff backoff; rc == MPI_SUCCESS && !done; backoff.Pause()) {
     rc = MPI_Test(&request, &done, &status);
     if (done || !backoff.slow()) continue;
-    DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeers());
-    if (deadline.Passed()) {
-      if (peer >= 0) return deadline.Error(absl::StrCat(what, ": waiting for ", Describe(peer)));
-      return deadline.Error(
-          absl::StrCat(what, ": some rank of ", world_size(), " never came (MPI does not say which); it"));
-    }
+    DISTILL_RETURN_IF_ERROR(CheckWait(what, peer, deadline, noticed));
   }
   if (rc == MPI_SUCCESS && received_bytes != nullptr) MPI_Get_count(&status, MPI_BYTE, received_bytes);
   return rc == MPI_SUCCESS ? absl::OkStatus() : MpiError(what, rc);
+}
+
+absl::Status MpiCommunicator::CheckWait(const char* what, int peer, const Deadline& deadline,
+                                        absl::Time& noticed) const {
+  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+  if (peer >= 0 && rendezvous_->HasLeft(peer)) {
+    const absl::Time now = absl::Now();
+    noticed = std::min(noticed, now);
+    if (now - noticed > kLastWords) return absl::UnavailableError(absl::StrCat(Describe(peer), " has left the job"));
+  }
+  if (!deadline.Passed()) return absl::OkStatus();
+  if (peer >= 0) return deadline.Error(absl::StrCat(what, ": waiting for ", Describe(peer)));
+  return deadline.Error(
+      absl::StrCat(what, ": some rank of ", world_size(), " never came (MPI does not say which); it"));
+}
+
+absl::Status MpiCommunicator::Begin(const std::string& view) {
+  ++call_;
+  char mine[kViewBytes] = {};
+  std::memcpy(mine, view.data(), std::min(view.size(), kViewBytes - 1));
+  views_.resize(kViewBytes * static_cast<size_t>(world_size()));
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int rc = MPI_Iallgather(mine, kViewBytes, MPI_BYTE, views_.data(), kViewBytes, MPI_BYTE, comm_, &request);
+  DISTILL_RETURN_IF_ERROR(Await("comparing the calls (MPI_Iallgather)", rc, request));
+  for (int r = 1; r < world_size(); ++r) {
+    const char* theirs = views_.data() + kViewBytes * static_cast<size_t>(r);
+    if (std::memcmp(views_.data(), theirs, kViewBytes) == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("ranks do not make the same calls: ", Describe(0), " calls ",
+                                                      views_.data(), ", ", Describe(r), " calls ", theirs));
+  }
+  return absl::OkStatus();
 }
 
 void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op) const {
@@ -138,6 +191,7 @@ absl::Status MpiCommunicator::ReduceInPlace(void* data, int64_t count, DType dty
 
 absl::Status MpiCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                           Placement) {
+  DISTILL_RETURN_IF_ERROR(Begin(View("all-reduce", count, dtype, NameOf(op))));
   const DType wire = WireType(dtype);
   const int64_t size = SizeOf(dtype);
   if (wire == dtype) {
@@ -160,6 +214,7 @@ absl::Status MpiCommunicator::DoAllReduce(const void* send, void* receive, int64
 
 absl::Status MpiCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                               Placement) {
+  DISTILL_RETURN_IF_ERROR(Begin(View("reduce-scatter", count, dtype, NameOf(op))));
   const DType wire = WireType(dtype);
   const int64_t size = SizeOf(dtype);
   const int64_t per_call = std::max<int64_t>(1, std::min(count, kStagedElements / world_size()));
@@ -182,6 +237,7 @@ absl::Status MpiCommunicator::DoReduceScatter(const void* send, void* receive, i
 }
 
 absl::Status MpiCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+  DISTILL_RETURN_IF_ERROR(Begin(View("all-gather", count, dtype)));
   const int64_t bytes = count * SizeOf(dtype);
   const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
   staged_.resize(static_cast<size_t>(world_size() * per_call));
@@ -200,6 +256,7 @@ absl::Status MpiCommunicator::DoAllGather(const void* send, void* receive, int64
 }
 
 absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
+  DISTILL_RETURN_IF_ERROR(Begin(View("broadcast", count, dtype, absl::StrCat("from rank ", root))));
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
     const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
@@ -212,6 +269,7 @@ absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dty
 
 absl::Status MpiCommunicator::DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                        int root, Placement) {
+  DISTILL_RETURN_IF_ERROR(Begin(View("reduce", count, dtype, absl::StrCat(NameOf(op), " to rank ", root))));
   const DType wire = WireType(dtype);
   const int64_t size = SizeOf(dtype);
   const int64_t per_call = std::min(count, kStagedElements);
@@ -231,6 +289,7 @@ absl::Status MpiCommunicator::DoReduce(const void* send, void* receive, int64_t 
 }
 
 absl::Status MpiCommunicator::DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+  DISTILL_RETURN_IF_ERROR(Begin(View("all-to-all", count, dtype)));
   const int64_t bytes = count * SizeOf(dtype);
   const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
   staged_.resize(static_cast<size_t>(world_size() * per_call));
@@ -278,21 +337,46 @@ absl::Status MpiCommunicator::DoReceive(void* data, int64_t count, DType dtype, 
   return absl::OkStatus();
 }
 
-// MPI_Comm_split has no non-blocking form; every rank has just come here through the exchange of colors.
+// MPI_Comm_split has no non-blocking form: a thread makes the call, and is left in it when a rank never comes.
+absl::StatusOr<MPI_Comm> MpiCommunicator::SplitComm(int color, int key) const {
+  struct Call {
+    std::atomic<bool> done{false};
+    MPI_Comm made = MPI_COMM_NULL;
+    int rc = MPI_SUCCESS;
+  };
+  const auto call = std::make_shared<Call>();
+  std::thread([call, color, key, comm = comm_] {
+    call->rc = MPI_Comm_split(comm, color, key, &call->made);
+    call->done.store(true, std::memory_order_release);
+  }).detach();
+  const Deadline deadline = Deadline::After(timeout_);
+  absl::Time noticed = absl::InfiniteFuture();
+  for (Backoff backoff; !call->done.load(std::memory_order_acquire); backoff.Pause()) {
+    if (backoff.slow()) DISTILL_RETURN_IF_ERROR(CheckWait("MPI_Comm_split", -1, deadline, noticed));
+  }
+  if (call->rc != MPI_SUCCESS) return MpiError("MPI_Comm_split", call->rc);
+  return call->made;
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const SplitPart& part) {
-  MPI_Comm split = MPI_COMM_NULL;
-  const int rc = MPI_Comm_split(comm_, part.members.empty() ? MPI_UNDEFINED : part.color, part.key, &split);
+  const absl::StatusOr<MPI_Comm> split = SplitComm(part.members.empty() ? MPI_UNDEFINED : part.color, part.key);
+  if (!split.ok()) {
+    // No rank is to use this communicator while one may still be in the split.
+    Abort(split.status());
+    AbandonMpi();
+    return split.status();
+  }
   const auto create = [&](Setup setup) -> MadeCommunicator {
     if (setup.world.world_size == 1) return CreateAloneCommunicator();
     auto made = std::make_unique<MpiCommunicator>(setup);
-    made->Start(std::move(setup.rendezvous), split);
+    made->Start(std::move(setup.rendezvous), *split);
     return made;
   };
-  DISTILL_RETURN_IF_ERROR(Agree(*this, rc == MPI_SUCCESS ? absl::OkStatus() : MpiError("MPI_Comm_split", rc)));
   return SplitFrom(*this, seed_, part.members, part.rank, create);
 }
 
 absl::Status MpiCommunicator::DoBarrier() {
+  DISTILL_RETURN_IF_ERROR(Begin("barrier"));
   MPI_Request request = MPI_REQUEST_NULL;
   const int rc = MPI_Ibarrier(comm_, &request);
   return Await("MPI_Ibarrier", rc, request);

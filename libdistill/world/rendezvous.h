@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,12 @@
 #include "libdistill/world/world.h"
 
 namespace distill {
+
+// A collective call of this rank: its number, and all that the ranks must agree on, as text.
+struct CallView {
+  int64_t number = 0;
+  std::string text;
+};
 
 // CheckPeers, failed and Announce may be called from any thread, beside the one that makes the other calls.
 class Rendezvous {
@@ -49,6 +56,11 @@ class Rendezvous {
   // The same for a rank that waits in the job's collective call number `call` (from 1): a rank that left before it had
   // finished this call will never come, and is named. Ranks that finished it may leave while others are still in it.
   [[nodiscard]] virtual absl::Status CheckPeersIn(uint64_t call) { return (void)call, CheckPeers(); }
+
+  // From here on the heartbeat's thread also asks `last_calls` for the rank's last calls, and rank 0 compares them:
+  // ranks whose calls of one number differ fail the rendezvous within two beats, FailedPrecondition with both views. It
+  // must not block. Null: no longer; it is not running any more when this returns.
+  virtual void CompareCalls(std::function<std::vector<CallView>()> last_calls) { (void)last_calls; }
 
   // Whether the rank is known to have left, as of the last check.
   virtual bool HasLeft(int rank) const { return (void)rank, false; }

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
@@ -18,6 +20,15 @@ namespace {
 
 // A peer that beats this often, and at least five times in a time-out, is not lost to a busy machine.
 constexpr absl::Duration kLongestInterval = absl::Seconds(1);
+
+std::string PackCalls(const std::vector<CallView>& calls) {
+  std::vector<std::string> fields;
+  for (const CallView& call : calls) {
+    fields.push_back(absl::StrCat(call.number));
+    fields.push_back(call.text);
+  }
+  return fields.empty() ? "" : PackStrings(fields);
+}
 
 absl::Duration IntervalFor(absl::Duration timeout) { return std::min(kLongestInterval, timeout / 5); }
 
@@ -110,10 +121,12 @@ void Star::Beat() {
   // A process that was stopped and goes on has heard nobody for as long; the silence was its own.
   const bool slept = awake_.Passed();
   awake_ = Deadline::After(timeout_ / 2);
+  const std::vector<CallView> calls = last_calls_ ? last_calls_() : std::vector<CallView>();
+  if (root()) Compare(calls);
   for (Peer& peer : peers_) {
     if (peer.left) continue;
     if (peer.outbox.empty()) {
-      peer.outbox = EncodeFrame(FrameKind::kBeat, 0, "");
+      peer.outbox = EncodeFrame(FrameKind::kBeat, 0, root() ? "" : PackCalls(calls));
       Write(peer);
     }
     if (slept) peer.patience = Deadline::After(timeout_);
@@ -123,6 +136,45 @@ void Star::Beat() {
                                              absl::FormatDuration(timeout_),
                                              " (the process is stopped, or its host or the network to it is gone)")));
   }
+}
+
+void Star::CompareCalls(std::function<std::vector<CallView>()> last_calls) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_calls_ = std::move(last_calls);
+}
+
+void Star::TakeCalls(Peer& peer, const std::string& payload) {
+  const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(payload);
+  if (payload.empty() || !fields.ok()) return;  // says nothing of its calls
+  peer.calls.clear();
+  for (size_t i = 0; i + 1 < fields->size(); i += 2) {
+    CallView& call = peer.calls.emplace_back();
+    if (!absl::SimpleAtoi((*fields)[i], &call.number))
+      peer.calls.pop_back();
+    else
+      call.text = (*fields)[i + 1];
+  }
+}
+
+// Rank 0's calls, and then each peer's, against those of the ranks before.
+void Star::Compare(const std::vector<CallView>& mine) {
+  struct First {
+    std::string name;
+    std::string text;
+  };
+  std::map<int64_t, First> first;
+  const auto compare = [&](const std::string& name, const std::vector<CallView>& calls) {
+    for (const CallView& call : calls) {
+      const First& other = first.try_emplace(call.number, First{name, call.text}).first->second;
+      if (other.text == call.text) continue;
+      Note(absl::FailedPreconditionError(absl::StrCat("ranks do not make the same calls: in call number ", call.number,
+                                                      " ", other.name, " calls ", other.text, ", ", name, " calls ",
+                                                      call.text)));
+      return;
+    }
+  };
+  compare(absl::StrCat("rank 0 on ", world_.host), mine);
+  for (const Peer& peer : peers_) compare(peer.name, peer.calls);
 }
 
 void Star::Write(Peer& peer) {
@@ -154,7 +206,7 @@ void Star::Read(Peer& peer) {
 void Star::Take(Peer& peer, Frame frame) {
   switch (frame.kind) {
     case FrameKind::kBeat:
-      return;
+      return TakeCalls(peer, frame.payload);
     case FrameKind::kGoodbye:
       return TakeGoodbye(peer, frame.payload);
     case FrameKind::kError: {

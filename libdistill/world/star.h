@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
 #include "libdistill/world/world.h"
 
@@ -41,6 +43,7 @@ class Star {
 
   // See Rendezvous.
   void StartHeartbeat(absl::Duration timeout);
+  void CompareCalls(std::function<std::vector<CallView>()> last_calls);
   absl::Status CheckPeers();
   absl::Status CheckPeersIn(uint64_t call);
   bool HasLeft(int rank) const;
@@ -72,6 +75,7 @@ class Star {
     std::string outbox;
     Deadline patience = Deadline::Never();  // renewed by whatever the peer sends
     bool left = false;
+    std::vector<CallView> calls;  // its last ones
   };
 
   bool root() const { return world_.rank == 0; }
@@ -85,6 +89,8 @@ class Star {
   void Take(Peer& peer, Frame frame);
   void TakeGoodbye(Peer& peer, const std::string& payload);
   void Beat();
+  void TakeCalls(Peer& peer, const std::string& payload);
+  void Compare(const std::vector<CallView>& mine);
   void Wake() const;
 
   const World world_;
@@ -101,6 +107,7 @@ class Star {
   absl::Status failure_;
   std::list<Peer> peers_;
   std::vector<Goodbye> left_;
+  std::function<std::vector<CallView>()> last_calls_;
   std::thread thread_;
 };
 

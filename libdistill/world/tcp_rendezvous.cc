@@ -23,6 +23,9 @@ class TcpRendezvous : public Rendezvous {
   absl::Status Join(const std::vector<HostPort>& places, const Deadline& deadline);
   absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob, const Deadline& deadline) override;
   void StartHeartbeat(absl::Duration timeout) override { star_.StartHeartbeat(timeout); }
+  void CompareCalls(std::function<std::vector<CallView>()> last_calls) override {
+    star_.CompareCalls(std::move(last_calls));
+  }
   absl::Status CheckPeers() override { return star_.CheckPeers(); }
   absl::Status CheckPeersIn(uint64_t call) override { return star_.CheckPeersIn(call); }
   bool failed() const override { return star_.failed(); }

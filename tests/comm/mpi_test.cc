@@ -91,6 +91,52 @@ TEST_CASE("a rank that never makes the call runs the others into the deadline", 
   std::fflush(stdout);
 }
 
+TEST_CASE("a rank that does not come to a split runs the others into the deadline", "[unsplit]") {
+  const World world = MpiWorld();
+  const auto comm = Join(world, "mpi", absl::Seconds(2));
+  REQUIRE(comm->Barrier().ok());
+  if (world.rank == 1) {  // tells its color, as a split does, and comes no further
+    const int64_t mine[] = {0, 1};
+    std::vector<int64_t> all(4);
+    CHECK(comm->AllGather(mine, all.data(), 2, DType::kInt64).ok());
+    absl::SleepFor(absl::Seconds(4));
+    return;
+  }
+  const absl::Time start = absl::Now();
+  const absl::Status status = comm->Split(0, 0).status();
+  CHECK(absl::Now() - start < absl::Seconds(3.5));
+  CHECK(absl::IsDeadlineExceeded(status));
+  CHECK(absl::StrContains(comm->Barrier().message(), "MPI_Comm_split"));
+  std::printf("rank 0 after %s: %s\n", absl::FormatDuration(absl::Now() - start).c_str(), status.ToString().c_str());
+  std::fflush(stdout);
+  absl::SleepFor(absl::Seconds(3));  // mpirun would end rank 1 in its test
+}
+
+TEST_CASE("ranks that make different calls over MPI get an error with both views", "[differ]") {
+  const World world = MpiWorld();
+  const auto comm = Join(world, "mpi", absl::Seconds(10));
+  float x[2] = {1, 1};
+  const auto op = world.rank == 0 ? ReduceOp::kSum : ReduceOp::kMax;
+  const absl::Status status = comm->AllReduce(x, x, 2, DType::kFloat32, op);
+  CHECK(absl::IsFailedPrecondition(status));
+  std::printf("rank %d: %s\n", world.rank, status.ToString().c_str());
+  std::fflush(stdout);
+}
+
+TEST_CASE("a rank that leaves before the others need it is named over MPI", "[left]") {
+  const World world = MpiWorld();
+  auto comm = Join(world, "mpi", absl::Seconds(60));
+  REQUIRE(comm->Barrier().ok());
+  if (world.rank == 2) return comm.reset();
+  const absl::Time start = absl::Now();
+  const absl::Status status = comm->Barrier();
+  CHECK(absl::Now() - start < absl::Seconds(5));
+  CHECK(absl::IsUnavailable(status));
+  std::printf("rank %d after %s: %s\n", world.rank, absl::FormatDuration(absl::Now() - start).c_str(),
+              status.ToString().c_str());
+  std::fflush(stdout);
+}
+
 // Rank 2 stops with `signal`; the others say within the heartbeat's time-out who is lost.
 void LoseRankTwo(int signal) {
   World world = MpiWorld();

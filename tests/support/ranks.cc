@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "absl/strings/match.h"
@@ -134,6 +135,17 @@ std::string Failures(const std::vector<RankOutcome>& outcomes) {
     absl::StrAppend(&text, "rank ", outcome.rank, ": ", outcome.status.ToString(), "\n");
   }
   return text;
+}
+
+void PrintTimes(const std::string& fault, const std::vector<RankOutcome>& outcomes) {
+  std::string text;
+  for (const RankOutcome& outcome : outcomes) {
+    if (!outcome.ended || outcome.signal != 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "rank ", outcome.rank, " ended after ",
+                    absl::FormatDuration(absl::Trunc(outcome.took, absl::Milliseconds(1))));
+  }
+  std::printf("%s: %s\n", fault.c_str(), text.c_str());
+  std::fflush(stdout);
 }
 
 absl::Status Expect(bool condition, absl::string_view text) {

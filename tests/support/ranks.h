@@ -32,6 +32,9 @@ std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
 // One line for each rank that did not return OK; "" when all did.
 std::string Failures(const std::vector<RankOutcome>& outcomes);
 
+// Prints when each rank ended: a fault's detection is measured where it is tested.
+void PrintTimes(const std::string& fault, const std::vector<RankOutcome>& outcomes);
+
 // OK, or Internal with the text.
 absl::Status Expect(bool condition, absl::string_view text);
 

@@ -1,0 +1,98 @@
+// Ranks that do not make the same calls end with an error and both views, over every way that bytes take.
+#include <cstdlib>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/call_board.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+using Calls = absl::Status (*)(Communicator& comm, float* x);
+
+struct Mismatch {
+  Calls odd;     // what the last rank calls
+  Calls others;  // and the others
+  std::string odd_view;
+  std::string others_view;
+};
+
+const std::vector<Mismatch>& Mismatches() {
+  static const std::vector<Mismatch> mismatches = {
+      {[](Communicator& c, float* x) { return c.AllReduce(x, x, 8, DType::kFloat32, ReduceOp::kSum); },
+       [](Communicator& c, float* x) { return c.AllReduce(x, x, 8, DType::kFloat32, ReduceOp::kMax); },
+       "all-reduce of 8 float32 (sum)", "all-reduce of 8 float32 (max)"},
+      {[](Communicator& c, float* x) { return c.AllReduce(x, x, 8, DType::kInt32, ReduceOp::kSum); },
+       [](Communicator& c, float* x) { return c.AllReduce(x, x, 8, DType::kFloat32, ReduceOp::kSum); },
+       "all-reduce of 8 int32 (sum)", "all-reduce of 8 float32 (sum)"},
+      {[](Communicator& c, float* x) { return c.AllGather(x, x + 10, 7, DType::kFloat32); },
+       [](Communicator& c, float* x) { return c.AllGather(x, x + 10, 8, DType::kFloat32); }, "all-gather of 7 float32",
+       "all-gather of 8 float32"},
+      {[](Communicator& c, float* x) { return c.Broadcast(x, 8, DType::kFloat32, 1); },
+       [](Communicator& c, float* x) { return c.Broadcast(x, 8, DType::kFloat32, 0); },
+       "broadcast of 8 float32 from rank 1", "broadcast of 8 float32 from rank 0"},
+      {[](Communicator& c, float* x) { return c.AllGather(x, x + 10, 8, DType::kFloat32); },
+       [](Communicator& c, float* x) { return c.Broadcast(x, 8, DType::kFloat32, 0); }, "all-gather of 8 float32",
+       "broadcast of 8 float32 from rank 0"},
+      {[](Communicator& c, float*) { return c.Barrier(); },
+       [](Communicator& c, float* x) { return c.AllReduce(x, x, 8, DType::kFloat32, ReduceOp::kSum); }, "barrier",
+       "all-reduce of 8 float32 (sum)"},
+  };
+  return mismatches;
+}
+
+TEST_CASE("ranks that disagree on shape, type, operation, root or order get an error with both views, and none hangs") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    for (const int ranks : {2, 3}) {
+      for (const Mismatch& mismatch : Mismatches()) {
+        const auto outcomes = RunRanks(ranks, absl::Seconds(30), [&](const World& world) -> absl::Status {
+          setenv("FI_TCP_IFACE", "lo", 1);
+          CommunicatorOptions options;
+          options.backend = backend;
+          options.timeout = absl::Seconds(20);
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+          std::vector<float> x(100);
+          const bool odd = world.rank == world.world_size - 1;
+          absl::Status status = (odd ? mismatch.odd : mismatch.others)(*comm, x.data());
+          // Who has sent all that it has to send goes on, and hears of it in the next call.
+          if (status.ok()) status = comm->Barrier();
+          return ExpectError(status, absl::StatusCode::kFailedPrecondition,
+                             {"ranks do not make the same calls", absl::StrCat("calls ", mismatch.odd_view),
+                              absl::StrCat("calls ", mismatch.others_view)});
+        });
+        testing::PrintTimes(absl::StrCat(mismatch.odd_view, " against ", mismatch.others_view, " over ", backend),
+                            outcomes);
+        CHECK(Failures(outcomes) == "");
+        for (const auto& outcome : outcomes) CHECK(outcome.took < absl::Seconds(10));
+      }
+    }
+  }
+}
+
+TEST_CASE("the board of calls keeps the last ones, in order") {
+  CallBoard board;
+  CHECK(board.Read().empty());
+  for (int64_t number = 1; number <= 10; ++number) {
+    board.Add({.operation = "reduce", .number = number, .count = 2, .op = static_cast<int>(ReduceOp::kMin), .root = 1});
+  }
+  const std::vector<CommCall> calls = board.Read();
+  REQUIRE(calls.size() == 4);
+  for (size_t i = 0; i < 4; ++i) CHECK(calls[i].number == static_cast<int64_t>(7 + i));
+  CHECK(DescribeWhat(calls[0]) == "reduce of 2 uint8 (min) to rank 1");
+  CommCall other = calls[0];
+  CHECK(FingerprintOf(other) == FingerprintOf(calls[3]));
+  other.root = 0;
+  CHECK(FingerprintOf(other) != FingerprintOf(calls[3]));
+}
+
+}  // namespace
+}  // namespace distill
