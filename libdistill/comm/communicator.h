@@ -102,13 +102,7 @@ class Communicator {
 
   // Internal: another communicator makes the calls of this one, as parts of its own, which it numbers and names: errors
   // stay as they are. Once, before the first call.
-  void BecomePart() {
-    is_part_ = true;
-    ShareCore();
-  }
-
-  // Internal: from here on other threads of this process need the core while a call waits. Between two calls.
-  virtual void ShareCore() {}
+  void BecomePart() { is_part_ = true; }
 
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }

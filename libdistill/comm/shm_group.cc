@@ -132,7 +132,8 @@ absl::Status ShmGroup::WaitForCount(int rank, const std::atomic<uint64_t>& count
 absl::Status ShmGroup::WaitUntil(int rank, absl::FunctionRef<bool()> ready, const Deadline& deadline) const {
   Backoff backoff(crowded_ > 0 ? Backoff::kShortSpin : Backoff::kLongSpin);
   for (; !ready(); backoff.Pause()) {
-    if (!backoff.slow()) continue;
+    // Looking at the other's process is a system call: not while this rank only spins.
+    if (!backoff.slow() || (backoff.yields() == 0 && !deadline.Passed())) continue;
     const absl::Status state = Look(rank);
     // What the rank published before it went counts.
     if (ready()) break;
