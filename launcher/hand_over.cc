@@ -33,6 +33,17 @@ bool SpansSlurmNodes() {
 
 void SetUnlessThere(const char* name, const std::string& value) { setenv(name, value.c_str(), /*overwrite=*/0); }
 
+void PrepareMpirun() {
+  if (geteuid() == 0) {  // containers run as root as a rule; mpirun refuses that unless it is told
+    SetUnlessThere("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    SetUnlessThere("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+  // ssh alone would try a host that does not answer for more than two minutes. Another agent has options of its own.
+  if (std::getenv("OMPI_MCA_plm_rsh_agent") == nullptr) {
+    SetUnlessThere("OMPI_MCA_plm_rsh_args", "-o ConnectTimeout=15 -o ConnectionAttempts=1");
+  }
+}
+
 }  // namespace
 
 bool NeedsHandOver(const LaunchOptions& options) {
@@ -60,9 +71,8 @@ absl::Status HandOver(const LaunchOptions& options, absl::Span<const std::string
   if (command[0] == "srun") {  // srun passes this environment on to every rank
     for (const auto& [name, value] : options.exported) setenv(name.c_str(), value.c_str(), 1);
     if (std::getenv("DISTILL_JOB_SECRET_FILE") == nullptr) SetUnlessThere("DISTILL_JOB_SECRET", MakeJobSecret());
-  } else if (geteuid() == 0) {  // containers run as root as a rule; mpirun refuses that unless it is told
-    SetUnlessThere("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    SetUnlessThere("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  } else {
+    PrepareMpirun();
   }
   std::vector<char*> raw;
   for (const std::string& word : command) raw.push_back(const_cast<char*>(word.c_str()));

@@ -59,6 +59,7 @@ TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") 
       return Expect(comm->Barrier() == status, "not poisoned");
     });
     CHECK(outcomes[2].signal == SIGKILL);
+    testing::PrintTimes(absl::StrCat("SIGKILL of rank 2 over ", backend), outcomes);
     CHECK(Failures({outcomes[0], outcomes[1]}) == "");
     CHECK(outcomes[0].took < absl::Seconds(10));
     CHECK(outcomes[1].took < absl::Seconds(10));
@@ -73,6 +74,7 @@ TEST_CASE("a killed rank 0 is named as well") {
       if (world.rank == 0) kill(getpid(), SIGKILL);
       return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
     });
+    testing::PrintTimes(absl::StrCat("SIGKILL of rank 0 over ", backend), outcomes);
     CHECK(Failures({outcomes[1]}) == "");
     CHECK(outcomes[1].took < absl::Seconds(10));
   }

@@ -55,6 +55,7 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
              "(step 5)",
              absl::StrCat("rank ", stopped, " on ", world.host, " was lost: nothing heard from it for 2s")});
       });
+      testing::PrintTimes(absl::StrCat("SIGSTOP of rank ", stopped, " over ", backend), outcomes);
       for (const auto& outcome : outcomes) {
         if (outcome.rank == stopped) {
           CHECK(!outcome.ended);

@@ -59,5 +59,22 @@ TEST_CASE("ten thousand small calls in a row stay in step") {
   CHECK(RunOver("fabric", 2, calls) == "");
 }
 
+TEST_CASE("eight ranks make progress however few cores there are") {
+  CHECK(RunOver("shm", 8, [](Communicator& comm) -> absl::Status {
+          std::vector<float> large(1 << 18);
+          for (int i = 0; i < 10'000; ++i) {
+            float value = static_cast<float>(comm.rank() + i % 100);
+            DISTILL_RETURN_IF_ERROR(comm.AllReduce(&value, &value, 1, DType::kFloat32, ReduceOp::kSum));
+            DISTILL_RETURN_IF_ERROR(Expect(value == static_cast<float>(28 + 8 * (i % 100)), absl::StrCat("round ", i)));
+            if (i % 500 != 0) continue;
+            large.assign(large.size(), static_cast<float>(comm.rank()));
+            DISTILL_RETURN_IF_ERROR(
+                comm.AllReduce(large.data(), large.data(), 1 << 18, DType::kFloat32, ReduceOp::kSum));
+            DISTILL_RETURN_IF_ERROR(Expect(large.front() == 28 && large.back() == 28, absl::StrCat("large, ", i)));
+          }
+          return absl::OkStatus();
+        }) == "");
+}
+
 }  // namespace
 }  // namespace distill

@@ -1,5 +1,5 @@
-// One rank of a job on emulated hosts; cut_link.py starts them and cuts the link between them, two_rails.py counts what
-// each of their links carries.
+// One rank of a job on emulated hosts; two_hosts.py starts them, and loses one or the link between them, two_rails.py
+// counts what each of their links carries.
 #include <cstdio>
 #include <vector>
 
@@ -32,7 +32,7 @@ TEST_CASE("sums over two rails are right", "[.][two rails]") {
   }
 }
 
-TEST_CASE("a rank behind a link that is cut is lost", "[.][two hosts]") {
+TEST_CASE("a rank on another host that is lost is named", "[.][two hosts]") {
   const absl::StatusOr<World> world = ReadWorld();
   INFO(world.status());
   REQUIRE(world.ok());

@@ -1,11 +1,14 @@
 // The parsers behind the rendezvous' port, fed with damaged and random bytes from fixed seeds: an error or a frame
 // within its bounds, never a crash (the address sanitizer's build runs this too) and never more memory than the limit.
+// The last test is a mutational fuzzer: what it changes is a corpus of valid messages, a few changes at a time.
 #include <sys/socket.h>
 
+#include <iterator>
 #include <random>
 
 #include "libdistill/world/framing.h"
 #include "libdistill/world/handshake.h"
+#include "libdistill/world/slurm.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -89,6 +92,84 @@ TEST_CASE("random and cut bytes are no hello, no proof and no verdict") {
     REQUIRE(!CheckVerdict("secret", nonces, verdict));
     const std::string proof = EncodeProof("secret", nonces, {1, 2, "h"});
     REQUIRE(!CheckProof("secret", nonces, proof.substr(0, random() % proof.size())));
+  }
+}
+
+// One change of those that find mistakes in parsers: bits, bytes, lengths, and parts cut, doubled or taken from
+// elsewhere.
+void Mutate(std::mt19937_64& random, const std::vector<std::string>& corpus, std::string& bytes) {
+  const size_t at = bytes.empty() ? 0 : random() % bytes.size();
+  const size_t length = 1 + random() % 16;
+  switch (bytes.empty() ? 4 : random() % 7) {
+    case 0:
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+      return;
+    case 1:
+      bytes[at] = static_cast<char>(random());
+      return;
+    case 2: {  // a length or a number at one of its borders
+      constexpr uint32_t kBorders[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1001};
+      uint32_t value = kBorders[random() % std::size(kBorders)];
+      if (random() % 2 == 0) value = __builtin_bswap32(value);
+      bytes.replace(at, sizeof(value), reinterpret_cast<const char*>(&value), sizeof(value));
+      return;
+    }
+    case 3:
+      bytes.erase(at, length);
+      return;
+    case 4:
+      bytes.insert(at, RandomBytes(random, length));
+      return;
+    case 5:
+      bytes.insert(at, bytes.substr(random() % bytes.size(), length));
+      return;
+    default: {
+      const std::string& other = corpus[random() % corpus.size()];
+      bytes = bytes.substr(0, at) + other.substr(std::min(other.size(), at));
+    }
+  }
+}
+
+// Every parser that sees bytes of a peer or of a launcher; each takes anything.
+void ParseAll(const std::string& bytes, const Nonces& nonces) {
+  ReadAll(bytes);
+  DecodeHello(bytes);
+  REQUIRE((!CheckProof("another secret", nonces, bytes)));
+  CheckProof("secret", nonces, bytes);
+  CheckVerdict("secret", nonces, bytes);
+  if (const auto strings = UnpackStrings(bytes); strings.ok()) {
+    size_t total = 0;
+    for (const std::string& string : *strings) total += string.size();
+    REQUIRE(total <= bytes.size());
+  }
+  DecodeGoodbye(bytes).IgnoreError();
+  DecodeStatus(bytes).IgnoreError();
+  ParseHostPort(bytes).IgnoreError();
+  FirstHostOfNodeList(bytes).IgnoreError();
+  TasksOnNode(bytes, 3).IgnoreError();
+}
+
+TEST_CASE("valid messages with a few mutations each are parsed or refused, by every parser") {
+  std::mt19937_64 random(4);
+  const Nonces nonces = {std::string(32, 'a'), std::string(32, 'b')};
+  std::vector<std::string> corpus = {
+      EncodeHello(nonces.joiner),
+      EncodeProof("secret", nonces, {1, 2, "host-a"}),
+      EncodeVerdict("secret", nonces, Verdict::kWelcome),
+      PackStrings({"a", "", std::string(40, 'x')}),
+      EncodeGoodbye({3, 12345, "rank 3 on host-a"}),
+      EncodeStatus(absl::DataLossError("the disk is gone")),
+      "[fe80::1]:29500",
+      "host-a:29500",
+      "node[03-05,9],gpu1",
+      "4(x2),3",
+  };
+  for (int i = 0; i < 6; ++i) corpus.push_back(ValidStream(random, 1 + i % 3));
+  corpus.push_back(EncodeFrame(FrameKind::kBeat, 0, PackStrings({"17", "barrier", "18", "all-reduce of 3 int64"})));
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = corpus[random() % corpus.size()];
+    for (uint64_t changes = 1 + random() % 5; changes > 0; --changes) Mutate(random, corpus, bytes);
+    ParseAll(bytes, nonces);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -69,6 +70,23 @@ TEST_CASE("without rank 0 the others say where they looked for it") {
                        {"joins rank 0 at 127.0.0.1:", "Connection refused"});
   });
   CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a rank 0 that dies while the ranks meet is named at once by those who had come") {
+  const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) {
+    if (world.rank == 2) return absl::OkStatus();  // so that the meeting goes on
+    if (world.rank == 0) {
+      std::thread([] {
+        absl::SleepFor(absl::Milliseconds(700));
+        kill(getpid(), SIGKILL);
+      }).detach();
+    }
+    return ExpectError(CreateRendezvous(world, In(15)).status(), absl::StatusCode::kUnavailable,
+                       {"rank 0 at 127.0.0.1:", "was lost"});
+  });
+  CHECK(outcomes[0].signal == SIGKILL);
+  CHECK(Failures({outcomes[1]}) == "");
+  CHECK(outcomes[1].took < absl::Seconds(5));
 }
 
 TEST_CASE("a rank with another secret is refused, and not let in") {
