@@ -85,6 +85,12 @@ absl::Status Communicator::Guard(const CommCall& about, absl::FunctionRef<absl::
   });
 }
 
+void Communicator::EndPart(const absl::Status& error) {
+  if (!poison_.ok()) return;
+  poison_ = error;
+  Abandon(poison_);
+}
+
 absl::Status Communicator::GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
                                      absl::FunctionRef<absl::Status()> call) {
   if (peer >= 0 && peer < world_size_ && peer != rank_) {

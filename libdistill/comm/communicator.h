@@ -104,6 +104,9 @@ class Communicator {
   // stay as they are. Once, before the first call.
   void BecomePart() { is_part_ = true; }
 
+  // Internal: ends a part of a communicator with the error of the whole, which its peers in the part are told.
+  void EndPart(const absl::Status& error);
+
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
 

@@ -62,6 +62,7 @@ absl::Status HierarchicalCommunicator::CheckPeers() {
 
 void HierarchicalCommunicator::Abandon(const absl::Status& error) {
   job_->End(error);
+  inside_->EndPart(error);  // else this rank would seem to have left in order
   lane_calls_.reset();
   lane_.reset();  // nothing writes to the caller's buffers from here on
   flat_.reset();
