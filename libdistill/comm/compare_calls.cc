@@ -24,7 +24,8 @@ void Fill(char* field, size_t bytes, const std::string& text) {
 }
 
 std::string Describe(const CommCall& call, int64_t number) {
-  std::string text = absl::StrCat(call.operation, " number ", number, " of ", std::max<int64_t>(call.count, 0), " ", NameOf(call.dtype));
+  std::string text = absl::StrCat(call.operation, " number ", number, " of ", std::max<int64_t>(call.count, 0), " ",
+                                  NameOf(call.dtype));
   if (call.op >= 0) absl::StrAppend(&text, ", ", NameOf(static_cast<ReduceOp>(call.op)));
   if (call.root >= 0) absl::StrAppend(&text, ", root ", call.root);
   return text;

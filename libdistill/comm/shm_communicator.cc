@@ -10,8 +10,8 @@
 //   A. each rank copies its data into its slot, but for the slice that it will reduce itself;
 //   B. rank r reduces slice r out of its own buffer and the others' slots, into its own slot and its result;
 //   C. each rank copies slice q out of slot q, for every other q.
-// Rounds overlap: in turn a rank does A of round k + 1, B of round k and C of round k - 1, and tells the others of each A
-// and B by a counter, so that what it waits for was done while it was busy. Four slots a rank make that safe
+// Rounds overlap: in turn a rank does A of round k + 1, B of round k and C of round k - 1, and tells the others of each
+// A and B by a counter, so that what it waits for was done while it was busy. Four slots a rank make that safe
 // (shm_group.h). Per rank (n-1)/n of the data are copied in, each of n slices is read and 1/n written by the reduction,
 // and (n-1)/n are copied out; only the user's buffers come from and go to memory:
 //   time = S * (copy in + reduce + copy out) / bandwidth of the cache + 2 * S / memory bandwidth + latency of a round
@@ -141,8 +141,12 @@ absl::Status ShmCommunicator::ReduceTo(const ShmCall& asked, const char* send, c
   const int64_t per_round = std::clamp(call.count * size / kRoundsAtLeast, kShortestRound, kSlot) / size;
   DISTILL_ASSIGN_OR_RETURN(
       const bool in_places,
-      Begin(call, [&] { CopyOthersSlices({group_.round(), send, receive, std::min(per_round, call.count)}, size); },
-            deadline));
+      Begin(
+          call,
+          [&] {
+            CopyOthersSlices({group_.round(), send, receive, std::min(per_round, call.count)}, size);
+          },
+          deadline));
   if (!in_places) return ReduceRounds(call, send, receive, per_round, deadline);
   ReduceInPlaces(call);
   group_.Publish();  // done with the others' memory

@@ -18,9 +18,7 @@ absl::Status ShmCommunicator::DoAllGather(const void* send, void* receive, int64
       if (target != blocks[r]) CopyBytes(target, blocks[r], here);
     }
   };
-  const auto copy_in = [&](int64_t begin, int64_t here) {
-    CopyBytes(group_.slot(rank()), from + begin, here);
-  };
+  const auto copy_in = [&](int64_t begin, int64_t here) { CopyBytes(group_.slot(rank()), from + begin, here); };
   const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
     copy_out(Slots(round, 0, from + begin), begin, here);
   };

@@ -41,7 +41,7 @@ absl::Status ShmPairs::Send(int peer, const void* data, int64_t count, DType dty
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {
     if (posted - before >= 2) DISTILL_RETURN_IF_ERROR(taken_up_to(posted - 1));
     CopyBytes(group_.piece(group_.rank(), static_cast<int64_t>(posted - before)),
-                static_cast<const char*>(data) + begin, std::min(kPiece, bytes - begin));
+              static_cast<const char*>(data) + begin, std::min(kPiece, bytes - begin));
     mine.posted.store(++posted, std::memory_order_release);
   }
   return taken_up_to(posted);
@@ -61,7 +61,8 @@ absl::Status ShmPairs::Receive(int peer, void* data, int64_t count, DType dtype,
           "ranks do not make the same calls: ", group_.NameOf(peer), " sends ", theirs.count, " ", NameOf(theirs.dtype),
           ", ", group_.NameOf(group_.rank()), " receives ", count, " ", NameOf(dtype)));
     }
-    CopyBytes(static_cast<char*>(data) + begin, group_.piece(peer, static_cast<int64_t>(taken - before)), std::min(kPiece, bytes - begin));
+    CopyBytes(static_cast<char*>(data) + begin, group_.piece(peer, static_cast<int64_t>(taken - before)),
+              std::min(kPiece, bytes - begin));
     mine.taken.store(++taken, std::memory_order_release);
   }
   return absl::OkStatus();
