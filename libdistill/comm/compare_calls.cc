@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,7 +43,10 @@ absl::Status Communicator::CompareWithPeers(const CommCall& mine) {
   View view;
   Fill(view.call, sizeof(view.call), distill::Describe(mine, sequence_));
   Fill(view.context, sizeof(view.context), error_context_ ? error_context_() : "");
+  // The exchange itself is the same call on every rank.
+  const CommCall made = std::exchange(current_, {.operation = "compare", .count = sizeof(View)});
   DISTILL_RETURN_IF_ERROR(DoAllGather(&view, views.data(), sizeof(View), DType::kUInt8, {}));
+  current_ = made;
   for (size_t rank = 0; rank < views.size(); ++rank) {
     if (std::strcmp(views[rank].call, views[0].call) == 0) continue;
     // The first two that differ: every rank says the same.
