@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -48,15 +47,18 @@ class Pages {
   std::unique_ptr<char, decltype(&std::free)> data_{nullptr, &std::free};
 };
 
-template <typename Work>
-double BestSeconds(int repeats, Work work) {
-  double best = std::numeric_limits<double>::infinity();
+// The median; `prepare` is not timed.
+template <typename Prepare, typename Work>
+double Seconds(int repeats, Prepare prepare, Work work) {
+  std::vector<double> times;
   for (int i = 0; i < repeats; ++i) {
+    prepare();
     const auto start = std::chrono::steady_clock::now();
     work();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  return best;
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
 }
 
 }  // namespace
@@ -69,7 +71,10 @@ double SweepSeconds(int64_t bytes, int ranks, int repeats) {
     buffers.emplace_back(count * static_cast<int64_t>(sizeof(float)));
     slices.push_back(buffers.back().floats());
   }
-  return BestSeconds(repeats + 2, [&] {
+  const auto write = [&] {  // as the collective finds them: new data, some of them still in the cache
+    for (float* slice : slices) std::fill(slice, slice + count, 0.0f);
+  };
+  return Seconds(repeats + 2, write, [&] {
     for (int64_t begin = 0; begin < count; begin += kBlock) {
       Sweep(slices.data(), ranks, begin, std::min(begin + kBlock, count));
     }
@@ -79,8 +84,9 @@ double SweepSeconds(int64_t bytes, int ranks, int repeats) {
 double CopyBandwidth() {
   constexpr int64_t kBytes = 256 << 20;  // no cache holds it
   const Pages from(kBytes), to(kBytes);
-  return static_cast<double>(kBytes) /
-         BestSeconds(5, [&] { CopyBytes(to.data(), from.data(), kBytes, Stores::kPastCaches); });
+  const auto copy = [&] { CopyBytes(to.data(), from.data(), kBytes, Stores::kPastCaches); };
+  return static_cast<double>(kBytes) / Seconds(
+                                           5, [] {}, copy);
 }
 
 }  // namespace distill
