@@ -12,10 +12,12 @@ thread_local bool polite = false;
 
 }  // namespace
 
+Backoff::Backoff(int spins) : spins_(polite ? kPoliteSpin : spins) {}
+
 void Backoff::WaitPolitely() { polite = true; }
 
 void Backoff::Pause() {
-  if (++pauses_ < (polite ? kPoliteSpin : spins_)) {
+  if (++pauses_ < spins_) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif

@@ -15,7 +15,7 @@ class Backoff {
   // Those waited for have cores of their own: no system call while they take no longer than about a millisecond.
   static constexpr int kLongSpin = 1 << 15;
 
-  explicit Backoff(int spins = kShortSpin) : spins_(spins) {}
+  explicit Backoff(int spins = kShortSpin);
 
   void Pause();
   // True once waiting has reached its sleeping phase, where a look at clocks and peers costs nothing that matters; and
