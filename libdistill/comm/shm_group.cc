@@ -18,28 +18,17 @@ constexpr size_t kSlots = 4;
 constexpr int kCrowdedWaits = 1000;
 constexpr int kFewYields = 16;
 
-// "all-reduce of 10 float32 (sum)".
-std::string DescribeCall(const ShmCall& call) {
-  const auto elements = [&](const char* name) {
-    return absl::StrCat(name, " of ", call.count, " ", NameOf(call.dtype));
-  };
-  switch (call.operation) {
-    case ShmOperation::kBarrier:
-      return "barrier";
-    case ShmOperation::kAllReduce:
-      return absl::StrCat(elements("all-reduce"), " (", NameOf(call.op), ")");
-    case ShmOperation::kReduceScatter:
-      return absl::StrCat(elements("reduce-scatter"), " (", NameOf(call.op), ")");
-    case ShmOperation::kAllGather:
-      return elements("all-gather");
-    case ShmOperation::kBroadcast:
-      return absl::StrCat(elements("broadcast"), " from rank ", call.root);
-    case ShmOperation::kReduce:
-      return absl::StrCat(elements("reduce"), " (", NameOf(call.op), ") to rank ", call.root);
-    case ShmOperation::kAllToAll:
-      return elements("all-to-all");
-  }
-  return "an unknown operation";
+std::string Describe(const ShmCall& call) {
+  static constexpr const char* kNames[] = {"barrier",   "all-reduce", "reduce-scatter", "all-gather",
+                                           "broadcast", "reduce",     "all-to-all"};
+  const bool reduces = call.operation == ShmOperation::kAllReduce || call.operation == ShmOperation::kReduceScatter ||
+                       call.operation == ShmOperation::kReduce;
+  const bool rooted = call.operation == ShmOperation::kBroadcast || call.operation == ShmOperation::kReduce;
+  return DescribeWhat({.operation = kNames[static_cast<size_t>(call.operation)],
+                       .count = call.operation == ShmOperation::kBarrier ? -1 : call.count,
+                       .dtype = call.dtype,
+                       .op = reduces ? static_cast<int>(call.op) : -1,
+                       .root = rooted ? call.root : -1});
 }
 
 }  // namespace
@@ -158,9 +147,7 @@ absl::Status ShmGroup::WaitForSameCall(const Deadline& deadline) const {
         theirs.root == call_.root && theirs.count == call_.count) {
       continue;
     }
-    const auto view = [this](int r, const ShmCall& call) {
-      return absl::StrCat(NameOf(r), " calls ", DescribeCall(call));
-    };
+    const auto view = [this](int r, const ShmCall& call) { return absl::StrCat(NameOf(r), " calls ", Describe(call)); };
     return absl::FailedPreconditionError(
         absl::StrCat("ranks do not make the same calls: ", view(std::min(rank, rank_), rank < rank_ ? theirs : call_),
                      ", ", view(std::max(rank, rank_), rank < rank_ ? call_ : theirs)));

@@ -29,6 +29,7 @@
 
 namespace distill {
 
+// shm_group.cc names them in this order.
 enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kAllToAll };
 
 struct ShmCall {
