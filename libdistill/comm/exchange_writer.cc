@@ -52,4 +52,17 @@ void ExchangeWriter::Add(int step, int peer, ExchangeBuffer own, ElementRange ra
   }
 }
 
+ExchangePlan PlanHandOver(const ExchangeShape& shape, int unfold) {
+  ExchangeWriter writer(shape);
+  writer.Send(0, shape.rank + 1, ExchangeBuffer::kInput, writer.Whole(), [](int64_t) -> int64_t { return 0; });
+  writer.Store(unfold, shape.rank + 1, writer.Whole(), [&](int64_t c) { return shape.in_place ? c + 1 : 0; });
+  return writer.Take();
+}
+
+ExchangeBuffer TakeOver(const ExchangeFold& fold, const ExchangeShape& shape, ExchangeWriter& writer) {
+  if (!fold.takes_over) return ExchangeBuffer::kInput;
+  writer.Add(0, shape.rank - 1, ExchangeBuffer::kInput, writer.Whole(), false, [](int64_t) -> int64_t { return 0; });
+  return ExchangeBuffer::kResult;
+}
+
 }  // namespace distill

@@ -56,4 +56,10 @@ class ExchangeWriter {
   ExchangePlan plan_;
 };
 
+// All that a rank which hands its data over does: it sends them to the rank above, and takes the result in step
+// `unfold`.
+ExchangePlan PlanHandOver(const ExchangeShape& shape, int unfold);
+// The first step of the others: adds what is handed over, if anything is. Where this rank's data are after that.
+ExchangeBuffer TakeOver(const ExchangeFold& fold, const ExchangeShape& shape, ExchangeWriter& writer);
+
 }  // namespace distill

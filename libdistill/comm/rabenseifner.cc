@@ -32,16 +32,8 @@ ExchangePlan PlanRabenseifner(const ExchangeShape& shape) {
   int unfold = 1;
   for (int distance = 1; distance < fold.parts; distance *= 2) unfold += 2;
   const auto at_once = [](int64_t) -> int64_t { return 0; };
-  if (fold.hands_over) {
-    writer.Send(0, shape.rank + 1, ExchangeBuffer::kInput, writer.Whole(), at_once);
-    writer.Store(unfold, shape.rank + 1, writer.Whole(), [&](int64_t c) { return shape.in_place ? c + 1 : 0; });
-    return writer.Take();
-  }
-  ExchangeBuffer own = ExchangeBuffer::kInput;
-  if (fold.takes_over) {
-    writer.Add(0, shape.rank - 1, own, writer.Whole(), false, at_once);
-    own = ExchangeBuffer::kResult;
-  }
+  if (fold.hands_over) return PlanHandOver(shape, unfold);
+  ExchangeBuffer own = TakeOver(fold, shape, writer);
   std::vector<Halving> halvings;
   ElementRange mine = writer.Whole();
   int64_t before = 0;  // incoming messages before those that `mine` was summed from

@@ -21,17 +21,8 @@ ExchangePlan PlanRecursiveDoubling(const ExchangeShape& shape) {
   ExchangeWriter writer(shape);
   int unfold = fold.surplus > 0 ? 1 : 0;
   for (int distance = 1; distance < fold.parts; distance *= 2) ++unfold;
-  const auto at_once = [](int64_t) -> int64_t { return 0; };
-  if (fold.hands_over) {
-    writer.Send(0, shape.rank + 1, ExchangeBuffer::kInput, writer.Whole(), at_once);
-    writer.Store(unfold, shape.rank + 1, writer.Whole(), [&](int64_t c) { return shape.in_place ? c + 1 : 0; });
-    return writer.Take();
-  }
-  ExchangeBuffer own = ExchangeBuffer::kInput;
-  if (fold.takes_over) {
-    writer.Add(0, shape.rank - 1, own, writer.Whole(), false, at_once);
-    own = ExchangeBuffer::kResult;
-  }
+  if (fold.hands_over) return PlanHandOver(shape, unfold);
+  ExchangeBuffer own = TakeOver(fold, shape, writer);
   int64_t before = 0;  // incoming messages before those of the last step
   const auto available = [&](int64_t end) { return own == ExchangeBuffer::kInput ? 0 : before + writer.Chunks(end); };
   int step = fold.surplus > 0 ? 1 : 0;
