@@ -4,7 +4,6 @@ without a reset. Every survivor, on both hosts, names a lost rank by its rank in
 Skipped, with the reason, where network namespaces are not allowed."""
 import os
 import re
-import select
 import signal
 import sys
 import time
@@ -23,29 +22,12 @@ def start(program, rank, port):
     return hosts.start(rank // 2, [program, "[two hosts]"], environment)
 
 
-def await_ready(rank, process):
-    """What the rank says once it has finished its first call."""
-    said = ""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if not select.select([process.stdout], [], [], 1)[0]:
-            continue
-        piece = os.read(process.stdout.fileno(), 1 << 16).decode()  # not by line: what is buffered here select misses
-        said += piece
-        ready = re.search("^ready over .*$", said, re.MULTILINE)
-        if ready:
-            return ready[0]
-        if not piece:
-            break
-    sys.exit(f"FAILED: rank {rank} never got ready:\n{said}")
-
-
 def check(program, what, port, lose, lost_by_rank):
     """`lost_by_rank`: for each survivor, the ranks of which it may name one."""
     processes = [start(program, rank, port) for rank in range(RANKS)]
     try:
         for rank, process in enumerate(processes):
-            ready = await_ready(rank, process)
+            ready = hosts.await_ready(rank, process)
             if ready != "ready over shm+fabric":
                 sys.exit(f"FAILED: {what}: rank {rank} is {ready}, not over shm+fabric")
         time.sleep(0.3)  # the ranks are amid one all-reduce after another

@@ -4,7 +4,6 @@ without a reset: whoever is left names the other one in time.
 Skipped, with the reason, where network namespaces are not allowed."""
 import os
 import re
-import select
 import signal
 import sys
 import time
@@ -19,29 +18,12 @@ def start(program, rank, port):
     return hosts.start(rank, [program, "[two hosts]"], hosts.ranks(2, port)[rank])
 
 
-def await_ready(rank, process):
-    """What the rank says once it has finished its first call."""
-    said = ""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if not select.select([process.stdout], [], [], 1)[0]:
-            continue
-        piece = os.read(process.stdout.fileno(), 1 << 16).decode()  # not by line: what is buffered here select misses
-        said += piece
-        ready = re.search("^ready over .*$", said, re.MULTILINE)
-        if ready:
-            return ready[0]
-        if not piece:
-            break
-    sys.exit(f"FAILED: rank {rank} never got ready:\n{said}")
-
-
 def check_lost(program, port, what, lose, survivors, why, limit):
     """`lose` takes the two ranks' processes and loses rank 1; `survivors` then name the other one, in time."""
     processes = [start(program, rank, port) for rank in (0, 1)]
     try:
         for rank, process in enumerate(processes):
-            ready = await_ready(rank, process)
+            ready = hosts.await_ready(rank, process)
             if ready != "ready over fabric":
                 sys.exit(f"FAILED: rank {rank} is {ready}, not over fabric")
         lose(processes)

@@ -6,9 +6,12 @@
     hosts.cut(1)                       # its packets vanish, the link stays up: no reset, no error
 """
 import os
+import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 
 SKIPPED = 77
 INSIDE = "DISTILL_TEST_INSIDE_NAMESPACES"
@@ -89,6 +92,23 @@ def ranks(count, port, **environment):
     return [{"DISTILL_RANK": str(rank), "DISTILL_WORLD_SIZE": str(count), "DISTILL_LOCAL_RANK": "0",
              "DISTILL_LOCAL_SIZE": "1", "DISTILL_RENDEZVOUS": f"{address(0)}:{port}",
              "DISTILL_JOB_SECRET": "of emulated hosts", **environment} for rank in range(count)]
+
+
+def await_ready(rank, process):
+    """What a rank says once it has finished its first call: its line that begins with "ready over"."""
+    said = ""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not select.select([process.stdout], [], [], 1)[0]:
+            continue
+        piece = os.read(process.stdout.fileno(), 1 << 16).decode()  # not by line: what is buffered here select misses
+        said += piece
+        ready = re.search("^ready over .*$", said, re.MULTILINE)
+        if ready:
+            return ready[0]
+        if not piece:
+            break
+    sys.exit(f"FAILED: rank {rank} never got ready:\n{said}")
 
 
 def cut(host):
