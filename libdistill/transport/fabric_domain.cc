@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/transport/fabric_library.h"
 
 namespace distill {
 namespace {
@@ -42,7 +43,8 @@ absl::Status FabricDomain::Open() {
   const auto check = [this](const char* call, int rc) {
     return rc == 0 ? absl::OkStatus() : FabricError(absl::StrCat(call, " (provider ", provider(), ")"), rc);
   };
-  DISTILL_RETURN_IF_ERROR(check("fi_fabric", fi_fabric(info->fabric_attr, &fabric, nullptr)));
+  DISTILL_ASSIGN_OR_RETURN(const FabricLibrary* const library, LoadFabricLibrary());
+  DISTILL_RETURN_IF_ERROR(check("fi_fabric", library->fabric(info->fabric_attr, &fabric, nullptr)));
   DISTILL_RETURN_IF_ERROR(check("fi_domain", fi_domain(fabric, info.get(), &domain, nullptr)));
   fi_av_attr av = {};
   av.type = FI_AV_TABLE;

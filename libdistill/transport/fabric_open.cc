@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/check.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/transport/fabric_library.h"
 
 namespace distill {
 namespace {
@@ -32,9 +34,9 @@ std::string FullName(const std::string& provider) {
   return provider;
 }
 
-FabricInfo MakeHints(const std::string& provider) {
-  FabricInfo hints(fi_allocinfo());
-  DISTILL_CHECK(hints != nullptr, "fi_allocinfo: out of memory");
+FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider) {
+  FabricInfo hints(library.dupinfo(nullptr));
+  DISTILL_CHECK(hints != nullptr, "fi_dupinfo: out of memory");
   hints->caps = FI_MSG | FI_TAGGED;
   // Before 2.2, keys of tcp's own memory regions collide unless remote memory access is asked for.
   if (absl::StartsWith(provider, "tcp")) hints->caps |= FI_RMA;
@@ -47,11 +49,11 @@ FabricInfo MakeHints(const std::string& provider) {
 }
 
 // What libfabric has of the provider, on the interface with the address `node` unless that is null; its return code.
-int Ask(const std::string& provider, const char* node, FabricInfo& answer) {
+int Ask(const FabricLibrary& library, const std::string& provider, const char* node, FabricInfo& answer) {
   fi_info* found = nullptr;
   if (absl::StartsWith(provider, "tcp")) setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);
   const uint64_t flags = node == nullptr ? 0 : FI_SOURCE | FI_NUMERICHOST;
-  const int rc = fi_getinfo(kVersion, node, nullptr, flags, MakeHints(provider).get(), &found);
+  const int rc = library.getinfo(kVersion, node, nullptr, flags, MakeHints(library, provider).get(), &found);
   answer.reset(found);
   return rc;
 }
@@ -67,10 +69,11 @@ int64_t SpeedOf(const fi_info& info) {
 
 // The first, and what else can carry a part of the same messages: the other NICs of a fabric made for it, or tcp's
 // interfaces that are as fast as the first (a message waits for its slowest part) and speak the same kind of address.
-std::vector<FabricInfo> Choose(const fi_info& first, const fi_info* all, bool tcp, int max_rails) {
+std::vector<FabricInfo> Choose(const FabricLibrary& library, const fi_info& first, const fi_info* all, bool tcp,
+                               int max_rails) {
   std::vector<FabricInfo> chosen;
-  const auto take = [&chosen](const fi_info& info) {
-    chosen.emplace_back(fi_dupinfo(&info));
+  const auto take = [&](const fi_info& info) {
+    chosen.emplace_back(library.dupinfo(&info));
     DISTILL_CHECK(chosen.back() != nullptr, "fi_dupinfo: out of memory");
   };
   take(first);
@@ -89,27 +92,29 @@ std::vector<FabricInfo> Choose(const fi_info& first, const fi_info* all, bool tc
 
 }  // namespace
 
-void FabricInfoDeleter::operator()(fi_info* info) const { fi_freeinfo(info); }
+void FabricInfoDeleter::operator()(fi_info* info) const { (*LoadFabricLibrary())->freeinfo(info); }
 
 absl::Status FabricError(const std::string& what, long code) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", fi_strerror(static_cast<int>(-code))));
+  const absl::StatusOr<const FabricLibrary*> library = LoadFabricLibrary();
+  return absl::UnavailableError(absl::StrCat(what, ": ", (*library)->strerror(static_cast<int>(-code))));
 }
 
 absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options) {
   const std::vector<std::string> tried = options.provider.empty()
                                              ? std::vector<std::string>{"efa", "tcp;ofi_rxm"}
                                              : std::vector<std::string>{FullName(options.provider)};
+  DISTILL_ASSIGN_OR_RETURN(const FabricLibrary* const library, LoadFabricLibrary());
   int rc = 0;
   for (const std::string& provider : tried) {
     const bool tcp = absl::StartsWith(provider, "tcp");
     const bool named = tcp && std::getenv("FI_TCP_IFACE") != nullptr;
     const bool by_address = tcp && !named && !options.local_address.empty();
     FabricInfo first;
-    rc = Ask(provider, by_address ? options.local_address.c_str() : nullptr, first);
+    rc = Ask(*library, provider, by_address ? options.local_address.c_str() : nullptr, first);
     if (rc != 0) continue;
     FabricInfo all;
-    if (!named && options.max_rails != 1 && !IsLoopback(*first)) (void)Ask(provider, nullptr, all);
-    return Choose(*first, all.get(), tcp, options.max_rails);
+    if (!named && options.max_rails != 1 && !IsLoopback(*first)) (void)Ask(*library, provider, nullptr, all);
+    return Choose(*library, *first, all.get(), tcp, options.max_rails);
   }
   return FabricError(
       absl::StrCat("no fabric: libfabric has nothing for the provider ", absl::StrJoin(tried, " or "),

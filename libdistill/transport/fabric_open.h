@@ -21,7 +21,7 @@ using FabricInfo = std::unique_ptr<fi_info, FabricInfoDeleter>;
 // Unavailable names the providers that were tried.
 [[nodiscard]] absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options);
 
-// "what: libfabric's text for the code"; `code` is negative, as libfabric returns it.
+// "what: libfabric's text for the code"; `code` is negative, as libfabric returned it.
 [[nodiscard]] absl::Status FabricError(const std::string& what, long code);
 
 }  // namespace distill

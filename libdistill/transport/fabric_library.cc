@@ -1,0 +1,56 @@
+#include "libdistill/transport/fabric_library.h"
+
+#include <dlfcn.h>
+#include <rdma/fabric.h>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+constexpr char kName[] = "libfabric.so.1";
+
+absl::Status NoFabric(const std::string& why) {
+  return absl::UnavailableError(absl::StrCat("no fabric: ", why,
+                                             " (install libfabric where ldconfig or LD_LIBRARY_PATH finds it; ranks of "
+                                             "one host need none)"));
+}
+
+// The function of the version whose structures the headers have: the one that linking would have recorded.
+template <typename Function>
+absl::Status Find(void* library, const char* name, const char* version, Function*& function) {
+  function = reinterpret_cast<Function*>(*version == '\0' ? dlsym(library, name) : dlvsym(library, name, version));
+  if (function != nullptr) return absl::OkStatus();
+  return NoFabric(absl::StrCat(kName, " has no ", name, " of version ", version,
+                               ": it is older than the one that libdistill was built with"));
+}
+
+absl::StatusOr<FabricLibrary> Open() {
+  void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return NoFabric(dlerror());
+  FabricLibrary functions = {};
+  DISTILL_RETURN_IF_ERROR(Find(library, "fi_getinfo", DISTILL_FI_GETINFO, functions.getinfo));
+  DISTILL_RETURN_IF_ERROR(Find(library, "fi_freeinfo", DISTILL_FI_FREEINFO, functions.freeinfo));
+  DISTILL_RETURN_IF_ERROR(Find(library, "fi_dupinfo", DISTILL_FI_DUPINFO, functions.dupinfo));
+  DISTILL_RETURN_IF_ERROR(Find(library, "fi_fabric", DISTILL_FI_FABRIC, functions.fabric));
+  DISTILL_RETURN_IF_ERROR(Find(library, "fi_strerror", DISTILL_FI_STRERROR, functions.strerror));
+  return functions;
+}
+
+// As declared, so that a change of libfabric's is an error of the compiler's.
+static_assert(std::is_same_v<decltype(FabricLibrary::getinfo), decltype(&fi_getinfo)>);
+static_assert(std::is_same_v<decltype(FabricLibrary::freeinfo), decltype(&fi_freeinfo)>);
+static_assert(std::is_same_v<decltype(FabricLibrary::dupinfo), decltype(&fi_dupinfo)>);
+static_assert(std::is_same_v<decltype(FabricLibrary::fabric), decltype(&fi_fabric)>);
+static_assert(std::is_same_v<decltype(FabricLibrary::strerror), decltype(&fi_strerror)>);
+
+}  // namespace
+
+absl::StatusOr<const FabricLibrary*> LoadFabricLibrary() {
+  static const auto* const library = new absl::StatusOr<FabricLibrary>(Open());
+  if (!library->ok()) return library->status();
+  return &**library;
+}
+
+}  // namespace distill
