@@ -51,13 +51,13 @@ size_t RowOf(ReduceOp op) {
 
 void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
             int divisor, Stores stores) {
-  ReduceToAll(&out, 1, sources, source_count, count, dtype, op, divisor, stores);
+  ReduceToAll(&out, 1, sources, source_count, count, dtype, op, divisor, stores == Stores::kPastCaches ? 1 : 0);
 }
 
 void ReduceToAll(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count,
-                 DType dtype, ReduceOp op, int divisor, Stores stores) {
+                 DType dtype, ReduceOp op, int divisor, int past_caches) {
   const ReduceLoop loop = Chosen().table->loops[static_cast<size_t>(dtype)][RowOf(op)];
-  loop(outs, out_count, sources, source_count, count, divisor, stores == Stores::kPastCaches);
+  loop(outs, out_count, sources, source_count, count, divisor, past_caches);
 }
 
 void CopyBytes(void* to, const void* from, int64_t bytes, Stores stores) {

@@ -21,9 +21,10 @@ Stores StoresFor(int64_t touched_bytes);
 void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
             int divisor = 1, Stores stores = Stores::kCached);
 
-// The same result into several buffers, each of which may be one of the sources.
+// The same result into several buffers, each of which may be one of the sources; into the first `past_caches` of them
+// past the caches.
 void ReduceToAll(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count,
-                 DType dtype, ReduceOp op, int divisor = 1, Stores stores = Stores::kCached);
+                 DType dtype, ReduceOp op, int divisor = 1, int past_caches = 0);
 
 // No overlap.
 void CopyBytes(void* to, const void* from, int64_t bytes, Stores stores = Stores::kCached);

@@ -249,14 +249,34 @@ void CopyAll(const void* from, void* to, int64_t bytes, bool stream) {
   if (stream) FinishStreams();
 }
 
+// Begins a block of a sum with one source or, where nothing has to be widened, with two; returns with how many.
+template <typename Element, typename Op>
+inline int BeginBlock(typename Element::Sum* sum, const void* const* sources, int source_count, int64_t begin,
+                 int64_t count) {
+  using Stored = typename Element::Stored;
+  using T = typename Element::Sum;
+  const Stored* first = static_cast<const Stored*>(sources[0]) + begin;
+  if constexpr (std::is_same<T, Stored>::value) {
+    if (source_count > 1) {
+      const Stored* second = static_cast<const Stored*>(sources[1]) + begin;
+      for (int64_t i = 0; i < count; ++i) sum[i] = Op::template Apply<T>(first[i], second[i]);
+      return 2;
+    }
+    Copy(first, sum, count * static_cast<int64_t>(sizeof(T)), false);
+  } else {
+    Element::Widen(first, sum, count);
+  }
+  return 1;
+}
+
 template <typename Element, typename Op>
 void Loop(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count, int divisor,
-          bool stream) {
+          int streamed) {
   using Stored = typename Element::Stored;
   using T = typename Element::Sum;
   constexpr bool kSame = std::is_same<T, Stored>::value;
   if constexpr (kSame) {
-    if (source_count == 2 && out_count <= 2 && !stream) {
+    if (source_count == 2 && out_count <= 2 && streamed == 0) {
       const auto sweep = out_count == 2 ? (divisor > 1 ? &Sweep<T, Op, true, true> : &Sweep<T, Op, true, false>)
                                         : (divisor > 1 ? &Sweep<T, Op, false, true> : &Sweep<T, Op, false, false>);
       return sweep(outs, sources, count, divisor);
@@ -267,13 +287,8 @@ void Loop(void* const* outs, int out_count, const void* const* sources, int sour
   [[maybe_unused]] alignas(64) Stored narrowed[kSame ? 1 : kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t length = count - begin < kBlock ? count - begin : kBlock;
-    const Stored* first = static_cast<const Stored*>(sources[0]) + begin;
-    if constexpr (kSame) {
-      Copy(first, sum, length * static_cast<int64_t>(sizeof(T)), false);
-    } else {
-      Element::Widen(first, sum, length);
-    }
-    for (int s = 1; s < source_count; ++s) {
+    const int taken = BeginBlock<Element, Op>(sum, sources, source_count, begin, length);
+    for (int s = taken; s < source_count; ++s) {
       Accumulate<Element, Op>(sum, static_cast<const Stored*>(sources[s]) + begin, length, widened);
     }
     if (divisor > 1) {
@@ -287,10 +302,11 @@ void Loop(void* const* outs, int out_count, const void* const* sources, int sour
       result = narrowed;
     }
     for (int o = 0; o < out_count; ++o) {
-      Copy(result, static_cast<Stored*>(outs[o]) + begin, length * static_cast<int64_t>(sizeof(Stored)), stream);
+      Copy(result, static_cast<Stored*>(outs[o]) + begin, length * static_cast<int64_t>(sizeof(Stored)),
+           o < streamed);
     }
   }
-  if (stream) FinishStreams();
+  if (streamed > 0) FinishStreams();
 }
 
 #define DISTILL_REDUCE_ROW(Element) \

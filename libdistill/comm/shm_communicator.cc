@@ -6,7 +6,8 @@
 //   all.
 // Per rank S bytes are read and S written, S/n of each from and to every rank's memory: no byte is moved twice.
 //
-// Plain pointers go through slots of 256 KiB (which stay in cache), in rounds of at most one slot. In a round
+// Plain pointers go through slots of 256 KiB, in rounds of at most one slot; slot_stores.h says how slots are filled. In
+// a round
 //   A. each rank copies its data into its slot, but for the slice that it will reduce itself;
 //   B. rank r reduces slice r out of its own buffer and the others' slots, into its own slot and its result;
 //   C. each rank copies slice q out of slot q, for every other q.
@@ -14,7 +15,7 @@
 // A and B by a counter, so that what it waits for was done while it was busy. Four slots a rank make that safe
 // (shm_group.h). Per rank (n-1)/n of the data are copied in, each of n slices is read and 1/n written by the reduction,
 // and (n-1)/n are copied out; only the user's buffers come from and go to memory:
-//   time = S * (copy in + reduce + copy out) / bandwidth of the cache + 2 * S / memory bandwidth + latency of a round
+//   time = S * (copy in + reduce + copy out) / bandwidth of the slots + 2 * S / memory bandwidth + latency of a round
 // Up to 8 KiB the reduction is done by every rank for all of the data, which saves the second synchronisation.
 //
 // Each element is reduced by one rank, in the order of the ranks: all end with identical bits, whichever way it went.
@@ -203,14 +204,16 @@ void ShmCommunicator::ReduceInPlaces(const ShmCall& call) {
   const bool in_place = call.send == call.receive;
   const Stores stores = in_place ? Stores::kCached : StoresFor(2 * world_size() * call.count * size);
   ReduceToAll(targets_.data(), targets, Places(begin * size), world_size(), end - begin, call.dtype, call.op,
-              Divisor(call.op), stores);
+              Divisor(call.op), stores == Stores::kPastCaches ? targets : 0);
 }
 
 void ShmCommunicator::CopyOthersSlices(const Round& round, int64_t size) {
   char* mine = group_.slot(rank(), round.number);
   const auto [begin, end] = Slice(rank(), round.count, size);
-  CopyBytes(mine, round.send, begin * size);
-  CopyBytes(mine + end * size, round.send + end * size, (round.count - end) * size);
+  slot_stores_.Write((round.count - (end - begin)) * size, [&, begin = begin, end = end](Stores stores) {
+    CopyBytes(mine, round.send, begin * size, stores);
+    CopyBytes(mine + end * size, round.send + end * size, (round.count - end) * size, stores);
+  });
 }
 
 // Into this rank's slot, for the others, and at once into the result, unless that is to go past the caches.
@@ -221,7 +224,7 @@ void ShmCommunicator::ReduceSlice(const ShmCall& call, const Round& round, Store
   void* const outs[] = {group_.slot(rank(), round.number) + offset, round.receive + offset};
   const int out_count = Takes(call, rank()) && stores == Stores::kCached ? 2 : 1;
   ReduceToAll(outs, out_count, Slots(round.number, offset, round.send + offset), world_size(), end - begin, call.dtype,
-              call.op, Divisor(call.op));
+              call.op, Divisor(call.op), slot_stores_.stores() == Stores::kPastCaches ? 1 : 0);
 }
 
 absl::Status ShmCommunicator::CopyOut(const Round& round, int64_t size, Stores stores, const Deadline& deadline) {
@@ -244,10 +247,12 @@ absl::Status ShmCommunicator::DoReduceScatter(const void* send, void* receive, i
   // A slot holds a piece of every rank's block.
   const int64_t per_round = kSlot / size / world_size();
   const auto copy_in = [&](int64_t begin, int64_t here) {
-    for (int r = 0; r < world_size(); ++r) {
-      if (r == rank()) continue;
-      CopyBytes(group_.slot(rank()) + r * per_round * size, from + (r * count + begin) * size, here * size);
-    }
+    slot_stores_.Write((world_size() - 1) * here * size, [&](Stores stores) {
+      for (int r = 0; r < world_size(); ++r) {
+        if (r == rank()) continue;
+        CopyBytes(group_.slot(rank()) + r * per_round * size, from + (r * count + begin) * size, here * size, stores);
+      }
+    });
   };
   const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
     const void* own = from + (rank() * count + begin) * size;

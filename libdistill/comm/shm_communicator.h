@@ -12,6 +12,7 @@
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/comm/shm_pairs.h"
 #include "libdistill/comm/shm_regions.h"
+#include "libdistill/comm/slot_stores.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/transport/shared_memory.h"
 
@@ -99,6 +100,7 @@ class ShmCommunicator : public Communicator {
   const std::vector<SharedMemory> segments_;
   ShmGroup group_;
   ShmPairs pairs_{&group_};
+  SlotStores slot_stores_;
   const std::shared_ptr<ShmRegions> regions_;
   std::vector<const void*> sources_ = std::vector<const void*>(static_cast<size_t>(world_size()));
   std::vector<void*> targets_ = std::vector<void*>(static_cast<size_t>(world_size()));

@@ -18,7 +18,9 @@ absl::Status ShmCommunicator::DoAllGather(const void* send, void* receive, int64
       if (target != blocks[r]) CopyBytes(target, blocks[r], here);
     }
   };
-  const auto copy_in = [&](int64_t begin, int64_t here) { CopyBytes(group_.slot(rank()), from + begin, here); };
+  const auto copy_in = [&](int64_t begin, int64_t here) {
+    slot_stores_.Write(here, [&](Stores stores) { CopyBytes(group_.slot(rank()), from + begin, here, stores); });
+  };
   const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
     copy_out(Slots(round, 0, from + begin), begin, here);
   };
@@ -32,7 +34,8 @@ absl::Status ShmCommunicator::DoBroadcast(void* buffer, int64_t count, DType dty
   ShmCall call = Call(ShmOperation::kBroadcast, buffer, bytes, count, dtype);
   call.root = root;
   const auto copy_in = [&](int64_t begin, int64_t here) {
-    if (rank() == root) CopyBytes(group_.slot(root), data + begin, here);
+    if (rank() != root) return;
+    slot_stores_.Write(here, [&](Stores stores) { CopyBytes(group_.slot(root), data + begin, here, stores); });
   };
   const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
     if (rank() != root) CopyBytes(data + begin, group_.slot(root, round), here);
@@ -50,10 +53,12 @@ absl::Status ShmCommunicator::DoAllToAll(const void* send, void* receive, int64_
   // A slot holds a piece for every rank.
   const int64_t per_round = kSlot / world_size();
   const auto copy_in = [&](int64_t begin, int64_t here) {
-    for (int r = 0; r < world_size(); ++r) {
-      if (r == rank()) continue;
-      CopyBytes(group_.slot(rank()) + r * per_round, from + r * bytes + begin, here);
-    }
+    slot_stores_.Write((world_size() - 1) * here, [&](Stores stores) {
+      for (int r = 0; r < world_size(); ++r) {
+        if (r == rank()) continue;
+        CopyBytes(group_.slot(rank()) + r * per_round, from + r * bytes + begin, here, stores);
+      }
+    });
   };
   const auto copy_out = [&](const void* const* blocks, int64_t begin, int64_t here) {
     for (int r = 0; r < world_size(); ++r) {

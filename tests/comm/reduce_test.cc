@@ -110,14 +110,14 @@ TEST_CASE("every instruction set gives the same bits, to one output and to sever
       for (const int divisor : {1, 3}) {
         std::vector<float> plain(kCount);
         void* plain_out = plain.data();
-        kReducePlain.loops[0][op](&plain_out, 1, sources, source_count, kCount, divisor, false);
+        kReducePlain.loops[0][op](&plain_out, 1, sources, source_count, kCount, divisor, 0);
         for (const ReduceTable* table : Tables()) {
           std::vector<std::vector<float>> outs(3, std::vector<float>(kCount));
           void* const targets[] = {outs[0].data(), outs[1].data(), outs[2].data()};
           for (const int out_count : {1, 2, 3}) {
-            for (const bool stream : {false, true}) {
+            for (const int streamed : {0, 1, out_count}) {
               for (auto& out : outs) std::fill(out.begin(), out.end(), -1.0f);
-              table->loops[0][op](targets, out_count, sources, source_count, kCount, divisor, stream);
+              table->loops[0][op](targets, out_count, sources, source_count, kCount, divisor, streamed);
               for (int o = 0; o < out_count; ++o) CHECK(outs[static_cast<size_t>(o)] == plain);
             }
           }
