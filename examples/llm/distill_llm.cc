@@ -75,7 +75,8 @@ absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run.device()));
   DISTILL_ASSIGN_OR_RETURN(
       Distiller distiller,
-      Distiller::Create(models.teacher, models.student, {.temperature = config.temperature, .alpha = config.alpha}));
+      Distiller::Create(models.teacher, models.student,
+                        {.temperature = config.temperature, .alpha = config.alpha, .beta = config.beta}));
   DISTILL_ASSIGN_OR_RETURN(DataSharder sharder, ShardTraining(config, text, run.world()));
   std::optional<DataSharder> held_out;
   if (text.evaluation) {

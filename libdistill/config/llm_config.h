@@ -34,6 +34,7 @@ struct LlmConfig {
   bool use_flash_attention = false;
   double temperature = 2.0;
   double alpha = 0.5;
+  double beta = 0.0;
   std::string layers_to_unfreeze;
 
   double num_train_epochs = 3;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "libdistill/loss/chunk_sweep.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/inputs.h"
 
@@ -11,14 +12,12 @@
 //
 // Logits of all tokens times the vocabulary are what runs out of memory first: 4096 tokens of 152,064 words are 2.5 GB
 // in float32, and autograd would keep several such tensors. Here the forward goes through the tokens chunk by chunk,
-// and takes the gradient along while a chunk's logits are at hand. For one token, with student logits s, teacher logits
-// t, temperature T, p = softmax(t / T), q = softmax(s / T), label y:
-//   T^2 KL = T^2 sum p (log p - log q)      d/ds = T (q - p)
-//   CE     = -log softmax(s)[y]             d/ds = softmax(s) - onehot(y)
-// So G = alpha T (q - p) + (1 - alpha) (softmax(s) - onehot(y)) is complete after a few passes over [C, V], and
-//   grad_hidden[chunk] = G W        grad_weight += G^T hidden[chunk]        grad_bias += sum over rows of G
-// are kept: [N, H], [V, H] and [V], what the backward would give anyway. The backward multiplies them by the incoming
-// scalar. Cost: the three matrix products of any head, once; four buffers of [C, V] in float32.
+// and takes the gradient along while a chunk's logits are at hand:
+//   products   hidden[chunk] W^T of both models, two buffers of [C, V] in the type of the weights
+//   sweep      losses, and the gradient G of the student's products in their place (loss/sweep.h)
+//   products   grad_hidden[chunk] = G W        grad_weight += G^T hidden[chunk]        grad_bias += sum over rows of G
+// What is kept is [N, H], [V, H] and [V], what the backward would give anyway. The backward multiplies them by the
+// incoming scalar. Cost: the three matrix products of any head and the teacher's one, and the sweep.
 namespace distill {
 namespace {
 
@@ -26,27 +25,28 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A head's first V rows, and its logits chunk by chunk.
+// A head's first V rows, and its products chunk by chunk.
 class Head {
  public:
-  Head(const Tensor& weight, const Tensor& bias, int64_t vocabulary, torch::Dtype wide)
-      : weight_(weight.detach().narrow(0, 0, vocabulary)), weight_t_(weight_.t()) {
-    if (bias.defined()) bias_ = bias.detach().narrow(0, 0, vocabulary).to(wide);
+  Head(const Tensor& weight, const Tensor& bias, const LogitScaling& scaling, int64_t vocabulary, int64_t chunk)
+      : weight_(weight.detach().narrow(0, 0, vocabulary)), weight_t_(weight_.t()), scaling_(scaling) {
+    const torch::Dtype wide = at::promote_types(weight.scalar_type(), torch::kFloat32);
+    if (bias.defined()) bias_ = bias.detach().narrow(0, 0, vocabulary).to(wide).contiguous();
+    buffer_ = torch::empty({chunk, vocabulary}, weight_.options());
   }
   const Tensor& weight() const { return weight_; }
 
-  // Products in the dtype of the weights, everything after in that of `logits` [C, V].
-  void LogitsInto(Tensor& logits, const Tensor& hidden) const {
-    if (logits.scalar_type() == hidden.scalar_type()) {
-      at::mm_out(logits, hidden, weight_t_);
-    } else {
-      logits.copy_(at::mm(hidden, weight_t_));
-    }
-    if (bias_.defined()) logits.add_(bias_);
+  ChunkProducts Products(const Tensor& hidden) const {
+    Tensor values = buffer_.narrow(0, 0, hidden.size(0));
+    at::mm_out(values, hidden, weight_t_);
+    return {.values = values, .bias = bias_, .scaling = scaling_};
   }
 
  private:
-  Tensor weight_, weight_t_, bias_;
+  const Tensor weight_, weight_t_;
+  const LogitScaling scaling_;
+  Tensor bias_;
+  Tensor buffer_;  // [C, V]
 };
 
 struct Gradients {
@@ -61,14 +61,13 @@ class Chunks {
       : inputs_(inputs),
         options_(options),
         wide_(at::promote_types(inputs.student_hidden.scalar_type(), torch::kFloat32)),
-        has_teacher_(inputs.teacher_hidden.defined()),
         tokens_(inputs.labels.size(0)),
+        chunk_(std::min(options.chunk_tokens, tokens_)),
         vocabulary_(vocabulary),
-        student_(inputs.student_weight, inputs.student_bias, vocabulary, wide_) {
-    if (has_teacher_) teacher_.emplace(inputs.teacher_weight, inputs.teacher_bias, vocabulary, wide_);
-    const auto sums = inputs.student_hidden.options().dtype(torch::kFloat64).requires_grad(false);
-    kl_ = torch::zeros({}, sums);
-    ce_ = torch::zeros({}, sums);
+        student_(inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary, chunk_) {
+    if (inputs.teacher_hidden.defined()) {
+      teacher_.emplace(inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary, chunk_);
+    }
   }
 
   // Which gradients to take along.
@@ -82,78 +81,59 @@ class Chunks {
   }
 
   DistillationSums Run() {
-    const int64_t chunk = std::min(options_.chunk_tokens, tokens_);
-    const auto wide = inputs_.student_hidden.options().dtype(wide_).requires_grad(false);
-    for (Tensor& buffer : buffers_) buffer = torch::empty({chunk, vocabulary_}, wide);
-    for (int64_t first = 0; first < tokens_; first += chunk) RunChunk(first, std::min(chunk, tokens_ - first));
-    kl_.mul_(options_.temperature * options_.temperature);
-    const Tensor loss = kl_ * options_.alpha + ce_ * (1 - options_.alpha);
-    return {loss.to(wide_), kl_.to(wide_), ce_.to(wide_)};
+    // Sums in float64: a step has many tokens.
+    const auto scalars = inputs_.student_hidden.options().dtype(torch::kFloat64).requires_grad(false);
+    Tensor divergence = torch::zeros({}, scalars), ce = torch::zeros({}, scalars);
+    const ChunkSweep sweep(options_, DivergenceOf(inputs_, options_), wants_gradients_);
+    for (int64_t first = 0; first < tokens_; first += chunk_) {
+      const ChunkSums sums = RunChunk(sweep, first, std::min(chunk_, tokens_ - first));
+      divergence.add_(sums.divergence);
+      ce.add_(sums.ce);
+    }
+    divergence.mul_(options_.temperature * options_.temperature);
+    const Tensor loss = divergence * options_.alpha + ce * (1 - options_.alpha);
+    return {loss.to(wide_), divergence.to(wide_), ce.to(wide_)};
   }
 
   const Gradients& gradients() const { return gradients_; }
 
  private:
-  void RunChunk(int64_t first, int64_t count) {
-    Tensor logits = buffers_[0].narrow(0, 0, count), teacher = buffers_[1].narrow(0, 0, count);
-    Tensor gradient = buffers_[2].narrow(0, 0, count), log_q = buffers_[3].narrow(0, 0, count);
-    const Tensor labels = inputs_.labels.narrow(0, first, count).unsqueeze(1);
+  ChunkSums RunChunk(const ChunkSweep& sweep, int64_t first, int64_t count) {
     const Tensor hidden = inputs_.student_hidden.detach().narrow(0, first, count);
-    const double alpha = options_.alpha, t = options_.temperature;
-    student_.LogitsInto(logits, hidden);
-    at::log_softmax_out(gradient, logits, 1);
-    ce_.sub_(gradient.gather(1, labels).sum(torch::kFloat64));
-    const bool takes_ce = wants_gradients_ && alpha < 1, takes_kl = wants_gradients_ && alpha > 0;
-    if (has_teacher_) {
-      teacher_->LogitsInto(teacher, inputs_.teacher_hidden.detach().narrow(0, first, count));
-      if (t == 1) {
-        log_q.copy_(gradient);
-      } else {
-        at::log_softmax_out(log_q, logits.div_(t), 1);
-        teacher.div_(t);
-      }
-      // The student's logits are done with: their buffer takes log p, the teacher's takes p.
-      Tensor log_p = at::log_softmax_out(logits, teacher, 1);
-      at::exp_out(teacher, log_p);
-      kl_.add_(log_p.sub_(log_q).mul_(teacher).sum(1).sum(torch::kFloat64));
-      if (takes_kl) log_q.exp_().sub_(teacher).mul_(alpha * t);
+    const ChunkProducts student = student_.Products(hidden);
+    ChunkProducts teacher;
+    if (teacher_.has_value()) {
+      teacher = teacher_->Products(inputs_.teacher_hidden.detach().narrow(0, first, count));
     }
-    if (takes_ce) {
-      gradient.exp_().mul_(1 - alpha);
-      gradient.scatter_add_(1, labels, torch::full({count, 1}, alpha - 1, gradient.options()));
-      if (takes_kl) gradient.add_(log_q);
-    }
-    if (wants_gradients_) Accumulate(takes_ce ? gradient : log_q, hidden, first);
+    const ChunkSums sums = sweep.Run(student, teacher, inputs_.labels.narrow(0, first, count));
+    if (wants_gradients_) Accumulate(student.values, hidden, first);
+    return sums;
   }
 
-  // `gradient` is that of the chunk's logits.
+  // `gradient` is that of the chunk's products.
   void Accumulate(const Tensor& gradient, const Tensor& hidden, int64_t first) {
-    if (gradients_.bias.defined()) gradients_.bias.narrow(0, 0, vocabulary_).add_(gradient.sum(0));
-    const Tensor narrow = gradient.to(hidden.scalar_type());
+    if (gradients_.bias.defined()) gradients_.bias.narrow(0, 0, vocabulary_).add_(gradient.sum(0, false, wide_));
     if (gradients_.hidden.defined()) {
       Tensor rows = gradients_.hidden.narrow(0, first, hidden.size(0));
-      at::mm_out(rows, narrow, student_.weight());
+      at::mm_out(rows, gradient, student_.weight());
     }
     if (!gradients_.weight.defined()) return;
     Tensor sum = gradients_.weight.narrow(0, 0, vocabulary_);
-    if (narrow.scalar_type() == wide_) {
-      sum.addmm_(narrow.t(), hidden);
+    if (gradient.scalar_type() == wide_) {
+      sum.addmm_(gradient.t(), hidden);
     } else {
-      sum.add_(at::mm(narrow.t(), hidden));
+      sum.add_(at::mm(gradient.t(), hidden));
     }
   }
 
   const DistillationInputs& inputs_;
   const DistillationOptions& options_;
   const torch::Dtype wide_;  // float32; float64 for float64 inputs
-  const bool has_teacher_;
-  const int64_t tokens_, vocabulary_;
+  const int64_t tokens_, chunk_, vocabulary_;
   const Head student_;
   std::optional<Head> teacher_;
   bool wants_gradients_ = false;
   Gradients gradients_;
-  Tensor buffers_[4];  // [C, V]
-  Tensor kl_, ce_;     // sums in float64: a step has many tokens
 };
 
 // A loss whose gradients are known already. The tensors are inputs only so that autograd finds them.

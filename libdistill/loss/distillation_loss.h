@@ -1,9 +1,11 @@
 // Logit distillation without logits in memory: hidden states and heads go in, sums of losses come out.
 //
-//   alpha * T^2 * KL(teacher || student) + (1 - alpha) * CE          (Hinton, Vinyals, Dean 2015, section 2)
+//   alpha * T^2 * divergence(teacher, student) + (1 - alpha) * CE     (Hinton, Vinyals, Dean 2015, section 2)
 //
-// both distributions of the KL at temperature T; CE at temperature 1. Sums over tokens, not means: the caller divides
-// by the number of loss tokens of the whole step, over all ranks. docs/losses.md has the derivation of the gradients.
+// both distributions of the divergence at temperature T; CE at temperature 1. The divergence is the forward KL, the
+// reverse KL or a generalised Jensen-Shannon divergence between them (Agarwal et al. 2024, "On-Policy Distillation of
+// Language Models", equation 1). Sums over tokens, not means: the caller divides by the number of loss tokens of the
+// whole step, over all ranks. docs/losses.md has the derivation of the gradients.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +17,18 @@ namespace distill {
 struct DistillationOptions {
   double temperature = 2.0;
   double alpha = 0.5;
+  // 0: KL(teacher || student). 1: KL(student || teacher). Between, with m = beta * teacher + (1 - beta) * student:
+  // beta * KL(teacher || m) + (1 - beta) * KL(student || m).
+  double beta = 0.0;
   int64_t chunk_tokens = 256;  // tokens whose logits are alive at one time
   // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
   int64_t vocabulary = 0;
+};
+
+// From what a head gives, x = h W^T + bias, to logits: softcap * tanh(scale * x / softcap); scale * x where it is 0.
+struct LogitScaling {
+  double scale = 1.0;
+  double softcap = 0.0;
 };
 
 // N loss tokens, Hs and Ht hidden sizes, Vs and Vt head rows.
@@ -29,12 +40,13 @@ struct DistillationInputs {
   torch::Tensor teacher_weight;  // [Vt, Ht]
   torch::Tensor teacher_bias;    // [Vt] or undefined
   torch::Tensor labels;          // int64 [N], each within the vocabulary
+  LogitScaling student_logits = {}, teacher_logits = {};
 };
 
 struct DistillationSums {
-  torch::Tensor loss;  // scalar with gradient into student_hidden, student_weight and student_bias
-  torch::Tensor kl;    // sum of T^2 * KL, detached
-  torch::Tensor ce;    // sum of CE, detached
+  torch::Tensor loss;        // scalar with gradient into student_hidden, student_weight and student_bias
+  torch::Tensor divergence;  // sum of T^2 * divergence, detached; 0 without a teacher
+  torch::Tensor ce;          // sum of CE, detached
 };
 
 // The chunked one. Throws c10::Error on shapes that do not fit.

@@ -1,6 +1,7 @@
 #include "libdistill/loss/inputs.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace distill {
 namespace {
@@ -18,14 +19,22 @@ void CheckSide(const char* side, const torch::Tensor& hidden, const torch::Tenso
               " does not fit ", side, "_weight ", weight.sizes());
 }
 
+void CheckScaling(const char* side, const LogitScaling& scaling) {
+  TORCH_CHECK(std::isfinite(scaling.scale) && scaling.scale != 0, side, "_logits: a scale of ", scaling.scale);
+  TORCH_CHECK(std::isfinite(scaling.softcap) && scaling.softcap >= 0, side, "_logits: a softcap of ", scaling.softcap);
+}
+
 }  // namespace
 
 int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options) {
   TORCH_CHECK(options.temperature > 0, "the temperature must be positive, not ", options.temperature);
   TORCH_CHECK(options.alpha >= 0 && options.alpha <= 1, "alpha must lie within 0 and 1, not ", options.alpha);
+  TORCH_CHECK(options.beta >= 0 && options.beta <= 1, "beta must lie within 0 and 1, not ", options.beta);
   TORCH_CHECK(options.chunk_tokens > 0, "chunk_tokens must be positive, not ", options.chunk_tokens);
   TORCH_CHECK(inputs.labels.defined() && inputs.labels.dim() == 1 && inputs.labels.scalar_type() == torch::kInt64,
               "labels must be int64 [N]");
+  CheckScaling("student", inputs.student_logits);
+  CheckScaling("teacher", inputs.teacher_logits);
   const int64_t tokens = inputs.labels.size(0);
   CheckSide("student", inputs.student_hidden, inputs.student_weight, inputs.student_bias, tokens);
   int64_t rows = inputs.student_weight.size(0);
@@ -38,6 +47,12 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
   TORCH_CHECK(options.vocabulary >= 0 && options.vocabulary <= rows, "a vocabulary of ", options.vocabulary,
               " does not fit heads of ", rows, " rows");
   return options.vocabulary > 0 ? options.vocabulary : rows;
+}
+
+Divergence DivergenceOf(const DistillationInputs& inputs, const DistillationOptions& options) {
+  if (!inputs.teacher_hidden.defined()) return Divergence::kNone;
+  if (options.beta == 0) return Divergence::kForwardKl;
+  return options.beta == 1 ? Divergence::kReverseKl : Divergence::kJensenShannon;
 }
 
 }  // namespace distill

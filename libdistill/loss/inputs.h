@@ -4,10 +4,14 @@
 #include <cstdint>
 
 #include "libdistill/loss/distillation_loss.h"
+#include "libdistill/loss/sweep.h"
 
 namespace distill {
 
 // The number of head rows that take part. Throws c10::Error on shapes, types and options that do not fit.
 int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options);
+
+// Which one `options.beta` means; kNone without a teacher.
+Divergence DivergenceOf(const DistillationInputs& inputs, const DistillationOptions& options);
 
 }  // namespace distill

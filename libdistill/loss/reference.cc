@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/inputs.h"
 
@@ -7,10 +9,23 @@ namespace {
 using torch::Tensor;
 
 // [N, V] in float32, or float64 for float64 inputs.
-Tensor Logits(const Tensor& hidden, const Tensor& weight, const Tensor& bias, int64_t vocabulary) {
+Tensor Logits(const Tensor& hidden, const Tensor& weight, const Tensor& bias, const LogitScaling& scaling,
+              int64_t vocabulary) {
   Tensor logits = hidden.matmul(weight.narrow(0, 0, vocabulary).t());
   logits = logits.to(at::promote_types(logits.scalar_type(), torch::kFloat32));
-  return bias.defined() ? logits + bias.narrow(0, 0, vocabulary) : logits;
+  if (bias.defined()) logits = logits + bias.narrow(0, 0, vocabulary);
+  if (scaling.scale != 1) logits = logits * scaling.scale;
+  return scaling.softcap > 0 ? scaling.softcap * torch::tanh(logits / scaling.softcap) : logits;
+}
+
+// Sum over tokens of KL(p || q), from logarithms.
+Tensor Kl(const Tensor& log_p, const Tensor& log_q) { return (log_p.exp() * (log_p - log_q)).sum(); }
+
+Tensor SumOfDivergence(const Tensor& log_p, const Tensor& log_q, double beta) {
+  if (beta == 0) return Kl(log_p, log_q);
+  if (beta == 1) return Kl(log_q, log_p);
+  const Tensor log_m = torch::logaddexp(log_p + std::log(beta), log_q + std::log1p(-beta));
+  return beta * Kl(log_p, log_m) + (1 - beta) * Kl(log_q, log_m);
 }
 
 }  // namespace
@@ -18,13 +33,16 @@ Tensor Logits(const Tensor& hidden, const Tensor& weight, const Tensor& bias, in
 DistillationSums ReferenceDistillationLoss(const DistillationInputs& inputs, const DistillationOptions& options) {
   const int64_t vocabulary = CheckInputs(inputs, options);
   const double t = options.temperature;
-  const Tensor student = Logits(inputs.student_hidden, inputs.student_weight, inputs.student_bias, vocabulary);
+  const Tensor student =
+      Logits(inputs.student_hidden, inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary);
   const Tensor ce = -torch::log_softmax(student, 1).gather(1, inputs.labels.unsqueeze(1)).sum();
   if (!inputs.teacher_hidden.defined()) return {ce, torch::zeros_like(ce), ce.detach()};
-  const Tensor teacher = Logits(inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, vocabulary).detach();
-  const Tensor log_p = torch::log_softmax(teacher / t, 1), log_q = torch::log_softmax(student / t, 1);
-  const Tensor kl = (log_p.exp() * (log_p - log_q)).sum() * (t * t);
-  return {options.alpha * kl + (1 - options.alpha) * ce, kl.detach(), ce.detach()};
+  const Tensor teacher =
+      Logits(inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary)
+          .detach();
+  const Tensor divergence =
+      SumOfDivergence(torch::log_softmax(teacher / t, 1), torch::log_softmax(student / t, 1), options.beta) * (t * t);
+  return {options.alpha * divergence + (1 - options.alpha) * ce, divergence.detach(), ce.detach()};
 }
 
 }  // namespace distill

@@ -51,6 +51,9 @@ absl::StatusOr<Distiller> Distiller::Create(std::shared_ptr<LanguageModel> teach
   if (!(options.alpha >= 0 && options.alpha <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("alpha: ", options.alpha, " is not within 0 and 1"));
   }
+  if (!(options.beta >= 0 && options.beta <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("beta: ", options.beta, " is not within 0 and 1"));
+  }
   if (teacher == nullptr && options.alpha != 0) {
     return absl::InvalidArgumentError(absl::StrCat("alpha: ", options.alpha, " wants a teacher, and there is none"));
   }
@@ -96,12 +99,18 @@ absl::Status Distiller::SaveStudent(const std::string& folder) const {
 }
 
 std::vector<std::pair<std::string, std::string>> Distiller::Fingerprint() const {
-  const auto& [temperature, alpha, chunk_tokens, vocabulary] = options_;
+  const auto& [temperature, alpha, beta, chunk_tokens, vocabulary] = options_;
   return {{"temperature", ExactText(temperature)},
           {"alpha", ExactText(alpha)},
+          {"beta", ExactText(beta)},
           {"chunk_tokens", absl::StrCat(chunk_tokens)},
           {"vocabulary", absl::StrCat(vocabulary)},
           {"has a teacher", absl::StrCat(teacher_ != nullptr)}};
+}
+
+std::string Distiller::DivergenceName() const {
+  if (options_.beta == 0) return "kl";
+  return options_.beta == 1 ? "reverse_kl" : "jsd";
 }
 
 LossSum Distiller::operator()(const TokenBatch& batch) const {
@@ -124,7 +133,7 @@ LossSum Distiller::operator()(const TokenBatch& batch) const {
   const DistillationSums sums = DistillationLoss(inputs, options_);
   sum.loss = sums.loss;
   sum.sums["ce"] = sums.ce;
-  if (teacher_ != nullptr) sum.sums["kl"] = sums.kl;
+  if (teacher_ != nullptr) sum.sums[DivergenceName()] = sums.divergence;
   return sum;
 }
 

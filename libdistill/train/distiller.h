@@ -20,13 +20,14 @@ namespace distill {
 
 class Distiller {
  public:
-  // `teacher` may be null when alpha is 0: training on labels alone. InvalidArgument: temperature <= 0, alpha outside
-  // [0, 1], a vocabulary that the smaller head does not cover. Where models came from folders with a tokenizer: the
-  // tokenizers of both must be the same (the first token that differs is named), and each head must cover it.
+  // `teacher` may be null when alpha is 0: training on labels alone. InvalidArgument: temperature <= 0, alpha or beta
+  // outside [0, 1], a vocabulary that the smaller head does not cover. Where models came from folders with a tokenizer:
+  // the tokenizers of both must be the same (the first token that differs is named), and each head must cover it.
   [[nodiscard]] static absl::StatusOr<Distiller> Create(std::shared_ptr<LanguageModel> teacher,
                                                         std::shared_ptr<LanguageModel> student,
                                                         const DistillationOptions& options);
-  // {loss, count} and the sums "kl" (with its T^2; absent without a teacher) and "ce".
+  // {loss, count} and the sums "ce" and, with a teacher, "kl" with its T^2 ("reverse_kl" where beta is 1, "jsd" where
+  // it lies between 0 and 1).
   LossSum operator()(const TokenBatch& batch) const;
   // Rows of the student's head that take part: options.vocabulary, or else the smaller head's.
   int64_t vocabulary() const;
@@ -42,6 +43,7 @@ class Distiller {
 
  private:
   Distiller() = default;
+  std::string DivergenceName() const;
   std::shared_ptr<LanguageModel> teacher_;
   std::shared_ptr<LanguageModel> student_;
   DistillationOptions options_;

@@ -1,7 +1,7 @@
 """Values of the distillation loss and its gradients, computed by PyTorch in float64: loss_golden.py OUT_FOLDER
 
 The formula is DistillKit's (distil_logits.py): T^2 * kl_div(log_softmax(s / T), softmax(t / T)), with sums in place of
-means, and cross-entropy. The C++ tests read OUT_FOLDER/NAME.safetensors.
+means, and cross-entropy; with beta, TRL's generalised Jensen-Shannon divergence (GKDTrainer), times T^2. The C++ tests read OUT_FOLDER/NAME.safetensors.
 """
 import pathlib
 import sys
@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-# name: tokens, student hidden, teacher hidden, student rows, teacher rows, vocabulary, temperature, alpha, bias, scale
+# name: tokens, student hidden, teacher hidden, student rows, teacher rows, vocabulary, temperature, alpha, bias, scale,
+# and beta where it is not 0
 CASES = {
     "plain": (37, 16, 24, 101, 101, 101, 2.0, 0.5, False, 1.0),
     "odd_vocabulary": (64, 8, 8, 257, 257, 257, 4.0, 0.9, False, 1.0),
@@ -20,10 +21,25 @@ CASES = {
     "labels_only": (16, 12, 20, 64, 64, 64, 3.0, 0.0, False, 1.0),
     "one_token": (1, 4, 4, 5, 5, 5, 2.0, 0.5, True, 1.0),
     "peaked": (9, 16, 16, 33, 33, 33, 2.0, 0.5, False, 8.0),
+    "reverse": (24, 16, 16, 151, 160, 149, 2.0, 0.5, True, 1.0, 1.0),
+    "jensen_shannon": (24, 16, 16, 151, 160, 149, 1.0, 0.7, True, 1.0, 0.5),
+    "jensen_shannon_peaked": (9, 16, 16, 33, 33, 33, 2.0, 1.0, False, 8.0, 0.1),
 }
 
 
-def make(seed, tokens, hs, ht, vs, vt, vocabulary, t, alpha, has_bias, scale):
+def divergence(student, teacher, beta):
+    """Of log-probabilities [N, V], summed."""
+    if beta == 0:
+        return F.kl_div(student, teacher, reduction="sum", log_target=True)
+    if beta == 1:
+        return F.kl_div(teacher, student, reduction="sum", log_target=True)
+    weight = torch.tensor(beta, dtype=student.dtype)
+    mixture = torch.logsumexp(torch.stack([student + torch.log1p(-weight), teacher + torch.log(weight)]), dim=0)
+    return beta * F.kl_div(mixture, teacher, reduction="sum", log_target=True) + (1 - beta) * F.kl_div(
+        mixture, student, reduction="sum", log_target=True)
+
+
+def make(seed, tokens, hs, ht, vs, vt, vocabulary, t, alpha, has_bias, scale, beta=0.0):
     torch.manual_seed(seed)
     out = {
         "student_hidden": torch.randn(tokens, hs) * scale,
@@ -47,13 +63,13 @@ def make(seed, tokens, hs, ht, vs, vt, vocabulary, t, alpha, has_bias, scale):
         return x[:, :vocabulary]
 
     student, teacher = logits("student"), logits("teacher")
-    kl = F.kl_div(F.log_softmax(student / t, -1), F.softmax(teacher / t, -1), reduction="sum") * t**2
+    kl = divergence(F.log_softmax(student / t, -1), F.log_softmax(teacher / t, -1), beta) * t**2
     ce = F.cross_entropy(student, wide["labels"], reduction="sum")
     loss = alpha * kl + (1 - alpha) * ce
     loss.backward()
     out |= {"loss": loss.detach(), "kl": kl.detach(), "ce": ce.detach()}
     out |= {f"grad.{k}": wide[k].grad for k in leaves}
-    out["options"] = torch.tensor([t, alpha, vocabulary], dtype=torch.float64)
+    out["options"] = torch.tensor([t, alpha, vocabulary, beta], dtype=torch.float64)
     return out
 
 

@@ -1,0 +1,101 @@
+#include "libdistill/loss/chunk_sweep.h"
+
+#include <ATen/Parallel.h>
+
+#include <vector>
+
+#include "libdistill/loss/sweep_cuda.h"
+#include "libdistill/loss/tensor_sweep.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+bool IsNarrowOrFloat(const Tensor& values) {
+  return values.scalar_type() == torch::kFloat32 || values.scalar_type() == torch::kBFloat16;
+}
+
+DType TypeOf(const Tensor& values) {
+  if (values.scalar_type() == torch::kFloat16) return DType::kFloat16;
+  return values.scalar_type() == torch::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
+}
+
+RowOfProducts RowOf(const Tensor& values, int64_t row) {
+  if (!values.defined()) return {};
+  auto* first = static_cast<char*>(values.data_ptr());
+  return {first + row * values.stride(0) * static_cast<int64_t>(values.element_size()), TypeOf(values)};
+}
+
+HeadOutput OutputOf(const ChunkProducts& products) {
+  return {.bias = products.bias.defined() ? products.bias.data_ptr<float>() : nullptr,
+          .scale = static_cast<float>(products.scaling.scale),
+          .softcap = static_cast<float>(products.scaling.softcap)};
+}
+
+}  // namespace
+
+ChunkSums ChunkSweep::Run(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
+  const Tensor& like = teacher.values.defined() ? teacher.values : student.values;
+  if (student.values.is_cpu() && IsNarrowOrFloat(student.values) && IsNarrowOrFloat(like)) {
+    return RunRows(student, teacher, labels);
+  }
+  const bool has_kernel = HasCudaSweep() && student.values.is_cuda() &&
+                          student.values.scalar_type() != torch::kFloat64 && like.scalar_type() != torch::kFloat64;
+  return has_kernel ? RunOnGpu(student, teacher, labels) : RunTensors(student, teacher, labels);
+}
+
+SweepOptions ChunkSweep::RowOptions(const ChunkProducts& student, const ChunkProducts& teacher) const {
+  return {.vocabulary = student.values.size(1),
+          .divergence = divergence_,
+          .beta = static_cast<float>(options_.beta),
+          .temperature = static_cast<float>(options_.temperature),
+          .alpha = static_cast<float>(options_.alpha),
+          .wants_gradient = wants_gradient_,
+          .student = OutputOf(student),
+          .teacher = OutputOf(teacher)};
+}
+
+ChunkSums ChunkSweep::RunRows(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
+  const SweepOptions options = RowOptions(student, teacher);
+  const int64_t tokens = labels.size(0);
+  const Tensor label_values = labels.contiguous();
+  const int64_t* label = label_values.data_ptr<int64_t>();
+  std::vector<SweepSums> of_rows(static_cast<size_t>(tokens));
+  at::parallel_for(0, tokens, /*grain_size=*/1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      of_rows[row] = SweepRow(RowOf(student.values, row), RowOf(teacher.values, row), label[row], options);
+    }
+  });
+  SweepSums sum;  // in the order of the rows, however many threads there were
+  for (const SweepSums& of_row : of_rows) {
+    sum.divergence += of_row.divergence;
+    sum.ce += of_row.ce;
+  }
+  const auto scalars = torch::TensorOptions().dtype(torch::kFloat64);
+  return {torch::scalar_tensor(sum.divergence, scalars), torch::scalar_tensor(sum.ce, scalars)};
+}
+
+ChunkSums ChunkSweep::RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
+  const SweepOptions options = RowOptions(student, teacher);
+  const Tensor label_values = labels.contiguous();
+  // [2, C]: divergences, then cross-entropies.
+  const Tensor sums = torch::empty({2, labels.size(0)}, student.values.options().dtype(torch::kFloat64));
+  SweepOnGpu({.student = RowOf(student.values, 0),
+              .teacher = RowOf(teacher.values, 0),
+              .labels = label_values.data_ptr<int64_t>(),
+              .tokens = labels.size(0),
+              .divergences = sums[0].data_ptr<double>(),
+              .ces = sums[1].data_ptr<double>(),
+              .options = options},
+             student.values.get_device());
+  const Tensor totals = sums.sum(1);
+  return {totals[0], totals[1]};
+}
+
+ChunkSums ChunkSweep::RunTensors(const ChunkProducts& student, const ChunkProducts& teacher,
+                                 const Tensor& labels) const {
+  return SweepTensors(student, teacher, labels, options_, divergence_, wants_gradient_);
+}
+
+}  // namespace distill

@@ -1,0 +1,51 @@
+// What is done to a token's logits once both models' are there: softmaxes, divergence, cross-entropy, and the gradient
+// with respect to the student's logits, in two passes over the vocabulary (three for Jensen-Shannon), for one row at a
+// time, which stays in cache in between. docs/losses.md has the formulas; no LibTorch here.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/core/dtype.h"
+
+namespace distill {
+
+enum class Divergence { kNone, kForwardKl, kReverseKl, kJensenShannon };
+
+// How a head's product x becomes a logit: softcap * tanh(scale * (x + bias) / softcap), or scale * (x + bias) where the
+// softcap is 0.
+struct HeadOutput {
+  const float* bias = nullptr;  // [V] or null
+  float scale = 1;
+  float softcap = 0;
+};
+
+struct SweepOptions {
+  int64_t vocabulary = 0;  // V
+  Divergence divergence = Divergence::kNone;
+  float beta = 0;  // of Jensen-Shannon
+  float temperature = 1;
+  float alpha = 0;
+  bool wants_gradient = true;
+  HeadOutput student, teacher;
+};
+
+struct SweepSums {
+  double divergence = 0;  // without T^2
+  double ce = 0;
+};
+
+// A head's products for one token: [V], float32 or bfloat16.
+struct RowOfProducts {
+  void* values = nullptr;
+  DType dtype = DType::kFloat32;
+};
+
+// One token. Where the gradient is wanted, that of alpha * T^2 * divergence + (1 - alpha) * ce with respect to the
+// student's products takes their place. `teacher` is not looked at for kNone. `label` lies within the vocabulary. The
+// same bits on every call; a value that is not finite makes the sums so. Arithmetic in float32, sums in float64.
+SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options);
+
+// "avx512", "avx2" or "plain": what SweepRow runs on.
+const char* SweepInstructionSet();
+
+}  // namespace distill

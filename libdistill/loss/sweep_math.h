@@ -1,0 +1,183 @@
+// Vectors of float32 as wide as the CPU that a file is compiled for, and the functions of them that the sweep needs.
+// Each is a template over the vector and float itself, which takes what a whole vector is too long for; everything is
+// in an unnamed namespace for the reason in sweep_table.h.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#if defined(__SSE__)
+#include <immintrin.h>
+#endif
+
+namespace distill {
+namespace {
+
+constexpr float kLog2E = 1.44269504088896341f;
+constexpr double kLn2 = 0.69314718055994530942;
+
+#if defined(__AVX512F__)
+constexpr int64_t kWidth = 16;
+#elif defined(__AVX2__)
+constexpr int64_t kWidth = 8;
+#else
+constexpr int64_t kWidth = 4;
+#endif
+typedef float FloatVector __attribute__((vector_size(kWidth * 4)));
+typedef int32_t IntVector __attribute__((vector_size(kWidth * 4)));
+typedef uint32_t BitVector __attribute__((vector_size(kWidth * 4)));
+typedef uint16_t HalfVector __attribute__((vector_size(kWidth * 2)));
+
+template <typename V>
+struct IntsOf {
+  using type = IntVector;
+};
+template <>
+struct IntsOf<float> {
+  using type = int32_t;
+};
+template <typename V>
+using Ints = typename IntsOf<V>::type;
+
+template <typename To, typename From>
+inline To BitCast(From from) {
+  To to;
+  __builtin_memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+template <typename V>
+inline V Load(const float* from) {
+  V value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+template <typename V>
+inline void Store(float* to, V value) {
+  __builtin_memcpy(to, &value, sizeof(value));
+}
+
+// b where either is NaN, as the instruction has it.
+inline float Larger(float a, float b) { return a > b ? a : b; }
+inline FloatVector Larger(FloatVector a, FloatVector b) {
+#if defined(__AVX512F__)
+  return _mm512_max_ps(a, b);
+#elif defined(__AVX2__)
+  return _mm256_max_ps(a, b);
+#elif defined(__SSE__)
+  return _mm_max_ps(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
+// f(vector or float, i) for all of 0 .. count; only the first argument's type matters.
+template <typename F>
+inline void ForEach(int64_t count, F&& f) {
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) f(FloatVector{}, i);
+  for (; i < count; ++i) f(0.0f, i);
+}
+
+// A sum over a block: float32 in each lane, float64 across.
+class Sum {
+ public:
+  void Add(FloatVector values) { lanes_ += values; }
+  void Add(float value) { lanes_[0] += value; }
+  double Total() const {
+    double total = 0;
+    for (int64_t i = 0; i < kWidth; ++i) total += lanes_[i];
+    return total;
+  }
+
+ private:
+  FloatVector lanes_ = {};
+};
+
+inline float Largest(const float* values, int64_t count) {
+  FloatVector lanes = FloatVector{} - INFINITY;
+  ForEach(count, [&](auto v, int64_t i) {
+    const auto x = Load<decltype(v)>(values + i);
+    if constexpr (sizeof(x) == sizeof(float)) {
+      lanes[0] = Larger(x, lanes[0]);
+    } else {
+      lanes = Larger(x, lanes);
+    }
+  });
+  float largest = lanes[0];
+  for (int64_t i = 1; i < kWidth; ++i) largest = Larger(lanes[i], largest);
+  return largest;
+}
+
+// 2^x within 2 units in the last place for x <= 127; what is below 2^-126 becomes 2^-126, and NaN stays. The polynomial
+// of 2^f on [-1/2, 1/2] is the one with the least greatest relative error, 9.2e-8, among those that are exact at 0.
+template <typename V>
+inline V Exp2(V x) {
+  const V lowest = V{} - 126.0f;
+  x = Larger(lowest, x);
+  const float rounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, in the low bits
+  const V shifted = x + rounder, f = x - (shifted - rounder);
+  V y = V{} + 1.3264708771e-3f;
+  y = y * f + 9.6715114663e-3f;
+  y = y * f + 5.5507337765e-2f;
+  y = y * f + 2.4022242104e-1f;
+  y = y * f + 6.9314697759e-1f;
+  y = y * f + 1.0f;
+  const Ints<V> power = (BitCast<Ints<V>>(shifted) << 23) + 0x3f800000;
+  return y * BitCast<V>(power);
+}
+
+// log2 x for normal x > 0, within 2^-23 of its value or of 1 (the polynomial is that of Cephes, logf.c).
+template <typename V>
+inline V Log2(V x) {
+  const Ints<V> bits = BitCast<Ints<V>>(x);
+  // x = m 2^e with m in [sqrt(1/2), sqrt(2)).
+  const Ints<V> e = (bits - 0x3f3504f3) >> 23;
+  const V m = BitCast<V>(bits - (e << 23)), f = m - 1.0f, z = f * f;
+  V exponent;
+  if constexpr (sizeof(V) == sizeof(float)) {
+    exponent = static_cast<float>(e);
+  } else {
+    exponent = __builtin_convertvector(e, V);
+  }
+  V y = V{} + 7.0376836292e-2f;
+  y = y * f - 1.1514610310e-1f;
+  y = y * f + 1.1676998740e-1f;
+  y = y * f - 1.2420140846e-1f;
+  y = y * f + 1.4249322787e-1f;
+  y = y * f - 1.6668057665e-1f;
+  y = y * f + 2.0000714765e-1f;
+  y = y * f - 2.4999993993e-1f;
+  y = y * f + 3.3333331174e-1f;
+  y = y * f * z - 0.5f * z;
+  return (f + y) * kLog2E + exponent;
+}
+
+// (1 - e^-2|x|) / (1 + e^-2|x|), with the sign of x; absolute error 2^-23.
+template <typename V>
+inline V Tanh(V x) {
+  const V magnitude = x < 0 ? -x : x, e = Exp2((-2 * kLog2E) * magnitude), y = (1.0f - e) / (1.0f + e);
+  return x < 0 ? -y : y;
+}
+
+inline void WidenBFloats(const uint16_t* from, float* to, int64_t count) {
+  int64_t i = 0;
+  for (; i + kWidth <= count; i += kWidth) {
+    HalfVector halves;
+    __builtin_memcpy(&halves, from + i, sizeof(halves));
+    Store(to + i, BitCast<FloatVector>(__builtin_convertvector(halves, BitVector) << 16));
+  }
+  for (; i < count; ++i) to[i] = BitCast<float>(static_cast<uint32_t>(from[i]) << 16);
+}
+
+// To nearest, ties to even; NaN stays.
+inline void NarrowBFloats(const float* from, uint16_t* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = BitCast<uint32_t>(from[i]);
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
+    to[i] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+  }
+}
+
+}  // namespace
+}  // namespace distill

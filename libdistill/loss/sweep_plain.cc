@@ -1,0 +1,7 @@
+#include "libdistill/loss/sweep_loops.h"
+
+namespace distill {
+
+const SweepRowFunction kSweepPlain = SweepRowLoops;
+
+}  // namespace distill
