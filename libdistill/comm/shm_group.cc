@@ -130,7 +130,8 @@ absl::Status ShmGroup::WaitUntil(int rank, absl::FunctionRef<bool()> ready, cons
     if (deadline.Passed()) return deadline.Error(absl::StrCat("waiting for ", NameOf(rank)));
   }
   // Who comes as soon as this core is given away was waiting for it.
-  crowded_ = backoff.yields() > 0 && backoff.yields() < kFewYields ? kCrowdedWaits : std::max(crowded_ - 1, 0);
+  const bool crowded = backoff.core_was_wanted() && backoff.yields() < kFewYields;
+  crowded_ = crowded ? kCrowdedWaits : std::max(crowded_ - 1, 0);
   return absl::OkStatus();
 }
 

@@ -4,11 +4,15 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace distill {
 namespace {
 
 thread_local bool polite = false;
+
+// Giving the core away takes about one microsecond when nobody wants it; to another thread and back, four and more.
+constexpr std::chrono::microseconds kSwitches{3};
 
 }  // namespace
 
@@ -22,7 +26,9 @@ void Backoff::Pause() {
     __builtin_ia32_pause();
 #endif
   } else if (pauses_ < spins_ + kYields) {
+    const auto start = std::chrono::steady_clock::now();
     sched_yield();
+    core_was_wanted_ = core_was_wanted_ || std::chrono::steady_clock::now() - start > kSwitches;
   } else {
     constexpr long kShortestNanos = 20'000;
     constexpr long kLongestNanos = 500'000;

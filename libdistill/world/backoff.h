@@ -24,6 +24,8 @@ class Backoff {
 
   // How often the core was given away.
   int yields() const { return pauses_ < spins_ ? 0 : pauses_ - spins_ + 1; }
+  // True once somebody took it for a while.
+  bool core_was_wanted() const { return core_was_wanted_; }
 
   // Threads that wait beside others which compute on the same core give it away at once. Of the calling thread.
   static void WaitPolitely();
@@ -34,6 +36,7 @@ class Backoff {
 
   int spins_;
   int pauses_ = 0;
+  bool core_was_wanted_ = false;
 };
 
 }  // namespace distill
