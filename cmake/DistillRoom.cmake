@@ -58,6 +58,29 @@ function(distill_room name)
   endif()
 endfunction()
 
+# distill_cuda_objects(OUT a.cu ...): the object files of CUDA sources, for the SOURCES of a room or a test. nvcc is called
+# directly: a target with sources in CUDA would bring that language, and a second copy of its run-time library, to whoever
+# links it, users of the installed package among them.
+function(distill_cuda_objects out)
+  set(objects "")
+  set(flags -std=c++17 -O3 -Xcompiler=-fPIC,-Wall,-Wextra -I${PROJECT_SOURCE_DIR})
+  if(CMAKE_CUDA_HOST_COMPILER)
+    list(APPEND flags -ccbin=${CMAKE_CUDA_HOST_COMPILER})
+  endif()
+  foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+    list(APPEND flags -gencode=arch=compute_${architecture},code=[sm_${architecture},compute_${architecture}])
+  endforeach()
+  foreach(source IN LISTS ARGN)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
+    add_custom_command(OUTPUT ${object} DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d
+                       COMMAND ${CMAKE_CUDA_COMPILER} ${flags} -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+                       COMMENT "Building CUDA object ${source}.o" VERBATIM)
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    list(APPEND objects ${object})
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
 # distill_program(NAME SOURCES a.cc ... [DEPS ...] [TORCH]): a program in build/bin.
 function(distill_program name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS" ${ARGN})

@@ -116,11 +116,13 @@ absl::Status Communicator::CheckBuffers(const void* send, const void* receive, i
     return absl::InvalidArgumentError(absl::StrCat(count, " elements are more bytes than 63 bits count"));
   }
   if (count > 0 && (send == nullptr || receive == nullptr)) return absl::InvalidArgumentError("a null buffer");
-  if (placement.on_device && !takes_device_memory()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buffers in device memory, which ", backend(), " does not take: stage them through host memory"));
-  }
-  return absl::OkStatus();
+  return CheckPlacement(placement);
+}
+
+absl::Status Communicator::CheckPlacement(Placement placement) const {
+  if (!placement.on_device || takes_device_memory()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("buffers in device memory, which ", backend(), " does not take: stage them through host memory"));
 }
 
 absl::Status Communicator::AllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
@@ -213,11 +215,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(int color, int
   return made;
 }
 
-absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes) {
+absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes, Placement placement) {
   if (bytes <= 0) return absl::InvalidArgumentError(absl::StrCat("an allocation of ", bytes, " bytes"));
+  DISTILL_RETURN_IF_ERROR(CheckPlacement(placement));
   absl::StatusOr<std::unique_ptr<CommMemory>> memory = absl::UnknownError("not tried");
   DISTILL_RETURN_IF_ERROR(Guard({.operation = "allocate", .count = bytes}, [&] {
-    memory = DoAllocate(bytes);
+    memory = DoAllocate(bytes, placement);
     return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus() : memory.status();
   }));
   // The memory of a rank is mapped by the others: they keep it while they hold theirs, so freeing needs no agreement.
@@ -225,7 +228,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::Allocate(int64_t bytes
   return memory;
 }
 
-absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::DoAllocate(int64_t bytes) {
+absl::StatusOr<std::unique_ptr<CommMemory>> Communicator::DoAllocate(int64_t bytes, Placement) {
   return PlainMemory::Create(bytes);
 }
 

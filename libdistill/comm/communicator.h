@@ -79,11 +79,12 @@ class Communicator {
   // this communicator as it was unless the exchange over it failed.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
 
-  // Memory for the buffers of later calls. Every rank must call it, with the same size, above 0. Freed with the object,
-  // by each rank for itself; it may outlive the communicator. ResourceExhausted on every rank, without poisoning the
+  // Memory for the buffers of later calls; on this rank's GPU where `placement` says so, which wants a backend that
+  // takes device memory. Every rank must call it, with the same size, above 0. Freed with the object, by each rank for
+  // itself; it may outlive the communicator. ResourceExhausted on every rank, without poisoning the
   // communicator, when one of them has not that much. A call is free of copies where every rank passes parts of memory
   // of the same Allocate; other pointers, and a mixture, work as well.
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes);
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes, Placement placement = {});
 
   // Unavailable once a peer is known to be lost, to have given up or to have left; OK also where the backend cannot
   // tell. One rank alone may ask. Never blocks, and does not poison.
@@ -136,7 +137,7 @@ class Communicator {
   // May use the collectives of this communicator; ranks without a color take part in them, and get null.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) = 0;
   // Plain memory by default. ResourceExhausted: this rank, or a peer that it names, has not that much.
-  virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes);
+  virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement);
   // Does a call: what the Do... do happens inside. On the caller's thread by default.
   virtual absl::Status RunCall(absl::FunctionRef<absl::Status()> call) { return call(); }
   // The call that this rank is in.
@@ -157,6 +158,7 @@ class Communicator {
   absl::Status CheckRoot(int root) const;
   absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
                             Placement placement) const;
+  absl::Status CheckPlacement(Placement placement) const;
 
   const int rank_;
   const int world_size_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_wait.h"
 
@@ -119,8 +118,8 @@ void Exchange::Reduce(const ExchangeReduction& reduction, const Call& call) {
   sources_.insert(sources_.begin() + reduction.own_place,
                   RegionOf(call, reduction.own).data + reduction.own_first * size);
   const int divisor = reduction.last && call.op == ReduceOp::kAverage ? call.ranks : 1;
-  distill::Reduce(call.result.data + reduction.result_first * size, sources_.data(), reduction.sources + 1,
-                  reduction.count, call.dtype, call.op, divisor);
+  work_.Reduce(call.result.data + reduction.result_first * size, sources_.data(), reduction.sources + 1,
+               reduction.count, call.dtype, call.op, divisor);
 }
 
 }  // namespace distill

@@ -7,6 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "libdistill/comm/buffer_work.h"
 #include "libdistill/comm/call.h"
 #include "libdistill/core/dtype.h"
 #include "libdistill/transport/fabric_endpoint.h"
@@ -87,7 +88,7 @@ class Exchange {
   // Looked at while waiting, with a rank that is waited for: a deadline, or news of lost ranks. An error ends the call.
   using Check = absl::FunctionRef<absl::Status(int peer, bool receiving)>;
 
-  explicit Exchange(FabricEndpoint* endpoint) : endpoint_(endpoint) {}
+  Exchange(FabricEndpoint* endpoint, BufferWork* work) : endpoint_(endpoint), work_(*work) {}
 
   // Blocks until all messages have gone out and come in. After an error, destroy the endpoint before buffers and this.
   [[nodiscard]] absl::Status Run(const ExchangePlan& plan, const Call& call, Check check);
@@ -101,6 +102,7 @@ class Exchange {
   void Reduce(const ExchangeReduction& reduction, const Call& call);
 
   FabricEndpoint* const endpoint_;
+  BufferWork& work_;
   std::vector<FabricOperation> sends_;  // message m uses entry m % window
   std::vector<FabricOperation> receives_;
   std::vector<const void*> sources_;

@@ -32,14 +32,21 @@ absl::StatusOr<FabricRegion> FabricCommunicator::Use(const void* data, int64_t b
   return region;
 }
 
+absl::Status FabricCommunicator::Fit(std::unique_ptr<CommMemory>& memory, FabricRegion& region, int64_t bytes) {
+  if (memory != nullptr && memory->bytes() >= bytes) return absl::OkStatus();
+  region = FabricRegion();  // of memory that goes now
+  DISTILL_ASSIGN_OR_RETURN(memory, work_.Allocate(bytes));
+  DISTILL_ASSIGN_OR_RETURN(region, Use(memory->data(), bytes));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
     const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses) {
   DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses));
   const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress, FabricProgress::Start(std::move(endpoint), spins));
   std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));
-  std::vector<char>& landing = made->landing_bytes_;
-  DISTILL_ASSIGN_OR_RETURN(made->landing_, made->Use(landing.data(), static_cast<int64_t>(landing.size())));
+  DISTILL_RETURN_IF_ERROR(made->Fit(made->landing_memory_, made->landing_, kRingWindow * made->chunk_bytes_));
   return made;
 }
 
@@ -81,6 +88,7 @@ absl::Status FabricCommunicator::Run(const RingSchedule& schedule, absl::Functio
   const absl::Status status =
       ring_.Run(schedule, outgoing, incoming, taken,
                 [this](const RingSchedule& s, bool waits_for_previous) { return Check(s, waits_for_previous); });
+  if (status.ok()) return work_.Finish();
   return Explain(status, absl::StrCat(Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
 }
 
@@ -98,7 +106,7 @@ absl::Status FabricCommunicator::DoAllReduce(const void* send, void* receive, in
   if (algorithm != CommAlgorithm::kRing) return ExchangeAllReduce(algorithm, send, receive, count, dtype, op);
   Begin();
   const int64_t n = world_size();
-  const FabricCut cut(count, n, SizeOf(dtype));
+  const FabricCut cut = Cut(count, n, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, count * cut.size));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, count * cut.size));
   const auto piece = [&](const FabricRegion& region, int64_t block, int64_t m) {
@@ -121,7 +129,7 @@ absl::Status FabricCommunicator::DoAllReduce(const void* send, void* receive, in
     if (step >= n - 1 || elements == 0) return;
     const void* sources[] = {Landing(m, elements, cut.size).data, piece(from, block, m).data};
     const int divisor = op == ReduceOp::kAverage && step == n - 2 ? world_size() : 1;
-    distill::Reduce(piece(to, block, m).data, sources, 2, elements, dtype, op, divisor);
+    work_.Reduce(piece(to, block, m).data, sources, 2, elements, dtype, op, divisor);
   };
   return Run(ScheduleOf(2 * (n - 1), cut.chunks), outgoing, incoming, taken);
 }
@@ -131,22 +139,20 @@ absl::Status FabricCommunicator::DoAllReduce(const void* send, void* receive, in
 absl::Status FabricCommunicator::DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                           int root, Placement) {
   Begin();
-  const FabricCut cut(count, 1, SizeOf(dtype));
+  const FabricCut cut = Cut(count, 1, dtype);
   const bool last = rank() == root;
-  partial_bytes_.resize(std::max(partial_bytes_.size(), static_cast<size_t>(kRingWindow * kFabricChunkBytes)));
+  DISTILL_RETURN_IF_ERROR(Fit(partial_memory_, partial_, kRingWindow * chunk_bytes_));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, count * cut.size));
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion sums,
-                           Use(partial_bytes_.data(), static_cast<int64_t>(partial_bytes_.size())));
   const bool first = Modulo(rank() - 1) == root;
   const auto own = [&](int64_t m) { return from.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
   const auto sum = [&](int64_t m) {
-    return sums.Piece(m % kRingWindow * cut.per_chunk, cut.ChunkLength(0, m), cut.size);
+    return partial_.Piece(m % kRingWindow * cut.per_chunk, cut.ChunkLength(0, m), cut.size);
   };
   const auto taken = [&](int64_t m) {
     const int64_t elements = cut.ChunkLength(0, m);
     const void* sources[] = {Landing(m, elements, cut.size).data, own(m).data};
     char* out = last ? static_cast<char*>(receive) + cut.ChunkBegin(m) * cut.size : sum(m).data;
-    distill::Reduce(out, sources, 2, elements, dtype, op, last && op == ReduceOp::kAverage ? world_size() : 1);
+    work_.Reduce(out, sources, 2, elements, dtype, op, last && op == ReduceOp::kAverage ? world_size() : 1);
   };
   RingSchedule schedule = ScheduleOf(1, cut.chunks);
   schedule.lag = first ? cut.chunks : 0;
@@ -166,17 +172,16 @@ absl::Status FabricCommunicator::DoReduceScatter(const void* send, void* receive
   }
   Begin();
   const int64_t size = SizeOf(dtype);
-  const FabricCut cut(n * count, n, size);
+  const FabricCut cut = Cut(n * count, n, dtype);
   // Partial sums of one block for two steps in turn: what one step adds, the next one sends.
-  partial_bytes_.resize(std::max(partial_bytes_.size(), static_cast<size_t>(2 * count * size)));
+  DISTILL_RETURN_IF_ERROR(Fit(partial_memory_, partial_, 2 * count * size));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, n * count * size));
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion partial, Use(partial_bytes_.data(), 2 * count * size));
   const auto elements = [&](int64_t m) { return cut.ChunkLength(0, m % cut.chunks); };
   const auto own = [&](int64_t block, int64_t m) {
     return from.Piece(block * count + cut.ChunkBegin(m % cut.chunks), elements(m), size);
   };
   const auto sum = [&](int64_t step, int64_t m) {
-    return partial.Piece(step % 2 * count + cut.ChunkBegin(m % cut.chunks), elements(m), size);
+    return partial_.Piece(step % 2 * count + cut.ChunkBegin(m % cut.chunks), elements(m), size);
   };
   const auto outgoing = [&](int64_t m) {
     const int64_t step = m / cut.chunks;
@@ -188,7 +193,7 @@ absl::Status FabricCommunicator::DoReduceScatter(const void* send, void* receive
     const bool last = step == n - 2;
     const void* sources[] = {Landing(m, elements(m), size).data, own(Modulo(rank() - step - 2), m).data};
     char* out = last ? static_cast<char*>(receive) + cut.ChunkBegin(m % cut.chunks) * size : sum(step, m).data;
-    distill::Reduce(out, sources, 2, elements(m), dtype, op, op == ReduceOp::kAverage && last ? world_size() : 1);
+    work_.Reduce(out, sources, 2, elements(m), dtype, op, op == ReduceOp::kAverage && last ? world_size() : 1);
   };
   return Run(ScheduleOf(n - 1, cut.chunks), outgoing, incoming, taken);
 }
@@ -218,13 +223,24 @@ absl::Status FabricCommunicator::RunCall(absl::FunctionRef<absl::Status()> call)
   });
 }
 
-absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::DoAllocate(int64_t bytes) {
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, Communicator::DoAllocate(bytes));
+absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::DoAllocate(int64_t bytes, Placement) {
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, Communicator::DoAllocate(bytes, {}));
   return FabricRegions::Add(regions_, std::move(memory), progress_->endpoint());
+}
+
+absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::AllocateHere(int64_t bytes) {
+  absl::StatusOr<std::unique_ptr<CommMemory>> memory = work_.Allocate(bytes);
+  DISTILL_RETURN_IF_ERROR(memory.status());
+  DISTILL_RETURN_IF_ERROR(progress_->Run([&]() -> absl::Status {
+    memory = FabricRegions::Add(regions_, *std::move(memory), progress_->endpoint());
+    return memory.status();
+  }));
+  return memory;
 }
 
 void FabricCommunicator::Abandon(const absl::Status&) {
   landing_ = FabricRegion();
+  partial_ = FabricRegion();
   exchange_landing_ = FabricRegion();
   regions_->Clear();
   progress_.reset();  // nothing writes to the caller's buffers from here on
@@ -236,14 +252,19 @@ absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const 
   });
 }
 
-MadeCommunicator CreateFabricCommunicator(Setup setup) {
-  absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = OpenFabric(setup);
+absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Join(
+    Setup setup, absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(setup, endpoint));
-  auto made = FabricCommunicator::Create(setup, *std::move(endpoint), addresses);
+  auto made = Create(setup, *std::move(endpoint), addresses);
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made.status()));
   if (setup.world.rank == 0) LogInfo((*made)->DescribeFabric());
   DISTILL_RETURN_IF_ERROR((*made)->Start(std::move(setup.rendezvous)));
   return made;
+}
+
+MadeCommunicator CreateFabricCommunicator(Setup setup) {
+  absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = OpenFabric(setup);
+  return FabricCommunicator::Join(std::move(setup), std::move(endpoint));
 }
 
 }  // namespace distill

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libdistill/comm/buffer_work.h"
 #include "libdistill/comm/exchange.h"
 #include "libdistill/comm/fabric_regions.h"
 #include "libdistill/comm/ring.h"
@@ -17,13 +18,15 @@
 namespace distill {
 
 constexpr int64_t kFabricChunkBytes = 256 << 10;
+// On a device every reduction is a kernel to start and to wait for.
+constexpr int64_t kDeviceChunkBytes = 1 << 20;
 
 // How a call's data are cut: `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short
 // or empty. A pure function of arguments that are the same on every rank.
 struct FabricCut {
-  FabricCut(int64_t count, int64_t blocks, int64_t element_bytes)
+  FabricCut(int64_t count, int64_t blocks, int64_t element_bytes, int64_t chunk_bytes)
       : count(count), blocks(blocks), size(element_bytes), longest((count + blocks - 1) / blocks) {
-    per_chunk = std::max<int64_t>(1, std::min(longest, kFabricChunkBytes / size));
+    per_chunk = std::max<int64_t>(1, std::min(longest, chunk_bytes / size));
     chunks = (longest + per_chunk - 1) / per_chunk;
   }
   int64_t Begin(int64_t block) const { return block * (count / blocks) + std::min(block, count % blocks); }
@@ -67,6 +70,10 @@ class FabricCommunicator : public Communicator {
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
       const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses);
 
+  // Every rank must call it, also with an error instead of its endpoint.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Join(
+      Setup setup, absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint);
+
   // Whoever is still in a call hears that this rank has done its part in it.
   ~FabricCommunicator() override {
     if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
@@ -74,7 +81,10 @@ class FabricCommunicator : public Communicator {
   }
 
   absl::string_view backend() const override { return "fabric"; }
+  bool takes_device_memory() const override { return work_.on_device(); }
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
+  // Memory of the kind of this communicator's buffers, registered, of this rank alone: nobody else needs to call it.
+  absl::StatusOr<std::unique_ptr<CommMemory>> AllocateHere(int64_t bytes);
   // Provider and rails, for the log.
   std::string DescribeFabric() const;
   // Meets the neighbours within the deadline for joining.
@@ -93,7 +103,7 @@ class FabricCommunicator : public Communicator {
   absl::Status DoBarrier() override;
   absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
-  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   // On the progress thread.
   absl::Status RunCall(absl::FunctionRef<absl::Status()> call) override;
@@ -107,7 +117,9 @@ class FabricCommunicator : public Communicator {
         deadline_(setup.deadline),
         layout_(LayoutOf(HostLayout(setup.host_ids))),
         ring_(&progress->endpoint()),
-        exchange_(&progress->endpoint()),
+        work_(setup.device_memory),
+        exchange_(&progress->endpoint(), &work_),
+        chunk_bytes_(work_.on_device() ? kDeviceChunkBytes : kFabricChunkBytes),
         progress_(std::move(progress)) {}
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
   void Begin() {
@@ -134,10 +146,15 @@ class FabricCommunicator : public Communicator {
                    absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
   // The fabric knows ranks by number; the rendezvous may know better what happened to one of `whom`.
   absl::Status Explain(const absl::Status& status, const std::string& whom);
+  FabricCut Cut(int64_t count, int64_t blocks, DType dtype) const {
+    return FabricCut(count, blocks, SizeOf(dtype), chunk_bytes_);
+  }
   absl::StatusOr<FabricRegion> Use(const void* data, int64_t bytes);
+  // Makes `memory`, registered as `region`, at least so long.
+  absl::Status Fit(std::unique_ptr<CommMemory>& memory, FabricRegion& region, int64_t bytes);
   // Where message m lands before it is added to this rank's own data.
   RingPiece Landing(int64_t m, int64_t elements, int64_t size) const {
-    return {landing_.data + m % kRingWindow * kFabricChunkBytes, static_cast<size_t>(elements * size), &landing_.own};
+    return {landing_.data + m % kRingWindow * chunk_bytes_, static_cast<size_t>(elements * size), &landing_.own};
   }
 
   const SplitSeed seed_;
@@ -150,13 +167,16 @@ class FabricCommunicator : public Communicator {
   std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
   const CommLayout layout_;
   Ring ring_;
+  BufferWork work_;
   Exchange exchange_;
-  std::vector<char> exchange_bytes_;
-  std::vector<char> landing_bytes_ = std::vector<char>(kRingWindow * kFabricChunkBytes);
-  std::vector<char> partial_bytes_;
+  const int64_t chunk_bytes_;
+  std::unique_ptr<CommMemory> landing_memory_;
+  std::unique_ptr<CommMemory> partial_memory_;
+  std::unique_ptr<CommMemory> exchange_memory_;
   const std::shared_ptr<FabricRegions> regions_ = std::make_shared<FabricRegions>();
   std::unique_ptr<FabricProgress> progress_;  // after what its endpoint may still write to
   FabricRegion landing_;                      // before the endpoint that they are registered with
+  FabricRegion partial_;
   FabricRegion exchange_landing_;
 };
 

@@ -1,9 +1,9 @@
 // Reductions and gathering over the fabric by the algorithms of exchange.h, where the table of costs prefers them to
 // the ring.
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/device_reduce.h"
 #include "libdistill/comm/fabric_communicator.h"
 #include "libdistill/core/status_macros.h"
 
@@ -21,6 +21,7 @@ int64_t ChunkElements(int ranks, DType dtype) {
 }  // namespace
 
 CommAlgorithm FabricCommunicator::Choose(CommOperation operation, int64_t count, DType dtype) const {
+  if (work_.on_device() && world_size() > kMostDeviceSources) return CommAlgorithm::kRing;
   return seed_.tuning.Choose(operation, count * SizeOf(dtype), layout_, /*flat_only=*/true);
 }
 
@@ -44,7 +45,7 @@ absl::Status FabricCommunicator::ExchangeReduceScatter(const void* send, void* r
 absl::Status FabricCommunicator::ExchangeAllGather(const void* send, void* receive, int64_t count, DType dtype) {
   const int64_t all = count * world_size();
   char* mine = static_cast<char*>(receive) + rank() * count * SizeOf(dtype);
-  if (mine != send) std::memcpy(mine, send, static_cast<size_t>(count * SizeOf(dtype)));
+  if (mine != send) work_.Copy(mine, send, count * SizeOf(dtype));
   const ExchangePlan plan =
       PlanDirectAllGather({rank(), world_size(), all, ChunkElements(world_size(), dtype), /*in_place=*/true});
   return RunExchange(plan, receive, all, receive, all, dtype, ReduceOp::kSum);
@@ -56,11 +57,7 @@ absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const voi
   const int64_t size = SizeOf(dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, send_count * size));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, receive_count * size));
-  if (const size_t landing = static_cast<size_t>(plan.landing * size); landing > exchange_bytes_.size()) {
-    exchange_landing_ = FabricRegion();  // of memory that moves now
-    exchange_bytes_.resize(landing);
-    DISTILL_ASSIGN_OR_RETURN(exchange_landing_, Use(exchange_bytes_.data(), static_cast<int64_t>(landing)));
-  }
+  DISTILL_RETURN_IF_ERROR(Fit(exchange_memory_, exchange_landing_, std::max<int64_t>(plan.landing * size, 1)));
   const Exchange::Call call = {.input = {from.data, &from.memory()},
                                .result = {to.data, &to.memory()},
                                .landing = {exchange_landing_.data, &exchange_landing_.memory()},
@@ -73,7 +70,7 @@ absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const voi
     if (!deadline_.Passed()) return absl::OkStatus();
     return deadline_.Error(absl::StrCat(receiving ? "waiting for data from " : "sending to ", Describe(peer)));
   });
-  return Explain(status, "this rank and others");
+  return status.ok() ? work_.Finish() : Explain(status, "this rank and others");
 }
 
 }  // namespace distill

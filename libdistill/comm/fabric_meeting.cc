@@ -23,6 +23,11 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
     }
   }
   if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
+  options.device_memory = setup.device_memory != nullptr;
+  if (options.device_memory) {
+    options.cuda_device = setup.device_memory->device_index();
+    options.device_address = setup.device_memory->pci_address();
+  }
   // The interface that reaches rank 0 reaches the others, but for loopback.
   options.local_address = setup.rendezvous->local_address();
   if (!setup.one_host && IsLoopback(options.local_address)) options.local_address.clear();

@@ -1,7 +1,5 @@
 // What moves data without arithmetic over the fabric: all-gather and broadcast on the ring of ring.cc, all-to-all and
 // messages directly between the two ranks.
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/fabric_communicator.h"
@@ -16,10 +14,10 @@ absl::Status FabricCommunicator::DoAllGather(const void* send, void* receive, in
   }
   Begin();
   const int64_t size = SizeOf(dtype);
-  const FabricCut cut(n * count, n, size);
+  const FabricCut cut = Cut(n * count, n, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));
   char* mine = to.data + rank() * count * size;
-  if (mine != send) std::memcpy(mine, send, static_cast<size_t>(count * size));
+  if (mine != send) work_.Copy(mine, send, count * size);
   const auto piece = [&](int64_t block, int64_t m) {
     const int64_t chunk = m % cut.chunks;
     return to.Piece(block * count + cut.ChunkBegin(chunk), cut.ChunkLength(block, chunk), size);
@@ -31,7 +29,7 @@ absl::Status FabricCommunicator::DoAllGather(const void* send, void* receive, in
 
 absl::Status FabricCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
   Begin();
-  const FabricCut cut(count, 1, SizeOf(dtype));
+  const FabricCut cut = Cut(count, 1, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion data, Use(buffer, count * cut.size));
   const auto piece = [&](int64_t m) { return data.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
   RingSchedule schedule = ScheduleOf(1, cut.chunks);
@@ -52,10 +50,10 @@ absl::Status FabricCommunicator::DoAllToAll(const void* send, void* receive, int
   Begin();
   const int64_t n = world_size();
   const int64_t size = SizeOf(dtype);
-  const FabricCut cut(count, 1, size);
+  const FabricCut cut = Cut(count, 1, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, n * count * size));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));
-  std::memcpy(to.data + rank() * count * size, from.data + rank() * count * size, static_cast<size_t>(count * size));
+  work_.Copy(to.data + rank() * count * size, from.data + rank() * count * size, count * size);
   RingSchedule schedule = ScheduleOf(1, cut.chunks);
   schedule.lag = schedule.reuse = cut.chunks;
   for (int64_t step = 1; step < n; ++step) {
@@ -83,7 +81,7 @@ absl::Status FabricCommunicator::DoReceive(void* data, int64_t count, DType dtyp
 absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int64_t count, DType dtype,
                                       std::vector<uint64_t>& numbers) {
   deadline_ = Deadline::After(timeout_);
-  const FabricCut cut(count, 1, SizeOf(dtype));
+  const FabricCut cut = Cut(count, 1, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion region, Use(data, count * cut.size));
   RingSchedule schedule = ScheduleOf(1, cut.chunks);
   schedule.next = schedule.previous = peer;

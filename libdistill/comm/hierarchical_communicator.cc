@@ -47,8 +47,10 @@ HierarchicalCommunicator::HierarchicalCommunicator(const Setup& setup, Hierarchi
       layout_(std::move(parts.layout)),
       lanes_(layout_.fewest()),
       job_(std::move(parts.job)),
+      device_(std::move(parts.device)),
       inside_(std::move(parts.inside)),
       lane_(std::move(parts.lane)),
+      device_lane_(std::move(parts.device_lane)),
       flat_(std::move(parts.flat)),
       lane_calls_(std::move(parts.lane_calls)) {}
 
@@ -65,17 +67,20 @@ void HierarchicalCommunicator::Abandon(const absl::Status& error) {
   inside_->EndPart(error);  // else this rank would seem to have left in order
   lane_calls_.reset();
   lane_.reset();  // nothing writes to the caller's buffers from here on
+  device_lane_.reset();
   flat_.reset();
 }
 
-absl::Status HierarchicalCommunicator::Pipeline(int64_t segments, const Steps& steps) {
+absl::Status HierarchicalCommunicator::Pipeline(int64_t segments, int64_t slot_bytes, Placement placement,
+                                                const Steps& steps) {
+  if (placement.on_device) DISTILL_RETURN_IF_ERROR(FitStage(slot_bytes));
   if (segments == 1) {  // without a change of threads
-    DISTILL_RETURN_IF_ERROR(steps.before(0));
-    if (lane_ != nullptr) DISTILL_RETURN_IF_ERROR(steps.across(0));
-    return steps.after(0);
+    DISTILL_RETURN_IF_ERROR(Before(0, placement, steps));
+    if (lane_ != nullptr) DISTILL_RETURN_IF_ERROR(Across(0, placement, steps));
+    return After(0, placement, steps);
   }
   LaneCalls calls;
-  absl::Status status = RunSegments(segments, steps, calls);
+  absl::Status status = RunSegments(segments, placement, steps, calls);
   if (status.ok()) return status;
   job_->End(status);
   for (const std::optional<AsyncCall>& call : calls) {
@@ -84,17 +89,19 @@ absl::Status HierarchicalCommunicator::Pipeline(int64_t segments, const Steps& s
   return status;
 }
 
-absl::Status HierarchicalCommunicator::RunSegments(int64_t segments, const Steps& steps, LaneCalls& calls) {
+absl::Status HierarchicalCommunicator::RunSegments(int64_t segments, Placement placement, const Steps& steps,
+                                                   LaneCalls& calls) {
   constexpr int64_t kAhead = std::tuple_size_v<LaneCalls>;
   for (int64_t k = 0; k < segments + kAhead; ++k) {
     std::optional<AsyncCall>& call = calls[static_cast<size_t>(k % kAhead)];
     if (k >= kAhead) {
       if (call.has_value()) DISTILL_RETURN_IF_ERROR(call->Wait());
-      DISTILL_RETURN_IF_ERROR(steps.after(k - kAhead));
+      DISTILL_RETURN_IF_ERROR(After(k - kAhead, placement, steps));
     }
     if (k >= segments) continue;
-    DISTILL_RETURN_IF_ERROR(steps.before(k));
-    if (lane_ != nullptr) call = lane_calls_->Run([&steps, k](Communicator&) { return steps.across(k); });
+    DISTILL_RETURN_IF_ERROR(Before(k, placement, steps));
+    if (lane_ == nullptr) continue;
+    call = lane_calls_->Run([this, &steps, placement, k](Communicator&) { return Across(k, placement, steps); });
   }
   return absl::OkStatus();
 }
@@ -133,8 +140,26 @@ absl::Status HierarchicalCommunicator::SpreadFromLanes(const LaneCut& cut, int64
   return inside_->Broadcast(begin + cut.lanes * even * cut.size, cut.Rest(segment), dtype, cut.lanes - 1, placement);
 }
 
-void HierarchicalCommunicator::Divide(void* data, int64_t count, DType dtype, ReduceOp op) const {
-  if (op == ReduceOp::kAverage) distill::Reduce(data, &data, 1, count, dtype, op, world_size());
+absl::Status HierarchicalCommunicator::Divide(void* data, int64_t count, DType dtype, ReduceOp op,
+                                              Placement placement) const {
+  if (op != ReduceOp::kAverage) return absl::OkStatus();
+  if (placement.on_device) return device_->Reduce(data, &data, 1, count, dtype, op, world_size());
+  distill::Reduce(data, &data, 1, count, dtype, op, world_size());
+  return absl::OkStatus();
+}
+
+absl::Status HierarchicalCommunicator::Move(void* to, const void* from, int64_t bytes, Placement placement) const {
+  if (placement.on_device) return device_->Copy(to, from, bytes, placement.stream);
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status HierarchicalCommunicator::Slots::Fit(int64_t wanted, const std::shared_ptr<DeviceMemory>& device) {
+  const int64_t bytes = 2 * RoundUp(wanted);
+  if (memory != nullptr && memory->bytes() >= bytes) return absl::OkStatus();
+  memory = nullptr;
+  DISTILL_ASSIGN_OR_RETURN(memory, BufferWork(device).Allocate(bytes));
+  return absl::OkStatus();
 }
 
 absl::Status HierarchicalCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype,
@@ -143,62 +168,63 @@ absl::Status HierarchicalCommunicator::DoAllReduce(const void* send, void* recei
   const LaneCut cut(count, lanes_, SizeOf(dtype));
   const char* from = static_cast<const char*>(send);
   char* to = static_cast<char*>(receive);
-  if (placement.on_device) return AllReduceOnDevice(cut, from, to, dtype, op, placement);
   const bool carries = Carries(cut.lanes);
   const auto piece = [&](int64_t k) { return to + (carries ? cut.PieceBegin(k, local_rank()) : 0) * cut.size; };
-  const auto before = [&](int64_t k) { return ReduceToLanes(cut, k, from, piece(k), dtype, op, {}); };
-  const auto across = [&](int64_t k) -> absl::Status {
-    if (!carries) return absl::OkStatus();
-    const int64_t length = cut.PieceLength(k, local_rank());
-    DISTILL_RETURN_IF_ERROR(lane_->AllReduce(piece(k), piece(k), length, dtype, Undivided(op)));
-    Divide(piece(k), length, dtype, op);
-    return absl::OkStatus();
+  const auto before = [&](int64_t k) { return ReduceToLanes(cut, k, from, piece(k), dtype, op, placement); };
+  const auto part = [&](int64_t k) -> LanePart {
+    if (!carries) return {};
+    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
+    return {piece(k), bytes, piece(k), bytes};
   };
-  const auto after = [&](int64_t k) { return SpreadFromLanes(cut, k, to, dtype, {}); };
-  return Pipeline(cut.segments, {before, across, after});
+  const auto across = [&](const LaneCall& call) -> absl::Status {
+    const int64_t length = cut.PieceLength(call.segment, local_rank());
+    DISTILL_RETURN_IF_ERROR(call.lane.AllReduce(call.in, call.out, length, dtype, Undivided(op), call.placement));
+    return Divide(call.out, length, dtype, op, call.placement);
+  };
+  const auto after = [&](int64_t k) { return SpreadFromLanes(cut, k, to, dtype, placement); };
+  return Pipeline(cut.segments, PieceBytes(cut), placement, {before, part, across, after});
 }
 
 absl::Status HierarchicalCommunicator::DoReduce(const void* send, void* receive, int64_t count, DType dtype,
                                                 ReduceOp op, int root, Placement placement) {
-  const int64_t bytes = count * SizeOf(dtype);
-  if (placement.on_device) {
-    return ThroughHost(send, bytes, receive, rank() == root ? bytes : 0, placement,
-                       [&](const void* in, void* out) { return DoReduce(in, out, count, dtype, op, root, {}); });
-  }
   job_->Next();
   const LaneCut cut(count, lanes_, SizeOf(dtype));
-  const bool carries = Carries(cut.lanes);
   const int root_host = layout_.HostOf(root);
-  out_.Fit(cut.per_segment * cut.size);
+  Slots& sums = ScratchIn(placement).out;
+  DISTILL_RETURN_IF_ERROR(sums.Fit(PieceBytes(cut), DeviceOf(placement)));
   const auto before = [&](int64_t k) {
-    return ReduceToLanes(cut, k, static_cast<const char*>(send), out_.at(k), dtype, op, {});
+    return ReduceToLanes(cut, k, static_cast<const char*>(send), sums.at(k), dtype, op, placement);
   };
-  const auto across = [&](int64_t k) -> absl::Status {
-    if (!carries) return absl::OkStatus();
-    const int64_t length = cut.PieceLength(k, local_rank());
-    DISTILL_RETURN_IF_ERROR(lane_->Reduce(out_.at(k), out_.at(k), length, dtype, Undivided(op), root_host));
-    if (host() == root_host) Divide(out_.at(k), length, dtype, op);
-    return absl::OkStatus();
+  const auto part = [&](int64_t k) -> LanePart {
+    if (!Carries(cut.lanes)) return {};
+    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
+    return {sums.at(k), bytes, host() == root_host ? sums.at(k) : nullptr, bytes};
+  };
+  const auto across = [&](const LaneCall& call) -> absl::Status {
+    const int64_t length = cut.PieceLength(call.segment, local_rank());
+    DISTILL_RETURN_IF_ERROR(
+        call.lane.Reduce(call.in, call.out, length, dtype, Undivided(op), root_host, call.placement));
+    return host() == root_host ? Divide(call.out, length, dtype, op, call.placement) : absl::OkStatus();
   };
   const auto after = [&](int64_t k) -> absl::Status {
     if (host() != root_host) return absl::OkStatus();
-    return CollectAtRoot(cut, k, out_.at(k), static_cast<char*>(receive), dtype, root);
+    return CollectAtRoot(cut, k, sums.at(k), static_cast<char*>(receive), dtype, root, placement);
   };
-  return Pipeline(cut.segments, {before, across, after});
+  return Pipeline(cut.segments, PieceBytes(cut), placement, {before, part, across, after});
 }
 
 absl::Status HierarchicalCommunicator::CollectAtRoot(const LaneCut& cut, int64_t segment, const char* piece,
-                                                     char* receive, DType dtype, int root) {
+                                                     char* receive, DType dtype, int root, Placement placement) {
   const int root_lane = layout_.LocalRankOf(root);
   for (int lane = 0; lane < cut.lanes; ++lane) {
     const int64_t length = cut.PieceLength(segment, lane);
     char* place = rank() == root ? receive + cut.PieceBegin(segment, lane) * cut.size : nullptr;
     if (lane == root_lane) {
-      if (rank() == root) std::memcpy(place, piece, static_cast<size_t>(length * cut.size));
+      if (rank() == root) DISTILL_RETURN_IF_ERROR(Move(place, piece, length * cut.size, placement));
     } else if (rank() == root) {
-      DISTILL_RETURN_IF_ERROR(inside_->Receive(place, length, dtype, lane));
+      DISTILL_RETURN_IF_ERROR(inside_->Receive(place, length, dtype, lane, placement));
     } else if (local_rank() == lane) {
-      DISTILL_RETURN_IF_ERROR(inside_->Send(piece, length, dtype, root_lane));
+      DISTILL_RETURN_IF_ERROR(inside_->Send(piece, length, dtype, root_lane, placement));
     }
   }
   return absl::OkStatus();
@@ -207,44 +233,47 @@ absl::Status HierarchicalCommunicator::CollectAtRoot(const LaneCut& cut, int64_t
 // What this host has for a rank goes in that rank's lane; a lane's block for a host are those for its ranks there.
 absl::Status HierarchicalCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype,
                                                        ReduceOp op, Placement placement) {
-  const int64_t size = SizeOf(dtype);
-  if (placement.on_device) {
-    return ThroughHost(send, world_size() * count * size, receive, count * size, placement,
-                       [&](const void* in, void* out) { return DoReduceScatter(in, out, count, dtype, op, {}); });
-  }
   job_->Next();
+  const int64_t size = SizeOf(dtype);
   const BlockCut cut(count, layout_.hosts() * seats(), size);
-  out_.Fit(layout_.hosts() * seats() * cut.per_segment * size);
-  in_.Fit(seats() * cut.per_segment * size);
+  Slots& sums = ScratchIn(placement).out;
+  Slots& results = ScratchIn(placement).in;
+  const int64_t longest = seats() * cut.per_segment * size;  // of a host's blocks
+  DISTILL_RETURN_IF_ERROR(sums.Fit(layout_.hosts() * longest, DeviceOf(placement)));
+  DISTILL_RETURN_IF_ERROR(results.Fit(longest, DeviceOf(placement)));
   const auto before = [&](int64_t k) -> absl::Status {
     for (int r = 0; r < world_size(); ++r) {
-      char* place = out_.at(k) + (layout_.HostOf(r) * seats() + SeatOf(r)) * cut.Length(k) * size;
+      char* place = sums.at(k) + (layout_.HostOf(r) * seats() + SeatOf(r)) * cut.Length(k) * size;
       DISTILL_RETURN_IF_ERROR(inside_->Reduce(static_cast<const char*>(send) + (r * count + cut.Begin(k)) * size, place,
-                                              cut.Length(k), dtype, Undivided(op), LaneOf(r)));
+                                              cut.Length(k), dtype, Undivided(op), LaneOf(r), placement));
     }
     return absl::OkStatus();
   };
-  const auto across = [&](int64_t k) -> absl::Status {
-    const int64_t length = seats() * cut.Length(k);
-    DISTILL_RETURN_IF_ERROR(lane_->ReduceScatter(out_.at(k), in_.at(k), length, dtype, Undivided(op)));
-    Divide(in_.at(k), length, dtype, op);
-    return absl::OkStatus();
+  const auto part = [&](int64_t k) -> LanePart {
+    if (lane_ == nullptr) return {};
+    const int64_t bytes = seats() * cut.Length(k) * size;
+    return {sums.at(k), layout_.hosts() * bytes, results.at(k), bytes, 0, host() * bytes};
+  };
+  const auto across = [&](const LaneCall& call) -> absl::Status {
+    const int64_t length = seats() * cut.Length(call.segment);
+    DISTILL_RETURN_IF_ERROR(call.lane.ReduceScatter(call.in, call.out, length, dtype, Undivided(op), call.placement));
+    return Divide(call.out, length, dtype, op, call.placement);
   };
   const auto after = [&](int64_t k) -> absl::Status {
     char* place = static_cast<char*>(receive) + cut.Begin(k) * size;
     for (const int r : layout_.RanksOn(host())) {
-      const char* block = in_.at(k) + SeatOf(r) * cut.Length(k) * size;
+      const char* block = results.at(k) + SeatOf(r) * cut.Length(k) * size;
       if (r == rank() && SeatOf(r) == 0) {
-        std::memcpy(place, block, static_cast<size_t>(cut.Length(k) * size));
+        DISTILL_RETURN_IF_ERROR(Move(place, block, cut.Length(k) * size, placement));
       } else if (r == rank()) {
-        DISTILL_RETURN_IF_ERROR(inside_->Receive(place, cut.Length(k), dtype, LaneOf(r)));
+        DISTILL_RETURN_IF_ERROR(inside_->Receive(place, cut.Length(k), dtype, LaneOf(r), placement));
       } else if (LaneOf(r) == local_rank()) {
-        DISTILL_RETURN_IF_ERROR(inside_->Send(block, cut.Length(k), dtype, layout_.LocalRankOf(r)));
+        DISTILL_RETURN_IF_ERROR(inside_->Send(block, cut.Length(k), dtype, layout_.LocalRankOf(r), placement));
       }
     }
     return absl::OkStatus();
   };
-  return Pipeline(cut.segments, {before, across, after});
+  return Pipeline(cut.segments, layout_.hosts() * longest, placement, {before, part, across, after});
 }
 
 }  // namespace distill

@@ -11,7 +11,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "libdistill/comm/async.h"
-#include "libdistill/comm/device_stage.h"
+#include "libdistill/comm/device_memory.h"
+#include "libdistill/comm/fabric_communicator.h"
 #include "libdistill/comm/host_layout.h"
 #include "libdistill/comm/lane_cut.h"
 #include "libdistill/comm/part_rendezvous.h"
@@ -27,7 +28,10 @@ struct HierarchicalParts {
   std::unique_ptr<Communicator> inside;  // the ranks of this host, by their local ranks
   // The ranks with this one's local rank, one of each host, by hosts; null where some host has fewer ranks.
   std::unique_ptr<Communicator> lane;
-  std::unique_ptr<Communicator> flat;  // all ranks
+  std::unique_ptr<Communicator> flat;    // all ranks
+  std::shared_ptr<DeviceMemory> device;  // with GPUs
+  // The same ranks as `lane`, for device memory; null where that crosses through host memory.
+  std::unique_ptr<FabricCommunicator> device_lane;
   std::unique_ptr<AsyncCalls> lane_calls;
 };
 
@@ -54,21 +58,45 @@ class HierarchicalCommunicator : public Communicator {
   absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement placement) override;
   absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement placement) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
-  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   void Abandon(const absl::Status& error) override;
 
  private:
-  // What happens to a segment: inside the host, then across on the lane's thread (on ranks that have a lane), then
+  // What a lane is given of a segment and what it gives; nulls on ranks without a part in it. Of device memory it is
+  // copied to a slot that the fabric can use, and from there, where the two lie so far from the slot's begin.
+  struct LanePart {
+    const char* in = nullptr;
+    int64_t in_bytes = 0;
+    char* out = nullptr;
+    int64_t out_bytes = 0;
+    int64_t in_at = 0;
+    int64_t out_at = 0;
+    bool empty() const { return in == nullptr && out == nullptr; }
+  };
+  // The communicator of a lane, and the buffers of its call.
+  struct LaneCall {
+    int64_t segment;
+    Communicator& lane;
+    char* in;
+    char* out;
+    Placement placement;
+  };
+  // What happens to a segment: inside the host, then across on the lane's thread (on ranks that have a part), then
   // inside again.
   struct Steps {
     absl::FunctionRef<absl::Status(int64_t segment)> before;
-    absl::FunctionRef<absl::Status(int64_t segment)> across;
+    absl::FunctionRef<LanePart(int64_t segment)> part;
+    absl::FunctionRef<absl::Status(const LaneCall& call)> across;
     absl::FunctionRef<absl::Status(int64_t segment)> after;
   };
   // Those under way: two segments at a time.
   using LaneCalls = std::array<std::optional<AsyncCall>, 2>;
-  absl::Status Pipeline(int64_t segments, const Steps& steps);
-  absl::Status RunSegments(int64_t segments, const Steps& steps, LaneCalls& calls);
+  // `slot_bytes`: what the longest part takes.
+  absl::Status Pipeline(int64_t segments, int64_t slot_bytes, Placement placement, const Steps& steps);
+  absl::Status RunSegments(int64_t segments, Placement placement, const Steps& steps, LaneCalls& calls);
+  absl::Status Before(int64_t segment, Placement placement, const Steps& steps);
+  absl::Status Across(int64_t segment, Placement placement, const Steps& steps);
+  absl::Status After(int64_t segment, Placement placement, const Steps& steps);
 
   int host() const { return layout_.HostOf(rank()); }
   int local_rank() const { return layout_.LocalRankOf(rank()); }
@@ -85,42 +113,53 @@ class HierarchicalCommunicator : public Communicator {
   absl::Status SpreadFromLanes(const LaneCut& cut, int64_t segment, char* data, DType dtype, Placement placement);
   // The root, on this host, gets all pieces of the segment; `piece` is this rank's own.
   absl::Status CollectAtRoot(const LaneCut& cut, int64_t segment, const char* piece, char* receive, DType dtype,
-                             int root);
+                             int root, Placement placement);
   // An average's one division, of sums over all ranks.
-  void Divide(void* data, int64_t count, DType dtype, ReduceOp op) const;
+  absl::Status Divide(void* data, int64_t count, DType dtype, ReduceOp op, Placement placement) const;
+  // Of memory on this rank, without overlap.
+  absl::Status Move(void* to, const void* from, int64_t bytes, Placement placement) const;
   // For blocks that go with ranks, not with lanes: the lane that carries a rank's block, and the block's number among
   // those of its host in that lane, of which every host has so many, some of them empty.
   int LaneOf(int other) const { return layout_.LocalRankOf(other) % lanes_; }
   int SeatOf(int other) const { return layout_.LocalRankOf(other) / lanes_; }
   int64_t seats() const { return (layout_.most() + lanes_ - 1) / lanes_; }
 
-  absl::Status OpenStage();
-  absl::Status AllReduceOnDevice(const LaneCut& cut, const char* send, char* receive, DType dtype, ReduceOp op,
-                                 Placement placement);
+  // The part of a longest segment of a call that every lane carries a piece of.
+  static int64_t PieceBytes(const LaneCut& cut) { return (cut.per_segment / cut.lanes + cut.lanes) * cut.size; }
+  // See hierarchical_device.cc.
+  absl::Status FitStage(int64_t slot_bytes);
+  char* StageSlot(int64_t segment) const { return stage_->data() + segment % 2 * (stage_->bytes() / 2); }
   // A call on device memory that goes through host memory as a whole.
   absl::Status ThroughHost(const void* send, int64_t send_bytes, void* receive, int64_t receive_bytes,
                            Placement placement, absl::FunctionRef<absl::Status(const void* send, void* receive)> call);
 
+  // The second of two buffers is aligned as well as the first.
+  static int64_t RoundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
   // Two buffers that alternate with the segments, of at least so many bytes each.
   struct Slots {
-    char* at(int64_t segment) { return bytes.data() + segment % 2 * size; }
-    void Fit(int64_t wanted) {
-      size = std::max(size, wanted);
-      bytes.resize(std::max(bytes.size(), static_cast<size_t>(2 * size)));
-    }
-    std::vector<char> bytes;
-    int64_t size = 0;
+    char* at(int64_t segment) const { return memory->data() + segment % 2 * (memory->bytes() / 2); }
+    // `device`: where they are; null: in the host.
+    absl::Status Fit(int64_t wanted, const std::shared_ptr<DeviceMemory>& device);
+    std::unique_ptr<CommMemory> memory;
   };
+  struct Scratch {
+    Slots out, in, local, out_of_lane;
+  };
+  Scratch& ScratchIn(Placement placement) { return placement.on_device ? device_scratch_ : host_scratch_; }
+  std::shared_ptr<DeviceMemory> DeviceOf(Placement placement) const { return placement.on_device ? device_ : nullptr; }
 
   const SplitSeed seed_;
   const std::string name_;
   const HostLayout layout_;
   const int lanes_;
   const std::shared_ptr<JobCalls> job_;
-  Slots out_, in_, local_, out_of_lane_;
-  std::unique_ptr<DeviceStage> stage_;  // made by the first call that needs it
+  const std::shared_ptr<DeviceMemory> device_;  // null without GPUs
+  Scratch host_scratch_, device_scratch_;
+  std::unique_ptr<CommMemory> stage_;  // two slots that the fabric can use; made by the first call that needs them
   std::unique_ptr<Communicator> inside_;
   std::unique_ptr<Communicator> lane_;
+  std::unique_ptr<FabricCommunicator> device_lane_;  // null: `lane_` carries what was copied to host memory
   std::unique_ptr<Communicator> flat_;
   std::unique_ptr<AsyncCalls> lane_calls_;  // goes first: it uses the lane
 };

@@ -1,6 +1,10 @@
 // How a hierarchical communicator is made of its parts, over one rendezvous: every rank takes part in as many exchanges
 // as every other one, whichever parts it is in.
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/device_path.h"
+#include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/hierarchical_communicator.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
@@ -27,28 +31,86 @@ Setup PartOf(const Setup& setup, const std::shared_ptr<JobCalls>& job, const std
   return part;
 }
 
-absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, bool gpus) {
-  HierarchicalParts parts;
-  parts.layout = HostLayout(setup.host_ids);
-  parts.job = std::make_shared<JobCalls>(setup.rendezvous);
+// What a lane on the fabric could do with this rank's device memory, tried with a page of it; `endpoint` gets where.
+DeviceAccess TryDeviceMemory(const Setup& lane, absl::StatusOr<std::unique_ptr<FabricEndpoint>>& endpoint) {
+  DeviceAccess access;
+  if (const char* wish = std::getenv("DISTILL_FABRIC_HMEM")) access.wish = wish;
+  if (access.wish == "0") return access;
+  endpoint = OpenFabric(lane);
+  absl::StatusOr<std::unique_ptr<CommMemory>> page = lane.device_memory->Allocate(4096);
+  absl::Status status = endpoint.status();
+  status.Update(page.status());
+  if (status.ok()) status = (*endpoint)->Register((*page)->data(), 4096).status();
+  if (!status.ok()) {
+    access.why_not = std::string(status.message());
+    return access;
+  }
+  access.provider = (*endpoint)->provider();
+  const absl::Status reached = lane.device_memory->CheckNetworkAccess();
+  const bool direct = (*endpoint)->is_direct() && reached.ok();
+  access.kind = direct ? DeviceAccess::Kind::kDirect : DeviceAccess::Kind::kCopies;
+  if (!reached.ok()) access.why_not = std::string(reached.message());
+  if (!(*endpoint)->is_direct()) {
+    access.why_not =
+        absl::StrCat("libfabric's provider ", access.provider, " would copy it through host memory itself");
+  }
+  return access;
+}
+
+// The lane for device memory; null where every rank comes to know that it goes through host memory.
+absl::StatusOr<std::unique_ptr<FabricCommunicator>> MakeDeviceLane(const Setup& job, Setup lane) {
+  absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = absl::UnavailableError("not tried");
+  Setup all = job;
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> told, all.Exchange(TryDeviceMemory(lane, endpoint).Encode()));
+  std::vector<DeviceAccess> ranks;
+  for (const std::string& one : told) {
+    DISTILL_ASSIGN_OR_RETURN(ranks.emplace_back(), DeviceAccess::Decode(one));
+  }
+  absl::StatusOr<DevicePath> path = ChooseDevicePath(ranks, job.Names());
+  if (!path.ok()) return SharedError(path.status());
+  if (job.world.rank == 0) {
+    LogInfo(absl::StrCat("hierarchy: device memory crosses between the hosts ",
+                         path->over_fabric ? "over the fabric itself (" : "through pinned host memory (", path->why,
+                         ")"));
+  }
+  if (!path->over_fabric) return nullptr;
+  return FabricCommunicator::Join(std::move(lane), std::move(endpoint));
+}
+
+absl::Status MakeLanes(const Setup& setup, HierarchicalParts& parts) {
   const HostLayout& layout = parts.layout;
-  Setup inside = PartOf(setup, parts.job, layout.RanksOn(layout.HostOf(setup.world.rank)));
-  inside.one_host = true;
-  const bool alone = inside.world.world_size == 1 && !gpus;
-  DISTILL_ASSIGN_OR_RETURN(parts.inside,
-                           gpus ? CreateNcclCommunicator(std::move(inside)) : CreateShmCommunicator(std::move(inside)));
-  if (alone) parts.inside = CreateAloneCommunicator();
-  parts.inside->BecomePart();
   Setup lane = PartOf(setup, parts.job, layout.RanksAt(layout.LocalRankOf(setup.world.rank)));
   lane.options.timeout += kLaneGrace;
   const bool has_lane = lane.world.world_size == layout.hosts();
-  DISTILL_ASSIGN_OR_RETURN(parts.lane, CreateFabricCommunicator(std::move(lane)));
-  if (has_lane) {
-    parts.lane->BecomePart();
-    DISTILL_ASSIGN_OR_RETURN(parts.lane_calls, AsyncCalls::Start(parts.lane.get()));
-  } else {
-    parts.lane.reset();
+  if (parts.device != nullptr) {
+    Setup device_lane = lane;
+    device_lane.device_memory = parts.device;
+    DISTILL_ASSIGN_OR_RETURN(parts.device_lane, MakeDeviceLane(setup, std::move(device_lane)));
   }
+  DISTILL_ASSIGN_OR_RETURN(parts.lane, CreateFabricCommunicator(std::move(lane)));
+  if (!has_lane) {
+    parts.lane.reset();
+    parts.device_lane.reset();
+    return absl::OkStatus();
+  }
+  parts.lane->BecomePart();
+  if (parts.device_lane != nullptr) parts.device_lane->BecomePart();
+  DISTILL_ASSIGN_OR_RETURN(parts.lane_calls, AsyncCalls::Start(parts.lane.get()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, std::shared_ptr<DeviceMemory> device,
+                                            absl::FunctionRef<MadeCommunicator(Setup)> make_inside) {
+  HierarchicalParts parts;
+  parts.layout = HostLayout(setup.host_ids);
+  parts.job = std::make_shared<JobCalls>(setup.rendezvous);
+  parts.device = std::move(device);
+  const HostLayout& layout = parts.layout;
+  Setup inside = PartOf(setup, parts.job, layout.RanksOn(layout.HostOf(setup.world.rank)));
+  inside.one_host = true;
+  DISTILL_ASSIGN_OR_RETURN(parts.inside, make_inside(std::move(inside)));
+  parts.inside->BecomePart();
+  DISTILL_RETURN_IF_ERROR(MakeLanes(setup, parts));
   std::vector<int> all;
   for (int rank = 0; rank < layout.ranks(); ++rank) all.push_back(rank);
   Setup flat = setup;
@@ -59,10 +121,18 @@ absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, bool gpus) {
   return parts;
 }
 
+// Every rank takes part in the exchanges of shared memory, also one that is alone on its host.
+MadeCommunicator MakeInsideOnHost(Setup inside) {
+  const bool alone = inside.world.world_size == 1;
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, CreateShmCommunicator(std::move(inside)));
+  return alone ? CreateAloneCommunicator() : std::move(made);
+}
+
 }  // namespace
 
-MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus) {
-  absl::StatusOr<HierarchicalParts> parts = MakeParts(setup, gpus);
+MadeCommunicator CreateHierarchicalCommunicatorOf(Setup setup, std::shared_ptr<DeviceMemory> device,
+                                                  absl::FunctionRef<MadeCommunicator(Setup)> make_inside) {
+  absl::StatusOr<HierarchicalParts> parts = MakeParts(setup, std::move(device), make_inside);
   // Also a rank that has failed alone, say for want of a thread, ends the others.
   if (!parts.ok()) setup.rendezvous->Announce(parts.status());
   DISTILL_RETURN_IF_ERROR(parts.status());
@@ -74,9 +144,17 @@ MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus) {
   return std::make_unique<HierarchicalCommunicator>(setup, *std::move(parts));
 }
 
-absl::StatusOr<std::unique_ptr<CommMemory>> HierarchicalCommunicator::DoAllocate(int64_t bytes) {
+MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus) {
+  if (!gpus) return CreateHierarchicalCommunicatorOf(std::move(setup), nullptr, &MakeInsideOnHost);
+  absl::StatusOr<std::shared_ptr<DeviceMemory>> device =
+      DeviceMemory::Open(setup.options.device_index, setup.options.timeout);
+  DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(device.status()));
+  return CreateHierarchicalCommunicatorOf(std::move(setup), *std::move(device), &CreateNcclCommunicator);
+}
+
+absl::StatusOr<std::unique_ptr<CommMemory>> HierarchicalCommunicator::DoAllocate(int64_t bytes, Placement placement) {
   job_->Next();
-  return inside_->Allocate(bytes);
+  return inside_->Allocate(bytes, placement);
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> HierarchicalCommunicator::DoSplit(const SplitPart& part) {

@@ -7,6 +7,7 @@ namespace distill {
 
 // Memory that collectives use where it lies, without a copy on the way: mapped by every rank of the host, registered
 // with the fabric, or NCCL's own. Zeroed, aligned to a page. Any part of it may be a buffer of a call.
+// Memory of a GPU is an address for the device alone.
 class CommMemory {
  public:
   virtual ~CommMemory() = default;

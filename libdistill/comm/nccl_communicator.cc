@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/device_reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
@@ -48,9 +49,8 @@ ncclDataType_t NcclType(DType dtype) {
 ncclRedOp_t NcclOp(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kAverage:  // divided afterwards: ncclAvg multiplies every rank's part by 1/n
       return ncclSum;
-    case ReduceOp::kAverage:
-      return ncclAvg;
     case ReduceOp::kMin:
       return ncclMin;
     case ReduceOp::kMax:
@@ -60,6 +60,44 @@ ncclRedOp_t NcclOp(ReduceOp op) {
   }
   return ncclSum;
 }
+
+// What NCCL would choose for its own buffers. It is not registered with a communicator (ncclCommRegister): NCCL leaves
+// undefined what a call does where one rank's buffers are registered and another's are not, and Allocate allows that.
+class NcclMemory : public CommMemory {
+ public:
+  static absl::StatusOr<std::unique_ptr<CommMemory>> Create(int device, int64_t bytes) {
+    DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device)));
+    void* data = nullptr;
+    if (const ncclResult_t result = ncclMemAlloc(&data, static_cast<size_t>(bytes)); result != ncclSuccess) {
+      cudaGetLastError();  // else the next call on this thread would have it
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no ", bytes, " bytes of device memory: ncclMemAlloc: ", ncclGetErrorString(result)));
+    }
+    std::unique_ptr<CommMemory> memory(new NcclMemory(device, static_cast<char*>(data), bytes));
+    DISTILL_RETURN_IF_ERROR(CudaError("cudaMemset", cudaMemset(data, 0, static_cast<size_t>(bytes))));
+    // cudaMemset may return before it is done, and streams of the caller's need not wait for it.
+    DISTILL_RETURN_IF_ERROR(CudaError("cudaMemset", cudaStreamSynchronize(nullptr)));
+    return memory;
+  }
+  ~NcclMemory() override {
+    int before = device_;
+    cudaGetDevice(&before);
+    cudaSetDevice(device_);
+    ncclMemFree(data());
+    cudaSetDevice(before);
+  }
+
+ private:
+  NcclMemory(int device, char* data, int64_t bytes) : CommMemory(data, bytes), device_(device) {}
+  const int device_;
+};
+
+// What is left to do for an average, once NCCL has the sum.
+struct Division {
+  void* data = nullptr;
+  int64_t count = 0;
+  DType dtype = DType::kUInt8;
+};
 
 class NcclCommunicator : public Communicator {
  public:
@@ -87,16 +125,23 @@ class NcclCommunicator : public Communicator {
   absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                            Placement placement) override {
     if (!placement.on_device) return host_->AllReduce(send, receive, count, dtype, op);
-    return OnDevice("ncclAllReduce", placement, [&](cudaStream_t stream) {
-      return ncclAllReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_, stream);
-    });
+    return OnDevice(
+        "ncclAllReduce", placement,
+        [&](cudaStream_t stream) {
+          return ncclAllReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_, stream);
+        },
+        Average(op, receive, count, dtype));
   }
   absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                Placement placement) override {
     if (!placement.on_device) return host_->ReduceScatter(send, receive, count, dtype, op);
-    return OnDevice("ncclReduceScatter", placement, [&](cudaStream_t stream) {
-      return ncclReduceScatter(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_, stream);
-    });
+    return OnDevice(
+        "ncclReduceScatter", placement,
+        [&](cudaStream_t stream) {
+          return ncclReduceScatter(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_,
+                                   stream);
+        },
+        Average(op, receive, count, dtype));
   }
   absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override {
     if (!placement.on_device) return host_->AllGather(send, receive, count, dtype);
@@ -113,9 +158,13 @@ class NcclCommunicator : public Communicator {
   absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
                         Placement placement) override {
     if (!placement.on_device) return host_->Reduce(send, receive, count, dtype, op, root);
-    return OnDevice("ncclReduce", placement, [&](cudaStream_t stream) {
-      return ncclReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), root, comm_, stream);
-    });
+    return OnDevice(
+        "ncclReduce", placement,
+        [&](cudaStream_t stream) {
+          return ncclReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), root, comm_,
+                            stream);
+        },
+        Average(op, receive, rank() == root ? count : 0, dtype));
   }
   absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override {
     if (!placement.on_device) return host_->AllToAll(send, receive, count, dtype);
@@ -139,6 +188,9 @@ class NcclCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
     return SplitFrom(*this, seed_, part.members, part.rank, &CreateNcclCommunicator);
   }
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override {
+    return placement.on_device ? NcclMemory::Create(device_, bytes) : host_->Allocate(bytes);
+  }
   void Abandon(const absl::Status&) override {
     Abort();
     host_.reset();  // its peers see this rank leave
@@ -150,7 +202,11 @@ class NcclCommunicator : public Communicator {
     if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
   ncclResult_t EnqueueAllToAll(const char* send, char* receive, int64_t count, DType dtype, cudaStream_t stream) const;
-  absl::Status OnDevice(const char* what, Placement placement, absl::FunctionRef<ncclResult_t(cudaStream_t)> call);
+  static Division Average(ReduceOp op, void* data, int64_t count, DType dtype) {
+    return op == ReduceOp::kAverage ? Division{data, count, dtype} : Division{};
+  }
+  absl::Status OnDevice(const char* what, Placement placement, absl::FunctionRef<ncclResult_t(cudaStream_t)> call,
+                        const Division& division = {});
   absl::Status AwaitEnqueued(const char* what, ncclResult_t result) const;
   absl::Status AwaitDevice(const char* what) const;
   absl::Status NcclError(const char* what, ncclResult_t state) const;
@@ -166,6 +222,7 @@ class NcclCommunicator : public Communicator {
 absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventCreate", cudaEventCreateWithFlags(&done_, cudaEventDisableTiming)));
+  DISTILL_RETURN_IF_ERROR(CudaError("loading kernels", static_cast<cudaError_t>(LoadReduceKernels())));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
@@ -185,10 +242,13 @@ ncclResult_t NcclCommunicator::EnqueueAllToAll(const char* send, char* receive, 
 }
 
 absl::Status NcclCommunicator::OnDevice(const char* what, Placement placement,
-                                        absl::FunctionRef<ncclResult_t(cudaStream_t)> call) {
+                                        absl::FunctionRef<ncclResult_t(cudaStream_t)> call, const Division& division) {
   const auto stream = static_cast<cudaStream_t>(placement.stream);
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));  // it is the thread's
   DISTILL_RETURN_IF_ERROR(AwaitEnqueued(what, call(stream)));
+  const int divided = EnqueueReduce(division.data, &division.data, 1, division.count, division.dtype, DeviceOp::kSum,
+                                    world_size(), stream);
+  DISTILL_RETURN_IF_ERROR(CudaError("dividing an average", static_cast<cudaError_t>(divided)));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(done_, stream)));
   return AwaitDevice(what);
 }
@@ -215,6 +275,7 @@ absl::Status NcclCommunicator::AwaitDevice(const char* what) const {
   for (Backoff backoff;; backoff.Pause()) {
     const cudaError_t state = cudaEventQuery(done_);
     if (state != cudaErrorNotReady) return CudaError(what, state);
+    cudaGetLastError();  // it remembers this as an error, and torch asks for one after its own kernels
     if (!backoff.slow()) continue;
     ncclResult_t failed = ncclSuccess;
     if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &failed); asked != ncclSuccess) failed = asked;

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/tuning.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/shared_memory.h"
@@ -29,6 +31,8 @@ struct Setup {
   std::vector<int> job_ranks = {};
   std::shared_ptr<SharedMemorySource> memory = std::make_shared<SharedMemorySource>();
   CommTuning tuning = {};  // the same on every rank
+  // Set where the buffers of a communicator over the fabric are all in it.
+  std::shared_ptr<DeviceMemory> device_memory = nullptr;
 
   // "rank 3 on p4d-17", as errors call a rank.
   std::string NameOf(int rank) const;
@@ -56,5 +60,9 @@ bool HasNccl();
 // In two levels: over shared memory inside a host, or over NCCL where every rank has a GPU of its own, and over the
 // fabric between hosts.
 [[nodiscard]] MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus);
+// The same over any communicator of a host's ranks; `device`: of what its buffers in device memory are, null: it takes
+// none.
+[[nodiscard]] MadeCommunicator CreateHierarchicalCommunicatorOf(Setup setup, std::shared_ptr<DeviceMemory> device,
+                                                                absl::FunctionRef<MadeCommunicator(Setup)> make_inside);
 
 }  // namespace distill

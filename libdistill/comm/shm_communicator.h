@@ -49,7 +49,7 @@ class ShmCommunicator : public Communicator {
   absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
-  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   void Abandon(const absl::Status& error) override { group_.Fail(error); }
 
  private:

@@ -44,7 +44,7 @@ absl::Status MapAll(SharedMemorySource& source, const std::vector<std::string>& 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t bytes) {
+absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t bytes, Placement) {
   absl::StatusOr<SharedMemory> mine = seed_.memory->Create(static_cast<size_t>(bytes));
   std::string ticket = mine.ok() ? mine->ticket() : "";
   ticket.resize(kTicketBytes);

@@ -27,19 +27,21 @@ int64_t ElementsFor(const std::vector<TrainedParameter>& parameters) {
 
 }  // namespace
 
-absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype) {
+absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
+                                               c10::Device device) {
   const int64_t bytes = elements * static_cast<int64_t>(torch::elementSize(dtype));
-  absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes);
+  if (!device.is_cpu() && !comm.takes_device_memory()) return torch::Tensor();
+  absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes, {.on_device = !device.is_cpu()});
   if (absl::IsResourceExhausted(memory.status())) {
     if (comm.rank() == 0) {
-      LogWarning(absl::StrCat("gradients go through copies, which is slower: ", memory.status().message()));
+      LogWarning(absl::StrCat("gradients are in ordinary memory, which is slower: ", memory.status().message()));
     }
     return torch::Tensor();
   }
   DISTILL_RETURN_IF_ERROR(memory.status());
   const std::shared_ptr<CommMemory> kept = *std::move(memory);
   return torch::from_blob(
-      kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype));
+      kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype).device(device));
 }
 
 absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
@@ -47,10 +49,7 @@ absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
                                                         const GradientPlan& plan) {
   const int64_t elements = ElementsFor(parameters);
   const c10::Device device = parameters[0].tensor.device();
-  torch::Tensor memory;
-  if (device.is_cpu()) {
-    DISTILL_ASSIGN_OR_RETURN(memory, AllocateForCalls(comm, elements, torch::kFloat32));
-  }
+  DISTILL_ASSIGN_OR_RETURN(torch::Tensor memory, AllocateForCalls(comm, elements, torch::kFloat32, device));
   DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
                                   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
                                   if (!memory.defined()) memory = torch::zeros({elements}, options);

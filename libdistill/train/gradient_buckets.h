@@ -1,5 +1,5 @@
 // The memory of gradients: float32 buckets, each one flat tensor with the gradients of whole parameters one after the
-// other. On the CPU they are memory that the communicator uses without a copy.
+// other, in memory of Communicator::Allocate: on the CPU what it uses without a copy, on a GPU NCCL's own.
 //
 // An optimizer can sweep a bucket at once: bucket(b).values beside state that is laid out in the order of
 // bucket(b).parameters. Lay changes that order; a training run does it once, before its second step.
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include "absl/status/statusor.h"
@@ -58,7 +59,9 @@ class GradientBuckets {
 };
 
 // A flat tensor in memory of comm.Allocate, which lives as long as the tensor; undefined where there is not that much,
-// on all ranks alike. Every rank must call it, with the same number of bytes.
-[[nodiscard]] absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype);
+// or where the communicator does not take memory of this device, on all ranks alike. Every rank must call it, with the
+// same number of bytes.
+[[nodiscard]] absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
+                                                             c10::Device device);
 
 }  // namespace distill

@@ -17,7 +17,7 @@ absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, int64
   if (!bfloat16_ || comm.world_size() == 1 || !device.is_cpu()) return absl::OkStatus();
   if (rounded_.defined() && rounded_.numel() >= largest) return absl::OkStatus();
   rounded_ = torch::Tensor();
-  DISTILL_ASSIGN_OR_RETURN(rounded_, AllocateForCalls(comm, largest, torch::kBFloat16));
+  DISTILL_ASSIGN_OR_RETURN(rounded_, AllocateForCalls(comm, largest, torch::kBFloat16, device));
   return Agree(comm, CatchTorch([&] {
                  if (!rounded_.defined()) rounded_ = torch::empty({largest}, torch::kBFloat16);
                  return absl::OkStatus();

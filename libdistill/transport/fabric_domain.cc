@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <sys/uio.h>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -53,6 +54,10 @@ absl::Status FabricDomain::Open() {
   DISTILL_RETURN_IF_ERROR(check("fi_endpoint", fi_endpoint(domain, info.get(), &endpoint, nullptr)));
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &addresses->fid, 0)));
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV)));
+  if ((info->caps & FI_HMEM) != 0) {
+    const int wanted = FI_HMEM_P2P_REQUIRED;
+    direct = fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &wanted, sizeof(wanted)) == 0;
+  }
   return check("fi_enable", fi_enable(endpoint));
 }
 
@@ -84,7 +89,17 @@ absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes) {
   const int mode = info->domain_attr->mr_mode;
   const uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : next_key++;
   fid_mr* region = nullptr;
-  int rc = fi_mr_reg(domain, data, bytes, FI_SEND | FI_RECV, 0, key, 0, &region, nullptr);
+  const iovec place = {const_cast<void*>(data), bytes};
+  fi_mr_attr attributes = {};
+  attributes.mr_iov = &place;
+  attributes.iov_count = 1;
+  attributes.access = FI_SEND | FI_RECV;
+  attributes.requested_key = key;
+  if ((info->caps & FI_HMEM) != 0 && cuda_device >= 0) {
+    attributes.iface = FI_HMEM_CUDA;
+    attributes.device.cuda = cuda_device;
+  }
+  int rc = fi_mr_regattr(domain, &attributes, 0, &region);
   if (rc == 0 && (mode & FI_MR_ENDPOINT) != 0) {
     rc = fi_mr_bind(region, &endpoint->fid, 0);
     if (rc == 0) rc = fi_mr_enable(region);

@@ -42,6 +42,8 @@ struct FabricDomain {
   fid_ep* endpoint = nullptr;
   std::vector<uint64_t> peers;  // fi_addr_t
   uint64_t next_key = 1;
+  int cuda_device = -1;  // where the memory to register lies, if the info says FI_HMEM; -1: in the host
+  bool direct = false;   // such memory is moved by the card alone
 
  private:
   std::string provider() const;

@@ -48,6 +48,7 @@ absl::Status FabricEndpoint::Open(const FabricOptions& options) {
   FabricCard card = {options.host, {}};
   for (FabricInfo& info : found) {
     rails_.push_back(std::make_unique<FabricDomain>(std::move(info)));
+    rails_.back()->cuda_device = options.cuda_device;
     DISTILL_RETURN_IF_ERROR(rails_.back()->Open());
     DISTILL_ASSIGN_OR_RETURN(card.rails.emplace_back(), rails_.back()->Describe(rails_.size() - 1));
   }
@@ -87,7 +88,7 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses) 
 }
 
 absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes) {
-  const bool needed = (rails_[0]->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0 && bytes > 0;
+  const bool needed = (rails_[0]->info->domain_attr->mr_mode & (FI_MR_LOCAL | FI_MR_HMEM)) != 0 && bytes > 0;
   return needed ? RegisterForGood(data, bytes) : FabricMemory();
 }
 
@@ -130,6 +131,10 @@ absl::StatusOr<bool> FabricEndpoint::Poll() {
     any |= found;
   }
   return any;
+}
+
+bool FabricEndpoint::is_direct() const {
+  return std::all_of(rails_.begin(), rails_.end(), [](const auto& rail) { return rail->direct; });
 }
 
 bool FabricEndpoint::wakes() const {

@@ -36,6 +36,10 @@ struct FabricOptions {
   // How many rails to use at most; 0: every NIC of efa's, and every interface of tcp's that is as fast as the first.
   int max_rails = 0;
   std::string host;  // tells hosts apart: rails that do not join different hosts are none
+  // The buffers are memory of this GPU (of the host, for tests, where it is -1), which the provider takes as it is.
+  bool device_memory = false;
+  int cuda_device = -1;
+  std::string device_address = {};  // its PCI address: of the network cards those nearest to it are rails
 };
 
 // One send or receive under way; lives, at its place, until `done`. Reusable after that.
@@ -73,6 +77,8 @@ class FabricEndpoint {
   ~FabricEndpoint();
 
   const std::string& provider() const { return provider_; }
+  // Of device memory: whether the network card reads and writes it. Else the provider copies by itself.
+  bool is_direct() const;
   // What the others need to reach this endpoint.
   const std::string& address() const { return address_; }
   // Entry i becomes peer i; the rails that all of them have are used. Every rank passes the same. Nothing is sent yet.
@@ -81,7 +87,7 @@ class FabricEndpoint {
   const std::vector<std::string>& networks() const { return networks_; }
 
   // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result. After
-  // Connect.
+  // Connect, or to see whether it can be done.
   [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes);
   // Registers in any case. ResourceExhausted: this host lets no more memory be locked.
   [[nodiscard]] absl::StatusOr<FabricMemory> RegisterForGood(const void* data, size_t bytes);

@@ -8,15 +8,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_library.h"
+#include "libdistill/transport/fabric_rails.h"
 
 namespace distill {
 namespace {
@@ -34,7 +37,7 @@ std::string FullName(const std::string& provider) {
   return provider;
 }
 
-FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider) {
+FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider, bool device_memory) {
   FabricInfo hints(library.dupinfo(nullptr));
   DISTILL_CHECK(hints != nullptr, "fi_dupinfo: out of memory");
   hints->caps = FI_MSG | FI_TAGGED;
@@ -43,17 +46,23 @@ FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider) 
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  if (device_memory) {
+    hints->caps |= FI_HMEM;
+    hints->domain_attr->mr_mode |= FI_MR_HMEM;
+  }
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->fabric_attr->prov_name = strdup(provider.c_str());  // freed by fi_freeinfo
   return hints;
 }
 
 // What libfabric has of the provider, on the interface with the address `node` unless that is null; its return code.
-int Ask(const FabricLibrary& library, const std::string& provider, const char* node, FabricInfo& answer) {
+int Ask(const FabricLibrary& library, const std::string& provider, const char* node, bool device_memory,
+        FabricInfo& answer) {
   fi_info* found = nullptr;
   if (absl::StartsWith(provider, "tcp")) setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);
   const uint64_t flags = node == nullptr ? 0 : FI_SOURCE | FI_NUMERICHOST;
-  const int rc = library.getinfo(kVersion, node, nullptr, flags, MakeHints(library, provider).get(), &found);
+  const int rc =
+      library.getinfo(kVersion, node, nullptr, flags, MakeHints(library, provider, device_memory).get(), &found);
   answer.reset(found);
   return rc;
 }
@@ -90,6 +99,32 @@ std::vector<FabricInfo> Choose(const FabricLibrary& library, const fi_info& firs
   return chosen;
 }
 
+// Where a PCI device ("0000:10:1b.0") hangs; empty where it is not known.
+std::string PlaceOf(const std::string& address) {
+  std::error_code error;
+  const auto place =
+      std::filesystem::canonical(absl::StrCat("/sys/bus/pci/devices/", absl::AsciiStrToLower(address)), error);
+  return error || address.empty() ? "" : place.string();
+}
+
+std::string PlaceOf(const fi_info& info) {
+  if (info.nic == nullptr || info.nic->bus_attr == nullptr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return "";
+  const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
+  return PlaceOf(absl::StrCat(absl::Hex(pci.domain_id, absl::kZeroPad4), ":", absl::Hex(pci.bus_id, absl::kZeroPad2),
+                              ":", absl::Hex(pci.device_id, absl::kZeroPad2), ".", absl::Hex(pci.function_id)));
+}
+
+// A card moves a GPU's memory at full speed where both hang on the same switch.
+std::vector<FabricInfo> KeepNearest(std::vector<FabricInfo> found, const std::string& device_address, int max_rails) {
+  std::vector<std::string> places;
+  for (const FabricInfo& info : found) places.push_back(PlaceOf(*info));
+  std::vector<FabricInfo> kept;
+  for (const size_t i : NearestTo(PlaceOf(device_address), places)) {
+    if (max_rails == 0 || kept.size() < static_cast<size_t>(max_rails)) kept.push_back(std::move(found[i]));
+  }
+  return kept;
+}
+
 }  // namespace
 
 void FabricInfoDeleter::operator()(fi_info* info) const { (*LoadFabricLibrary())->freeinfo(info); }
@@ -110,11 +145,18 @@ absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options
     const bool named = tcp && std::getenv("FI_TCP_IFACE") != nullptr;
     const bool by_address = tcp && !named && !options.local_address.empty();
     FabricInfo first;
-    rc = Ask(*library, provider, by_address ? options.local_address.c_str() : nullptr, first);
+    rc = Ask(*library, provider, by_address ? options.local_address.c_str() : nullptr, options.device_memory, first);
     if (rc != 0) continue;
     FabricInfo all;
-    if (!named && options.max_rails != 1 && !IsLoopback(*first)) (void)Ask(*library, provider, nullptr, all);
-    return Choose(*library, *first, all.get(), tcp, options.max_rails);
+    if (!named && (options.max_rails != 1 || !options.device_address.empty()) && !IsLoopback(*first)) {
+      (void)Ask(*library, provider, nullptr, options.device_memory, all);
+    }
+    if (options.device_address.empty()) return Choose(*library, *first, all.get(), tcp, options.max_rails);
+    return KeepNearest(Choose(*library, *first, all.get(), tcp, 0), options.device_address, options.max_rails);
+  }
+  if (options.device_memory) {
+    return FabricError(
+        absl::StrCat("libfabric's provider ", absl::StrJoin(tried, " or "), " takes no device memory here"), rc);
   }
   return FabricError(
       absl::StrCat("no fabric: libfabric has nothing for the provider ", absl::StrJoin(tried, " or "),

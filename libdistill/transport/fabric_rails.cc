@@ -1,8 +1,10 @@
 #include "libdistill/transport/fabric_rails.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 
@@ -60,6 +62,21 @@ std::vector<std::vector<size_t>> CommonRails(const std::vector<FabricCard>& card
     for (size_t rank = 0; rank < further.size(); ++rank) used[rank].push_back(further[rank]);
   }
   return used;
+}
+
+std::vector<size_t> NearestTo(const std::string& device, const std::vector<std::string>& cards) {
+  const std::vector<std::string> to = absl::StrSplit(device, '/');
+  std::vector<size_t> shared;  // parts of the way
+  for (const std::string& card : cards) {
+    const std::vector<std::string> from = absl::StrSplit(card, '/');
+    const auto parted = std::mismatch(to.begin(), to.end(), from.begin(), from.end());
+    shared.push_back(device.empty() ? 0 : static_cast<size_t>(parted.first - to.begin()));
+  }
+  std::vector<size_t> nearest;
+  for (size_t card = 0; card < cards.size(); ++card) {
+    if (shared[card] == *std::max_element(shared.begin(), shared.end())) nearest.push_back(card);
+  }
+  return nearest;
 }
 
 }  // namespace distill

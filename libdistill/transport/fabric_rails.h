@@ -32,4 +32,9 @@ struct FabricCard {
 // hosts are at the same location there (that is how a network inside each host looks, a container's bridge say).
 std::vector<std::vector<size_t>> CommonRails(const std::vector<FabricCard>& cards);
 
+// Which of these network cards share most switches with a device, by their places in sysfs
+// ("/sys/devices/pci0000:10/0000:10:1b.0"): all of those that come equally near, in their order; every one where the
+// device's place is not known.
+std::vector<size_t> NearestTo(const std::string& device, const std::vector<std::string>& cards);
+
 }  // namespace distill

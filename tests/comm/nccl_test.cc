@@ -6,11 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/comm/device_memory.h"
+#include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/support/catch.h"
@@ -128,20 +134,85 @@ int CountGpus() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-absl::Status WholeGrid(const World& world, int gpu, const std::string& asked, const std::string& expected) {
+// Memory of Allocate on the GPU: zeroed, and a buffer of calls.
+absl::Status SumInAllocated(Communicator& comm, cudaStream_t stream) {
+  constexpr int64_t kCount = 1'000'003;
+  const Placement placement = {true, stream};
+  DISTILL_ASSIGN_OR_RETURN(const auto memory, comm.Allocate(kCount * 4, placement));
+  std::vector<float> host(kCount);
+  const size_t bytes = kCount * sizeof(float);
+  DISTILL_RETURN_IF_ERROR(Cuda("copying out", cudaMemcpy(host.data(), memory->data(), bytes, cudaMemcpyDeviceToHost)));
+  for (const float x : host) DISTILL_RETURN_IF_ERROR(testing::Expect(x == 0, "new memory is not zero"));
+  for (int64_t i = 0; i < kCount; ++i) host[static_cast<size_t>(i)] = static_cast<float>(i % 7 + comm.rank());
+  DISTILL_RETURN_IF_ERROR(Cuda("copying in", cudaMemcpy(memory->data(), host.data(), bytes, cudaMemcpyHostToDevice)));
+  DISTILL_RETURN_IF_ERROR(
+      comm.AllReduce(memory->data(), memory->data(), kCount, DType::kFloat32, ReduceOp::kSum, placement));
+  DISTILL_RETURN_IF_ERROR(Cuda("copying out", cudaMemcpy(host.data(), memory->data(), bytes, cudaMemcpyDeviceToHost)));
+  const int n = comm.world_size();
+  for (int64_t i = 0; i < kCount; ++i) {
+    const auto expected = static_cast<float>(n * (i % 7) + n * (n - 1) / 2);
+    DISTILL_RETURN_IF_ERROR(
+        testing::Expect(host[static_cast<size_t>(i)] == expected, absl::StrCat("a wrong sum at ", i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, int gpu, const std::string& asked) {
   DISTILL_RETURN_IF_ERROR(Cuda("cudaSetDevice", cudaSetDevice(gpu)));
-  cudaStream_t stream = nullptr;
-  DISTILL_RETURN_IF_ERROR(Cuda("cudaStreamCreate", cudaStreamCreate(&stream)));
   CommunicatorOptions options;
   options.backend = asked;
   options.timeout = absl::Seconds(60);
   options.device_index = gpu;
-  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+  return CreateCommunicator(world, options);
+}
+
+absl::Status WholeGrid(const World& world, int gpu, const std::string& asked, const std::string& expected) {
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, gpu, asked));
+  cudaStream_t stream = nullptr;
+  DISTILL_RETURN_IF_ERROR(Cuda("cudaStreamCreate", cudaStreamCreate(&stream)));
   DISTILL_RETURN_IF_ERROR(testing::Expect(comm->backend() == expected, "over another backend"));
   DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(*comm, {.counts = {0, 1009}}));  // host memory goes round NCCL
   OnDevice on_device(*comm, stream);
   DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(on_device, {}));
-  return testing::CheckLargeCollectives(on_device, 5 << 20);
+  DISTILL_RETURN_IF_ERROR(testing::CheckLargeCollectives(on_device, 5 << 20));
+  DISTILL_RETURN_IF_ERROR(testing::CheckSameBits(on_device));
+  DISTILL_RETURN_IF_ERROR(SumInAllocated(*comm, stream));
+  // Waiting leaves nothing behind that the next to ask would take for an error of its own.
+  return Cuda("what calls left behind", cudaGetLastError());
+}
+
+// Random bits that are no NaN: device arithmetic against the CPU's.
+absl::Status CompareArithmetic() {
+  constexpr int64_t kCount = 70'001;
+  DISTILL_ASSIGN_OR_RETURN(const auto device, DeviceMemory::Open(0, absl::Seconds(20)));
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16, DType::kInt32,
+                            DType::kInt64, DType::kUInt8}) {
+    const size_t bytes = static_cast<size_t>(kCount * SizeOf(dtype));
+    std::vector<std::vector<char>> host(3, std::vector<char>(bytes));
+    std::vector<const void*> sources;
+    std::vector<const void*> device_sources;
+    std::vector<std::unique_ptr<CommMemory>> memory;
+    for (size_t s = 0; s < host.size(); ++s) {
+      for (size_t i = 0; i < bytes; ++i) host[s][i] = static_cast<char>((i * 37 + s * 11) % 59);
+      DISTILL_ASSIGN_OR_RETURN(memory.emplace_back(), device->Allocate(static_cast<int64_t>(bytes)));
+      DISTILL_RETURN_IF_ERROR(device->Copy(memory[s]->data(), host[s].data(), static_cast<int64_t>(bytes), nullptr));
+      sources.push_back(host[s].data());
+      device_sources.push_back(memory[s]->data());
+    }
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct, ReduceOp::kAverage}) {
+      std::vector<char> expected(bytes);
+      std::vector<char> got(bytes);
+      DISTILL_ASSIGN_OR_RETURN(const auto out, device->Allocate(static_cast<int64_t>(bytes)));
+      const int divisor = op == ReduceOp::kAverage ? 3 : 1;
+      Reduce(expected.data(), sources.data(), 3, kCount, dtype, op, divisor);
+      DISTILL_RETURN_IF_ERROR(device->Reduce(out->data(), device_sources.data(), 3, kCount, dtype, op, divisor));
+      DISTILL_RETURN_IF_ERROR(device->AwaitNetwork());
+      DISTILL_RETURN_IF_ERROR(device->BeginCopy(0, got.data(), out->data(), static_cast<int64_t>(bytes)));
+      DISTILL_RETURN_IF_ERROR(device->AwaitCopy(0));
+      DISTILL_RETURN_IF_ERROR(testing::Expect(got == expected, absl::StrCat(NameOf(dtype), ", ", NameOf(op))));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -157,6 +228,34 @@ TEST_CASE("every collective is exact over NCCL, in device memory and on a stream
   }
 }
 
+TEST_CASE("a GPU adds to the bits that the CPU does") {
+  if (CountGpus() == 0) {
+    std::printf("skipped: no GPU here\n");
+    return;
+  }
+  CHECK(testing::Failures(testing::RunRanks(1, absl::Seconds(60), [](const World&) { return CompareArithmetic(); })) ==
+        "");
+}
+
+TEST_CASE("a rank that is killed ends the others' calls on device memory, by name") {
+  const int gpus = CountGpus();
+  if (gpus < 2) std::printf("the loss of a rank is left out: it wants two GPUs, and there are %d here\n", gpus);
+  if (gpus < 2) return;
+  const auto outcomes = testing::RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, world.rank, "nccl"));
+    const Placement placement = {.on_device = true};
+    DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(4 << 20, placement));
+    const auto sum = [&] {
+      return comm->AllReduce(memory->data(), memory->data(), 1 << 20, DType::kFloat32, ReduceOp::kSum, placement);
+    };
+    DISTILL_RETURN_IF_ERROR(sum());
+    if (world.rank == 1) raise(SIGKILL);
+    return testing::ExpectError(sum(), absl::StatusCode::kUnavailable, {"all-reduce number", "rank 1"});
+  });
+  CHECK(outcomes[0].status.ToString() == "OK");
+  CHECK(outcomes[0].took < absl::Seconds(30));
+}
+
 TEST_CASE("every collective is exact in two levels with NCCL inside, between ranks that play two hosts") {
   const int gpus = CountGpus();
   if (gpus == 0) std::printf("skipped: no GPU here\n");
@@ -169,6 +268,26 @@ TEST_CASE("every collective is exact in two levels with NCCL inside, between ran
     });
     CHECK(testing::Failures(outcomes) == "");
   }
+}
+
+// tcp, as here, cannot read a GPU's memory; shm can, where libfabric was built with CUDA.
+TEST_CASE("every collective is exact in two levels where the fabric carries device memory itself") {
+  if (CountGpus() == 0) {
+    std::printf("skipped: no GPU here\n");
+    return;
+  }
+  const auto outcomes = testing::RunRanks(2, absl::Seconds(240), [&](World world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
+    setenv("DISTILL_FABRIC_HMEM", "1", 1);
+    world.host_id = absl::StrCat("pretended ", world.rank);
+    const absl::Status status = WholeGrid(world, 0, "hierarchical", "nccl+fabric");
+    if (!absl::StrContains(status.message(), "the fabric cannot carry device memory")) return status;
+    if (world.rank == 0) std::printf("left out: %s\n", std::string(status.message()).c_str());
+    std::fflush(stdout);
+    return absl::OkStatus();
+  });
+  CHECK(testing::Failures(outcomes) == "");
 }
 
 }  // namespace distill

@@ -1,8 +1,8 @@
-#include "libdistill/comm/device_stage.h"
+#include "libdistill/comm/device_memory.h"
 
 namespace distill {
 
-absl::StatusOr<std::unique_ptr<DeviceStage>> DeviceStage::Create(int, int64_t, absl::Duration) {
+absl::StatusOr<std::shared_ptr<DeviceMemory>> DeviceMemory::Open(int, absl::Duration) {
   return absl::UnimplementedError("this build of libdistill has no CUDA: give buffers in host memory");
 }
 

@@ -1,0 +1,71 @@
+// What a call over the fabric does with the bytes that it moves, wherever its buffers lie: in host memory by this
+// thread, in device memory by the device. Internal to comm/.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "libdistill/comm/call.h"
+#include "libdistill/comm/device_memory.h"
+#include "libdistill/comm/memory.h"
+#include "libdistill/comm/reduce.h"
+
+namespace distill {
+
+// One thread at a time. Work on a device can fail: the call goes on, with wrong bytes, and Finish says so.
+class BufferWork {
+ public:
+  // Null: host memory.
+  explicit BufferWork(std::shared_ptr<DeviceMemory> device) : device_(std::move(device)) {}
+  bool on_device() const { return device_ != nullptr; }
+
+  // Memory of the buffers' kind.
+  [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes) const {
+    if (device_ != nullptr) return device_->Allocate(bytes);
+    return std::unique_ptr<CommMemory>(new HostBytes(static_cast<size_t>(bytes)));
+  }
+
+  // No overlap.
+  void Copy(void* to, const void* from, int64_t bytes) {
+    if (device_ == nullptr) {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    } else {
+      Reduce(to, &from, 1, bytes, DType::kUInt8, ReduceOp::kSum);
+    }
+  }
+
+  // As distill::Reduce.
+  void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
+              int divisor = 1) {
+    if (device_ == nullptr) return distill::Reduce(out, sources, source_count, count, dtype, op, divisor);
+    if (status_.ok()) status_ = device_->AwaitNetwork();
+    if (status_.ok()) status_ = device_->Reduce(out, sources, source_count, count, dtype, op, divisor);
+  }
+
+  // After the last message of a call: its results may be read.
+  [[nodiscard]] absl::Status Finish() {
+    if (device_ == nullptr) return absl::OkStatus();
+    if (status_.ok()) status_ = device_->AwaitNetwork();
+    return std::exchange(status_, absl::OkStatus());
+  }
+
+ private:
+  class HostBytes : public CommMemory {
+   public:
+    explicit HostBytes(size_t bytes) : HostBytes(std::make_unique<char[]>(bytes), bytes) {}
+
+   private:
+    HostBytes(std::unique_ptr<char[]> data, size_t bytes)
+        : CommMemory(data.get(), static_cast<int64_t>(bytes)), data_(std::move(data)) {}
+    const std::unique_ptr<char[]> data_;
+  };
+
+  const std::shared_ptr<DeviceMemory> device_;
+  absl::Status status_;
+};
+
+}  // namespace distill

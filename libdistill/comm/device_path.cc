@@ -1,0 +1,66 @@
+#include "libdistill/comm/device_path.h"
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/framing.h"
+
+namespace distill {
+namespace {
+
+// The one wish of those ranks that have any.
+absl::StatusOr<std::string> CommonWish(const std::vector<DeviceAccess>& ranks, const std::vector<std::string>& names) {
+  size_t first = ranks.size();
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const std::string& wish = ranks[r].wish;
+    if (wish.empty()) continue;
+    if (wish != "0" && wish != "1") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("DISTILL_FABRIC_HMEM is '", wish, "' for ", names[r], "; 0 and 1 are known"));
+    }
+    if (first == ranks.size()) first = r;
+    if (wish == ranks[first].wish) continue;
+    return absl::FailedPreconditionError(absl::StrCat("DISTILL_FABRIC_HMEM differs: ", ranks[first].wish, " for ",
+                                                      names[first], ", ", wish, " for ", names[r]));
+  }
+  return first == ranks.size() ? "" : ranks[first].wish;
+}
+
+// Why `rank` keeps device memory from crossing over the fabric; empty: it does not.
+std::string Obstacle(const DeviceAccess& rank, const DeviceAccess& first, bool may_copy) {
+  if (rank.kind == DeviceAccess::Kind::kNone) return rank.why_not;
+  if (rank.provider != first.provider) {
+    return absl::StrCat("libfabric's provider is ", rank.provider, ", where the first rank's is ", first.provider);
+  }
+  return rank.kind == DeviceAccess::Kind::kCopies && !may_copy ? rank.why_not : "";
+}
+
+}  // namespace
+
+std::string DeviceAccess::Encode() const {
+  return PackStrings({std::to_string(static_cast<int>(kind)), provider, why_not, wish});
+}
+
+absl::StatusOr<DeviceAccess> DeviceAccess::Decode(const std::string& bytes) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(bytes));
+  if (fields.size() != 4 || (fields[0] != "0" && fields[0] != "1" && fields[0] != "2")) {
+    return absl::FailedPreconditionError("it runs another version of libdistill");
+  }
+  return DeviceAccess{static_cast<Kind>(fields[0][0] - '0'), fields[1], fields[2], fields[3]};
+}
+
+absl::StatusOr<DevicePath> ChooseDevicePath(const std::vector<DeviceAccess>& ranks,
+                                            const std::vector<std::string>& names) {
+  DISTILL_ASSIGN_OR_RETURN(const std::string wish, CommonWish(ranks, names));
+  if (wish == "0") return DevicePath{false, "DISTILL_FABRIC_HMEM=0"};
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const std::string obstacle = Obstacle(ranks[r], ranks[0], wish == "1");
+    if (obstacle.empty()) continue;
+    const std::string why = absl::StrCat(names[r], ": ", obstacle);
+    if (wish != "1") return DevicePath{false, why};
+    return absl::InvalidArgumentError(
+        absl::StrCat("DISTILL_FABRIC_HMEM=1, but the fabric cannot carry device memory: ", why));
+  }
+  return DevicePath{true, absl::StrCat("libfabric's provider ", ranks[0].provider)};
+}
+
+}  // namespace distill

@@ -1,0 +1,221 @@
+// Two levels on device memory, with host memory in the place of a GPU's: how a segment comes to its lane and back, over
+// pinned memory and over libfabric's FI_HMEM (whose shm provider takes host memory as a device's too), gives what the
+// calls on host memory give. And the choice between the two.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/device_path.h"
+#include "libdistill/comm/reduce.h"
+#include "libdistill/comm/setup.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::Failures;
+using testing::RunRanks;
+
+constexpr Placement kOnDevice = {.on_device = true};
+
+// Passes every call on with the same placement, and takes device memory itself.
+class Forward : public Communicator {
+ public:
+  Forward(std::unique_ptr<Communicator> to, Placement placement)
+      : Communicator(to->rank(), to->world_size()), to_(std::move(to)), placement_(placement) {}
+  absl::string_view backend() const override { return to_->backend(); }
+  bool takes_device_memory() const override { return true; }
+  absl::Status CheckPeers() override { return to_->CheckPeers(); }
+
+ protected:
+  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                           Placement) override {
+    return to_->AllReduce(send, receive, count, dtype, op, placement_);
+  }
+  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
+                               Placement) override {
+    return to_->ReduceScatter(send, receive, count, dtype, op, placement_);
+  }
+  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
+    return to_->AllGather(send, receive, count, dtype, placement_);
+  }
+  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override {
+    return to_->Broadcast(buffer, count, dtype, root, placement_);
+  }
+  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
+                        Placement) override {
+    return to_->Reduce(send, receive, count, dtype, op, root, placement_);
+  }
+  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
+    return to_->AllToAll(send, receive, count, dtype, placement_);
+  }
+  absl::Status DoBarrier() override { return to_->Barrier(); }
+  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override {
+    return to_->Send(data, count, dtype, peer, placement_);
+  }
+  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override {
+    return to_->Receive(data, count, dtype, peer, placement_);
+  }
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement) override {
+    return to_->Allocate(bytes, placement_);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
+    return to_->Split(part.color, part.key);
+  }
+
+ private:
+  const std::unique_ptr<Communicator> to_;
+  const Placement placement_;
+};
+
+// Copies when it is waited for, so that nobody can do without waiting, and fills new memory with what no test expects.
+class HostAsDevice : public DeviceMemory {
+ public:
+  int device_index() const override { return -1; }
+  std::string pci_address() const override { return ""; }
+  absl::Status CheckNetworkAccess() const override { return absl::OkStatus(); }
+  absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes) override {
+    return std::unique_ptr<CommMemory>(new Bytes(static_cast<size_t>(bytes)));
+  }
+  absl::StatusOr<std::unique_ptr<CommMemory>> AllocatePinned(int64_t bytes) override { return Allocate(bytes); }
+  absl::Status BeginCopy(int64_t segment, void* to, const void* from, int64_t bytes) override {
+    Pending& pending = pending_[segment % 2];
+    if (pending.to != nullptr) return absl::InternalError("two copies of a segment at one time");
+    pending = {to, from, bytes};
+    return absl::OkStatus();
+  }
+  absl::Status AwaitCopy(int64_t segment) override {
+    Pending& pending = pending_[segment % 2];
+    if (pending.to == nullptr) return absl::InternalError("a wait for a copy that nobody has begun");
+    std::memcpy(pending.to, pending.from, static_cast<size_t>(pending.bytes));
+    pending = {};
+    return absl::OkStatus();
+  }
+  absl::Status Copy(void* to, const void* from, int64_t bytes, void*) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  }
+  absl::Status Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
+                      int divisor) override {
+    if (!network_awaited_ && source_count > 1) return absl::InternalError("a sum of what may still be on its way");
+    network_awaited_ = false;
+    distill::Reduce(out, sources, source_count, count, dtype, op, divisor);
+    return absl::OkStatus();
+  }
+  absl::Status AwaitNetwork() override {
+    network_awaited_ = true;
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Pending {
+    void* to = nullptr;
+    const void* from = nullptr;
+    int64_t bytes = 0;
+  };
+  class Bytes : public CommMemory {
+   public:
+    explicit Bytes(size_t bytes) : Bytes(new char[bytes], bytes) {}
+    ~Bytes() override { delete[] data(); }
+
+   private:
+    Bytes(char* data, size_t bytes) : CommMemory(data, static_cast<int64_t>(bytes)) { std::memset(data, 0xa5, bytes); }
+  };
+  Pending pending_[2];
+  bool network_awaited_ = false;
+};
+
+// The ranks of hosts by their letters, which share memory in truth.
+MadeCommunicator Join(const World& world, const std::string& places) {
+  CommunicatorOptions options;
+  options.timeout = absl::Seconds(60);
+  const Deadline deadline = Deadline::After(options.timeout);
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
+  rendezvous->StartHeartbeat(options.heartbeat_timeout);
+  Setup setup = {.world = world, .options = options, .deadline = deadline, .rendezvous = rendezvous, .hosts = {}};
+  for (const char place : places) {
+    setup.hosts.push_back(absl::StrCat("host-", std::string(1, place)));
+    setup.host_ids.push_back(setup.hosts.back());
+  }
+  const auto inside = [](Setup part) -> MadeCommunicator {
+    DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> shm, CreateShmCommunicator(std::move(part)));
+    return std::make_unique<Forward>(std::move(shm), Placement{});
+  };
+  DISTILL_ASSIGN_OR_RETURN(
+      std::unique_ptr<Communicator> made,
+      CreateHierarchicalCommunicatorOf(std::move(setup), std::make_shared<HostAsDevice>(), inside));
+  made->Attach(rendezvous, options.abort_grace);
+  DISTILL_RETURN_IF_ERROR(Expect(made->backend() == "nccl+fabric", "over another backend"));
+  return std::make_unique<Forward>(std::move(made), kOnDevice);
+}
+
+std::string RunOn(const std::string& places, bool over_fabric, const std::function<absl::Status(Communicator&)>& body) {
+  return Failures(
+      RunRanks(static_cast<int>(places.size()), absl::Seconds(100), [&](const World& world) -> absl::Status {
+        setenv("FI_TCP_IFACE", "lo", 1);
+        setenv("DISTILL_FABRIC_HMEM", over_fabric ? "1" : "0", 1);
+        if (over_fabric) setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
+        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, places));
+        return body(*comm);
+      }));
+}
+
+DeviceAccess Direct(const std::string& wish = "") { return {DeviceAccess::Kind::kDirect, "efa", "", wish}; }
+
+}  // namespace
+
+TEST_CASE("collectives on device memory in two levels are exact, through pinned memory and over the fabric itself") {
+  const bool over_fabric = GENERATE(false, true);
+  CAPTURE(over_fabric);
+  for (const std::string places : {"ABAAB", "AB"}) {
+    CAPTURE(places);
+    CHECK(RunOn(places, over_fabric, [](Communicator& comm) {
+            return testing::CheckCollectives(comm, {.counts = {0, 1, 1009}, .dtypes = {DType::kBFloat16}});
+          }) == "");
+  }
+  // Several segments of every call.
+  const auto large = [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20); };
+  CHECK(RunOn("ABB", over_fabric, large) == "");
+}
+
+TEST_CASE("device memory crosses over the fabric where every rank's network card can move it, else through the host") {
+  const std::vector<std::string> names = {"rank 0 on a", "rank 1 on b"};
+  const auto choose = [&](const DeviceAccess& a, const DeviceAccess& b) { return ChooseDevicePath({a, b}, names); };
+  const DeviceAccess none = {DeviceAccess::Kind::kNone, "", "no such device", ""};
+  const DeviceAccess copies = {DeviceAccess::Kind::kCopies, "efa", "it would copy", ""};
+  CHECK(choose(Direct(), Direct())->over_fabric);
+  CHECK(choose(Direct(), Direct())->why == "libfabric's provider efa");
+  CHECK_FALSE(choose(Direct(), none)->over_fabric);
+  CHECK(choose(Direct(), none)->why == "rank 1 on b: no such device");
+  CHECK(choose(copies, Direct())->why == "rank 0 on a: it would copy");
+  CHECK(choose(copies, Direct("1"))->over_fabric);
+  CHECK(choose(Direct(), Direct("0"))->why == "DISTILL_FABRIC_HMEM=0");
+  DeviceAccess other = Direct();
+  other.provider = "verbs";
+  CHECK_FALSE(choose(Direct(), other)->over_fabric);
+  CHECK(choose(Direct("1"), none).status().message() ==
+        "DISTILL_FABRIC_HMEM=1, but the fabric cannot carry device memory: rank 1 on b: no such device");
+  CHECK(absl::IsFailedPrecondition(choose(Direct("1"), Direct("0")).status()));
+  CHECK(absl::IsInvalidArgument(choose(Direct("yes"), Direct()).status()));
+  const absl::StatusOr<DeviceAccess> told = DeviceAccess::Decode(copies.Encode());
+  REQUIRE(told.ok());
+  CHECK(told->kind == copies.kind);
+  CHECK(told->why_not == copies.why_not);
+  CHECK_FALSE(DeviceAccess::Decode("?").ok());
+}
+
+TEST_CASE("a wish for the fabric that no provider fulfils is every rank's error") {
+  const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    setenv("DISTILL_FABRIC_HMEM", "1", 1);
+    setenv("DISTILL_FABRIC_PROVIDER", "sockets", 1);
+    return testing::ExpectError(Join(world, "AB").status(), absl::StatusCode::kInvalidArgument,
+                                {"DISTILL_FABRIC_HMEM=1", "sockets takes no device memory here"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+}  // namespace distill

@@ -1,0 +1,64 @@
+// The device's arithmetic, compiled for the CPU, against the CPU's own loops: the same bits. What the kernels do on a
+// GPU is in nccl_test.cc.
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/reduce.h"
+#include "libdistill/core/random.h"
+#include "tests/comm/device_elements.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+// Numbers of every size and sign in the type; of floats neither infinite nor NaN, whose payloads may differ.
+std::vector<char> Numbers(Random& random, int64_t count, DType dtype) {
+  std::vector<char> bytes(static_cast<size_t>(count * SizeOf(dtype)));
+  for (int64_t i = 0; i < count; ++i) {
+    char* at = bytes.data() + i * SizeOf(dtype);
+    const double value = (random.Uniform() - 0.5) * (i % 3 == 0 ? 1e-6 : 16);
+    const float narrow = static_cast<float>(value);
+    if (dtype == DType::kFloat64) {
+      std::memcpy(at, &value, sizeof(value));
+    } else if (dtype == DType::kFloat32) {
+      std::memcpy(at, &narrow, sizeof(narrow));
+    } else if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) {
+      NarrowFromFloat(&narrow, at, 1, dtype);
+    } else {
+      for (int64_t b = 0; b < SizeOf(dtype); ++b) at[b] = static_cast<char>(random.Below(256));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("the device's arithmetic gives the bits of the CPU's") {
+  constexpr int64_t kCount = 4099;
+  const DType dtype = GENERATE(DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16, DType::kInt32,
+                               DType::kInt64, DType::kUInt8);
+  const std::pair<ReduceOp, DeviceOp> ops[] = {{ReduceOp::kSum, DeviceOp::kSum},
+                                               {ReduceOp::kMin, DeviceOp::kMin},
+                                               {ReduceOp::kMax, DeviceOp::kMax},
+                                               {ReduceOp::kProduct, DeviceOp::kProduct}};
+  Random random(11, static_cast<uint64_t>(dtype));
+  for (const int source_count : {1, 2, 5}) {
+    std::vector<std::vector<char>> data;
+    std::vector<const void*> sources;
+    for (int s = 0; s < source_count; ++s) data.push_back(Numbers(random, kCount, dtype));
+    for (const std::vector<char>& one : data) sources.push_back(one.data());
+    for (const auto& [op, device_op] : ops) {
+      for (const int divisor : {1, 3}) {
+        CAPTURE(NameOf(dtype), source_count, NameOf(op), divisor);
+        std::vector<char> expected(data[0].size());
+        std::vector<char> got(data[0].size());
+        Reduce(expected.data(), sources.data(), source_count, kCount, dtype, op, divisor);
+        testing::ReduceElements(got.data(), sources.data(), source_count, kCount, dtype, device_op, divisor);
+        CHECK(got == expected);
+      }
+    }
+  }
+}
+
+}  // namespace distill
