@@ -252,7 +252,7 @@ void CopyAll(const void* from, void* to, int64_t bytes, bool stream) {
 // Begins a block of a sum with one source or, where nothing has to be widened, with two; returns with how many.
 template <typename Element, typename Op>
 inline int BeginBlock(typename Element::Sum* sum, const void* const* sources, int source_count, int64_t begin,
-                 int64_t count) {
+                      int64_t count) {
   using Stored = typename Element::Stored;
   using T = typename Element::Sum;
   const Stored* first = static_cast<const Stored*>(sources[0]) + begin;
@@ -302,8 +302,7 @@ void Loop(void* const* outs, int out_count, const void* const* sources, int sour
       result = narrowed;
     }
     for (int o = 0; o < out_count; ++o) {
-      Copy(result, static_cast<Stored*>(outs[o]) + begin, length * static_cast<int64_t>(sizeof(Stored)),
-           o < streamed);
+      Copy(result, static_cast<Stored*>(outs[o]) + begin, length * static_cast<int64_t>(sizeof(Stored)), o < streamed);
     }
   }
   if (streamed > 0) FinishStreams();

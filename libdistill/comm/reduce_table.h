@@ -6,8 +6,8 @@
 
 namespace distill {
 
-// outs[k][i] = sources[0][i] op sources[1][i] op ..., for every k; past the caches for k below `streamed`, where the CPU
-// can.
+// outs[k][i] = sources[0][i] op sources[1][i] op ..., for every k; past the caches for k below `streamed`, where the
+// CPU can.
 using ReduceLoop = void (*)(void* const* outs, int out_count, const void* const* sources, int source_count,
                             int64_t count, int divisor, int streamed);
 

@@ -6,8 +6,8 @@
 //   all.
 // Per rank S bytes are read and S written, S/n of each from and to every rank's memory: no byte is moved twice.
 //
-// Plain pointers go through slots of 256 KiB, in rounds of at most one slot; slot_stores.h says how slots are filled. In
-// a round
+// Plain pointers go through slots of 256 KiB, in rounds of at most one slot; slot_stores.h says how slots are filled.
+// In a round
 //   A. each rank copies its data into its slot, but for the slice that it will reduce itself;
 //   B. rank r reduces slice r out of its own buffer and the others' slots, into its own slot and its result;
 //   C. each rank copies slice q out of slot q, for every other q.
