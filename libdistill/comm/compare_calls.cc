@@ -24,14 +24,6 @@ void Fill(char* field, size_t bytes, const std::string& text) {
   std::memcpy(field, text.data(), std::min(text.size(), bytes - 1));
 }
 
-std::string Describe(const CommCall& call, int64_t number) {
-  std::string text = absl::StrCat(call.operation, " number ", number, " of ", std::max<int64_t>(call.count, 0), " ",
-                                  NameOf(call.dtype));
-  if (call.op >= 0) absl::StrAppend(&text, ", ", NameOf(static_cast<ReduceOp>(call.op)));
-  if (call.root >= 0) absl::StrAppend(&text, ", root ", call.root);
-  return text;
-}
-
 std::string Describe(const View& view) {
   return absl::StrCat(view.call, *view.context == 0 ? "" : absl::StrCat(" (", view.context, ")"));
 }
@@ -41,7 +33,7 @@ std::string Describe(const View& view) {
 absl::Status Communicator::CompareWithPeers(const CommCall& mine) {
   std::vector<View> views(static_cast<size_t>(world_size_));
   View view;
-  Fill(view.call, sizeof(view.call), distill::Describe(mine, sequence_));
+  Fill(view.call, sizeof(view.call), DescribeWhat(mine));
   Fill(view.context, sizeof(view.context), error_context_ ? error_context_() : "");
   // The exchange itself is the same call on every rank.
   const CommCall made = std::exchange(current_, {.operation = "compare", .count = sizeof(View)});
@@ -51,8 +43,8 @@ absl::Status Communicator::CompareWithPeers(const CommCall& mine) {
     if (std::strcmp(views[rank].call, views[0].call) == 0) continue;
     // The first two that differ: every rank says the same.
     return absl::FailedPreconditionError(
-        absl::StrCat("ranks do not make the same calls: ", Describe(0), " makes ", distill::Describe(views[0]), ", ",
-                     Describe(static_cast<int>(rank)), " makes ", distill::Describe(views[rank])));
+        absl::StrCat("ranks do not make the same calls: ", Describe(0), " calls ", distill::Describe(views[0]), ", ",
+                     Describe(static_cast<int>(rank)), " calls ", distill::Describe(views[rank])));
   }
   return absl::OkStatus();
 }

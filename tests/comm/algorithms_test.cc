@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/join.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -18,23 +18,19 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::Join;
 using testing::RankOutcome;
 using testing::RunRanks;
 
 constexpr const char* kAlgorithms[] = {"recursive_doubling", "direct_exchange", "rabenseifner", "ring"};
 
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& algorithm) {
-  setenv("FI_TCP_IFACE", "lo", 1);
-  CommunicatorOptions options;
-  options.backend = "fabric";
-  options.algorithm = algorithm;
-  options.timeout = absl::Seconds(60);
-  return CreateCommunicator(world, options);
+CommunicatorOptions Options(const std::string& algorithm) {
+  return {.backend = "fabric", .algorithm = algorithm, .timeout = absl::Seconds(60)};
 }
 
 std::string RunWith(const std::string& algorithm, int ranks, const std::function<absl::Status(Communicator&)>& body) {
   return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, algorithm));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
     const std::string over(comm->backend());
     DISTILL_RETURN_IF_ERROR(Expect(over == (ranks == 1 ? "alone" : "fabric"), absl::StrCat("over ", over)));
     return body(*comm);
@@ -103,7 +99,7 @@ TEST_CASE("a rank that is killed in any algorithm is named by the others") {
   for (const std::string algorithm : kAlgorithms) {
     CAPTURE(algorithm);
     const auto outcomes = RunRanks(4, absl::Seconds(40), [&](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, algorithm));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
       std::vector<float> data(3000, 1.0f);
       for (int i = 0;; ++i) {
         if (world.rank == 2 && i == 3) kill(getpid(), SIGKILL);
@@ -122,13 +118,14 @@ TEST_CASE("a rank that is killed in any algorithm is named by the others") {
 
 TEST_CASE("ranks that want different algorithms are told so, and an unknown one is refused") {
   const auto differ = RunRanks(2, absl::Seconds(30), [](const World& world) {
-    return ExpectError(Join(world, world.rank == 0 ? "auto" : "ring").status(), absl::StatusCode::kFailedPrecondition,
+    return ExpectError(Join(world, Options(world.rank == 0 ? "auto" : "ring")).status(),
+                       absl::StatusCode::kFailedPrecondition,
                        {"comm_algorithm differs: rank 0 on ", " has auto, rank 1 on ", " has ring"});
   });
   CHECK(Failures(differ) == "");
   const auto unknown = RunRanks(1, absl::Seconds(30), [](const World& world) {
     return ExpectError(
-        Join(world, "tree").status(), absl::StatusCode::kInvalidArgument,
+        Join(world, Options("tree")).status(), absl::StatusCode::kInvalidArgument,
         {"comm_algorithm is 'tree'; auto, flat, recursive_doubling, direct_exchange, rabenseifner, ring, "
          "hierarchical are known"});
   });
@@ -138,14 +135,14 @@ TEST_CASE("ranks that want different algorithms are told so, and an unknown one 
 TEST_CASE("the environment names the algorithm and the table where the options do not") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
     setenv("DISTILL_COMM_ALGORITHM", "tree", 1);
-    DISTILL_RETURN_IF_ERROR(
-        ExpectError(Join(world, "auto").status(), absl::StatusCode::kInvalidArgument, {"comm_algorithm is 'tree'"}));
+    DISTILL_RETURN_IF_ERROR(ExpectError(Join(world, Options("auto")).status(), absl::StatusCode::kInvalidArgument,
+                                        {"comm_algorithm is 'tree'"}));
     return absl::OkStatus();
   });
   CHECK(Failures(outcomes) == "");
   const auto without_file = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
     if (world.rank == 0) setenv("DISTILL_COMM_TUNING_FILE", "/nowhere/at/all", 1);
-    return ExpectError(Join(world, "auto").status(), absl::StatusCode::kNotFound,
+    return ExpectError(Join(world, Options("auto")).status(), absl::StatusCode::kNotFound,
                        {"rank 0 on ", "cannot read the tuning file /nowhere/at/all: No such file or directory"});
   });
   CHECK(Failures(without_file) == "");

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -15,20 +15,13 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::Join;
 using testing::RunRanks;
-
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend) {
-  setenv("FI_TCP_IFACE", "lo", 1);
-  CommunicatorOptions options;
-  options.backend = backend;
-  options.timeout = absl::Seconds(20);
-  return CreateCommunicator(world, options);
-}
 
 TEST_CASE("calls that were handed over run in order, beside those of another communicator") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_ASSIGN_OR_RETURN(const auto other, comm->Split(0, 0));
       DISTILL_ASSIGN_OR_RETURN(const auto calls, AsyncCalls::Start(comm.get()));
       int64_t value = 1;

@@ -1,7 +1,7 @@
 // The debug mode: ranks that make different collectives get both ranks' view, over every backend of this host.
 
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -11,14 +11,14 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::Join;
 using testing::RunRanks;
 
 constexpr auto kLimit = absl::Seconds(20);
 
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend) {
-  setenv("FI_TCP_IFACE", "lo", 1);
-  // One rank that asks is enough.
-  return CreateCommunicator(world, {.backend = backend, .timeout = absl::Seconds(60), .debug = world.rank == 1});
+// One rank that asks is enough.
+CommunicatorOptions Options(const World& world, const std::string& backend) {
+  return {.backend = backend, .timeout = absl::Seconds(60), .debug = world.rank == 1};
 }
 
 using Call = std::function<absl::Status(Communicator&, bool odd)>;
@@ -36,32 +36,32 @@ const std::vector<Mismatch> kMismatches = {
      [](Communicator& c, bool odd) {
        return c.AllReduce(buffer, buffer, odd ? 5 : 4, DType::kFloat32, ReduceOp::kSum);
      },
-     {"all-reduce number 2 of 4 float32, sum", "all-reduce number 2 of 5 float32, sum"}},
+     {"all-reduce number 2 over ", "calls all-reduce of 4 float32 (sum)", "calls all-reduce of 5 float32 (sum)"}},
     {"type",
      [](Communicator& c, bool odd) {
        return c.AllReduce(buffer, buffer, 4, odd ? DType::kInt32 : DType::kFloat32, ReduceOp::kMax);
      },
-     {"of 4 float32, max", "of 4 int32, max"}},
+     {"of 4 float32 (max)", "of 4 int32 (max)"}},
     {"op",
      [](Communicator& c, bool odd) {
        return c.ReduceScatter(buffer, buffer, 4, DType::kInt32, odd ? ReduceOp::kMin : ReduceOp::kMax);
      },
-     {"reduce-scatter number 2 of 4 int32, max", "reduce-scatter number 2 of 4 int32, min"}},
+     {"reduce-scatter of 4 int32 (max)", "reduce-scatter of 4 int32 (min)"}},
     {"root",
      [](Communicator& c, bool odd) { return c.Broadcast(buffer, 4, DType::kUInt8, odd ? 1 : 0); },
-     {"broadcast number 2 of 4 uint8, root 0", "root 1"}},
+     {"broadcast of 4 uint8 from rank 0", "broadcast of 4 uint8 from rank 1"}},
     {"operation",
      [](Communicator& c, bool odd) { return odd ? c.Barrier() : c.AllGather(buffer + 60, buffer, 4, DType::kFloat32); },
-     {"all-gather number 2 of 4 float32", "barrier number 2"}},
+     {"calls all-gather of 4 float32", "calls barrier"}},
     {"allocation",
      [](Communicator& c, bool odd) { return c.Allocate(odd ? 8192 : 4096).status(); },
-     {"allocate number 2 of 4096", "allocate number 2 of 8192"}},
+     {"allocate of 4096", "allocate of 8192"}},
     {"extra call",
      [](Communicator& c, bool odd) -> absl::Status {
        if (odd) DISTILL_RETURN_IF_ERROR(c.Barrier());
        return c.AllReduce(buffer, buffer, 4, DType::kFloat32, ReduceOp::kSum);
      },
-     {"all-reduce number 2", "barrier number 2"}},
+     {"calls all-reduce of 4 float32 (sum)", "calls barrier"}},
 };
 
 }  // namespace
@@ -71,7 +71,7 @@ TEST_CASE("ranks that make different collectives are told so in debug mode, with
     for (const Mismatch& mismatch : kMismatches) {
       INFO(mismatch.name << " over " << backend);
       const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
-        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(world, backend)));
         comm->SetErrorContext([&world] { return "step " + std::to_string(7 + world.rank); });  // is not compared
         DISTILL_RETURN_IF_ERROR(comm->Barrier());
         std::vector<std::string> parts = mismatch.parts;
@@ -86,7 +86,7 @@ TEST_CASE("ranks that make different collectives are told so in debug mode, with
 TEST_CASE("the same collectives have their results in debug mode, also over what was split off") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(world, backend)));
       DISTILL_ASSIGN_OR_RETURN(const auto part, comm->Split(world.rank > 0 ? 1 : 0, 0));
       for (int64_t i = 0; i < 50; ++i) {
         int64_t sum = world.rank + i;

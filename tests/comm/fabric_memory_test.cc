@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -13,16 +13,10 @@ namespace {
 
 using testing::Expect;
 using testing::Failures;
+using testing::Join;
 using testing::RunRanks;
 
 constexpr int64_t kCount = 300'000;  // a few chunks of the ring
-
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world) {
-  CommunicatorOptions options;
-  options.backend = "fabric";
-  options.timeout = absl::Seconds(20);
-  return CreateCommunicator(world, options);
-}
 
 // Sums `data` in place over the ranks, and says whether every element is right.
 absl::Status Sum(Communicator& comm, float* data) {
@@ -46,7 +40,7 @@ int Threads() {
 
 TEST_CASE("registered memory over the fabric may be freed while its communicator lives, and used beside plain memory") {
   const auto outcomes = RunRanks(3, absl::Seconds(60), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(20)}));
     DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == "fabric", "another backend"));
     DISTILL_ASSIGN_OR_RETURN(const auto kept, comm->Allocate(kCount * 4));
     std::vector<float> plain(kCount);
@@ -68,7 +62,7 @@ TEST_CASE("registered memory outlives its communicator over the fabric, also one
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     const int before = Threads();
     for (const bool aborts : {false, true}) {  // a failure of one rank is the other's: it comes last
-      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world));
+      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(20)}));
       DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(kCount * 4));
       const absl::Status summed = Sum(*comm, reinterpret_cast<float*>(memory->data()));
       // The other rank may be done already, and its abort here first.

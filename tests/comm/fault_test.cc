@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -19,17 +19,9 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::Join;
 using testing::RankOutcome;
 using testing::RunRanks;
-
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend,
-                                                   absl::Duration timeout) {
-  setenv("FI_TCP_IFACE", "lo", 1);
-  CommunicatorOptions options;
-  options.backend = backend;
-  options.timeout = timeout;
-  return CreateCommunicator(world, options);
-}
 
 // All-reduces until it fails.
 absl::Status ReduceForever(Communicator& comm, std::vector<float>& data) {
@@ -42,7 +34,7 @@ absl::Status ReduceForever(Communicator& comm, std::vector<float>& data) {
 TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(30)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       comm->SetErrorContext([] { return "step 5"; });
       std::vector<float> data(1 << 20, 1.0f);
       if (world.rank == 2) {
@@ -69,7 +61,7 @@ TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") 
 TEST_CASE("a killed rank 0 is named as well") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(30)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 0) kill(getpid(), SIGKILL);
       return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
@@ -83,7 +75,7 @@ TEST_CASE("a killed rank 0 is named as well") {
 TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(2)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(2)}));
       if (world.rank == 1) {
         absl::SleepFor(absl::Seconds(4));
         return absl::OkStatus();
@@ -104,7 +96,7 @@ TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
 TEST_CASE("a stopped rank runs the others into the deadline, by name") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(6), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(2)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(2)}));
       if (world.rank == 1) kill(getpid(), SIGSTOP);
       std::vector<float> data(1000);
       return ExpectError(ReduceForever(*comm, data), absl::StatusCode::kDeadlineExceeded,
@@ -119,7 +111,7 @@ TEST_CASE("a stopped rank runs the others into the deadline, by name") {
 TEST_CASE("a rank that gives up tells the others why") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       float x = 0;
       if (world.rank == 1) {
         // The others have joined: their joining would end with the error as well.
@@ -139,7 +131,7 @@ TEST_CASE("a rank that gives up tells the others why") {
 TEST_CASE("a rank that ends before the others need it is named at once, one that is done is no error") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 1) absl::SleepFor(absl::Milliseconds(500));  // the others wait, and one has gone by then
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
@@ -155,7 +147,7 @@ TEST_CASE("a rank that ends before the others need it is named at once, one that
 TEST_CASE("ranks that finish a broadcast early may go while it still travels") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(4, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       std::vector<char> data(5000, static_cast<char>(world.rank));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 3) absl::SleepFor(absl::Milliseconds(500));  // ranks 0 and 1 have gone by then
@@ -169,7 +161,7 @@ TEST_CASE("ranks that finish a broadcast early may go while it still travels") {
 TEST_CASE("a rank that asks hears of a lost peer without a collective") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->CheckPeers());
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 1) kill(getpid(), SIGKILL);
@@ -186,15 +178,15 @@ TEST_CASE("a rank that asks hears of a lost peer without a collective") {
 TEST_CASE("ranks that never start are listed on those that did") {
   const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) {
     if (world.rank == 2) return absl::OkStatus();
-    return ExpectError(Join(world, "auto", absl::Seconds(1)).status(), absl::StatusCode::kDeadlineExceeded,
-                       {"waiting for rank 2 of 3 to join"});
+    return ExpectError(Join(world, {.backend = "auto", .timeout = absl::Seconds(1)}).status(),
+                       absl::StatusCode::kDeadlineExceeded, {"waiting for rank 2 of 3 to join"});
   });
   CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("calls of different lengths over the fabric are an error, not a hang") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "fabric", absl::Seconds(10)));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(10)}));
     std::vector<float> data(1000);
     const absl::Status status =
         comm->AllReduce(data.data(), data.data(), world.rank == 0 ? 1000 : 900, DType::kFloat32, ReduceOp::kSum);

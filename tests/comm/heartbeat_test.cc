@@ -9,9 +9,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -21,17 +21,13 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::Join;
 using testing::RunRanks;
 
 constexpr absl::Duration kHeartbeat = absl::Seconds(2);
 
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend) {
-  setenv("FI_TCP_IFACE", "lo", 1);
-  CommunicatorOptions options;
-  options.backend = backend;
-  options.timeout = absl::Seconds(60);
-  options.heartbeat_timeout = kHeartbeat;
-  return CreateCommunicator(world, options);
+CommunicatorOptions Options(const std::string& backend) {
+  return {.backend = backend, .timeout = absl::Seconds(60), .heartbeat_timeout = kHeartbeat};
 }
 
 absl::Status ReduceForever(Communicator& comm) {
@@ -45,7 +41,7 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
   for (const std::string backend : {"shm", "fabric"}) {
     for (const int stopped : {2, 0}) {
       const auto outcomes = RunRanks(3, absl::Seconds(8), [&](const World& world) -> absl::Status {
-        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
         comm->SetErrorContext([] { return "step 5"; });
         DISTILL_RETURN_IF_ERROR(comm->Barrier());
         if (world.rank == stopped) kill(getpid(), SIGSTOP);
@@ -71,7 +67,7 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
 TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not lost") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
       volatile double sum = 0;
       for (const Deadline busy = Deadline::After(2 * kHeartbeat); world.rank == 1 && !busy.Passed();) sum = sum + 1;
       return comm->Barrier();
@@ -83,7 +79,7 @@ TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not 
 TEST_CASE("an abort ends the pending and the later calls of every rank, and does not wait") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
       absl::Status status;
       absl::Duration took;
       if (world.rank == 1) {  // never makes the call

@@ -19,12 +19,11 @@
 namespace distill {
 namespace {
 
-std::unique_ptr<Communicator> Join(World world, const std::string& backend, absl::Duration timeout) {
+std::unique_ptr<Communicator> Join(World world, const std::string& backend, absl::Duration timeout,
+                                   bool debug = false) {
   SetIdentity({world.rank, world.world_size, world.host});
-  CommunicatorOptions options;
-  options.backend = backend;
-  options.timeout = timeout;
-  absl::StatusOr<std::unique_ptr<Communicator>> comm = CreateCommunicator(world, options);
+  absl::StatusOr<std::unique_ptr<Communicator>> comm =
+      CreateCommunicator(world, {.backend = backend, .timeout = timeout, .debug = debug});
   INFO(comm.status());
   REQUIRE(comm.ok());
   return *std::move(comm);
@@ -118,6 +117,20 @@ TEST_CASE("ranks that make different calls over MPI get an error with both views
   float x[2] = {1, 1};
   const auto op = world.rank == 0 ? ReduceOp::kSum : ReduceOp::kMax;
   const absl::Status status = comm->AllReduce(x, x, 2, DType::kFloat32, op);
+  CHECK(absl::IsFailedPrecondition(status));
+  std::printf("rank %d: %s\n", world.rank, status.ToString().c_str());
+  std::fflush(stdout);
+}
+
+TEST_CASE("in debug mode equal calls over MPI have their results, and different ones an error with both views",
+          "[debug]") {
+  const World world = MpiWorld();
+  const auto comm = Join(world, "mpi", absl::Seconds(30), /*debug=*/world.rank == 1);
+  comm->SetErrorContext([] { return "step 3"; });  // which only the debug mode tells the others
+  int64_t sum = 1;
+  REQUIRE(comm->AllReduce(&sum, &sum, 1, DType::kInt64, ReduceOp::kSum).ok());
+  REQUIRE(sum == world.world_size);
+  const absl::Status status = comm->Broadcast(&sum, 1, DType::kInt64, world.rank);
   CHECK(absl::IsFailedPrecondition(status));
   std::printf("rank %d: %s\n", world.rank, status.ToString().c_str());
   std::fflush(stdout);

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -17,21 +17,13 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::Join;
 using testing::RunRanks;
-
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend,
-                                                   absl::Duration timeout) {
-  setenv("FI_TCP_IFACE", "lo", 1);
-  CommunicatorOptions options;
-  options.backend = backend;
-  options.timeout = timeout;
-  return CreateCommunicator(world, options);
-}
 
 TEST_CASE("a killed peer fails a receive within seconds, by name, number and step") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(30)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       comm->SetErrorContext([] { return "step 5"; });
       std::vector<float> data(1 << 20);
       if (world.rank == 1) {
@@ -54,7 +46,7 @@ TEST_CASE("a killed peer fails a receive within seconds, by name, number and ste
 TEST_CASE("a peer that left is named at once, and others that left do not matter") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(20)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 2) return absl::OkStatus();
       absl::SleepFor(absl::Milliseconds(500));
@@ -72,7 +64,7 @@ TEST_CASE("a peer that left is named at once, and others that left do not matter
 TEST_CASE("a message that never comes runs into the deadline, by name") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, backend, absl::Seconds(1)));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(1)}));
       if (world.rank == 1) {
         absl::SleepFor(absl::Seconds(3));
         return absl::OkStatus();
@@ -90,7 +82,7 @@ TEST_CASE("a message that never comes runs into the deadline, by name") {
 
 TEST_CASE("a message of another length or type is an error with both views") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "shm", absl::Seconds(20)));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "shm", .timeout = absl::Seconds(20)}));
     std::vector<float> data(1000);
     const absl::Status status = world.rank == 0 ? comm->Send(data.data(), 1000, DType::kFloat32, 1)
                                                 : comm->Receive(data.data(), 900, DType::kInt32, 0);
@@ -99,7 +91,7 @@ TEST_CASE("a message of another length or type is an error with both views") {
   });
   CHECK(Failures(outcomes) == "");
   const auto over_fabric = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "fabric", absl::Seconds(20)));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(20)}));
     std::vector<float> data(1000);
     if (world.rank == 0) return comm->Send(data.data(), 1000, DType::kFloat32, 1);
     return ExpectError(comm->Receive(data.data(), 900, DType::kFloat32, 0), absl::StatusCode::kFailedPrecondition,
