@@ -63,7 +63,7 @@ endfunction()
 # links it, users of the installed package among them.
 function(distill_cuda_objects out)
   set(objects "")
-  set(flags -std=c++17 -O3 -Xcompiler=-fPIC,-Wall,-Wextra -I${PROJECT_SOURCE_DIR})
+  set(flags -std=c++17 -O3 -Werror=all-warnings -Xcompiler=-fPIC,-Wall,-Wextra -I${PROJECT_SOURCE_DIR})
   if(CMAKE_CUDA_HOST_COMPILER)
     list(APPEND flags -ccbin=${CMAKE_CUDA_HOST_COMPILER})
   endif()

@@ -1,4 +1,4 @@
-// The sweep on a GPU; inside loss/ only.
+// The sweep on a GPU; inside loss/ only, and read by nvcc too, so it is plain C++17.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,9 @@ struct GpuSweep {
   double* ces = nullptr;
   SweepOptions options;
 };
+
+// Enqueues SweepRow for every token on `stream` (a cudaStream_t) of the current device. Returns a cudaError_t.
+int EnqueueSweep(const GpuSweep& sweep, void* stream);
 
 // Whether this build has kernels for GPUs.
 bool HasCudaSweep();

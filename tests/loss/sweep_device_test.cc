@@ -1,0 +1,122 @@
+// The GPU's arithmetic, run on the CPU; tests/loss/loss_test.cc runs the kernel itself where there is a GPU.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "libdistill/loss/sweep.h"
+#include "tests/loss/sweep_as_threads.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+std::vector<float> Random(size_t size, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> values(size);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// Two rows; both models' products of `dtype`, which has 2 or 4 bytes.
+struct Rows {
+  std::vector<float> student, teacher;
+  std::vector<uint16_t> narrow_student, narrow_teacher;
+  std::vector<int64_t> labels;
+  GpuSweep sweep;
+
+  Rows(int64_t vocabulary, DType dtype, const SweepOptions& options)
+      : student(Random(static_cast<size_t>(2 * vocabulary), 1)),
+        teacher(Random(static_cast<size_t>(2 * vocabulary), 2)),
+        labels({vocabulary / 2, 0}) {
+    sweep = {{student.data(), dtype}, {teacher.data(), dtype}, labels.data(), 2, nullptr, nullptr, options};
+    if (dtype == DType::kFloat32) return;
+    // The upper halves of float32 are bfloat16.
+    narrow_student = Upper(student);
+    narrow_teacher = Upper(teacher);
+    sweep.student.values = narrow_student.data();
+    sweep.teacher.values = narrow_teacher.data();
+  }
+
+  static std::vector<uint16_t> Upper(const std::vector<float>& values) {
+    std::vector<uint16_t> upper;
+    for (const float value : values) {
+      uint32_t bits;
+      std::memcpy(&bits, &value, sizeof(bits));
+      upper.push_back(static_cast<uint16_t>(bits >> 16));
+    }
+    return upper;
+  }
+  RowOfProducts At(const RowOfProducts& rows, int64_t row) const {
+    return {static_cast<char*>(rows.values) + row * sweep.options.vocabulary * SizeOf(rows.dtype), rows.dtype};
+  }
+  double Gradient(int64_t i) const {
+    if (narrow_student.empty()) return student[static_cast<size_t>(i)];
+    const uint32_t bits = static_cast<uint32_t>(narrow_student[static_cast<size_t>(i)]) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+};
+
+TEST_CASE("a GPU's threads give what the CPU's loops give") {
+  const std::vector<float> bias = Random(5003, 3), other_bias = Random(5003, 4);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const double tolerance = dtype == DType::kFloat32 ? 1e-5 : 8e-3;
+    for (const int64_t vocabulary : {1, 2, 31, 512, 513, 5003}) {
+      for (const Divergence divergence :
+           {Divergence::kNone, Divergence::kForwardKl, Divergence::kReverseKl, Divergence::kJensenShannon}) {
+        for (const float softcap : {0.0f, 4.0f}) {
+          SweepOptions options;
+          options.vocabulary = vocabulary;
+          options.divergence = divergence;
+          options.beta = 0.3f;
+          options.temperature = 2;
+          options.alpha = divergence == Divergence::kNone ? 0.0f : 0.6f;
+          if (softcap > 0) {
+            options.student = {bias.data(), 0.5f, softcap};
+            options.teacher = {other_bias.data(), 1.5f, softcap};
+          }
+          Rows expected(vocabulary, dtype, options), actual(vocabulary, dtype, options);
+          for (int64_t row = 0; row < 2; ++row) {
+            INFO(NameOf(dtype) << ", " << vocabulary << " words, divergence " << static_cast<int>(divergence)
+                               << ", softcap " << softcap << ", row " << row);
+            const SweepSums e =
+                SweepRow(expected.At(expected.sweep.student, row), expected.At(expected.sweep.teacher, row),
+                         expected.labels[static_cast<size_t>(row)], options);
+            const SweepSums a = testing::SweepRowAsThreads(actual.sweep, row, 64);
+            CHECK(a.divergence == Approx(e.divergence).epsilon(1e-5).margin(1e-6));
+            CHECK(a.ce == Approx(e.ce).epsilon(1e-5).margin(1e-6));
+            double worst = 0, largest = 0.01;
+            for (int64_t i = row * vocabulary; i < (row + 1) * vocabulary; ++i) {
+              worst = std::max(worst, std::abs(actual.Gradient(i) - expected.Gradient(i)));
+              largest = std::max(largest, std::abs(expected.Gradient(i)));
+            }
+            CHECK(worst / largest < tolerance);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("logits of minus infinity are words that cannot come") {
+  SweepOptions options;
+  options.vocabulary = 40;
+  options.divergence = Divergence::kNone;
+  options.alpha = 0;
+  Rows rows(40, DType::kFloat32, options);
+  rows.labels[0] = 39;
+  for (size_t i = 0; i < 8; ++i) rows.student[i] = -INFINITY;
+  const std::vector<float> logits(rows.student.begin(), rows.student.begin() + 40);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  const SweepSums sums = testing::SweepRowAsThreads(rows.sweep, 0, 16);
+  CHECK(sums.ce == Approx(std::log(sum) - logits[39]).epsilon(1e-5));
+  for (size_t i = 0; i < 8; ++i) CHECK(rows.student[i] == 0.0f);
+}
+
+}  // namespace
+}  // namespace distill
