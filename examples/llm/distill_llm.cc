@@ -73,6 +73,7 @@ absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
   if (config.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(run.device(), dtype));
   DISTILL_ASSIGN_OR_RETURN(LlmText text, LoadText(config));
   DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run.device()));
+  if (config.gradient_checkpointing) models.student->EnableGradientCheckpointing();
   DISTILL_ASSIGN_OR_RETURN(
       Distiller distiller,
       Distiller::Create(models.teacher, models.student,

@@ -47,6 +47,7 @@ struct LlmConfig {
   std::string lr_scheduler_type = "cosine";
   double max_grad_norm = 1.0;
   std::string gradient_compression = "none";
+  bool gradient_checkpointing = false;
   bool fp16 = false;
   bool bf16 = false;
 

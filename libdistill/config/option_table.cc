@@ -139,6 +139,8 @@ std::vector<Option> MakeOptions() {
        kTrainGroup,
        "bf16: gradients travel in bfloat16, as by DDP's bf16_compress_hook",
        {.choices = {"none", "bf16"}}},
+      {"gradient_checkpointing", &C::gradient_checkpointing, kTrainGroup,
+       "compute each layer again in the backward pass: slower, far less memory"},
       {"fp16", &C::fp16, kTrainGroup, "not supported yet", {.unsupported = "not supported yet; use bf16: true"}},
       {"bf16", &C::bf16, kTrainGroup, "compute in bfloat16, with float32 master weights"},
 

@@ -9,6 +9,7 @@
 
 #include "libdistill/nn/attention.h"
 #include "libdistill/nn/key_value_cache.h"
+#include "libdistill/nn/recompute.h"
 #include "libdistill/nn/rms_norm.h"
 #include "libdistill/nn/rotary.h"
 #include "libdistill/nn/token_layout.h"
@@ -164,16 +165,20 @@ Decoder::Decoder(const DecoderConfig& config, uint64_t seed) : Decoder(config, T
 Decoder::~Decoder() = default;
 
 Tensor Decoder::Hidden(const TokenInput& input) {
-  const TokenLayout layout = LayOut(input);
+  const auto shared_layout = std::make_shared<const TokenLayout>(LayOut(input));  // a checkpoint keeps it
+  const TokenLayout& layout = *shared_layout;
   const Tensor& weight = layers_->embed_tokens->weight;
   Tensor ids = input.input_ids.reshape({-1});
   if (layout.source.defined()) ids = ids.index_select(0, layout.source);
   const RotaryAngles angles = layers_->rotary.At(layout.positions, layout.max_length, weight);
   Tensor x = at::embedding(weight, ids, config_.pad_token_id);
   for (const auto& block : layers_->blocks) {
-    x = block->Forward(x, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-      return DocumentAttention(query, keys, values, layout);
-    });
+    const auto forward = [block, angles, shared_layout](const Tensor& before) {
+      return block->Forward(before, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
+        return DocumentAttention(query, keys, values, *shared_layout);
+      });
+    };
+    x = checkpoints_ ? Recomputed(forward, x) : forward(x);
   }
   return ToBatchOrder((*layers_->norm)(x), layout, input.input_ids.size(0), input.input_ids.size(1));
 }

@@ -46,6 +46,8 @@ def main():
                 "three ranks, fabric" + suffix)
         compare(alone, train(folder, f"mpi{packing}", 4, 3, 1, launcher="mpirun", packing=packing, comm_backend="mpi"),
                 "four ranks, mpi" + suffix)
+    compare(alone, train(folder, "checkpointed", 2, 3, 2, packing=True, gradient_checkpointing=True),
+            "two ranks, layers computed again, packed")
     compare(alone, train(folder, "auto", 2, 6, 1, launcher="mpirun", packing=True), "two ranks under mpirun, auto")
 
 

@@ -2,6 +2,7 @@
 
 #include "libdistill/nn/key_value_cache.h"
 #include "tests/nn/tiny_models.h"
+#include "tests/tensor/counting_allocator.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -56,6 +57,54 @@ TEST_CASE("documents of a packed row are as if each were alone, gradients includ
       if (gradients[i].defined()) CHECK(RelativeError(gradients[i], parameters[i].value().grad()) < kTolerance);
     }
   }
+}
+
+std::vector<Tensor> GradientsOf(Decoder& model, const TokenInput& input) {
+  model.Hidden(input).sin().sum().backward();
+  std::vector<Tensor> gradients;
+  for (Tensor& parameter : model.parameters()) {
+    gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : Tensor());
+    parameter.mutable_grad().reset();
+  }
+  return gradients;
+}
+
+TEST_CASE("with checkpoints gradients are the same bits, also above a frozen embedding") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const bool is_frozen : {false, true}) {
+      Decoder plain = MakeModel(device), checkpointed = MakeModel(device);
+      checkpointed.EnableGradientCheckpointing();
+      for (Decoder* model : {&plain, &checkpointed}) model->embedding_weight().requires_grad_(!is_frozen);
+      const TokenInput input = {RandomIds(3, 32, device), {{0, 5, 6, 20, 32}, {0, 32}, {0, 13, 13, 27}}};
+      const std::vector<Tensor> expected = GradientsOf(plain, input), actual = GradientsOf(checkpointed, input);
+      REQUIRE(expected.size() == actual.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        INFO(plain.named_parameters()[i].key() << " on " << device << (is_frozen ? ", embedding frozen" : ""));
+        REQUIRE(expected[i].defined() == actual[i].defined());
+        if (expected[i].defined()) CHECK(torch::equal(expected[i], actual[i]));
+      }
+      const torch::NoGradGuard no_grad;
+      CHECK(torch::equal(plain.Hidden(input), checkpointed.Hidden(input)));
+    }
+  }
+}
+
+TEST_CASE("with checkpoints a block's input is all that stays until its backward") {
+  constexpr int64_t kRows = 4, kTokens = 64;
+  DecoderConfig config = TinyConfig("qwen2");
+  config.num_hidden_layers = 6;
+  size_t kept[2];
+  for (const bool checkpoints : {false, true}) {
+    Decoder model(config, /*seed=*/3);
+    if (checkpoints) model.EnableGradientCheckpointing();
+    const CountingAllocator allocator;
+    const Tensor hidden = model.Hidden({RandomIds(kRows, kTokens, torch::kCPU), {}});
+    kept[checkpoints] = allocator.alive_bytes();
+  }
+  const size_t input_bytes = kRows * kTokens * static_cast<size_t>(config.hidden_size) * sizeof(float);
+  // Inputs of six blocks, what the last norm keeps, its output, ids and rotary tables.
+  CHECK(kept[1] < 11 * input_bytes);
+  CHECK(kept[0] > 3 * kept[1]);
 }
 
 TEST_CASE("a GPU computes the hidden states and gradients of the CPU") {
