@@ -5,20 +5,14 @@
 //   distillrun -np 2 build/bin/bench_train_step --compare FOLDER     only the comparison with a peer's saved run
 //
 // Verifies the chunked loss against the reference on the first tokens, then times whole steps of the Trainer.
-#include <sys/resource.h>
-
-#include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "bench/machine.h"
 #include "bench/train_step/compare.h"
 #include "bench/train_step/steps.h"
 #include "libdistill/core/random.h"
@@ -65,32 +59,6 @@ std::vector<TokenBatch> RandomBatches(int rank, int64_t steps) {
     batches.push_back(RowsOfTokens(ids, kRows, kLength));
   }
   return batches;
-}
-
-// GiB: the peak of resident memory less what other ranks map too.
-double PeakGiB() {
-  std::ifstream file("/proc/self/status");
-  int64_t peak_kib = 0, shared_kib = 0;
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    if (absl::StartsWith(line, "VmHWM:")) (void)absl::SimpleAtoi(words[1], &peak_kib);
-    if (absl::StartsWith(line, "RssShmem:")) (void)absl::SimpleAtoi(words[1], &shared_kib);
-  }
-  return static_cast<double>(peak_kib - shared_kib) / (1 << 20);
-}
-
-// The machine's rate of matrix products in `dtype`, FLOP/s of one rank while all ranks work: the best of three of 4096.
-double MatrixRate(torch::Dtype dtype) {
-  constexpr int64_t kSize = 4096;
-  const torch::Tensor a = torch::randn({kSize, kSize}).to(dtype), b = torch::randn({kSize, kSize}).to(dtype);
-  double best = 0;
-  for (int i = 0; i < 3; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    const torch::Tensor product = torch::mm(a, b);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
-  }
-  return best;
 }
 
 absl::Status VerifyLoss(LanguageModel& teacher, LanguageModel& student) {

@@ -1,0 +1,175 @@
+// Head and distillation loss, forward and backward, on random hidden states: time beside that of the matrix products
+// alone and of whole logits in torch's own operations, and memory at 1, 4 and 16 times the tokens.
+//
+//   build/bin/bench_distill_loss                              the shape of bench_train_step, on the CPU
+//   build/bin/bench_distill_loss --device cuda --bf16 --tokens 8192 --vocabulary 128256 --student 4096 --teacher 4096
+//
+// Verifies loss and gradients against the reference on the first tokens before anything is timed.
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/machine.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/loss/distillation_loss.h"
+#include "libdistill/tensor/catch_torch.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+struct Case {
+  int64_t tokens = 1024, vocabulary = 151936, student = 256, teacher = 512;
+  bool bf16 = false, whole_logits = false;
+  double beta = 0;
+  std::string device = "cpu";
+};
+
+DistillationInputs MakeInputs(const Case& c, int64_t tokens) {
+  torch::manual_seed(1);
+  const torch::Device device(c.device);
+  const torch::Dtype dtype = c.bf16 ? torch::kBFloat16 : torch::kFloat32;
+  const auto random = [&](int64_t rows, int64_t columns, double scale) {
+    return (torch::randn({rows, columns}) * scale).to(device, dtype);
+  };
+  return {.student_hidden = random(tokens, c.student, 1).requires_grad_(),
+          .student_weight = random(c.vocabulary, c.student, 0.02).requires_grad_(),
+          .student_bias = {},
+          .teacher_hidden = random(tokens, c.teacher, 1),
+          .teacher_weight = random(c.vocabulary, c.teacher, 0.02),
+          .teacher_bias = {},
+          .labels = torch::randint(c.vocabulary, {tokens}, torch::kInt64).to(device)};
+}
+
+using Loss = DistillationSums (*)(const DistillationInputs&, const DistillationOptions&);
+
+void ForwardBackward(Loss loss, DistillationInputs& inputs, const DistillationOptions& options) {
+  inputs.student_hidden.mutable_grad().reset();
+  inputs.student_weight.mutable_grad().reset();
+  loss(inputs, options).loss.backward();
+}
+
+template <typename F>
+double MedianMs(const torch::Device& device, F&& f) {
+  constexpr int kTimes = 3;
+  f();  // memory, kernels and packed weights are there from here on
+  std::vector<double> times;
+  for (int i = 0; i < kTimes; ++i) {
+    Synchronize(device);
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    Synchronize(device);
+    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times[kTimes / 2];
+}
+
+// The matrix products that no head can do without, chunk by chunk, and one pass over a chunk's logits: both models' are
+// read and one written.
+double LimitMs(const DistillationInputs& inputs, int64_t chunk_tokens) {
+  const torch::NoGradGuard no_grad;
+  const int64_t tokens = inputs.labels.size(0), chunk = std::min(tokens, chunk_tokens);
+  const auto options = inputs.student_hidden.options().requires_grad(false);
+  Tensor student = torch::empty({chunk, inputs.student_weight.size(0)}, options), teacher = torch::empty_like(student);
+  Tensor of_hidden = torch::empty({chunk, inputs.student_hidden.size(1)}, options);
+  Tensor of_weight = torch::zeros_like(inputs.student_weight);
+  return MedianMs(options.device(), [&] {
+    for (int64_t first = 0; first < tokens; first += chunk) {
+      const int64_t count = std::min(chunk, tokens - first);
+      const Tensor hidden = inputs.student_hidden.narrow(0, first, count);
+      Tensor s = student.narrow(0, 0, count), t = teacher.narrow(0, 0, count), h = of_hidden.narrow(0, 0, count);
+      at::mm_out(s, hidden, inputs.student_weight.t());
+      at::mm_out(t, inputs.teacher_hidden.narrow(0, first, count), inputs.teacher_weight.t());
+      s.sub_(t);
+      at::mm_out(h, s, inputs.student_weight);
+      of_weight.addmm_(s.t(), hidden);
+    }
+  });
+}
+
+absl::Status Verify(const Case& c) {
+  DistillationInputs inputs = MakeInputs(c, std::min<int64_t>(c.tokens, 48));
+  const DistillationOptions options{.beta = c.beta, .chunk_tokens = 20};
+  const double tolerance = c.bf16 ? 2e-2 : 1e-4;
+  const double ours = DistillationLoss(inputs, options).loss.item<double>();
+  const double expected = ReferenceDistillationLoss(inputs, options).loss.item<double>();
+  ForwardBackward(DistillationLoss, inputs, options);
+  const Tensor gradient = inputs.student_hidden.grad().clone();
+  ForwardBackward(ReferenceDistillationLoss, inputs, options);
+  const Tensor difference = (gradient - inputs.student_hidden.grad()).abs().max();
+  const Tensor largest = inputs.student_hidden.grad().abs().max();
+  if (std::abs(ours - expected) <= tolerance * std::abs(expected) &&
+      difference.item<double>() <= 4 * tolerance * largest.item<double>()) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("the chunked loss is ", ours, ", the reference ", expected,
+                                          "; gradients differ by ", difference.item<double>(), " of ",
+                                          largest.item<double>()));
+}
+
+// GiB above inputs and gradients.
+double MemoryGiB(const Case& c, int64_t tokens, const DistillationOptions& options) {
+  const torch::Device device(c.device);
+  DistillationInputs inputs = MakeInputs(c, tokens);
+  Synchronize(device);
+  malloc_trim(0);  // what was freed must not hide what is taken
+  ResetPeak(device);
+  const double before = PeakGiB(device);
+  ForwardBackward(DistillationLoss, inputs, options);
+  Synchronize(device);
+  const double gradients = static_cast<double>(inputs.student_hidden.nbytes() + inputs.student_weight.nbytes());
+  return PeakGiB(device) - before - gradients / (1 << 30);
+}
+
+absl::Status Bench(const Case& c) {
+  DISTILL_RETURN_IF_ERROR(Verify(c));
+  const DistillationOptions options{.beta = c.beta};
+  const torch::Device device(c.device);
+  double memory[3], ours = 0, limit = 0, whole = 0;
+  for (int i = 0; i < 3; ++i) memory[i] = MemoryGiB(c, options.chunk_tokens << (2 * i), options);
+  {
+    DistillationInputs inputs = MakeInputs(c, c.tokens);
+    limit = LimitMs(inputs, options.chunk_tokens);
+    ours = MedianMs(device, [&] { ForwardBackward(DistillationLoss, inputs, options); });
+    if (c.whole_logits) whole = MedianMs(device, [&] { ForwardBackward(ReferenceDistillationLoss, inputs, options); });
+  }
+  const double chunk_gib =
+      2.0 * static_cast<double>(options.chunk_tokens * c.vocabulary) * (c.bf16 ? 2 : 4) / (1 << 30);
+  std::printf(
+      "JSON {\"case\": \"%s/%s/%ld\", \"ms\": %.2f, \"limit_ms\": %.2f, \"whole_logits_ms\": %.2f, \"memory_gib\": "
+      "[%.4f, "
+      "%.4f, %.4f], \"memory_tokens\": [%ld, %ld, %ld], \"limit_memory_gib\": %.4f}\n",
+      c.device.c_str(), c.bf16 ? "bf16" : "fp32", c.tokens, ours, limit, whole, memory[0], memory[1], memory[2],
+      options.chunk_tokens, 4 * options.chunk_tokens, 16 * options.chunk_tokens, chunk_gib);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace distill
+
+int main(int argc, char** argv) {
+  CLI::App app("Head and distillation loss: time and memory");
+  distill::Case c;
+  app.add_option("--tokens", c.tokens)->check(CLI::PositiveNumber);
+  app.add_option("--vocabulary", c.vocabulary)->check(CLI::PositiveNumber);
+  app.add_option("--student", c.student, "hidden size")->check(CLI::PositiveNumber);
+  app.add_option("--teacher", c.teacher, "hidden size")->check(CLI::PositiveNumber);
+  app.add_option("--beta", c.beta, "0: forward KL, 1: reverse KL, between: Jensen-Shannon")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--device", c.device, "cpu, or cuda");
+  app.add_flag("--bf16", c.bf16);
+  app.add_flag("--whole_logits", c.whole_logits, "time whole logits in torch's operations, too");
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = distill::CatchTorch([&] { return distill::Bench(c); });
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
