@@ -13,6 +13,7 @@
 namespace distill {
 
 absl::Status HierarchicalCommunicator::FitStage(int64_t slot_bytes) {
+  if (lane_ == nullptr) return absl::OkStatus();
   const int64_t bytes = 2 * RoundUp(slot_bytes);
   if (stage_ != nullptr && stage_->bytes() >= bytes) return absl::OkStatus();
   const int64_t wanted = std::max<int64_t>(bytes, 2 * kLaneSegmentBytes);

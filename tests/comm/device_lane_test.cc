@@ -1,7 +1,10 @@
 // Two levels on device memory, with host memory in the place of a GPU's: how a segment comes to its lane and back, over
 // pinned memory and over libfabric's FI_HMEM (whose shm provider takes host memory as a device's too), gives what the
 // calls on host memory give. And the choice between the two.
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/device_path.h"
@@ -129,17 +132,17 @@ class HostAsDevice : public DeviceMemory {
 };
 
 // The ranks of hosts by their letters, which share memory in truth.
-MadeCommunicator Join(const World& world, const std::string& places) {
+MadeCommunicator Join(World world, const std::string& places) {
+  const auto host_of = [&](size_t rank) { return absl::StrCat("host-", places.substr(rank, 1)); };
+  world.host = host_of(static_cast<size_t>(world.rank));
   CommunicatorOptions options;
   options.timeout = absl::Seconds(60);
   const Deadline deadline = Deadline::After(options.timeout);
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
   rendezvous->StartHeartbeat(options.heartbeat_timeout);
   Setup setup = {.world = world, .options = options, .deadline = deadline, .rendezvous = rendezvous, .hosts = {}};
-  for (const char place : places) {
-    setup.hosts.push_back(absl::StrCat("host-", std::string(1, place)));
-    setup.host_ids.push_back(setup.hosts.back());
-  }
+  for (size_t rank = 0; rank < places.size(); ++rank) setup.hosts.push_back(host_of(rank));
+  setup.host_ids = setup.hosts;
   const auto inside = [](Setup part) -> MadeCommunicator {
     DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> shm, CreateShmCommunicator(std::move(part)));
     return std::make_unique<Forward>(std::move(shm), Placement{});
@@ -152,12 +155,16 @@ MadeCommunicator Join(const World& world, const std::string& places) {
   return std::make_unique<Forward>(std::move(made), kOnDevice);
 }
 
+void Choose(bool over_fabric) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  setenv("DISTILL_FABRIC_HMEM", over_fabric ? "1" : "0", 1);
+  if (over_fabric) setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
+}
+
 std::string RunOn(const std::string& places, bool over_fabric, const std::function<absl::Status(Communicator&)>& body) {
   return Failures(
       RunRanks(static_cast<int>(places.size()), absl::Seconds(100), [&](const World& world) -> absl::Status {
-        setenv("FI_TCP_IFACE", "lo", 1);
-        setenv("DISTILL_FABRIC_HMEM", over_fabric ? "1" : "0", 1);
-        if (over_fabric) setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
+        Choose(over_fabric);
         DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, places));
         return body(*comm);
       }));
@@ -179,6 +186,27 @@ TEST_CASE("collectives on device memory in two levels are exact, through pinned 
   // Several segments of every call.
   const auto large = [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20); };
   CHECK(RunOn("ABB", over_fabric, large) == "");
+}
+
+TEST_CASE("a rank that is killed ends the others' calls on device memory in two levels, by name") {
+  const bool over_fabric = GENERATE(false, true);
+  const auto outcomes = RunRanks(4, absl::Seconds(60), [&](const World& world) -> absl::Status {
+    Choose(over_fabric);
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "AABB"));
+    std::vector<float> data(1 << 20);
+    const auto sum = [&] {
+      return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kSum, kOnDevice);
+    };
+    DISTILL_RETURN_IF_ERROR(sum());
+    if (world.rank == 3) raise(SIGKILL);
+    return testing::ExpectError(sum(), absl::StatusCode::kUnavailable, {"all-reduce number 2", "rank 3 on host-B"});
+  });
+  for (const testing::RankOutcome& outcome : outcomes) {
+    CAPTURE(outcome.rank, over_fabric);
+    if (outcome.rank == 3) continue;
+    CHECK(outcome.status.ToString() == "OK");
+    CHECK(outcome.took < absl::Seconds(30));
+  }
 }
 
 TEST_CASE("device memory crosses over the fabric where every rank's network card can move it, else through the host") {
