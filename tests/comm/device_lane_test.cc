@@ -177,10 +177,11 @@ DeviceAccess Direct(const std::string& wish = "") { return {DeviceAccess::Kind::
 TEST_CASE("collectives on device memory in two levels are exact, through pinned memory and over the fabric itself") {
   const bool over_fabric = GENERATE(false, true);
   CAPTURE(over_fabric);
-  for (const std::string places : {"ABAAB", "AB"}) {
+  for (const std::string places : {"ABAA", "AB"}) {
     CAPTURE(places);
     CHECK(RunOn(places, over_fabric, [](Communicator& comm) {
-            return testing::CheckCollectives(comm, {.counts = {0, 1, 1009}, .dtypes = {DType::kBFloat16}});
+            return testing::CheckCollectives(
+                comm, {.counts = {1, 1009}, .dtypes = {DType::kBFloat16}, .ops = {ReduceOp::kAverage, ReduceOp::kMax}});
           }) == "");
   }
   // Several segments of every call.
