@@ -207,7 +207,7 @@ class Sweep {
     return Log2(options_.beta * Exp2(log_ratio) + (1 - options_.beta));
   }
 
-  // The block's part of the divergence; its gradient into `out`, where one is wanted.
+  // The block's part of the divergence; its gradient in place of the student's products, where one is wanted.
   double Finish(int64_t first, int64_t count) {
     alignas(64) float buffer_s[kBlock], buffer_t[kBlock], gradient[kBlock];
     const float* s = student_.Block(first, count, buffer_s);
