@@ -17,6 +17,7 @@ class Encoder : public torch::nn::Module {
   Encoder();
   // ids: [B batch, T tokens] -> [B, T, kWidth]
   torch::Tensor forward(const torch::Tensor& ids);
+  const torch::Tensor& words() const { return words_; }  // [kWords, kWidth]
 
  private:
   struct Linear {

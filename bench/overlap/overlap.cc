@@ -4,7 +4,8 @@
 //   distillrun -np 2 build/bin/bench_overlap
 //
 // Compares the sums with those of a plain all-reduce first. Then each round times, after a barrier: a step with
-// communication, the same step without, and the buckets' all-reduces alone; medians of the rounds are printed.
+// communication, the same step without, and the buckets' all-reduces alone; medians of the rounds are printed. A step's
+// words alone have gradients; with --dense all of them do, as where a head over the vocabulary shares their weight.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -29,6 +30,7 @@ struct Settings {
   int64_t rounds = 7;
   std::string compression = "none";
   int64_t bucket_bytes = GradientReducerOptions().bucket_bytes;
+  bool dense = false;
 };
 
 class StopWatch {
@@ -50,10 +52,11 @@ struct StepTime {
   double step = 0, backward = 0;  // the latter until all gradients are summed
 };
 
-absl::StatusOr<StepTime> Step(GradientReducer& reducer, Encoder& model, const torch::Tensor& ids) {
+absl::StatusOr<StepTime> Step(GradientReducer& reducer, Encoder& model, const torch::Tensor& ids, bool dense) {
   const StopWatch step;
   reducer.StartStep();
-  const torch::Tensor loss = model.forward(ids).square().sum();
+  torch::Tensor loss = model.forward(ids).square().sum();
+  if (dense) loss = loss + model.words().sum();
   const StopWatch backward;
   loss.backward();
   absl::Status mine;
@@ -95,13 +98,20 @@ struct Rounds {
 };
 
 void Report(const Communicator& comm, const GradientReducer& reducer, const Settings& settings, const Rounds& rounds) {
-  int64_t elements = 0;
+  int64_t elements = 0, summed = 0;
   const GradientBuckets& buckets = reducer.buckets();
-  for (size_t b = 0; b < buckets.num_buckets(); ++b) elements += buckets.bucket(b).values.numel();
+  for (size_t b = 0; b < buckets.num_buckets(); ++b) {
+    elements += buckets.bucket(b).values.numel();
+    summed += buckets.bucket(b).summed;
+  }
   const int64_t last = buckets.bucket(buckets.num_buckets() - 1).values.numel();
-  std::printf("%zu buckets, %.1f MiB, of it %.1f in the last one; %lld left before the backward pass was over\n",
-              buckets.num_buckets(), static_cast<double>(elements) * 4 / (1 << 20),
-              static_cast<double>(last) * 4 / (1 << 20), static_cast<long long>(reducer.stats().early_buckets));
+  const auto mebibytes = [](int64_t count) { return static_cast<double>(count) * 4 / (1 << 20); };
+  std::printf(
+      "%zu buckets, %.1f MiB, of it %.1f in the last one; %.1f were summed, the rest was zeros; %lld buckets left "
+      "before "
+      "the backward pass was over\n",
+      buckets.num_buckets(), mebibytes(elements), mebibytes(last), mebibytes(summed),
+      static_cast<long long>(reducer.stats().early_buckets));
   std::printf(
       "JSON {\"case\": \"%s/%d/%s\", \"bytes\": %lld, \"backward_ms\": %.2f, \"backward_with_ms\": %.2f, "
       "\"step_ms\": %.2f, \"step_with_ms\": %.2f, \"communication_ms\": %.2f, \"waited_ms\": %.2f}\n",
@@ -126,10 +136,10 @@ absl::Status Bench(RunContext& run, const Settings& settings) {
   Rounds rounds;
   for (int64_t round = -2; round < settings.rounds; ++round) {  // the first step is observed, the second has the plan
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
-    DISTILL_ASSIGN_OR_RETURN(const StepTime joined, Step(*reducer, model, ids));
+    DISTILL_ASSIGN_OR_RETURN(const StepTime joined, Step(*reducer, model, ids, settings.dense));
     const double waited = absl::ToDoubleMilliseconds(reducer->stats().waited);
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
-    DISTILL_ASSIGN_OR_RETURN(const StepTime single, Step(*local, model, ids));
+    DISTILL_ASSIGN_OR_RETURN(const StepTime single, Step(*local, model, ids, settings.dense));
     if (round < 0) DISTILL_RETURN_IF_ERROR(Verify(comm, *reducer, *local, settings.compression));
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
     DISTILL_ASSIGN_OR_RETURN(const double calls, CommunicationAlone(comm, *reducer, travels));
@@ -157,6 +167,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", settings.rounds)->check(CLI::Range(1, 1000));
   app.add_option("--gradient_compression", settings.compression, "none or bf16");
   app.add_option("--bucket_bytes", settings.bucket_bytes);
+  app.add_flag("--dense", settings.dense, "every word has a gradient");
   CLI11_PARSE(app, argc, argv);
   return distill::Run({.device = "cpu"}, [&](distill::RunContext& run) { return distill::Bench(run, settings); });
 }

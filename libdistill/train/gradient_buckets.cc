@@ -65,12 +65,14 @@ void GradientBuckets::Lay(const GradientPlan& plan) {
   int64_t begin = 0;
   for (const std::vector<size_t>& members : plan.buckets) {
     int64_t end = begin;
+    bool has_embedding = false;
     for (const size_t i : members) {
       const torch::Tensor& tensor = parameters_[i].tensor;
       gradients_[i] = memory_.narrow(0, end, tensor.numel()).view(tensor.sizes());
       end += tensor.numel();
+      has_embedding |= tensor.dim() == 2 && tensor.size(0) >= kEmbeddingRows;
     }
-    buckets_.push_back({memory_.narrow(0, begin, end - begin), members});
+    buckets_.push_back({memory_.narrow(0, begin, end - begin), members, has_embedding});
     begin = RoundUp(end);
   }
 }

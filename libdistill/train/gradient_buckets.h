@@ -19,10 +19,16 @@
 
 namespace distill {
 
+constexpr int64_t kEmbeddingRows = 16384;
+
 struct GradientBucket {
   torch::Tensor values;            // [elements], float32
   std::vector<size_t> parameters;  // by index, in the order of their gradients
-  double sum_of_squares = 0;       // of `values`, once they are summed over ranks
+  // A matrix of at least kEmbeddingRows rows is among them, an embedding then: its gradient may be zeros but for the
+  // rows of a step's tokens (gradient_blocks.h).
+  bool has_embedding = false;
+  double sum_of_squares = 0;  // of `values`, once they are summed over ranks
+  int64_t summed = 0;         // elements that took part in that sum: all, or those of blocks with values
 };
 
 class GradientBuckets {

@@ -25,7 +25,9 @@ class GradientWire {
   [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready);
 
  private:
-  absl::Status SumOnHost(Communicator& comm, torch::Tensor& values);
+  // Also sums the squares.
+  absl::Status SumOnHost(Communicator& comm, GradientBucket& bucket);
+  absl::Status SumValues(Communicator& comm, float* values, int64_t count);
   static absl::Status SumOnDevice(Communicator& comm, torch::Tensor& values, bool bfloat16);
 
   const bool bfloat16_;
