@@ -108,6 +108,12 @@ class Communicator {
   // Internal: ends a part of a communicator with the error of the whole, which its peers in the part are told.
   void EndPart(const absl::Status& error);
 
+  // Internal: registers memory that another communicator's Allocate made with this one too, for this rank alone, until
+  // what is returned is freed; not during a call. ResourceExhausted: this host lets no more memory be locked.
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory) {
+    return memory;
+  }
+
   // What is appended to errors, say "step 17". Asked only when a call fails.
   void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
 

@@ -225,15 +225,18 @@ absl::Status FabricCommunicator::RunCall(absl::FunctionRef<absl::Status()> call)
 
 absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::DoAllocate(int64_t bytes, Placement) {
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, Communicator::DoAllocate(bytes, {}));
-  return FabricRegions::Add(regions_, std::move(memory), progress_->endpoint());
+  return RegisterToo(std::move(memory));
 }
 
 absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::AllocateHere(int64_t bytes) {
-  absl::StatusOr<std::unique_ptr<CommMemory>> memory = work_.Allocate(bytes);
-  DISTILL_RETURN_IF_ERROR(memory.status());
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, work_.Allocate(bytes));
+  return RegisterToo(std::move(memory));
+}
+
+absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::RegisterToo(std::unique_ptr<CommMemory> memory) {
   DISTILL_RETURN_IF_ERROR(progress_->Run([&]() -> absl::Status {
-    memory = FabricRegions::Add(regions_, *std::move(memory), progress_->endpoint());
-    return memory.status();
+    DISTILL_ASSIGN_OR_RETURN(memory, FabricRegions::Add(regions_, std::move(memory), progress_->endpoint()));
+    return absl::OkStatus();
   }));
   return memory;
 }

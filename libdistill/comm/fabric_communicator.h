@@ -85,6 +85,7 @@ class FabricCommunicator : public Communicator {
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
   // Memory of the kind of this communicator's buffers, registered, of this rank alone: nobody else needs to call it.
   absl::StatusOr<std::unique_ptr<CommMemory>> AllocateHere(int64_t bytes);
+  absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory) override;
   // Provider and rails, for the log.
   std::string DescribeFabric() const;
   // Meets the neighbours within the deadline for joining.

@@ -154,7 +154,12 @@ MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus) {
 
 absl::StatusOr<std::unique_ptr<CommMemory>> HierarchicalCommunicator::DoAllocate(int64_t bytes, Placement placement) {
   job_->Next();
-  return inside_->Allocate(bytes, placement);
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, inside_->Allocate(bytes, placement));
+  if (takes_device_memory()) return memory;  // with GPUs a lane has buffers of its own
+  if (lane_ != nullptr) {
+    DISTILL_ASSIGN_OR_RETURN(memory, lane_->RegisterToo(std::move(memory)));
+  }
+  return flat_->RegisterToo(std::move(memory));
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> HierarchicalCommunicator::DoSplit(const SplitPart& part) {

@@ -1,5 +1,7 @@
 // Collectives in two levels, between ranks of this host that play several hosts: the grid, random schedules, splits,
 // and what an error says.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/host_layout.h"
@@ -52,6 +54,30 @@ TEST_CASE("ranks are laid out by hosts, whatever their order") {
   CHECK(uneven.most() == 3);
   CHECK(uneven.RanksAt(0) == std::vector<int>{0, 1, 5});
   CHECK(uneven.RanksAt(2) == std::vector<int>{4});
+}
+
+TEST_CASE("memory for calls in two levels may go before its communicator and stay after it") {
+  const Places places = GENERATE(as<Places>(), "AABB", "ABB");
+  const int ranks = static_cast<int>(places.size());
+  const auto outcomes = RunRanks(ranks, absl::Seconds(100), [&](const World& world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(OnHost(world, places), CommunicatorOptions()));
+    constexpr int64_t kCount = 1 << 20;  // several segments
+    DISTILL_ASSIGN_OR_RETURN(const auto kept, comm->Allocate(kCount * 4));
+    for (int round = 0; round < 3; ++round) {
+      DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(kCount * 4));
+      const auto* ones = reinterpret_cast<float*>(kept->data());
+      auto* sums = reinterpret_cast<float*>(memory->data());
+      std::fill_n(reinterpret_cast<float*>(kept->data()), kCount, 1.0f);
+      DISTILL_RETURN_IF_ERROR(comm->AllReduce(ones, sums, kCount, DType::kFloat32, ReduceOp::kSum));
+      const bool right = std::all_of(sums, sums + kCount, [&](float sum) { return sum == static_cast<float>(ranks); });
+      DISTILL_RETURN_IF_ERROR(Expect(right, "a wrong sum"));
+      DISTILL_RETURN_IF_ERROR(comm->Broadcast(sums, kCount, DType::kFloat32, ranks - 1));
+    }
+    comm.reset();
+    return Expect(*reinterpret_cast<float*>(kept->data()) == 1, "it went with its communicator");
+  });
+  CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("every collective is exact in two levels, whatever the layout") {
