@@ -87,8 +87,8 @@ absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_pla
     if (i >= 3) times.push_back(Microseconds(start));
   }
   // Of each repetition the slowest rank's time.
-  DISTILL_RETURN_IF_ERROR(comm.AllReduce(times.data(), times.data(), static_cast<int64_t>(times.size()),
-                                         DType::kFloat64, ReduceOp::kMax));
+  DISTILL_RETURN_IF_ERROR(
+      comm.AllReduce(times.data(), times.data(), static_cast<int64_t>(times.size()), DType::kFloat64, ReduceOp::kMax));
   std::sort(times.begin(), times.end());
   timing.min_us = times.front();
   timing.p50_us = times[times.size() / 2];
