@@ -51,17 +51,21 @@ absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t 
   std::string tickets(kTicketBytes * static_cast<size_t>(world_size()), '\0');
   DISTILL_RETURN_IF_ERROR(DoAllGather(ticket.data(), tickets.data(), kTicketBytes, DType::kUInt8, {}));
   DISTILL_RETURN_IF_ERROR(mine.status());
-  std::vector<SharedMemory> segments;
+  const auto ticket_of = [&](int r) { return tickets.data() + kTicketBytes * static_cast<size_t>(r); };
   for (int r = 0; r < world_size(); ++r) {
-    if (r == rank()) {
-      segments.push_back(*std::move(mine));
-      continue;
-    }
-    const char* theirs = tickets.data() + kTicketBytes * static_cast<size_t>(r);
-    if (*theirs == '\0') return absl::ResourceExhaustedError(absl::StrCat(Describe(r), " has not that much memory"));
-    DISTILL_ASSIGN_OR_RETURN(SharedMemory mapped, seed_.memory->Map(theirs));
-    segments.push_back(std::move(mapped));
+    if (*ticket_of(r) == '\0')
+      return absl::ResourceExhaustedError(absl::StrCat(Describe(r), " has not that much memory"));
   }
+  std::vector<SharedMemory> segments(static_cast<size_t>(world_size()));
+  absl::Status mapped;
+  for (int r = 0; r < world_size() && mapped.ok(); ++r) {
+    absl::StatusOr<SharedMemory> segment = r == rank() ? std::move(mine) : seed_.memory->Map(ticket_of(r));
+    mapped = segment.status();
+    if (mapped.ok()) segments[static_cast<size_t>(r)] = *std::move(segment);
+  }
+  // A rank that cannot map the others' memory keeps its own until they have mapped it: its error stays the only one.
+  DISTILL_RETURN_IF_ERROR(DoBarrier());
+  DISTILL_RETURN_IF_ERROR(mapped);
   return ShmRegions::Add(regions_, std::move(segments));
 }
 
