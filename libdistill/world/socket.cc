@@ -113,8 +113,12 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
   return place;
 }
 
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
 absl::StatusOr<Socket> Listen(const HostPort& place) {
-  const bool loopback = place.host == "localhost" || place.host == "::1" || absl::StartsWith(place.host, "127.");
+  const bool loopback = IsLoopback(place.host);
   DISTILL_ASSIGN_OR_RETURN(const Addresses found,
                            Resolve(loopback ? place.host.c_str() : nullptr, place.port, AI_PASSIVE));
   absl::Status error = absl::UnavailableError("no address to listen on");

@@ -35,6 +35,9 @@ struct HostPort {
 // "host:port" or "[v6 address]:port". InvalidArgument for anything else.
 [[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
+// Whether only this host can be meant: "localhost", "::1", "127...".
+bool IsLoopback(const std::string& host);
+
 // Listens on `port` (0: one that is free): on loopback alone when `host` is a loopback address, else on every
 // interface, for `host` may be a name that only the others can resolve.
 [[nodiscard]] absl::StatusOr<Socket> Listen(const HostPort& place);

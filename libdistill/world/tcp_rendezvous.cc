@@ -88,12 +88,19 @@ absl::StatusOr<std::vector<std::string>> TcpRendezvous::AllGather(const std::str
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvous(const World& world, const Deadline& deadline) {
-  DISTILL_ASSIGN_OR_RETURN(const HostPort place, ParseHostPort(world.rendezvous));
+  DISTILL_ASSIGN_OR_RETURN(HostPort place, ParseHostPort(world.rendezvous));
+  World met = world;
+  // Nothing would tell a stranger from a rank: whatever the place is called, no other host gets to it.
+  if (world.job_secret.empty()) {
+    if (!IsLoopback(place.host)) place.host = "127.0.0.1";
+    met.rendezvous = absl::StrCat(place.host == "::1" ? "[::1]" : place.host, ":", place.port,
+                                  " (this host alone, for want of a job secret)");
+  }
   MeetingPlace meeting = {"tcp", Socket(), {place}};
   if (world.rank == 0) {
     DISTILL_ASSIGN_OR_RETURN(meeting.listener, Listen(place));
   }
-  return CreateTcpRendezvousAt(world, std::move(meeting), deadline);
+  return CreateTcpRendezvousAt(met, std::move(meeting), deadline);
 }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvousAt(const World& world, MeetingPlace place,

@@ -11,7 +11,7 @@
 
 namespace distill {
 
-// At world.rendezvous.
+// At world.rendezvous; without a job secret at its port on loopback, so for the ranks of one host.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvous(const World& world,
                                                                               const Deadline& deadline);
 

@@ -12,6 +12,7 @@
 #include "libdistill/world/environment.h"
 #include "libdistill/world/host_id.h"
 #include "libdistill/world/slurm.h"
+#include "libdistill/world/socket.h"
 
 namespace distill {
 namespace {
@@ -33,10 +34,6 @@ absl::Status ReadFour(const Environment& environment, const Names& names, World&
   DISTILL_ASSIGN_OR_RETURN(world.local_size, environment.Number(names.local_size, 1, world.world_size));
   DISTILL_ASSIGN_OR_RETURN(world.local_rank, environment.Number(names.local_rank, 0, world.local_size - 1));
   return absl::OkStatus();
-}
-
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
 }
 
 // torchrun sets all of it; a Kubernetes operator that starts one process a pod sets RANK and WORLD_SIZE alone.

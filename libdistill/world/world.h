@@ -17,7 +17,8 @@ struct World {
   std::string host_id;     // equal for two ranks exactly when they share a host (host name, boot id, network namespace)
   std::string launcher;    // "distillrun", "mpi", "torchrun", "slurm" or "alone": who started this process
   std::string rendezvous;  // "HOST:PORT" where rank 0 listens; empty when MPI carries the meeting, or for one rank
-  std::string job_secret;  // shared by the ranks; empty when MPI hands one out, or for one rank
+  std::string job_secret;  // shared by the ranks; empty when MPI hands one out, or for one rank; without one the
+                           // ranks are on one host, and meet on its loopback whatever `rendezvous` names
 };
 
 // Reads the environment, first match wins: distillrun's own variables (DISTILL_RANK, DISTILL_WORLD_SIZE,

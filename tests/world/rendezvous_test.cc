@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +53,43 @@ TEST_CASE("ranks meet without a secret on one host, and again in the same proces
           absl::Status status = MeetAndExchange(world);
           return status.ok() ? MeetAndExchange(world) : status;
         })) == "");
+}
+
+// The variables that srun and torchrun set on a single host whose name others could resolve: no secret among them.
+absl::StatusOr<World> WorldFromLauncher(const std::string& launcher, int rank, int port) {
+  std::map<std::string, std::string> variables = {
+      {"SLURM_PROCID", absl::StrCat(rank)},  {"SLURM_NTASKS", "2"},
+      {"SLURM_LOCALID", absl::StrCat(rank)}, {"SLURM_STEP_ID", "0"},
+      {"SLURM_STEP_TASKS_PER_NODE", "2"},    {"DISTILL_RENDEZVOUS", absl::StrCat("node0.invalid:", port)}};
+  if (launcher == "torchrun") {
+    variables = {{"RANK", absl::StrCat(rank)},       {"WORLD_SIZE", "2"},
+                 {"LOCAL_RANK", absl::StrCat(rank)}, {"LOCAL_WORLD_SIZE", "2"},
+                 {"MASTER_ADDR", "node0.invalid"},   {"MASTER_PORT", absl::StrCat(port - 1)}};
+  }
+  return ReadWorld([&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST_CASE("without a secret srun's and torchrun's ranks meet on loopback, and rank 0 listens nowhere else") {
+  for (const char* launcher : {"slurm", "torchrun"}) {
+    CHECK(Failures(RunRanks(2, absl::Seconds(20), [launcher](const World& here) -> absl::Status {
+            const std::string port = ParseHostPort(here.rendezvous)->port;
+            DISTILL_ASSIGN_OR_RETURN(const World world, WorldFromLauncher(launcher, here.rank, std::stoi(port)));
+            DISTILL_RETURN_IF_ERROR(Expect(world.launcher == launcher, world.launcher));
+            if (here.rank == 0) return MeetAndExchange(world);
+            absl::Status listens = absl::UnavailableError("not tried");
+            for (const Deadline deadline = In(10); !listens.ok() && !deadline.Passed();) {
+              listens = Connect({"127.0.0.1", port}, In(1)).status();
+            }
+            DISTILL_RETURN_IF_ERROR(listens);
+            // Another address of this host, at which one that listens on every interface answers too.
+            DISTILL_RETURN_IF_ERROR(
+                Expect(!Connect({"127.0.0.2", port}, In(1)).ok(), "rank 0 listens on another address"));
+            return MeetAndExchange(world);
+          })) == "");
+  }
 }
 
 TEST_CASE("the time-out lists the ranks that never came, on rank 0 and on those who did") {
