@@ -2,10 +2,11 @@
 
 #include <pthread.h>
 
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
 #include "libdistill/world/backoff.h"
 
 namespace distill {
@@ -39,12 +40,9 @@ bool AsyncCall::done() const {
 
 absl::StatusOr<std::unique_ptr<AsyncCalls>> AsyncCalls::Start(Communicator* communicator) {
   std::unique_ptr<AsyncCalls> calls(new AsyncCalls(communicator));
-  try {
-    calls->thread_ = std::thread(&AsyncCalls::Serve, calls.get());
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no thread for the calls of ", communicator->Describe(communicator->rank()), ": ", error.what()));
-  }
+  DISTILL_ASSIGN_OR_RETURN(calls->thread_,
+                           StartThread(absl::StrCat("the calls of ", communicator->Describe(communicator->rank())),
+                                       [calls = calls.get()] { calls->Serve(); }));
   return calls;
 }
 

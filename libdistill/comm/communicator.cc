@@ -52,8 +52,14 @@ std::string Communicator::Describe(int rank) const {
   return names_.empty() ? absl::StrCat("rank ", rank) : names_[static_cast<size_t>(rank)];
 }
 
-void Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace) {
-  lifeline_.Attach(std::move(rendezvous), grace, [this](const CommCall& call) { return DescribeCall(call, "on"); });
+absl::Status Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace) {
+  const absl::Status attached =
+      lifeline_.Attach(std::move(rendezvous), grace, [this](const CommCall& call) { return DescribeCall(call, "on"); });
+  if (attached.ok()) return attached;
+  poison_ = Annotate(attached, Describe(rank_));
+  lifeline_.Announce(poison_);
+  Abandon(poison_);
+  return poison_;
 }
 
 std::string Communicator::DescribeCall(const CommCall& call, const char* where) const {

@@ -94,8 +94,9 @@ class Communicator {
   // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process.
   void Abort(const absl::Status& error) { lifeline_.Abort(error); }
 
-  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call.
-  void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
+  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call. An error
+  // (ResourceExhausted: no thread for the watchdog) is what every rank's next call returns.
+  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
 
   // Internal: from now on each collective is compared over all ranks before it runs (CommunicatorOptions::debug). Every
   // rank must call it, once, before the first call.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/core/thread.h"
 
 namespace distill {
 namespace {
@@ -25,12 +26,14 @@ Lifeline::~Lifeline() {
   if (watchdog_.joinable()) watchdog_.join();
 }
 
-void Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
-                      std::function<std::string(const CommCall&)> describe) {
+absl::Status Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
+                              std::function<std::string(const CommCall&)> describe) {
   rendezvous_ = std::move(rendezvous);
   describe_ = std::move(describe);
   rendezvous_->CompareCalls([this] { return LastCalls(); });
-  watchdog_ = std::thread([this, grace] { Watch(grace); });
+  absl::StatusOr<std::thread> watchdog = StartThread("the watchdog of collectives", [this, grace] { Watch(grace); });
+  if (watchdog.ok()) watchdog_ = *std::move(watchdog);
+  return watchdog.status();
 }
 
 std::vector<CallView> Lifeline::LastCalls() const {

@@ -30,8 +30,9 @@ class Lifeline {
   ~Lifeline();
 
   // Before the first call. `describe` says which call a thread is in; the watchdog asks only about one that is stuck.
-  void Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
-              std::function<std::string(const CommCall&)> describe);
+  // ResourceExhausted: there is no thread for the watchdog.
+  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
+                                    std::function<std::string(const CommCall&)> describe);
 
   // From any thread; never blocks. The first error stays.
   void Abort(const absl::Status& error);

@@ -17,6 +17,7 @@
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
 #include "libdistill/world/backoff.h"
 #include "libdistill/world/mpi_runtime.h"
 
@@ -345,10 +346,11 @@ absl::StatusOr<MPI_Comm> MpiCommunicator::SplitComm(int color, int key) const {
     int rc = MPI_SUCCESS;
   };
   const auto call = std::make_shared<Call>();
-  std::thread([call, color, key, comm = comm_] {
-    call->rc = MPI_Comm_split(comm, color, key, &call->made);
-    call->done.store(true, std::memory_order_release);
-  }).detach();
+  DISTILL_ASSIGN_OR_RETURN(std::thread splits, StartThread("MPI_Comm_split", [call, color, key, comm = comm_] {
+                             call->rc = MPI_Comm_split(comm, color, key, &call->made);
+                             call->done.store(true, std::memory_order_release);
+                           }));
+  splits.detach();
   const Deadline deadline = Deadline::After(timeout_);
   absl::Time noticed = absl::InfiniteFuture();
   for (Backoff backoff; !call->done.load(std::memory_order_acquire); backoff.Pause()) {

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
 
 namespace distill {
 namespace {
@@ -32,11 +32,8 @@ absl::StatusOr<std::unique_ptr<FabricProgress>> FabricProgress::Start(std::uniqu
   std::unique_ptr<FabricProgress> progress(new FabricProgress(std::move(endpoint), spins));
   progress->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (progress->wake_ < 0) return absl::ResourceExhaustedError(absl::StrCat("no eventfd: ", std::strerror(errno)));
-  try {
-    progress->thread_ = std::thread(&FabricProgress::Serve, progress.get());
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(absl::StrCat("no thread for the fabric: ", error.what()));
-  }
+  DISTILL_ASSIGN_OR_RETURN(progress->thread_,
+                           StartThread("the fabric", [progress = progress.get()] { progress->Serve(); }));
   return progress;
 }
 

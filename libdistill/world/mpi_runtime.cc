@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
 #include "libdistill/world/backoff.h"
 
 namespace distill {
@@ -40,19 +41,22 @@ void FinalizeMpi() {
 // Ends the process unless it is destroyed before the deadline.
 class StartWatchdog {
  public:
-  StartWatchdog(const World& world, const Deadline& deadline) {
-    thread_ = std::thread([this, &world, deadline] {
-      std::unique_lock<std::mutex> lock(mutex_);
-      while (!started_ && !deadline.Passed()) {
-        changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Hours(1))));
-      }
-      if (started_) return;
-      const absl::Status error = deadline.Error(
-          absl::StrCat("rank ", world.rank, " on ", world.host, ": starting MPI (MPI_Init_thread): some rank of ",
-                       world.world_size, " never came (is every host of the job up, and every rank started?); it"));
-      std::fprintf(stderr, "error: %s\n", std::string(error.message()).c_str());
-      _exit(1);
-    });
+  // `world` outlives this object.
+  [[nodiscard]] absl::Status Start(const World& world, const Deadline& deadline) {
+    DISTILL_ASSIGN_OR_RETURN(
+        thread_, StartThread("the watchdog of MPI's start", [this, &world, deadline] {
+          std::unique_lock<std::mutex> lock(mutex_);
+          while (!started_ && !deadline.Passed()) {
+            changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Hours(1))));
+          }
+          if (started_) return;
+          const absl::Status error = deadline.Error(
+              absl::StrCat("rank ", world.rank, " on ", world.host, ": starting MPI (MPI_Init_thread): some rank of ",
+                           world.world_size, " never came (is every host of the job up, and every rank started?); it"));
+          std::fprintf(stderr, "error: %s\n", std::string(error.message()).c_str());
+          _exit(1);
+        }));
+    return absl::OkStatus();
   }
   ~StartWatchdog() {
     {
@@ -60,7 +64,7 @@ class StartWatchdog {
       started_ = true;
     }
     changed_.notify_all();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
  private:
@@ -71,7 +75,8 @@ class StartWatchdog {
 };
 
 absl::Status Initialize(const World& world, const Deadline& deadline) {
-  const StartWatchdog watchdog(world, deadline);
+  StartWatchdog watchdog;
+  DISTILL_RETURN_IF_ERROR(watchdog.Start(world, deadline));
   int provided = 0;
   const int rc = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (rc != MPI_SUCCESS) return MpiError("MPI_Init_thread", rc);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
 #include "libdistill/world/join_server.h"
 
 namespace distill {
@@ -64,8 +65,11 @@ void Star::Add(int rank, std::string name, Socket socket, size_t max_payload) {
   peers_.emplace_back(rank, std::move(name), std::move(socket), max_payload);
 }
 
-void Star::Start() {
-  thread_ = std::thread([this] { Serve(); });
+absl::Status Star::Start() {
+  absl::StatusOr<std::thread> thread = StartThread("the heartbeats", [this] { Serve(); });
+  if (!thread.ok()) return Fail(Annotate(thread.status(), absl::StrCat("rank ", world_.rank, " on ", world_.host)));
+  thread_ = *std::move(thread);
+  return absl::OkStatus();
 }
 
 void Star::Rename(int rank, std::string name) {

@@ -38,7 +38,8 @@ class Star {
 
   // Before Start.
   void Add(int rank, std::string name, Socket socket, size_t max_payload);
-  void Start();
+  // ResourceExhausted: there is no thread for it, which the peers are told.
+  [[nodiscard]] absl::Status Start();
   void Rename(int rank, std::string name);
 
   // See Rendezvous.

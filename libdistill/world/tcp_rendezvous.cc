@@ -50,7 +50,7 @@ absl::Status TcpRendezvous::Host(Socket listener, const Deadline& deadline) {
     star_.Add(rank, absl::StrCat("rank ", rank, " on ", member.host), std::move(member.socket), kMaxBlobBytes);
   }
   if (!met.ok()) return star_.Fail(Annotate(met, absl::StrCat("rank 0 at ", world_.rendezvous)));
-  star_.Start();
+  DISTILL_RETURN_IF_ERROR(star_.Start());
   star_.Tell(EncodeFrame(FrameKind::kReady, sequence_, world_.host));
   return absl::OkStatus();
 }
@@ -59,7 +59,7 @@ absl::Status TcpRendezvous::Join(const std::vector<HostPort>& places, const Dead
   DISTILL_ASSIGN_OR_RETURN(Socket socket, JoinRankZero(world_, places, deadline));
   const size_t max_payload = (kMaxBlobBytes + 64) * static_cast<size_t>(world_.world_size);
   star_.Add(0, absl::StrCat("rank 0 at ", world_.rendezvous), std::move(socket), max_payload);
-  star_.Start();
+  DISTILL_RETURN_IF_ERROR(star_.Start());
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> hosts,
                            star_.Await(FrameKind::kReady, sequence_, Deadline::After(deadline.Left() + kGrace)));
   star_.Rename(0, absl::StrCat("rank 0 on ", hosts[0]));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -81,6 +82,15 @@ void Bury(Child& child, RankOutcome& outcome) {
 }
 
 }  // namespace
+
+void RefuseThreads() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  constexpr size_t kNoRoom = size_t{1} << 50;  // for the stack, in 2^47 bytes of addresses
+  DISTILL_CHECK(pthread_attr_setstacksize(&attributes, kNoRoom) == 0, "pthread_attr_setstacksize");
+  DISTILL_CHECK(pthread_setattr_default_np(&attributes) == 0, "pthread_setattr_default_np");
+  pthread_attr_destroy(&attributes);
+}
 
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -44,6 +44,9 @@ absl::Status ExpectError(const absl::Status& status, absl::StatusCode code, cons
 // The world of one rank of a job on this host whose rank 0 listens on `port`.
 World LocalWorld(int rank, int world_size, int port);
 
+// From now on this process is refused every thread, as by a system that has no more.
+void RefuseThreads();
+
 // A TCP port of 127.0.0.1 that nobody listens on.
 int FreePort();
 

@@ -243,6 +243,18 @@ TEST_CASE("a thousand idle connections and a replay do not keep a rank out, and 
   CHECK(outcomes[1].took < absl::Seconds(10));
 }
 
+TEST_CASE("a rank without a thread for its heartbeats is an error on every rank that names it") {
+  for (const int lacking : {0, 1}) {
+    CHECK(Failures(RunRanks(2, absl::Seconds(20), [lacking](const World& world) -> absl::Status {
+            if (world.rank == lacking) testing::RefuseThreads();
+            absl::StatusOr<std::unique_ptr<Rendezvous>> meeting = CreateRendezvous(world, In(10));
+            const absl::Status status = meeting.ok() ? (*meeting)->AllGather("x", In(10)).status() : meeting.status();
+            return ExpectError(status, absl::StatusCode::kResourceExhausted,
+                               {absl::StrCat("rank ", lacking, " on "), "no thread for the heartbeats"});
+          })) == "");
+  }
+}
+
 TEST_CASE("a rank that dies in an exchange is named on every other rank") {
   const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto meeting, CreateRendezvous(world, In(10)));

@@ -1,6 +1,6 @@
-// Communicator::Allocate where a rank has not the memory, or cannot map another's: an error on every rank, and nothing
-// else. The rank that is slow to map is the one that would find another's memory freed.
+// A rank that has not the memory, or not the threads: an error on every rank, and no rank that ends otherwise.
 #include "absl/time/clock.h"
+#include "libdistill/comm/async.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/support/catch.h"
@@ -12,11 +12,13 @@ namespace {
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::RefuseThreads;
 using testing::RunRanks;
 
 constexpr int64_t kBytes = 1 << 20;
 
-// Refuses, while it is told to, what a test's rank is to lack.
+// Refuses, while it is told to, what a test's rank is to lack. A rank that maps slowly is the one that would find
+// another's memory freed.
 class ScarceMemory : public SharedMemorySource {
  public:
   absl::StatusOr<SharedMemory> Create(size_t bytes) override {
@@ -34,11 +36,13 @@ class ScarceMemory : public SharedMemorySource {
   bool maps_slowly = false;
 };
 
-MadeCommunicator Join(const World& world, std::shared_ptr<SharedMemorySource> memory) {
+MadeCommunicator Join(const World& world, std::shared_ptr<SharedMemorySource> memory,
+                      std::shared_ptr<Rendezvous>* met = nullptr) {
   CommunicatorOptions options;
   options.timeout = absl::Seconds(20);
   const Deadline deadline = Deadline::After(options.timeout);
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
+  if (met != nullptr) *met = rendezvous;
   const auto size = static_cast<size_t>(world.world_size);
   return CreateShmCommunicator({.world = world,
                                 .options = options,
@@ -74,6 +78,30 @@ TEST_CASE("a rank without memory to share makes Allocate ResourceExhausted on ev
 
 TEST_CASE("a rank that cannot map the others' memory keeps its own until they have mapped it") {
   CHECK(AllocateWithout("", [](int rank, ScarceMemory& memory) { memory.refuses_map = rank == 0; }) == "");
+}
+
+TEST_CASE("a rank without a thread for its watchdog says so, and every rank's next call ends with it") {
+  CHECK(Failures(RunRanks(3, absl::Seconds(40), [](const World& world) -> absl::Status {
+          std::shared_ptr<Rendezvous> rendezvous;
+          const MadeCommunicator comm = Join(world, std::make_shared<SharedMemorySource>(), &rendezvous);
+          if (world.rank == 2) RefuseThreads();
+          absl::Status status = comm.status();  // a slow rank hears of it while it still joins
+          if (status.ok()) status = (*comm)->Attach(rendezvous, absl::Seconds(20));
+          while (status.ok()) status = (*comm)->Barrier();
+          return ExpectError(status, absl::StatusCode::kResourceExhausted,
+                             {"rank 2 on ", "no thread for the watchdog of collectives"});
+        })) == "");
+}
+
+TEST_CASE("a rank without a thread for its asynchronous calls says so, and can make the others") {
+  CHECK(Failures(RunRanks(2, absl::Seconds(40), [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, std::make_shared<SharedMemorySource>()));
+          RefuseThreads();
+          DISTILL_RETURN_IF_ERROR(ExpectError(AsyncCalls::Start(comm.get()).status(),
+                                              absl::StatusCode::kResourceExhausted,
+                                              {"no thread for the calls of rank"}));
+          return comm->Barrier();
+        })) == "");
 }
 
 }  // namespace
