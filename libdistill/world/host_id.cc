@@ -8,6 +8,14 @@
 #include "absl/strings/str_cat.h"
 
 namespace distill {
+namespace {
+
+uint64_t NamespaceInode(const char* kind) {
+  struct stat about = {};
+  return stat(absl::StrCat("/proc/self/ns/", kind).c_str(), &about) == 0 ? about.st_ino : 0;
+}
+
+}  // namespace
 
 std::string HostName() {
   char name[256] = {};
@@ -18,9 +26,7 @@ std::string HostName() {
 std::string HostId() {
   std::string boot_id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot_id;
-  struct stat network = {};
-  const uint64_t inode = stat("/proc/self/ns/net", &network) == 0 ? network.st_ino : 0;
-  return absl::StrCat(HostName(), "/", boot_id, "/", inode);
+  return absl::StrCat(HostName(), "/", boot_id, "/", NamespaceInode("net"), "/", NamespaceInode("pid"));
 }
 
 }  // namespace distill

@@ -14,7 +14,7 @@ struct World {
   int local_rank = 0;  // among the ranks of this host
   int local_size = 1;
   std::string host;        // host name, for messages
-  std::string host_id;     // equal for two ranks exactly when they share a host (host name, boot id, network namespace)
+  std::string host_id;     // equal for two ranks exactly when they share a host (world/host_id.h)
   std::string launcher;    // "distillrun", "mpi", "torchrun", "slurm" or "alone": who started this process
   std::string rendezvous;  // "HOST:PORT" where rank 0 listens; empty when MPI carries the meeting, or for one rank
   std::string job_secret;  // shared by the ranks; empty when MPI hands one out, or for one rank; without one the

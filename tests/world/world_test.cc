@@ -1,7 +1,10 @@
 #include "libdistill/world/world.h"
 
+#include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -172,11 +175,44 @@ TEST_CASE("the secret comes out of a file, without its newline") {
   CHECK_THAT(std::string(Read(variables).status().message()), Catch::Contains(path + ", which cannot be read"));
 }
 
-TEST_CASE("the host id tells machines, boots and network namespaces apart, and can be overridden") {
+TEST_CASE("the host id tells machines, boots and namespaces apart, and can be overridden") {
   CHECK(Read({})->host_id == HostId());
   CHECK_THAT(HostId(), Catch::StartsWith(HostName() + "/"));
   CHECK(HostId().size() > HostName().size() + 36);  // a boot id has 36 characters
   CHECK(Read({{"DISTILL_HOST_ID", "pretended"}})->host_id == "pretended");
+}
+
+// What HostId says in a child, behind `unshare`d namespaces that its children get; empty when that is not allowed.
+std::string HostIdBehind(int namespaces) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER | namespaces) != 0) _exit(1);
+    const pid_t inner = fork();
+    const std::string id = inner == 0 ? HostId() : "";
+    if (inner == 0 && write(ends[1], id.data(), id.size()) < 0) _exit(1);
+    if (inner > 0) waitpid(inner, nullptr, 0);
+    _exit(inner < 0);
+  }
+  close(ends[1]);
+  std::string id(1024, '\0');
+  id.resize(static_cast<size_t>(std::max<ssize_t>(0, read(ends[0], id.data(), id.size()))));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return id;
+}
+
+TEST_CASE("containers that share a host's network, but not its processes, are two hosts") {
+  const std::string same = HostIdBehind(0);
+  const std::string other = HostIdBehind(CLONE_NEWPID);
+  if (same.empty() || other.empty()) {
+    WARN("skipped: this system lets no process make a process namespace");
+    return;
+  }
+  CHECK(same == HostId());
+  CHECK(other != HostId());
+  CHECK_THAT(other, Catch::StartsWith(HostId().substr(0, HostId().rfind('/'))));
 }
 
 }  // namespace
