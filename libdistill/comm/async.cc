@@ -52,10 +52,11 @@ AsyncCalls::~AsyncCalls() {
     stopping_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  // The thread takes no more of them; whoever waits for one need not wait for the call that runs.
   for (const std::shared_ptr<AsyncCall::State>& state : waiting_) {
     state->End(absl::CancelledError("the communication thread was stopped before this call began"));
   }
+  if (thread_.joinable()) thread_.join();
 }
 
 AsyncCall AsyncCalls::Run(std::function<absl::Status(Communicator&)> call) {

@@ -1,6 +1,7 @@
 #include "libdistill/comm/async.h"
 
 #include <atomic>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -53,17 +54,22 @@ TEST_CASE("destroying the thread lets the call that runs end, and cancels those 
   const auto comm = CreateAloneCommunicator();
   auto calls = AsyncCalls::Start(comm.get()).value();
   std::atomic<bool> running = false;
+  std::atomic<bool> may_end = false;
   const AsyncCall first = calls->Run([&](Communicator&) {
     running = true;
-    absl::SleepFor(absl::Milliseconds(200));
+    while (!may_end) absl::SleepFor(absl::Milliseconds(1));
     return absl::OkStatus();
   });
   const AsyncCall second = calls->Run([](Communicator& c) { return c.Barrier(); });
   while (!running) absl::SleepFor(absl::Milliseconds(1));
   CHECK(!first.done());
-  calls.reset();
-  CHECK(first.Wait().ok());
+  // The second is cancelled while the first runs on.
+  std::thread destroys([&calls] { calls.reset(); });
   CHECK(ExpectError(second.Wait(), absl::StatusCode::kCancelled, {"stopped before this call began"}).ok());
+  CHECK(!first.done());
+  may_end = true;
+  destroys.join();
+  CHECK(first.Wait().ok());
 }
 
 }  // namespace

@@ -18,10 +18,16 @@ namespace {
 
 using testing::Expect;
 using testing::ExpectError;
+using testing::ExpectWithin;
 using testing::Failures;
 using testing::Join;
-using testing::RankOutcome;
 using testing::RunRanks;
+
+// Makes no call, but is there until the others have failed: one that leaves is another error.
+void AwaitFailure(Communicator& comm) {
+  const Deadline patience = Deadline::After(absl::Seconds(20));
+  while (comm.CheckPeers().ok() && !patience.Passed()) absl::SleepFor(absl::Milliseconds(10));
+}
 
 // All-reduces until it fails.
 absl::Status ReduceForever(Communicator& comm, std::vector<float>& data) {
@@ -43,7 +49,7 @@ TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") 
         }
         kill(getpid(), SIGKILL);
       }
-      const absl::Status status = ReduceForever(*comm, data);
+      const absl::Status status = ExpectWithin(absl::Seconds(10), [&] { return ReduceForever(*comm, data); });
       DISTILL_RETURN_IF_ERROR(ExpectError(
           status, absl::StatusCode::kUnavailable,
           {absl::StrCat("all-reduce number 4 over ", backend, " failed on rank ", world.rank, " on ", world.host),
@@ -53,8 +59,6 @@ TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") 
     CHECK(outcomes[2].signal == SIGKILL);
     testing::PrintTimes(absl::StrCat("SIGKILL of rank 2 over ", backend), outcomes);
     CHECK(Failures({outcomes[0], outcomes[1]}) == "");
-    CHECK(outcomes[0].took < absl::Seconds(10));
-    CHECK(outcomes[1].took < absl::Seconds(10));
   }
 }
 
@@ -64,30 +68,33 @@ TEST_CASE("a killed rank 0 is named as well") {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 0) kill(getpid(), SIGKILL);
-      return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
+      return ExpectError(ExpectWithin(absl::Seconds(10), [&] { return comm->Barrier(); }),
+                         absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
     });
     testing::PrintTimes(absl::StrCat("SIGKILL of rank 0 over ", backend), outcomes);
     CHECK(Failures({outcomes[1]}) == "");
-    CHECK(outcomes[1].took < absl::Seconds(10));
   }
 }
+
+// Also what the ranks have to join, on a machine that does other things.
+constexpr absl::Duration kTimeout = absl::Seconds(6);
 
 TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(2)}));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = kTimeout}));
       if (world.rank == 1) {
-        absl::SleepFor(absl::Seconds(4));
+        AwaitFailure(*comm);
         return absl::OkStatus();
       }
       std::vector<char> data(3 << 20);
       const absl::Time start = absl::Now();
       const absl::Status status = comm->AllReduce(data.data(), data.data(), 3 << 20, DType::kUInt8, ReduceOp::kMax);
       const absl::Duration took = absl::Now() - start;
-      DISTILL_RETURN_IF_ERROR(Expect(took > absl::Seconds(1.9) && took < absl::Seconds(3.5),
+      DISTILL_RETURN_IF_ERROR(Expect(took > kTimeout - absl::Milliseconds(100) && took < kTimeout + absl::Seconds(8),
                                      absl::StrCat("took ", absl::FormatDuration(took))));
       return ExpectError(status, absl::StatusCode::kDeadlineExceeded,
-                         {"all-reduce number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 2s"});
+                         {"all-reduce number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 6s"});
     });
     CHECK(Failures(outcomes) == "");
   }
@@ -95,8 +102,9 @@ TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
 
 TEST_CASE("a stopped rank runs the others into the deadline, by name") {
   for (const std::string backend : {"shm", "fabric"}) {
-    const auto outcomes = RunRanks(2, absl::Seconds(6), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(2)}));
+    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = kTimeout}));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 1) kill(getpid(), SIGSTOP);
       std::vector<float> data(1000);
       return ExpectError(ReduceForever(*comm, data), absl::StatusCode::kDeadlineExceeded,
@@ -136,11 +144,10 @@ TEST_CASE("a rank that ends before the others need it is named at once, one that
       if (world.rank == 1) absl::SleepFor(absl::Milliseconds(500));  // the others wait, and one has gone by then
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 2) return absl::OkStatus();
-      return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable,
-                         {absl::StrCat("rank 2 on ", world.host, " has left the job")});
+      return ExpectError(ExpectWithin(absl::Seconds(5), [&] { return comm->Barrier(); }),
+                         absl::StatusCode::kUnavailable, {absl::StrCat("rank 2 on ", world.host, " has left the job")});
     });
     CHECK(Failures(outcomes) == "");
-    for (const RankOutcome& outcome : outcomes) CHECK(outcome.took < absl::Seconds(5));
   }
 }
 

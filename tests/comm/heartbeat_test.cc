@@ -20,6 +20,7 @@ namespace {
 
 using testing::Expect;
 using testing::ExpectError;
+using testing::ExpectWithin;
 using testing::Failures;
 using testing::Join;
 using testing::RunRanks;
@@ -40,13 +41,14 @@ absl::Status ReduceForever(Communicator& comm) {
 TEST_CASE("a stopped rank is named by every other rank within the heartbeat's time-out") {
   for (const std::string backend : {"shm", "fabric"}) {
     for (const int stopped : {2, 0}) {
-      const auto outcomes = RunRanks(3, absl::Seconds(8), [&](const World& world) -> absl::Status {
+      const auto outcomes = RunRanks(3, absl::Seconds(40), [&](const World& world) -> absl::Status {
         DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
         comm->SetErrorContext([] { return "step 5"; });
         DISTILL_RETURN_IF_ERROR(comm->Barrier());
         if (world.rank == stopped) kill(getpid(), SIGSTOP);
         return ExpectError(
-            ReduceForever(*comm), absl::StatusCode::kUnavailable,
+            ExpectWithin(kHeartbeat + absl::Seconds(5), [&] { return ReduceForever(*comm); }),
+            absl::StatusCode::kUnavailable,
             {absl::StrCat("all-reduce number 2 over ", backend, " failed on rank ", world.rank, " on ", world.host),
              "(step 5)",
              absl::StrCat("rank ", stopped, " on ", world.host, " was lost: nothing heard from it for 2s")});
@@ -58,7 +60,6 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
           continue;
         }
         CHECK(Failures({outcome}) == "");
-        CHECK(outcome.took < kHeartbeat + absl::Seconds(5));
       }
     }
   }
@@ -80,6 +81,7 @@ TEST_CASE("an abort ends the pending and the later calls of every rank, and does
   for (const std::string backend : {"shm", "fabric"}) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining
       absl::Status status;
       absl::Duration took;
       if (world.rank == 1) {  // never makes the call
@@ -89,15 +91,14 @@ TEST_CASE("an abort ends the pending and the later calls of every rank, and does
         took = absl::Now() - start;
         status = comm->Barrier();
       } else {
-        status = comm->Barrier();
+        status = ExpectWithin(absl::Seconds(5), [&] { return comm->Barrier(); });
       }
       DISTILL_RETURN_IF_ERROR(Expect(took < absl::Seconds(1), "the abort blocked"));
       DISTILL_RETURN_IF_ERROR(
-          ExpectError(status, absl::StatusCode::kDataLoss, {"barrier number 1", "the disk is gone"}));
+          ExpectError(status, absl::StatusCode::kDataLoss, {"barrier number 2", "the disk is gone"}));
       return Expect(comm->Barrier() == status, "not poisoned");
     });
     CHECK(Failures(outcomes) == "");
-    for (const auto& outcome : outcomes) CHECK(outcome.took < absl::Seconds(5));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -17,6 +18,7 @@ namespace {
 
 using testing::Expect;
 using testing::ExpectError;
+using testing::ExpectWithin;
 using testing::Failures;
 using testing::RankOutcome;
 using testing::RunRanks;
@@ -46,12 +48,11 @@ absl::Status ReduceForever(Communicator& comm) {
   }
 }
 
-void CheckSurvivors(const std::vector<RankOutcome>& outcomes, int lost, absl::Duration limit) {
+void CheckSurvivors(const std::vector<RankOutcome>& outcomes, int lost) {
   for (const RankOutcome& outcome : outcomes) {
     if (outcome.rank == lost) continue;
     CHECK(outcome.ended);
     CHECK(Failures({outcome}) == "");
-    CHECK(outcome.took < limit);
   }
 }
 
@@ -74,12 +75,12 @@ TEST_CASE("a killed rank ends every rank's all-reduce in two levels, by its rank
         _exit(0);
       }
     }
-    const absl::Status status = ReduceForever(*comm);
+    const absl::Status status = ExpectWithin(absl::Seconds(15), [&] { return ReduceForever(*comm); });
     DISTILL_RETURN_IF_ERROR(ExpectLoss(status, world.rank, lost));
     return Expect(comm->Barrier() == status, "not poisoned");
   });
   CHECK(outcomes[static_cast<size_t>(lost)].signal == SIGKILL);
-  CheckSurvivors(outcomes, lost, absl::Seconds(15));
+  CheckSurvivors(outcomes, lost);
 }
 
 TEST_CASE("the call that a killed rank does not make has its number in the job on every rank") {
@@ -91,18 +92,20 @@ TEST_CASE("the call that a killed rank does not make has its number in the job o
         DISTILL_RETURN_IF_ERROR(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax));
       }
       if (world.rank == lost) kill(getpid(), SIGKILL);
-      const absl::Status status = comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax);
+      const absl::Status status = ExpectWithin(absl::Seconds(15), [&] {
+        return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax);
+      });
       DISTILL_RETURN_IF_ERROR(ExpectLoss(status, world.rank, lost));
       return ExpectError(status, absl::StatusCode::kUnavailable, {"all-reduce number 4 over shm+fabric failed on"});
     });
-    CheckSurvivors(outcomes, lost, absl::Seconds(15));
+    CheckSurvivors(outcomes, lost);
   }
 }
 
 TEST_CASE("a stopped rank ends every rank's all-reduce in two levels within the heartbeat's time-out") {
   const int lost = GENERATE(0, 3);
   CAPTURE(lost);
-  const auto outcomes = RunRanks(4, absl::Seconds(9), [lost](const World& world) -> absl::Status {
+  const auto outcomes = RunRanks(4, absl::Seconds(40), [lost](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
     if (world.rank == lost && fork() == 0) {
@@ -110,55 +113,64 @@ TEST_CASE("a stopped rank ends every rank's all-reduce in two levels within the 
       kill(getppid(), SIGSTOP);
       _exit(0);
     }
-    return ExpectLoss(ReduceForever(*comm), world.rank, lost);
+    // Counted from before the stop, in which ranks of a loaded machine may come late to their first call.
+    const auto reduce = [&] { return ReduceForever(*comm); };
+    return ExpectLoss(ExpectWithin(kHeartbeat + absl::Seconds(6), reduce), world.rank, lost);
   });
   CHECK(!outcomes[static_cast<size_t>(lost)].ended);
-  CheckSurvivors(outcomes, lost, kHeartbeat + absl::Seconds(6));
+  CheckSurvivors(outcomes, lost);
 }
 
 TEST_CASE("an abort ends the pending calls of every rank in two levels") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining
     absl::Status status;
     if (world.rank == 3) {  // never makes the call
       absl::SleepFor(absl::Milliseconds(500));
       comm->Abort(absl::DataLossError("the disk is gone"));
       status = comm->Barrier();
     } else {
-      status = ReduceForever(*comm);
+      status = ExpectWithin(absl::Seconds(10), [&] { return ReduceForever(*comm); });
     }
-    DISTILL_RETURN_IF_ERROR(ExpectError(status, absl::StatusCode::kDataLoss, {"number 1 over", "the disk is gone"}));
+    DISTILL_RETURN_IF_ERROR(ExpectError(status, absl::StatusCode::kDataLoss, {"number 2 over", "the disk is gone"}));
     return Expect(comm->Barrier() == status, "not poisoned");
   });
-  CheckSurvivors(outcomes, -1, absl::Seconds(10));
+  CheckSurvivors(outcomes, -1);
 }
 
 TEST_CASE("a rank that never makes the call runs those of its host into the deadline, and all hear of it") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, absl::Seconds(2)));
-    if (world.rank == 3) {
-      absl::SleepFor(absl::Seconds(5));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, absl::Seconds(6)));
+    if (world.rank == 3) {  // is there until the others have failed: one that leaves is another error
+      const Deadline patience = Deadline::After(absl::Seconds(20));
+      while (comm->CheckPeers().ok() && !patience.Passed()) absl::SleepFor(absl::Milliseconds(10));
       return absl::OkStatus();
     }
     std::vector<float> data(1 << 20);
-    return ExpectError(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kSum),
-                       absl::StatusCode::kDeadlineExceeded,
-                       {"all-reduce number 1 over shm+fabric", "waiting for rank 3 on host-b", "took longer than 2s"});
+    const absl::Status status = ExpectWithin(absl::Seconds(15), [&] {
+      return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kSum);
+    });
+    return ExpectError(status, absl::StatusCode::kDeadlineExceeded,
+                       {"all-reduce number 1 over shm+fabric", "waiting for rank 3 on host-b", "took longer than 6s"});
   });
-  CheckSurvivors(outcomes, -1, absl::Seconds(8));
+  CheckSurvivors(outcomes, -1);
 }
 
 TEST_CASE("ranks that call different collectives in two levels end with an error, not a hang") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining
+    if (world.rank == 3) absl::SleepFor(absl::Milliseconds(500));  // nor in the barrier
     float x = 0;
-    const absl::Status status =
-        world.rank == 3 ? comm->Barrier() : comm->AllReduce(&x, &x, 1, DType::kFloat32, ReduceOp::kSum);
+    const absl::Status status = ExpectWithin(absl::Seconds(10), [&] {
+      return world.rank == 3 ? comm->Barrier() : comm->AllReduce(&x, &x, 1, DType::kFloat32, ReduceOp::kSum);
+    });
     return ExpectError(
         status, absl::StatusCode::kFailedPrecondition,
-        {"number 1 over shm+fabric", "ranks do not make the same calls", "rank 3 on host-b calls barrier"});
+        {"number 2 over shm+fabric", "ranks do not make the same calls", "rank 3 on host-b calls barrier"});
   });
-  CheckSurvivors(outcomes, -1, absl::Seconds(10));
+  CheckSurvivors(outcomes, -1);
 }
 
 TEST_CASE("ranks that have finished their last call in two levels may go while others are still in it") {
@@ -178,11 +190,10 @@ TEST_CASE("a rank that leaves before the others need it is named in two levels")
     DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
     if (world.rank == 2) return absl::OkStatus();
-    return ExpectError(comm->Barrier(), absl::StatusCode::kUnavailable,
+    return ExpectError(ExpectWithin(absl::Seconds(8), [&] { return comm->Barrier(); }), absl::StatusCode::kUnavailable,
                        {"barrier number 2 over shm+fabric", "rank 2 on host-a has left the job"});
   });
   CHECK(Failures(outcomes) == "");
-  for (const RankOutcome& outcome : outcomes) CHECK(outcome.took < absl::Seconds(8));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -44,9 +45,21 @@ struct Child {
   _exit(written ? 0 : 3);
 }
 
-// Reads what the children report until each has closed its pipe.
+// Whether nothing more can come: who has not ended is stopped, and nobody runs who would wake it.
+bool OnlyStoppedAreLeft(const std::vector<Child>& children) {
+  for (const Child& child : children) {
+    siginfo_t info = {};
+    if (child.finished) continue;
+    if (waitid(P_PID, static_cast<id_t>(child.pid), &info, WSTOPPED | WNOHANG | WNOWAIT) != 0) return false;
+    if (info.si_pid != child.pid) return false;
+  }
+  return true;
+}
+
+// Reads what the children report until each has closed its pipe or is stopped.
 void Collect(std::vector<Child>& children, std::vector<RankOutcome>& outcomes, const Deadline& deadline,
              absl::Time start) {
+  constexpr int kLookMilliseconds = 50;  // a stop makes no pipe readable
   for (;;) {
     std::vector<pollfd> entries;
     std::vector<size_t> who;
@@ -55,8 +68,8 @@ void Collect(std::vector<Child>& children, std::vector<RankOutcome>& outcomes, c
       entries.push_back({children[i].pipe, POLLIN, 0});
       who.push_back(i);
     }
-    if (entries.empty() || deadline.Passed()) return;
-    if (poll(entries.data(), entries.size(), deadline.PollMilliseconds()) <= 0) continue;
+    if (entries.empty() || deadline.Passed() || OnlyStoppedAreLeft(children)) return;
+    if (poll(entries.data(), entries.size(), std::min(kLookMilliseconds, deadline.PollMilliseconds())) <= 0) continue;
     for (size_t e = 0; e < entries.size(); ++e) {
       if (entries[e].revents == 0) continue;
       Child& child = children[who[e]];
@@ -160,6 +173,14 @@ void PrintTimes(const std::string& fault, const std::vector<RankOutcome>& outcom
 
 absl::Status Expect(bool condition, absl::string_view text) {
   return condition ? absl::OkStatus() : absl::InternalError(text);
+}
+
+absl::Status ExpectWithin(absl::Duration limit, const std::function<absl::Status()>& wait) {
+  const absl::Time start = absl::Now();
+  const absl::Status status = wait();
+  const absl::Duration took = absl::Now() - start;
+  if (took <= limit) return status;
+  return absl::InternalError(absl::StrCat("took ", absl::FormatDuration(took), ": ", status.ToString()));
 }
 
 absl::Status ExpectError(const absl::Status& status, absl::StatusCode code, const std::vector<std::string>& parts) {

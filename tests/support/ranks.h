@@ -19,18 +19,22 @@ namespace distill::testing {
 
 struct RankOutcome {
   int rank = 0;
-  bool ended = false;   // false: still there at the limit, and killed for that
+  bool ended = false;   // false: stopped, or still there at the limit, and killed for that
   int signal = 0;       // what killed it, or 0
   absl::Status status;  // what the body returned; Aborted when it never came back
   absl::Duration took;
 };
 
-// Blocks until all ranks have ended, or until the limit. The ranks meet on a free port of 127.0.0.1.
+// Blocks until all ranks have ended or are stopped, or until the limit, which is a guard against a hang and no
+// measurement: it counts from the fork, also while a loaded machine still starts the ranks. The ranks meet on a free port of 127.0.0.1.
 std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
                                   const std::function<absl::Status(const World&)>& body);
 
 // One line for each rank that did not return OK; "" when all did.
 std::string Failures(const std::vector<RankOutcome>& outcomes);
+
+// What `wait` returns, or Internal when it took longer than `limit`.
+absl::Status ExpectWithin(absl::Duration limit, const std::function<absl::Status()>& wait);
 
 // Prints when each rank ended: a fault's detection is measured where it is tested.
 void PrintTimes(const std::string& fault, const std::vector<RankOutcome>& outcomes);
