@@ -52,9 +52,10 @@ std::string Communicator::Describe(int rank) const {
   return names_.empty() ? absl::StrCat("rank ", rank) : names_[static_cast<size_t>(rank)];
 }
 
-absl::Status Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace) {
-  const absl::Status attached =
-      lifeline_.Attach(std::move(rendezvous), grace, [this](const CommCall& call) { return DescribeCall(call, "on"); });
+absl::Status Communicator::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout,
+                                  absl::Duration grace) {
+  const absl::Status attached = lifeline_.Attach(std::move(rendezvous), timeout, grace,
+                                                 [this](const CommCall& call) { return DescribeCall(call, "on"); });
   if (attached.ok()) return attached;
   poison_ = Annotate(attached, Describe(rank_));
   lifeline_.Announce(poison_);
@@ -74,7 +75,10 @@ absl::Status Communicator::Guard(CommCall about, int64_t& number, absl::Function
   about.number = ++number;
   current_ = about;
   lifeline_.Enter(about);
-  const absl::Status status = lifeline_.broken() ? lifeline_.Check() : RunCall(call);
+  absl::Status status = lifeline_.broken() ? lifeline_.Check() : RunCall(call);
+  if (absl::IsDeadlineExceeded(status) && about.peer < 0 && !is_part_ && asks_who_is_late()) {
+    status = lifeline_.FindLate(about.number, status);
+  }
   if (!status.ok()) {
     poison_ = is_part_ ? status : Annotate(status, DescribeCall(about, "failed on"));
     lifeline_.Announce(poison_);

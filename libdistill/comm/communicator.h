@@ -94,9 +94,10 @@ class Communicator {
   // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process.
   void Abort(const absl::Status& error) { lifeline_.Abort(error); }
 
-  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call. An error
-  // (ResourceExhausted: no thread for the watchdog) is what every rank's next call returns.
-  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace);
+  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call. `timeout`: what a call is
+  // given. An error (ResourceExhausted: no thread for the watchdog) is what every rank's next call returns.
+  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout,
+                                    absl::Duration grace);
 
   // Internal: from now on each collective is compared over all ranks before it runs (CommunicatorOptions::debug). Every
   // rank must call it, once, before the first call.
@@ -147,6 +148,8 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement);
   // Does a call: what the Do... do happens inside. On the caller's thread by default.
   virtual absl::Status RunCall(absl::FunctionRef<absl::Status()> call) { return call(); }
+  // Whether a time-out may name a rank that itself waits for the one that never came: rank 0 is then asked.
+  virtual bool asks_who_is_late() const { return false; }
   // The call that this rank is in.
   const CommCall& current_call() const { return current_; }
   // Called once, when the communicator is poisoned and the peers were told: withdraws what is still under way.

@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   const std::string algorithms = DescribeAlgorithms(backend, setup);
   const bool debug = setup.options.debug;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, Make(backend, std::move(setup)));
-  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.abort_grace));
+  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
   if (debug) made->CompareCalls();
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",

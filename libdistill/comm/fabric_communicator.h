@@ -109,6 +109,7 @@ class FabricCommunicator : public Communicator {
   // On the progress thread.
   absl::Status RunCall(absl::FunctionRef<absl::Status()> call) override;
   void Abandon(const absl::Status& error) override;
+  bool asks_who_is_late() const override { return true; }
 
  private:
   FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress)

@@ -60,6 +60,7 @@ class HierarchicalCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   void Abandon(const absl::Status& error) override;
+  bool asks_who_is_late() const override { return true; }
 
  private:
   // What a lane is given of a segment and what it gives; nulls on ranks without a part in it. Of device memory it is

@@ -6,7 +6,9 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
 
 namespace distill {
@@ -26,9 +28,10 @@ Lifeline::~Lifeline() {
   if (watchdog_.joinable()) watchdog_.join();
 }
 
-absl::Status Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
+absl::Status Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout, absl::Duration grace,
                               std::function<std::string(const CommCall&)> describe) {
   rendezvous_ = std::move(rendezvous);
+  timeout_ = timeout;
   describe_ = std::move(describe);
   rendezvous_->CompareCalls([this] { return LastCalls(); });
   absl::StatusOr<std::thread> watchdog = StartThread("the watchdog of collectives", [this, grace] { Watch(grace); });
@@ -61,6 +64,16 @@ absl::Status Lifeline::Check() const {
     return abort_error_;
   }
   return rendezvous_ != nullptr ? rendezvous_->CheckPeers() : absl::OkStatus();
+}
+
+absl::Status Lifeline::FindLate(int64_t call, const absl::Status& status) const {
+  constexpr absl::Duration kLook = absl::Milliseconds(5);
+  if (rendezvous_ == nullptr) return status;
+  DISTILL_RETURN_IF_ERROR(Check());
+  const Deadline answer = Deadline::After(rendezvous_->ReportLate(call, timeout_));
+  for (; !answer.Passed(); absl::SleepFor(kLook)) DISTILL_RETURN_IF_ERROR(Check());
+  return absl::DeadlineExceededError(absl::StrCat(
+      status.message(), " (that rank may itself be waiting: no rank is known not to have made this call)"));
 }
 
 void Lifeline::Watch(absl::Duration grace) {

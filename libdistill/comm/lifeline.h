@@ -29,10 +29,10 @@ class Lifeline {
   // Joins the watchdog; tells nobody.
   ~Lifeline();
 
-  // Before the first call. `describe` says which call a thread is in; the watchdog asks only about one that is stuck.
-  // ResourceExhausted: there is no thread for the watchdog.
-  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration grace,
-                                    std::function<std::string(const CommCall&)> describe);
+  // Before the first call. `timeout`: what a call is given, for messages. `describe` says which call a thread is in;
+  // the watchdog asks only about one that is stuck. ResourceExhausted: there is no thread for the watchdog.
+  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout,
+                                    absl::Duration grace, std::function<std::string(const CommCall&)> describe);
 
   // From any thread; never blocks. The first error stays.
   void Abort(const absl::Status& error);
@@ -40,6 +40,10 @@ class Lifeline {
   void Announce(const absl::Status& error);
   // Why calls must end, or OK. Any thread; never blocks.
   [[nodiscard]] absl::Status Check() const;
+  // For a collective call that failed with DeadlineExceeded, which names whom this rank waited for: the ranks that have
+  // not made it, by Rendezvous::ReportLate, or what else ended the job; else `status`, which says that it may name the
+  // wrong one. Blocks for a few beats at most.
+  [[nodiscard]] absl::Status FindLate(int64_t call, const absl::Status& status) const;
   // Whether Check would fail, as far as is known: costs no system call and no lock.
   bool broken() const { return aborted_.load(std::memory_order_acquire) || (rendezvous_ && rendezvous_->failed()); }
 
@@ -62,6 +66,7 @@ class Lifeline {
   std::atomic<int64_t> number_{0};
   CallBoard board_;
   std::shared_ptr<Rendezvous> rendezvous_;
+  absl::Duration timeout_;
   std::function<std::string(const CommCall&)> describe_;
   mutable std::mutex mutex_;
   absl::Status abort_error_;

@@ -86,7 +86,7 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   rendezvous->StartHeartbeat(seed.options.heartbeat_timeout);
   setup.rendezvous = rendezvous;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, create(std::move(setup)));
-  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, seed.options.abort_grace));
+  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, seed.options.timeout, seed.options.abort_grace));
   if (seed.options.debug) made->CompareCalls();
   return made;
 }

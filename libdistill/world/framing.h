@@ -23,6 +23,7 @@ enum class FrameKind : uint32_t {
   kError,      // a status: the sender gives up
   kGoodbye,    // a rank is done (rank 0 passes it on): the end of its stream is no loss
   kBeat,       // nothing to say, but still there
+  kLate,       // to rank 0: the sender's call has taken too long; carries its number and how long it was given
 };
 
 struct Frame {

@@ -62,6 +62,13 @@ class Rendezvous {
   // must not block. Null: no longer; it is not running any more when this returns.
   virtual void CompareCalls(std::function<std::vector<CallView>()> last_calls) { (void)last_calls; }
 
+  // For a rank whose collective call of this number has taken longer than `allowed`: asks rank 0 whether there are
+  // ranks that have not made it, by the numbers in their beats; the rendezvous then fails with DeadlineExceeded, with
+  // the names of those furthest behind. Returns how long that may take: zero where nobody knows. Never blocks.
+  virtual absl::Duration ReportLate(int64_t call, absl::Duration allowed) {
+    return (void)call, (void)allowed, absl::ZeroDuration();
+  }
+
   // Whether the rank is known to have left, as of the last check.
   virtual bool HasLeft(int rank) const { return (void)rank, false; }
 

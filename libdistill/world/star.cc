@@ -31,8 +31,6 @@ std::string PackCalls(const std::vector<CallView>& calls) {
   return fields.empty() ? "" : PackStrings(fields);
 }
 
-absl::Duration IntervalFor(absl::Duration timeout) { return std::min(kLongestInterval, timeout / 5); }
-
 }  // namespace
 
 Star::Star(const World& world, std::string place)
@@ -104,7 +102,7 @@ void Star::Serve() {
       const int writing = peer.outbox.empty() ? 0 : POLLOUT;
       if (!peer.left) entries.push_back({peer.socket.fd(), static_cast<short>(POLLIN | writing), 0});
     }
-    const int wait = next_beat_.PollMilliseconds();
+    const int wait = PollMilliseconds();
     lock.unlock();
     poll(entries.data(), entries.size(), wait);
     uint64_t count = 0;
@@ -115,13 +113,21 @@ void Star::Serve() {
       Write(peer);
     }
     if (next_beat_.Passed()) Beat();
+    if (late_) JudgeLate();
     if (woken || entries.size() > 1) changed_.notify_all();
   }
 }
 
+absl::Duration Star::Interval() const { return std::min(kLongestInterval, timeout_ / 5); }
+
+int Star::PollMilliseconds() const {
+  const int beat = next_beat_.PollMilliseconds();
+  return late_ && beat >= 0 ? std::min(beat, late_->patience.PollMilliseconds()) : beat;
+}
+
 // Beats, and looks who does not.
 void Star::Beat() {
-  next_beat_ = Deadline::After(IntervalFor(timeout_));
+  next_beat_ = Deadline::After(Interval());
   // A process that was stopped and goes on has heard nobody for as long; the silence was its own.
   const bool slept = awake_.Passed();
   awake_ = Deadline::After(timeout_ / 2);
@@ -210,7 +216,10 @@ void Star::Read(Peer& peer) {
 void Star::Take(Peer& peer, Frame frame) {
   switch (frame.kind) {
     case FrameKind::kBeat:
+      peer.heard_since_late = true;
       return TakeCalls(peer, frame.payload);
+    case FrameKind::kLate:
+      return TakeLate(frame.payload);
     case FrameKind::kGoodbye:
       return TakeGoodbye(peer, frame.payload);
     case FrameKind::kError: {

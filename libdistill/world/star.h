@@ -45,6 +45,7 @@ class Star {
   // See Rendezvous.
   void StartHeartbeat(absl::Duration timeout);
   void CompareCalls(std::function<std::vector<CallView>()> last_calls);
+  absl::Duration ReportLate(int64_t call, absl::Duration allowed);
   absl::Status CheckPeers();
   absl::Status CheckPeersIn(uint64_t call);
   bool HasLeft(int rank) const;
@@ -77,6 +78,13 @@ class Star {
     Deadline patience = Deadline::Never();  // renewed by whatever the peer sends
     bool left = false;
     std::vector<CallView> calls;  // its last ones
+    bool heard_since_late = false;
+  };
+  // A call of some rank's that has taken too long (rank 0).
+  struct LateCall {
+    int64_t number = 0;
+    std::string allowed;
+    Deadline patience = Deadline::Never();  // for the beats of all ranks
   };
 
   bool root() const { return world_.rank == 0; }
@@ -92,6 +100,10 @@ class Star {
   void Beat();
   void TakeCalls(Peer& peer, const std::string& payload);
   void Compare(const std::vector<CallView>& mine);
+  void TakeLate(const std::string& payload);
+  void JudgeLate();
+  absl::Duration Interval() const;  // of the beats
+  int PollMilliseconds() const;
   void Wake() const;
 
   const World world_;
@@ -107,6 +119,7 @@ class Star {
   Deadline awake_ = Deadline::Never();  // passed: this process itself did not run
   absl::Status failure_;
   std::list<Peer> peers_;
+  std::optional<LateCall> late_;
   std::vector<Goodbye> left_;
   std::function<std::vector<CallView>()> last_calls_;
   std::thread thread_;

@@ -26,6 +26,7 @@ class TcpRendezvous : public Rendezvous {
   void CompareCalls(std::function<std::vector<CallView>()> last_calls) override {
     star_.CompareCalls(std::move(last_calls));
   }
+  absl::Duration ReportLate(int64_t call, absl::Duration allowed) override { return star_.ReportLate(call, allowed); }
   absl::Status CheckPeers() override { return star_.CheckPeers(); }
   absl::Status CheckPeersIn(uint64_t call) override { return star_.CheckPeersIn(call); }
   bool failed() const override { return star_.failed(); }

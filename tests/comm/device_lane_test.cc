@@ -150,7 +150,7 @@ MadeCommunicator Join(World world, const std::string& places) {
   DISTILL_ASSIGN_OR_RETURN(
       std::unique_ptr<Communicator> made,
       CreateHierarchicalCommunicatorOf(std::move(setup), std::make_shared<HostAsDevice>(), inside));
-  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.abort_grace));
+  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
   DISTILL_RETURN_IF_ERROR(Expect(made->backend() == "nccl+fabric", "over another backend"));
   return std::make_unique<Forward>(std::move(made), kOnDevice);
 }

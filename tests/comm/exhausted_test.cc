@@ -86,7 +86,7 @@ TEST_CASE("a rank without a thread for its watchdog says so, and every rank's ne
           const MadeCommunicator comm = Join(world, std::make_shared<SharedMemorySource>(), &rendezvous);
           if (world.rank == 2) RefuseThreads();
           absl::Status status = comm.status();  // a slow rank hears of it while it still joins
-          if (status.ok()) status = (*comm)->Attach(rendezvous, absl::Seconds(20));
+          if (status.ok()) status = (*comm)->Attach(rendezvous, absl::Seconds(20), absl::Seconds(20));
           while (status.ok()) status = (*comm)->Barrier();
           return ExpectError(status, absl::StatusCode::kResourceExhausted,
                              {"rank 2 on ", "no thread for the watchdog of collectives"});

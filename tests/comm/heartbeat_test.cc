@@ -132,7 +132,7 @@ TEST_CASE("the watchdog ends a rank whose call does not return after an abort, a
     DISTILL_ASSIGN_OR_RETURN(auto meeting, CreateRendezvous(world, Deadline::After(absl::Seconds(5))));
     StuckCommunicator comm;
     comm.SetErrorContext([] { return "step 7"; });
-    DISTILL_RETURN_IF_ERROR(comm.Attach(std::move(meeting), absl::Seconds(1)));
+    DISTILL_RETURN_IF_ERROR(comm.Attach(std::move(meeting), absl::Seconds(60), absl::Seconds(1)));
     std::thread aborts([&comm] {
       absl::SleepFor(absl::Milliseconds(500));  // the barrier has begun: otherwise it would return at once
       comm.Abort(absl::CancelledError("told to stop"));

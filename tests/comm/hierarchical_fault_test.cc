@@ -10,6 +10,7 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -20,6 +21,7 @@ using testing::Expect;
 using testing::ExpectError;
 using testing::ExpectWithin;
 using testing::Failures;
+using testing::JoinForCallsOf;
 using testing::RankOutcome;
 using testing::RunRanks;
 
@@ -28,11 +30,11 @@ constexpr absl::Duration kHeartbeat = absl::Seconds(2);
 // Ranks 0 and 2 are on host A, the others on host B.
 std::string HostOf(int rank) { return rank % 2 == 0 ? "host-a" : "host-b"; }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Join(World world, absl::Duration timeout = absl::Seconds(60)) {
+absl::StatusOr<std::unique_ptr<Communicator>> Join(World world) {
   setenv("FI_TCP_IFACE", "lo", 1);
   world.host = world.host_id = HostOf(world.rank);
   CommunicatorOptions options;
-  options.timeout = timeout;
+  options.timeout = absl::Seconds(60);
   options.heartbeat_timeout = kHeartbeat;
   DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, options));
   DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == "shm+fabric", absl::StrCat("over ", comm->backend())));
@@ -141,10 +143,12 @@ TEST_CASE("an abort ends the pending calls of every rank in two levels") {
 
 TEST_CASE("a rank that never makes the call runs those of its host into the deadline, and all hear of it") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, absl::Seconds(6)));
+    const std::vector<std::string> hosts = {HostOf(0), HostOf(1), HostOf(2), HostOf(3)};
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(absl::Seconds(4), world, "hierarchical", hosts));
     if (world.rank == 3) {  // is there until the others have failed: one that leaves is another error
       const Deadline patience = Deadline::After(absl::Seconds(20));
       while (comm->CheckPeers().ok() && !patience.Passed()) absl::SleepFor(absl::Milliseconds(10));
+      absl::SleepFor(absl::Seconds(4));  // those of its host have failed, and ask rank 0 why
       return absl::OkStatus();
     }
     std::vector<float> data(1 << 20);
@@ -152,7 +156,7 @@ TEST_CASE("a rank that never makes the call runs those of its host into the dead
       return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kSum);
     });
     return ExpectError(status, absl::StatusCode::kDeadlineExceeded,
-                       {"all-reduce number 1 over shm+fabric", "waiting for rank 3 on host-b", "took longer than 6s"});
+                       {"all-reduce number 1 over shm+fabric", "waiting for rank 3 on host-b", "took longer than 4s"});
   });
   CheckSurvivors(outcomes, -1);
 }
@@ -160,7 +164,7 @@ TEST_CASE("a rank that never makes the call runs those of its host into the dead
 TEST_CASE("ranks that call different collectives in two levels end with an error, not a hang") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
-    DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());                      // nobody is still joining
     if (world.rank == 3) absl::SleepFor(absl::Milliseconds(500));  // nor in the barrier
     float x = 0;
     const absl::Status status = ExpectWithin(absl::Seconds(10), [&] {

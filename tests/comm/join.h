@@ -3,15 +3,43 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/comm/setup.h"
+#include "libdistill/core/deadline.h"
+#include "libdistill/core/status_macros.h"
 
 namespace distill::testing {
 
 inline absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const CommunicatorOptions& options) {
   setenv("FI_TCP_IFACE", "lo", 1);
   return CreateCommunicator(world, options);
+}
+
+// For a test of a call's time-out, over "shm", "fabric" or "hierarchical", with the ranks on `hosts`: joining has a
+// minute, as ranks take their time to start on a loaded machine.
+inline absl::StatusOr<std::unique_ptr<Communicator>> JoinForCallsOf(absl::Duration timeout, World world,
+                                                                    const std::string& backend,
+                                                                    const std::vector<std::string>& hosts) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  world.host = world.host_id = hosts[static_cast<size_t>(world.rank)];
+  CommunicatorOptions options;
+  options.timeout = timeout;
+  const Deadline deadline = Deadline::After(absl::Seconds(60));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
+  rendezvous->StartHeartbeat(options.heartbeat_timeout);
+  Setup setup = {.world = world, .options = options, .deadline = deadline, .rendezvous = rendezvous, .hosts = hosts};
+  setup.host_ids = hosts;
+  setup.one_host = backend == "shm";
+  DISTILL_ASSIGN_OR_RETURN(auto comm, backend == "shm"      ? CreateShmCommunicator(std::move(setup))
+                                      : backend == "fabric" ? CreateFabricCommunicator(std::move(setup))
+                                                            : CreateHierarchicalCommunicator(std::move(setup), false));
+  DISTILL_RETURN_IF_ERROR(comm->Attach(rendezvous, options.timeout, options.abort_grace));
+  return comm;
 }
 
 }  // namespace distill::testing

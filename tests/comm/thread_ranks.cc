@@ -50,7 +50,7 @@ MadeCommunicator Join(const World& world, const std::shared_ptr<SharedMemorySour
                                                              .one_host = true,
                                                              .host_ids = host_ids,
                                                              .memory = memory}));
-  DISTILL_RETURN_IF_ERROR(comm->Attach(rendezvous, options.abort_grace));
+  DISTILL_RETURN_IF_ERROR(comm->Attach(rendezvous, options.timeout, options.abort_grace));
   return comm;
 }
 

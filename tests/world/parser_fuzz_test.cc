@@ -46,7 +46,7 @@ int ReadAll(const std::string& bytes) {
 std::string ValidStream(std::mt19937_64& random, int frames) {
   std::string stream;
   for (int i = 0; i < frames; ++i) {
-    const auto kind = static_cast<FrameKind>(1 + random() % 6);
+    const auto kind = static_cast<FrameKind>(1 + random() % 7);
     const std::string payload = kind == FrameKind::kGoodbye ? EncodeGoodbye({1, random(), "rank 1 on a"})
                                 : kind == FrameKind::kAll
                                     ? PackStrings({RandomBytes(random, random() % 300), "", RandomBytes(random, 9)})

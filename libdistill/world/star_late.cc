@@ -1,0 +1,79 @@
+// How rank 0 finds out whom the ranks wait for whose call takes too long.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/world/star.h"
+
+namespace distill {
+namespace {
+
+// For how many beats rank 0 waits to hear from all when a call is late, and whoever asks it for what it found.
+constexpr double kBeatsForLate = 1.5;
+constexpr double kBeatsForAnswer = 3;
+
+// The first few.
+std::string List(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  const size_t listed = std::min(names.size(), kMost);
+  const std::string text = absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(listed), ", ");
+  return listed == names.size() ? text : absl::StrCat(text, " and ", names.size() - listed, " more");
+}
+
+}  // namespace
+
+absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!last_calls_ || timeout_ == absl::InfiniteDuration()) return absl::ZeroDuration();
+  const std::string payload = PackStrings({absl::StrCat(call), absl::FormatDuration(allowed)});
+  if (root()) {
+    TakeLate(payload);
+    Wake();
+  } else {
+    TellLocked(EncodeFrame(FrameKind::kLate, 0, payload));
+  }
+  return kBeatsForAnswer * Interval();
+}
+
+void Star::TakeLate(const std::string& payload) {
+  const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(payload);
+  LateCall late;
+  if (!root() || late_ || !fields.ok() || fields->size() != 2 || !absl::SimpleAtoi((*fields)[0], &late.number)) return;
+  late.allowed = (*fields)[1];
+  late.patience = Deadline::After(kBeatsForLate * Interval());
+  for (Peer& peer : peers_) peer.heard_since_late = false;
+  late_ = std::move(late);
+}
+
+// Once every rank has beaten again: who is furthest behind keeps all others waiting. Ranks that are in the call, or
+// beyond it, may wait for one another in any order. A rank that does not beat is named if nobody else can be.
+void Star::JudgeLate() {
+  const auto heard = [](const Peer& peer) { return peer.left || peer.heard_since_late; };
+  if (!std::all_of(peers_.begin(), peers_.end(), heard) && !late_->patience.Passed()) return;
+  const LateCall late = *std::exchange(late_, std::nullopt);
+  int64_t furthest = late.number - 1;
+  std::vector<std::string> behind;
+  std::vector<std::string> silent;
+  const auto consider = [&](const std::string& name, const std::vector<CallView>& calls) {
+    const int64_t last = calls.empty() ? 0 : calls.back().number;
+    if (last > furthest) return;
+    if (last < furthest) behind.clear();
+    furthest = last;
+    behind.push_back(name);
+  };
+  consider(absl::StrCat("rank 0 on ", world_.host), last_calls_ ? last_calls_() : std::vector<CallView>());
+  for (const Peer& peer : peers_) {
+    if (!heard(peer)) silent.push_back(peer.name);
+    if (!peer.left && heard(peer)) consider(peer.name, peer.calls);
+  }
+  if (behind.empty() && silent.empty()) return;
+  const std::string what = behind.empty() ? absl::StrCat(List(silent), ", which says nothing,")
+                                          : absl::StrCat(List(behind), " to make call number ", late.number);
+  Note(absl::DeadlineExceededError(absl::StrCat("waiting for ", what, " took longer than ", late.allowed)));
+}
+
+}  // namespace distill
