@@ -113,7 +113,10 @@ class NcclCommunicator : public Communicator {
 
   absl::string_view backend() const override { return "nccl"; }
   bool takes_device_memory() const override { return true; }
-  absl::Status CheckPeers() override { return host_ != nullptr ? host_->CheckPeers() : absl::OkStatus(); }
+  absl::Status CheckPeers() override {
+    if (!ended_.ok()) return ended_;
+    return host_ != nullptr ? host_->CheckPeers() : absl::OkStatus();
+  }
 
   absl::Status Start(const ncclUniqueId& id);
   void set_host_communicator(std::unique_ptr<Communicator> host) {
@@ -191,9 +194,10 @@ class NcclCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override {
     return placement.on_device ? NcclMemory::Create(device_, bytes) : host_->Allocate(bytes);
   }
-  void Abandon(const absl::Status&) override {
+  void Abandon(const absl::Status& error) override {
+    ended_ = error;
     Abort();
-    host_.reset();  // its peers see this rank leave
+    if (host_ != nullptr) host_->EndPart(error);  // else this rank would seem to have left in order
   }
 
  private:
@@ -217,6 +221,7 @@ class NcclCommunicator : public Communicator {
   ncclComm_t comm_ = nullptr;
   cudaEvent_t done_ = nullptr;
   std::unique_ptr<Communicator> host_;
+  absl::Status ended_;  // the error that ended this communicator
 };
 
 absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
