@@ -26,7 +26,8 @@ struct RankOutcome {
 };
 
 // Blocks until all ranks have ended or are stopped, or until the limit, which is a guard against a hang and no
-// measurement: it counts from the fork, also while a loaded machine still starts the ranks. The ranks meet on a free port of 127.0.0.1.
+// measurement: it counts from the fork, also while a loaded machine still starts the ranks. The ranks meet on a free
+// port of 127.0.0.1.
 std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
                                   const std::function<absl::Status(const World&)>& body);
 

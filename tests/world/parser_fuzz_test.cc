@@ -130,8 +130,8 @@ void Mutate(std::mt19937_64& random, const std::vector<std::string>& corpus, std
   }
 }
 
-// Every parser of this room that sees bytes of a peer or of a launcher; each takes anything. What ranks tell one another
-// once they have proved that they know the secret (cards, tables, tickets) is read elsewhere.
+// Every parser of this room that sees bytes of a peer or of a launcher; each takes anything. What ranks tell one
+// another once they have proved that they know the secret (cards, tables, tickets) is read elsewhere.
 void ParseAll(const std::string& bytes, const Nonces& nonces) {
   ReadAll(bytes);
   DecodeHello(bytes);
