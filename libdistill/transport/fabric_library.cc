@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/crash_signals.h"
 
 namespace distill {
 namespace {
@@ -27,6 +28,7 @@ absl::Status Find(void* library, const char* name, const char* version, Function
 }
 
 absl::StatusOr<FabricLibrary> Open() {
+  const KeepCrashSignals keep;
   void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NoFabric(dlerror());
   FabricLibrary functions = {};

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/world/crash_signals.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -116,17 +115,22 @@ TEST_CASE("NCCL is refused where the ranks compute on the CPU") {
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("crash signals that a vendor's library took are the program's again, and no other handler is touched") {
-  struct sigaction before = {};
-  struct sigaction ours = {};
-  ours.sa_handler = [](int) {};
-  REQUIRE(sigaction(SIGINT, &ours, &before) == 0);
-  TakeBackCrashSignals();
-  struct sigaction after = {};
-  REQUIRE(sigaction(SIGBUS, nullptr, &after) == 0);
-  CHECK(after.sa_handler == SIG_DFL);
-  REQUIRE(sigaction(SIGINT, &before, &after) == 0);
-  CHECK(after.sa_handler == ours.sa_handler);
+TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded") {
+  const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
+    struct sigaction ours = {};
+    ours.sa_handler = [](int) {};
+    struct sigaction crash_before = {};
+    sigaction(SIGINT, &ours, nullptr);
+    sigaction(SIGBUS, nullptr, &crash_before);
+    DISTILL_RETURN_IF_ERROR(CreateCommunicator(world, Over("fabric")).status());
+    struct sigaction interrupt = {};
+    struct sigaction crash = {};
+    sigaction(SIGINT, nullptr, &interrupt);
+    sigaction(SIGBUS, nullptr, &crash);
+    DISTILL_RETURN_IF_ERROR(Expect(interrupt.sa_handler == ours.sa_handler, "SIGINT was taken"));
+    return Expect(crash.sa_handler == crash_before.sa_handler, "SIGBUS was taken");
+  });
+  CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("MPI's backend is refused outside mpirun") {
