@@ -85,7 +85,8 @@ def peers(python, count, sizes):
     """{name: lines} of the peers' tables."""
     environment = {"OMP_NUM_THREADS": "1", "SIZES": ",".join(map(str, sizes))}
     say(f"the same with Open MPI, {count} hosts")
-    command = mpirun(count, "-x", "SIZES", "-x", "OMP_NUM_THREADS", f"{python}/python", f"{PEERS}/mpi_allreduce.py")
+    command = mpirun(count, "-x", "SIZES", "-x", "OMP_NUM_THREADS", f"{python}/python", "-m", "mpi4py",
+                     f"{PEERS}/mpi_allreduce.py")
     yield "openmpi", finish(hosts.start(0, command, environment), "Open MPI")
     say(f"the same with Gloo, {count} hosts")
     environments = [{**environment, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": hosts.address(0),
