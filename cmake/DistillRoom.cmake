@@ -58,6 +58,24 @@ function(distill_room name)
   endif()
 endfunction()
 
+# distill_vector_loops(OUT NAME FLAGS flag ... X86 flag ...): NAME_plain.cc and, on x86, the same loops for wider vectors,
+# NAME_avx2.cc and NAME_avx512.cc, one of which is chosen at run time; for the SOURCES of a room. X86: for those two.
+function(distill_vector_loops out name)
+  cmake_parse_arguments(ARG "" "" "FLAGS;X86" ${ARGN})
+  set(sources ${name}_plain.cc)
+  set_source_files_properties(${name}_plain.cc PROPERTIES COMPILE_OPTIONS "${ARG_FLAGS}")
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    list(APPEND sources ${name}_avx2.cc ${name}_avx512.cc)
+    list(APPEND ARG_FLAGS -mavx2 ${ARG_X86})
+    set_source_files_properties(${name}_avx2.cc PROPERTIES COMPILE_OPTIONS "${ARG_FLAGS}")
+    list(APPEND ARG_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+    set_source_files_properties(${name}_avx512.cc PROPERTIES COMPILE_OPTIONS "${ARG_FLAGS}")
+  endif()
+  # Their flags are not those of the precompiled header.
+  set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
 # distill_cuda_objects(OUT a.cu ...): the object files of CUDA sources, for the SOURCES of a room or a test. nvcc is called
 # directly: a target with sources in CUDA would bring that language, and a second copy of its run-time library, to whoever
 # links it, users of the installed package among them.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/cuda_calls.h"
 #include "libdistill/comm/device_reduce.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
@@ -12,11 +13,6 @@
 
 namespace distill {
 namespace {
-
-absl::Status CudaError(absl::string_view what, cudaError_t code) {
-  if (code == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(what, ": ", cudaGetErrorString(code)));
-}
 
 DeviceOp OpOf(ReduceOp op) {
   switch (op) {
@@ -50,11 +46,8 @@ class CudaBytes : public CommMemory {
     return std::unique_ptr<CommMemory>(new CudaBytes(device, static_cast<char*>(data), bytes, pinned));
   }
   ~CudaBytes() override {
-    int before = device_;
-    cudaGetDevice(&before);
-    cudaSetDevice(device_);
+    const OnCudaDevice here(device_);
     pinned_ ? cudaFreeHost(data()) : cudaFree(data());
-    cudaSetDevice(before);
   }
 
  private:
@@ -68,16 +61,13 @@ class CudaMemory : public DeviceMemory {
  public:
   CudaMemory(int device_index, absl::Duration timeout) : device_(device_index), timeout_(timeout) {}
   ~CudaMemory() override {
-    int before = device_;
-    cudaGetDevice(&before);
-    cudaSetDevice(device_);
+    const OnCudaDevice here(device_);
     for (const cudaEvent_t event : {copied_[0], copied_[1], called_, reduced_}) {
       if (event != nullptr) cudaEventDestroy(event);
     }
     for (const cudaStream_t stream : {copies_[0], copies_[1], reductions_}) {
       if (stream != nullptr) cudaStreamDestroy(stream);
     }
-    cudaSetDevice(before);
   }
   absl::Status Open();
 
@@ -140,7 +130,7 @@ absl::Status CudaMemory::Open() {
       CudaError("asking for the order of a network card's writes",
                 cudaDeviceGetAttribute(&ordering, cudaDevAttrGPUDirectRDMAWritesOrdering, device_)));
   flushes_ = ordering < cudaGPUDirectRDMAWritesOrderingOwner;
-  return CudaError("loading the kernels of reductions", static_cast<cudaError_t>(LoadReduceKernels()));
+  return CudaError("loading the kernels of reductions", LoadReduceKernels());
 }
 
 absl::Status CudaMemory::CheckNetworkAccess() const {
@@ -178,7 +168,7 @@ absl::Status CudaMemory::Reduce(void* out, const void* const* sources, int sourc
                                 ReduceOp op, int divisor) {
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
   const int code = EnqueueReduce(out, sources, source_count, count, dtype, OpOf(op), divisor, reductions_);
-  DISTILL_RETURN_IF_ERROR(CudaError("a reduction on the device", static_cast<cudaError_t>(code)));
+  DISTILL_RETURN_IF_ERROR(CudaError("a reduction on the device", code));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(reduced_, reductions_)));
   return Await(reduced_, "a reduction on the device");
 }

@@ -3,16 +3,14 @@
 #include <cstdlib>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/socket.h"
 
 namespace distill {
 namespace {
-
-bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127.") || address == "::1"; }
 
 absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
   FabricOptions options;

@@ -66,7 +66,7 @@ class HierarchicalCommunicator : public Communicator {
   // What a lane is given of a segment and what it gives; nulls on ranks without a part in it. Of device memory it is
   // copied to a slot that the fabric can use, and from there, where the two lie so far from the slot's begin.
   struct LanePart {
-    const char* in = nullptr;
+    char* in = nullptr;
     int64_t in_bytes = 0;
     char* out = nullptr;
     int64_t out_bytes = 0;

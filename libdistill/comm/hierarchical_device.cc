@@ -34,7 +34,7 @@ absl::Status HierarchicalCommunicator::Before(int64_t segment, Placement placeme
 absl::Status HierarchicalCommunicator::Across(int64_t segment, Placement placement, const Steps& steps) {
   const LanePart part = steps.part(segment);
   if (part.empty()) return absl::OkStatus();
-  if (!placement.on_device) return steps.across({segment, *lane_, const_cast<char*>(part.in), part.out, {}});
+  if (!placement.on_device) return steps.across({segment, *lane_, part.in, part.out, {}});
   if (part.in != nullptr) DISTILL_RETURN_IF_ERROR(device_->AwaitCopy(segment));
   char* slot = StageSlot(segment);
   const Placement there = {.on_device = device_lane_ != nullptr};

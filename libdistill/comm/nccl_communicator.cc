@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/cuda_calls.h"
 #include "libdistill/comm/device_reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
@@ -20,11 +21,6 @@
 
 namespace distill {
 namespace {
-
-absl::Status CudaError(absl::string_view what, cudaError_t code) {
-  if (code == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(what, ": ", cudaGetErrorString(code)));
-}
 
 ncclDataType_t NcclType(DType dtype) {
   switch (dtype) {
@@ -80,11 +76,8 @@ class NcclMemory : public CommMemory {
     return memory;
   }
   ~NcclMemory() override {
-    int before = device_;
-    cudaGetDevice(&before);
-    cudaSetDevice(device_);
+    const OnCudaDevice here(device_);
     ncclMemFree(data());
-    cudaSetDevice(before);
   }
 
  private:
@@ -227,7 +220,7 @@ class NcclCommunicator : public Communicator {
 absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventCreate", cudaEventCreateWithFlags(&done_, cudaEventDisableTiming)));
-  DISTILL_RETURN_IF_ERROR(CudaError("loading kernels", static_cast<cudaError_t>(LoadReduceKernels())));
+  DISTILL_RETURN_IF_ERROR(CudaError("loading kernels", LoadReduceKernels()));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
@@ -253,7 +246,7 @@ absl::Status NcclCommunicator::OnDevice(const char* what, Placement placement,
   DISTILL_RETURN_IF_ERROR(AwaitEnqueued(what, call(stream)));
   const int divided = EnqueueReduce(division.data, &division.data, 1, division.count, division.dtype, DeviceOp::kSum,
                                     world_size(), stream);
-  DISTILL_RETURN_IF_ERROR(CudaError("dividing an average", static_cast<cudaError_t>(divided)));
+  DISTILL_RETURN_IF_ERROR(CudaError("dividing an average", divided));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(done_, stream)));
   return AwaitDevice(what);
 }

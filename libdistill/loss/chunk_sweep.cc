@@ -42,7 +42,8 @@ ChunkSums ChunkSweep::Run(const ChunkProducts& student, const ChunkProducts& tea
   }
   const bool has_kernel = HasCudaSweep() && student.values.is_cuda() &&
                           student.values.scalar_type() != torch::kFloat64 && like.scalar_type() != torch::kFloat64;
-  return has_kernel ? RunOnGpu(student, teacher, labels) : RunTensors(student, teacher, labels);
+  if (has_kernel) return RunOnGpu(student, teacher, labels);
+  return SweepTensors(student, teacher, labels, options_, divergence_, wants_gradient_);
 }
 
 SweepOptions ChunkSweep::RowOptions(const ChunkProducts& student, const ChunkProducts& teacher) const {
@@ -91,11 +92,6 @@ ChunkSums ChunkSweep::RunOnGpu(const ChunkProducts& student, const ChunkProducts
              student.values.get_device());
   const Tensor totals = sums.sum(1);
   return {totals[0], totals[1]};
-}
-
-ChunkSums ChunkSweep::RunTensors(const ChunkProducts& student, const ChunkProducts& teacher,
-                                 const Tensor& labels) const {
-  return SweepTensors(student, teacher, labels, options_, divergence_, wants_gradient_);
 }
 
 }  // namespace distill

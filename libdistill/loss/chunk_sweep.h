@@ -38,7 +38,6 @@ class ChunkSweep {
   SweepOptions RowOptions(const ChunkProducts& student, const ChunkProducts& teacher) const;
   ChunkSums RunRows(const ChunkProducts& student, const ChunkProducts& teacher, const torch::Tensor& labels) const;
   ChunkSums RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, const torch::Tensor& labels) const;
-  ChunkSums RunTensors(const ChunkProducts& student, const ChunkProducts& teacher, const torch::Tensor& labels) const;
 
   const DistillationOptions& options_;
   const Divergence divergence_;

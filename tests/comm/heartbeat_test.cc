@@ -1,8 +1,8 @@
 // Ranks that stand still without dying, calls that are aborted, and calls that nothing can end.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <thread>
 
@@ -14,6 +14,7 @@
 #include "tests/comm/join.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -124,8 +125,9 @@ class StuckCommunicator : public Communicator {
 };
 
 TEST_CASE("the watchdog ends a rank whose call does not return after an abort, and names the call") {
-  char path[] = "/tmp/distill-watchdog-XXXXXX";
-  const int file = mkstemp(path);
+  const testing::TempFolder folder;
+  const std::string path = folder.Write("stderr", "");
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(file >= 0);
   const auto outcomes = RunRanks(1, absl::Seconds(20), [&](World world) -> absl::Status {
     dup2(file, STDERR_FILENO);
@@ -143,10 +145,8 @@ TEST_CASE("the watchdog ends a rank whose call does not return after an abort, a
   });
   CHECK(outcomes[0].ended);
   CHECK(outcomes[0].took < absl::Seconds(8));
-  std::string text(4096, '\0');
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(file, text.data(), text.size(), 0))));
   close(file);
-  unlink(path);
+  const std::string text = folder.Read("stderr");
   INFO(text);
   CHECK(absl::StrContains(text,
                           "the watchdog ends this process: barrier number 1 over stuck on rank 0 on host-a of 2 ranks "
