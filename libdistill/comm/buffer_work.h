@@ -38,6 +38,16 @@ class BufferWork {
     }
   }
 
+  // The same between these buffers and this thread's own memory.
+  void CopyHost(void* to, const void* from, int64_t bytes) {
+    if (device_ == nullptr) {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+      return;
+    }
+    if (status_.ok()) status_ = device_->AwaitNetwork();
+    if (status_.ok()) status_ = device_->Copy(to, from, bytes, /*stream=*/nullptr);
+  }
+
   // As distill::Reduce.
   void Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
               int divisor = 1) {

@@ -140,7 +140,8 @@ class FabricCommunicator : public Communicator {
 
   RingSchedule ScheduleOf(int64_t steps, int64_t chunks) const;
   absl::Status Meet();
-  // A message of a pair goes in chunks like a call; `numbers`: how many went this way before, by peer.
+  // A message of a pair goes in chunks like a call, behind a PairHeader; `numbers`: how many went this way before, by
+  // peer.
   absl::Status Move(int peer, bool out, const void* data, int64_t count, DType dtype, std::vector<uint64_t>& numbers);
   absl::Status CheckPair(int peer, bool out, absl::Time& noticed);
   absl::Status Check(const RingSchedule& schedule, bool waits_for_previous);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/fabric_communicator.h"
+#include "libdistill/comm/pair_header.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -78,20 +79,37 @@ absl::Status FabricCommunicator::DoReceive(void* data, int64_t count, DType dtyp
   return Move(peer, false, data, count, dtype, received_);
 }
 
+// Message 0 says what the others are, which are on their way with it.
 absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int64_t count, DType dtype,
                                       std::vector<uint64_t>& numbers) {
   deadline_ = Deadline::After(timeout_);
   const FabricCut cut = Cut(count, 1, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion region, Use(data, count * cut.size));
-  RingSchedule schedule = ScheduleOf(1, cut.chunks);
+  const PairHeader mine = {count, static_cast<int64_t>(dtype)};
+  const RingPiece header = landing_.Piece(0, sizeof(mine), 1);
+  if (out) work_.CopyHost(header.data, &mine, sizeof(mine));
+  RingSchedule schedule = ScheduleOf(1, 1 + cut.chunks);
   schedule.next = schedule.previous = peer;
   (out ? schedule.incoming : schedule.outgoing) = 0;
   schedule.tag = FabricPairTag(++numbers[static_cast<size_t>(peer)], out ? rank() : peer);
-  const auto piece = [&](int64_t m) { return region.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
+  const auto piece = [&](int64_t m) {
+    return m == 0 ? header : region.Piece(cut.ChunkBegin(m - 1), cut.ChunkLength(0, m - 1), cut.size);
+  };
+  absl::Status same;
+  const auto taken = [&](int64_t m) {
+    if (m != 0) return;
+    PairHeader theirs;
+    work_.CopyHost(&theirs, header.data, sizeof(theirs));
+    same = Compare(theirs, Describe(peer), mine, Describe(rank()));
+  };
   absl::Time noticed = absl::InfiniteFuture();
-  const absl::Status status = ring_.Run(
-      schedule, piece, piece, [](int64_t) {}, [&](const RingSchedule&, bool) { return CheckPair(peer, out, noticed); });
-  return Explain(status, absl::StrCat("this rank and ", Describe(peer)));
+  const absl::Status status = ring_.Run(schedule, piece, piece, taken, [&](const RingSchedule&, bool) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(same);
+    return CheckPair(peer, out, noticed);
+  });
+  DISTILL_RETURN_IF_ERROR(same);
+  DISTILL_RETURN_IF_ERROR(Explain(status, absl::StrCat("this rank and ", Describe(peer))));
+  return work_.Finish();
 }
 
 // `noticed`: when the peer was first seen to have left; what it sent before may still be on its way.

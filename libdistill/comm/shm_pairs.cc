@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "absl/strings/str_cat.h"
+#include "libdistill/comm/pair_header.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 
@@ -17,8 +17,7 @@ constexpr int64_t kPiece = static_cast<int64_t>(ShmGroup::kPieceBytes);
 struct ShmPairs::Line {
   std::atomic<uint64_t> posted;
   std::atomic<uint64_t> taken;
-  int64_t count;  // of the message being posted
-  DType dtype;
+  PairHeader header;  // of the message being posted
 };
 
 ShmPairs::Line& ShmPairs::line(int owner, int peer) const {
@@ -36,8 +35,7 @@ absl::Status ShmPairs::Send(int peer, const void* data, int64_t count, DType dty
     return group_.WaitUntil(
         peer, [&] { return theirs.taken.load(std::memory_order_acquire) >= piece; }, deadline);
   };
-  mine.count = count;
-  mine.dtype = dtype;
+  mine.header = {count, static_cast<int64_t>(dtype)};
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {
     if (posted - before >= 2) DISTILL_RETURN_IF_ERROR(taken_up_to(posted - 1));
     CopyBytes(group_.piece(group_.rank(), static_cast<int64_t>(posted - before)),
@@ -56,10 +54,9 @@ absl::Status ShmPairs::Receive(int peer, void* data, int64_t count, DType dtype,
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {
     DISTILL_RETURN_IF_ERROR(group_.WaitUntil(
         peer, [&] { return theirs.posted.load(std::memory_order_acquire) > taken; }, deadline));
-    if (begin == 0 && (theirs.count != count || theirs.dtype != dtype)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "ranks do not make the same calls: ", group_.NameOf(peer), " sends ", theirs.count, " ", NameOf(theirs.dtype),
-          ", ", group_.NameOf(group_.rank()), " receives ", count, " ", NameOf(dtype)));
+    if (begin == 0) {
+      const PairHeader expected = {count, static_cast<int64_t>(dtype)};
+      DISTILL_RETURN_IF_ERROR(Compare(theirs.header, group_.NameOf(peer), expected, group_.NameOf(group_.rank())));
     }
     CopyBytes(static_cast<char*>(data) + begin, group_.piece(peer, static_cast<int64_t>(taken - before)),
               std::min(kPiece, bytes - begin));
