@@ -76,7 +76,8 @@ class Communicator {
   // A communicator of the ranks that pass the same color, ranked by key, then by their rank here; null for a color
   // below 0. Every rank must call it. It counts, fails and ends for itself, over the same backend ("alone" for one
   // rank; of two levels the one that is left), with the same options. An error on any rank is every rank's, and leaves
-  // this communicator as it was unless the exchange over it failed.
+  // this communicator as it was unless the exchange over it failed. Over MPI a call of a part that did not end is also
+  // the last of every other communicator of the process (world/mpi_runtime.h).
   [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
 
   // Memory for the buffers of later calls; on this rank's GPU where `placement` says so, which wants a backend that

@@ -2,6 +2,9 @@
 // deadline, for MPI's blocking calls have none. 16-bit floats travel as float32, which MPI can add, and are rounded
 // once. What goes through MPI in one call is bounded, so that its int counts suffice. Before each collective the ranks
 // tell each other which one they make: MPI itself may crash, wait for ever or add the wrong numbers where they differ.
+// MPI cannot call off a collective, nor a send. After a call that did not end no other is made in this process, over
+// any communicator, since it would let MPI write to buffers that are the caller's again (AbandonMpi); but a thread that
+// was left in MPI_Comm_split cannot be held up.
 #include <mpi.h>
 
 #include <algorithm>
@@ -9,10 +12,12 @@
 #include <cstring>
 #include <thread>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/mpi_wire.h"
+#include "libdistill/comm/pair_header.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
@@ -76,18 +81,17 @@ class MpiCommunicator : public Communicator {
   absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
 
   // Takes a communicator of MPI's that is this one's alone, or makes one: its messages never meet another's.
-  void Start(std::shared_ptr<Rendezvous> rendezvous, MPI_Comm comm) {
+  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous, MPI_Comm comm) {
     rendezvous_ = std::move(rendezvous);
-    comm_ = comm;
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    own_->comm = comm;
+    return CallMpi("MPI_Comm_set_errhandler",
+                   [this] { return MPI_Comm_set_errhandler(own_->comm, MPI_ERRORS_RETURN); });
   }
   absl::Status Start(std::shared_ptr<Rendezvous> rendezvous) {
     rendezvous_ = std::move(rendezvous);
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Comm_idup", rc, request));
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-    return absl::OkStatus();
+    DISTILL_RETURN_IF_ERROR(Await(
+        "MPI_Comm_idup", [this](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &own_->comm, request); }));
+    return Start(std::move(rendezvous_), own_->comm);
   }
 
  protected:
@@ -104,9 +108,18 @@ class MpiCommunicator : public Communicator {
   absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
-  void Abandon(const absl::Status&) override { AbandonMpi(); }
 
  private:
+  using Request = MPI_Request*;
+  // What MPI reads and writes beside the caller's buffers.
+  struct Own {
+    MPI_Comm comm = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
+    PairHeader header = {};
+    char view[kViewBytes] = {};
+    std::vector<char> views;
+    std::vector<char> staged;
+    std::vector<char> result;
+  };
   // Begins a collective that every rank describes with the same text. FailedPrecondition: they do not; with both views.
   absl::Status Begin(const std::string& view);
   // Why a rank that waits, for `peer` alone if that is a rank, should go on no longer; `noticed`: when that one was
@@ -114,8 +127,11 @@ class MpiCommunicator : public Communicator {
   absl::Status CheckWait(const char* what, int peer, const Deadline& deadline, absl::Time& noticed) const;
   // MPI_Comm_split within the time-out.
   absl::StatusOr<MPI_Comm> SplitComm(int color, int key) const;
-  // `peer`: whom alone it waits for. `received_bytes`: how many came.
-  absl::Status Await(const char* what, int rc, MPI_Request request, int peer = -1, int* received_bytes = nullptr) const;
+  // Makes the non-blocking call and tests it until it has ended. `peer`: whom alone it waits for. After an error MPI is
+  // abandoned: the operation may still be under way.
+  absl::Status Await(const char* what, absl::FunctionRef<int(Request)> start, int peer = -1) const;
+  absl::Status SendBytes(const void* data, int count, int peer);
+  absl::Status ReceiveBytes(void* data, int count, int peer);
   absl::Status ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const;
   // Divides what was summed, where the operation asks for it.
   void Finish(void* data, int64_t count, DType dtype, ReduceOp op) const;
@@ -123,26 +139,22 @@ class MpiCommunicator : public Communicator {
   const SplitSeed seed_;
   const absl::Duration timeout_;
   std::shared_ptr<Rendezvous> rendezvous_;
-  MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
   uint64_t call_ = 0;
-  std::vector<char> views_;
-  std::vector<char> staged_;
-  std::vector<char> result_;
+  const std::shared_ptr<Own> own_ = std::make_shared<Own>();
 };
 
-absl::Status MpiCommunicator::Await(const char* what, int rc, MPI_Request request, int peer,
-                                    int* received_bytes) const {
+absl::Status MpiCommunicator::Await(const char* what, absl::FunctionRef<int(Request)> start, int peer) const {
   const Deadline deadline = Deadline::After(timeout_);
   absl::Time noticed = absl::InfiniteFuture();
+  MPI_Request request = MPI_REQUEST_NULL;
   int done = 0;
-  MPI_Status status;
-  for (Backoff backoff; rc == MPI_SUCCESS && !done; backoff.Pause()) {
-    rc = MPI_Test(&request, &done, &status);
-    if (done || !backoff.slow()) continue;
-    DISTILL_RETURN_IF_ERROR(CheckWait(what, peer, deadline, noticed));
+  absl::Status status = CallMpi(what, [&] { return start(&request); });
+  for (Backoff backoff; status.ok() && !done; backoff.Pause()) {
+    status = CallMpi(what, [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+    if (status.ok() && !done && backoff.slow()) status = CheckWait(what, peer, deadline, noticed);
   }
-  if (rc == MPI_SUCCESS && received_bytes != nullptr) MPI_Get_count(&status, MPI_BYTE, received_bytes);
-  return rc == MPI_SUCCESS ? absl::OkStatus() : MpiError(what, rc);
+  if (!status.ok()) AbandonMpi(status, own_);
+  return status;
 }
 
 absl::Status MpiCommunicator::CheckWait(const char* what, int peer, const Deadline& deadline,
@@ -161,17 +173,18 @@ absl::Status MpiCommunicator::CheckWait(const char* what, int peer, const Deadli
 
 absl::Status MpiCommunicator::Begin(const std::string& view) {
   ++call_;
-  char mine[kViewBytes] = {};
-  std::memcpy(mine, view.data(), std::min(view.size(), kViewBytes - 1));
-  views_.resize(kViewBytes * static_cast<size_t>(world_size()));
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int rc = MPI_Iallgather(mine, kViewBytes, MPI_BYTE, views_.data(), kViewBytes, MPI_BYTE, comm_, &request);
-  DISTILL_RETURN_IF_ERROR(Await("comparing the calls (MPI_Iallgather)", rc, request));
+  std::memset(own_->view, 0, kViewBytes);
+  std::memcpy(own_->view, view.data(), std::min(view.size(), kViewBytes - 1));
+  own_->views.resize(kViewBytes * static_cast<size_t>(world_size()));
+  DISTILL_RETURN_IF_ERROR(Await("comparing the calls (MPI_Iallgather)", [&](Request request) {
+    return MPI_Iallgather(own_->view, kViewBytes, MPI_BYTE, own_->views.data(), kViewBytes, MPI_BYTE, own_->comm,
+                          request);
+  }));
   for (int r = 1; r < world_size(); ++r) {
-    const char* theirs = views_.data() + kViewBytes * static_cast<size_t>(r);
-    if (std::memcmp(views_.data(), theirs, kViewBytes) == 0) continue;
+    const char* theirs = own_->views.data() + kViewBytes * static_cast<size_t>(r);
+    if (std::memcmp(own_->views.data(), theirs, kViewBytes) == 0) continue;
     return absl::FailedPreconditionError(absl::StrCat("ranks do not make the same calls: ", Describe(0), " calls ",
-                                                      views_.data(), ", ", Describe(r), " calls ", theirs));
+                                                      own_->views.data(), ", ", Describe(r), " calls ", theirs));
   }
   return absl::OkStatus();
 }
@@ -182,10 +195,9 @@ void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op
 }
 
 absl::Status MpiCommunicator::ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int rc =
-      MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MpiType(dtype), MpiOp(op), comm_, &request);
-  DISTILL_RETURN_IF_ERROR(Await("MPI_Iallreduce", rc, request));
+  DISTILL_RETURN_IF_ERROR(Await("MPI_Iallreduce", [&](Request request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MpiType(dtype), MpiOp(op), own_->comm, request);
+  }));
   Finish(data, count, dtype, op);
   return absl::OkStatus();
 }
@@ -203,12 +215,12 @@ absl::Status MpiCommunicator::DoAllReduce(const void* send, void* receive, int64
     }
     return absl::OkStatus();
   }
-  staged_.resize(static_cast<size_t>(std::min(count, kStagedElements) * SizeOf(wire)));
+  own_->staged.resize(static_cast<size_t>(std::min(count, kStagedElements) * SizeOf(wire)));
   for (int64_t begin = 0; begin < count; begin += kStagedElements) {
     const int64_t here = std::min(kStagedElements, count - begin);
-    ToWire(static_cast<const char*>(send) + begin * size, staged_.data(), here, dtype);
-    DISTILL_RETURN_IF_ERROR(ReduceInPlace(staged_.data(), here, wire, op));
-    FromWire(staged_.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+    ToWire(static_cast<const char*>(send) + begin * size, own_->staged.data(), here, dtype);
+    DISTILL_RETURN_IF_ERROR(ReduceInPlace(own_->staged.data(), here, wire, op));
+    FromWire(own_->staged.data(), static_cast<char*>(receive) + begin * size, here, dtype);
   }
   return absl::OkStatus();
 }
@@ -219,20 +231,20 @@ absl::Status MpiCommunicator::DoReduceScatter(const void* send, void* receive, i
   const DType wire = WireType(dtype);
   const int64_t size = SizeOf(dtype);
   const int64_t per_call = std::max<int64_t>(1, std::min(count, kStagedElements / world_size()));
-  staged_.resize(static_cast<size_t>(world_size() * per_call * SizeOf(wire)));
-  result_.resize(static_cast<size_t>(per_call * SizeOf(wire)));
+  own_->staged.resize(static_cast<size_t>(world_size() * per_call * SizeOf(wire)));
+  own_->result.resize(static_cast<size_t>(per_call * SizeOf(wire)));
   for (int64_t begin = 0; begin < count; begin += per_call) {
     const int64_t here = std::min(per_call, count - begin);
     for (int64_t r = 0; r < world_size(); ++r) {
-      ToWire(static_cast<const char*>(send) + (r * count + begin) * size, staged_.data() + r * here * SizeOf(wire),
+      ToWire(static_cast<const char*>(send) + (r * count + begin) * size, own_->staged.data() + r * here * SizeOf(wire),
              here, dtype);
     }
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Ireduce_scatter_block(staged_.data(), result_.data(), static_cast<int>(here), MpiType(wire),
-                                             MpiOp(op), comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce_scatter_block", rc, request));
-    Finish(result_.data(), here, wire, op);
-    FromWire(result_.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce_scatter_block", [&](Request request) {
+      return MPI_Ireduce_scatter_block(own_->staged.data(), own_->result.data(), static_cast<int>(here), MpiType(wire),
+                                       MpiOp(op), own_->comm, request);
+    }));
+    Finish(own_->result.data(), here, wire, op);
+    FromWire(own_->result.data(), static_cast<char*>(receive) + begin * size, here, dtype);
   }
   return absl::OkStatus();
 }
@@ -241,15 +253,15 @@ absl::Status MpiCommunicator::DoAllGather(const void* send, void* receive, int64
   DISTILL_RETURN_IF_ERROR(Begin(View("all-gather", count, dtype)));
   const int64_t bytes = count * SizeOf(dtype);
   const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
-  staged_.resize(static_cast<size_t>(world_size() * per_call));
+  own_->staged.resize(static_cast<size_t>(world_size() * per_call));
   for (int64_t begin = 0; begin < bytes; begin += per_call) {
     const int here = static_cast<int>(std::min(per_call, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Iallgather(static_cast<const char*>(send) + begin, here, MPI_BYTE, staged_.data(), here,
-                                  MPI_BYTE, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Iallgather", rc, request));
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Iallgather", [&](Request request) {
+      return MPI_Iallgather(static_cast<const char*>(send) + begin, here, MPI_BYTE, own_->staged.data(), here, MPI_BYTE,
+                            own_->comm, request);
+    }));
     for (int64_t r = 0; r < world_size(); ++r) {
-      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, staged_.data() + r * here,
+      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, own_->staged.data() + r * here,
                   static_cast<size_t>(here));
     }
   }
@@ -261,9 +273,9 @@ absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dty
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
     const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Ibcast(static_cast<char*>(buffer) + begin, here, MPI_BYTE, root, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ibcast", rc, request));
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ibcast", [&](Request request) {
+      return MPI_Ibcast(static_cast<char*>(buffer) + begin, here, MPI_BYTE, root, own_->comm, request);
+    }));
   }
   return absl::OkStatus();
 }
@@ -274,17 +286,17 @@ absl::Status MpiCommunicator::DoReduce(const void* send, void* receive, int64_t 
   const DType wire = WireType(dtype);
   const int64_t size = SizeOf(dtype);
   const int64_t per_call = std::min(count, kStagedElements);
-  staged_.resize(static_cast<size_t>(per_call * SizeOf(wire)));
+  own_->staged.resize(static_cast<size_t>(per_call * SizeOf(wire)));
   for (int64_t begin = 0; begin < count; begin += per_call) {
     const int64_t here = std::min(per_call, count - begin);
-    ToWire(static_cast<const char*>(send) + begin * size, staged_.data(), here, dtype);
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Ireduce(rank() == root ? MPI_IN_PLACE : staged_.data(), staged_.data(), static_cast<int>(here),
-                               MpiType(wire), MpiOp(op), root, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce", rc, request));
+    ToWire(static_cast<const char*>(send) + begin * size, own_->staged.data(), here, dtype);
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce", [&](Request request) {
+      return MPI_Ireduce(rank() == root ? MPI_IN_PLACE : own_->staged.data(), own_->staged.data(),
+                         static_cast<int>(here), MpiType(wire), MpiOp(op), root, own_->comm, request);
+    }));
     if (rank() != root) continue;
-    Finish(staged_.data(), here, wire, op);
-    FromWire(staged_.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+    Finish(own_->staged.data(), here, wire, op);
+    FromWire(own_->staged.data(), static_cast<char*>(receive) + begin * size, here, dtype);
   }
   return absl::OkStatus();
 }
@@ -293,47 +305,56 @@ absl::Status MpiCommunicator::DoAllToAll(const void* send, void* receive, int64_
   DISTILL_RETURN_IF_ERROR(Begin(View("all-to-all", count, dtype)));
   const int64_t bytes = count * SizeOf(dtype);
   const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
-  staged_.resize(static_cast<size_t>(world_size() * per_call));
-  result_.resize(staged_.size());
+  own_->staged.resize(static_cast<size_t>(world_size() * per_call));
+  own_->result.resize(own_->staged.size());
   for (int64_t begin = 0; begin < bytes; begin += per_call) {
     const int64_t here = std::min(per_call, bytes - begin);
     const size_t length = static_cast<size_t>(here);
     for (int64_t r = 0; r < world_size(); ++r) {
-      std::memcpy(staged_.data() + r * here, static_cast<const char*>(send) + r * bytes + begin, length);
+      std::memcpy(own_->staged.data() + r * here, static_cast<const char*>(send) + r * bytes + begin, length);
     }
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Ialltoall(staged_.data(), static_cast<int>(here), MPI_BYTE, result_.data(),
-                                 static_cast<int>(here), MPI_BYTE, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ialltoall", rc, request));
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Ialltoall", [&](Request request) {
+      return MPI_Ialltoall(own_->staged.data(), static_cast<int>(here), MPI_BYTE, own_->result.data(),
+                           static_cast<int>(here), MPI_BYTE, own_->comm, request);
+    }));
     for (int64_t r = 0; r < world_size(); ++r) {
-      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, result_.data() + r * here, length);
+      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, own_->result.data() + r * here, length);
     }
   }
   return absl::OkStatus();
 }
 
+absl::Status MpiCommunicator::SendBytes(const void* data, int count, int peer) {
+  return Await(
+      "MPI_Isend", [&](Request request) { return MPI_Isend(data, count, MPI_BYTE, peer, 0, own_->comm, request); },
+      peer);
+}
+
+absl::Status MpiCommunicator::ReceiveBytes(void* data, int count, int peer) {
+  return Await(
+      "MPI_Irecv", [&](Request request) { return MPI_Irecv(data, count, MPI_BYTE, peer, 0, own_->comm, request); },
+      peer);
+}
+
 absl::Status MpiCommunicator::DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) {
+  own_->header = {count, static_cast<int64_t>(dtype)};
+  DISTILL_RETURN_IF_ERROR(SendBytes(&own_->header, sizeof(own_->header), peer));
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
     const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Isend(static_cast<const char*>(data) + begin, here, MPI_BYTE, peer, 0, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Isend", rc, request, peer));
+    DISTILL_RETURN_IF_ERROR(SendBytes(static_cast<const char*>(data) + begin, here, peer));
   }
   return absl::OkStatus();
 }
 
 absl::Status MpiCommunicator::DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) {
+  DISTILL_RETURN_IF_ERROR(ReceiveBytes(&own_->header, sizeof(own_->header), peer));
+  const PairHeader expected = {count, static_cast<int64_t>(dtype)};
+  DISTILL_RETURN_IF_ERROR(Compare(own_->header, Describe(peer), expected, Describe(rank())));
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
     const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
-    int came = 0;
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Irecv(static_cast<char*>(data) + begin, here, MPI_BYTE, peer, 0, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Irecv", rc, request, peer, &came));
-    if (came == here) continue;
-    return absl::FailedPreconditionError(absl::StrCat(Describe(peer), " sent ", came, " bytes where this rank expects ",
-                                                      here, ": the ranks do not make the same calls"));
+    DISTILL_RETURN_IF_ERROR(ReceiveBytes(static_cast<char*>(data) + begin, here, peer));
   }
   return absl::OkStatus();
 }
@@ -346,7 +367,7 @@ absl::StatusOr<MPI_Comm> MpiCommunicator::SplitComm(int color, int key) const {
     int rc = MPI_SUCCESS;
   };
   const auto call = std::make_shared<Call>();
-  DISTILL_ASSIGN_OR_RETURN(std::thread splits, StartThread("MPI_Comm_split", [call, color, key, comm = comm_] {
+  DISTILL_ASSIGN_OR_RETURN(std::thread splits, StartThread("MPI_Comm_split", [call, color, key, comm = own_->comm] {
                              call->rc = MPI_Comm_split(comm, color, key, &call->made);
                              call->done.store(true, std::memory_order_release);
                            }));
@@ -365,13 +386,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const Spl
   if (!split.ok()) {
     // No rank is to use this communicator while one may still be in the split.
     Abort(split.status());
-    AbandonMpi();
+    AbandonMpi(split.status(), nullptr);  // the thread has all that its call writes to
     return split.status();
   }
   const auto create = [&](Setup setup) -> MadeCommunicator {
     if (setup.world.world_size == 1) return CreateAloneCommunicator();
     auto made = std::make_unique<MpiCommunicator>(setup);
-    made->Start(std::move(setup.rendezvous), *split);
+    DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous), *split));
     return made;
   };
   return SplitFrom(*this, seed_, part.members, part.rank, create);
@@ -379,9 +400,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const Spl
 
 absl::Status MpiCommunicator::DoBarrier() {
   DISTILL_RETURN_IF_ERROR(Begin("barrier"));
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int rc = MPI_Ibarrier(comm_, &request);
-  return Await("MPI_Ibarrier", rc, request);
+  return Await("MPI_Ibarrier", [&](Request request) { return MPI_Ibarrier(own_->comm, request); });
 }
 
 }  // namespace

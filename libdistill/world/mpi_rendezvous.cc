@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -25,39 +26,47 @@ class MpiExchange {
   // A communicator of its own, so that its messages never meet another's.
   absl::Status Meet(const Deadline& deadline) {
     DISTILL_RETURN_IF_ERROR(StartMpi(world_, deadline));
-    MPI_Request request = MPI_REQUEST_NULL;
-    const int rc = MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request);
-    return Await("MPI_Comm_idup", rc, request, deadline);
+    return Await("MPI_Comm_idup", deadline,
+                 [this](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &own_->comm, request); });
   }
 
   // Every rank gets rank 0's text.
   absl::StatusOr<std::string> FromRankZero(std::string text, const Deadline& deadline) {
-    int length = static_cast<int>(text.size());
-    MPI_Request request = MPI_REQUEST_NULL;
-    int rc = MPI_Ibcast(&length, 1, MPI_INT, 0, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("the exchange of a length", rc, request, deadline));
-    text.resize(static_cast<size_t>(length));
-    rc = MPI_Ibcast(text.data(), length, MPI_BYTE, 0, comm_, &request);
-    DISTILL_RETURN_IF_ERROR(Await("the exchange", rc, request, deadline));
-    return text;
+    own_->length = static_cast<int>(text.size());
+    DISTILL_RETURN_IF_ERROR(Await("the exchange of a length", deadline, [this](MPI_Request* request) {
+      return MPI_Ibcast(&own_->length, 1, MPI_INT, 0, own_->comm, request);
+    }));
+    own_->text = std::move(text);
+    own_->text.resize(static_cast<size_t>(own_->length));
+    DISTILL_RETURN_IF_ERROR(Await("the exchange", deadline, [this](MPI_Request* request) {
+      return MPI_Ibcast(own_->text.data(), own_->length, MPI_BYTE, 0, own_->comm, request);
+    }));
+    return own_->text;
   }
 
  private:
-  absl::Status Await(const char* what, int rc, MPI_Request request, const Deadline& deadline) {
+  // What MPI writes to.
+  struct Own {
+    MPI_Comm comm = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
+    int length = 0;
+    std::string text;
+  };
+
+  absl::Status Await(const char* what, const Deadline& deadline, absl::FunctionRef<int(MPI_Request*)> start) {
+    MPI_Request request = MPI_REQUEST_NULL;
     int done = 0;
-    for (Backoff backoff; rc == MPI_SUCCESS && !done; backoff.Pause()) {
-      rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (done || !backoff.slow() || !deadline.Passed()) continue;
-      AbandonMpi();
-      return deadline.Error(absl::StrCat(what, " over MPI: some rank of ", world_.world_size, " never came; it"));
+    absl::Status status = CallMpi(what, [&] { return start(&request); });
+    for (Backoff backoff; status.ok() && !done; backoff.Pause()) {
+      status = CallMpi(what, [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+      if (!status.ok() || done || !backoff.slow() || !deadline.Passed()) continue;
+      status = deadline.Error(absl::StrCat(what, " over MPI: some rank of ", world_.world_size, " never came; it"));
     }
-    if (rc == MPI_SUCCESS) return absl::OkStatus();
-    AbandonMpi();
-    return MpiError(what, rc);
+    if (!status.ok()) AbandonMpi(status, own_);
+    return status;
   }
 
   const World world_;
-  MPI_Comm comm_ = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
+  const std::shared_ptr<Own> own_ = std::make_shared<Own>();
 };
 
 bool OnOneHost(const World& world) { return world.local_size == world.world_size; }

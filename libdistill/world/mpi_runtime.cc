@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -20,14 +21,25 @@
 namespace distill {
 namespace {
 
-// MPI's own state is the process's; so is the knowledge that it is past saving.
-std::atomic<bool> abandoned{false};
+// MPI's own state is the process's; so is the knowledge that it is past saving. Never destroyed.
+struct Runtime {
+  std::mutex calling;
+  // Guarded by `calling`:
+  absl::Status abandoned;  // why
+  std::vector<std::shared_ptr<void>> kept;
+};
+
+Runtime& TheRuntime() {
+  static auto* const runtime = new Runtime();
+  return *runtime;
+}
 
 // Finalising is collective and has no deadline: it is entered only when every rank is known to be at its door.
 void FinalizeMpi() {
+  const std::lock_guard<std::mutex> lock(TheRuntime().calling);
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized || abandoned) return;
+  if (finalized || !TheRuntime().abandoned.ok()) return;
   MPI_Request request = MPI_REQUEST_NULL;
   int done = MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS;
   const Deadline deadline = Deadline::After(absl::Seconds(10));
@@ -112,7 +124,25 @@ absl::Status StartMpi(const World& world, const Deadline& deadline) {
   return absl::OkStatus();
 }
 
-void AbandonMpi() { abandoned = true; }
+absl::Status CallMpi(const char* what, absl::FunctionRef<int()> call) {
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard<std::mutex> lock(runtime.calling);
+  if (!runtime.abandoned.ok()) {
+    return Annotate(runtime.abandoned,
+                    absl::StrCat(what,
+                                 ": this process makes no more calls of MPI's since one did not end (start the "
+                                 "job again): first"));
+  }
+  const int rc = call();
+  return rc == MPI_SUCCESS ? absl::OkStatus() : MpiError(what, rc);
+}
+
+void AbandonMpi(const absl::Status& why, std::shared_ptr<void> own) {
+  Runtime& runtime = TheRuntime();
+  const std::lock_guard<std::mutex> lock(runtime.calling);
+  runtime.abandoned.Update(why);
+  runtime.kept.push_back(std::move(own));
+}
 
 absl::Status MpiError(const char* what, int code) {
   char text[MPI_MAX_ERROR_STRING] = {};

@@ -2,6 +2,9 @@
 // ones and tests them.
 #pragma once
 
+#include <memory>
+
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/world.h"
@@ -13,8 +16,14 @@ namespace distill {
 // ranks have come; MPI cannot be called off while it starts, so past the deadline this prints why and ends the process.
 [[nodiscard]] absl::Status StartMpi(const World& world, const Deadline& deadline);
 
-// After a failed operation: finalising would wait for ranks that never come, so the process exits without.
-void AbandonMpi();
+// Makes one call of MPI's that does not block: one at a time, and none once AbandonMpi has returned, only its error.
+[[nodiscard]] absl::Status CallMpi(const char* what, absl::FunctionRef<int()> call);
+
+// After an operation that has not ended, because of `why`. MPI cannot call it off, and whatever call comes next, for
+// any communicator, may let it read and write buffers that are the caller's again: so none comes in this process, which
+// also exits without finalising. `own`: what else the operation may write to, kept as long as the process. From any
+// thread.
+void AbandonMpi(const absl::Status& why, std::shared_ptr<void> own);
 
 // "what: MPI's text for the code".
 [[nodiscard]] absl::Status MpiError(const char* what, int code);

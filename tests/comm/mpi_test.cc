@@ -11,6 +11,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
+#include "libdistill/world/mpi_runtime.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
@@ -64,6 +65,29 @@ TEST_CASE("parts of a split over MPI have a name, an order and an end of their o
   CHECK(testing::CheckSameBits(*part) == absl::OkStatus());
 }
 
+TEST_CASE("a message of another length or type over MPI fails the receiver's part with both views, and no more") {
+  const auto comm = Join(MpiWorld(), "mpi", absl::Seconds(30));
+  struct Case {
+    int64_t count;
+    DType dtype;
+    const char* view;
+  };
+  for (const Case& sent : {Case{5, DType::kFloat32, "sends 5 float32"}, Case{3, DType::kFloat32, "sends 3 float32"},
+                           Case{4, DType::kInt32, "sends 4 int32"}}) {
+    const auto part = comm->Split(comm->rank() / 2, 0).value();
+    float data[5] = {};
+    if (part->world_size() == 2 && part->rank() == 0) (void)part->Send(data, sent.count, sent.dtype, 1);
+    if (part->world_size() == 2 && part->rank() == 1) {
+      const absl::Status status = part->Receive(data, 4, DType::kFloat32, 0);
+      INFO(status);
+      CHECK(absl::IsFailedPrecondition(status));
+      CHECK(absl::StrContains(status.message(), sent.view));
+      CHECK(absl::StrContains(status.message(), "receives 4 float32"));
+    }
+    CHECK(comm->Barrier() == absl::OkStatus());
+  }
+}
+
 TEST_CASE("ranks that meet over MPI use shared memory on one host and the fabric between hosts") {
   World world = MpiWorld();
   for (const bool one_host : {true, false}) {
@@ -87,6 +111,21 @@ TEST_CASE("a rank that never makes the call runs the others into the deadline", 
   const absl::Status status = comm->Barrier();
   CHECK(absl::IsDeadlineExceeded(status));
   std::printf("the others end with %s\n", status.ToString().c_str());
+  std::fflush(stdout);
+}
+
+TEST_CASE("after a call of a part that did not end no call of MPI's is made in the process", "[given_up]") {
+  const World world = MpiWorld();
+  const auto comm = Join(world, "mpi", absl::Seconds(world.rank == 0 ? 2 : 30));
+  const auto part = comm->Split(0, 0).value();
+  if (world.rank == 0) {
+    float x[4] = {};
+    CHECK(absl::IsDeadlineExceeded(part->Receive(x, 4, DType::kFloat32, 1)));
+    CHECK(absl::IsDeadlineExceeded(CallMpi("a call", [] { return 0; })));
+  }
+  const absl::Status status = comm->Barrier();
+  CHECK(absl::IsDeadlineExceeded(status));
+  std::printf("rank %d: %s\n", world.rank, status.ToString().c_str());
   std::fflush(stdout);
 }
 
