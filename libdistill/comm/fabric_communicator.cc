@@ -42,7 +42,7 @@ absl::Status FabricCommunicator::Fit(std::unique_ptr<CommMemory>& memory, Fabric
 
 absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
     const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses) {
-  DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses));
+  DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses, setup.Names()));
   const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress, FabricProgress::Start(std::move(endpoint), spins));
   std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));

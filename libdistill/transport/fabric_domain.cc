@@ -126,7 +126,7 @@ absl::StatusOr<bool> FabricDomain::Poll() {
     operation->done = true;
     if (operation->receiving && entries[i].len != operation->bytes) {
       operation->status = absl::FailedPreconditionError(
-          absl::StrCat("rank ", operation->peer, " sent ", entries[i].len, " bytes where this rank expects ",
+          absl::StrCat(NameOf(*operation), " sent ", entries[i].len, " bytes where this rank expects ",
                        operation->bytes, ": the ranks do not make the same calls"));
     }
   }
@@ -143,11 +143,11 @@ absl::Status FabricDomain::TakeError() {
   operation->done = true;
   if (error.err == FI_ETRUNC) {
     operation->status = absl::FailedPreconditionError(
-        absl::StrCat("rank ", operation->peer, " sent more than the ", operation->bytes,
+        absl::StrCat(NameOf(*operation), " sent more than the ", operation->bytes,
                      " bytes that this rank expects: the ranks do not make the same calls"));
   } else {
     operation->status = FabricError(
-        absl::StrCat(operation->receiving ? "receiving from rank " : "sending to rank ", operation->peer), -error.err);
+        absl::StrCat(operation->receiving ? "receiving from " : "sending to ", NameOf(*operation)), -error.err);
   }
   return absl::OkStatus();
 }

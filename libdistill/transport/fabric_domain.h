@@ -40,7 +40,8 @@ struct FabricDomain {
   fid_cq* queue = nullptr;
   int wait = -1;  // the queue's file descriptor, where it has one; its own
   fid_ep* endpoint = nullptr;
-  std::vector<uint64_t> peers;  // fi_addr_t
+  std::vector<uint64_t> peers;     // fi_addr_t
+  std::vector<std::string> names;  // of the peers, in errors
   uint64_t next_key = 1;
   int cuda_device = -1;  // where the memory to register lies, if the info says FI_HMEM; -1: in the host
   bool direct = false;   // such memory is moved by the card alone
@@ -49,6 +50,9 @@ struct FabricDomain {
   std::string provider() const;
   int OpenQueue();
   absl::Status TakeError();
+  const std::string& NameOf(const FabricOperation& operation) const {
+    return names[static_cast<size_t>(operation.peer)];
+  }
 };
 
 }  // namespace distill

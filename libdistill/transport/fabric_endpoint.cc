@@ -57,7 +57,7 @@ absl::Status FabricEndpoint::Open(const FabricOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses) {
+absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, const std::vector<std::string>& names) {
   std::vector<FabricCard> cards;
   DISTILL_ASSIGN_OR_RETURN(const FabricCard mine, FabricCard::Decode(address_));
   size_t self = addresses.size();
@@ -66,7 +66,7 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses) 
     if (addresses[i] == address_) self = i;
     if (cards[i].rails[0].address.size() != mine.rails[0].address.size()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the fabric address of rank ", i, " has ", cards[i].rails[0].address.size(),
+          absl::StrCat("the fabric address of ", names[i], " has ", cards[i].rails[0].address.size(),
                        " bytes, this rank's ", mine.rails[0].address.size(), ": the ranks use different fabrics"));
     }
   }
@@ -77,10 +77,11 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses) 
     FabricDomain& domain = *used.emplace_back(std::move(rails_[common[self][rail]]));
     networks_.push_back(mine.rails[common[self][rail]].network);
     domain.peers.resize(cards.size());
+    domain.names = names;
     for (size_t i = 0; i < cards.size(); ++i) {
       const std::string& address = cards[i].rails[common[i][rail]].address;
       const int added = fi_av_insert(domain.addresses, address.data(), 1, &domain.peers[i], 0, nullptr);
-      if (added != 1) return FabricError(absl::StrCat("fi_av_insert of rank ", i), added < 0 ? added : -FI_EINVAL);
+      if (added != 1) return FabricError(absl::StrCat("fi_av_insert of ", names[i]), added < 0 ? added : -FI_EINVAL);
     }
   }
   rails_ = std::move(used);
@@ -109,7 +110,7 @@ absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* da
   if (rc == 0) return true;
   operation->done = true;
   if (rc == -FI_EAGAIN) return false;
-  return FabricError(absl::StrCat("sending to rank ", peer), rc);
+  return FabricError(absl::StrCat("sending to ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data, size_t bytes,
@@ -121,7 +122,7 @@ absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data,
   if (rc == 0) return true;
   operation->done = true;
   if (rc == -FI_EAGAIN) return false;
-  return FabricError(absl::StrCat("receiving from rank ", peer), rc);
+  return FabricError(absl::StrCat("receiving from ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Poll() {

@@ -4,7 +4,7 @@
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto endpoint, FabricEndpoint::Create({}));
 //   // ... exchange endpoint->address() with the others ...
-//   DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses));
+//   DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses, names));
 //   FabricOperation receive;
 //   endpoint->Receive(1, tag, buffer, bytes, memory, &receive);
 //   while (!receive.done) endpoint->Poll();
@@ -81,8 +81,9 @@ class FabricEndpoint {
   bool is_direct() const;
   // What the others need to reach this endpoint.
   const std::string& address() const { return address_; }
-  // Entry i becomes peer i; the rails that all of them have are used. Every rank passes the same. Nothing is sent yet.
-  [[nodiscard]] absl::Status Connect(const std::vector<std::string>& addresses);
+  // Entry i becomes peer i, which errors call names[i]; the rails that all of them have are used. Every rank passes the
+  // same. Nothing is sent yet.
+  [[nodiscard]] absl::Status Connect(const std::vector<std::string>& addresses, const std::vector<std::string>& names);
   // Those in use, by their networks' names; after Connect.
   const std::vector<std::string>& networks() const { return networks_; }
 

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <rdma/fabric.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/crash_signals.h"
@@ -11,6 +13,11 @@ namespace distill {
 namespace {
 
 constexpr char kName[] = "libfabric.so.1";
+
+// Over tcp, rxm sends messages up to this size at once, into the receiver's buffer where that is posted already; longer
+// ones wait for the receiver to ask. Its default is 16 KiB; a chunk of the ring is 256 KiB.
+constexpr char kEagerLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
+constexpr char kEagerBytes[] = "262144";
 
 absl::Status NoFabric(const std::string& why) {
   return absl::UnavailableError(absl::StrCat("no fabric: ", why,
@@ -28,6 +35,7 @@ absl::Status Find(void* library, const char* name, const char* version, Function
 }
 
 absl::StatusOr<FabricLibrary> Open() {
+  setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);  // once: other threads may be reading the environment later on
   const KeepCrashSignals keep;
   void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NoFabric(dlerror());

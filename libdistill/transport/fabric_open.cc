@@ -26,11 +26,6 @@ namespace {
 
 constexpr uint32_t kVersion = FI_VERSION(1, 17);
 
-// Over tcp, rxm sends messages up to this size at once, into the receiver's buffer where that is posted already; longer
-// ones wait for the receiver to ask. Its default is 16 KiB; a chunk of the ring is 256 KiB.
-constexpr char kEagerLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
-constexpr char kEagerBytes[] = "262144";
-
 // tcp and verbs know connections only; the utility provider rxm makes reliable datagrams of them.
 std::string FullName(const std::string& provider) {
   if (provider == "tcp" || provider == "verbs") return provider + ";ofi_rxm";
@@ -59,7 +54,6 @@ FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider, 
 int Ask(const FabricLibrary& library, const std::string& provider, const char* node, bool device_memory,
         FabricInfo& answer) {
   fi_info* found = nullptr;
-  if (absl::StartsWith(provider, "tcp")) setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);
   const uint64_t flags = node == nullptr ? 0 : FI_SOURCE | FI_NUMERICHOST;
   const int rc =
       library.getinfo(kVersion, node, nullptr, flags, MakeHints(library, provider, device_memory).get(), &found);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libdistill/core/deadline.h"
+#include "libdistill/transport/fabric_library.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -20,8 +21,8 @@ struct Pair {
     REQUIRE(b.ok());
     left = *std::move(a);
     right = *std::move(b);
-    REQUIRE(left->Connect({right->address(), left->address()}).ok());
-    REQUIRE(right->Connect({left->address(), right->address()}).ok());
+    REQUIRE(left->Connect({right->address(), left->address()}, {"rank 7 on there", "rank 5 on here"}).ok());
+    REQUIRE(right->Connect({left->address(), right->address()}, {"rank 5 on here", "rank 7 on there"}).ok());
   }
   // The first message makes the connection: until that stands, the provider asks to be tried again.
   void Send(uint64_t tag, const std::vector<char>& data, size_t bytes, const FabricMemory& memory,
@@ -81,8 +82,19 @@ TEST_CASE("a message of another length than expected is an error on the receiver
     pair.Send(sent, data, sent, pair.nothing, &send);
     pair.PollUntil({&receive});
     CHECK(absl::IsFailedPrecondition(receive.status));
-    CHECK_THAT(std::string(receive.status.message()), Catch::Contains("rank 0 sent"));
+    CHECK_THAT(std::string(receive.status.message()), Catch::Contains("rank 5 on here sent"));
   }
+}
+
+TEST_CASE("the environment is written when libfabric is loaded, and not again") {
+  constexpr char kLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
+  REQUIRE(LoadFabricLibrary().ok());
+  REQUIRE(std::getenv(kLimit) != nullptr);
+  const std::string limit = std::getenv(kLimit);
+  unsetenv(kLimit);
+  CHECK(FabricEndpoint::Create({"tcp", "", 0, ""}).ok());
+  CHECK(std::getenv(kLimit) == nullptr);
+  setenv(kLimit, limit.c_str(), 1);
 }
 
 TEST_CASE("an unknown provider is refused by name") {
@@ -93,7 +105,7 @@ TEST_CASE("an unknown provider is refused by name") {
 
 TEST_CASE("addresses of another fabric are refused") {
   Pair pair;
-  CHECK(absl::IsFailedPrecondition(pair.left->Connect({"short"})));
+  CHECK(absl::IsFailedPrecondition(pair.left->Connect({"short"}, {"rank 0"})));
 }
 
 }  // namespace

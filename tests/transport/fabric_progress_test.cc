@@ -25,8 +25,8 @@ std::unique_ptr<FabricEndpoint> OpenOnLoopback() {
 struct Threads {
   explicit Threads(bool spins) {
     std::unique_ptr<FabricEndpoint> a = OpenOnLoopback(), b = OpenOnLoopback();
-    REQUIRE(a->Connect({b->address(), a->address()}).ok());
-    REQUIRE(b->Connect({a->address(), b->address()}).ok());
+    REQUIRE(a->Connect({b->address(), a->address()}, {"b", "a"}).ok());
+    REQUIRE(b->Connect({a->address(), b->address()}, {"a", "b"}).ok());
     left = FabricProgress::Start(std::move(a), spins).value();
     right = FabricProgress::Start(std::move(b), spins).value();
   }
