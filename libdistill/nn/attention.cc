@@ -24,6 +24,11 @@ Tensor AsHeads(const Tensor& flat, int64_t first, const TokenLayout::Rectangle& 
       .transpose(1, 2);
 }
 
+// Each query sees all keys; padded ones are masked, where `real`, bool [n, 1, 1, L], is defined.
+Tensor FullAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& real) {
+  return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt);
+}
+
 }  // namespace
 
 Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values) {
@@ -42,16 +47,22 @@ Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& va
                                           /*enable_gqa=*/is_grouped && takes_groups);
 }
 
-Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout) {
+Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
+                         bool is_causal) {
   const int64_t width = query.size(1) * query.size(2);
   std::vector<Tensor> parts;
   int64_t first = 0;
   for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
     const int64_t tokens = rectangle.documents * rectangle.length;
-    parts.push_back(CausalAttention(AsHeads(query, first, rectangle), AsHeads(keys, first, rectangle),
-                                    AsHeads(values, first, rectangle))
-                        .transpose(1, 2)
-                        .reshape({tokens, width}));
+    const Tensor q = AsHeads(query, first, rectangle), k = AsHeads(keys, first, rectangle),
+                 v = AsHeads(values, first, rectangle);
+    // A causal query of a document comes before its padding, and needs no mask against it.
+    Tensor real;
+    if (!is_causal && rectangle.is_padded) {
+      real = layout.real.narrow(0, first, tokens).view({rectangle.documents, 1, 1, rectangle.length});
+    }
+    const Tensor attended = is_causal ? CausalAttention(q, k, v) : FullAttention(q, k, v, real);
+    parts.push_back(attended.transpose(1, 2).reshape({tokens, width}));
     first += tokens;
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts);

@@ -1,4 +1,4 @@
-// Grouped-query attention through LibTorch's fused kernels; inside nn/ only.
+// Attention, with grouped queries where there are, through LibTorch's fused kernels; inside nn/ only.
 #pragma once
 
 #include <torch/types.h>
@@ -11,8 +11,9 @@ namespace distill {
 // query [B, A, T, D], keys and values [B, K, S, D] -> [B, A, T, D]; query i sees keys 0 .. S - T + i.
 torch::Tensor CausalAttention(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values);
 
-// The same within each document of a layout. query [P, A, D], keys and values [P, K, D] -> [P, A * D].
+// Within each document of a layout: what came before and the token itself (causal), or all of it (K = A then).
+// query [P, A, D], keys and values [P, K, D] -> [P, A * D].
 torch::Tensor DocumentAttention(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values,
-                                const TokenLayout& layout);
+                                const TokenLayout& layout, bool is_causal);
 
 }  // namespace distill

@@ -1,4 +1,4 @@
-// What is known about fields of config.json beside those that DecoderConfig holds; inside nn/ only.
+// What is known about fields of config.json beside those that are read; inside nn/ only.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,20 @@
 namespace distill {
 
 // Fields of config.json for which any value but null and the neutral one changes the computation in a way that no model
-// here has. `neutral` is JSON text; empty when null alone is neutral.
+// of the family here has. `neutral` is JSON text; empty when null alone is neutral.
 struct RefusedField {
   absl::string_view name;
   absl::string_view neutral;
 };
-const std::vector<RefusedField>& RefusedFields();
 
-// Fields that are honoured elsewhere or known to change nothing that is computed here.
-bool IsHarmlessField(absl::string_view name);
+struct FamilyFields {
+  std::vector<RefusedField> refused;
+  std::vector<absl::string_view> harmless;  // honoured elsewhere, or known to change nothing that is computed here
+};
+const FamilyFields& DecoderFields();
+const FamilyFields& EncoderFields();
+
+// Fields that change nothing that is computed, in any family.
+bool IsBookkeepingField(absl::string_view name);
 
 }  // namespace distill

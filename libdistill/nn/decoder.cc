@@ -1,6 +1,5 @@
 #include "libdistill/nn/decoder.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/nn/modules/container/modulelist.h>
 
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "libdistill/nn/attention.h"
 #include "libdistill/nn/key_value_cache.h"
+#include "libdistill/nn/layers.h"
 #include "libdistill/nn/recompute.h"
 #include "libdistill/nn/rms_norm.h"
 #include "libdistill/nn/rotary.h"
@@ -22,22 +22,6 @@ namespace {
 using torch::Tensor;
 using torch::TensorOptions;
 
-struct Linear : torch::nn::Module {
-  Linear(int64_t in, int64_t out, bool has_bias, const TensorOptions& options) {
-    weight = register_parameter("weight", torch::empty({out, in}, options));
-    if (has_bias) bias = register_parameter("bias", torch::empty({out}, options));
-  }
-  Tensor operator()(const Tensor& x) const { return at::linear(x, weight, bias); }
-  // residual + x W^T + b, in one pass over the result where there is no bias.
-  Tensor AddTo(const Tensor& residual, const Tensor& x) const {
-    if (bias.defined()) return residual + (*this)(x);
-    return at::addmm(residual, x, weight.t());
-  }
-
-  Tensor weight;  // [out, in]
-  Tensor bias;    // [out] or undefined
-};
-
 struct Norm : torch::nn::Module {
   Norm(int64_t size, double epsilon, const TensorOptions& options) : epsilon(epsilon) {
     weight = register_parameter("weight", torch::empty({size}, options));
@@ -46,13 +30,6 @@ struct Norm : torch::nn::Module {
 
   const double epsilon;
   Tensor weight;  // [H]
-};
-
-struct Embedding : torch::nn::Module {
-  Embedding(int64_t rows, int64_t size, const TensorOptions& options) {
-    weight = register_parameter("weight", torch::empty({rows, size}, options));
-  }
-  Tensor weight;  // [V, H]
 };
 
 struct Attention : torch::nn::Module {
@@ -114,21 +91,6 @@ struct Block : torch::nn::Module {
   std::shared_ptr<Norm> input_layernorm, post_attention_layernorm;
 };
 
-// In the order of named_parameters, so that equal seeds give equal weights.
-void Initialise(torch::nn::Module& module, double range, uint64_t seed) {
-  const torch::NoGradGuard no_grad;
-  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (auto& parameter : module.named_parameters()) {
-    Tensor& value = parameter.value();
-    const std::string& name = parameter.key();
-    if (value.dim() >= 2) {
-      value.normal_(0.0, range, generator);
-    } else {
-      value.fill_(name.size() > 5 && name.substr(name.size() - 5) == ".bias" ? 0.0 : 1.0);
-    }
-  }
-}
-
 }  // namespace
 
 struct Decoder::Layers : torch::nn::Module {
@@ -159,7 +121,7 @@ Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options)
 }
 
 Decoder::Decoder(const DecoderConfig& config, uint64_t seed) : Decoder(config, TensorOptions(torch::kFloat32)) {
-  Initialise(*this, config.initializer_range, seed);
+  InitialiseWeights(*this, config.initializer_range, seed);
 }
 
 Decoder::~Decoder() = default;
@@ -175,7 +137,7 @@ Tensor Decoder::Hidden(const TokenInput& input) {
   for (const auto& block : layers_->blocks) {
     const auto forward = [block, angles, shared_layout](const Tensor& before) {
       return block->Forward(before, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-        return DocumentAttention(query, keys, values, *shared_layout);
+        return DocumentAttention(query, keys, values, *shared_layout, /*is_causal=*/true);
       });
     };
     x = checkpoints_ ? Recomputed(forward, x) : forward(x);

@@ -10,15 +10,11 @@
 #include "absl/status/statusor.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/nn/language_model.h"
+#include "libdistill/nn/load_options.h"
 
 namespace distill {
 
 class KeyValueCache;
-
-struct LoadOptions {
-  torch::Dtype dtype = torch::kFloat32;
-  torch::Device device = torch::kCPU;
-};
 
 class Decoder : public LanguageModel {
  public:
@@ -65,8 +61,6 @@ class Decoder : public LanguageModel {
 // device and, but for rounding, in every dtype); weights in the folder are not looked at.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder, uint64_t seed,
                                                                      const LoadOptions& options = {});
-// Whether the folder holds weights that LoadDecoder would read.
-bool HasWeights(const std::string& folder);
 
 // Writes config.json (the original one with the dtype that was saved), model.safetensors, and copies of the tokenizer
 // files of `tokenizer_folder` (none when empty) into `folder`, which transformers' from_pretrained opens. Weights are

@@ -1,79 +1,18 @@
 #include "libdistill/nn/decoder_config.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_fields.h"
+#include "libdistill/nn/config_reader.h"
 #include "libdistill/store/files.h"
-#include "libdistill/store/strict_json.h"
 
 namespace distill {
 namespace {
 
 using nlohmann::json;
-
-constexpr int kMaxDepth = 16;
-constexpr int64_t kMaxSize = int64_t{1} << 30;  // products of two still fit
-constexpr int64_t kMaxLayers = 4096;
-
-std::string Shown(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80);
-}
-
-absl::Status Refuse(absl::string_view field, const json& value, absl::string_view reason) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", field, "\": ", Shown(value), " is not supported; ", reason));
-}
-
-// Reads fields of one object; the first error is kept and later reads do nothing.
-class Reader {
- public:
-  explicit Reader(const json& object) : object_(object) {}
-
-  const json* Find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-  void Size(const char* name, int64_t& target) {
-    const json* value = Find(name);
-    if (value == nullptr) {
-      if (target == 0) Fail(absl::StrCat("no \"", name, "\""));
-    } else if (!value->is_number_integer() || value->get<int64_t>() <= 0 || value->get<int64_t>() > kMaxSize) {
-      Fail(absl::StrCat("\"", name, "\" must be a positive integer of usual size, not ", Shown(*value)));
-    } else {
-      target = value->get<int64_t>();
-    }
-  }
-  void Number(const char* name, double& target) {
-    const json* value = Find(name);
-    if (value == nullptr) return;
-    if (!value->is_number() || !(value->get<double>() > 0) || !std::isfinite(value->get<double>())) {
-      return Fail(absl::StrCat("\"", name, "\" must be a positive number, not ", Shown(*value)));
-    }
-    target = value->get<double>();
-  }
-  void RequiredNumber(const char* name, double& target) {
-    if (Find(name) == nullptr) return Fail(absl::StrCat("no \"", name, "\""));
-    Number(name, target);
-  }
-  void Bool(const char* name, bool& target) {
-    const json* value = Find(name);
-    if (value == nullptr) return;
-    if (!value->is_boolean()) return Fail(absl::StrCat("\"", name, "\" must be true or false, not ", Shown(*value)));
-    target = value->get<bool>();
-  }
-  void Fail(const std::string& message) {
-    if (status_.ok()) status_ = absl::InvalidArgumentError(message);
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const json& object_;
-  absl::Status status_;
-};
 
 absl::Status RequireModelType(const json& document, DecoderConfig& config) {
   const auto type = document.find("model_type");
@@ -85,33 +24,8 @@ absl::Status RequireModelType(const json& document, DecoderConfig& config) {
   return Refuse("model_type", *type, "supported are \"qwen2\" and \"llama\"");
 }
 
-// Numbers compare as numbers: 1 and 1.0 are the same.
-absl::Status RefuseOtherComputations(const json& document) {
-  for (const RefusedField& field : RefusedFields()) {
-    const auto found = document.find(std::string(field.name));
-    if (found == document.end() || found->is_null()) continue;
-    if (!field.neutral.empty() && *found == json::parse(field.neutral.begin(), field.neutral.end())) continue;
-    return Refuse(
-        field.name, *found,
-        field.neutral.empty() ? "remove the field or use another model" : absl::StrCat("only ", field.neutral, " is"));
-  }
-  const auto activation = document.find("hidden_act");
-  if (activation != document.end() && *activation != "silu") {
-    return Refuse("hidden_act", *activation, "only \"silu\" is");
-  }
-  return absl::OkStatus();
-}
-
-void WarnOfUnknownFields(const json& document, const std::string& name) {
-  for (const auto& [key, value] : document.items()) {
-    bool known = IsHarmlessField(key);
-    for (const RefusedField& field : RefusedFields()) known = known || field.name == key;
-    if (!known) LogWarning(absl::StrCat(name, ": the unknown field \"", key, "\" is passed over"));
-  }
-}
-
 absl::Status ReadSizes(const json& document, DecoderConfig& config) {
-  Reader reader(document);
+  ConfigReader reader(document);
   reader.Size("vocab_size", config.vocab_size);
   reader.Size("hidden_size", config.hidden_size);
   reader.Size("intermediate_size", config.intermediate_size);
@@ -147,20 +61,8 @@ absl::Status ReadSizes(const json& document, DecoderConfig& config) {
   return absl::OkStatus();
 }
 
-// As torch's embedding counts it: from the end where it is negative.
-absl::Status ReadPadding(const json& document, DecoderConfig& config) {
-  const auto id = document.find("pad_token_id");
-  if (id == document.end() || id->is_null()) return absl::OkStatus();
-  const int64_t size = config.vocab_size;
-  if (!id->is_number_integer() || id->get<int64_t>() < -size || id->get<int64_t>() >= size) {
-    return Refuse("pad_token_id", *id, absl::StrCat("an id below the vocab_size of ", size, ", or null, is"));
-  }
-  config.pad_token_id = id->get<int64_t>() + (id->get<int64_t>() < 0 ? size : 0);
-  return absl::OkStatus();
-}
-
 absl::Status ReadBiases(const json& document, DecoderConfig& config) {
-  Reader reader(document);
+  ConfigReader reader(document);
   bool attention_bias = config.model_type == "qwen2";
   reader.Bool("attention_bias", attention_bias);
   reader.Bool("mlp_bias", config.mlp_bias);
@@ -212,7 +114,7 @@ bool IsRopeField(const std::string& key, const json& value, bool is_llama3) {
 absl::Status ReadRope(const json& document, DecoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const auto named, RopeObject(document));
   const auto& [name, rope] = named;
-  Reader outer(document), inner(rope);
+  ConfigReader outer(document), inner(rope);
   outer.Number("rope_theta", config.rope_theta);
   inner.Number("rope_theta", config.rope_theta);
   const json* type_field = inner.Find("rope_type") != nullptr ? inner.Find("rope_type") : inner.Find("type");
@@ -245,17 +147,15 @@ absl::Status ReadRope(const json& document, DecoderConfig& config) {
 }
 
 absl::Status Parse(const std::string& text, const std::string& name, DecoderConfig& config) {
-  DISTILL_RETURN_IF_ERROR(CheckJson(text, kMaxDepth));
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) return absl::DataLossError("no JSON object");
+  DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
   DISTILL_RETURN_IF_ERROR(RequireModelType(document, config));
-  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document));
+  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, DecoderFields()));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
-  DISTILL_RETURN_IF_ERROR(ReadPadding(document, config));
+  DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
   DISTILL_RETURN_IF_ERROR(ReadBiases(document, config));
   DISTILL_RETURN_IF_ERROR(RequireFullAttention(document, config));
   DISTILL_RETURN_IF_ERROR(ReadRope(document, config));
-  WarnOfUnknownFields(document, name);
+  WarnOfUnknownFields(document, DecoderFields(), name);
   config.json = text;
   return absl::OkStatus();
 }
@@ -272,17 +172,6 @@ absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/config.json");
   DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ParseDecoderConfig(text, path);
-}
-
-absl::StatusOr<std::string> ConfigJsonWithDType(const DecoderConfig& config, const std::string& dtype) {
-  auto document = nlohmann::ordered_json::parse(config.json, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) return absl::InvalidArgumentError("the model has no config.json to save");
-  if (document.contains("torch_dtype")) document["torch_dtype"] = dtype;
-  if (document.contains("dtype")) document["dtype"] = dtype;
-  if (!document.contains("torch_dtype") && !document.contains("dtype")) {
-    document[document.contains("rope_parameters") ? "dtype" : "torch_dtype"] = dtype;
-  }
-  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace distill

@@ -47,7 +47,4 @@ struct DecoderConfig {
 // The same from text; `name` stands for the file in messages.
 [[nodiscard]] absl::StatusOr<DecoderConfig> ParseDecoderConfig(const std::string& json, const std::string& name);
 
-// The original text with the type of the saved weights ("float32", "bfloat16") in the key that the original used.
-[[nodiscard]] absl::StatusOr<std::string> ConfigJsonWithDType(const DecoderConfig& config, const std::string& dtype);
-
 }  // namespace distill

@@ -1,4 +1,5 @@
-// What the trainer needs of a language model: hidden states and the head that would turn them into logits.
+// What the trainer needs of a language model: hidden states and the head that would turn them into logits,
+// HeadInput(hidden) head_weight^T + head_bias.
 //
 // Losses take both (loss/distillation_loss.h), so that the logits of a whole batch never exist.
 #pragma once
@@ -25,6 +26,9 @@ class LanguageModel : public torch::nn::Module {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;
+  // What comes before the head's product, token by token: [N, H] -> [N, H]. The states themselves where there is
+  // nothing.
+  virtual torch::Tensor HeadInput(const torch::Tensor& hidden) const { return hidden; }
   virtual torch::Tensor head_weight() const = 0;          // [V, H]
   virtual torch::Tensor head_bias() const { return {}; }  // [V], or undefined
   // [V, H], or undefined where ids are not looked up in a table. Its rows beyond the vocabulary stay as they are.

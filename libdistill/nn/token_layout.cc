@@ -88,6 +88,7 @@ TokenLayout LayOut(const TokenInput& input) {
     }
     TokenLayout::Rectangle& rectangle = layout.rectangles.back();
     ++rectangle.documents;
+    rectangle.is_padded = rectangle.is_padded || document.length < rectangle.length;
     for (int64_t i = 0; i < rectangle.length; ++i) {
       const bool is_real = i < document.length;
       if (is_real) target[document.begin + i] = static_cast<int64_t>(source.size());

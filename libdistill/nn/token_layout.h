@@ -1,4 +1,4 @@
-// The order in which a decoder works on the tokens of a batch; inside nn/ only.
+// The order in which a model works on the tokens of a batch; inside nn/ only.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@ namespace distill {
 // All of a model but its attention works on single tokens, and attention works within one document. So the documents of
 // all rows are sorted by length, those of about the same length are laid one under the other as a rectangle,
 // right-padded to its longest, and the rectangles follow one another: P tokens in a flat order. Attention then runs
-// plain and causal on each rectangle, a view of the flat tokens: it cannot see another document, no mask is needed, and
-// the padding of the batch's rows costs nothing. A batch whose rows are whole documents is one rectangle in its own
-// order, without copies.
+// on each rectangle, a view of the flat tokens: it cannot see another document, no mask is needed but against padding
+// where it is not causal, and the padding of the batch's rows costs nothing. A batch whose rows are whole documents is
+// one rectangle in its own order, without copies.
 struct TokenLayout {
   struct Rectangle {
     int64_t documents;
     int64_t length;
+    bool is_padded = false;  // some of its documents are shorter
   };
   std::vector<Rectangle> rectangles;
   torch::Tensor positions;  // int64 [P], within the document

@@ -1,6 +1,6 @@
-"""Opens every folder that the C++ test saved, as a user of transformers would: nn_check_saved.py OUT_FOLDER
+"""Opens every folder that the C++ test saved, as a user of transformers would: nn_check_saved.py OUT_FOLDER...
 
-OUT_FOLDER/NAME/saved is a folder by SaveDecoder, OUT_FOLDER/NAME/saved_logits.safetensors has input_ids and the logits
+OUT_FOLDER/NAME/saved is a folder by SaveDecoder or Encoder::Save, OUT_FOLDER/NAME/saved_logits.safetensors has input_ids and the logits
 that libdistill computes with it, in float32.
 """
 import json
@@ -18,7 +18,9 @@ def check(case):
     dtype = config.get("dtype", config.get("torch_dtype"))
     stored = {str(t.dtype).removeprefix("torch.") for t in load_file(saved / "model.safetensors").values()}
     assert stored == {dtype}, f"{saved}: config.json says {dtype}, the file holds {stored}"
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+    is_encoder = config["model_type"] in ("bert", "distilbert")
+    family = transformers.AutoModelForMaskedLM if is_encoder else transformers.AutoModelForCausalLM
+    model, info = family.from_pretrained(
         saved, dtype="auto", attn_implementation="eager", output_loading_info=True)
     assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     assert str(model.dtype) == f"torch.{dtype}", model.dtype
@@ -33,10 +35,11 @@ def check(case):
 
 def main():
     torch.set_num_threads(1)
-    cases = sorted(p.parent for p in pathlib.Path(sys.argv[1]).glob("*/saved_logits.safetensors"))
-    assert len(cases) == 12, f"{len(cases)} saved models instead of 12"
-    for case in cases:
-        check(case)
+    for folder in sys.argv[1:]:
+        cases = sorted(p.parent for p in pathlib.Path(folder).glob("*/model"))
+        assert cases, f"no models in {folder}"
+        for case in cases:
+            check(case)
 
 
 if __name__ == "__main__":

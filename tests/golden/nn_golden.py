@@ -1,6 +1,7 @@
-"""Tiny random decoders by transformers, with what they compute: nn_golden.py OUT_FOLDER
+"""Tiny random models by transformers, with what they compute: nn_golden.py DECODERS_FOLDER ENCODERS_FOLDER
 
-OUT_FOLDER/NAME/model is a folder that LoadDecoder reads; OUT_FOLDER/NAME/golden.safetensors holds, in float32:
+Encoders: encoder_golden.py.
+DECODERS_FOLDER/NAME/model is a folder that LoadDecoder reads; DECODERS_FOLDER/NAME/golden.safetensors holds, in float32:
   input_ids [B, T], logits [B, T, V], grad.PARAMETER     plain rows; the gradient of the summed next-token cross-entropy
   packed_ids [B, T], packed_starts [B, S] (-1: no more), packed_logits [B, T, V] (each document on its own, zero in the
   padding), packed_grad.PARAMETER                         several documents a row
@@ -16,6 +17,8 @@ import torch.nn.functional as F
 import transformers
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
+
+import encoder_golden
 
 SIZES = dict(vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
              max_position_embeddings=128)
@@ -52,7 +55,8 @@ def randomise(model):
     """transformers' own initialisation is too small to tell much apart, and has no biases."""
     for name, p in model.named_parameters():
         with torch.no_grad():
-            p.copy_(1 + 0.2 * torch.randn_like(p) if "norm" in name else 0.2 * torch.randn_like(p))
+            scale = "norm" in name.lower() and name.endswith("weight")
+            p.copy_(0.2 * torch.randn_like(p) + (1 if scale else 0))
 
 
 def to_older_form(path):
@@ -135,6 +139,7 @@ def main():
         save_file({k: v.contiguous() for k, v in golden(model).items()}, root / name / "golden.safetensors")
     assert (root / "qwen2_sharded/model/model.safetensors.index.json").exists()
     print(f"{len(CASES)} models in {root}")
+    encoder_golden.write(pathlib.Path(sys.argv[2]), randomise, save)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,65 @@
+// Masked language models of the BERT and DistilBERT families, out of and into Hugging Face folders.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto model, LoadEncoder("models/teacher", {.dtype = torch::kBFloat16}));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/nn/encoder_config.h"
+#include "libdistill/nn/language_model.h"
+#include "libdistill/nn/load_options.h"
+
+namespace distill {
+
+// Every token sees all of its document, and is of type 0. There is no dropout.
+class Encoder : public LanguageModel {
+ public:
+  // Random float32 weights on the CPU: normal with the config's initializer_range, norms 1, biases 0, the padding
+  // token's embedding 0 (as transformers does). Equal seeds give equal weights.
+  explicit Encoder(const EncoderConfig& config, uint64_t seed = 42);
+  ~Encoder() override;
+
+  // What the last block gives. Throws c10::Error on a document of more than max_position_embeddings tokens.
+  torch::Tensor Hidden(const TokenInput& input) override;
+  torch::Tensor HeadInput(const torch::Tensor& hidden) const override;
+  torch::Tensor head_weight() const override;  // the embedding of words
+  torch::Tensor head_bias() const override;
+  torch::Tensor embedding_weight() const override { return head_weight(); }
+  // What LoadEncoder or CreateEncoder was given.
+  std::string source_folder() const override { return source_folder_; }
+  // config.json (the original one with the dtype that was saved), model.safetensors, copies of the tokenizer files;
+  // Unimplemented where the config came without its JSON. Blocks until all files are synced.
+  [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
+                                  torch::Dtype dtype) const override;
+  const EncoderConfig& config() const { return config_; }
+  // As Decoder's.
+  void EnableGradientCheckpointing() { checkpoints_ = true; }
+
+ private:
+  struct Layers;
+  // Weights that hold anything yet; on the device "meta" only their shapes.
+  Encoder(const EncoderConfig& config, const torch::TensorOptions& options);
+  friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);
+  friend absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string&, uint64_t, const LoadOptions&);
+
+  EncoderConfig config_;
+  std::string source_folder_;
+  bool checkpoints_ = false;
+  std::shared_ptr<Layers> layers_;
+};
+
+// Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM
+// and DistilBertForMaskedLM. BERT's pooler and next-sentence head, which older folders hold too, are passed over, and
+// saved no more. NotFound, DataLoss, InvalidArgument: file, tensor and both shapes are named.
+[[nodiscard]] absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string& folder,
+                                                                   const LoadOptions& options = {});
+
+// A new encoder of the shape that FOLDER/config.json describes, with random weights from `seed`; weights in the folder
+// are not looked at.
+[[nodiscard]] absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string& folder, uint64_t seed,
+                                                                     const LoadOptions& options = {});
+
+}  // namespace distill

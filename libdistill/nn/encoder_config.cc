@@ -1,0 +1,87 @@
+#include "libdistill/nn/encoder_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/config_reader.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFamilies = "supported are \"bert\" and \"distilbert\"";
+
+// What the families call the same sizes.
+struct SizeNames {
+  const char *hidden, *intermediate, *layers, *heads;
+};
+constexpr SizeNames kBertSizes = {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"};
+constexpr SizeNames kDistilBertSizes = {"dim", "hidden_dim", "n_layers", "n_heads"};
+
+absl::Status ReadModelType(const json& document, EncoderConfig& config) {
+  const auto type = document.find("model_type");
+  if (type == document.end() || !type->is_string()) {
+    return absl::InvalidArgumentError(absl::StrCat("no \"model_type\"; ", kFamilies));
+  }
+  config.model_type = type->get<std::string>();
+  if (config.model_type == "bert" || config.model_type == "distilbert") return absl::OkStatus();
+  return Refuse("model_type", *type, kFamilies);
+}
+
+absl::Status ReadSizes(const json& document, EncoderConfig& config) {
+  const bool is_bert = config.model_type == "bert";
+  const SizeNames& names = is_bert ? kBertSizes : kDistilBertSizes;
+  ConfigReader reader(document);
+  reader.Size("vocab_size", config.vocab_size);
+  reader.Size(names.hidden, config.hidden_size);
+  reader.Size(names.intermediate, config.intermediate_size);
+  reader.Size(names.layers, config.num_hidden_layers);
+  reader.Size(names.heads, config.num_attention_heads);
+  reader.Size("max_position_embeddings", config.max_position_embeddings);
+  reader.Number("initializer_range", config.initializer_range);
+  if (is_bert) {
+    config.type_vocab_size = 2;
+    reader.Size("type_vocab_size", config.type_vocab_size);
+    reader.Number("layer_norm_eps", config.layer_norm_eps);
+  }
+  DISTILL_RETURN_IF_ERROR(reader.status());
+  if (config.hidden_size % config.num_attention_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", names.hidden, "\": ", config.hidden_size,
+                                                   " is no multiple of \"", names.heads,
+                                                   "\": ", config.num_attention_heads));
+  }
+  if (config.num_hidden_layers > kMaxLayers) return Refuse(names.layers, config.num_hidden_layers, "it is damaged");
+  return absl::OkStatus();
+}
+
+absl::Status Parse(const std::string& text, const std::string& name, EncoderConfig& config) {
+  DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
+  DISTILL_RETURN_IF_ERROR(ReadModelType(document, config));
+  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, EncoderFields()));
+  DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
+  // Both families' own default is 0; null is no padding.
+  if (document.contains("pad_token_id")) config.pad_token_id = -1;
+  DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
+  WarnOfUnknownFields(document, EncoderFields(), name);
+  config.json = text;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EncoderConfig> ParseEncoderConfig(const std::string& json, const std::string& name) {
+  EncoderConfig config;
+  DISTILL_RETURN_IF_ERROR(Annotate(Parse(json, name, config), name));
+  return config;
+}
+
+absl::StatusOr<EncoderConfig> ReadEncoderConfig(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/config.json");
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseEncoderConfig(text, path);
+}
+
+}  // namespace distill

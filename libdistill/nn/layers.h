@@ -1,0 +1,41 @@
+// The layers that every model family has, with the parameter names that torch gives them; inside nn/ only.
+#pragma once
+
+#include <cstdint>
+
+#include <torch/nn/module.h>
+
+namespace distill {
+
+// Weights that hold anything yet.
+struct Linear : torch::nn::Module {
+  Linear(int64_t in, int64_t out, bool has_bias, const torch::TensorOptions& options);
+  torch::Tensor operator()(const torch::Tensor& x) const { return at::linear(x, weight, bias); }
+  // residual + x W^T + b, in one pass over the result where there is no bias.
+  torch::Tensor AddTo(const torch::Tensor& residual, const torch::Tensor& x) const;
+
+  torch::Tensor weight;  // [out, in]
+  torch::Tensor bias;    // [out] or undefined
+};
+
+struct LayerNorm : torch::nn::Module {
+  LayerNorm(int64_t size, double epsilon, const torch::TensorOptions& options);
+  torch::Tensor operator()(const torch::Tensor& x) const {
+    return at::layer_norm(x, {x.size(-1)}, weight, bias, epsilon);
+  }
+
+  const double epsilon;
+  torch::Tensor weight;  // [H]
+  torch::Tensor bias;    // [H]
+};
+
+struct Embedding : torch::nn::Module {
+  Embedding(int64_t rows, int64_t size, const torch::TensorOptions& options);
+  torch::Tensor weight;  // [rows, size]
+};
+
+// Matrices normal with standard deviation `range`, biases 0, weights of norms 1: as transformers does, in the order of
+// named_parameters, so that equal seeds give equal weights.
+void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed);
+
+}  // namespace distill

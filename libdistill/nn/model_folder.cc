@@ -1,0 +1,166 @@
+#include "libdistill/nn/model_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/config_reader.h"
+#include "libdistill/store/files.h"
+#include "libdistill/tensor/convert.h"
+
+namespace distill {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The parameter's tensor, by its own name or the older one; null when there is neither.
+const TensorView* FindWeight(const SafetensorsFolder& weights, const WeightNames& names, std::string& name) {
+  const TensorView* view = weights.Find(name);
+  if (view != nullptr || names.older == nullptr) return view;
+  const std::string older = names.older(name);
+  view = weights.Find(older);
+  if (view != nullptr) name = older;
+  return view;
+}
+
+absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::IntArrayRef expected,
+                         const std::string& file, const std::string& folder) {
+  if (!torch::isFloatingType(ToTorch(view.dtype))) {  // quantized weights hold integers, which stand for other numbers
+    return absl::InvalidArgumentError(absl::StrCat(file, ": tensor \"", name, "\" holds ", NameOf(view.dtype),
+                                                   "; weights must be floating-point numbers"));
+  }
+  if (c10::IntArrayRef(view.shape) == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(file, ": tensor \"", name, "\" has the shape ",
+                                                 ShapeToString(view.shape), ", but ", folder, "/config.json asks for ",
+                                                 ShapeToString(expected)));
+}
+
+// A tied weight may be stored once more; a different one would be lost without a word.
+absl::Status CheckTied(const SafetensorsFolder& weights, const std::string& name, const std::string& same_as) {
+  const TensorView *copy = weights.Find(name), *weight = weights.Find(same_as);
+  const bool same = weight != nullptr && copy->shape == weight->shape && copy->dtype == weight->dtype &&
+                    std::memcmp(copy->data, weight->data, copy->size_bytes) == 0;
+  if (same) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(weights.FileOf(name), ": tensor \"", name, "\" is not \"", same_as,
+                                                 "\", although config.json says tie_word_embeddings; ",
+                                                 "set it to false to use the head of the file"));
+}
+
+absl::Status CheckUnclaimed(const SafetensorsFolder& weights, const WeightNames& names, const std::string& name,
+                            const std::string& folder) {
+  const auto tied = names.tied.find(name);
+  if (tied != names.tied.end()) return CheckTied(weights, name, tied->second);
+  if (names.is_passed_over(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(weights.FileOf(name), ": tensor \"", name, "\" of shape ",
+                                                 ShapeToString(weights.Find(name)->shape), " is none of a ",
+                                                 names.model_type, " model of ", folder, "/config.json"));
+}
+
+absl::Status WriteSynced(const std::string& path, const std::string& bytes) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
+  int error = 0;
+  for (size_t done = 0; error == 0 && done < bytes.size();) {
+    const ssize_t written = write(fd, bytes.data() + done, bytes.size() - done);
+    if (written >= 0) done += written;
+    if (written < 0 && errno != EINTR) error = errno;
+  }
+  if (error == 0 && fsync(fd) != 0) error = errno;
+  if (close(fd) != 0 && error == 0) error = errno;
+  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot write"));
+}
+
+absl::Status CopyTokenizerFiles(const std::string& from, const std::string& to) {
+  static constexpr const char* kFiles[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "vocab.txt",
+                                           "chat_template.jinja",
+                                           "generation_config.json"};
+  std::error_code error;
+  for (const char* name : kFiles) {
+    const std::string source = absl::StrCat(from, "/", name), target = absl::StrCat(to, "/", name);
+    if (!fs::exists(source, error) || fs::equivalent(source, target, error)) continue;
+    DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(source));
+    DISTILL_RETURN_IF_ERROR(WriteSynced(target, bytes));
+  }
+  return absl::OkStatus();
+}
+
+// New names in a folder last only once the folder itself is synced.
+absl::Status SyncFolder(const std::string& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot open"));
+  const int error = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot sync"));
+}
+
+absl::Status WriteWeights(const torch::nn::Module& model, const std::string& path, torch::Dtype dtype) {
+  std::map<std::string, torch::Tensor> tensors;  // keeps converted copies alive while they are written
+  std::map<std::string, TensorView> views;
+  for (const auto& parameter : model.named_parameters()) {
+    tensors[parameter.key()] = ToHost(parameter.value(), dtype);
+    views[parameter.key()] = ViewOf(tensors[parameter.key()]);
+  }
+  return WriteSafetensors(path, views, {{"format", "pt"}});  // transformers asks for this entry
+}
+
+}  // namespace
+
+absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights, const WeightNames& names,
+                          const std::string& folder) {
+  std::set<std::string> claimed;
+  for (const auto& parameter : shapes.named_parameters()) {
+    std::string name = parameter.key();
+    const TensorView* view = FindWeight(weights, names, name);
+    if (view == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor \"", name, "\" of shape ",
+                                                     ShapeToString(parameter.value().sizes()),
+                                                     " is missing from the safetensors files"));
+    }
+    DISTILL_RETURN_IF_ERROR(CheckTensor(name, *view, parameter.value().sizes(), weights.FileOf(name), folder));
+    claimed.insert(name);
+  }
+  for (const std::string& name : weights.Names()) {
+    if (claimed.count(name) == 0) DISTILL_RETURN_IF_ERROR(CheckUnclaimed(weights, names, name, folder));
+  }
+  return absl::OkStatus();
+}
+
+void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
+  for (const auto& parameter : model.named_parameters()) {
+    std::string name = parameter.key();
+    CopyFromView(*FindWeight(weights, names, name), parameter.value());
+  }
+}
+
+bool HasWeights(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(absl::StrCat(folder, "/model.safetensors"), error) ||
+         fs::exists(absl::StrCat(folder, "/model.safetensors.index.json"), error);
+}
+
+absl::Status SaveModel(const torch::nn::Module& model, const std::string& config_json, const std::string& folder,
+                       const std::string& tokenizer_folder, torch::Dtype dtype) {
+  DISTILL_ASSIGN_OR_RETURN(const DType file_dtype, FromTorch(dtype));
+  DISTILL_ASSIGN_OR_RETURN(const std::string config, ConfigJsonWithDType(config_json, NameOf(file_dtype)));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot create the folder"));
+  DISTILL_RETURN_IF_ERROR(
+      CatchTorch([&] { return WriteWeights(model, absl::StrCat(folder, "/model.safetensors"), dtype); }));
+  DISTILL_RETURN_IF_ERROR(WriteSynced(absl::StrCat(folder, "/config.json"), config));
+  if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
+  return SyncFolder(folder);
+}
+
+}  // namespace distill

@@ -1,0 +1,72 @@
+// Hugging Face folders of every model family: weights by name into modules, modules into folders; inside nn/ only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include <torch/nn/module.h>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/load_options.h"
+#include "libdistill/store/safetensors.h"
+#include "libdistill/tensor/catch_torch.h"
+
+namespace distill {
+
+// What files may hold beside the parameters under their own names.
+struct WeightNames {
+  std::string model_type;                                          // for messages
+  std::map<std::string, std::string> tied = {};                    // further names of a parameter's values
+  std::function<bool(const std::string&)> is_passed_over;          // tensors that change nothing that is computed here
+  std::function<std::string(const std::string&)> older = nullptr;  // what older savers called a parameter
+};
+
+// Names, shapes and types of the files against those of a model, before any memory is taken for weights: `shapes` may
+// lie on the device "meta". InvalidArgument: file, tensor and both shapes are named.
+[[nodiscard]] absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights,
+                                        const WeightNames& names, const std::string& folder);
+// After CheckWeights.
+void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model);
+
+// A model with the folder's weights. make(options) gives a shared_ptr to one whose weights hold anything yet.
+template <typename Make>
+auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOptions& options, const Make& make)
+    -> absl::StatusOr<decltype(make(torch::TensorOptions()))> {
+  DISTILL_ASSIGN_OR_RETURN(const SafetensorsFolder weights, SafetensorsFolder::Open(folder));
+  decltype(make(torch::TensorOptions())) model;
+  const absl::Status status = CatchTorch([&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta)), weights, names, folder));
+    model = make(torch::TensorOptions(options.dtype).device(options.device));
+    CopyWeights(weights, names, *model);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return Annotate(status, absl::StrCat("loading the model of ", folder));
+  return model;
+}
+
+// A model with random weights. make() gives a shared_ptr to one in float32 on the CPU.
+template <typename Make>
+auto CreateModel(const std::string& folder, const LoadOptions& options, const Make& make)
+    -> absl::StatusOr<decltype(make())> {
+  decltype(make()) model;
+  const absl::Status status = CatchTorch([&]() -> absl::Status {
+    model = make();
+    model->to(options.device, options.dtype);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return Annotate(status, absl::StrCat("making a model of the shape of ", folder));
+  return model;
+}
+
+// config.json (the given one with the dtype that was saved), model.safetensors, and copies of the tokenizer files of
+// `tokenizer_folder` (none when empty). Blocks until all files are synced.
+[[nodiscard]] absl::Status SaveModel(const torch::nn::Module& model, const std::string& config_json,
+                                     const std::string& folder, const std::string& tokenizer_folder,
+                                     torch::Dtype dtype);
+
+}  // namespace distill

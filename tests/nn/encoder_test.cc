@@ -1,0 +1,137 @@
+#include "libdistill/nn/encoder.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+#include "tests/tensor/test_tensors.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+constexpr const char* kBert = R"({
+  "model_type": "bert", "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1, "initializer_range": 0.2,
+  "torch_dtype": "float32"
+})";
+constexpr const char* kDistilBert = R"({
+  "model_type": "distilbert", "vocab_size": 61, "dim": 24, "hidden_dim": 40, "n_layers": 2, "n_heads": 4,
+  "max_position_embeddings": 32, "dropout": 0.1, "initializer_range": 0.2, "dtype": "float32"
+})";
+
+EncoderConfig Config(const std::string& json) {
+  auto config = ParseEncoderConfig(json, "tiny");
+  INFO(config.status());
+  REQUIRE(config.ok());
+  return *config;
+}
+
+absl::Status ParseEncoderWith(const std::string& json, const std::string& field) {
+  return ParseEncoderConfig(absl::StrReplaceAll(json, {{"\"vocab_size\"", absl::StrCat(field, ", \"vocab_size\"")}}),
+                            "models/x/config.json")
+      .status();
+}
+
+std::vector<Tensor> GradientsOf(Encoder& model, const TokenInput& input) {
+  model.HeadInput(model.Hidden(input).flatten(0, 1)).sin().sum().backward();
+  std::vector<Tensor> gradients;
+  for (Tensor& parameter : model.parameters()) {
+    gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : Tensor());
+    parameter.mutable_grad().reset();
+  }
+  return gradients;
+}
+
+TEST_CASE("an encoder's config is refused, by file and field, where it asks for another computation") {
+  const std::vector<std::string> of_both = {R"("is_decoder": true)", R"("tie_word_embeddings": false)",
+                                            R"("position_embedding_type": "relative_key")"};
+  for (const std::string json : {kBert, kDistilBert}) {
+    for (const std::string& field : of_both) {
+      const absl::Status status = ParseEncoderWith(json, field);
+      INFO(status);
+      CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+      CHECK(absl::StartsWith(status.message(), "models/x/config.json"));
+      CHECK(absl::StrContains(status.message(), field.substr(0, field.find(':'))));
+    }
+  }
+  CHECK(absl::StrContains(ParseEncoderWith(kBert, R"("hidden_act": "gelu_new")").message(), "\"hidden_act\""));
+  CHECK(absl::StrContains(ParseEncoderWith(kDistilBert, R"("activation": "relu")").message(), "\"activation\""));
+  CHECK(absl::StrContains(ParseEncoderWith(kDistilBert, R"("sinusoidal_pos_embds": true)").message(),
+                          "sinusoidal_pos_embds"));
+  CHECK(ParseEncoderWith(kBert, R"("hidden_act": "gelu")").ok());
+  const auto other = ParseEncoderConfig(R"({"model_type": "qwen2"})", "x");
+  CHECK(absl::StrContains(other.status().message(), "supported are \"bert\" and \"distilbert\""));
+  const auto heads =
+      ParseEncoderConfig(absl::StrReplaceAll(kBert, {{"\"hidden_size\": 24", "\"hidden_size\": 25"}}), "x");
+  CHECK(absl::StrContains(heads.status().message(), "no multiple of \"num_attention_heads\""));
+}
+
+TEST_CASE("an encoder that is saved is loaded again, bit for bit, without what takes no part") {
+  for (const std::string json : {kBert, kDistilBert}) {
+    const testing::TempFolder folder;
+    folder.Write("vocab.txt", "[PAD]\n");
+    const Encoder model(Config(json), /*seed=*/3);
+    const std::string saved = folder.path() + "/saved";
+    REQUIRE(model.Save(saved, folder.path(), torch::kFloat32).ok());
+    CHECK(folder.Read("saved/vocab.txt") == "[PAD]\n");
+    const auto loaded = LoadEncoder(saved);
+    INFO(loaded.status());
+    REQUIRE(loaded.ok());
+    CHECK((*loaded)->source_folder() == saved);
+    const auto parameters = (*loaded)->named_parameters();
+    CHECK(parameters.size() == model.named_parameters().size());
+    for (const auto& parameter : model.named_parameters()) {
+      CHECK(torch::equal(parameters[parameter.key()], parameter.value()));
+    }
+    const auto made = CreateEncoder(saved, /*seed=*/3);
+    REQUIRE(made.ok());
+    CHECK(torch::equal((*made)->head_weight(), model.head_weight()));
+    CHECK(model.head_weight()[0].abs().max().item<float>() == 0);  // the padding token's
+  }
+}
+
+TEST_CASE("a tied head of another value is named") {
+  const testing::TempFolder folder;
+  const Encoder model(Config(kBert));
+  REQUIRE(model.Save(folder.path(), "", torch::kFloat32).ok());
+  const std::string path = folder.path() + "/model.safetensors";
+  std::map<std::string, Tensor> tensors = ReadTensors(path);
+  tensors["cls.predictions.decoder.bias"] = torch::ones({61});
+  std::map<std::string, TensorView> views;
+  for (const auto& [name, tensor] : tensors) views[name] = ViewOf(tensor);
+  REQUIRE(WriteSafetensors(path, views, {}).ok());
+  const absl::Status status = LoadEncoder(folder.path()).status();
+  INFO(status);
+  CHECK(absl::StrContains(status.message(), "cls.predictions.decoder.bias"));
+}
+
+TEST_CASE("with checkpoints an encoder's gradients are the same bits") {
+  for (const torch::Device& device : TestDevices()) {
+    Encoder plain(Config(kBert)), checkpointed(Config(kBert));
+    for (Encoder* model : {&plain, &checkpointed}) model->to(device);
+    checkpointed.EnableGradientCheckpointing();
+    torch::manual_seed(5);
+    const Tensor ids = torch::randint(61, {3, 32}, torch::kInt64).to(device);
+    const TokenInput input = {ids, {{0, 5, 6, 20, 32}, {0, 32}, {0, 13, 13, 27}}};
+    const std::vector<Tensor> expected = GradientsOf(plain, input), actual = GradientsOf(checkpointed, input);
+    REQUIRE(expected.size() == actual.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      INFO(plain.named_parameters()[i].key() << " on " << device);
+      REQUIRE(expected[i].defined() == actual[i].defined());
+      if (expected[i].defined()) CHECK(torch::equal(expected[i], actual[i]));
+    }
+  }
+}
+
+TEST_CASE("a document that is longer than the positions is refused with both numbers") {
+  Encoder model(Config(kDistilBert));
+  CHECK_THROWS_WITH(model.Hidden({torch::zeros({1, 33}, torch::kInt64), {}}),
+                    Catch::Contains("33") && Catch::Contains("32"));
+  CHECK(model.Hidden({torch::zeros({1, 33}, torch::kInt64), {{0, 20, 33}}}).size(1) == 33);
+}
+
+}  // namespace
+}  // namespace distill
