@@ -39,14 +39,14 @@ struct DistillationInputs {
   torch::Tensor teacher_hidden;  // [N, Ht], or undefined: cross-entropy alone (alpha must be 0)
   torch::Tensor teacher_weight;  // [Vt, Ht]
   torch::Tensor teacher_bias;    // [Vt] or undefined
-  torch::Tensor labels;          // int64 [N], each within the vocabulary
+  torch::Tensor labels;          // int64 [N], each within the vocabulary, or below 0: no CE there
   LogitScaling student_logits = {}, teacher_logits = {};
 };
 
 struct DistillationSums {
   torch::Tensor loss;        // scalar with gradient into student_hidden, student_weight and student_bias
   torch::Tensor divergence;  // sum of T^2 * divergence, detached; 0 without a teacher
-  torch::Tensor ce;          // sum of CE, detached
+  torch::Tensor ce;          // sum of CE where there is a label, detached
 };
 
 // The chunked one. Throws c10::Error on shapes that do not fit.

@@ -35,7 +35,9 @@ DistillationSums ReferenceDistillationLoss(const DistillationInputs& inputs, con
   const double t = options.temperature;
   const Tensor student =
       Logits(inputs.student_hidden, inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary);
-  const Tensor ce = -torch::log_softmax(student, 1).gather(1, inputs.labels.unsqueeze(1)).sum();
+  const Tensor labelled = inputs.labels.ge(0).nonzero().squeeze(1);
+  const Tensor label = inputs.labels.index_select(0, labelled).unsqueeze(1);
+  const Tensor ce = -torch::log_softmax(student.index_select(0, labelled), 1).gather(1, label).sum();
   if (!inputs.teacher_hidden.defined()) return {ce, torch::zeros_like(ce), ce.detach()};
   const Tensor teacher =
       Logits(inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary)

@@ -114,6 +114,7 @@ class DeviceSweep {
   }
 
   __host__ __device__ double CrossEntropy() const {
+    if (label_ < 0) return 0;
     return log(sums_.s1) - (static_cast<double>(LogitOf(student_, options_.student, label_)) - sums_.max_s);
   }
 
@@ -131,10 +132,10 @@ class DeviceSweep {
   // Pass 2: the gradient in place, and this thread's part of the divergence in natural logarithms.
   __host__ __device__ double Finish() const {
     double divergence = 0;
+    const float of_ce = label_ >= 0 ? 1 - options_.alpha : 0;
     for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
       const float x = LogitOf(student_, options_.student, i), log_q = LogQOf(x);
-      float gradient =
-          (1 - options_.alpha) * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
+      float gradient = of_ce * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
       if (has_teacher_) gradient += options_.alpha * options_.temperature * Differ(log_q, LogP(i), divergence);
       if (!options_.wants_gradient) continue;
       const HeadOutput& head = options_.student;

@@ -108,7 +108,9 @@ class Sweep {
     log_s1_ = static_cast<float>(std::log2(sums_.s1));
     float buffer[1];
     SweepSums result;
-    result.ce = std::log(sums_.s1) - (static_cast<double>(*student_.Block(label_, 1, buffer)) - sums_.max_s);
+    if (label_ >= 0) {
+      result.ce = std::log(sums_.s1) - (static_cast<double>(*student_.Block(label_, 1, buffer)) - sums_.max_s);
+    }
     if (kind == Divergence::kReverseKl) {
       row_sum_ = static_cast<float>(sums_.reverse / sums_.s - (static_cast<double>(sums_.max_s) - sums_.max_t) * rate_ -
                                     std::log2(sums_.s) + std::log2(sums_.t));
@@ -212,7 +214,8 @@ class Sweep {
     alignas(64) float buffer_s[kBlock], buffer_t[kBlock], gradient[kBlock];
     const float* s = student_.Block(first, count, buffer_s);
     const float* t = kHasTeacher ? teacher_.Block(first, count, buffer_t) : nullptr;
-    const float of_kl = options_.alpha * options_.temperature * DerivativeScale(), of_ce = 1 - options_.alpha;
+    const float of_kl = options_.alpha * options_.temperature * DerivativeScale();
+    const float of_ce = label_ >= 0 ? 1 - options_.alpha : 0;
     const float of_square = static_cast<float>(of_ce * sums_.s * sums_.s / sums_.s1);
     Sum divergence;
     ForEach(count, [&](auto v, int64_t i) {
@@ -265,7 +268,8 @@ class Sweep {
 
 template <Divergence kind>
 SweepSums SweepWith(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options) {
-  if (kind == Divergence::kNone || options.temperature == 1) {
+  // Without a label nothing asks for the softmax at T = 1.
+  if (kind == Divergence::kNone || options.temperature == 1 || label < 0) {
     return Sweep<kind, Tempered::kNot>(student, teacher, label, options).Run();
   }
   if (options.temperature == 2) {

@@ -40,11 +40,12 @@ Differed Differ(const Tensor& log_p, const Tensor& log_q, Divergence divergence,
 ChunkSums SweepTensors(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels,
                        const DistillationOptions& options, Divergence divergence, bool wants_gradient) {
   const double alpha = options.alpha, t = options.temperature;
-  const Tensor logits = Logits(student), log_s = at::log_softmax(logits, 1), label = labels.unsqueeze(1);
+  const Tensor logits = Logits(student), log_s = at::log_softmax(logits, 1);
+  const Tensor label = labels.unsqueeze(1).clamp_min(0), has_label = labels.ge(0).unsqueeze(1).to(logits.scalar_type());
   ChunkSums sums{.divergence = torch::zeros({}, logits.options().dtype(torch::kFloat64)),
-                 .ce = -log_s.gather(1, label).sum(torch::kFloat64)};
-  Tensor gradient = log_s.exp().mul_(1 - alpha);
-  gradient.scatter_add_(1, label, torch::full({labels.size(0), 1}, alpha - 1, gradient.options()));
+                 .ce = -log_s.gather(1, label).where(has_label > 0, 0).sum(torch::kFloat64)};
+  Tensor gradient = log_s.exp().mul_(1 - alpha).mul_(has_label);
+  gradient.scatter_add_(1, label, has_label * (alpha - 1));
   if (divergence != Divergence::kNone) {
     const Differed differed =
         Differ(at::log_softmax(Logits(teacher) / t, 1), at::log_softmax(logits / t, 1), divergence, options.beta);

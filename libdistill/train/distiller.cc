@@ -123,11 +123,11 @@ LossSum Distiller::operator()(const TokenBatch& batch) const {
   inputs.labels = tensors.labels;
   if (teacher_ != nullptr) {
     const torch::NoGradGuard no_grad;
-    inputs.teacher_hidden = teacher_->Hidden(tensors.input).flatten(0, 1).index_select(0, tensors.positions);
+    inputs.teacher_hidden = teacher_->HeadInput(tensors.AtPositions(teacher_->Hidden(tensors.input)));
     inputs.teacher_weight = teacher_->head_weight();
     inputs.teacher_bias = teacher_->head_bias();
   }
-  inputs.student_hidden = student_->Hidden(tensors.input).flatten(0, 1).index_select(0, tensors.positions);
+  inputs.student_hidden = student_->HeadInput(tensors.AtPositions(student_->Hidden(tensors.input)));
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
   const DistillationSums sums = DistillationLoss(inputs, options_);

@@ -3,13 +3,23 @@
 #include <vector>
 
 namespace distill {
+namespace {
 
-TokenTensors ToTensors(const TokenBatch& batch, torch::Device device) {
+bool IsLossPosition(const TokenBatch& batch, int64_t row, int64_t i, LossAt loss_at) {
+  if (loss_at == LossAt::kLabels) return batch.labels[row * batch.length + i] != kIgnoreLabel;
+  return i < batch.document_starts[row].back();
+}
+
+}  // namespace
+
+TokenTensors ToTensors(const TokenBatch& batch, torch::Device device, LossAt loss_at) {
   std::vector<int64_t> positions, labels;
-  for (size_t i = 0; i < batch.labels.size(); ++i) {
-    if (batch.labels[i] == kIgnoreLabel) continue;
-    positions.push_back(static_cast<int64_t>(i));
-    labels.push_back(batch.labels[i]);
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    for (int64_t i = 0; i < batch.length; ++i) {
+      if (!IsLossPosition(batch, row, i, loss_at)) continue;
+      positions.push_back(row * batch.length + i);
+      labels.push_back(batch.labels[positions.back()]);
+    }
   }
   TokenTensors tensors;
   const std::vector<int64_t> ids(batch.input_ids.begin(), batch.input_ids.end());
@@ -18,6 +28,11 @@ TokenTensors ToTensors(const TokenBatch& batch, torch::Device device) {
   tensors.positions = torch::tensor(positions, torch::kInt64).to(device);
   tensors.labels = torch::tensor(labels, torch::kInt64).to(device);
   return tensors;
+}
+
+torch::Tensor TokenTensors::AtPositions(const torch::Tensor& states) const {
+  const torch::Tensor flat = states.flatten(0, 1);
+  return flat.size(0) == positions.size(0) ? flat : flat.index_select(0, positions);
 }
 
 }  // namespace distill

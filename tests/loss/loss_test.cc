@@ -137,6 +137,26 @@ TEST_CASE("every divergence, with labels or without, gives what the reference gi
   }
 }
 
+TEST_CASE("a token without a label has the divergence alone") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
+      DistillationInputs inputs = MakeInputs({9, 16, 24, 1100, 1123, true}, dtype, device, 0.5);
+      for (const int64_t labelled : {3, 0}) {
+        inputs.labels.narrow(0, labelled, 9 - labelled).fill_(-100);
+        for (const double beta : {0.0, 0.5, 1.0}) {
+          for (const double temperature : {1.0, 2.0, 3.0}) {
+            for (const double alpha : {0.0, 0.4, 1.0}) {
+              INFO(device << ' ' << dtype << ", " << labelled << " labels, beta " << beta << ", T " << temperature
+                          << ", alpha " << alpha);
+              CheckSame(inputs, {.temperature = temperature, .alpha = alpha, .beta = beta, .chunk_tokens = 4}, 1e-5);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("vocabularies from 1 to 200,000, odd ones among them") {
   for (const int64_t rows : {1, 2, 15, 16, 17, 1023, 1024, 1025, 32000, 151936, 200000, 199999}) {
     for (const double beta : {0.0, 0.5, 1.0}) {

@@ -20,7 +20,7 @@ std::vector<float> Random(size_t size, uint32_t seed) {
   return values;
 }
 
-// Two rows; both models' products of `dtype`, which has 2 or 4 bytes.
+// Three rows, the last without a label; both models' products of `dtype`, which has 2 or 4 bytes.
 struct Rows {
   std::vector<float> student, teacher;
   std::vector<uint16_t> narrow_student, narrow_teacher;
@@ -28,10 +28,10 @@ struct Rows {
   GpuSweep sweep;
 
   Rows(int64_t vocabulary, DType dtype, const SweepOptions& options)
-      : student(Random(static_cast<size_t>(2 * vocabulary), 1)),
-        teacher(Random(static_cast<size_t>(2 * vocabulary), 2)),
-        labels({vocabulary / 2, 0}) {
-    sweep = {{student.data(), dtype}, {teacher.data(), dtype}, labels.data(), 2, nullptr, nullptr, options};
+      : student(Random(static_cast<size_t>(3 * vocabulary), 1)),
+        teacher(Random(static_cast<size_t>(3 * vocabulary), 2)),
+        labels({vocabulary / 2, 0, -1}) {
+    sweep = {{student.data(), dtype}, {teacher.data(), dtype}, labels.data(), 3, nullptr, nullptr, options};
     if (dtype == DType::kFloat32) return;
     // The upper halves of float32 are bfloat16.
     narrow_student = Upper(student);
@@ -80,7 +80,7 @@ TEST_CASE("a GPU's threads give what the CPU's loops give") {
             options.teacher = {other_bias.data(), 1.5f, softcap};
           }
           Rows expected(vocabulary, dtype, options), actual(vocabulary, dtype, options);
-          for (int64_t row = 0; row < 2; ++row) {
+          for (int64_t row = 0; row < 3; ++row) {
             INFO(NameOf(dtype) << ", " << vocabulary << " words, divergence " << static_cast<int>(divergence)
                                << ", softcap " << softcap << ", row " << row);
             const SweepSums e =
