@@ -22,6 +22,12 @@ if(NOT TARGET distill_torch)
       message(FATAL_ERROR "${DISTILL_TORCH_DIR}/lib has no lib${_library}.so")
     endif()
   endforeach()
+  # The OpenMP whose threads LibTorch uses: its wheel brings a copy; other builds have the compiler's.
+  if(EXISTS "${DISTILL_TORCH_DIR}/lib/libgomp.so.1")
+    target_link_libraries(distill_torch INTERFACE "${DISTILL_TORCH_DIR}/lib/libgomp.so.1")
+  else()
+    target_link_libraries(distill_torch INTERFACE gomp)
+  endif()
   # libtorch_cuda registers the CUDA backend when it is loaded; nothing refers to it by name. libstdc++ comes first in the
   # search order, because LibTorch exports a std::filesystem of an older one, which crashes in remove_all.
   set_property(TARGET distill_torch APPEND PROPERTY INTERFACE_LINK_OPTIONS

@@ -1,11 +1,10 @@
 #include "libdistill/loss/chunk_sweep.h"
 
-#include <ATen/Parallel.h>
-
 #include <vector>
 
 #include "libdistill/loss/sweep_cuda.h"
 #include "libdistill/loss/tensor_sweep.h"
+#include "libdistill/tensor/parallel.h"
 
 namespace distill {
 namespace {
@@ -63,7 +62,7 @@ ChunkSums ChunkSweep::RunRows(const ChunkProducts& student, const ChunkProducts&
   const Tensor label_values = labels.contiguous();
   const int64_t* label = label_values.data_ptr<int64_t>();
   std::vector<SweepSums> of_rows(static_cast<size_t>(tokens));
-  at::parallel_for(0, tokens, /*grain_size=*/1, [&](int64_t begin, int64_t end) {
+  ParallelFor(tokens, /*grain=*/1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       of_rows[row] = SweepRow(RowOf(student.values, row), RowOf(teacher.values, row), label[row], options);
     }

@@ -1,7 +1,11 @@
-// AdamW (Loshchilov, Hutter 2019, algorithm 2) over float32 master weights.
+// AdamW (Loshchilov, Hutter 2019, algorithm 2) over float32 master weights, as one sweep over the gradients' buckets
+// (optim/adamw_sweep.h).
 //
-// Parameters in float32 are their own masters; bfloat16 ones get a float32 master here, and are renewed from it by each
-// update.
+// Parameters in float32 are their own masters; bfloat16 ones get a float32 master here, and are renewed from it by the
+// same sweep.
+//
+//   optimizer.StartStep(learning_rate, divisor);
+//   for (size_t b = 0; b < gradients.num_buckets(); ++b) optimizer.Update(gradients, b);   // or as they arrive
 #pragma once
 
 #include <cstdint>
@@ -11,6 +15,7 @@
 
 #include <torch/types.h>
 
+#include "libdistill/optim/adamw_sweep.h"
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/parameters.h"
 
@@ -25,9 +30,14 @@ struct AdamWOptions {
 
 class AdamW {
  public:
+  // While the parameters are float32: their values become the masters.
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options);
 
-  // One update. Gradients are divided by `divisor` (the step's tokens over the clipping factor) on the way.
+  // Gradients are divided by `divisor` (the step's tokens over the clipping factor) on the way.
+  void StartStep(double learning_rate, double divisor);
+  // The parameters of one bucket, once a step each, in any order. Blocks on the CPU; on a GPU it is enqueued.
+  void Update(const GradientBuckets& gradients, size_t bucket);
+  // Both, for all buckets.
   void Step(const GradientBuckets& gradients, double learning_rate, double divisor);
 
   // Everything that a resumed run needs, by name: "master.P", "exp_avg.P", "exp_avg_sq.P" for each parameter P. The
@@ -41,12 +51,17 @@ class AdamW {
  private:
   struct Slot {
     TrainedParameter parameter;
-    torch::Tensor master, exp_avg, exp_avg_sq;  // float32, of the parameter's shape
+    torch::Tensor master, exp_avg, exp_avg_sq;  // float32, of the parameter's shape, contiguous
+
+    // The parameter is no master, and the sweep can write it.
+    bool has_working_copy() const;
+    DType working_type() const;
   };
 
   AdamWOptions options_;
   std::vector<Slot> slots_;
   int64_t steps_ = 0;
+  AdamWFactors factors_;  // of this step
 };
 
 }  // namespace distill

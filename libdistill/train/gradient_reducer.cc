@@ -231,13 +231,17 @@ absl::Status GradientReducer::EndStep(absl::Status& mine) {
   return absl::OkStatus();
 }
 
-absl::Status GradientReducer::Finish(absl::Status& mine) {
+absl::Status GradientReducer::Finish(absl::Status& mine, const std::function<void(size_t bucket)>& on_bucket) {
   const torch::NoGradGuard no_grad;
   absl::Status status = CatchTorch([&] { return EndStep(mine); });
   if (!status.ok()) comm_.Abort(status);  // the others must not wait for a part that never comes
-  const absl::Time start = absl::Now();
-  for (const AsyncCall& call : calls_) status.Update(call.Wait());
-  stats_.waited = absl::Now() - start;
+  stats_.waited = absl::ZeroDuration();
+  for (size_t b = 0; b < calls_.size(); ++b) {
+    const absl::Time start = absl::Now();
+    status.Update(calls_[b].Wait());
+    stats_.waited += absl::Now() - start;
+    if (status.ok() && on_bucket) on_bucket(b);
+  }
   DISTILL_RETURN_IF_ERROR(status);
   for (size_t i = 0; i < gradients_.size(); ++i) {
     const bool is_view = gradients_[i].tensor.scalar_type() == torch::kFloat32;

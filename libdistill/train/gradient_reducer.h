@@ -25,6 +25,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -87,8 +88,9 @@ class GradientReducer {
   // Every rank must call it, once a step, also after a backward pass that failed or never was: the others wait for this
   // rank's part. Blocks until the buckets are summed; gradients of float32 parameters are then views into them, and
   // bfloat16 parameters have theirs in the buckets alone. The error is the communicator's, which is poisoned; `mine`
-  // gets what failed on this rank alone, and its buckets then hold nothing of use.
-  [[nodiscard]] absl::Status Finish(absl::Status& mine);
+  // gets what failed on this rank alone, and its buckets then hold nothing of use. `on_bucket` is called on this thread
+  // for each bucket, in order, when it is summed, while later ones are still on their way; it must not throw.
+  [[nodiscard]] absl::Status Finish(absl::Status& mine, const std::function<void(size_t bucket)>& on_bucket = nullptr);
 
   const GradientBuckets& buckets() const { return buckets_; }
   // Parameters by index in the order of the plan that the next step uses; empty until it was observed. For checkpoints.

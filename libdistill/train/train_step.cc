@@ -104,12 +104,18 @@ absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_r
   reducer_.StartStep();
   mine = CatchTorch([&] { return ForwardBackward(micro_steps); });
   // Also after a failure: the others have sent buckets, and wait for this rank's.
-  DISTILL_RETURN_IF_ERROR(reducer_.Finish(mine));
+  const bool waits_for_norm = max_grad_norm_ > 0;
+  const auto on_bucket = [&](size_t bucket) { UpdateArrived(bucket, outcome, learning_rate); };
+  const bool early = !waits_for_norm && outcome.loss_tokens > 0 && mine.ok();
+  DISTILL_RETURN_IF_ERROR(reducer_.Finish(mine, early ? on_bucket : std::function<void(size_t)>()));
   DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
-  outcome.update = CatchTorch([&] {
-    Update(outcome, learning_rate);
+  if (outcome.loss_tokens == 0) return outcome;
+  outcome.grad_norm = reducer_.buckets().Norm() / static_cast<double>(outcome.loss_tokens);
+  outcome.update.Update(CatchTorch([&] {
+    NameNonFinite(outcome);
+    if (waits_for_norm) UpdateAll(outcome, learning_rate);
     return absl::OkStatus();
-  });
+  }));
   return outcome;
 }
 
@@ -131,18 +137,34 @@ absl::Status TrainStep::ForwardBackward(const std::vector<MicroStep>& micro_step
   return with_loss.empty() ? absl::OkStatus() : run(*with_loss.back());
 }
 
-// What is decided here follows from values that are the same on every rank.
-void TrainStep::Update(StepOutcome& outcome, double learning_rate) {
-  if (outcome.loss_tokens == 0) return;
-  const double count = static_cast<double>(outcome.loss_tokens);
-  outcome.grad_norm = reducer_.buckets().Norm() / count;
-  if (!std::isfinite(outcome.grad_norm))
+// What is decided from here on follows from values that are the same on every rank.
+
+void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate) {
+  if (!outcome.update.ok() || !outcome.non_finite.empty()) return;
+  if (!std::isfinite(reducer_.buckets().bucket(bucket).sum_of_squares)) {
+    outcome.non_finite = "a gradient";  // NameNonFinite finds which
+    return;
+  }
+  outcome.update = CatchTorch([&] {
+    if (!outcome.updated) optimizer_.StartStep(learning_rate, static_cast<double>(outcome.loss_tokens));
+    outcome.updated = true;
+    optimizer_.Update(reducer_.buckets(), bucket);
+    return absl::OkStatus();
+  });
+}
+
+void TrainStep::NameNonFinite(StepOutcome& outcome) {
+  if (!std::isfinite(outcome.grad_norm)) {
     outcome.non_finite = absl::StrCat("the gradient of ", reducer_.buckets().FirstNonFinite());
+  }
   if (!std::isfinite(outcome.means[0].second)) outcome.non_finite = "the loss";
+}
+
+void TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
   if (!outcome.non_finite.empty()) return;
   // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
-  const double clip = max_grad_norm_ > 0 ? std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6)) : 1.0;
-  optimizer_.Step(reducer_.buckets(), learning_rate, count / clip);
+  const double clip = std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6));
+  optimizer_.Step(reducer_.buckets(), learning_rate, static_cast<double>(outcome.loss_tokens) / clip);
   outcome.updated = true;
 }
 

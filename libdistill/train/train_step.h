@@ -52,11 +52,18 @@ class TrainStep {
 
   // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
   // and then no rank has updated its weights.
+  //
+  // Without clipping (`max_grad_norm` 0) nothing waits for the global norm: each bucket is updated when it has arrived,
+  // while later ones are on their way. A gradient that is not finite then keeps its own bucket and the later ones from
+  // being updated, and an error may come after some buckets were.
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
 
  private:
   absl::Status ForwardBackward(const std::vector<MicroStep>& micro_steps);
-  void Update(StepOutcome& outcome, double learning_rate);
+  // One of these makes the update.
+  void UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate);
+  void UpdateAll(StepOutcome& outcome, double learning_rate);
+  void NameNonFinite(StepOutcome& outcome);
 
   Communicator& comm_;
   GradientReducer& reducer_;

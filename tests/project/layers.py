@@ -20,11 +20,12 @@ ALLOWED = {
     "tensor": ["core", "store"],
     "nn": ["core", "store", "tensor"],
     "loss": ["core", "tensor"],
+    "optim": ["core", "tensor"],
     "checkpoint": ["core", "proto", "store", "tensor"],
     "train": ["core", "config", "proto", "store", "world", "transport", "comm", "text", "data", "metrics", "tensor", "nn",
-              "loss", "checkpoint"],
+              "loss", "optim", "checkpoint"],
 }
-TORCH_ROOMS = {"tensor", "nn", "loss", "checkpoint", "train"}
+TORCH_ROOMS = {"tensor", "nn", "loss", "optim", "checkpoint", "train"}
 # Beside the library: the rooms that a folder may include, and whether it sees torch. Each may include itself; nobody
 # else includes it.
 PROGRAMS = {

@@ -146,6 +146,34 @@ TEST_CASE("AdamW makes the updates of torch's AdamW, without decay on biases") {
   CHECK(optimizer.steps() == 20);
 }
 
+TEST_CASE("a parameter whose elements do not lie in order is trained as one whose do") {
+  Net plain, strided;
+  strided.second.set_data(plain.second.detach().t().contiguous().t());
+  strided.first.set_data(plain.first.detach().clone());
+  REQUIRE_FALSE(strided.second.is_contiguous());
+  for (Net* net : {&plain, &strided}) {
+    const auto parameters = Parameters(*net);
+    Gradients gradients(parameters);
+    AdamW optimizer(parameters, {.weight_decay = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      const torch::Tensor x = torch::full({6, 4}, 0.1 * (step + 1));
+      optimizer.Step(gradients.Of({[&] { return net->Loss(x); }}), 0.01, 1.0);
+    }
+  }
+  for (size_t i = 0; i < 3; ++i) CHECK(torch::allclose(plain.parameters()[i], strided.parameters()[i], 1e-5, 1e-6));
+}
+
+TEST_CASE("an update under a graph that still wants the old values is noticed") {
+  Net net;
+  const auto parameters = Parameters(net);
+  Gradients gradients(parameters);
+  AdamW optimizer(parameters, {});
+  const GradientBuckets& buckets = gradients.Of({[&] { return net.Loss(torch::ones({1, 4})); }});
+  const torch::Tensor late = net.Loss(torch::ones({1, 4}));
+  optimizer.Step(buckets, 0.01, 1.0);
+  CHECK_THROWS_AS(late.backward(), c10::Error);
+}
+
 TEST_CASE("rows beyond the active ones are never changed, not even by decay") {
   Net net;
   const torch::Tensor before = net.first.detach().clone();

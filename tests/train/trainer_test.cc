@@ -137,6 +137,25 @@ TEST_CASE("an update that is not finite is left out, and the weights stay") {
   CHECK(std::isfinite(line->weight.item<double>()));
 }
 
+TEST_CASE("buckets updated as they arrive give the bits of those that wait for a norm that never clips") {
+  const auto train = [](double max_grad_norm, int64_t bucket_bytes) {
+    RunContext run = Alone();
+    auto line = std::make_shared<Line>();
+    TrainerOptions options = Options(20);
+    options.weight_decay = 0.1;
+    options.max_grad_norm = max_grad_norm;
+    options.bucket_bytes = bucket_bytes;
+    auto trainer = Trainer::Create(run, line, options);
+    REQUIRE(trainer.ok());
+    Points points(*line, 0, /*nan_from=*/10, /*nan_to=*/13);
+    REQUIRE((*trainer)->Fit(points).ok());
+    return std::vector<float>{line->weight.item<float>(), line->bias.item<float>()};
+  };
+  const std::vector<float> waited = train(1e9, 1);
+  CHECK(train(0, 1) == waited);
+  CHECK(train(0, 1 << 20) == waited);
+}
+
 TEST_CASE("training stops when updates stay non-finite, and says at which step") {
   RunContext run = Alone();
   auto line = std::make_shared<Line>();
