@@ -8,6 +8,7 @@
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/comm/join.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -29,6 +30,7 @@ CommunicatorOptions Options(const std::string& algorithm) {
 }
 
 std::string RunWith(const std::string& algorithm, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+  testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
     const std::string over(comm->backend());

@@ -11,12 +11,14 @@
 namespace distill::testing {
 namespace {
 
-// What rank r holds at element i. Sums divide by the number of ranks, so that averages are exact as well; products
-// stay small enough for every type.
+// What rank r holds at element i, which begins anew after Period(ranks) elements. Sums divide by the number of ranks,
+// so that averages are exact as well; products stay small enough for every type.
 int Input(ReduceOp op, int rank, int ranks, int64_t i) {
   if (op == ReduceOp::kProduct) return (i + rank) % 3 == 0 ? 2 : 1;
   return static_cast<int>(i * 7 % 5) + (i % ranks == rank ? ranks : 0);
 }
+
+int64_t Period(int ranks) { return 15 * ranks; }
 
 int Expected(ReduceOp op, int ranks, int64_t i) {
   return Combine(op, ranks, [&](int r) { return Input(op, r, ranks, i); });
@@ -38,9 +40,9 @@ absl::Status AllReduce(Communicator& comm, Arena& arena, const Case& c) {
   Buffer send(arena, c.count, c.dtype, 1);
   Buffer receive(arena, c.count, c.dtype, 3);
   Buffer& result = c.in_place ? send : receive;
-  for (int64_t i = 0; i < c.count; ++i) send.Set(i, Input(c.op, comm.rank(), n, i));
+  send.Fill(0, c.count, Period(n), [&](int64_t i) { return Input(c.op, comm.rank(), n, i); });
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(send.at(0), result.at(0), c.count, c.dtype, c.op));
-  return Verify(result, c.count, c.Text("all-reduce"), [&](int64_t i) { return Expected(c.op, n, i); });
+  return Verify(result, 0, c.count, Period(n), c.Text("all-reduce"), [&](int64_t i) { return Expected(c.op, n, i); });
 }
 
 absl::Status ReduceScatter(Communicator& comm, Arena& arena, const Case& c) {
@@ -49,11 +51,12 @@ absl::Status ReduceScatter(Communicator& comm, Arena& arena, const Case& c) {
   const int64_t begin = comm.rank() * c.count;
   Buffer send(arena, n * c.count, c.dtype, 1);
   Buffer receive(arena, c.count, c.dtype, 3);
-  for (int64_t i = 0; i < n * c.count; ++i) send.Set(i, Input(c.op, comm.rank(), n, i));
+  send.Fill(0, n * c.count, Period(n), [&](int64_t i) { return Input(c.op, comm.rank(), n, i); });
   char* out = c.in_place ? send.at(begin) : receive.at(0);
   DISTILL_RETURN_IF_ERROR(comm.ReduceScatter(send.at(0), out, c.count, c.dtype, c.op));
   if (c.in_place && c.count > 0) std::memcpy(receive.at(0), out, static_cast<size_t>(c.count * SizeOf(c.dtype)));
-  return Verify(receive, c.count, c.Text("reduce-scatter"), [&](int64_t i) { return Expected(c.op, n, begin + i); });
+  return Verify(receive, 0, c.count, Period(n), c.Text("reduce-scatter"),
+                [&](int64_t i) { return Expected(c.op, n, begin + i); });
 }
 
 absl::Status AllGather(Communicator& comm, Arena& arena, const Case& c) {
@@ -63,22 +66,20 @@ absl::Status AllGather(Communicator& comm, Arena& arena, const Case& c) {
   Buffer send(arena, c.count, c.dtype, 1);
   Buffer receive(arena, n * c.count, c.dtype, 3);
   const auto value = [](int64_t i) { return static_cast<int>(i * 11 % 101); };
-  for (int64_t i = 0; i < c.count; ++i) {
-    send.Set(i, value(begin + i));
-    if (c.in_place) receive.Set(begin + i, value(begin + i));
-  }
+  Buffer& mine = c.in_place ? receive : send;
+  mine.Fill(c.in_place ? begin : 0, c.count, 101, [&](int64_t i) { return value(begin + i); });
   const char* in = c.in_place ? receive.at(begin) : send.at(0);
   DISTILL_RETURN_IF_ERROR(comm.AllGather(in, receive.at(0), c.count, c.dtype));
-  return Verify(receive, n * c.count, c.Text("all-gather"), value);
+  return Verify(receive, 0, n * c.count, 101, c.Text("all-gather"), value);
 }
 
 absl::Status Broadcast(Communicator& comm, Arena& arena, const Case& c, int root) {
   arena.Reset();
   Buffer buffer(arena, c.count, c.dtype, 1);
   const auto value = [root](int64_t i) { return static_cast<int>((i * 13 + root) % 97); };
-  for (int64_t i = 0; i < c.count; ++i) buffer.Set(i, comm.rank() == root ? value(i) : 0);
+  buffer.Fill(0, c.count, 97, [&](int64_t i) { return comm.rank() == root ? value(i) : 0; });
   DISTILL_RETURN_IF_ERROR(comm.Broadcast(buffer.at(0), c.count, c.dtype, root));
-  return Verify(buffer, c.count, c.Text("broadcast"), value);
+  return Verify(buffer, 0, c.count, 97, c.Text("broadcast"), value);
 }
 
 absl::Status Reduce(Communicator& comm, Arena& arena, const Case& c, int root) {
@@ -87,16 +88,17 @@ absl::Status Reduce(Communicator& comm, Arena& arena, const Case& c, int root) {
   Buffer send(arena, c.count, c.dtype, 1);
   Buffer receive(arena, c.count, c.dtype, 3);
   Buffer& result = c.in_place ? send : receive;
-  for (int64_t i = 0; i < c.count; ++i) send.Set(i, Input(c.op, comm.rank(), n, i));
+  send.Fill(0, c.count, Period(n), [&](int64_t i) { return Input(c.op, comm.rank(), n, i); });
   char* out = comm.rank() == root ? result.at(0) : nullptr;
   DISTILL_RETURN_IF_ERROR(comm.Reduce(send.at(0), out, c.count, c.dtype, c.op, root));
   const auto expected = [&](int64_t i) {
     return comm.rank() == root ? Expected(c.op, n, i) : Input(c.op, comm.rank(), n, i);
   };
-  return Verify(comm.rank() == root ? result : send, c.count, c.Text("reduce"), expected);
+  return Verify(comm.rank() == root ? result : send, 0, c.count, Period(n), c.Text("reduce"), expected);
 }
 
-// Element i of the block that rank `from` has for rank `to`.
+// Element i of the block that rank `from` has for rank `to`, which begins anew after kMailPeriod elements.
+constexpr int64_t kMailPeriod = 101;
 int Mail(int from, int to, int64_t i) { return static_cast<int>((i * 11 + from * 17 + to * 5) % 101); }
 
 absl::Status AllToAll(Communicator& comm, Arena& arena, const Case& c) {
@@ -104,12 +106,15 @@ absl::Status AllToAll(Communicator& comm, Arena& arena, const Case& c) {
   const int n = comm.world_size();
   Buffer send(arena, n * c.count, c.dtype, 1);
   Buffer receive(arena, n * c.count, c.dtype, 3);
-  for (int64_t i = 0; i < n * c.count; ++i) {
-    send.Set(i, Mail(comm.rank(), static_cast<int>(i / c.count), i % c.count));
+  for (int to = 0; to < n; ++to) {
+    send.Fill(to * c.count, c.count, kMailPeriod, [&](int64_t i) { return Mail(comm.rank(), to, i); });
   }
   DISTILL_RETURN_IF_ERROR(comm.AllToAll(send.at(0), receive.at(0), c.count, c.dtype));
-  return Verify(receive, n * c.count, c.Text("all-to-all"),
-                [&](int64_t i) { return Mail(static_cast<int>(i / c.count), comm.rank(), i % c.count); });
+  for (int from = 0; from < n; ++from) {
+    DISTILL_RETURN_IF_ERROR(Verify(receive, from * c.count, c.count, kMailPeriod, c.Text("all-to-all"),
+                                   [&](int64_t i) { return Mail(from, comm.rank(), i); }));
+  }
+  return absl::OkStatus();
 }
 
 // Every rank to every other: in round k rank r pairs with k - r, all pairs at once, the lower rank sends first.
@@ -121,12 +126,12 @@ absl::Status SendAndReceive(Communicator& comm, Arena& arena, const Case& c) {
     if (peer == comm.rank()) continue;
     Buffer send(arena, c.count, c.dtype, 1);
     Buffer receive(arena, c.count, c.dtype, 3);
-    for (int64_t i = 0; i < c.count; ++i) send.Set(i, Mail(comm.rank(), peer, i));
+    send.Fill(0, c.count, kMailPeriod, [&](int64_t i) { return Mail(comm.rank(), peer, i); });
     if (comm.rank() < peer) DISTILL_RETURN_IF_ERROR(comm.Send(send.at(0), c.count, c.dtype, peer));
     DISTILL_RETURN_IF_ERROR(comm.Receive(receive.at(0), c.count, c.dtype, peer));
     if (comm.rank() > peer) DISTILL_RETURN_IF_ERROR(comm.Send(send.at(0), c.count, c.dtype, peer));
-    DISTILL_RETURN_IF_ERROR(
-        Verify(receive, c.count, c.Text("receive"), [&](int64_t i) { return Mail(peer, comm.rank(), i); }));
+    DISTILL_RETURN_IF_ERROR(Verify(receive, 0, c.count, kMailPeriod, c.Text("receive"),
+                                   [&](int64_t i) { return Mail(peer, comm.rank(), i); }));
   }
   return absl::OkStatus();
 }

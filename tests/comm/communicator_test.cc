@@ -1,5 +1,6 @@
 #include "libdistill/comm/communicator.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 
 #include <cstdlib>
@@ -117,6 +118,7 @@ TEST_CASE("NCCL is refused where the ranks compute on the CPU") {
 
 TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(Expect(dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD) == nullptr, "loaded already"));
     struct sigaction ours = {};
     ours.sa_handler = [](int) {};
     struct sigaction crash_before = {};

@@ -12,6 +12,7 @@
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -175,6 +176,7 @@ DeviceAccess Direct(const std::string& wish = "") { return {DeviceAccess::Kind::
 }  // namespace
 
 TEST_CASE("collectives on device memory in two levels are exact, through pinned memory and over the fabric itself") {
+  testing::LoadFabric();
   const bool over_fabric = GENERATE(false, true);
   CAPTURE(over_fabric);
   for (const std::string places : {"ABAA", "AB"}) {

@@ -22,6 +22,7 @@ using testing::ExpectWithin;
 using testing::Failures;
 using testing::Join;
 using testing::JoinForCallsOf;
+using testing::RunJobs;
 using testing::RunRanks;
 
 // Makes no call, but is there until the others have failed: one that leaves is another error.
@@ -75,39 +76,41 @@ TEST_CASE("a killed rank 0 is named as well") {
   }
 }
 
+// The jobs of a test that mostly waits, all at one time.
+constexpr const char* kBackends[] = {"shm", "fabric"};
 constexpr absl::Duration kTimeout = absl::Seconds(3);
 
 TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
-  for (const std::string backend : {"shm", "fabric"}) {
-    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(kTimeout, world, backend, {world.host, world.host}));
-      if (world.rank == 1) {
-        AwaitFailure(*comm);
-        return absl::OkStatus();
-      }
-      std::vector<char> data(3 << 20);
-      const absl::Time start = absl::Now();
-      const absl::Status status = comm->AllReduce(data.data(), data.data(), 3 << 20, DType::kUInt8, ReduceOp::kMax);
-      const absl::Duration took = absl::Now() - start;
-      DISTILL_RETURN_IF_ERROR(Expect(took > kTimeout - absl::Milliseconds(100) && took < kTimeout + absl::Seconds(8),
-                                     absl::StrCat("took ", absl::FormatDuration(took))));
-      return ExpectError(status, absl::StatusCode::kDeadlineExceeded,
-                         {"all-reduce number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 3s"});
-    });
-    CHECK(Failures(outcomes) == "");
-  }
+  const auto jobs = RunJobs(2, 2, absl::Seconds(30), [](int job, const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             JoinForCallsOf(kTimeout, world, kBackends[job], {world.host, world.host}));
+    if (world.rank == 1) {
+      AwaitFailure(*comm);
+      return absl::OkStatus();
+    }
+    std::vector<char> data(3 << 20);
+    const absl::Time start = absl::Now();
+    const absl::Status status = comm->AllReduce(data.data(), data.data(), 3 << 20, DType::kUInt8, ReduceOp::kMax);
+    const absl::Duration took = absl::Now() - start;
+    DISTILL_RETURN_IF_ERROR(Expect(took > kTimeout - absl::Milliseconds(100) && took < kTimeout + absl::Seconds(8),
+                                   absl::StrCat("took ", absl::FormatDuration(took))));
+    return ExpectError(status, absl::StatusCode::kDeadlineExceeded,
+                       {"all-reduce number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 3s"});
+  });
+  for (const auto& outcomes : jobs) CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("a stopped rank runs the others into the deadline, by name") {
-  for (const std::string backend : {"shm", "fabric"}) {
-    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(kTimeout, world, backend, {world.host, world.host}));
-      DISTILL_RETURN_IF_ERROR(comm->Barrier());
-      if (world.rank == 1) kill(getpid(), SIGSTOP);
-      std::vector<float> data(1000);
-      return ExpectError(ReduceForever(*comm, data), absl::StatusCode::kDeadlineExceeded,
-                         {absl::StrCat("rank 1 on ", world.host)});
-    });
+  const auto jobs = RunJobs(2, 2, absl::Seconds(30), [](int job, const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             JoinForCallsOf(kTimeout, world, kBackends[job], {world.host, world.host}));
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    if (world.rank == 1) kill(getpid(), SIGSTOP);
+    std::vector<float> data(1000);
+    return ExpectError(ReduceForever(*comm, data), absl::StatusCode::kDeadlineExceeded,
+                       {absl::StrCat("rank 1 on ", world.host)});
+  });
+  for (const auto& outcomes : jobs) {
     CHECK(Failures({outcomes[0]}) == "");
     CHECK(outcomes[0].ended);
     CHECK(!outcomes[1].ended);

@@ -55,11 +55,37 @@ int Combine(ReduceOp op, int ranks, absl::FunctionRef<int(int)> value) {
   return op == ReduceOp::kAverage ? result / ranks : result;
 }
 
-absl::Status Verify(Buffer& result, int64_t count, const std::string& text, absl::FunctionRef<int(int64_t)> expected) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (!result.Is(i, expected(i))) {
-      return absl::InternalError(absl::StrCat(text, ": element ", i, " is not ", expected(i)));
-    }
+void Buffer::Fill(int64_t begin, int64_t count, int64_t period, absl::FunctionRef<int(int64_t)> value) {
+  const int64_t first = std::min(count, period);
+  for (int64_t i = 0; i < first; ++i) Store(at(begin + i), value(i), dtype_);
+  for (int64_t done = first; done < count;) {
+    const int64_t more = std::min(done, count - done);  // `done` is a multiple of the period
+    std::memcpy(at(begin + done), at(begin), static_cast<size_t>(more * SizeOf(dtype_)));
+    done += more;
+  }
+}
+
+int64_t Buffer::FindWrong(int64_t begin, int64_t count, int64_t period, absl::FunctionRef<int(int64_t)> value) {
+  constexpr int64_t kTileElements = 1024;
+  const int64_t whole = std::min(count, (kTileElements + period - 1) / period * period);
+  Arena arena;
+  Buffer tile(arena, whole, dtype_, 0);
+  tile.Fill(0, whole, period, value);
+  const auto differ = [&](int64_t i, int64_t length) {
+    return std::memcmp(at(begin + i), tile.at(i % whole), static_cast<size_t>(length * SizeOf(dtype_))) != 0;
+  };
+  for (int64_t i = 0; i < count; i += whole) {
+    if (!differ(i, std::min(whole, count - i))) continue;
+    while (!differ(i, 1)) ++i;
+    return begin + i;
+  }
+  return -1;
+}
+
+absl::Status Verify(Buffer& result, int64_t begin, int64_t count, int64_t period, const std::string& text,
+                    absl::FunctionRef<int(int64_t)> expected) {
+  if (const int64_t wrong = result.FindWrong(begin, count, period, expected); wrong >= 0) {
+    return absl::InternalError(absl::StrCat(text, ": element ", wrong, " is not ", expected((wrong - begin) % period)));
   }
   if (!result.GuardsStand()) return absl::InternalError(absl::StrCat(text, ": wrote outside its buffer"));
   return absl::OkStatus();

@@ -61,12 +61,10 @@ class Buffer {
     std::memset(storage_, kGuardByte, offset_ + bytes_ + kGuard);
   }
   char* at(int64_t i) { return storage_ + offset_ + i * SizeOf(dtype_); }
-  void Set(int64_t i, int value) { Store(at(i), value, dtype_); }
-  bool Is(int64_t i, int value) {
-    char expected[8];
-    Store(expected, value, dtype_);
-    return std::memcmp(at(i), expected, static_cast<size_t>(SizeOf(dtype_))) == 0;
-  }
+  // `count` elements from `begin` on: value(0), value(1), ..., which begins anew after `period` of them.
+  void Fill(int64_t begin, int64_t count, int64_t period, absl::FunctionRef<int(int64_t)> value);
+  // The first of `count` elements from `begin` on that is not as Fill would make it; -1: none.
+  int64_t FindWrong(int64_t begin, int64_t count, int64_t period, absl::FunctionRef<int(int64_t)> value);
   bool GuardsStand() const {
     return std::all_of(storage_, storage_ + offset_, IsGuard) &&
            std::all_of(storage_ + offset_ + bytes_, storage_ + offset_ + bytes_ + kGuard, IsGuard);
@@ -82,7 +80,8 @@ class Buffer {
   char* storage_;
 };
 
-// Internal with the first element that is not the expected one, or when the guards were written to.
-absl::Status Verify(Buffer& result, int64_t count, const std::string& text, absl::FunctionRef<int(int64_t)> expected);
+// Internal with the first element that is not the expected one (see Buffer::Fill), or when the guards were written to.
+absl::Status Verify(Buffer& result, int64_t begin, int64_t count, int64_t period, const std::string& text,
+                    absl::FunctionRef<int(int64_t)> expected);
 
 }  // namespace distill::testing

@@ -1,10 +1,10 @@
-// The grid of collectives over shared memory and over the fabric, with ranks as real processes. The fabric finds
-// loopback by itself here, from the address on which the ranks met; the fault tests name the interface.
+// The grid of collectives over shared memory and over the fabric, with ranks as real processes.
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -19,6 +19,7 @@ using Body = std::function<absl::Status(Communicator&)>;
 
 // Runs the body on every rank, over the backend, which must be the one that moves the bytes.
 std::string RunOver(const std::string& backend, int ranks, const Body& body) {
+  testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) -> absl::Status {
     CommunicatorOptions options;
     options.backend = backend;

@@ -24,8 +24,11 @@ using testing::ExpectError;
 using testing::ExpectWithin;
 using testing::Failures;
 using testing::Join;
+using testing::RunJobs;
 using testing::RunRanks;
 
+// The jobs of a test that mostly waits, all at one time.
+constexpr const char* kBackends[] = {"shm", "fabric"};
 constexpr absl::Duration kHeartbeat = absl::Seconds(2);
 
 CommunicatorOptions Options(const std::string& backend) {
@@ -40,42 +43,40 @@ absl::Status ReduceForever(Communicator& comm) {
 }
 
 TEST_CASE("a stopped rank is named by every other rank within the heartbeat's time-out") {
-  for (const std::string backend : {"shm", "fabric"}) {
-    for (const int stopped : {2, 0}) {
-      const auto outcomes = RunRanks(3, absl::Seconds(40), [&](const World& world) -> absl::Status {
-        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
-        comm->SetErrorContext([] { return "step 5"; });
-        DISTILL_RETURN_IF_ERROR(comm->Barrier());
-        if (world.rank == stopped) kill(getpid(), SIGSTOP);
-        return ExpectError(
-            ExpectWithin(kHeartbeat + absl::Seconds(5), [&] { return ReduceForever(*comm); }),
-            absl::StatusCode::kUnavailable,
-            {absl::StrCat("all-reduce number 2 over ", backend, " failed on rank ", world.rank, " on ", world.host),
-             "(step 5)",
-             absl::StrCat("rank ", stopped, " on ", world.host, " was lost: nothing heard from it for 2s")});
-      });
-      testing::PrintTimes(absl::StrCat("SIGSTOP of rank ", stopped, " over ", backend), outcomes);
-      for (const auto& outcome : outcomes) {
-        if (outcome.rank == stopped) {
-          CHECK(!outcome.ended);
-          continue;
-        }
-        CHECK(Failures({outcome}) == "");
+  constexpr int kStopped[] = {2, 0, 2, 0};
+  const auto jobs = RunJobs(4, 3, absl::Seconds(40), [&](int job, const World& world) -> absl::Status {
+    const std::string backend = kBackends[job / 2];
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
+    comm->SetErrorContext([] { return "step 5"; });
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    if (world.rank == kStopped[job]) kill(getpid(), SIGSTOP);
+    return ExpectError(
+        ExpectWithin(kHeartbeat + absl::Seconds(5), [&] { return ReduceForever(*comm); }),
+        absl::StatusCode::kUnavailable,
+        {absl::StrCat("all-reduce number 2 over ", backend, " failed on rank ", world.rank, " on ", world.host),
+         "(step 5)",
+         absl::StrCat("rank ", kStopped[job], " on ", world.host, " was lost: nothing heard from it for 2s")});
+  });
+  for (size_t job = 0; job < jobs.size(); ++job) {
+    testing::PrintTimes(absl::StrCat("SIGSTOP of rank ", kStopped[job], " over ", kBackends[job / 2]), jobs[job]);
+    for (const auto& outcome : jobs[job]) {
+      if (outcome.rank == kStopped[job]) {
+        CHECK(!outcome.ended);
+        continue;
       }
+      CHECK(Failures({outcome}) == "");
     }
   }
 }
 
 TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not lost") {
-  for (const std::string backend : {"shm", "fabric"}) {
-    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
-      volatile double sum = 0;
-      for (const Deadline busy = Deadline::After(2 * kHeartbeat); world.rank == 1 && !busy.Passed();) sum = sum + 1;
-      return comm->Barrier();
-    });
-    CHECK(Failures(outcomes) == "");
-  }
+  const auto jobs = RunJobs(2, 2, absl::Seconds(30), [](int job, const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(kBackends[job])));
+    volatile double sum = 0;
+    for (const Deadline busy = Deadline::After(2 * kHeartbeat); world.rank == 1 && !busy.Passed();) sum = sum + 1;
+    return comm->Barrier();
+  });
+  for (const auto& outcomes : jobs) CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("an abort ends the pending and the later calls of every rank, and does not wait") {

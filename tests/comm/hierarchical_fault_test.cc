@@ -23,6 +23,7 @@ using testing::ExpectWithin;
 using testing::Failures;
 using testing::JoinForCallsOf;
 using testing::RankOutcome;
+using testing::RunJobs;
 using testing::RunRanks;
 
 constexpr absl::Duration kHeartbeat = absl::Seconds(2);
@@ -65,9 +66,9 @@ absl::Status ExpectLoss(const absl::Status& status, int rank, int lost) {
 }
 
 TEST_CASE("a killed rank ends every rank's all-reduce in two levels, by its rank in the job") {
-  const int lost = GENERATE(0, 1, 3);
-  CAPTURE(lost);
-  const auto outcomes = RunRanks(4, absl::Seconds(40), [lost](const World& world) -> absl::Status {
+  constexpr int kLost[] = {0, 1, 3};
+  const auto jobs = RunJobs(3, 4, absl::Seconds(40), [&](int job, const World& world) -> absl::Status {
+    const int lost = kLost[job];
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
     if (world.rank == lost) {
@@ -81,33 +82,34 @@ TEST_CASE("a killed rank ends every rank's all-reduce in two levels, by its rank
     DISTILL_RETURN_IF_ERROR(ExpectLoss(status, world.rank, lost));
     return Expect(comm->Barrier() == status, "not poisoned");
   });
-  CHECK(outcomes[static_cast<size_t>(lost)].signal == SIGKILL);
-  CheckSurvivors(outcomes, lost);
-}
-
-TEST_CASE("the call that a killed rank does not make has its number in the job on every rank") {
-  for (const int lost : {2, 3}) {
-    const auto outcomes = RunRanks(5, absl::Seconds(40), [lost](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
-      std::vector<float> data(1 << 20, 1.0f);
-      for (int i = 0; i < 3; ++i) {
-        DISTILL_RETURN_IF_ERROR(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax));
-      }
-      if (world.rank == lost) kill(getpid(), SIGKILL);
-      const absl::Status status = ExpectWithin(absl::Seconds(15), [&] {
-        return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax);
-      });
-      DISTILL_RETURN_IF_ERROR(ExpectLoss(status, world.rank, lost));
-      return ExpectError(status, absl::StatusCode::kUnavailable, {"all-reduce number 4 over shm+fabric failed on"});
-    });
-    CheckSurvivors(outcomes, lost);
+  for (size_t job = 0; job < jobs.size(); ++job) {
+    CHECK(jobs[job][static_cast<size_t>(kLost[job])].signal == SIGKILL);
+    CheckSurvivors(jobs[job], kLost[job]);
   }
 }
 
+TEST_CASE("the call that a killed rank does not make has its number in the job on every rank") {
+  const auto jobs = RunJobs(2, 5, absl::Seconds(40), [](int job, const World& world) -> absl::Status {
+    const int lost = 2 + job;
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
+    std::vector<float> data(1 << 20, 1.0f);
+    for (int i = 0; i < 3; ++i) {
+      DISTILL_RETURN_IF_ERROR(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax));
+    }
+    if (world.rank == lost) kill(getpid(), SIGKILL);
+    const absl::Status status = ExpectWithin(absl::Seconds(15), [&] {
+      return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax);
+    });
+    DISTILL_RETURN_IF_ERROR(ExpectLoss(status, world.rank, lost));
+    return ExpectError(status, absl::StatusCode::kUnavailable, {"all-reduce number 4 over shm+fabric failed on"});
+  });
+  for (const int job : {0, 1}) CheckSurvivors(jobs[static_cast<size_t>(job)], 2 + job);
+}
+
 TEST_CASE("a stopped rank ends every rank's all-reduce in two levels within the heartbeat's time-out") {
-  const int lost = GENERATE(0, 3);
-  CAPTURE(lost);
-  const auto outcomes = RunRanks(4, absl::Seconds(40), [lost](const World& world) -> absl::Status {
+  constexpr int kLost[] = {0, 3};
+  const auto jobs = RunJobs(2, 4, absl::Seconds(40), [&](int job, const World& world) -> absl::Status {
+    const int lost = kLost[job];
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
     if (world.rank == lost && fork() == 0) {
@@ -119,8 +121,10 @@ TEST_CASE("a stopped rank ends every rank's all-reduce in two levels within the 
     const auto reduce = [&] { return ReduceForever(*comm); };
     return ExpectLoss(ExpectWithin(kHeartbeat + absl::Seconds(6), reduce), world.rank, lost);
   });
-  CHECK(!outcomes[static_cast<size_t>(lost)].ended);
-  CheckSurvivors(outcomes, lost);
+  for (size_t job = 0; job < jobs.size(); ++job) {
+    CHECK(!jobs[job][static_cast<size_t>(kLost[job])].ended);
+    CheckSurvivors(jobs[job], kLost[job]);
+  }
 }
 
 TEST_CASE("an abort ends the pending calls of every rank in two levels") {

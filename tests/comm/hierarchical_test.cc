@@ -7,6 +7,7 @@
 #include "libdistill/comm/host_layout.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -30,6 +31,7 @@ World OnHost(World world, const Places& places) {
 // Runs the body on every rank, over the backend that these places give.
 std::string RunOn(const Places& places, const std::function<absl::Status(Communicator&)>& body) {
   const int ranks = static_cast<int>(places.size());
+  testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(100), [&](const World& world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
     CommunicatorOptions options;

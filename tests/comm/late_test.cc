@@ -8,6 +8,7 @@
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/join.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -16,10 +17,7 @@ namespace {
 
 using testing::ExpectError;
 using testing::Failures;
-using testing::FreePort;
 using testing::JoinForCallsOf;
-using testing::LocalWorld;
-using testing::RunRanks;
 
 constexpr int kRanks = 4;
 
@@ -60,14 +58,14 @@ absl::Status MissOne(const LateCase& one, const World& world) {
 
 // All of them at one time: each only waits.
 void CheckLate(const std::vector<LateCase>& cases) {
-  std::vector<int> ports;
-  for (size_t i = 0; i < cases.size(); ++i) ports.push_back(FreePort());
-  const int ranks = kRanks * static_cast<int>(cases.size());
-  const auto outcomes = RunRanks(ranks, absl::Seconds(100), [&](const World& world) -> absl::Status {
-    const size_t job = static_cast<size_t>(world.rank / kRanks);
-    return Annotate(MissOne(cases[job], LocalWorld(world.rank % kRanks, kRanks, ports[job])), cases[job].name);
-  });
-  CHECK(Failures(outcomes) == "");
+  testing::LoadFabric();
+  const auto jobs =
+      testing::RunJobs(static_cast<int>(cases.size()), kRanks, absl::Seconds(100),
+                       [&](int job, const World& world) { return MissOne(cases[static_cast<size_t>(job)], world); });
+  for (size_t job = 0; job < jobs.size(); ++job) {
+    CAPTURE(cases[job].name);
+    CHECK(Failures(jobs[job]) == "");
+  }
 }
 
 TEST_CASE("over the fabric a time-out names the rank that never came, not a neighbour that waits for it") {

@@ -1,5 +1,4 @@
 // Ranks that do not make the same calls end with an error and both views, over every way that bytes take.
-#include <cstdlib>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -7,6 +6,7 @@
 #include "libdistill/comm/call_board.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -15,7 +15,6 @@ namespace {
 
 using testing::ExpectError;
 using testing::Failures;
-using testing::RunRanks;
 
 using Calls = absl::Status (*)(Communicator& comm, float* x);
 
@@ -50,30 +49,41 @@ const std::vector<Mismatch>& Mismatches() {
   return mismatches;
 }
 
+// Over shared memory, then over the fabric.
+constexpr const char* kBackends[] = {"shm", "fabric"};
+
+absl::Status MakeCalls(const std::string& backend, const Mismatch& mismatch, const World& world) {
+  CommunicatorOptions options;
+  options.backend = backend;
+  options.timeout = absl::Seconds(20);
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+  std::vector<float> x(100);
+  const bool odd = world.rank == world.world_size - 1;
+  absl::Status status = (odd ? mismatch.odd : mismatch.others)(*comm, x.data());
+  // Who has sent all that it has to send goes on, and hears of it in the next call.
+  if (status.ok()) status = comm->Barrier();
+  return ExpectError(status, absl::StatusCode::kFailedPrecondition,
+                     {"ranks do not make the same calls", absl::StrCat("calls ", mismatch.odd_view),
+                      absl::StrCat("calls ", mismatch.others_view)});
+}
+
 TEST_CASE("ranks that disagree on shape, type, operation, root or order get an error with both views, and none hangs") {
-  for (const std::string backend : {"shm", "fabric"}) {
-    for (const int ranks : {2, 3}) {
-      for (const Mismatch& mismatch : Mismatches()) {
-        const auto outcomes = RunRanks(ranks, absl::Seconds(30), [&](const World& world) -> absl::Status {
-          setenv("FI_TCP_IFACE", "lo", 1);
-          CommunicatorOptions options;
-          options.backend = backend;
-          options.timeout = absl::Seconds(20);
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
-          std::vector<float> x(100);
-          const bool odd = world.rank == world.world_size - 1;
-          absl::Status status = (odd ? mismatch.odd : mismatch.others)(*comm, x.data());
-          // Who has sent all that it has to send goes on, and hears of it in the next call.
-          if (status.ok()) status = comm->Barrier();
-          return ExpectError(status, absl::StatusCode::kFailedPrecondition,
-                             {"ranks do not make the same calls", absl::StrCat("calls ", mismatch.odd_view),
-                              absl::StrCat("calls ", mismatch.others_view)});
+  testing::LoadFabric();
+  const size_t kinds = Mismatches().size();
+  for (const int ranks : {2, 3}) {
+    const auto jobs =
+        testing::RunJobs(static_cast<int>(2 * kinds), ranks, absl::Seconds(40), [&](int job, const World& world) {
+          const size_t which = static_cast<size_t>(job);
+          return MakeCalls(kBackends[which / kinds], Mismatches()[which % kinds], world);
         });
-        testing::PrintTimes(absl::StrCat(mismatch.odd_view, " against ", mismatch.others_view, " over ", backend),
-                            outcomes);
-        CHECK(Failures(outcomes) == "");
-        for (const auto& outcome : outcomes) CHECK(outcome.took < absl::Seconds(10));
-      }
+    for (size_t job = 0; job < jobs.size(); ++job) {
+      const Mismatch& mismatch = Mismatches()[job % kinds];
+      const std::string what =
+          absl::StrCat(mismatch.odd_view, " against ", mismatch.others_view, " over ", kBackends[job / kinds]);
+      CAPTURE(what, ranks);
+      testing::PrintTimes(what, jobs[job]);
+      CHECK(Failures(jobs[job]) == "");
+      for (const auto& outcome : jobs[job]) CHECK(outcome.took < absl::Seconds(10));
     }
   }
 }

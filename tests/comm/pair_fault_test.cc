@@ -62,22 +62,21 @@ TEST_CASE("a peer that left is named at once, and others that left do not matter
 }
 
 TEST_CASE("a message that never comes runs into the deadline, by name") {
-  for (const std::string backend : {"shm", "fabric"}) {
-    const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(1)}));
-      if (world.rank == 1) {
-        absl::SleepFor(absl::Seconds(3));
-        return absl::OkStatus();
-      }
-      float x = 0;
-      const absl::Time start = absl::Now();
-      DISTILL_RETURN_IF_ERROR(
-          ExpectError(comm->Receive(&x, 1, DType::kFloat32, 1), absl::StatusCode::kDeadlineExceeded,
-                      {"receive from rank 1 number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 1s"}));
-      return Expect(absl::Now() - start < absl::Seconds(2.5), "late");
-    });
-    CHECK(Failures(outcomes) == "");
-  }
+  constexpr const char* kBackends[] = {"shm", "fabric"};
+  const auto jobs = testing::RunJobs(2, 2, absl::Seconds(30), [&](int job, const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = kBackends[job], .timeout = absl::Seconds(1)}));
+    if (world.rank == 1) {
+      absl::SleepFor(absl::Seconds(3));
+      return absl::OkStatus();
+    }
+    float x = 0;
+    const absl::Time start = absl::Now();
+    DISTILL_RETURN_IF_ERROR(
+        ExpectError(comm->Receive(&x, 1, DType::kFloat32, 1), absl::StatusCode::kDeadlineExceeded,
+                    {"receive from rank 1 number 1", absl::StrCat("rank 1 on ", world.host), "took longer than 1s"}));
+    return Expect(absl::Now() - start < absl::Seconds(2.5), "late");
+  });
+  for (const auto& outcomes : jobs) CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("a message of another length or type is an error with both views") {

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -14,6 +15,7 @@ using testing::Failures;
 using testing::RunRanks;
 
 std::string RunOver(const std::string& backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+  testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
     CommunicatorOptions options;

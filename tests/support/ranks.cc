@@ -131,24 +131,38 @@ World LocalWorld(int rank, int world_size, int port) {
 
 std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
                                   const std::function<absl::Status(const World&)>& body) {
-  const int port = FreePort();
+  return RunJobs(1, world_size, limit, [&body](int, const World& world) { return body(world); })[0];
+}
+
+std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Duration limit,
+                                              const std::function<absl::Status(int job, const World&)>& body) {
   const absl::Time start = absl::Now();
-  std::vector<Child> children(static_cast<size_t>(world_size));
+  std::vector<Child> children(static_cast<size_t>(jobs * world_size));
   std::vector<RankOutcome> outcomes(children.size());
-  for (int rank = 0; rank < world_size; ++rank) {
+  int port = 0;
+  for (size_t i = 0; i < children.size(); ++i) {
+    const int rank = static_cast<int>(i) % world_size;
+    const int job = static_cast<int>(i) / world_size;
+    if (rank == 0) port = FreePort();
     int ends[2];
     DISTILL_CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
-    Child& child = children[static_cast<size_t>(rank)];
-    outcomes[static_cast<size_t>(rank)].rank = rank;
+    Child& child = children[i];
+    outcomes[i].rank = rank;
     child.pid = fork();
     DISTILL_CHECK(child.pid >= 0, "no process");
-    if (child.pid == 0) RunChild(LocalWorld(rank, world_size, port), ends[1], body);
+    if (child.pid == 0) {
+      RunChild(LocalWorld(rank, world_size, port), ends[1], [&](const World& world) { return body(job, world); });
+    }
     close(ends[1]);
     child.pipe = ends[0];
   }
   Collect(children, outcomes, Deadline::After(limit), start);
-  for (size_t i = 0; i < children.size(); ++i) Bury(children[i], outcomes[i]);
-  return outcomes;
+  std::vector<std::vector<RankOutcome>> by_job(static_cast<size_t>(jobs));
+  for (size_t i = 0; i < children.size(); ++i) {
+    Bury(children[i], outcomes[i]);
+    by_job[i / static_cast<size_t>(world_size)].push_back(std::move(outcomes[i]));
+  }
+  return by_job;
 }
 
 std::string Failures(const std::vector<RankOutcome>& outcomes) {

@@ -31,6 +31,10 @@ struct RankOutcome {
 std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
                                   const std::function<absl::Status(const World&)>& body);
 
+// So many such jobs at one time, where ranks wait more than they compute; the body is told its job. Outcomes by job.
+std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Duration limit,
+                                              const std::function<absl::Status(int job, const World&)>& body);
+
 // One line for each rank that did not return OK; "" when all did.
 std::string Failures(const std::vector<RankOutcome>& outcomes);
 
