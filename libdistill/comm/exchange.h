@@ -90,7 +90,8 @@ class Exchange {
 
   Exchange(FabricEndpoint* endpoint, BufferWork* work) : endpoint_(endpoint), work_(*work) {}
 
-  // Blocks until all messages have gone out and come in. After an error, destroy the endpoint before buffers and this.
+  // Blocks until all messages have gone out and come in. After an error, withdraw the endpoint before the buffers go,
+  // or their registrations.
   [[nodiscard]] absl::Status Run(const ExchangePlan& plan, const Call& call, Check check);
 
  private:

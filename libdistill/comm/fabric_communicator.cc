@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
   const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress, FabricProgress::Start(std::move(endpoint), spins));
   std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));
-  DISTILL_RETURN_IF_ERROR(made->Fit(made->landing_memory_, made->landing_, kRingWindow * made->chunk_bytes_));
+  DISTILL_RETURN_IF_ERROR(made->progress_->Run(
+      [&] { return made->Fit(made->landing_memory_, made->landing_, kRingWindow * made->chunk_bytes_); }));
   return made;
 }
 
@@ -88,8 +89,28 @@ absl::Status FabricCommunicator::Run(const RingSchedule& schedule, absl::Functio
   const absl::Status status =
       ring_.Run(schedule, outgoing, incoming, taken,
                 [this](const RingSchedule& s, bool waits_for_previous) { return Check(s, waits_for_previous); });
+  return End(status, absl::StrCat(Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
+}
+
+// The registrations of a call go when it returns: before that, on the endpoint's own thread, so do its operations.
+absl::Status FabricCommunicator::End(const absl::Status& status, const std::string& whom) {
   if (status.ok()) return work_.Finish();
-  return Explain(status, absl::StrCat(Describe(schedule.previous), ", this rank and ", Describe(schedule.next)));
+  const absl::Status explained = Explain(status, whom);
+  progress_->endpoint().Withdraw();
+  return explained;
+}
+
+void FabricCommunicator::Close() {
+  if (progress_ == nullptr) return;
+  (void)progress_->Run([&] {
+    progress_->endpoint().Withdraw();
+    landing_ = FabricRegion();
+    partial_ = FabricRegion();
+    exchange_landing_ = FabricRegion();
+    regions_->Clear();
+    return absl::OkStatus();
+  });
+  progress_.reset();
 }
 
 absl::Status FabricCommunicator::Explain(const absl::Status& status, const std::string& whom) {
@@ -239,14 +260,6 @@ absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::RegisterToo(std:
     return absl::OkStatus();
   }));
   return memory;
-}
-
-void FabricCommunicator::Abandon(const absl::Status&) {
-  landing_ = FabricRegion();
-  partial_ = FabricRegion();
-  exchange_landing_ = FabricRegion();
-  regions_->Clear();
-  progress_.reset();  // nothing writes to the caller's buffers from here on
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const SplitPart& part) {

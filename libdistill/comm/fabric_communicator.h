@@ -77,7 +77,7 @@ class FabricCommunicator : public Communicator {
   // Whoever is still in a call hears that this rank has done its part in it.
   ~FabricCommunicator() override {
     if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
-    regions_->Clear();  // the memory may outlive this
+    Close();
   }
 
   absl::string_view backend() const override { return "fabric"; }
@@ -108,7 +108,7 @@ class FabricCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   // On the progress thread.
   absl::Status RunCall(absl::FunctionRef<absl::Status()> call) override;
-  void Abandon(const absl::Status& error) override;
+  void Abandon(const absl::Status&) override { Close(); }
   bool asks_who_is_late() const override { return true; }
 
  private:
@@ -147,6 +147,11 @@ class FabricCommunicator : public Communicator {
   absl::Status Check(const RingSchedule& schedule, bool waits_for_previous);
   absl::Status Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                    absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
+  // The end of what ran on the endpoint for a call that concerns `whom`. After an error nothing is under way any more.
+  absl::Status End(const absl::Status& status, const std::string& whom);
+  // Ends what is under way, then the registrations, of memory that may outlive this, then the endpoint and its thread:
+  // nothing writes to the caller's buffers from then on.
+  void Close();
   // The fabric knows ranks by number; the rendezvous may know better what happened to one of `whom`.
   absl::Status Explain(const absl::Status& status, const std::string& whom);
   FabricCut Cut(int64_t count, int64_t blocks, DType dtype) const {
@@ -177,8 +182,8 @@ class FabricCommunicator : public Communicator {
   std::unique_ptr<CommMemory> partial_memory_;
   std::unique_ptr<CommMemory> exchange_memory_;
   const std::shared_ptr<FabricRegions> regions_ = std::make_shared<FabricRegions>();
-  std::unique_ptr<FabricProgress> progress_;  // after what its endpoint may still write to
-  FabricRegion landing_;                      // before the endpoint that they are registered with
+  std::unique_ptr<FabricProgress> progress_;  // null once closed
+  FabricRegion landing_;
   FabricRegion partial_;
   FabricRegion exchange_landing_;
 };

@@ -70,7 +70,7 @@ absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const voi
     if (!deadline_.Passed()) return absl::OkStatus();
     return deadline_.Error(absl::StrCat(receiving ? "waiting for data from " : "sending to ", Describe(peer)));
   });
-  return status.ok() ? work_.Finish() : Explain(status, "this rank and others");
+  return End(status, "this rank and others");
 }
 
 }  // namespace distill

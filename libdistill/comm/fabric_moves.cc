@@ -107,9 +107,7 @@ absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int6
     DISTILL_RETURN_IF_ERROR(same);
     return CheckPair(peer, out, noticed);
   });
-  DISTILL_RETURN_IF_ERROR(same);
-  DISTILL_RETURN_IF_ERROR(Explain(status, absl::StrCat("this rank and ", Describe(peer))));
-  return work_.Finish();
+  return End(same.ok() ? status : same, absl::StrCat("this rank and ", Describe(peer)));
 }
 
 // `noticed`: when the peer was first seen to have left; what it sent before may still be on its way.

@@ -42,7 +42,8 @@ class Ring {
   explicit Ring(FabricEndpoint* endpoint) : endpoint_(endpoint), sends_(kRingWindow), receives_(kRingWindow) {}
 
   // Blocks until all messages have gone out and come in. `outgoing(m)`, `incoming(m)`: where message m lies;
-  // `taken(m)`: message m has arrived, in order. After an error, destroy the endpoint before the buffers and this.
+  // `taken(m)`: message m has arrived, in order. After an error, withdraw the endpoint before the buffers go, or
+  // their registrations.
   absl::Status Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                    absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken, Check check);
 

@@ -38,6 +38,12 @@ FabricDomain::~FabricDomain() {
   }
 }
 
+void FabricDomain::Withdraw() {
+  if (endpoint == nullptr || (info->domain_attr->mr_mode & FI_MR_ENDPOINT) != 0) return;
+  fi_close(&endpoint->fid);
+  endpoint = nullptr;
+}
+
 std::string FabricDomain::provider() const { return info->fabric_attr->prov_name; }
 
 absl::Status FabricDomain::Open() {

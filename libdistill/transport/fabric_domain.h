@@ -30,6 +30,9 @@ struct FabricDomain {
   // What the others need to know of this rail, which is the host's number `index`.
   absl::StatusOr<FabricRail> Describe(size_t index) const;
   absl::StatusOr<fid_mr*> Register(const void* data, size_t bytes);
+  // Closes the endpoint, which ends its operations; what is registered stays so. Where registrations are bound to the
+  // endpoint (FI_MR_ENDPOINT) they must go first: it is closed when this is destroyed.
+  void Withdraw();
   // The next completion, or error, of the queue. False: there is none.
   absl::StatusOr<bool> Poll();
 

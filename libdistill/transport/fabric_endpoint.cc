@@ -103,6 +103,7 @@ absl::StatusOr<FabricMemory> FabricEndpoint::RegisterForGood(const void* data, s
 
 absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* data, size_t bytes,
                                           const FabricMemory& memory, FabricOperation* operation) {
+  DISTILL_RETURN_IF_ERROR(CheckOpen());
   *operation = {{}, peer, false, bytes, false, absl::OkStatus()};
   const size_t rail = RailOf(tag);
   const ssize_t rc = fi_tsend(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail),
@@ -115,6 +116,7 @@ absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* da
 
 absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data, size_t bytes,
                                              const FabricMemory& memory, FabricOperation* operation) {
+  DISTILL_RETURN_IF_ERROR(CheckOpen());
   *operation = {{}, peer, true, bytes, false, absl::OkStatus()};
   const size_t rail = RailOf(tag);
   const ssize_t rc = fi_trecv(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail),
@@ -125,7 +127,17 @@ absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data,
   return FabricError(absl::StrCat("receiving from ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
 }
 
+absl::Status FabricEndpoint::CheckOpen() const {
+  return withdrawn_ ? absl::UnavailableError("the fabric's endpoint was closed after an error") : absl::OkStatus();
+}
+
+void FabricEndpoint::Withdraw() {
+  withdrawn_ = true;
+  for (const std::unique_ptr<FabricDomain>& rail : rails_) rail->Withdraw();
+}
+
 absl::StatusOr<bool> FabricEndpoint::Poll() {
+  DISTILL_RETURN_IF_ERROR(CheckOpen());
   bool any = false;
   for (const std::unique_ptr<FabricDomain>& rail : rails_) {
     DISTILL_ASSIGN_OR_RETURN(const bool found, rail->Poll());
@@ -149,6 +161,7 @@ bool FabricEndpoint::progresses_alone() const {
 void FabricEndpoint::Sleep(absl::Duration limit, int other) {
   std::vector<pollfd> events = {{other, POLLIN, 0}};  // poll skips what is negative
   for (const std::unique_ptr<FabricDomain>& rail : rails_) {
+    if (withdrawn_) break;
     fid* queue = &rail->queue->fid;
     if (rail->wait >= 0 && fi_trywait(rail->fabric, &queue, 1) != 0) return;  // there is something already
     events.push_back({rail->wait, POLLIN, 0});

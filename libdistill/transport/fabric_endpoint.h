@@ -10,8 +10,8 @@
 //   while (!receive.done) endpoint->Poll();
 //
 // Nothing but Sleep blocks: Send and Receive start an operation, Poll moves data and finishes operations. Whoever waits
-// brings the deadline. One thread at a time: fabric_progress.h has it. Destroying the endpoint withdraws all
-// operations: after that the provider no longer touches their buffers.
+// brings the deadline. One thread at a time: fabric_progress.h has it. Where operations may be under way, Withdraw
+// comes before their registrations go; those go before the endpoint is destroyed.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,8 @@ struct FabricOperation {
   absl::Status status;  // once done. Unavailable: the peer cannot be reached; FailedPrecondition: another length
 };
 
-// A buffer that the provider may use: pinned where the provider asks for that, else nothing but a handle.
+// A buffer that the provider may use: pinned where the provider asks for that, else nothing but a handle. Goes on any
+// thread, before its endpoint, and with no operation on it under way.
 class FabricMemory {
  public:
   FabricMemory() = default;
@@ -102,6 +103,10 @@ class FabricEndpoint {
   // Marks finished operations as done. True when there were any; an error is one of the endpoint itself.
   [[nodiscard]] absl::StatusOr<bool> Poll();
 
+  // Ends all operations, without a completion: after that the provider no longer touches their buffers. Nothing can be
+  // sent, received or polled from then on.
+  void Withdraw();
+
   // Whether the provider says when there is something for Poll; Sleep then ends at once.
   bool wakes() const;
   // Whether operations go on, and peers are served, while nobody polls.
@@ -112,12 +117,14 @@ class FabricEndpoint {
  private:
   FabricEndpoint();
   absl::Status Open(const FabricOptions& options);
+  absl::Status CheckOpen() const;
   size_t RailOf(uint64_t tag) const { return static_cast<size_t>(tag % rails_.size()); }
 
   std::vector<std::unique_ptr<FabricDomain>> rails_;
   std::string provider_;
   std::string address_;
   std::vector<std::string> networks_;
+  bool withdrawn_ = false;
 };
 
 }  // namespace distill

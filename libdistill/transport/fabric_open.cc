@@ -46,6 +46,7 @@ FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider, 
     hints->domain_attr->mr_mode |= FI_MR_HMEM;
   }
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  hints->domain_attr->threading = FI_THREAD_SAFE;            // whoever frees memory closes its registration
   hints->fabric_attr->prov_name = strdup(provider.c_str());  // freed by fi_freeinfo
   return hints;
 }

@@ -25,7 +25,8 @@ class FabricProgress {
   // of some microseconds. ResourceExhausted: no thread, or no file descriptor.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricProgress>> Start(std::unique_ptr<FabricEndpoint> endpoint,
                                                                              bool spins);
-  // Ends the thread, then the endpoint: nothing writes to any buffer afterwards. Not while a Run is under way.
+  // Ends the thread, then the endpoint: nothing writes to any buffer afterwards. Not while a Run is under way, and not
+  // before what is registered with the endpoint has gone.
   ~FabricProgress();
 
   // Blocks until `work` has returned on the thread; made on the thread itself, runs it at once. One caller at a time.

@@ -86,6 +86,27 @@ TEST_CASE("a message of another length than expected is an error on the receiver
   }
 }
 
+TEST_CASE("nothing lands in a buffer once its endpoint is withdrawn, and nothing more can be started") {
+  Pair pair;
+  std::vector<char> out(1 << 20, 'x'), in(out.size());
+  FabricOperation hello, heard, receive, send;
+  REQUIRE(pair.right->Receive(0, 1, in.data(), 1, pair.nothing, &heard).value());
+  pair.Send(1, out, 1, pair.nothing, &hello);
+  pair.PollUntil({&heard, &hello});
+  in[0] = 0;
+  REQUIRE(pair.right->Receive(0, 2, in.data(), in.size(), pair.nothing, &receive).value());
+  pair.right->Withdraw();
+  CHECK(absl::IsUnavailable(pair.right->Poll().status()));
+  CHECK(absl::IsUnavailable(pair.right->Receive(0, 3, in.data(), 1, pair.nothing, &heard).status()));
+  CHECK(absl::IsUnavailable(pair.right->Send(0, 3, in.data(), 1, pair.nothing, &heard).status()));
+  CHECK(pair.right->RegisterForGood(in.data(), in.size()).ok());
+  (void)pair.left->Send(0, 2, out.data(), out.size(), pair.nothing, &send);
+  const Deadline a_while = Deadline::After(absl::Milliseconds(100));
+  while (!a_while.Passed() && pair.left->Poll().ok()) pair.right->Sleep(absl::Milliseconds(1), -1);
+  CHECK(in == std::vector<char>(in.size()));
+  CHECK_FALSE(receive.done);
+}
+
 TEST_CASE("the environment is written when libfabric is loaded, and not again") {
   constexpr char kLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
   REQUIRE(LoadFabricLibrary().ok());

@@ -1,0 +1,184 @@
+// In which order, and on whose thread, a communicator over the fabric gives back what libfabric holds. tcp does not
+// mind; a network card would go on writing to memory that is registered no more. So libfabric's own closing calls are
+// watched here, with registrations for every buffer, as efa wants them.
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/transport/fabric_library.h"
+#include "tests/comm/join.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::JoinForCallsOf;
+using testing::RunRanks;
+
+// What was closed, in order; `elsewhere`: on another thread than the test's.
+struct Closed {
+  std::string what;
+  bool elsewhere;
+};
+
+std::mutex mutex;
+std::vector<Closed> closed;
+std::thread::id test_thread;
+
+// Each kind of object has tables of functions that it shares with all of its kind: copies of them, changed, take their
+// place.
+FabricLibrary real;
+fi_ops_fabric fabric_ops, real_fabric_ops;
+fi_ops_domain domain_ops, real_domain_ops;
+fi_ops_mr mr_ops, real_mr_ops;
+
+template <int kKind>
+struct Watched {
+  static inline fi_ops ops, real;
+  static inline const char* what;
+  static int Close(fid* object) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      closed.push_back({what, std::this_thread::get_id() != test_thread});
+    }
+    return real.close(object);
+  }
+  static void Watch(fid& object, const char* name) {
+    what = name;
+    real = ops = *object.ops;
+    ops.close = &Close;
+    object.ops = &ops;
+  }
+};
+
+int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
+  const int rc = real_domain_ops.endpoint(domain, info, endpoint, context);
+  if (rc == 0) Watched<0>::Watch((*endpoint)->fid, "endpoint");
+  return rc;
+}
+
+int Register(fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr** region) {
+  const int rc = real_mr_ops.regattr(domain, attributes, flags, region);
+  if (rc == 0) Watched<1>::Watch((*region)->fid, "registration");
+  return rc;
+}
+
+int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
+  const int rc = real_fabric_ops.domain(fabric, info, domain, context);
+  if (rc != 0) return rc;
+  Watched<2>::Watch((*domain)->fid, "domain");
+  real_domain_ops = domain_ops = *(*domain)->ops;
+  domain_ops.endpoint = &OpenEndpoint;
+  (*domain)->ops = &domain_ops;
+  real_mr_ops = mr_ops = *(*domain)->mr;
+  mr_ops.regattr = &Register;
+  (*domain)->mr = &mr_ops;
+  return 0;
+}
+
+int OpenFabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
+  const int rc = real.fabric(attributes, fabric, context);
+  if (rc != 0) return rc;
+  real_fabric_ops = fabric_ops = *(*fabric)->ops;
+  fabric_ops.domain = &OpenDomain;
+  (*fabric)->ops = &fabric_ops;
+  return 0;
+}
+
+int GetInfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+            fi_info** found) {
+  const int rc = real.getinfo(version, node, service, flags, hints, found);
+  for (fi_info* info = rc == 0 ? *found : nullptr; info != nullptr; info = info->next) {
+    info->domain_attr->mr_mode |= FI_MR_LOCAL;
+  }
+  return rc;
+}
+
+// In a process of a test's own: for good.
+absl::Status WatchFabric() {
+  DISTILL_ASSIGN_OR_RETURN(const FabricLibrary* const library, LoadFabricLibrary());
+  real = *library;
+  const_cast<FabricLibrary*>(library)->getinfo = &GetInfo;
+  const_cast<FabricLibrary*>(library)->fabric = &OpenFabric;
+  test_thread = std::this_thread::get_id();
+  return absl::OkStatus();
+}
+
+void Forget() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  closed.clear();
+}
+
+// The endpoint, then `registrations` of them at least, on its own thread; then the rest.
+absl::Status ExpectOrder(size_t registrations) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const std::string all = absl::StrJoin(closed, ", ", [](std::string* text, const Closed& one) {
+    absl::StrAppend(text, one.what, one.elsewhere ? " there" : " here");
+  });
+  DISTILL_RETURN_IF_ERROR(Expect(closed.size() >= 2 + registrations, absl::StrCat("too few were closed: ", all)));
+  for (size_t i = 0; i < closed.size(); ++i) {
+    const std::string wanted = i == 0 ? "endpoint" : i + 1 == closed.size() ? "domain" : "registration";
+    DISTILL_RETURN_IF_ERROR(Expect(closed[i].what == wanted, absl::StrCat("another order: ", all)));
+    if (wanted == "domain") continue;
+    DISTILL_RETURN_IF_ERROR(Expect(closed[i].elsewhere, absl::StrCat("not on the endpoint's thread: ", all)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Use(Communicator& comm, char* data, int64_t bytes, const std::string& operation) {
+  if (operation == "ring") return comm.AllReduce(data, data, bytes, DType::kUInt8, ReduceOp::kSum);
+  if (operation == "exchange") return comm.AllReduce(data, data, 100, DType::kUInt8, ReduceOp::kSum);
+  return comm.Receive(data, bytes, DType::kUInt8, 1);
+}
+
+TEST_CASE("after an error the fabric's operations end before the registrations of their buffers, on its thread") {
+  constexpr int64_t kBytes = 4 << 20;
+  for (const std::string operation : {"ring", "exchange", "receive"}) {
+    INFO(operation);
+    const auto outcomes = RunRanks(2, absl::Seconds(90), [&](const World& world) -> absl::Status {
+      DISTILL_RETURN_IF_ERROR(WatchFabric());
+      DISTILL_ASSIGN_OR_RETURN(auto comm, JoinForCallsOf(absl::Seconds(1), world, "fabric", {"a", "b"}));
+      DISTILL_ASSIGN_OR_RETURN(auto memory, comm->Allocate(kBytes));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      Forget();
+      if (world.rank == 1) {
+        while (comm->CheckPeers().ok()) absl::SleepFor(absl::Milliseconds(5));
+        return absl::OkStatus();
+      }
+      std::vector<char> plain(kBytes);
+      DISTILL_RETURN_IF_ERROR(
+          ExpectError(Use(*comm, plain.data(), kBytes, operation), absl::StatusCode::kDeadlineExceeded, {}));
+      return ExpectOrder(/*registrations=*/3);  // the call's buffer, Allocate's, the landing
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("a communicator that ends in order closes the endpoint, then its registrations, on the fabric's thread") {
+  const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(WatchFabric());
+    DISTILL_ASSIGN_OR_RETURN(auto comm, JoinForCallsOf(absl::Seconds(20), world, "fabric", {"a", "b"}));
+    DISTILL_ASSIGN_OR_RETURN(auto memory, comm->Allocate(1000));
+    DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    Forget();
+    comm.reset();
+    return ExpectOrder(/*registrations=*/2);
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+}  // namespace
+}  // namespace distill
