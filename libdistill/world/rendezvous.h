@@ -55,6 +55,8 @@ class Rendezvous {
 
   // The same for a rank that waits in the job's collective call number `call` (from 1): a rank that left before it had
   // finished this call will never come, and is named. Ranks that finished it may leave while others are still in it.
+  // For a wait that asks every few milliseconds: says what the rendezvous' own thread has heard, without a system call,
+  // and without a lock unless that was something.
   [[nodiscard]] virtual absl::Status CheckPeersIn(uint64_t call) { return (void)call, CheckPeers(); }
 
   // From here on the heartbeat's thread also asks `last_calls` for the rank's last calls, and rank 0 compares them:

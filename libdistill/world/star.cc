@@ -247,6 +247,7 @@ void Star::TakeGoodbye(Peer& peer, const std::string& payload) {
   if (goodbye->rank == peer.rank) peer.left = true;
   if (root()) TellLocked(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(*goodbye)));
   left_.push_back(*std::move(goodbye));
+  some_left_.store(true, std::memory_order_release);
 }
 
 absl::Status Star::CheckPeers() {
@@ -256,8 +257,9 @@ absl::Status Star::CheckPeers() {
 }
 
 absl::Status Star::CheckPeersIn(uint64_t call) {
-  DISTILL_RETURN_IF_ERROR(CheckPeers());
+  if (!failed() && !some_left_.load(std::memory_order_acquire)) return absl::OkStatus();
   const std::lock_guard<std::mutex> lock(mutex_);
+  DISTILL_RETURN_IF_ERROR(failure_);
   for (const Goodbye& gone : left_) {
     if (gone.finished_calls >= call) continue;
     return FailLocked(absl::UnavailableError(absl::StrCat(gone.name, " has left the job")));
@@ -266,6 +268,7 @@ absl::Status Star::CheckPeersIn(uint64_t call) {
 }
 
 bool Star::HasLeft(int rank) const {
+  if (!some_left_.load(std::memory_order_acquire)) return false;
   const std::lock_guard<std::mutex> lock(mutex_);
   return std::any_of(left_.begin(), left_.end(), [rank](const Goodbye& gone) { return gone.rank == rank; });
 }

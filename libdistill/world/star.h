@@ -109,6 +109,7 @@ class Star {
   const World world_;
   const std::string place_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> some_left_{false};
   std::atomic<uint64_t> finished_calls_{0};
   int wake_ = -1;  // an eventfd
   mutable std::mutex mutex_;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <map>
 #include <thread>
 
@@ -297,6 +299,31 @@ TEST_CASE("a rank that left before it had finished a call is named to all who ar
     absl::SleepFor(absl::Milliseconds(500));  // the first to find it tells the others
     return ExpectError(meeting->CheckPeersIn(8), absl::StatusCode::kUnavailable,
                        {absl::StrCat("rank 2 on ", world.host, " has left the job")});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+// The rendezvous asks for the last calls under its lock.
+TEST_CASE("a rank that waits in a call does not wait for the rendezvous when it asks for news") {
+  const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(auto meeting, CreateRendezvous(world, In(10)));
+    std::promise<absl::Status> news;
+    std::future<absl::Status> heard = news.get_future();
+    std::promise<bool> in_time;
+    std::thread asks;
+    meeting->CompareCalls([&]() -> std::vector<CallView> {
+      if (asks.joinable()) return {};
+      asks = std::thread([&] { news.set_value(meeting->CheckPeersIn(1)); });
+      in_time.set_value(heard.wait_for(std::chrono::seconds(5)) == std::future_status::ready);
+      return {};
+    });
+    meeting->StartHeartbeat(absl::Seconds(60));
+    const bool answered = in_time.get_future().get();
+    meeting->CompareCalls(nullptr);
+    asks.join();
+    DISTILL_RETURN_IF_ERROR(Expect(answered, "the question waited for the lock"));
+    DISTILL_RETURN_IF_ERROR(heard.get());
+    return ExchangeOnce(*meeting, world, "");  // so that neither leaves before the other has asked
   });
   CHECK(Failures(outcomes) == "");
 }
