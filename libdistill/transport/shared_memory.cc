@@ -7,8 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -16,21 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/available_memory.h"
 
 namespace distill {
 namespace {
-
-// What the machine could still give. Reserving more would not fail, but summon the kernel's out-of-memory killer.
-uint64_t AvailableBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::string unit;
-  uint64_t kibibytes = 0;
-  while (file >> name >> kibibytes && std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kibibytes << 10;
-  }
-  return std::numeric_limits<uint64_t>::max();  // not known: the reservation decides
-}
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPage = 4096;
@@ -91,10 +78,10 @@ absl::StatusOr<SharedMemory> SharedMemory::MapAll(std::shared_ptr<Mapping> mappi
   return SharedMemory(std::move(mapping));
 }
 
-absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes) {
-  if (const uint64_t available = AvailableBytes(); bytes > available) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(bytes, " bytes of shared memory are wanted, ", available, " are available"));
+absl::StatusOr<SharedMemory> SharedMemory::Create(size_t bytes, const std::string& root) {
+  if (const AvailableMemory available = ReadAvailableMemory(root); bytes > available.bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(bytes, " bytes of shared memory are wanted, ", available.bytes,
+                                                     " are available (limited by ", available.limited_by, ")"));
   }
   auto made = std::make_shared<Mapping>(memfd_create("libdistill", MFD_CLOEXEC));
   if (made->fd < 0) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));

@@ -16,8 +16,9 @@ namespace distill {
 
 class SharedMemory {
  public:
-  // Zeroed, and reserved: ResourceExhausted when the machine has not that much, instead of a SIGBUS later.
-  [[nodiscard]] static absl::StatusOr<SharedMemory> Create(size_t bytes);
+  // Zeroed, and reserved: ResourceExhausted when the machine, or the limit of the container, has not that much left,
+  // instead of a SIGBUS or the out-of-memory killer later. `root` is a folder in front of /proc and /sys, for tests.
+  [[nodiscard]] static absl::StatusOr<SharedMemory> Create(size_t bytes, const std::string& root = "");
   // Maps what another process of this user created. FailedPrecondition: that process is gone, or cannot be looked into.
   [[nodiscard]] static absl::StatusOr<SharedMemory> Map(const std::string& ticket);
 

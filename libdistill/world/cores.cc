@@ -4,22 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/world/control_groups.h"
 
 namespace distill {
 namespace {
-
-// The first line of a file; empty when there is none.
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // "0-3,8" -> 5; 0 for what is no list.
 int CountCoreList(const std::string& list) {
@@ -48,29 +40,6 @@ std::optional<double> QuotaOf(const std::string& folder) {
     return std::nullopt;
   }
   return time / period;
-}
-
-// The control groups of this process, innermost first, up to the container's own: the folders of one controller. A
-// container sees its own group at the top, though /proc/self/cgroup may still give the host's path to it.
-std::vector<std::string> GroupFolders(const std::string& root, absl::string_view controller) {
-  std::ifstream groups(root + "/proc/self/cgroup");
-  std::string top = root + "/sys/fs/cgroup";
-  std::string path;
-  for (std::string line; std::getline(groups, line);) {  // "0::/path", or in version 1 "4:cpu,cpuacct:/path"
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
-    const bool is_v1 = std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
-    if (is_v1) absl::StrAppend(&top, "/", std::string(controller));
-    if (is_v1 || fields[1].empty()) path = fields[2];
-    if (is_v1) break;
-  }
-  std::vector<std::string> folders;
-  for (size_t end = path.size(); end != std::string::npos && end > 0; end = path.rfind('/', end - 1)) {
-    folders.push_back(top + path.substr(0, end));
-  }
-  folders.push_back(top);
-  return folders;
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ TempFolder::~TempFolder() {
 
 std::string TempFolder::Write(const std::string& name, const std::string& contents) const {
   const std::string path = *this / name;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   if (!(file << contents).flush()) throw std::runtime_error("cannot write " + path);
   return path;

@@ -19,7 +19,7 @@ class TempFolder {
   const std::string& path() const { return path_; }
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
-  // Bytes as they are, over what was there; the file's path.
+  // Bytes as they are, over what was there, in folders that are made where they are missing; the file's path.
   std::string Write(const std::string& name, const std::string& contents) const;
   // All of a file; "" when there is none.
   std::string Read(const std::string& name) const;

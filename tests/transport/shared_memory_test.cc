@@ -11,6 +11,7 @@
 #include "libdistill/transport/process_watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -67,6 +68,17 @@ TEST_CASE("memory that the machine does not have is refused, not promised") {
   const absl::Status status = SharedMemory::Create(~size_t{0}).status();
   CHECK(absl::IsResourceExhausted(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("are available"));
+}
+
+TEST_CASE("memory that the container's limit leaves no room for is refused, with the limit's place") {
+  const testing::TempFolder root;
+  root.Write("proc/self/cgroup", "0::/job");
+  root.Write("sys/fs/cgroup/job/memory.max", "1000000");
+  root.Write("sys/fs/cgroup/job/memory.current", "600000");
+  CHECK(SharedMemory::Create(400000, root.path()).ok());
+  const absl::Status status = SharedMemory::Create(400001, root.path()).status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("400000 are available") && Catch::Contains("cgroup/job"));
 }
 
 TEST_CASE("a watch sees a killed process before anybody has waited for it") {

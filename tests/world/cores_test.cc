@@ -1,7 +1,5 @@
 #include "libdistill/world/cores.h"
 
-#include <filesystem>
-
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -15,12 +13,6 @@ World Ranks(const char* launcher, int local_size) {
   world.launcher = launcher;
   world.local_size = local_size;
   return world;
-}
-
-// A file of a pretended /proc or /sys.
-void Put(const TempFolder& root, const std::string& path, const std::string& text) {
-  std::filesystem::create_directories(std::filesystem::path(root / path).parent_path());
-  root.Write(path, text + "\n");
 }
 
 }  // namespace
@@ -50,10 +42,10 @@ TEST_CASE("a quota of time is shared as the cores are") {
 
 TEST_CASE("the limits of version 2 of the control groups are those of the group and of all above it") {
   const TempFolder root;
-  Put(root, "proc/self/cgroup", "0::/job/step");
-  Put(root, "sys/fs/cgroup/job/cpu.max", "300000 100000");
-  Put(root, "sys/fs/cgroup/job/step/cpu.max", "max 100000");
-  Put(root, "sys/fs/cgroup/job/cpuset.cpus.effective", "0-3,8,10-11");
+  root.Write("proc/self/cgroup", "0::/job/step");
+  root.Write("sys/fs/cgroup/job/cpu.max", "300000 100000");
+  root.Write("sys/fs/cgroup/job/step/cpu.max", "max 100000");
+  root.Write("sys/fs/cgroup/job/cpuset.cpus.effective", "0-3,8,10-11");
   const Cores cores = ReadCores(root.path());
   CHECK(cores.mine >= 1);
   CHECK(cores.host == 7);
@@ -63,15 +55,15 @@ TEST_CASE("the limits of version 2 of the control groups are those of the group 
 
 TEST_CASE("a container of version 1 has its limits at the top, whatever the path says") {
   const TempFolder root;
-  Put(root, "proc/self/cgroup", "5:cpuset:/docker/ab\n4:cpu,cpuacct:/docker/ab\n0::/docker/ab");
-  Put(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000");
-  Put(root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
-  Put(root, "sys/fs/cgroup/cpuset/cpuset.cpus", "2-3");
+  root.Write("proc/self/cgroup", "5:cpuset:/docker/ab\n4:cpu,cpuacct:/docker/ab\n0::/docker/ab");
+  root.Write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000");
+  root.Write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
+  root.Write("sys/fs/cgroup/cpuset/cpuset.cpus", "2-3");
   const Cores cores = ReadCores(root.path());
   CHECK(cores.host == 2);
   REQUIRE(cores.quota);
   CHECK(*cores.quota == 1.5);
-  Put(root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1");
+  root.Write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1");
   CHECK_FALSE(ReadCores(root.path()).quota);
 }
 
