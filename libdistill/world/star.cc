@@ -33,6 +33,18 @@ std::string PackCalls(const std::vector<CallView>& calls) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<CallView>> DecodeCalls(absl::string_view payload) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(payload));
+  if (fields.size() % 2 != 0) return absl::DataLossError("a call without its text");
+  std::vector<CallView> calls;
+  for (size_t i = 0; i < fields.size(); i += 2) {
+    CallView& call = calls.emplace_back();
+    if (!absl::SimpleAtoi(fields[i], &call.number)) return absl::DataLossError("a call without its number");
+    call.text = fields[i + 1];
+  }
+  return calls;
+}
+
 Star::Star(const World& world, std::string place)
     : world_(world), place_(std::move(place)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   DISTILL_CHECK(wake_ >= 0, "no eventfd: this process has too many open files");
@@ -153,19 +165,6 @@ void Star::CompareCalls(std::function<std::vector<CallView>()> last_calls) {
   last_calls_ = std::move(last_calls);
 }
 
-void Star::TakeCalls(Peer& peer, const std::string& payload) {
-  const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(payload);
-  if (payload.empty() || !fields.ok()) return;  // says nothing of its calls
-  peer.calls.clear();
-  for (size_t i = 0; i + 1 < fields->size(); i += 2) {
-    CallView& call = peer.calls.emplace_back();
-    if (!absl::SimpleAtoi((*fields)[i], &call.number))
-      peer.calls.pop_back();
-    else
-      call.text = (*fields)[i + 1];
-  }
-}
-
 // Rank 0's calls, and then each peer's, against those of the ranks before.
 void Star::Compare(const std::vector<CallView>& mine) {
   struct First {
@@ -217,7 +216,10 @@ void Star::Take(Peer& peer, Frame frame) {
   switch (frame.kind) {
     case FrameKind::kBeat:
       peer.heard_since_late = true;
-      return TakeCalls(peer, frame.payload);
+      if (absl::StatusOr<std::vector<CallView>> calls = DecodeCalls(frame.payload); calls.ok() && !calls->empty()) {
+        peer.calls = *std::move(calls);
+      }
+      return;
     case FrameKind::kLate:
       return TakeLate(frame.payload);
     case FrameKind::kGoodbye:

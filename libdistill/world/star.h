@@ -27,6 +27,9 @@
 
 namespace distill {
 
+// What a beat carries of its sender's last calls. DataLoss: no such bytes.
+absl::StatusOr<std::vector<CallView>> DecodeCalls(absl::string_view payload);
+
 class Star {
  public:
   // `place`: where rank 0 listens, for messages.
@@ -98,7 +101,6 @@ class Star {
   void Take(Peer& peer, Frame frame);
   void TakeGoodbye(Peer& peer, const std::string& payload);
   void Beat();
-  void TakeCalls(Peer& peer, const std::string& payload);
   void Compare(const std::vector<CallView>& mine);
   void TakeLate(const std::string& payload);
   void JudgeLate();

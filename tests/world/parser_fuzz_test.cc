@@ -3,24 +3,22 @@
 // The last test is a mutational fuzzer: what it changes is a corpus of valid messages, a few changes at a time.
 #include <sys/socket.h>
 
-#include <iterator>
 #include <random>
 
 #include "libdistill/world/framing.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/slurm.h"
+#include "libdistill/world/star.h"
 #include "tests/support/catch.h"
+#include "tests/support/mutate.h"
 
 namespace distill {
 namespace {
 
-constexpr size_t kLimit = 1000;
+using testing::Mutate;
+using testing::RandomBytes;
 
-std::string RandomBytes(std::mt19937_64& random, size_t count) {
-  std::string bytes(count, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
+constexpr size_t kLimit = 1000;
 
 // Reads what was written until the stream ends or is refused; returns how many frames came.
 int ReadAll(const std::string& bytes) {
@@ -95,43 +93,8 @@ TEST_CASE("random and cut bytes are no hello, no proof and no verdict") {
   }
 }
 
-// One change of those that find mistakes in parsers: bits, bytes, lengths, and parts cut, doubled or taken from
-// elsewhere.
-void Mutate(std::mt19937_64& random, const std::vector<std::string>& corpus, std::string& bytes) {
-  const size_t at = bytes.empty() ? 0 : random() % bytes.size();
-  const size_t length = 1 + random() % 16;
-  switch (bytes.empty() ? 4 : random() % 7) {
-    case 0:
-      bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
-      return;
-    case 1:
-      bytes[at] = static_cast<char>(random());
-      return;
-    case 2: {  // a length or a number at one of its borders
-      constexpr uint32_t kBorders[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff, 1001};
-      uint32_t value = kBorders[random() % std::size(kBorders)];
-      if (random() % 2 == 0) value = __builtin_bswap32(value);
-      bytes.replace(at, sizeof(value), reinterpret_cast<const char*>(&value), sizeof(value));
-      return;
-    }
-    case 3:
-      bytes.erase(at, length);
-      return;
-    case 4:
-      bytes.insert(at, RandomBytes(random, length));
-      return;
-    case 5:
-      bytes.insert(at, bytes.substr(random() % bytes.size(), length));
-      return;
-    default: {
-      const std::string& other = corpus[random() % corpus.size()];
-      bytes = bytes.substr(0, at) + other.substr(std::min(other.size(), at));
-    }
-  }
-}
-
 // Every parser of this room that sees bytes of a peer or of a launcher; each takes anything. What ranks tell one
-// another once they have proved that they know the secret (cards, tables, tickets) is read elsewhere.
+// another once they have proved that they know the secret (cards, tables, tickets): tests/comm/cards_fuzz_test.cc.
 void ParseAll(const std::string& bytes, const Nonces& nonces) {
   ReadAll(bytes);
   DecodeHello(bytes);
@@ -144,6 +107,7 @@ void ParseAll(const std::string& bytes, const Nonces& nonces) {
     REQUIRE(total <= bytes.size());
   }
   DecodeGoodbye(bytes).IgnoreError();
+  DecodeCalls(bytes).IgnoreError();
   DecodeStatus(bytes).IgnoreError();
   ParseHostPort(bytes).IgnoreError();
   FirstHostOfNodeList(bytes).IgnoreError();
@@ -159,6 +123,7 @@ TEST_CASE("valid messages with a few mutations each are parsed or refused, by ev
       EncodeVerdict("secret", nonces, Verdict::kWelcome),
       PackStrings({"a", "", std::string(40, 'x')}),
       EncodeGoodbye({3, 12345, "rank 3 on host-a"}),
+      PackStrings({"17", "barrier", "18", "all-reduce of 3 int64"}),
       EncodeStatus(absl::DataLossError("the disk is gone")),
       "[fe80::1]:29500",
       "host-a:29500",
