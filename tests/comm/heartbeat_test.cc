@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 
@@ -104,11 +106,14 @@ TEST_CASE("an abort ends the pending and the later calls of every rank, and does
   }
 }
 
-// A backend whose barrier is stuck in something that nobody can end, as a driver may be.
+// A backend of which something is stuck that nobody can end, as a driver may be: the barrier, or, after a barrier that
+// fails, what lets go of its memory.
 class StuckCommunicator : public Communicator {
  public:
-  StuckCommunicator() : Communicator(0, {"rank 0 on host-a", "rank 1 on host-b"}) {}
+  explicit StuckCommunicator(bool in_abandon)
+      : Communicator(0, {"rank 0 on host-a", "rank 1 on host-b"}), in_abandon_(in_abandon) {}
   absl::string_view backend() const override { return "stuck"; }
+  std::atomic<bool> aborted{false};
 
  protected:
   absl::Status DoAllReduce(const void*, void*, int64_t, DType, ReduceOp, Placement) override { return DoBarrier(); }
@@ -121,11 +126,20 @@ class StuckCommunicator : public Communicator {
   absl::Status DoReceive(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart&) override { return DoBarrier(); }
   absl::Status DoBarrier() override {
-    for (;;) absl::SleepFor(absl::Hours(1));
+    while (!in_abandon_ || !aborted) absl::SleepFor(absl::Milliseconds(10));
+    return absl::CancelledError("told to stop");
   }
+  void Abandon(const absl::Status&) override {
+    while (in_abandon_) absl::SleepFor(absl::Hours(1));
+  }
+
+ private:
+  const bool in_abandon_;
 };
 
-TEST_CASE("the watchdog ends a rank whose call does not return after an abort, and names the call") {
+TEST_CASE("the watchdog ends a rank whose call, or the letting go after it, does not return after an abort") {
+  const bool in_abandon = GENERATE(false, true);
+  CAPTURE(in_abandon);
   const testing::TempFolder folder;
   const std::string path = folder.Write("stderr", "");
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -133,12 +147,14 @@ TEST_CASE("the watchdog ends a rank whose call does not return after an abort, a
   const auto outcomes = RunRanks(1, absl::Seconds(20), [&](World world) -> absl::Status {
     dup2(file, STDERR_FILENO);
     DISTILL_ASSIGN_OR_RETURN(auto meeting, CreateRendezvous(world, Deadline::After(absl::Seconds(5))));
-    StuckCommunicator comm;
+    StuckCommunicator comm(in_abandon);
     comm.SetErrorContext([] { return "step 7"; });
     DISTILL_RETURN_IF_ERROR(comm.Attach(std::move(meeting), absl::Seconds(60), absl::Seconds(1)));
     std::thread aborts([&comm] {
       absl::SleepFor(absl::Milliseconds(500));  // the barrier has begun: otherwise it would return at once
       comm.Abort(absl::CancelledError("told to stop"));
+      std::fprintf(stderr, "the abort returned\n");
+      comm.aborted = true;
     });
     const absl::Status status = comm.Barrier();
     aborts.join();
@@ -149,6 +165,7 @@ TEST_CASE("the watchdog ends a rank whose call does not return after an abort, a
   close(file);
   const std::string text = folder.Read("stderr");
   INFO(text);
+  CHECK(absl::StrContains(text, "the abort returned"));
   CHECK(absl::StrContains(text,
                           "the watchdog ends this process: barrier number 1 over stuck on rank 0 on host-a of 2 ranks "
                           "(step 7) does not return 1s after it had to end: told to stop"));

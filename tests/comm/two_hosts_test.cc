@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
 #include "tests/support/catch.h"
@@ -48,7 +49,8 @@ TEST_CASE("a rank on another host that is lost is named", "[.][two hosts]") {
   std::printf("ready over %s\n", std::string((*comm)->backend()).c_str());
   std::fflush(stdout);
   std::vector<float> data(1 << 18);
-  while (status.ok()) {
+  for (int step = 1; status.ok(); ++step) {
+    (*comm)->SetErrorContext([step] { return absl::StrCat("step ", step); });
     status = (*comm)->AllReduce(data.data(), data.data(), 1 << 18, DType::kFloat32, ReduceOp::kSum);
   }
   CHECK(absl::IsUnavailable(status));

@@ -95,7 +95,7 @@ def ranks(count, port, **environment):
 
 
 def await_ready(rank, process):
-    """What a rank says once it has finished its first call: its line that begins with "ready over"."""
+    """What a rank says once it has finished its first call: its line that begins with "ready over", and all until then."""
     said = ""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -105,7 +105,7 @@ def await_ready(rank, process):
         said += piece
         ready = re.search("^ready over .*$", said, re.MULTILINE)
         if ready:
-            return ready[0]
+            return ready[0], said
         if not piece:
             break
     sys.exit(f"FAILED: rank {rank} never got ready:\n{said}")
