@@ -21,6 +21,10 @@ struct GridOptions {
   std::vector<ReduceOp> ops = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
 };
 
+// Those beside bfloat16 and int64, with which many ranks try more counts.
+inline const std::vector<DType> kOtherTypes = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kInt32,
+                                               DType::kUInt8};
+
 // Internal with the first case that went wrong, or the communicator's error.
 absl::Status CheckCollectives(Communicator& comm, const GridOptions& options);
 

@@ -41,7 +41,9 @@ TEST_CASE("every collective is exact over the fabric") {
   for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver("fabric", ranks, WholeGrid) == "");
   for (const int ranks : {5, 6, 7, 8}) {
     CHECK(RunOver("fabric", ranks, [](Communicator& comm) {
-            return testing::CheckCollectives(comm, {.counts = {3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}});
+            DISTILL_RETURN_IF_ERROR(
+                testing::CheckCollectives(comm, {.counts = {3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}}));
+            return testing::CheckCollectives(comm, {.counts = {11}, .dtypes = testing::kOtherTypes});
           }) == "");
   }
 }

@@ -97,6 +97,7 @@ TEST_CASE("ranks that meet over MPI use shared memory on one host and the fabric
     testing::GridOptions options;
     options.dtypes = {DType::kFloat32, DType::kBFloat16};
     CHECK(testing::CheckCollectives(*comm, options) == absl::OkStatus());
+    CHECK(testing::CheckCollectives(*comm, {.counts = {11}, .dtypes = testing::kOtherTypes}) == absl::OkStatus());
   }
 }
 
