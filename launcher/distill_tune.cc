@@ -37,18 +37,22 @@ absl::Status WriteTable(const std::string& path, const CostTable& table) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, error ? ": " + error.message() : ""));
 }
 
-// What the fabric will carry: the whole call, or in two levels the lanes between the hosts.
+// Where ranks share hosts a call goes in two levels, with this algorithm between the hosts, or flat.
 void PrintChoices(const MeasuredCosts& measured) {
   const CommTuning tuning(measured.table, "auto");
   const CommLayout& all = measured.layout;
   const bool levels = CanRun(CommAlgorithm::kHierarchical, CommOperation::kAllReduce, all);
-  const CommLayout across = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
-  std::printf("all-reduce over the fabric, %d ranks on %d host(s)%s:\n%12s  %-20s %12s\n", all.ranks, all.hosts,
-              levels ? ", in a lane" : "", "bytes", "algorithm", "expected us");
+  const CommLayout across = {all.hosts, all.hosts, 1};
+  constexpr CommOperation kShown = CommOperation::kAllReduce;
+  std::printf("all-reduce over the fabric, %d ranks on %d host(s):\n%12s  %-34s %12s\n", all.ranks, all.hosts, "bytes",
+              "algorithm", "expected us");
   for (int64_t bytes = 4; bytes <= int64_t{256} << 20; bytes *= 4) {
-    const CommAlgorithm chosen = tuning.Choose(CommOperation::kAllReduce, bytes, across, /*flat_only=*/true);
-    std::printf("%12lld  %-20s %12.1f\n", static_cast<long long>(bytes), NameOf(chosen),
-                PredictMicroseconds(chosen, CommOperation::kAllReduce, bytes, across, measured.table));
+    const bool two_levels = levels && tuning.TakesLevels(kShown, bytes, all);
+    const CommAlgorithm flat = tuning.Choose(kShown, bytes, two_levels ? across : all, /*flat_only=*/true);
+    const CommAlgorithm whole = two_levels ? CommAlgorithm::kHierarchical : flat;
+    const std::string name = two_levels ? absl::StrCat(NameOf(whole), ", ", NameOf(flat)) : NameOf(flat);
+    std::printf("%12lld  %-34s %12.1f\n", static_cast<long long>(bytes), name.c_str(),
+                PredictMicroseconds(whole, kShown, bytes, all, measured.table));
   }
 }
 

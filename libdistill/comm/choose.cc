@@ -72,6 +72,23 @@ std::string TwoLevels(const std::vector<RankCard>& cards, bool has_nccl) {
   return has_nccl && CheckNccl(cards).ok() ? "nccl+fabric" : "shm+fabric";
 }
 
+// Two wishes of which one would have no effect.
+absl::Status CheckWishes(const std::string& backend, const std::string& algorithm) {
+  if (backend == "auto" || algorithm == "auto") return absl::OkStatus();
+  const std::string both = absl::StrCat("comm_algorithm ", algorithm, " under comm_backend ", backend, ": ");
+  if (backend == "hierarchical" && algorithm == "flat") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(both, "two levels and none; use comm_backend fabric, or another algorithm"));
+  }
+  if (backend == "fabric" && algorithm == "hierarchical") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(both, "the fabric alone has one level; use comm_backend auto or hierarchical"));
+  }
+  if (backend == "fabric" || backend == "hierarchical") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      both, "it decides over the fabric and in two levels alone; use comm_backend auto, or comm_algorithm auto"));
+}
+
 }  // namespace
 
 std::string RankCard::Encode() const {
@@ -96,6 +113,7 @@ absl::StatusOr<std::string> ChooseBackend(const std::vector<RankCard>& cards, bo
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "comm_backend", &RankCard::backend));
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "comm_algorithm", &RankCard::algorithm));
   DISTILL_RETURN_IF_ERROR(RequireOneKindOfDevice(cards));
+  DISTILL_RETURN_IF_ERROR(CheckWishes(cards[0].backend, cards[0].algorithm));
   const std::string& wanted = cards[0].backend;
   const bool one_host = ShareOneHost(cards);
   if (wanted == "auto") {

@@ -67,14 +67,20 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
   return chosen.ok() ? chosen : SharedError(chosen.status());
 }
 
-// How what crosses hosts is reduced: between all ranks, or between the hosts' lanes.
+// How an all-reduce is carried out: in two levels and between their lanes, or between all ranks.
 std::string DescribeAlgorithms(const std::string& backend, const Setup& setup) {
-  if (!absl::StrContains(backend, "fabric")) return "";
+  constexpr CommOperation kShown = CommOperation::kAllReduce;
+  const CommTuning& tuning = setup.tuning;
+  const std::string wish = absl::StrCat("comm_algorithm ", tuning.wish());
+  if (!absl::StrContains(backend, "fabric")) {
+    return tuning.wish() == "auto" ? "" : absl::StrCat("; ", wish, " decides nothing here");
+  }
   const CommLayout all = LayoutOf(HostLayout(setup.host_ids));
-  const CommLayout layout = backend == "fabric" ? all : CommLayout{all.hosts, all.hosts, 1};
-  return absl::StrCat(
-      "; all-reduce over the fabric: ", setup.tuning.Describe(CommOperation::kAllReduce, layout, /*flat_only=*/true),
-      " (comm_algorithm ", setup.tuning.wish(), ")");
+  const bool levels = backend != "fabric";
+  const CommLayout layout = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
+  const std::string chosen = levels && tuning.wish() == "auto" ? tuning.Describe(kShown, all) : "hierarchical";
+  return absl::StrCat("; all-reduce over the fabric: ", levels ? absl::StrCat(chosen, ", and in its lanes ") : "",
+                      tuning.Describe(kShown, layout, /*flat_only=*/true), " (", wish, ")");
 }
 
 MadeCommunicator Make(const std::string& backend, Setup setup) {

@@ -16,9 +16,11 @@ struct CommunicatorOptions {
   // has NCCL); shm when they share a host; hierarchical between hosts of which some have several ranks: nccl or shm
   // inside each, by the same rule, and fabric across; else fabric. Or: shm, fabric, hierarchical, mpi, nccl.
   std::string backend = "auto";
-  // How the fabric reduces and gathers: auto (what the table of costs says is fastest for the size), flat (the same,
-  // and under backend auto without levels), or an algorithm of KnownAlgorithmWishes (comm/tuning.h). Under auto the
-  // environment's DISTILL_COMM_ALGORITHM decides, if it is there. Every rank must say the same.
+  // How ranks on several hosts reduce and gather: auto (what the table of costs says is fastest for the size, in two
+  // levels too), flat (the same without levels), hierarchical (always in levels), or an algorithm of
+  // KnownAlgorithmWishes (comm/tuning.h) for the fabric and the lanes of two levels. Under auto the environment's
+  // DISTILL_COMM_ALGORITHM decides, if it is there. Every rank must say the same. InvalidArgument: a backend is named
+  // under which this has no effect.
   std::string algorithm = "auto";
   // The table of costs, as distillrun --tune writes it; rank 0's holds for all. Empty: DISTILL_COMM_TUNING_FILE, else
   // the default table.

@@ -45,6 +45,7 @@ HierarchicalCommunicator::HierarchicalCommunicator(const Setup& setup, Hierarchi
       seed_(setup),
       name_(absl::StrCat(parts.inside->takes_device_memory() ? "nccl" : "shm", "+fabric")),
       layout_(std::move(parts.layout)),
+      costs_layout_(LayoutOf(layout_)),
       lanes_(layout_.fewest()),
       job_(std::move(parts.job)),
       device_(std::move(parts.device)),
@@ -165,6 +166,9 @@ absl::Status HierarchicalCommunicator::Slots::Fit(int64_t wanted, const std::sha
 absl::Status HierarchicalCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype,
                                                    ReduceOp op, Placement placement) {
   job_->Next();
+  if (GoesFlat(CommOperation::kAllReduce, count * SizeOf(dtype), placement)) {
+    return flat_->AllReduce(send, receive, count, dtype, op);
+  }
   const LaneCut cut(count, lanes_, SizeOf(dtype));
   const char* from = static_cast<const char*>(send);
   char* to = static_cast<char*>(receive);
@@ -235,6 +239,9 @@ absl::Status HierarchicalCommunicator::DoReduceScatter(const void* send, void* r
                                                        ReduceOp op, Placement placement) {
   job_->Next();
   const int64_t size = SizeOf(dtype);
+  if (GoesFlat(CommOperation::kReduceScatter, world_size() * count * size, placement)) {
+    return flat_->ReduceScatter(send, receive, count, dtype, op);
+  }
   const BlockCut cut(count, layout_.hosts() * seats(), size);
   Slots& sums = ScratchIn(placement).out;
   Slots& results = ScratchIn(placement).in;

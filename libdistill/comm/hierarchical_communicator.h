@@ -99,6 +99,11 @@ class HierarchicalCommunicator : public Communicator {
   absl::Status Across(int64_t segment, Placement placement, const Steps& steps);
   absl::Status After(int64_t segment, Placement placement, const Steps& steps);
 
+  // Whether the table of costs has this call go between all ranks, as if they had a host each.
+  bool GoesFlat(CommOperation operation, int64_t bytes, Placement placement) const {
+    return !placement.on_device && !seed_.tuning.TakesLevels(operation, bytes, costs_layout_);
+  }
+
   int host() const { return layout_.HostOf(rank()); }
   int local_rank() const { return layout_.LocalRankOf(rank()); }
   int local_size() const { return inside_->world_size(); }
@@ -153,6 +158,7 @@ class HierarchicalCommunicator : public Communicator {
   const SplitSeed seed_;
   const std::string name_;
   const HostLayout layout_;
+  const CommLayout costs_layout_;
   const int lanes_;
   const std::shared_ptr<JobCalls> job_;
   const std::shared_ptr<DeviceMemory> device_;  // null without GPUs

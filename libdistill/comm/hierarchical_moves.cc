@@ -40,6 +40,9 @@ absl::Status HierarchicalCommunicator::DoAllGather(const void* send, void* recei
                                                    Placement placement) {
   job_->Next();
   const int64_t size = SizeOf(dtype);
+  if (GoesFlat(CommOperation::kAllGather, world_size() * count * size, placement)) {
+    return flat_->AllGather(send, receive, count, dtype);
+  }
   const int64_t seats_in_all = layout_.hosts() * seats();
   const BlockCut cut(count, seats_in_all, size);
   Scratch& scratch = ScratchIn(placement);

@@ -1,15 +1,16 @@
 // The cost of each algorithm, from what it sends: a (latency) for each message that waits for the one before, g (gap)
 // for each that goes at the same time, b = 1 / bandwidth for each byte that passes a host's link one way, c for each
 // byte added. n ranks, h hosts, l ranks on a host, whose link they share; S bytes; p the largest power of two up to n.
-//   ring                2(n-1) a                          + 2(n-1)/n S b          + (n-1)/n S c
+//   ring                2(n-1) a                          + 2(n-1)/n x S b        + (n-1)/n S c
 //   recursive doubling  (log2 p + f) a                    + (log2 p + f) l S b    + log2 n S c     f = 2 unless n = p
 //   direct exchange     2 a + 2(n-2) g                    + 2(n-1)/n l S b        + (n-1)/n S c
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
-//   hierarchical        inside: 2 a + 2 S b of memory; across: the best of the above for h ranks and S/l bytes
+//   hierarchical        2 a of memory, and the longer of 2 S b of memory (inside) and the best of the above for h ranks
+//                       (across): the two go on at one time, segment by segment
 // Bytes count more where links idle between steps or several ranks send to one: ring 1.1, recursive doubling 1.2,
 // direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md). A
-// flat ring in the order of the hosts crosses each link once each way, however many ranks are on a host. Costs are
-// linear in S, so as S grows the choice moves on from algorithm to algorithm and never back.
+// flat ring in the order of the hosts crosses each link once each way (x = 1), however many ranks are on a host. Costs
+// of flat algorithms are linear in S, so as S grows the choice moves on from algorithm to algorithm and never back.
 #include "libdistill/comm/tuning.h"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout
   const double folds = power == n ? 0 : 2;
   switch (algorithm) {
     case CommAlgorithm::kRing:
-      return {halves * (n - 1), 0, 1.1 * halves * others, adds * others};
+      return {halves * (n - 1), 0, 1.1 * halves * others * layout.crossings, adds * others};
     case CommAlgorithm::kRecursiveDoubling:
       return {rounds + folds, 0, 1.2 * (rounds + folds) * sharing, rounds + folds / 2};
     case CommAlgorithm::kDirectExchange:
@@ -91,14 +92,14 @@ double At(const Line& line, int64_t bytes) { return line.start + line.slope * st
 double HierarchicalMicroseconds(CommOperation operation, int64_t bytes, const CommLayout& layout,
                                 const CostTable& table) {
   const LinkCost& memory = table.shared_memory;
-  const Line inside = {2 * memory.latency_us, 2 / (memory.gigabytes_per_second * 1e3)};
+  const Line inside = {0, 2 / (memory.gigabytes_per_second * 1e3)};
   const CommLayout across = {layout.hosts, layout.hosts, 1};
   double best = std::numeric_limits<double>::infinity();
   for (const CommAlgorithm algorithm : kAlgorithms) {
     if (algorithm == CommAlgorithm::kHierarchical || !CanRun(algorithm, operation, across)) continue;
     best = std::min(best, At(FlatLine(algorithm, operation, across, table), bytes));
   }
-  return At(inside, bytes) + (layout.hosts > 1 ? best : 0);
+  return 2 * memory.latency_us + std::max(At(inside, bytes), layout.hosts > 1 ? best : 0.0);
 }
 
 std::string SizeText(int64_t bytes) {
@@ -165,7 +166,15 @@ absl::Status CheckTable(const CostTable& table) {
   return check("", "reduction_gigabytes_per_second", table.reduction_gigabytes_per_second, false);
 }
 
-CommLayout LayoutOf(const HostLayout& hosts) { return {hosts.ranks(), hosts.hosts(), hosts.most()}; }
+CommLayout LayoutOf(const HostLayout& hosts) {
+  std::vector<int> leaves(static_cast<size_t>(hosts.hosts()), 0);
+  for (int rank = 0; rank < hosts.ranks(); ++rank) {
+    const int here = hosts.HostOf(rank);
+    if (hosts.HostOf((rank + 1) % hosts.ranks()) != here) ++leaves[static_cast<size_t>(here)];
+  }
+  const int crossings = std::max(1, *std::max_element(leaves.begin(), leaves.end()));
+  return {hosts.ranks(), hosts.hosts(), hosts.most(), crossings};
+}
 
 bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
   switch (algorithm) {
@@ -213,6 +222,11 @@ CommAlgorithm CommTuning::Choose(CommOperation operation, int64_t bytes, const C
     }
   }
   return best;
+}
+
+bool CommTuning::TakesLevels(CommOperation operation, int64_t bytes, const CommLayout& layout) const {
+  if (wish_ != "auto") return wish_ != "flat" && CanRun(CommAlgorithm::kHierarchical, operation, layout);
+  return Choose(operation, bytes, layout) == CommAlgorithm::kHierarchical;
 }
 
 std::string CommTuning::Describe(CommOperation operation, const CommLayout& layout, bool flat_only) const {

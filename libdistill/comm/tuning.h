@@ -53,6 +53,7 @@ struct CommLayout {
   int ranks = 1;
   int hosts = 1;
   int ranks_per_host = 1;  // on the host that has most
+  int crossings = 1;       // how often a ring in the order of the ranks leaves the host that it leaves most often
 };
 
 CommLayout LayoutOf(const HostLayout& hosts);
@@ -66,7 +67,8 @@ double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int
                            const CostTable& table);
 
 // What comm_algorithm may say: "auto" (the least time of all), "flat" (of all but hierarchical), or an algorithm, which
-// is then taken wherever it can run; an operation that it cannot carry out is chosen as if it said "auto".
+// is then taken wherever it can run, a flat one inside the lanes of two levels; an operation that it cannot carry out
+// is chosen as if it said "auto".
 const std::vector<std::string>& KnownAlgorithmWishes();
 
 class CommTuning {
@@ -76,6 +78,8 @@ class CommTuning {
 
   // `flat_only`: as "flat" does, for the parts of a hierarchical call and where there is no such communicator.
   CommAlgorithm Choose(CommOperation operation, int64_t bytes, const CommLayout& layout, bool flat_only = false) const;
+  // Whether a call goes in two levels, where there are two; else flat between all ranks.
+  bool TakesLevels(CommOperation operation, int64_t bytes, const CommLayout& layout) const;
   // "recursive_doubling up to 16 KiB, direct_exchange up to 256 KiB, ring above".
   std::string Describe(CommOperation operation, const CommLayout& layout, bool flat_only = false) const;
 

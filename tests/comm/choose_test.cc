@@ -65,6 +65,33 @@ TEST_CASE("what the options name is taken, or refused with the reason") {
   CHECK_THAT(refusal(OnHosts(Ranks({"", ""}, "shm"))), Catch::Contains("comm_backend shm joins the ranks of one host"));
 }
 
+TEST_CASE("an algorithm that could have no effect under the backend is refused") {
+  const auto choose = [](const std::string& backend, const std::string& algorithm) {
+    std::vector<RankCard> cards = Ranks({"", "", ""}, backend);
+    const std::string hosts = backend == "shm" || backend == "mpi" ? "AAA" : "ABA";
+    for (size_t rank = 0; rank < cards.size(); ++rank) {
+      cards[rank].algorithm = algorithm;
+      cards[rank].host = cards[rank].host_id = hosts.substr(rank, 1);
+    }
+    return ChooseBackend(cards, true);
+  };
+  const std::pair<const char*, const char*> refused[] = {
+      {"fabric", "hierarchical"}, {"hierarchical", "flat"}, {"shm", "ring"}, {"mpi", "ring"}, {"shm", "hierarchical"}};
+  for (const auto& [backend, algorithm] : refused) {
+    const absl::Status status = choose(backend, algorithm).status();
+    CAPTURE(backend, algorithm, status.ToString());
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains(absl::StrCat("comm_algorithm ", algorithm, " under comm_backend ", backend)));
+  }
+  CHECK(*choose("fabric", "ring") == "fabric");
+  CHECK(*choose("fabric", "flat") == "fabric");
+  CHECK(*choose("hierarchical", "hierarchical") == "shm+fabric");
+  CHECK(*choose("hierarchical", "ring") == "shm+fabric");
+  CHECK(*choose("auto", "hierarchical") == "shm+fabric");
+  CHECK(*choose("auto", "flat") == "fabric");
+}
+
 TEST_CASE("ranks that differ in device, build or backend are named") {
   const auto difference = [](const std::vector<RankCard>& cards) {
     const absl::Status status = ChooseBackend(cards, true).status();

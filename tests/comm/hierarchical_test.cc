@@ -1,16 +1,20 @@
 // Collectives in two levels, between ranks of this host that play several hosts: the grid, random schedules, splits,
 // and what an error says.
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/host_layout.h"
+#include "libdistill/comm/tuning_file.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -107,6 +111,40 @@ TEST_CASE("registered memory and mixtures of it give the same in two levels") {
     for (const Places places : {"AABB", "BAB"}) CHECK(RunOn(places, grid) == "");
     CHECK(RunOn("ABAB", [kind](Communicator& comm) { return testing::CheckLargeCollectives(comm, 9 << 20, kind); }) ==
           "");
+  }
+}
+
+// Memory slower than the network, on paper: what is longer than some KiB goes flat.
+void UseSlowMemoryTable(const std::string& path) {
+  CostTable table;
+  table.shared_memory.gigabytes_per_second = 0.5;
+  std::ofstream(path) << TuningFileText(table);
+  setenv("DISTILL_COMM_TUNING_FILE", path.c_str(), 1);
+}
+
+TEST_CASE("calls for which the table has less time without levels go flat, and are exact beside those in two levels") {
+  const testing::TempFolder folder;
+  const std::string path = folder.Write("tuning.yaml", "");
+  const auto run = [&](const Places& places, const std::function<absl::Status(Communicator&)>& body) {
+    UseSlowMemoryTable(path);
+    const std::string failures = RunOn(places, body);
+    unsetenv("DISTILL_COMM_TUNING_FILE");
+    return failures;
+  };
+  CHECK(run("AABB", [](Communicator& comm) -> absl::Status {
+          // Host by host 1 + 2^-24, which is rounded to 1, meets 2^-23; a ring's first block adds 2^-24 each time.
+          std::vector<float> data(1 << 20, comm.rank() == 0 ? 1.0f : 0x1p-24f);
+          std::vector<float> few = {data[0]};
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kSum));
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(few.data(), few.data(), 1, DType::kFloat32, ReduceOp::kSum));
+          DISTILL_RETURN_IF_ERROR(Expect(data[0] == 1.0f, "a long call went in two levels"));
+          return Expect(few[0] == 1.0f + 0x1p-23f, "a short call went flat");
+        }) == "");
+  for (const testing::BufferKind kind : {testing::BufferKind::kPlain, testing::BufferKind::kMixed}) {
+    CHECK(run("ABA", [kind](Communicator& comm) {
+            return testing::CheckAllReduces(
+                comm, {.buffers = kind, .counts = {1, 1009, 200'003}, .dtypes = {DType::kFloat32, DType::kBFloat16}});
+          }) == "");
   }
 }
 

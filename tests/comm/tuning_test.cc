@@ -90,6 +90,48 @@ TEST_CASE("a wish is taken wherever it can be carried out") {
         CommAlgorithm::kDirectExchange);
 }
 
+TEST_CASE("whether a call goes in two levels follows from table, layout and size, or from a wish") {
+  const CommLayout layout = {4, 2, 2};
+  const auto levels = [&](const CommTuning& tuning, int64_t bytes) {
+    return tuning.TakesLevels(CommOperation::kAllReduce, bytes, layout);
+  };
+  for (int64_t bytes = 4; bytes <= 1 << 30; bytes *= 4) CHECK(levels(CommTuning(), bytes));
+  // Memory that is slower than the network: short calls save messages in two levels, long ones bytes without.
+  CostTable slow_memory;
+  slow_memory.shared_memory.gigabytes_per_second = 0.5;
+  CHECK(levels({slow_memory, "auto"}, 1 << 10));
+  CHECK(!levels({slow_memory, "auto"}, 1 << 24));
+  CHECK(levels({slow_memory, "hierarchical"}, 1 << 24));
+  CHECK(levels({slow_memory, "ring"}, 1 << 24));
+  CHECK(!levels({CostTable(), "flat"}, 4));
+  CHECK(CommTuning(slow_memory, "auto").Describe(CommOperation::kAllReduce, layout).find("hierarchical up to ") == 0);
+  CHECK(!CommTuning().TakesLevels(CommOperation::kAllReduce, 4, {4, 4, 1}));
+}
+
+TEST_CASE("a ring that alternates between hosts costs their links as many times the bytes") {
+  const CommLayout in_order = LayoutOf(HostLayout({"A", "A", "B", "B"}));
+  const CommLayout alternating = LayoutOf(HostLayout({"A", "B", "A", "B"}));
+  CHECK(in_order.crossings == 1);
+  CHECK(alternating.crossings == 2);
+  CHECK(LayoutOf(HostLayout({"A", "A"})).crossings == 1);
+  const auto time = [](const CommLayout& layout) {
+    return PredictMicroseconds(CommAlgorithm::kRing, CommOperation::kAllReduce, 1 << 26, layout, {});
+  };
+  CHECK(time(alternating) > 1.5 * time(in_order));
+}
+
+TEST_CASE("the default table takes every algorithm somewhere: Rabenseifner's between many hosts") {
+  const CommTuning tuning;
+  const auto chosen = [&](int hosts, int64_t bytes) {
+    return tuning.Choose(CommOperation::kAllReduce, bytes, {hosts, hosts, 1});
+  };
+  CHECK(chosen(32, 16 << 10) == CommAlgorithm::kRecursiveDoubling);
+  CHECK(chosen(32, 128 << 10) == CommAlgorithm::kRabenseifner);
+  CHECK(chosen(32, 512 << 10) == CommAlgorithm::kDirectExchange);
+  CHECK(chosen(32, 64 << 20) == CommAlgorithm::kRing);
+  CHECK(chosen(128, 1 << 20) == CommAlgorithm::kRabenseifner);  // more than direct exchange has room for
+}
+
 TEST_CASE("a faster network moves the border between the algorithms up") {
   const auto border = [](double gigabytes_per_second) {
     CostTable table;
