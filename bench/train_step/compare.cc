@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "bench/train_step/recipe.h"
 #include "bench/train_step/steps.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/safetensors.h"
@@ -15,19 +16,32 @@ namespace {
 
 constexpr double kTolerance = 1e-4;
 
-// int64 [steps, rows, length], one batch a step.
-absl::StatusOr<std::vector<TokenBatch>> ReadInputs(const std::string& path) {
+// A tensor int64 [steps, rows, length], as the values of each step; none where the file has no such tensor.
+absl::StatusOr<std::vector<std::vector<int64_t>>> ReadSteps(const SafetensorsFile& file, const std::string& name,
+                                                            const BenchRecipe& recipe) {
+  std::vector<std::vector<int64_t>> steps;
+  const TensorView* view = file.Find(name);
+  if (view == nullptr) return steps;
+  const std::vector<int64_t> rows = {recipe.rows, recipe.length};
+  if (view->dtype != DType::kInt64 || view->shape.size() != 3 ||
+      std::vector<int64_t>(view->shape.begin() + 1, view->shape.end()) != rows) {
+    return absl::DataLossError(
+        absl::StrCat(file.path(), ": tensor ", name, " is not int64 [steps, ", recipe.rows, ", ", recipe.length, "]"));
+  }
+  const auto* values = static_cast<const int64_t*>(view->data);
+  for (int64_t step = 0; step < view->shape[0]; ++step, values += recipe.rows * recipe.length) {
+    steps.emplace_back(values, values + recipe.rows * recipe.length);
+  }
+  return steps;
+}
+
+absl::StatusOr<std::vector<TokenBatch>> ReadInputs(const std::string& path, const BenchRecipe& recipe) {
   DISTILL_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  const TensorView* view = file.Find("input_ids");
-  if (view == nullptr || view->dtype != DType::kInt64 || view->shape.size() != 3) {
-    return absl::DataLossError(absl::StrCat(path, ": no tensor input_ids, int64 [steps, rows, length]"));
-  }
-  const auto* ids = static_cast<const int64_t*>(view->data);
-  const int64_t rows = view->shape[1], length = view->shape[2];
+  DISTILL_ASSIGN_OR_RETURN(auto ids, ReadSteps(file, "input_ids", recipe));
+  DISTILL_ASSIGN_OR_RETURN(auto labels, ReadSteps(file, "labels", recipe));
+  labels.resize(ids.size());
   std::vector<TokenBatch> batches;
-  for (int64_t step = 0; step < view->shape[0]; ++step, ids += rows * length) {
-    batches.push_back(RowsOfTokens({ids, ids + rows * length}, rows, length));
-  }
+  for (size_t step = 0; step < ids.size(); ++step) batches.push_back(recipe.batch_of(ids[step], labels[step]));
   return batches;
 }
 
@@ -40,20 +54,19 @@ absl::StatusOr<std::vector<double>> ReadLosses(const std::string& path) {
 
 }  // namespace
 
-absl::Status CompareWithPeer(RunContext& run, const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const auto teacher, LoadDecoder(folder + "/teacher"));
-  DISTILL_ASSIGN_OR_RETURN(const auto student, LoadDecoder(folder + "/student"));
-  DISTILL_ASSIGN_OR_RETURN(auto batches, ReadInputs(absl::StrCat(folder, "/inputs-", run.rank(), ".safetensors")));
+absl::Status CompareWithPeer(RunContext& run, const std::string& name, const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const BenchRecipe recipe, MakeRecipe(name, folder, torch::kFloat32));
+  DISTILL_ASSIGN_OR_RETURN(auto batches,
+                           ReadInputs(absl::StrCat(folder, "/inputs-", run.rank(), ".safetensors"), recipe));
   DISTILL_ASSIGN_OR_RETURN(const auto expected, ReadLosses(absl::StrCat(folder, "/losses-", run.rank(), ".json")));
-  DISTILL_ASSIGN_OR_RETURN(Distiller distiller, Distiller::Create(teacher, student, {.temperature = 2, .alpha = 0.5}));
   TrainerOptions options;  // those of the peer
   options.max_steps = static_cast<int64_t>(batches.size());
-  options.learning_rate = 2e-5;
+  options.learning_rate = recipe.learning_rate;
   options.lr_scheduler_type = "constant";
   options.weight_decay = 0.01;
   options.logging_steps = options.max_steps;
-  TimedSteps steps(distiller, std::move(batches));
-  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, student, options));
+  TimedSteps steps(recipe.loss, recipe.loss_count, std::move(batches));
+  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, recipe.student, options));
   DISTILL_RETURN_IF_ERROR(trainer->Fit(steps).status());
   if (steps.losses().size() != expected.size()) return absl::InternalError("the peer ran another number of steps");
   double worst = 0;

@@ -8,8 +8,9 @@
 
 namespace distill {
 
-// `folder` is what `bench/peers/hf_distill_llm.py full --save FOLDER` wrote in float32, on as many ranks. Internal: a
-// step's loss differs by more than 1e-4 of the peer's. Every rank must call it.
-[[nodiscard]] absl::Status CompareWithPeer(RunContext& run, const std::string& folder);
+// `folder` is what the peer of the recipe (`bench/peers/hf_distill_llm.py full`, `hf_distill_bert.py`) wrote with
+// `--save FOLDER`, in float32, on as many ranks. Internal: a step's loss differs by more than 1e-4 of the peer's. Every
+// rank must call it.
+[[nodiscard]] absl::Status CompareWithPeer(RunContext& run, const std::string& recipe, const std::string& folder);
 
 }  // namespace distill

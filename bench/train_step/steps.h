@@ -3,20 +3,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "libdistill/distill.h"
 
 namespace distill {
 
-// A batch of whole rows without padding: every token but a row's first is a label.
-TokenBatch RowsOfTokens(const std::vector<int64_t>& input_ids, int64_t rows, int64_t length);
-
 class TimedSteps : public StepSource {
  public:
-  // `distiller` outlives this. One micro-batch a step.
-  TimedSteps(Distiller& distiller, std::vector<TokenBatch> batches)
-      : distiller_(distiller), batches_(std::move(batches)) {}
+  // One micro-batch a step. `loss_count`: what the loss of a batch will count.
+  TimedSteps(Trainer::TokenLoss loss, std::function<int64_t(const TokenBatch&)> loss_count,
+             std::vector<TokenBatch> batches)
+      : loss_(std::move(loss)), loss_count_(std::move(loss_count)), batches_(std::move(batches)) {}
 
   int64_t steps_per_epoch() const override { return static_cast<int64_t>(batches_.size()); }
   std::vector<MicroStep> NextStep() override;
@@ -29,7 +28,8 @@ class TimedSteps : public StepSource {
   double MedianSeconds() const;
 
  private:
-  Distiller& distiller_;
+  Trainer::TokenLoss loss_;
+  std::function<int64_t(const TokenBatch&)> loss_count_;
   std::vector<TokenBatch> batches_;
   std::vector<double> losses_;
   std::vector<std::chrono::steady_clock::time_point> starts_;

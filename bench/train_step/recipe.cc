@@ -1,0 +1,192 @@
+#include "bench/train_step/recipe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/random.h"
+
+namespace distill {
+namespace {
+
+// bench/peers/hf_distill_llm.py
+constexpr int64_t kLlmVocabulary = 151936;
+struct LlmShape {
+  int64_t hidden, layers, heads, key_value_heads, intermediate;
+};
+constexpr LlmShape kLlmTeacher = {512, 8, 8, 2, 2816};
+constexpr LlmShape kLlmStudent = {256, 4, 4, 2, 1408};
+
+// bench/peers/hf_distill_bert.py: the families' own sizes are its.
+constexpr const char* kBertTeacher =
+    R"({"model_type": "bert", "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, )"
+    R"("num_attention_heads": 12, "intermediate_size": 3072})";
+constexpr const char* kBertStudent =
+    R"({"model_type": "distilbert", "vocab_size": 30522, "dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072})";
+constexpr int32_t kMask = 103;
+
+absl::StatusOr<std::shared_ptr<LanguageModel>> MakeDecoder(const LlmShape& shape) {
+  const std::string json = absl::StrCat(
+      R"({"model_type": "qwen2", "vocab_size": )", kLlmVocabulary, R"(, "hidden_size": )", shape.hidden,
+      R"(, "num_hidden_layers": )", shape.layers, R"(, "num_attention_heads": )", shape.heads,
+      R"(, "num_key_value_heads": )", shape.key_value_heads, R"(, "intermediate_size": )", shape.intermediate,
+      R"(, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096, )",
+      R"("tie_word_embeddings": true, "initializer_range": 0.02})");
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ParseDecoderConfig(json, "bench"));
+  return std::make_shared<Decoder>(config);
+}
+
+absl::StatusOr<std::shared_ptr<LanguageModel>> MakeEncoder(const std::string& json) {
+  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ParseEncoderConfig(json, "bench"));
+  return std::make_shared<Encoder>(config);
+}
+
+// Weights of a row for each token or position are looked up, not multiplied; the head is.
+bool IsMultiplied(const std::string& name, const torch::Tensor& weight) {
+  return weight.dim() == 2 && !absl::StrContains(name, "position_embeddings") &&
+         !absl::StrContains(name, "token_type_embeddings");
+}
+
+double CountMultiplied(const torch::nn::Module& module) {
+  double count = 0;
+  for (const auto& item : module.named_parameters()) {
+    if (IsMultiplied(item.key(), item.value())) count += static_cast<double>(item.value().numel());
+  }
+  return count;
+}
+
+TokenBatch WholeRows(const std::vector<int64_t>& input_ids, int64_t rows, int64_t length) {
+  TokenBatch batch;
+  batch.rows = rows;
+  batch.length = length;
+  batch.input_ids.assign(input_ids.begin(), input_ids.end());
+  batch.document_starts.assign(static_cast<size_t>(rows), {0, length});
+  return batch;
+}
+
+TokenBatch NextTokens(const std::vector<int64_t>& input_ids, int64_t rows, int64_t length) {
+  TokenBatch batch = WholeRows(input_ids, rows, length);
+  for (int64_t i = 0; i < rows * length; ++i) {
+    batch.labels.push_back((i + 1) % length != 0 ? batch.input_ids[i + 1] : kIgnoreLabel);
+  }
+  return batch;
+}
+
+absl::Status MakeLlm(const std::string& folder, BenchRecipe& recipe) {
+  if (folder.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeDecoder(kLlmTeacher));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeDecoder(kLlmStudent));
+  } else {
+    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadDecoder(folder + "/teacher"));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadDecoder(folder + "/student"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const Distiller distiller,
+                           Distiller::Create(recipe.teacher, recipe.student, {.temperature = 2, .alpha = 0.5}));
+  recipe.loss = distiller;
+  recipe.loss_count = [](const TokenBatch& batch) { return batch.num_loss_tokens(); };
+  recipe.learning_rate = 2e-5;
+  recipe.rows = 2;
+  recipe.length = 512;
+  recipe.batch_of = [](const std::vector<int64_t>& ids, const std::vector<int64_t>&) {
+    return NextTokens(ids, 2, 512);
+  };
+  recipe.random_batch = [](int rank, int64_t step) {
+    Random random(7 + static_cast<uint64_t>(step), rank);
+    std::vector<int64_t> ids(2 * 512);
+    for (int64_t& id : ids) id = static_cast<int64_t>(random.Below(150000));
+    return NextTokens(ids, 2, 512);
+  };
+  // Each token's query meets half the sequence.
+  const auto attention = [](const LlmShape& shape) { return 2.0 * shape.layers * shape.hidden * 512; };
+  recipe.flops_per_token = 3 * attention(kLlmStudent) + attention(kLlmTeacher);
+  return absl::OkStatus();
+}
+
+absl::Status MakeDistilBert(const std::string& folder, BenchRecipe& recipe) {
+  if (folder.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeEncoder(kBertTeacher));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeEncoder(kBertStudent));
+  } else {
+    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadEncoder(folder + "/teacher"));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadEncoder(folder + "/student"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(
+      const MaskedDistiller distiller,
+      MaskedDistiller::Create(recipe.teacher, recipe.student, {.temperature = 3, .kl_weight = 0.5, .mlm_weight = 2}));
+  recipe.loss = [distiller](const TokenBatch& batch) {  // as the peer's ranks: a mean over a batch's own labels
+    const auto labels = static_cast<double>(batch.num_loss_tokens());
+    return distiller(batch, labels > 0 ? static_cast<double>(batch.num_tokens()) / labels : 0);
+  };
+  recipe.loss_count = [](const TokenBatch& batch) { return batch.num_tokens(); };
+  recipe.learning_rate = 5e-4;
+  recipe.rows = 8;
+  recipe.length = 128;
+  recipe.batch_of = [](const std::vector<int64_t>& ids, const std::vector<int64_t>& labels) {
+    TokenBatch batch = WholeRows(ids, 8, 128);
+    batch.labels.assign(labels.begin(), labels.end());
+    return batch;
+  };
+  recipe.random_batch = [](int rank, int64_t step) {
+    Random random(7 + static_cast<uint64_t>(step), rank);
+    std::vector<int64_t> ids(8 * 128);
+    for (int64_t& id : ids) id = 1000 + static_cast<int64_t>(random.Below(29000));
+    TokenBatch batch = WholeRows(ids, 8, 128);
+    for (int32_t& id : batch.input_ids) {
+      const bool is_masked = random.Below(100) < 15;
+      batch.labels.push_back(is_masked ? id : kIgnoreLabel);
+      if (is_masked) id = kMask;
+    }
+    return batch;
+  };
+  // 4 FLOPs a layer, state and key; 6 layers of the student, forward and backward, and the teacher's 12.
+  recipe.flops_per_token = 4.0 * (3 * 6 + 12) * 768 * 128;
+  return absl::OkStatus();
+}
+
+double TimeProduct(const torch::Tensor& a, const torch::Tensor& b) {
+  torch::mm(a, b);
+  const auto start = std::chrono::steady_clock::now();
+  torch::mm(a, b);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Of one weight [out, in] and `tokens`: the forward product, and with gradients the two of the backward pass.
+double TimeWeight(int64_t out, int64_t in, int64_t tokens, bool with_gradients, torch::Dtype dtype) {
+  const torch::Tensor weight = torch::randn({out, in}).to(dtype), x = torch::randn({tokens, in}).to(dtype);
+  double seconds = TimeProduct(x, weight.t());
+  if (!with_gradients) return seconds;
+  const torch::Tensor gradient = torch::randn({tokens, out}).to(dtype);
+  seconds += TimeProduct(gradient, weight) + TimeProduct(gradient.t(), x);
+  return seconds;
+}
+
+}  // namespace
+
+absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder, torch::Dtype dtype) {
+  BenchRecipe recipe;
+  DISTILL_RETURN_IF_ERROR(name == "llm" ? MakeLlm(folder, recipe) : MakeDistilBert(folder, recipe));
+  recipe.flops_per_token += 6 * CountMultiplied(*recipe.student) + 2 * CountMultiplied(*recipe.teacher);
+  recipe.teacher->to(dtype);
+  return recipe;
+}
+
+double ProductSeconds(const BenchRecipe& recipe, torch::Dtype dtype) {
+  const torch::NoGradGuard no_grad;
+  std::map<std::pair<int64_t, int64_t>, double> seconds[2];  // of the teacher and the student, by shape
+  double total = 0;
+  for (const bool is_student : {false, true}) {
+    const LanguageModel& model = is_student ? *recipe.student : *recipe.teacher;
+    for (const auto& item : model.named_parameters()) {
+      if (!IsMultiplied(item.key(), item.value())) continue;
+      const int64_t out = item.value().size(0), in = item.value().size(1);
+      double& of_shape = seconds[is_student][{out, in}];
+      if (of_shape == 0) of_shape = TimeWeight(out, in, recipe.rows * recipe.length, is_student, dtype);
+      total += of_shape;
+    }
+  }
+  return total;
+}
+
+}  // namespace distill

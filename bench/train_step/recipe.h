@@ -1,0 +1,38 @@
+// What the benchmark trains: each recipe as one of the programs in bench/peers runs it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libdistill/distill.h"
+
+namespace distill {
+
+struct BenchRecipe {
+  std::shared_ptr<LanguageModel> teacher, student;
+  Trainer::TokenLoss loss;
+  std::function<int64_t(const TokenBatch&)> loss_count;
+  double learning_rate = 0;  // the peer's
+  // Model FLOPs a token (student 6, teacher 2 a parameter that is multiplied, heads included, and attention's
+  // products).
+  double flops_per_token = 0;
+  int64_t rows = 0, length = 0;
+  // One step's batch of this rank: random tokens, the same for the same rank and step.
+  std::function<TokenBatch(int rank, int64_t step)> random_batch;
+  // The same out of a peer's int64 [rows, length] each; labels only where the recipe does not make them out of the ids.
+  std::function<TokenBatch(std::vector<int64_t> input_ids, std::vector<int64_t> labels)> batch_of;
+};
+
+// "llm" or "distilbert". With a folder: its teacher/ and student/, as a peer's --save wrote them; without: random
+// weights, the teacher's in `dtype`.
+[[nodiscard]] absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder,
+                                                     torch::Dtype dtype);
+
+// Seconds that the recipe's matrix products take by themselves for one step of one rank: those of every weight of both
+// models, forward and backward, in `dtype`, each shape timed once.
+double ProductSeconds(const BenchRecipe& recipe, torch::Dtype dtype);
+
+}  // namespace distill
