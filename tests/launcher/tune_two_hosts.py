@@ -33,8 +33,8 @@ def check(program):
         path = os.path.join(folder, "tuning.yaml")
         said = run(program, path, 29521, {})
         expect(all(code == 0 for _, code in said), "measuring failed", said)
-        for part in ("2 hosts x 2 ranks", "4 ranks over shm+fabric", "4 ranks over fabric", "4 ranks on 2 host(s), in a lane:",
-                     f"written to {path}"):
+        for part in ("2 hosts x 2 ranks", "4 ranks over shm+fabric", "4 ranks over fabric", "4 ranks on 2 host(s):",
+                     "  hierarchical, ", f"written to {path}"):
             expect(part in said[0][0], f"rank 0 does not say '{part}'", said)
         with open(path, encoding="utf-8") as file:
             table = file.read()
@@ -46,7 +46,7 @@ def check(program):
                        "reduction_gigabytes_per_second: 1000000\n")
         said = run(program, os.path.join(folder, "again.yaml"), 29522, {"DISTILL_COMM_TUNING_FILE": path})
         expect(all(code == 0 for _, code in said), "a run with the table failed", said)
-        expect("all-reduce over the fabric: recursive_doubling (comm_algorithm auto)" in said[0][0],
+        expect("all-reduce over the fabric: hierarchical, and in its lanes recursive_doubling (comm_algorithm auto)" in said[0][0],
                "the table was not taken", said)
 
 
