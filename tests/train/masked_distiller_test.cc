@@ -89,6 +89,27 @@ TEST_CASE("the masked distiller's loss and gradients are the recipe's, padding l
   }
 }
 
+TEST_CASE(
+    "in bfloat16 the masked distiller's loss is that of float32 within rounding, and every gradient is a number") {
+  const auto teacher = TinyEncoder("3", 1), student = TinyEncoder("2", 2);
+  const auto loss = [&] {
+    const auto distiller = MaskedDistiller::Create(teacher, student, {.temperature = 3});
+    REQUIRE(distiller.ok());
+    return (*distiller)(MaskedBatch(), 10.0 / 3.0).loss;
+  };
+  const double expected = loss().item<double>();
+  teacher->to(torch::kBFloat16);
+  student->to(torch::kBFloat16);
+  const Tensor narrow = loss();
+  CHECK(narrow.item<double>() == Approx(expected).epsilon(0.02));
+  narrow.backward();
+  for (const auto& parameter : student->named_parameters()) {
+    INFO(parameter.key());
+    CHECK(parameter.value().grad().scalar_type() == torch::kBFloat16);
+    CHECK(torch::isfinite(parameter.value().grad()).all().item<bool>());
+  }
+}
+
 TEST_CASE("a masked distiller's options are refused by their names") {
   const auto refusal = [](const MaskedDistillerOptions& options, const std::string& width = "24") {
     return std::string(
