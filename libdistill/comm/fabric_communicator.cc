@@ -40,14 +40,20 @@ absl::Status FabricCommunicator::Fit(std::unique_ptr<CommMemory>& memory, Fabric
   return absl::OkStatus();
 }
 
+absl::Status FabricCommunicator::FitLanding() {
+  const int64_t bytes = kRingWindow * chunk_bytes_;
+  DISTILL_RETURN_IF_ERROR(Fit(landing_memory_, landing_, bytes + FabricCredits::kBytes));
+  credits_.Use(landing_.data + bytes, &landing_.memory());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
     const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses) {
   DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses, setup.Names()));
   const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress, FabricProgress::Start(std::move(endpoint), spins));
   std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));
-  DISTILL_RETURN_IF_ERROR(made->progress_->Run(
-      [&] { return made->Fit(made->landing_memory_, made->landing_, kRingWindow * made->chunk_bytes_); }));
+  DISTILL_RETURN_IF_ERROR(made->progress_->Run([&] { return made->FitLanding(); }));
   return made;
 }
 
@@ -73,6 +79,14 @@ RingSchedule FabricCommunicator::ScheduleOf(int64_t steps, int64_t chunks) const
   schedule.outgoing = schedule.incoming = steps * chunks;
   schedule.lag = schedule.reuse = chunks;
   schedule.tag = FabricTag(call_, calls_fingerprint_);
+  return schedule;
+}
+
+RingSchedule FabricCommunicator::OneWay(int64_t chunks, bool outgoing, bool incoming) {
+  RingSchedule schedule = ScheduleOf(1, chunks);
+  schedule.credits = &credits_;
+  if (!incoming) schedule.incoming = 0;
+  if (!outgoing) schedule.outgoing = 0;
   return schedule;
 }
 
@@ -175,11 +189,9 @@ absl::Status FabricCommunicator::DoReduce(const void* send, void* receive, int64
     char* out = last ? static_cast<char*>(receive) + cut.ChunkBegin(m) * cut.size : sum(m).data;
     work_.Reduce(out, sources, 2, elements, dtype, op, last && op == ReduceOp::kAverage ? world_size() : 1);
   };
-  RingSchedule schedule = ScheduleOf(1, cut.chunks);
+  RingSchedule schedule = OneWay(cut.chunks, /*outgoing=*/!last, /*incoming=*/!first);
   schedule.lag = first ? cut.chunks : 0;
   schedule.reuse = last ? cut.chunks : kRingWindow;  // a sum that has left makes room for the next
-  if (first) schedule.incoming = 0;
-  if (last) schedule.outgoing = 0;
   return Run(
       schedule, [&](int64_t m) { return first ? own(m) : sum(m); },
       [&](int64_t m) { return Landing(m, cut.ChunkLength(0, m), cut.size); }, taken);

@@ -9,7 +9,9 @@
 
 #include "libdistill/comm/buffer_work.h"
 #include "libdistill/comm/exchange.h"
+#include "libdistill/comm/fabric_credits.h"
 #include "libdistill/comm/fabric_regions.h"
+#include "libdistill/comm/fabric_tags.h"
 #include "libdistill/comm/ring.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
@@ -51,18 +53,6 @@ struct FabricRegion {
   }
   const FabricMemory& memory() const { return found ? *found : own; }
 };
-
-// Tags: the number of the call (or, with a mark of its own, of the message between two ranks), then that of the chunk.
-// A fingerprint of this call and all before it goes with the number, so that messages of ranks that do not make the
-// same calls never meet: they wait, and hear through the rendezvous why (Rendezvous::CompareCalls). Numbers wrap; what
-// is under way at one time is told apart. Providers may ignore whom a receive names, so a tag that several ranks could
-// send at one time also says who does.
-inline uint64_t FabricTag(uint64_t number, uint32_t fingerprint) {
-  return (number & ((uint64_t{1} << 16) - 1)) << 46 | static_cast<uint64_t>(fingerprint >> 18) << 32;
-}
-inline uint64_t FabricPairTag(uint64_t number, int sender) {
-  return uint64_t{1} << 62 | (number & ((uint64_t{1} << 14) - 1)) << 48 | static_cast<uint64_t>(sender) << 32;
-}
 
 class FabricCommunicator : public Communicator {
  public:
@@ -121,6 +111,7 @@ class FabricCommunicator : public Communicator {
         ring_(&progress->endpoint()),
         work_(setup.device_memory),
         exchange_(&progress->endpoint(), &work_),
+        credits_(&progress->endpoint(), setup.world.rank, setup.world.world_size),
         chunk_bytes_(work_.on_device() ? kDeviceChunkBytes : kFabricChunkBytes),
         progress_(std::move(progress)) {}
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
@@ -139,6 +130,8 @@ class FabricCommunicator : public Communicator {
                            int64_t receive_count, DType dtype, ReduceOp op);
 
   RingSchedule ScheduleOf(int64_t steps, int64_t chunks) const;
+  // Of a call whose chunks go one way: from this rank, unless `outgoing` is false, and to it, unless `incoming` is.
+  RingSchedule OneWay(int64_t chunks, bool outgoing, bool incoming);
   absl::Status Meet();
   // A message of a pair goes in chunks like a call, behind a PairHeader; `numbers`: how many went this way before, by
   // peer.
@@ -158,6 +151,8 @@ class FabricCommunicator : public Communicator {
     return FabricCut(count, blocks, SizeOf(dtype), chunk_bytes_);
   }
   absl::StatusOr<FabricRegion> Use(const void* data, int64_t bytes);
+  // What lands here, and the credits' bytes behind it.
+  absl::Status FitLanding();
   // Makes `memory`, registered as `region`, at least so long.
   absl::Status Fit(std::unique_ptr<CommMemory>& memory, FabricRegion& region, int64_t bytes);
   // Where message m lands before it is added to this rank's own data.
@@ -177,6 +172,7 @@ class FabricCommunicator : public Communicator {
   Ring ring_;
   BufferWork work_;
   Exchange exchange_;
+  FabricCredits credits_;
   const int64_t chunk_bytes_;
   std::unique_ptr<CommMemory> landing_memory_;
   std::unique_ptr<CommMemory> partial_memory_;

@@ -33,15 +33,9 @@ absl::Status FabricCommunicator::DoBroadcast(void* buffer, int64_t count, DType 
   const FabricCut cut = Cut(count, 1, dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion data, Use(buffer, count * cut.size));
   const auto piece = [&](int64_t m) { return data.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
-  RingSchedule schedule = ScheduleOf(1, cut.chunks);
-  schedule.reuse = cut.chunks;  // nothing is overwritten
-  if (rank() == root) {
-    schedule.incoming = 0;
-    schedule.lag = cut.chunks;
-  } else {
-    schedule.lag = 0;  // chunk m goes on once chunk m is here
-    if (schedule.next == root) schedule.outgoing = 0;
-  }
+  RingSchedule schedule = OneWay(cut.chunks, /*outgoing=*/Modulo(rank() + 1) != root, /*incoming=*/rank() != root);
+  schedule.reuse = cut.chunks;                     // nothing is overwritten
+  schedule.lag = rank() == root ? cut.chunks : 0;  // elsewhere chunk m goes on once chunk m is here
   return Run(schedule, piece, piece, [](int64_t) {});
 }
 
@@ -88,9 +82,8 @@ absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int6
   const PairHeader mine = {count, static_cast<int64_t>(dtype)};
   const RingPiece header = landing_.Piece(0, sizeof(mine), 1);
   if (out) work_.CopyHost(header.data, &mine, sizeof(mine));
-  RingSchedule schedule = ScheduleOf(1, 1 + cut.chunks);
+  RingSchedule schedule = OneWay(1 + cut.chunks, /*outgoing=*/out, /*incoming=*/!out);
   schedule.next = schedule.previous = peer;
-  (out ? schedule.incoming : schedule.outgoing) = 0;
   schedule.tag = FabricPairTag(++numbers[static_cast<size_t>(peer)], out ? rank() : peer);
   const auto piece = [&](int64_t m) {
     return m == 0 ? header : region.Piece(cut.ChunkBegin(m - 1), cut.ChunkLength(0, m - 1), cut.size);

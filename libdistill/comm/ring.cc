@@ -35,6 +35,42 @@ struct Ring::Lane {
   bool busy = false;  // the provider did not take the next message
 };
 
+// The call's use of its schedule's credits, if it has any.
+class Ring::Credits {
+ public:
+  Credits(const RingSchedule& schedule, const Lane& in, const Lane& out) : schedule_(schedule), in_(in), out_(out) {}
+  // Messages below this number may go out.
+  int64_t allowed() const { return all_ == nullptr ? out_.total : sent_ + all_->Left(schedule_.next); }
+  // Counts what the lanes have done since the last time, and moves credits: whether any moved.
+  absl::StatusOr<bool> Move() {
+    if (all_ == nullptr) return false;
+    bool came = false;
+    bool went_on = false;  // to whom this call has yet to send
+    bool went_back = false;
+    if (out_.started < out_.total || sent_ < out_.started) {
+      all_->NoteSent(schedule_.next, out_.started - std::exchange(sent_, out_.started));
+      DISTILL_ASSIGN_OR_RETURN(came, all_->Receive(schedule_.next));
+    }
+    if (out_.started < out_.total) {
+      DISTILL_ASSIGN_OR_RETURN(went_on, all_->Send(schedule_.next, FabricCredits::kAll));
+    }
+    if (in_.total > 0) {
+      all_->NoteTaken(schedule_.previous, in_.finished - std::exchange(taken_, in_.finished));
+      const int64_t last = all_->taken(schedule_.previous) + in_.total - in_.finished;
+      DISTILL_ASSIGN_OR_RETURN(went_back, all_->Send(schedule_.previous, last));
+    }
+    return came || went_on || went_back;
+  }
+
+ private:
+  const RingSchedule& schedule_;
+  const Lane& in_;
+  const Lane& out_;
+  FabricCredits* const all_ = schedule_.credits;
+  int64_t sent_ = 0;  // of this call, that the credits know of
+  int64_t taken_ = 0;
+};
+
 absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                        absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken,
                        Check check) {
@@ -50,20 +86,22 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
   Lane in = {schedule.incoming, receives_, moved};
   Lane out = {schedule.outgoing, sends_, moved};
   FabricWait wait(endpoint_);
+  Credits credits(schedule, in, out);
   while (out.finished < out.total || in.finished < in.total) {
     DISTILL_RETURN_IF_ERROR(Start(in, out.finished + schedule.reuse, incoming, receive));
-    DISTILL_RETURN_IF_ERROR(Start(out, in.finished + schedule.lag, outgoing, send));
+    DISTILL_ASSIGN_OR_RETURN(const bool credited, credits.Move());
+    DISTILL_RETURN_IF_ERROR(Start(out, std::min(in.finished + schedule.lag, credits.allowed()), outgoing, send));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
     DISTILL_RETURN_IF_ERROR(Finish(in, taken));
     DISTILL_RETURN_IF_ERROR(Finish(out, [](int64_t) {}));
-    if (std::exchange(moved, false) || polled) {
+    if (std::exchange(moved, false) || polled || credited) {
       wait.Restart();
       continue;
     }
     if (wait.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started));
     wait.Pause(in.busy || out.busy);
   }
-  return absl::OkStatus();
+  return credits.Move().status();
 }
 
 // Hands messages below `allowed` to the fabric, as far as the window and the provider let it.

@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "libdistill/comm/fabric_credits.h"
 #include "libdistill/transport/fabric_endpoint.h"
 
 namespace distill {
@@ -29,6 +30,9 @@ struct RingSchedule {
   // Incoming message m may arrive once outgoing message m - reuse has left: it overwrites what that one sent.
   int64_t reuse = 0;
   uint64_t tag = 0;  // of message 0; message m has tag + m
+  // Where messages go one way, none of them empty: who keeps the sender from running ahead. Else null: each rank waits
+  // for all others in the call.
+  FabricCredits* credits = nullptr;
 };
 
 // Messages under way, each way: enough to hide the fabric's latency, few enough to bound its buffers.
@@ -49,6 +53,7 @@ class Ring {
 
  private:
   struct Lane;
+  class Credits;
   using Post = absl::FunctionRef<absl::StatusOr<bool>(int64_t m, const RingPiece& piece, FabricOperation* operation)>;
   static absl::Status Start(Lane& lane, int64_t allowed, absl::FunctionRef<RingPiece(int64_t)> piece, Post post);
   static absl::Status Finish(Lane& lane, absl::FunctionRef<void(int64_t)> finished);

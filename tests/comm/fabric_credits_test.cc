@@ -1,0 +1,111 @@
+// A sender over the fabric whose messages go one way runs ahead of the receiver by a bounded number of them.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <fstream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/comm/fabric_credits.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/join.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::Failures;
+using testing::Join;
+using testing::RunRanks;
+
+constexpr int64_t kBytes = 256 << 10;
+constexpr int64_t kCalls = 300;  // 75 MiB
+
+// What the ranks see of each other beside the fabric.
+struct Shared {
+  std::atomic<int> calls_of_sender{0};
+  std::atomic<bool> receives{false};
+};
+
+Shared* MapShared() {
+  void* place = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return new (place) Shared();
+}
+
+int64_t ResidentKibibytes() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    int64_t kibibytes = 0;
+    if (word == "VmRSS:" && file >> kibibytes) return kibibytes;
+  }
+  return -1;
+}
+
+// Rank 1 sends to rank 0, which sleeps at first.
+absl::Status SendOne(Communicator& comm, const std::string& operation, char* data) {
+  if (operation == "broadcast") return comm.Broadcast(data, kBytes, DType::kUInt8, 1);
+  if (operation == "reduce") return comm.Reduce(data, data, kBytes, DType::kUInt8, ReduceOp::kMax, 0);
+  return comm.rank() == 1 ? comm.Send(data, kBytes, DType::kUInt8, 0) : comm.Receive(data, kBytes, DType::kUInt8, 1);
+}
+
+TEST_CASE("a rank that sends and sends waits for a receiver that sleeps, whose memory stays as it is") {
+  for (const std::string operation : {"broadcast", "reduce", "send"}) {
+    INFO(operation);
+    Shared& shared = *MapShared();
+    const auto outcomes = RunRanks(2, absl::Seconds(90), [&](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(60)}));
+      std::vector<char> data(kBytes, 'x');
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 0) {
+        const int64_t before = ResidentKibibytes();
+        absl::SleepFor(absl::Milliseconds(500));
+        const int64_t grown = ResidentKibibytes() - before;
+        DISTILL_RETURN_IF_ERROR(Expect(grown < 48 << 10, absl::StrCat("it grew by ", grown, " KiB")));
+        shared.receives = true;
+      }
+      for (int64_t i = 0; i < kCalls; ++i) {
+        data[0] = static_cast<char>(world.rank == 1 ? i : 0);
+        DISTILL_RETURN_IF_ERROR(SendOne(*comm, operation, data.data()));
+        DISTILL_RETURN_IF_ERROR(Expect(data[0] == static_cast<char>(i) || operation == "reduce", "another message"));
+        if (world.rank == 0) continue;
+        shared.calls_of_sender = static_cast<int>(i + 1);
+        const bool far = i >= 2 * FabricCredits::kEvery;
+        DISTILL_RETURN_IF_ERROR(Expect(!far || shared.receives, "the sender ran ahead"));
+      }
+      return comm->Barrier();
+    });
+    CHECK(Failures(outcomes) == "");
+    munmap(&shared, sizeof(shared));
+  }
+}
+
+TEST_CASE("a sender may leave while the receiver is behind, and two ranks may send before they receive") {
+  for (const int64_t calls : {16, 17, 32}) {
+    const auto outcomes = RunRanks(3, absl::Seconds(60), [&](const World& world) -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(30)}));
+      std::vector<char> data(kBytes);
+      for (int64_t i = 0; world.rank < 2 && i < 40; ++i) {
+        DISTILL_RETURN_IF_ERROR(comm->Send(data.data(), 100, DType::kUInt8, 1 - world.rank));
+        DISTILL_RETURN_IF_ERROR(comm->Receive(data.data(), 100, DType::kUInt8, 1 - world.rank));
+      }
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank > 0) absl::SleepFor(absl::Milliseconds(50 * world.rank));
+      for (int64_t i = 0; i < calls; ++i) {
+        data[0] = static_cast<char>(world.rank == 0 ? i : -1);
+        DISTILL_RETURN_IF_ERROR(comm->Broadcast(data.data(), kBytes, DType::kUInt8, 0));
+        DISTILL_RETURN_IF_ERROR(Expect(data[0] == static_cast<char>(i), "another message"));
+      }
+      return absl::OkStatus();
+    });
+    INFO(calls);
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+}  // namespace
+}  // namespace distill
