@@ -43,6 +43,7 @@ TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   options.lr_scheduler_type = config.lr_scheduler_type;
   options.max_grad_norm = config.max_grad_norm;
   options.gradient_compression = config.gradient_compression;
+  options.zero_stage = config.zero_stage;
   options.bf16 = config.bf16;
   options.logging_steps = config.logging_steps;
   options.save_steps = config.save_steps;

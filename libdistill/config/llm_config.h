@@ -47,6 +47,7 @@ struct LlmConfig {
   std::string lr_scheduler_type = "cosine";
   double max_grad_norm = 1.0;
   std::string gradient_compression = "none";
+  int64_t zero_stage = 0;
   bool gradient_checkpointing = false;
   bool fp16 = false;
   bool bf16 = false;

@@ -1,5 +1,7 @@
 #include "libdistill/train/adamw.h"
 
+#include <algorithm>
+
 #include "libdistill/optim/update_runs.h"
 
 namespace distill {
@@ -9,8 +11,30 @@ AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions
   for (const TrainedParameter& parameter : parameters) {
     // Strided parameters get a master too: the sweep takes elements in the order of the gradients'.
     const torch::Tensor master = parameter.tensor.detach().to(torch::kFloat32).contiguous();
-    slots_.push_back({parameter, master, torch::zeros_like(master), torch::zeros_like(master)});
+    slots_.push_back(
+        {parameter, {0, master.numel()}, {}, master, torch::zeros_like(master), torch::zeros_like(master)});
   }
+}
+
+AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options, const ShardPlan& plan,
+             int shard, bool narrows)
+    : options_(options) {
+  torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    Slot slot;
+    slot.parameter = parameters[i];
+    slot.part = plan.OfParameter(i, shard);
+    for (int rank = 0; rank < plan.shards(); ++rank) slot.parts.push_back(plan.OfParameter(i, rank));
+    slot.master = slot.PartOfParameter().to(torch::kFloat32);
+    if (narrows && slot.master.is_alias_of(parameters[i].tensor)) slot.master = slot.master.clone();
+    slot.exp_avg = torch::zeros_like(slot.master);
+    slot.exp_avg_sq = torch::zeros_like(slot.master);
+    slots_.push_back(std::move(slot));
+  }
+}
+
+torch::Tensor AdamW::Slot::PartOfParameter() const {
+  return parameter.tensor.detach().reshape({-1}).narrow(0, part.begin, part.count);
 }
 
 bool AdamW::Slot::has_working_copy() const {
@@ -20,6 +44,22 @@ bool AdamW::Slot::has_working_copy() const {
 
 DType AdamW::Slot::working_type() const {
   return parameter.tensor.scalar_type() == torch::kHalf ? DType::kFloat16 : DType::kBFloat16;
+}
+
+AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
+  AdamWRun run;
+  run.master = master.data_ptr<float>();
+  run.exp_avg = exp_avg.data_ptr<float>();
+  run.exp_avg_sq = exp_avg_sq.data_ptr<float>();
+  run.gradient = gradient.data_ptr<float>();
+  run.decays = parameter.decays;
+  const int64_t active = parameter.Active(parameter.tensor).numel();
+  run.count = std::clamp<int64_t>(active - part.begin, 0, part.count);
+  if (has_working_copy()) {
+    run.working = PartOfParameter().data_ptr();
+    run.working_type = working_type();
+  }
+  return run;
 }
 
 void AdamW::StartStep(double learning_rate, double divisor) {
@@ -33,25 +73,13 @@ void AdamW::Update(const GradientBuckets& gradients, size_t bucket) {
   const std::vector<size_t>& members = gradients.bucket(bucket).parameters;
   std::vector<AdamWRun> runs;
   for (const size_t i : members) {
-    const Slot& slot = slots_[i];
-    AdamWRun run;
-    run.master = slot.master.data_ptr<float>();
-    run.exp_avg = slot.exp_avg.data_ptr<float>();
-    run.exp_avg_sq = slot.exp_avg_sq.data_ptr<float>();
-    run.gradient = gradients.gradient(i).data_ptr<float>();
-    run.decays = slot.parameter.decays;
-    run.count = slot.parameter.Active(slot.master).numel();
-    if (slot.has_working_copy()) {
-      run.working = slot.parameter.tensor.data_ptr();
-      run.working_type = slot.working_type();
-    }
-    runs.push_back(run);
+    if (slots_[i].part.count > 0) runs.push_back(slots_[i].RunFor(gradients.OwnGradient(i)));
   }
   UpdateRuns(runs, factors_, slots_[members[0]].master.device());
   for (const size_t i : members) {
     Slot& slot = slots_[i];
     const bool renewed = slot.has_working_copy() || slot.master.is_alias_of(slot.parameter.tensor);
-    if (!renewed) slot.parameter.tensor.detach().copy_(slot.master);
+    if (!renewed && slot.part.count > 0) slot.parameter.tensor.detach().copy_(slot.master);
     // A graph that still wants the old values is told so.
     slot.parameter.tensor.unsafeGetTensorImpl()->bump_version();
   }
@@ -62,12 +90,12 @@ void AdamW::Step(const GradientBuckets& gradients, double learning_rate, double 
   for (size_t b = 0; b < gradients.num_buckets(); ++b) Update(gradients, b);
 }
 
-std::map<std::string, torch::Tensor> AdamW::State() const {
-  std::map<std::string, torch::Tensor> state;
+std::map<std::string, SpreadTensor> AdamW::State() const {
+  std::map<std::string, SpreadTensor> state;
   for (const Slot& slot : slots_) {
-    state["master." + slot.parameter.name] = slot.master;
-    state["exp_avg." + slot.parameter.name] = slot.exp_avg;
-    state["exp_avg_sq." + slot.parameter.name] = slot.exp_avg_sq;
+    state["master." + slot.parameter.name] = slot.Spread(slot.master);
+    state["exp_avg." + slot.parameter.name] = slot.Spread(slot.exp_avg);
+    state["exp_avg_sq." + slot.parameter.name] = slot.Spread(slot.exp_avg_sq);
   }
   return state;
 }
@@ -75,7 +103,12 @@ std::map<std::string, torch::Tensor> AdamW::State() const {
 void AdamW::RenewWorkingCopies() {
   torch::NoGradGuard no_grad;
   for (Slot& slot : slots_) {
-    if (!slot.master.is_alias_of(slot.parameter.tensor)) slot.parameter.tensor.detach().copy_(slot.master);
+    if (slot.master.is_alias_of(slot.parameter.tensor)) continue;
+    if (slot.parts.empty()) {
+      slot.parameter.tensor.detach().copy_(slot.master);
+    } else {
+      slot.PartOfParameter().copy_(slot.master);
+    }
   }
 }
 

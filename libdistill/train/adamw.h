@@ -2,7 +2,7 @@
 // (optim/adamw_sweep.h).
 //
 // Parameters in float32 are their own masters; bfloat16 ones get a float32 master here, and are renewed from it by the
-// same sweep.
+// same sweep. With a ShardPlan each rank keeps and updates the state of its parts alone (ZeRO 1).
 //
 //   optimizer.StartStep(learning_rate, divisor);
 //   for (size_t b = 0; b < gradients.num_buckets(); ++b) optimizer.Update(gradients, b);   // or as they arrive
@@ -18,6 +18,8 @@
 #include "libdistill/optim/adamw_sweep.h"
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/parameters.h"
+#include "libdistill/train/shard_plan.h"
+#include "libdistill/train/spread_tensor.h"
 
 namespace distill {
 
@@ -30,8 +32,11 @@ struct AdamWOptions {
 
 class AdamW {
  public:
-  // While the parameters are float32: their values become the masters.
+  // While the parameters are float32: their values become the masters. `shard`: of the plan, which is this rank's part
+  // of the work; `narrows`: the parameters will be bfloat16, so that a part of one is copied and not viewed.
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options);
+  AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options, const ShardPlan& plan, int shard,
+        bool narrows);
 
   // Gradients are divided by `divisor` (the step's tokens over the clipping factor) on the way.
   void StartStep(double learning_rate, double divisor);
@@ -42,20 +47,26 @@ class AdamW {
 
   // Everything that a resumed run needs, by name: "master.P", "exp_avg.P", "exp_avg_sq.P" for each parameter P. The
   // tensors share memory with the optimizer. The count of updates is saved apart, as steps().
-  std::map<std::string, torch::Tensor> State() const;
+  std::map<std::string, SpreadTensor> State() const;
   int64_t steps() const { return steps_; }
   void set_steps(int64_t steps) { steps_ = steps; }
-  // After the tensors of State() were written to: renews the working copies.
+  // After the tensors of State() were written to: renews the working copies, or this rank's parts of them.
   void RenewWorkingCopies();
 
  private:
   struct Slot {
     TrainedParameter parameter;
-    torch::Tensor master, exp_avg, exp_avg_sq;  // float32, of the parameter's shape, contiguous
+    ShardPlan::Part part;                       // of the parameter's elements: what this rank updates
+    std::vector<ShardPlan::Part> parts;         // of each rank; empty: this one has the whole
+    torch::Tensor master, exp_avg, exp_avg_sq;  // float32, contiguous: of the parameter's shape, or [part.count]
 
+    // The part of the parameter's elements, flat.
+    torch::Tensor PartOfParameter() const;
     // The parameter is no master, and the sweep can write it.
     bool has_working_copy() const;
     DType working_type() const;
+    AdamWRun RunFor(const torch::Tensor& gradient) const;
+    SpreadTensor Spread(const torch::Tensor& tensor) const { return {tensor, parameter.tensor.sizes().vec(), parts}; }
   };
 
   AdamWOptions options_;

@@ -1,5 +1,6 @@
 #include "libdistill/train/gradient_buckets.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -9,23 +10,9 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/bucket_places.h"
 
 namespace distill {
-namespace {
-
-// Buckets begin at pages.
-constexpr int64_t kAlignment = 4096 / sizeof(float);
-
-int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
-
-// Enough for any plan.
-int64_t ElementsFor(const std::vector<TrainedParameter>& parameters) {
-  int64_t elements = 0;
-  for (const TrainedParameter& parameter : parameters) elements += RoundUp(parameter.tensor.numel());
-  return std::max(elements, kAlignment);
-}
-
-}  // namespace
 
 absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
                                                c10::Device device) {
@@ -34,7 +21,7 @@ absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t eleme
   absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes, {.on_device = !device.is_cpu()});
   if (absl::IsResourceExhausted(memory.status())) {
     if (comm.rank() == 0) {
-      LogWarning(absl::StrCat("gradients are in ordinary memory, which is slower: ", memory.status().message()));
+      LogWarning(absl::StrCat("buckets are in ordinary memory, which is slower: ", memory.status().message()));
     }
     return torch::Tensor();
   }
@@ -44,37 +31,84 @@ absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t eleme
       kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype).device(device));
 }
 
-absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
-                                                        const std::vector<TrainedParameter>& parameters,
-                                                        const GradientPlan& plan) {
-  const int64_t elements = ElementsFor(parameters);
-  const c10::Device device = parameters[0].tensor.device();
-  DISTILL_ASSIGN_OR_RETURN(torch::Tensor memory, AllocateForCalls(comm, elements, torch::kFloat32, device));
+absl::StatusOr<torch::Tensor> AllocateAnyway(Communicator& comm, int64_t elements, torch::Dtype dtype,
+                                             c10::Device device) {
+  DISTILL_ASSIGN_OR_RETURN(torch::Tensor memory, AllocateForCalls(comm, elements, dtype, device));
   DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
-                                  const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
+                                  const auto options = torch::TensorOptions().dtype(dtype).device(device);
                                   if (!memory.defined()) memory = torch::zeros({elements}, options);
                                   return absl::OkStatus();
                                 })));
-  GradientBuckets buckets(parameters, std::move(memory));
+  return memory;
+}
+
+std::vector<int64_t> ElementsOf(const std::vector<TrainedParameter>& parameters) {
+  std::vector<int64_t> elements;
+  for (const TrainedParameter& parameter : parameters) elements.push_back(parameter.tensor.numel());
+  return elements;
+}
+
+absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
+                                                        const std::vector<TrainedParameter>& parameters,
+                                                        const ShardPlan& plan, int stage) {
+  GradientBuckets buckets(parameters, plan, stage, comm.rank());
+  DISTILL_RETURN_IF_ERROR(buckets.MakeMemory(comm));
   buckets.Lay(plan);
   return buckets;
 }
 
-void GradientBuckets::Lay(const GradientPlan& plan) {
+absl::Status GradientBuckets::MakeMemory(Communicator& comm) {
+  const c10::Device device = parameters_[0].tensor.device();
+  const int64_t elements =
+      stage_ < 2 ? RoomForAnyPlan(ElementsOf(parameters_), plan_.shards()) : PlacesInTurn(plan_).elements;
+  DISTILL_ASSIGN_OR_RETURN(memory_, AllocateAnyway(comm, elements, torch::kFloat32, device));
+  if (stage_ < 2) return absl::OkStatus();
+  return Agree(comm, CatchTorch([&] {
+                 int64_t slices = 0;
+                 for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
+                 slices_ = torch::zeros({slices}, memory_.options());
+                 return absl::OkStatus();
+               }));
+}
+
+void GradientBuckets::Lay(const ShardPlan& plan) {
+  plan_ = plan;
   buckets_.clear();
-  int64_t begin = 0;
-  for (const std::vector<size_t>& members : plan.buckets) {
-    int64_t end = begin;
-    bool has_embedding = false;
-    for (const size_t i : members) {
+  const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInTurn(plan_);
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+    GradientBucket bucket;
+    bucket.parameters = plan.plan().buckets[b];
+    bucket.before = places.before[b];
+    bucket.padded = memory_.narrow(0, places.begin[b], plan.padded(b));
+    bucket.values = bucket.padded.narrow(0, 0, plan.elements(b));
+    bucket.shards = plan.shards();
+    bucket.part = plan.OfBucket(b, bucket.is_sharded() ? rank_ : 0);
+    bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
+    for (const size_t i : bucket.parameters) {
       const torch::Tensor& tensor = parameters_[i].tensor;
-      gradients_[i] = memory_.narrow(0, end, tensor.numel()).view(tensor.sizes());
-      end += tensor.numel();
-      has_embedding |= tensor.dim() == 2 && tensor.size(0) >= kEmbeddingRows;
+      gradients_[i] = bucket.values.narrow(0, plan.offset(i), tensor.numel()).view(tensor.sizes());
+      bucket.has_embedding |= tensor.dim() == 2 && tensor.size(0) >= kEmbeddingRows;
     }
-    buckets_.push_back({memory_.narrow(0, begin, end - begin), members, has_embedding});
-    begin = RoundUp(end);
+    buckets_.push_back(std::move(bucket));
   }
+  if (stage_ == 2) LaySlices();
+}
+
+void GradientBuckets::LaySlices() {
+  int64_t begin = 0;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    buckets_[b].mine = slices_.narrow(0, begin, plan_.OfBucket(b, rank_).count);
+    begin += plan_.slice(b);
+  }
+}
+
+torch::Tensor GradientBuckets::OwnGradient(size_t i) const {
+  if (plan_.shards() == 1) return gradients_[i].view({-1});
+  const size_t b = plan_.bucket_of(i);
+  const ShardPlan::Part part = plan_.OfParameter(i, rank_);
+  const int64_t in_bucket = plan_.offset(i) + part.begin;
+  const int64_t in_slice = part.count == 0 ? 0 : in_bucket - plan_.OfBucket(b, rank_).begin;
+  return buckets_[b].mine.narrow(0, in_slice, part.count);
 }
 
 double GradientBuckets::Norm() const {
@@ -83,11 +117,11 @@ double GradientBuckets::Norm() const {
   return std::sqrt(sum);
 }
 
-std::string GradientBuckets::FirstNonFinite() const {
+size_t GradientBuckets::FirstNonFinite() const {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!torch::isfinite(gradients_[i]).all().item<bool>()) return parameters_[i].name;
+    if (!torch::isfinite(OwnGradient(i)).all().item<bool>()) return i;
   }
-  return "";
+  return parameters_.size();
 }
 
 }  // namespace distill

@@ -45,16 +45,6 @@ GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector
   return plan;
 }
 
-int64_t LargestBucket(const GradientPlan& plan, const std::vector<TrainedParameter>& parameters) {
-  int64_t largest = 0;
-  for (const std::vector<size_t>& bucket : plan.buckets) {
-    int64_t elements = 0;
-    for (const size_t i : bucket) elements += parameters[i].tensor.numel();
-    largest = std::max(largest, elements);
-  }
-  return largest;
-}
-
 std::vector<std::pair<std::string, std::string>> FingerprintOf(const GradientPlan& plan,
                                                                const std::vector<TrainedParameter>& parameters) {
   std::vector<std::pair<std::string, std::string>> fields;

@@ -25,9 +25,6 @@ std::vector<size_t> ReverseOrder(size_t parameters);
 // early. `elements`: of each parameter, float32 on the way.
 GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes);
 
-// Elements of the largest bucket.
-int64_t LargestBucket(const GradientPlan& plan, const std::vector<TrainedParameter>& parameters);
-
 // What must be the same on every rank: name, shape and type of each parameter, and what each bucket holds.
 std::vector<std::pair<std::string, std::string>> FingerprintOf(const GradientPlan& plan,
                                                                const std::vector<TrainedParameter>& parameters);

@@ -18,12 +18,13 @@
 namespace distill {
 namespace {
 
-GradientPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
-                         int64_t bucket_bytes) {
-  std::vector<int64_t> elements;
-  for (const TrainedParameter& parameter : parameters) elements.push_back(parameter.tensor.numel());
-  if (order.empty()) return PlanBuckets(elements, ReverseOrder(elements.size()), bucket_bytes);
-  return PlanBuckets(elements, std::vector<size_t>(order.begin(), order.end()), bucket_bytes);
+ShardPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
+                      int64_t bucket_bytes) {
+  const std::vector<int64_t> elements = ElementsOf(parameters);
+  const std::vector<size_t> by_index(order.begin(), order.end());
+  const GradientPlan plan =
+      PlanBuckets(elements, order.empty() ? ReverseOrder(elements.size()) : by_index, bucket_bytes);
+  return ShardPlan(elements, plan, /*shards=*/1);
 }
 
 absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
@@ -34,6 +35,9 @@ absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const
   if (options.compression != "none" && options.compression != "bf16") {
     return absl::InvalidArgumentError(
         absl::StrCat("gradient_compression: '", options.compression, "' is neither none nor bf16"));
+  }
+  if (options.zero_stage < 0 || options.zero_stage > 2) {
+    return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", options.zero_stage, " is not 0, 1 or 2"));
   }
   std::vector<int64_t> sorted = options.order;
   std::sort(sorted.begin(), sorted.end());
@@ -60,13 +64,21 @@ class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
   const size_t i_;
 };
 
+ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes) {
+  const std::vector<int64_t> elements = ElementsOf(parameters);
+  return ShardPlan(elements, PlanBuckets(elements, ReverseOrder(elements.size()), bucket_bytes), shards);
+}
+
 absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
     Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
   DISTILL_RETURN_IF_ERROR(Agree(comm, CheckReducer(parameters, options)));
-  const GradientPlan plan = PlanInOrder(parameters, options.order, options.bucket_bytes);
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, FingerprintOf(plan, parameters)));
-  DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan));
-  std::unique_ptr<GradientReducer> reducer(new GradientReducer(comm, std::move(buckets), options));
+  GradientReducerOptions used = options;
+  if (comm.world_size() == 1) used.zero_stage = 0;
+  const ShardPlan plan = used.zero_stage > 0 ? ShardedPlan(parameters, comm.world_size(), options.bucket_bytes)
+                                             : PlanInOrder(parameters, options.order, options.bucket_bytes);
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, FingerprintOf(plan.plan(), parameters)));
+  DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan, used.zero_stage));
+  std::unique_ptr<GradientReducer> reducer(new GradientReducer(comm, std::move(buckets), used));
   DISTILL_RETURN_IF_ERROR(reducer->PrepareWire(plan));
   absl::StatusOr<std::unique_ptr<AsyncCalls>> thread = AsyncCalls::Start(&comm);
   absl::Status mine = thread.status();
@@ -88,7 +100,8 @@ GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, co
       buckets_(std::move(buckets)),
       wire_(options.compression == "bf16"),
       order_(options.order),
-      gradients_(buckets_.parameters().size()) {}
+      gradients_(buckets_.parameters().size()),
+      learned_(options.zero_stage == 2) {}  // as if each gradient came once
 
 GradientReducer::~GradientReducer() {
   thread_.reset();
@@ -99,9 +112,10 @@ GradientReducer::~GradientReducer() {
   }
 }
 
-absl::Status GradientReducer::PrepareWire(const GradientPlan& plan) {
-  const std::vector<TrainedParameter>& parameters = buckets_.parameters();
-  return wire_.Prepare(comm_, parameters[0].tensor.device(), LargestBucket(plan, parameters));
+absl::Status GradientReducer::PrepareWire(const ShardPlan& plan) {
+  int64_t largest = 0;
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) largest = std::max(largest, plan.padded(b));
+  return wire_.Prepare(comm_, buckets_.parameters()[0].tensor.device(), largest);
 }
 
 void GradientReducer::AddHooks() {
@@ -113,16 +127,15 @@ void GradientReducer::AddHooks() {
   }
 }
 
-void GradientReducer::Lay(const GradientPlan& plan) {
+void GradientReducer::Lay(const ShardPlan& plan) {
   buckets_.Lay(plan);
-  for (size_t b = 0; b < plan.buckets.size(); ++b) {
-    for (const size_t i : plan.buckets[b]) gradients_[i].bucket = b;
-  }
+  for (size_t i = 0; i < gradients_.size(); ++i) gradients_[i].bucket = plan.bucket_of(i);
 }
 
-void GradientReducer::StartStep() {
+void GradientReducer::StartStep(bool adds) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!next_plan_.buckets.empty()) Lay(std::exchange(next_plan_, {}));
+  if (next_plan_.has_value()) Lay(*std::exchange(next_plan_, std::nullopt));
+  adds_ = adds;
   incomplete_.assign(buckets_.num_buckets(), 0);
   for (Gradient& gradient : gradients_) {
     gradient.tensor.mutable_grad() = torch::Tensor();
@@ -144,16 +157,18 @@ void GradientReducer::OnGradient(size_t i) {
   Gradient& gradient = gradients_[i];
   if (gradient.bucket < calls_.size()) {
     throw std::runtime_error(absl::StrCat(
-        "the gradient of parameter ", buckets_.parameters()[i].name, " was complete after ", gradient.expected,
+        "the gradient of parameter ", buckets_.parameters()[i].name, " was complete after ",
+        std::max<int64_t>(1, gradient.expected),
         " of its parts in the steps before, and was on its way to the other ranks when another part came: use the "
         "parameter in the same way in every step, or in one backward pass only"));
   }
-  Take(i);
+  const bool takes_turns = options_.zero_stage == 2;
+  if (!takes_turns) Take(i);
   if (!syncs_) return;
   if (++gradient.fires == 1) fired_.push_back(i);
   if (!learned_ || gradient.fires != std::max<int64_t>(1, gradient.expected)) return;
   // A part that comes late must not be added to what is on its way.
-  gradient.tensor.mutable_grad() = torch::Tensor();
+  if (!takes_turns) gradient.tensor.mutable_grad() = torch::Tensor();
   --incomplete_[gradient.bucket];
   LaunchComplete();
 }
@@ -172,15 +187,23 @@ void GradientReducer::Take(size_t i) {
     part.copy_(dense);
   }
   gradient.filled = true;
-  grad = gradient.tensor.scalar_type() == torch::kFloat32 ? part : torch::Tensor();
+  const bool stays = gradient.tensor.scalar_type() == torch::kFloat32 && options_.zero_stage < 2;
+  grad = stays ? part : torch::Tensor();
 }
 
 void GradientReducer::LaunchComplete() {
   while (calls_.size() < incomplete_.size() && incomplete_[calls_.size()] == 0) Launch();
 }
 
+void GradientReducer::FillInTurn(size_t b) {
+  // Finish says what became of that one.
+  if (const int64_t before = buckets_.bucket(b).before; before >= 0) calls_[before].Wait().IgnoreError();
+  FillUp(b);
+}
+
 void GradientReducer::Launch() {
   const size_t b = calls_.size();
+  if (options_.zero_stage == 2) FillInTurn(b);
   std::shared_ptr<c10::Event> ready;
   if (const c10::Device device = buckets_.bucket(b).values.device(); !device.is_cpu()) {
     const c10::impl::VirtualGuardImpl streams(device.type());
@@ -193,7 +216,7 @@ void GradientReducer::Launch() {
 absl::Status GradientReducer::Reduce(Communicator& comm, size_t b, const c10::Event* ready) {
   absl::Status summed;
   const absl::Status thrown = CatchTorch([&] {
-    summed = wire_.Sum(comm, buckets_.bucket(b), ready);
+    summed = wire_.Sum(comm, buckets_.bucket(b), ready, adds_);
     return absl::OkStatus();
   });
   if (!thrown.ok()) {
@@ -220,7 +243,7 @@ absl::Status GradientReducer::EndStep(absl::Status& mine) {
   stats_.early_buckets = static_cast<int64_t>(calls_.size());
   while (calls_.size() < buckets_.num_buckets()) {
     mine.Update(CatchTorch([&] {
-      FillUp(calls_.size());
+      if (options_.zero_stage < 2) FillUp(calls_.size());
       return absl::OkStatus();
     }));
     Launch();
@@ -243,11 +266,12 @@ absl::Status GradientReducer::Finish(absl::Status& mine, const std::function<voi
     if (status.ok() && on_bucket) on_bucket(b);
   }
   DISTILL_RETURN_IF_ERROR(status);
+  const bool has_all = options_.zero_stage == 0;
   for (size_t i = 0; i < gradients_.size(); ++i) {
-    const bool is_view = gradients_[i].tensor.scalar_type() == torch::kFloat32;
+    const bool is_view = has_all && gradients_[i].tensor.scalar_type() == torch::kFloat32;
     gradients_[i].tensor.mutable_grad() = is_view ? buckets_.gradient(i) : torch::Tensor();
   }
-  return order_.empty() ? AgreeOnOrder() : absl::OkStatus();
+  return has_all && order_.empty() ? AgreeOnOrder() : absl::OkStatus();
 }
 
 // Rank 0's order, with what it did not use at the end; nothing yet where it has seen no backward pass.
@@ -263,8 +287,8 @@ absl::Status GradientReducer::AgreeOnOrder() {
   if (order[0] < 0) return absl::OkStatus();
   order_ = std::move(order);
   next_plan_ = PlanInOrder(buckets_.parameters(), order_, options_.bucket_bytes);
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(next_plan_, buckets_.parameters())));
-  return PrepareWire(next_plan_);
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(next_plan_->plan(), buckets_.parameters())));
+  return PrepareWire(*next_plan_);
 }
 
 }  // namespace distill

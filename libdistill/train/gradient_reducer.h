@@ -28,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,16 @@ struct GradientReducerOptions {
   // "none", or "bf16": buckets are rounded to bfloat16 for the way, as by DDP's bf16_compress_hook, and half as many
   // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|.
   std::string compression = "none";
+  // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
+  // nothing else. From 1 on the order of gradients is the reverse of the parameters', and is not observed.
+  int zero_stage = 0;
   // The order() of the run that this one resumes: bits that depend on the plan then stay the same. Empty: to be
   // observed.
   std::vector<int64_t> order = {};
 };
+
+// The plan of a reducer from stage 1 on.
+ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes);
 
 // How well the last step's communication was hidden.
 struct OverlapStats {
@@ -72,9 +79,10 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Starts anew: there are no gradients.
-  void StartStep();
-  // While one lives, backward passes add up and nothing is sent.
+  // Starts anew: there are no gradients. In stage 2, which has no NoSync, a step of several backward passes has each of
+  // them between a StartStep and a Finish of its own; with `adds` sums are added to those of the pass before.
+  void StartStep(bool adds = false);
+  // While one lives, backward passes add up and nothing is sent. Not in stage 2.
   class NoSync {
    public:
     explicit NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.syncs_ = false; }
@@ -86,13 +94,19 @@ class GradientReducer {
     GradientReducer& reducer_;
   };
   // Every rank must call it, once a step, also after a backward pass that failed or never was: the others wait for this
-  // rank's part. Blocks until the buckets are summed; gradients of float32 parameters are then views into them, and
-  // bfloat16 parameters have theirs in the buckets alone. The error is the communicator's, which is poisoned; `mine`
-  // gets what failed on this rank alone, and its buckets then hold nothing of use. `on_bucket` is called on this thread
-  // for each bucket, in order, when it is summed, while later ones are still on their way; it must not throw.
+  // rank's part. Blocks until the buckets are summed. In stage 0 the gradients of float32 parameters are then views
+  // into them; bfloat16 parameters, and all in other stages, have theirs in the buckets alone. The error is the
+  // communicator's, which is poisoned; `mine` gets what failed on this rank alone, and its buckets then hold nothing of
+  // use. `on_bucket` is called on this thread for each bucket, in order, when it is summed, while later ones are still
+  // on their way; it must not throw.
   [[nodiscard]] absl::Status Finish(absl::Status& mine, const std::function<void(size_t bucket)>& on_bucket = nullptr);
 
+  // A call between those of the step's buckets and the next step's, on the communication thread. Every rank must make
+  // it, at the same place; the rules are those of AsyncCalls::Run.
+  AsyncCall Run(std::function<absl::Status(Communicator&)> call) { return thread_->Run(std::move(call)); }
+
   const GradientBuckets& buckets() const { return buckets_; }
+  const GradientReducerOptions& options() const { return options_; }
   // Parameters by index in the order of the plan that the next step uses; empty until it was observed. For checkpoints.
   const std::vector<int64_t>& order() const { return order_; }
   const OverlapStats& stats() const { return stats_; }
@@ -110,14 +124,16 @@ class GradientReducer {
   };
 
   GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options);
-  absl::Status PrepareWire(const GradientPlan& plan);
+  absl::Status PrepareWire(const ShardPlan& plan);
   void AddHooks();
-  void Lay(const GradientPlan& plan);
+  void Lay(const ShardPlan& plan);
   // Of autograd's threads, with the lock.
   void OnGradient(size_t i);
   void Take(size_t i);
   void LaunchComplete();
   void Launch();
+  // Where buckets take turns: blocks until this one's memory is free, then moves its gradients there.
+  void FillInTurn(size_t b);
   // In Finish.
   absl::Status EndStep(absl::Status& mine);
   void FillUp(size_t b);
@@ -130,7 +146,7 @@ class GradientReducer {
   GradientBuckets buckets_;
   GradientWire wire_;
   std::vector<int64_t> order_;
-  GradientPlan next_plan_;  // of the next step; empty: it stays
+  std::optional<ShardPlan> next_plan_;  // of the next step; none: it stays
   OverlapStats stats_;
 
   std::mutex mutex_;  // of what hooks touch
@@ -140,6 +156,7 @@ class GradientReducer {
   std::vector<AsyncCall> calls_;     // of the buckets that left, in order
   bool in_step_ = false;
   bool learned_ = false;  // `expected` is known
+  bool adds_ = false;     // to the sums of the pass before
   std::atomic<bool> syncs_{true};
   std::atomic<bool> lost_{false};  // a bucket has failed: the backward pass need not go on
 

@@ -36,6 +36,26 @@ absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor) {
   });
 }
 
+absl::Status ReduceScatterSum(Communicator& comm, torch::Tensor padded) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(padded.scalar_type()));
+  return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) {
+    const int64_t slice = there.numel() / comm.world_size();
+    auto* bytes = static_cast<char*>(there.data_ptr());
+    return comm.ReduceScatter(bytes, bytes + comm.rank() * slice * SizeOf(dtype), slice, dtype, ReduceOp::kSum,
+                              placement);
+  });
+}
+
+absl::Status AllGatherSlices(Communicator& comm, torch::Tensor padded) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) {
+    const int64_t slice = static_cast<int64_t>(there.nbytes()) / comm.world_size();
+    auto* bytes = static_cast<char*>(there.data_ptr());
+    return comm.AllGather(bytes + comm.rank() * slice, bytes, slice, DType::kUInt8, placement);
+  });
+}
+
 absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor) {
   if (comm.world_size() == 1) return absl::OkStatus();
   return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {

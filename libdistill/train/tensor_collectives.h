@@ -12,6 +12,13 @@ namespace distill {
 // not add.
 [[nodiscard]] absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor);
 
+// Both take `padded`, flat, one slice of padded.numel() / world_size() elements for each rank, and work in place. Every
+// rank must call them; they block.
+// This rank's slice becomes the sum over ranks; the others' hold nothing of use afterwards.
+[[nodiscard]] absl::Status ReduceScatterSum(Communicator& comm, torch::Tensor padded);
+// Every rank's slice goes to all.
+[[nodiscard]] absl::Status AllGatherSlices(Communicator& comm, torch::Tensor padded);
+
 // Rank 0's values of a tensor of any type, on every rank. Every rank must call it; blocks.
 [[nodiscard]] absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor);
 

@@ -101,71 +101,121 @@ absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_r
   outcome.tokens = counts[1];
   outcome.samples = counts[2];
 
-  reducer_.StartStep();
-  mine = CatchTorch([&] { return ForwardBackward(micro_steps); });
-  // Also after a failure: the others have sent buckets, and wait for this rank's.
-  const bool waits_for_norm = max_grad_norm_ > 0;
-  const auto on_bucket = [&](size_t bucket) { UpdateArrived(bucket, outcome, learning_rate); };
-  const bool early = !waits_for_norm && outcome.loss_tokens > 0 && mine.ok();
-  DISTILL_RETURN_IF_ERROR(reducer_.Finish(mine, early ? on_bucket : std::function<void(size_t)>()));
+  mine = absl::OkStatus();
+  const auto on_bucket = [&](size_t bucket) {
+    if (max_grad_norm_ == 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
+  };
+  DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
   DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
   if (outcome.loss_tokens == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / static_cast<double>(outcome.loss_tokens);
-  outcome.update.Update(CatchTorch([&] {
-    NameNonFinite(outcome);
-    if (waits_for_norm) UpdateAll(outcome, learning_rate);
-    return absl::OkStatus();
-  }));
+  DISTILL_RETURN_IF_ERROR(NameNonFinite(outcome));
+  DISTILL_RETURN_IF_ERROR(max_grad_norm_ > 0 ? UpdateAll(outcome, learning_rate) : GatherArrived(outcome));
   return outcome;
 }
 
-absl::Status TrainStep::ForwardBackward(const std::vector<MicroStep>& micro_steps) {
+absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
+                                 const std::function<void(size_t)>& on_bucket) {
   std::vector<const MicroStep*> with_loss;
   for (const MicroStep& micro_step : micro_steps) {
     if (micro_step.loss_count > 0) with_loss.push_back(&micro_step);
   }
-  const auto run = [this](const MicroStep& micro_step) -> absl::Status {
-    const LossSum loss = micro_step.forward();
-    DISTILL_RETURN_IF_ERROR(sums_.Add(loss, micro_step.loss_count));
-    loss.loss.backward();
-    return absl::OkStatus();
-  };
-  for (size_t i = 0; i + 1 < with_loss.size(); ++i) {
-    const GradientReducer::NoSync no_sync(reducer_);
-    DISTILL_RETURN_IF_ERROR(run(*with_loss[i]));
+  const bool sums_each = reducer_.options().zero_stage == 2;  // there is no memory to add up before
+  if (!sums_each) {
+    reducer_.StartStep();
+    mine = CatchTorch([&]() -> absl::Status {
+      for (size_t i = 0; i + 1 < with_loss.size(); ++i) {
+        const GradientReducer::NoSync no_sync(reducer_);
+        DISTILL_RETURN_IF_ERROR(RunMicroStep(*with_loss[i]));
+      }
+      return with_loss.empty() ? absl::OkStatus() : RunMicroStep(*with_loss.back());
+    });
+    // Also after a failure: the others have sent buckets, and wait for this rank's.
+    return reducer_.Finish(mine, on_bucket);
   }
-  return with_loss.empty() ? absl::OkStatus() : run(*with_loss.back());
+  int64_t rounds = static_cast<int64_t>(with_loss.size());
+  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&rounds, &rounds, 1, DType::kInt64, ReduceOp::kMax));
+  for (int64_t round = 0; round < rounds; ++round) {
+    reducer_.StartStep(/*adds=*/round > 0);
+    const bool takes_part = mine.ok() && round < static_cast<int64_t>(with_loss.size());
+    if (takes_part) mine = CatchTorch([&] { return RunMicroStep(*with_loss[static_cast<size_t>(round)]); });
+    const bool is_last = round + 1 == rounds;
+    DISTILL_RETURN_IF_ERROR(reducer_.Finish(mine, is_last ? on_bucket : nullptr));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainStep::RunMicroStep(const MicroStep& micro_step) {
+  const LossSum loss = micro_step.forward();
+  DISTILL_RETURN_IF_ERROR(sums_.Add(loss, micro_step.loss_count));
+  loss.loss.backward();
+  return absl::OkStatus();
 }
 
 // What is decided from here on follows from values that are the same on every rank.
 
 void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate) {
-  if (!outcome.update.ok() || !outcome.non_finite.empty()) return;
+  if (!outcome.non_finite.empty()) return;
   if (!std::isfinite(reducer_.buckets().bucket(bucket).sum_of_squares)) {
     outcome.non_finite = "a gradient";  // NameNonFinite finds which
     return;
   }
-  outcome.update = CatchTorch([&] {
-    if (!outcome.updated) optimizer_.StartStep(learning_rate, static_cast<double>(outcome.loss_tokens));
-    outcome.updated = true;
+  if (outcome.updated_buckets == 0) {
+    optimizer_.StartStep(learning_rate, static_cast<double>(outcome.loss_tokens));
+  }
+  ++outcome.updated_buckets;
+  UpdateBucket(bucket, outcome);
+}
+
+void TrainStep::UpdateBucket(size_t bucket, StepOutcome& outcome) {
+  outcome.update.Update(CatchTorch([&] {
     optimizer_.Update(reducer_.buckets(), bucket);
     return absl::OkStatus();
-  });
+  }));
 }
 
-void TrainStep::NameNonFinite(StepOutcome& outcome) {
+absl::Status TrainStep::NameNonFinite(StepOutcome& outcome) {
   if (!std::isfinite(outcome.grad_norm)) {
-    outcome.non_finite = absl::StrCat("the gradient of ", reducer_.buckets().FirstNonFinite());
+    // Where gradients are sharded, another rank has it.
+    int64_t first = static_cast<int64_t>(reducer_.buckets().parameters().size());
+    const absl::Status looked = CatchTorch([&] {
+      first = static_cast<int64_t>(reducer_.buckets().FirstNonFinite());
+      return absl::OkStatus();
+    });
+    outcome.update.Update(looked);
+    DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&first, &first, 1, DType::kInt64, ReduceOp::kMin));
+    const auto& parameters = reducer_.buckets().parameters();
+    const bool found = first < static_cast<int64_t>(parameters.size());
+    // Finite values may have squares whose sum is not.
+    outcome.non_finite = found ? absl::StrCat("the gradient of ", parameters[static_cast<size_t>(first)].name)
+                               : "the norm of the gradients";
   }
   if (!std::isfinite(outcome.means[0].second)) outcome.non_finite = "the loss";
+  return absl::OkStatus();
 }
 
-void TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
-  if (!outcome.non_finite.empty()) return;
+absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
+  if (!outcome.non_finite.empty()) return absl::OkStatus();
   // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
   const double clip = std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6));
-  optimizer_.Step(reducer_.buckets(), learning_rate, static_cast<double>(outcome.loss_tokens) / clip);
-  outcome.updated = true;
+  optimizer_.StartStep(learning_rate, static_cast<double>(outcome.loss_tokens) / clip);
+  std::vector<AsyncCall> gathers;
+  for (size_t b = 0; b < reducer_.buckets().num_buckets(); ++b) {
+    UpdateBucket(b, outcome);
+    // Also after a failure here, for the others'; while the next bucket is updated.
+    if (flat_ != nullptr) gathers.push_back(reducer_.Run(flat_->GatherCall(b)));
+  }
+  outcome.updated_buckets = reducer_.buckets().num_buckets();
+  for (const AsyncCall& gather : gathers) DISTILL_RETURN_IF_ERROR(gather.Wait());
+  return absl::OkStatus();
+}
+
+// Not before ranks have agreed that none of them failed: they would gather different buckets.
+absl::Status TrainStep::GatherArrived(const StepOutcome& outcome) {
+  for (size_t b = 0; flat_ != nullptr && b < outcome.updated_buckets; ++b) {
+    DISTILL_RETURN_IF_ERROR(flat_->GatherCall(b)(comm_));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace distill

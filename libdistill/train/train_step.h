@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/train/adamw.h"
+#include "libdistill/train/flat_parameters.h"
 #include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/trainer.h"
 
@@ -21,7 +23,7 @@ struct StepOutcome {
   int64_t samples = 0;
   std::vector<std::pair<std::string, double>> means;  // "loss" first, then the callable's sums, before the update
   double grad_norm = 0;                               // of the divided gradients, before clipping
-  bool updated = false;
+  size_t updated_buckets = 0;                         // of gradients: all, none, or those before one not finite
   absl::Status update;     // an update that failed on this rank alone: to be brought into the next Run
   std::string non_finite;  // what kept the update from being made: "the loss", or a parameter's name
 };
@@ -47,8 +49,14 @@ class SumsOverRanks {
 
 class TrainStep {
  public:
-  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, double max_grad_norm)
-      : comm_(comm), reducer_(reducer), optimizer_(optimizer), max_grad_norm_(max_grad_norm), sums_(comm) {}
+  // `flat`: the parameters, where ranks update parts of them; may be null.
+  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, FlatParameters* flat, double max_grad_norm)
+      : comm_(comm),
+        reducer_(reducer),
+        optimizer_(optimizer),
+        flat_(flat),
+        max_grad_norm_(max_grad_norm),
+        sums_(comm) {}
 
   // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
   // and then no rank has updated its weights.
@@ -59,15 +67,22 @@ class TrainStep {
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
 
  private:
-  absl::Status ForwardBackward(const std::vector<MicroStep>& micro_steps);
-  // One of these makes the update.
+  // Forward and backward passes of all micro-steps, until the buckets are summed.
+  absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
+                        const std::function<void(size_t)>& on_bucket);
+  absl::Status RunMicroStep(const MicroStep& micro_step);
+  // With clipping.
+  absl::Status UpdateAll(StepOutcome& outcome, double learning_rate);
+  // Without.
   void UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate);
-  void UpdateAll(StepOutcome& outcome, double learning_rate);
-  void NameNonFinite(StepOutcome& outcome);
+  absl::Status GatherArrived(const StepOutcome& outcome);
+  void UpdateBucket(size_t bucket, StepOutcome& outcome);
+  absl::Status NameNonFinite(StepOutcome& outcome);
 
   Communicator& comm_;
   GradientReducer& reducer_;
   AdamW& optimizer_;
+  FlatParameters* flat_;
   double max_grad_norm_;
   SumsOverRanks sums_;
 };

@@ -66,20 +66,21 @@ absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what,
   comm().SetErrorContext(nullptr);
   epochs.reset();  // it asks the source
   reducer.reset();
+  flat.reset();
   task = {};  // it holds the models
   return result;
 }
 
 TensorState Trainer::Impl::Tensors() const {
   TensorState tensors = optimizer->State();
-  tensors.merge(BufferState(*module));
+  for (const auto& [name, buffer] : BufferState(*module)) tensors.emplace(name, SpreadTensor::Whole(buffer));
   return tensors;
 }
 
 absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
   DISTILL_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Create(options.lr_scheduler_type, options.learning_rate,
                                                                      options.warmup_ratio, total_steps));
-  TrainStep step(comm(), *reducer, *optimizer, options.max_grad_norm);
+  TrainStep step(comm(), *reducer, *optimizer, flat.get(), options.max_grad_norm);
   int64_t tokens_since_log = 0;
   StopWatch since_log;
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's

@@ -48,6 +48,10 @@ struct TrainerOptions {
   // none, or bf16: gradients travel in bfloat16, as by DDP's bf16_compress_hook (train/gradient_reducer.h has the
   // error).
   std::string gradient_compression = "none";
+  // ZeRO (Rajbhandari et al. 2020), over all ranks: 1: each keeps and updates its share of the optimizer's state and of
+  // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass. The losses are those
+  // of 0, to rounding; checkpoints are the same.
+  int64_t zero_stage = 0;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };

@@ -11,6 +11,7 @@
 #include "libdistill/metrics/training_log.h"
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/epochs.h"
+#include "libdistill/train/flat_parameters.h"
 #include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
@@ -42,6 +43,7 @@ struct Trainer::Impl {
   FitTask task;
   std::unique_ptr<AdamW> optimizer;
   std::vector<TrainedParameter> parameters;
+  std::unique_ptr<FlatParameters> flat;  // where state is sharded
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
   std::optional<EpochCounter> epochs;
@@ -51,6 +53,8 @@ struct Trainer::Impl {
   std::vector<std::pair<std::string, double>> last_evaluation;
 
   Communicator& comm() { return run.communicator(); }
+  // One rank has nobody to share with.
+  int zero_stage() { return comm().world_size() == 1 ? 0 : static_cast<int>(options.zero_stage); }
   bool IsDue(int64_t every) const { return every > 0 && state.step % every == 0; }
   TensorState Tensors() const;
 
@@ -58,7 +62,9 @@ struct Trainer::Impl {
   // trainer_start.cc
   absl::Status Prepare(StepSource& source);
   absl::Status CountSteps(StepSource& source, Fields& fields);
+  absl::Status FindParameters();
   absl::Status MakeOptimizer();
+  absl::Status MakeShardedOptimizer();
   absl::Status Resume(StepSource& source);
   absl::Status MakeReducer();
   absl::Status OpenLog();

@@ -29,6 +29,8 @@ absl::Status CheckTrainerOptions(const TrainerOptions& options) {
   DISTILL_RETURN_IF_ERROR(require(options.warmup_ratio >= 0 && options.warmup_ratio <= 1, "warmup_ratio",
                                   options.warmup_ratio, "within 0 and 1"));
   DISTILL_RETURN_IF_ERROR(require(options.bucket_bytes > 0, "bucket_bytes", options.bucket_bytes, "above 0"));
+  DISTILL_RETURN_IF_ERROR(
+      require(options.zero_stage >= 0 && options.zero_stage <= 2, "zero_stage", options.zero_stage, "0, 1 or 2"));
   DISTILL_RETURN_IF_ERROR(require(options.gradient_compression == "none" || options.gradient_compression == "bf16",
                                   "gradient_compression", options.gradient_compression, "none or bf16"));
   return Schedule::Create(options.lr_scheduler_type, 0, 0, 1).status();
@@ -44,7 +46,7 @@ Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const 
   const auto& [output_dir, num_train_epochs, max_steps, learning_rate, weight_decay, adam_beta1, adam_beta2,
                adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, logging_steps, save_steps,
                save_total_limit, eval_steps, resume_from_checkpoint, seed, bucket_bytes, gradient_compression,
-               resolved_config] = options;
+               zero_stage, resolved_config] = options;
   Fields fields = resolved_config;
   fields.insert(fields.end(), {{"output_dir", output_dir},
                                {"num_train_epochs", ExactText(num_train_epochs)},
@@ -65,7 +67,8 @@ Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const 
                                {"resume_from_checkpoint", resume_from_checkpoint},
                                {"seed", absl::StrCat(seed)},
                                {"bucket_bytes", absl::StrCat(bucket_bytes)},
-                               {"gradient_compression", gradient_compression}});
+                               {"gradient_compression", gradient_compression},
+                               {"zero_stage", absl::StrCat(zero_stage)}});
   fields.emplace_back("the device that was chosen", c10::DeviceTypeName(device.type(), /*lower_case=*/true));
   for (const auto& item : module.named_parameters()) {
     fields.emplace_back(absl::StrCat("parameter ", item.key()), Describe(item.value()));

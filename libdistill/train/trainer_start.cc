@@ -14,6 +14,13 @@ void Append(Fields& fields, const char* what, const Fields& more) {
   for (const auto& [name, value] : more) fields.emplace_back(absl::StrCat(name, " of ", what), value);
 }
 
+AdamWOptions AdamWOptionsOf(const TrainerOptions& options) {
+  return {.beta1 = options.adam_beta1,
+          .beta2 = options.adam_beta2,
+          .epsilon = options.adam_epsilon,
+          .weight_decay = options.weight_decay};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
@@ -64,10 +71,11 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
   Fields fields;
   const absl::Status mine = CatchTorch([&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CountSteps(source, fields));
-    return MakeOptimizer();
+    return FindParameters();
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), fields));
+  DISTILL_RETURN_IF_ERROR(zero_stage() > 0 ? MakeShardedOptimizer() : MakeOptimizer());
   torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
   if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
   DISTILL_RETURN_IF_ERROR(MakeReducer());
@@ -76,28 +84,52 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
   return OpenLog();
 }
 
-absl::Status Trainer::Impl::MakeOptimizer() {
+absl::Status Trainer::Impl::FindParameters() {
   std::map<std::string, int64_t> rows = active_rows;
   rows.insert(task.active_rows.begin(), task.active_rows.end());
   DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, rows));
-  // The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
-  optimizer = std::make_unique<AdamW>(parameters, AdamWOptions{.beta1 = options.adam_beta1,
-                                                               .beta2 = options.adam_beta2,
-                                                               .epsilon = options.adam_epsilon,
-                                                               .weight_decay = options.weight_decay});
-  if (options.bf16) module->to(torch::kBFloat16);
-  optimizer->RenewWorkingCopies();
   return absl::OkStatus();
+}
+
+// The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
+absl::Status Trainer::Impl::MakeOptimizer() {
+  return Agree(comm(), CatchTorch([&] {
+                 optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options));
+                 if (options.bf16) module->to(torch::kBFloat16);
+                 optimizer->RenewWorkingCopies();
+                 return absl::OkStatus();
+               }));
+}
+
+absl::Status Trainer::Impl::MakeShardedOptimizer() {
+  // Ranks that disagree on the plan would not meet in what follows.
+  const ShardPlan plan = ShardedPlan(parameters, comm().world_size(), options.bucket_bytes);
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), FingerprintOf(plan.plan(), parameters)));
+  const auto flatten = [&]() -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(flat, FlatParameters::Create(comm(), parameters, plan));
+    return absl::OkStatus();
+  };
+  // In float32 a rank's masters are views of its parts of the parameters, which must be where they stay.
+  if (!options.bf16) DISTILL_RETURN_IF_ERROR(flatten());
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                  optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options), plan,
+                                                                      comm().rank(), /*narrows=*/options.bf16);
+                                  if (options.bf16) module->to(torch::kBFloat16);
+                                  return absl::OkStatus();
+                                })));
+  return options.bf16 ? flatten() : absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::Resume(StepSource& source) {
   DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors()));
   if (state.step == 0) return absl::OkStatus();
-  return Agree(comm(), CatchTorch([&] {
-                 optimizer->set_steps(state.updates);
-                 optimizer->RenewWorkingCopies();
-                 return source.Restore({.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
-               }));
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                  optimizer->set_steps(state.updates);
+                                  optimizer->RenewWorkingCopies();
+                                  return source.Restore(
+                                      {.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
+                                })));
+  return flat != nullptr ? flat->GatherAll(comm()) : absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::MakeReducer() {
@@ -105,6 +137,7 @@ absl::Status Trainer::Impl::MakeReducer() {
   DISTILL_ASSIGN_OR_RETURN(reducer, GradientReducer::Create(comm(), parameters,
                                                             {.bucket_bytes = options.bucket_bytes,
                                                              .compression = options.gradient_compression,
+                                                             .zero_stage = zero_stage(),
                                                              .order = state.gradient_order}));
   return absl::OkStatus();
 }

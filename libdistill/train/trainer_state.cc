@@ -12,7 +12,6 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/train/module_state.h"
-#include "libdistill/train/tensor_collectives.h"
 
 namespace distill {
 namespace {
@@ -43,10 +42,21 @@ absl::StatusOr<std::vector<std::string>> RandomStatesOfAllRanks(RunContext& run)
   return states;
 }
 
-absl::Status Fill(CheckpointDraft& draft, const TensorState& tensors, const ModelWriter& writer,
+using WholeTensors = std::map<std::string, torch::Tensor>;
+
+// Every rank must call it; on rank 0 alone the tensors are defined.
+absl::StatusOr<WholeTensors> GatherAll(Communicator& comm, const TensorState& tensors) {
+  WholeTensors whole;
+  for (const auto& [name, tensor] : tensors) {
+    DISTILL_ASSIGN_OR_RETURN(whole[name], GatherOnRank0(comm, tensor));
+  }
+  return whole;
+}
+
+absl::Status Fill(CheckpointDraft& draft, const WholeTensors& tensors, const ModelWriter& writer,
                   const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(writer(draft.folder()));
-  TensorState on_host;
+  WholeTensors on_host;
   std::map<std::string, TensorView> views;
   for (const auto& [name, tensor] : tensors) {
     on_host[name] = ToSaved(tensor);
@@ -56,7 +66,7 @@ absl::Status Fill(CheckpointDraft& draft, const TensorState& tensors, const Mode
   return draft.Commit(state);
 }
 
-absl::Status Write(const TrainerOptions& options, const TensorState& tensors, const ModelWriter& writer,
+absl::Status Write(const TrainerOptions& options, const WholeTensors& tensors, const ModelWriter& writer,
                    const TrainerState& state) {
   DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(options.output_dir, state.step));
   const absl::Status filled = CatchTorch([&] { return Fill(draft, tensors, writer, state); });
@@ -72,8 +82,8 @@ bool WantsNewest(const TrainerOptions& options) {
   return lower == "latest" || lower == "true";
 }
 
-// Rank 0 alone: fills the tensors.
-absl::StatusOr<TrainerState> Read(const TrainerOptions& options, TensorState& tensors) {
+// Rank 0 alone: reads the tensors, whole, into `whole`.
+absl::StatusOr<TrainerState> Read(const TrainerOptions& options, const TensorState& tensors, WholeTensors& whole) {
   absl::StatusOr<Checkpoint> read =
       WantsNewest(options) ? ReadNewestCheckpoint(options.output_dir) : ReadCheckpoint(options.resume_from_checkpoint);
   if (WantsNewest(options) && read.status().code() == absl::StatusCode::kNotFound) {
@@ -81,15 +91,17 @@ absl::StatusOr<TrainerState> Read(const TrainerOptions& options, TensorState& te
     return TrainerState();
   }
   DISTILL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, std::move(read));
-  for (auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : tensors) {
     const TensorView* view = checkpoint.tensors->Find(name);
-    if (view == nullptr || c10::IntArrayRef(view->shape) != tensor.sizes()) {
+    if (view == nullptr || view->shape != tensor.shape) {
       return absl::InvalidArgumentError(
-          absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.sizes()),
+          absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.shape),
                        view == nullptr ? " here, and is missing there"
                                        : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
     }
-    CopyFromView(*view, tensor);
+    const bool is_spread = !tensor.parts.empty();
+    whole[name] = is_spread ? torch::empty(tensor.shape, tensor.mine.options().device(torch::kCPU)) : tensor.mine;
+    CopyFromView(*view, whole[name]);
   }
   LogInfo(absl::StrCat("resuming from ", checkpoint.folder, " at step ", checkpoint.state.step));
   return checkpoint.state;
@@ -128,7 +140,8 @@ absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, cons
                             const ModelWriter& writer, TrainerState state) {
   DISTILL_ASSIGN_OR_RETURN(state.random_states, RandomStatesOfAllRanks(run));
   state.settings = options.resolved_config;
-  const absl::Status mine = run.rank() == 0 ? Write(options, tensors, writer, state) : absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const WholeTensors whole, GatherAll(run.communicator(), tensors));
+  const absl::Status mine = run.rank() == 0 ? Write(options, whole, writer, state) : absl::OkStatus();
   return Annotate(Agree(run.communicator(), mine), absl::StrCat("saving the checkpoint of step ", state.step));
 }
 
@@ -146,17 +159,19 @@ absl::Status CheckOutputFolder(const TrainerOptions& options) {
       "): set resume_from_checkpoint to latest to go on with it, choose another output_dir, or remove that folder"));
 }
 
-absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options, TensorState tensors) {
+absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
+                                               const TensorState& tensors) {
   absl::StatusOr<TrainerState> read = TrainerState{};
   absl::Status mine;
-  if (run.rank() == 0) mine = CatchTorch([&] { return (read = Read(options, tensors)).status(); });
+  WholeTensors whole;  // on rank 0
+  if (run.rank() == 0) mine = CatchTorch([&] { return (read = Read(options, tensors, whole)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(*read)));
   DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
   if (state.step == 0) return state;
 
-  for (auto& [name, tensor] : tensors) {
-    DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(run.communicator(), tensor));
+  for (const auto& [name, tensor] : tensors) {
+    DISTILL_RETURN_IF_ERROR(SpreadFromRank0(run.communicator(), whole[name], tensor));
   }
   RestoreRandomState(run, state);
   if (run.rank() == 0) WarnOfOtherSettings(options, state);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/proto/checkpoint_messages.h"
 #include "libdistill/train/run.h"
+#include "libdistill/train/spread_tensor.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {
@@ -17,9 +18,10 @@ namespace distill {
 using ModelWriter = std::function<absl::Status(const std::string& folder)>;
 
 // Everything that a resumed run needs, by name: the optimizer's tensors and the module's buffers.
-using TensorState = std::map<std::string, torch::Tensor>;
+using TensorState = std::map<std::string, SpreadTensor>;
 
-// Writes output_dir/checkpoint-STEP on rank 0 while the others wait. Every rank must call it; all return the same.
+// Writes output_dir/checkpoint-STEP on rank 0 while the others wait; what is spread over ranks is whole in it, so that
+// another number of ranks can go on from it. Every rank must call it; all return the same.
 [[nodiscard]] absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const TensorState& tensors,
                                           const ModelWriter& writer, TrainerState state);
 
@@ -35,6 +37,6 @@ bool WantsToResume(const TrainerOptions& options);
 // state is that of a new run (step 0); where all are damaged, DataLoss names the newest one's file. Every rank must
 // call it.
 [[nodiscard]] absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
-                                                             TensorState tensors);
+                                                             const TensorState& tensors);
 
 }  // namespace distill

@@ -68,24 +68,47 @@ void Backward(GradientReducer& reducer, Net& net, int64_t rank, int64_t step, in
   net.Loss(rank, step, micro_batches - 1).backward();
 }
 
-absl::Status Compare(Communicator& comm, const NetKind& kind, int64_t micro_batches, int64_t bucket_bytes) {
+// One step's sums, in stage 2 of each micro-batch by itself.
+absl::Status Sum(Communicator& comm, GradientReducer& reducer, Net& net, int64_t step, int64_t micro_batches) {
+  const bool sums_each = reducer.options().zero_stage == 2;
+  absl::Status mine;
+  for (int64_t m = 0; m < (sums_each ? micro_batches : 1); ++m) {
+    reducer.StartStep(/*adds=*/m > 0);
+    if (HasTokens(comm, step) && sums_each) net.Loss(comm.rank(), step, m).backward();
+    if (HasTokens(comm, step) && !sums_each) Backward(reducer, net, comm.rank(), step, micro_batches);
+    DISTILL_RETURN_IF_ERROR(reducer.Finish(mine));
+  }
+  return mine;
+}
+
+struct ReducerCase {
+  int64_t micro_batches, bucket_bytes;
+  int zero_stage;
+};
+
+absl::Status Compare(Communicator& comm, const NetKind& kind, const ReducerCase& c) {
   Net net(kind);
   const auto parameters = ParametersOf(net);
-  DISTILL_ASSIGN_OR_RETURN(const auto reducer,
-                           GradientReducer::Create(comm, parameters, {.bucket_bytes = bucket_bytes}));
+  DISTILL_ASSIGN_OR_RETURN(
+      const auto reducer,
+      GradientReducer::Create(comm, parameters, {.bucket_bytes = c.bucket_bytes, .zero_stage = c.zero_stage}));
+  const GradientBuckets& buckets = reducer->buckets();
   for (int64_t step = 0; step < 6; ++step) {
-    reducer->StartStep();
-    if (HasTokens(comm, step)) Backward(*reducer, net, comm.rank(), step, micro_batches);
-    absl::Status mine;
-    DISTILL_RETURN_IF_ERROR(reducer->Finish(mine));
-    DISTILL_RETURN_IF_ERROR(mine);
-    DISTILL_ASSIGN_OR_RETURN(const auto expected, PlainSums(comm, kind, step, micro_batches));
+    DISTILL_RETURN_IF_ERROR(Sum(comm, *reducer, net, step, c.micro_batches));
+    DISTILL_ASSIGN_OR_RETURN(const auto expected, PlainSums(comm, kind, step, c.micro_batches));
+    double square = 0;
     for (size_t i = 0; i < parameters.size(); ++i) {
-      if (torch::equal(reducer->buckets().gradient(i), expected[i])) continue;
-      return absl::InternalError(absl::StrCat(kind.name, " over ", comm.backend(), ", ", micro_batches,
-                                              " micro-batches, buckets of ", bucket_bytes, ", step ", step, ": ",
-                                              parameters[i].name, " has other sums"));
+      square += expected[i].to(torch::kFloat64).square().sum().item<double>();
+      const int shard = buckets.plan().shards() == 1 ? 0 : comm.rank();
+      const ShardPlan::Part part = buckets.plan().OfParameter(i, shard);
+      if (torch::equal(buckets.OwnGradient(i), expected[i].view({-1}).narrow(0, part.begin, part.count))) continue;
+      return absl::InternalError(absl::StrCat(kind.name, " over ", comm.backend(), ", stage ", c.zero_stage, ", ",
+                                              c.micro_batches, " micro-batches, buckets of ", c.bucket_bytes, ", step ",
+                                              step, ": ", parameters[i].name, " has other sums"));
     }
+    DISTILL_RETURN_IF_ERROR(Expect(std::abs(buckets.Norm() - std::sqrt(square)) <= 1e-9 * std::sqrt(square),
+                                   absl::StrCat(kind.name, ", stage ", c.zero_stage, ": the norm is ", buckets.Norm(),
+                                                ", not ", std::sqrt(square))));
   }
   return absl::OkStatus();
 }
@@ -96,9 +119,22 @@ absl::Status CompareAll(const World& world, const std::string& backend) {
     for (const NetKind& kind : AllNetKinds()) {
       for (const int64_t micro_batches : {1, 2, 3}) {
         for (const int64_t bucket_bytes : {1, 150, 1 << 20}) {
-          DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, micro_batches, bucket_bytes));
+          DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, {micro_batches, bucket_bytes, /*zero_stage=*/0}));
         }
       }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CompareSharded(const World& world, const std::string& backend) {
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, backend));
+  return CatchTorch([&]() -> absl::Status {
+    for (const NetKind& kind : AllNetKinds()) {
+      for (const int zero_stage : {1, 2}) {
+        DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, {/*micro_batches=*/2, /*bucket_bytes=*/150, zero_stage}));
+      }
+      DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, {/*micro_batches=*/1, /*bucket_bytes=*/1, /*zero_stage=*/2}));
     }
     return absl::OkStatus();
   });
@@ -178,6 +214,16 @@ TEST_CASE("gradients summed during the backward pass are those of a plain sum af
     for (const int ranks : {1, 2, 3, 4}) {
       INFO(ranks << " ranks over " << backend);
       CHECK(Failures(RunRanks(ranks, kLimit, [&](const World& world) { return CompareAll(world, backend); })) == "");
+    }
+  }
+}
+
+TEST_CASE("each rank has the plain sums of its slices") {
+  for (const std::string backend : {"shm", "fabric"}) {
+    for (const int ranks : {2, 3}) {
+      INFO(ranks << " ranks over " << backend);
+      CHECK(Failures(RunRanks(ranks, kLimit, [&](const World& world) { return CompareSharded(world, backend); })) ==
+            "");
     }
   }
 }

@@ -1,0 +1,63 @@
+#include "libdistill/train/bucket_places.h"
+
+#include <algorithm>
+
+namespace distill {
+namespace {
+
+// Buckets begin at pages.
+constexpr int64_t kAlignment = 4096 / sizeof(float);
+constexpr size_t kPlaces = 4;
+
+int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+int64_t RoomForAnyPlan(const std::vector<int64_t>& elements, int shards) {
+  // A bucket has at least one parameter; its slices add less than a page a shard.
+  int64_t room = 0;
+  for (const int64_t count : elements) room += RoundUp(count) + (shards > 1 ? RoundUp(16 * shards) : 0);
+  return std::max(room, kAlignment);
+}
+
+BucketPlaces PlacesInARow(const ShardPlan& plan) {
+  BucketPlaces places;
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+    places.begin.push_back(places.elements);
+    places.before.push_back(-1);
+    places.elements += RoundUp(plan.padded(b));
+  }
+  return places;
+}
+
+BucketPlaces PlacesInTurn(const ShardPlan& plan) {
+  const size_t buckets = plan.plan().buckets.size();
+  std::vector<int64_t> sizes;
+  for (size_t b = 0; b < buckets; ++b) sizes.push_back(RoundUp(plan.padded(b)));
+  std::vector<int64_t> sorted = sizes;
+  std::sort(sorted.begin(), sorted.end());
+  const int64_t usual = 2 * sorted[buckets / 2];
+
+  int64_t place_size = 0, large_size = 0;
+  size_t usual_buckets = 0;
+  for (const int64_t size : sizes) {
+    int64_t& largest = size <= usual ? place_size : large_size;
+    largest = std::max(largest, size);
+    usual_buckets += size <= usual ? 1 : 0;
+  }
+  const size_t num_places = std::min(usual_buckets, kPlaces);
+
+  BucketPlaces places;
+  std::vector<int64_t> last(num_places + 1, -1);  // the bucket in each place, of which the last one is the large one
+  size_t next = 0;
+  for (size_t b = 0; b < buckets; ++b) {
+    const size_t place = sizes[b] <= usual ? next++ % num_places : num_places;
+    places.begin.push_back(static_cast<int64_t>(place) * place_size);
+    places.before.push_back(last[place]);
+    last[place] = static_cast<int64_t>(b);
+  }
+  places.elements = static_cast<int64_t>(num_places) * place_size + large_size;
+  return places;
+}
+
+}  // namespace distill

@@ -1,0 +1,44 @@
+#include "libdistill/train/shard_plan.h"
+
+#include <algorithm>
+
+namespace distill {
+namespace {
+
+// Slices begin at cache lines.
+constexpr int64_t kSliceAlignment = 64 / sizeof(float);
+
+ShardPlan::Part Intersect(int64_t begin, int64_t end, int64_t from, int64_t to) {
+  const int64_t first = std::max(begin, from), last = std::min(end, to);
+  return first < last ? ShardPlan::Part{first, last - first} : ShardPlan::Part{};
+}
+
+}  // namespace
+
+ShardPlan::ShardPlan(const std::vector<int64_t>& elements, const GradientPlan& plan, int shards)
+    : shards_(shards), plan_(plan), places_(elements.size()) {
+  for (const std::vector<size_t>& members : plan.buckets) {
+    Bucket bucket;
+    for (const size_t i : members) {
+      places_[i] = {buckets_.size(), bucket.elements, elements[i]};
+      bucket.elements += elements[i];
+    }
+    const int64_t share = (bucket.elements + shards - 1) / shards;
+    bucket.slice = shards == 1 ? share : (share + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
+    buckets_.push_back(bucket);
+  }
+}
+
+ShardPlan::Part ShardPlan::OfBucket(size_t bucket, int shard) const {
+  return Intersect(0, elements(bucket), shard * slice(bucket), (shard + 1) * slice(bucket));
+}
+
+ShardPlan::Part ShardPlan::OfParameter(size_t parameter, int shard) const {
+  const Place& place = places_[parameter];
+  const int64_t step = slice(place.bucket);
+  Part part = Intersect(place.offset, place.offset + place.elements, shard * step, (shard + 1) * step);
+  if (part.count > 0) part.begin -= place.offset;
+  return part;
+}
+
+}  // namespace distill
