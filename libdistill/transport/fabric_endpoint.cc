@@ -24,6 +24,17 @@ static_assert(sizeof(fi_context2) <= sizeof(FabricOperation::context));
 static_assert(offsetof(FabricOperation, context) == 0);
 static_assert(sizeof(fi_addr_t) == sizeof(uint64_t));
 
+absl::StatusOr<std::vector<FabricCard>> DecodeCards(const std::vector<std::string>& addresses,
+                                                    const std::vector<std::string>& names) {
+  std::vector<FabricCard> cards;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    absl::StatusOr<FabricCard> card = FabricCard::Decode(addresses[i]);
+    if (!card.ok()) return Annotate(card.status(), names[i]);
+    cards.push_back(*std::move(card));
+  }
+  return cards;
+}
+
 }  // namespace
 
 FabricMemory::~FabricMemory() {
@@ -58,24 +69,15 @@ absl::Status FabricEndpoint::Open(const FabricOptions& options) {
 }
 
 absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, const std::vector<std::string>& names) {
-  std::vector<FabricCard> cards;
-  DISTILL_ASSIGN_OR_RETURN(const FabricCard mine, FabricCard::Decode(address_));
-  size_t self = addresses.size();
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    DISTILL_ASSIGN_OR_RETURN(cards.emplace_back(), FabricCard::Decode(addresses[i]));
-    if (addresses[i] == address_) self = i;
-    if (cards[i].rails[0].address.size() != mine.rails[0].address.size()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the fabric address of ", names[i], " has ", cards[i].rails[0].address.size(),
-                       " bytes, this rank's ", mine.rails[0].address.size(), ": the ranks use different fabrics"));
-    }
-  }
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FabricCard> cards, DecodeCards(addresses, names));
+  const auto self = static_cast<size_t>(std::find(addresses.begin(), addresses.end(), address_) - addresses.begin());
   if (self == addresses.size()) return absl::FailedPreconditionError("this rank's fabric address is not among them");
   const std::vector<std::vector<size_t>> common = CommonRails(cards);
+  DISTILL_RETURN_IF_ERROR(CheckAddresses(cards, common, self, names));
   std::vector<std::unique_ptr<FabricDomain>> used;
   for (size_t rail = 0; rail < common[self].size(); ++rail) {
     FabricDomain& domain = *used.emplace_back(std::move(rails_[common[self][rail]]));
-    networks_.push_back(mine.rails[common[self][rail]].network);
+    networks_.push_back(cards[self].rails[common[self][rail]].network);
     domain.peers.resize(cards.size());
     domain.names = names;
     for (size_t i = 0; i < cards.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
@@ -62,6 +63,21 @@ std::vector<std::vector<size_t>> CommonRails(const std::vector<FabricCard>& card
     for (size_t rank = 0; rank < further.size(); ++rank) used[rank].push_back(further[rank]);
   }
   return used;
+}
+
+absl::Status CheckAddresses(const std::vector<FabricCard>& cards, const std::vector<std::vector<size_t>>& common,
+                            size_t self, const std::vector<std::string>& names) {
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    for (size_t rail = 0; rail < common[self].size(); ++rail) {
+      const size_t theirs = cards[rank].rails[common[rank][rail]].address.size();
+      const size_t own = cards[self].rails[common[self][rail]].address.size();
+      if (theirs == own) continue;
+      return absl::FailedPreconditionError(absl::StrCat("the fabric address of ", names[rank], " has ", theirs,
+                                                        " bytes, this rank's ", own,
+                                                        ": the ranks use different fabrics"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::vector<size_t> NearestTo(const std::string& device, const std::vector<std::string>& cards) {

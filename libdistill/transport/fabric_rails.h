@@ -32,6 +32,12 @@ struct FabricCard {
 // hosts are at the same location there (that is how a network inside each host looks, a container's bridge say).
 std::vector<std::vector<size_t>> CommonRails(const std::vector<FabricCard>& cards);
 
+// FailedPrecondition, with the rank's name, where an address on a rail in use is not as long as that of rank `self`:
+// libfabric is told no length, and reads as many bytes as its own addresses have.
+[[nodiscard]] absl::Status CheckAddresses(const std::vector<FabricCard>& cards,
+                                          const std::vector<std::vector<size_t>>& common, size_t self,
+                                          const std::vector<std::string>& names);
+
 // Which of these network cards share most switches with a device, by their places in sysfs
 // ("/sys/devices/pci0000:10/0000:10:1b.0"): all of those that come equally near, in their order; every one where the
 // device's place is not known.

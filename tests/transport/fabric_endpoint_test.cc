@@ -5,6 +5,7 @@
 
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/fabric_library.h"
+#include "libdistill/transport/fabric_rails.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -124,9 +125,15 @@ TEST_CASE("an unknown provider is refused by name") {
   CHECK_THAT(std::string(status.message()), Catch::Contains("carrier_pigeon"));
 }
 
-TEST_CASE("addresses of another fabric are refused") {
+TEST_CASE("addresses of another fabric are refused, by the name of their rank") {
   Pair pair;
-  CHECK(absl::IsFailedPrecondition(pair.left->Connect({"short"}, {"rank 0"})));
+  FabricCard cut = FabricCard::Decode(pair.right->address()).value();
+  for (FabricRail& rail : cut.rails) rail.address.resize(3);
+  for (const std::string& bad : {std::string("short"), cut.Encode()}) {
+    const absl::Status status = pair.left->Connect({pair.left->address(), bad}, {"rank 0 on a", "rank 1 on b"});
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("rank 1 on b"));
+  }
 }
 
 }  // namespace

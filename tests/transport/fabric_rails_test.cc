@@ -52,6 +52,20 @@ TEST_CASE("a card survives its encoding, and what is none is refused") {
   }
 }
 
+TEST_CASE("an address of another length, on whichever rail in use, is an error that names its rank") {
+  const FabricCard a = Card("a", {{"n0", "10.0.0.1"}, {"n1", "10.0.1.1"}, {"n2", "10.0.2.1"}});
+  const std::vector<std::string> names = {"rank 0 on a", "rank 1 on b"};
+  for (const size_t rail : {size_t{0}, size_t{2}}) {
+    FabricCard b = Card("b", {{"n0", "10.0.0.2"}, {"n9", "10.0.9.123"}, {"n2", "10.0.2.2"}});
+    REQUIRE(CheckAddresses({a, b}, CommonRails({a, b}), 0, names).ok());
+    REQUIRE(CheckAddresses({a, b}, CommonRails({a, b}), 1, names).ok());
+    b.rails[rail].address.resize(3);
+    const absl::Status status = CheckAddresses({a, b}, CommonRails({a, b}), 0, names);
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("the fabric address of rank 1 on b has 3 bytes"));
+  }
+}
+
 TEST_CASE("the network cards that hang nearest to a GPU are its rails") {
   const std::string gpu = "/sys/devices/pci0000:10/0000:10:00.0/0000:11:1c.0";
   const std::string beside = "/sys/devices/pci0000:10/0000:10:00.0/0000:11:1b.0";
