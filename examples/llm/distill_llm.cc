@@ -24,6 +24,7 @@ namespace {
 RunOptions RunOptionsOf(const LlmConfig& config) {
   RunOptions options;
   options.device = config.device;
+  options.deterministic = config.deterministic;
   options.communicator.backend = config.comm_backend;
   options.communicator.algorithm = config.comm_algorithm;
   options.communicator.tuning_file = config.comm_tuning_file;

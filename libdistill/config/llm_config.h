@@ -59,6 +59,7 @@ struct LlmConfig {
   std::string resume_from_checkpoint;
 
   std::string device = "auto";
+  bool deterministic = false;
   std::string comm_backend = "auto";
   std::string comm_algorithm = "auto";
   std::string comm_tuning_file;

@@ -32,6 +32,8 @@ std::vector<Option> MakeOptions() {
        {.is_path = true}},
       {"seed", &C::seed, kRunGroup, "seed of shuffles and of random weights", {.low = 0}},
       {"device", &C::device, kRunGroup, "where to compute", {.choices = {"auto", "cpu", "cuda"}}},
+      {"deterministic", &C::deterministic, kRunGroup,
+       "the same bits from run to run of as many ranks and threads; slower on GPUs"},
       {"comm_backend",
        &C::comm_backend,
        kRunGroup,

@@ -1,5 +1,6 @@
 #include "libdistill/train/device.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/cuda.h>
 
@@ -32,6 +33,16 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
                                                    ", which has ", gpus, " GPUs: start one rank a GPU"));
   }
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
+}
+
+void UseDeterministicAlgorithms() {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  // It would write every new tensor once more, to show reads of what nobody wrote.
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // of the sizes that cuBLAS's documentation names
 }
 
 void UseShareOfCores(const World& world) {

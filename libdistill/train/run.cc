@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, abs
   DISTILL_ASSIGN_OR_RETURN(World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   UseShareOfCores(world);
+  if (options.deterministic) UseDeterministicAlgorithms();
   c10::Device device(c10::kCPU);
   mine = options.input;
   if (mine.ok()) {

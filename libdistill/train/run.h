@@ -20,6 +20,9 @@ namespace distill {
 
 struct RunOptions {
   std::string device = "auto";  // auto, cpu or cuda
+  // The same bits from run to run, on the same machines with the same number of ranks and threads; on GPUs some
+  // operations are slower, and those that have no deterministic algorithm throw.
+  bool deterministic = false;
   CommunicatorOptions communicator = {};
   // For what this rank's command line or config file was refused, if so: `body` is then not called, and all ranks end
   // with this error, also those that found nothing wrong with theirs.

@@ -1,5 +1,6 @@
 // Loads libfabric before ranks are forked, which inherit it: it takes 0.3 s of a core to look around when it is first
-// asked, most of it in providers that nobody wants (psm measures the CPU's clock, verbs reads all of the kernel's symbols).
+// asked, most of it in providers that nobody wants (psm measures the CPU's clock, verbs reads all of the kernel's
+// symbols).
 #pragma once
 
 #include <cstdlib>

@@ -48,6 +48,14 @@ def main():
                 "four ranks, mpi" + suffix)
     compare(alone, train(folder, "checkpointed", 2, 3, 2, packing=True, gradient_checkpointing=True),
             "two ranks, layers computed again, packed")
+    for stage in 1, 2:
+        compare(alone, train(folder, f"zero{stage}", 3, 2, 2, packing=True, zero_stage=stage),
+                f"three ranks, zero_stage {stage}, packed")
+    same_bits = [train(folder, f"bits{i}", 2, 3, 2, packing=True, deterministic=True) for i in range(2)]
+    for step, values in same_bits[0].items():
+        for key in ("loss", "kl", "ce", "grad_norm"):
+            job.check(values[key] == same_bits[1][step][key], f"deterministic, step {step}: {key} differs between two runs")
+    print("ok: two runs with the same bits")
     compare(alone, train(folder, "auto", 2, 6, 1, launcher="mpirun", packing=True), "two ranks under mpirun, auto")
 
 
