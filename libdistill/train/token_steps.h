@@ -1,6 +1,8 @@
-// The steps of a DataSharder and a loss on its batches, as the Trainer takes them.
+// The steps of a DataSharder and a loss on its batches, as the Trainer takes them. A thread makes each step's batches
+// while the step before is computed.
 #pragma once
 
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,19 +14,30 @@ namespace distill {
 
 class TokenSteps : public StepSource {
  public:
-  // `sharder` outlives this.
-  TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss) : sharder_(sharder), loss_(std::move(loss)) {}
+  // `sharder` outlives this, and nobody else uses it meanwhile; afterwards it stands where the last step ended.
+  TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss);
+  ~TokenSteps() override;
 
-  int64_t steps_per_epoch() const override { return sharder_.steps_per_epoch(); }
-  int64_t steps_in_epoch(int64_t epoch) const override { return sharder_.steps_in_epoch(epoch); }
+  int64_t steps_per_epoch() const override;
+  int64_t steps_in_epoch(int64_t epoch) const override;
   std::vector<MicroStep> NextStep() override;
-  std::vector<std::pair<std::string, std::string>> Fingerprint() const override { return sharder_.Fingerprint(); }
-  ShardState state() const override { return sharder_.state(); }
-  absl::Status Restore(const ShardState& state) override { return sharder_.Restore(state); }
+  std::vector<std::pair<std::string, std::string>> Fingerprint() const override;
+  ShardState state() const override { return state_; }
+  absl::Status Restore(const ShardState& state) override;
 
  private:
+  struct Ahead {
+    std::vector<TokenBatch> batches;
+    ShardState end;  // where the sharder stood after them
+  };
+  void StartAhead();
+  // Nothing is made ahead any more; the sharder stands where the last step ended.
+  void DropAhead() const;
+
   DataSharder& sharder_;
-  Trainer::TokenLoss loss_;
+  const Trainer::TokenLoss loss_;
+  ShardState state_;                  // after the last step
+  mutable std::future<Ahead> ahead_;  // the next step's; not valid: nothing is being made
 };
 
 }  // namespace distill
