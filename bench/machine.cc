@@ -10,9 +10,24 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace distill {
+namespace {
+
+// A line's number in a file of /proc/self; 0 where there is no such line.
+double KiB(const char* name, const char* label) {
+  std::ifstream file(absl::StrCat("/proc/self/", name));
+  int64_t kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (absl::StartsWith(line, label)) (void)absl::SimpleAtoi(words[1], &kib);
+  }
+  return static_cast<double>(kib);
+}
+
+}  // namespace
 
 double MatrixRate(torch::Dtype dtype, torch::Device device) {
   constexpr int64_t kSize = 4096;
@@ -40,14 +55,9 @@ double PeakGiB(torch::Device device) {
     constexpr size_t kAll = 0;  // of small and large blocks together
     return static_cast<double>(at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAll].peak) / kGiB;
   }
-  std::ifstream file("/proc/self/status");
-  int64_t peak_kib = 0, shared_kib = 0;
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    if (absl::StartsWith(line, "VmHWM:")) (void)absl::SimpleAtoi(words[1], &peak_kib);
-    if (absl::StartsWith(line, "RssShmem:")) (void)absl::SimpleAtoi(words[1], &shared_kib);
-  }
-  return static_cast<double>(peak_kib - shared_kib) * 1024 / kGiB;
+  // Ranks map one another's buckets: of a page that n of them have, an n-th counts for each.
+  const double of_others = KiB("status", "RssShmem:") - KiB("smaps_rollup", "Pss_Shmem:");
+  return (KiB("status", "VmHWM:") - of_others) * 1024 / kGiB;
 }
 
 void ResetPeak(torch::Device device) {

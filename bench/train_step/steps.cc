@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "bench/machine.h"
+
 namespace distill {
 
 std::vector<MicroStep> TimedSteps::NextStep() {
+  if (starts_.size() + 1 == batches_.size()) peak_gib_ = PeakGiB();
   const TokenBatch& batch = batches_[starts_.size() % batches_.size()];
   starts_.push_back(std::chrono::steady_clock::now());
   return {{.loss_count = loss_count_(batch),

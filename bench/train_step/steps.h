@@ -26,6 +26,8 @@ class TimedSteps : public StepSource {
   const std::vector<double>& losses() const { return losses_; }
   // Median of a step, the first two left out; there must have been four or more.
   double MedianSeconds() const;
+  // The most memory until the last step began.
+  double peak_gib() const { return peak_gib_; }
 
  private:
   Trainer::TokenLoss loss_;
@@ -33,6 +35,7 @@ class TimedSteps : public StepSource {
   std::vector<TokenBatch> batches_;
   std::vector<double> losses_;
   std::vector<std::chrono::steady_clock::time_point> starts_;
+  double peak_gib_ = 0;
 };
 
 }  // namespace distill

@@ -52,7 +52,13 @@ absl::Status VerifyLoss(const BenchRecipe& recipe) {
   return absl::OkStatus();
 }
 
-absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t steps) {
+// A parameter's, on each of `ranks`: working copy, gradient, moments, and the master of a narrower working copy.
+double StudentBytes(bool bf16, int64_t zero_stage, int ranks) {
+  const double state = bf16 ? 12 : 8, gradient = 4, working = bf16 ? 2 : 4;
+  return working + gradient / (zero_stage >= 2 ? ranks : 1) + state / (zero_stage >= 1 ? ranks : 1);
+}
+
+absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t steps, int64_t zero_stage) {
   torch::manual_seed(0);
   const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
   DISTILL_ASSIGN_OR_RETURN(const BenchRecipe recipe, MakeRecipe(name, "", dtype));
@@ -63,13 +69,13 @@ absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t 
   options.max_steps = steps;
   options.bf16 = bf16;
   options.logging_steps = steps;
+  options.zero_stage = zero_stage;
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, recipe.student, options));
 
   std::vector<TokenBatch> batches;
   for (int64_t step = 0; step < steps; ++step) batches.push_back(recipe.random_batch(run.rank(), step));
   TimedSteps source(recipe.loss, recipe.loss_count, std::move(batches));
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(source));
-  const double peak_gib = PeakGiB();
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
   const double rate = MatrixRate(dtype);
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
@@ -77,13 +83,16 @@ absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t 
   if (run.rank() != 0) return absl::OkStatus();
 
   const double seconds = source.MedianSeconds(), tokens = static_cast<double>(recipe.rows * recipe.length);
-  const double state_gib = (student_parameters * (bf16 ? 18 : 16) + teacher_parameters * (bf16 ? 2 : 4)) / (1 << 30);
+  const double state_gib =
+      (student_parameters * StudentBytes(bf16, zero_stage, run.world_size()) + teacher_parameters * (bf16 ? 2 : 4)) /
+      (1 << 30);
+  const std::string suffix = zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "";
   std::printf(
-      "JSON {\"case\": \"%s/%s/%d\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
+      "JSON {\"case\": \"%s/%s/%d%s\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
       "\"step_ms\": %.1f, \"products_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, \"loss\": %.4f}\n",
-      name.c_str(), bf16 ? "bf16" : "fp32", run.world_size(), run.world_size() * tokens / seconds,
-      run.world_size() * rate / recipe.flops_per_token, seconds * 1e3, product_seconds * 1e3, peak_gib, state_gib,
-      result.train_loss);
+      name.c_str(), bf16 ? "bf16" : "fp32", run.world_size(), suffix.c_str(), run.world_size() * tokens / seconds,
+      run.world_size() * rate / recipe.flops_per_token, seconds * 1e3, product_seconds * 1e3, source.peak_gib(),
+      state_gib, result.train_loss);
   return absl::OkStatus();
 }
 
@@ -94,15 +103,16 @@ int main(int argc, char** argv) {
   CLI::App app("A step of distillation, by recipe");
   std::string recipe, peer_folder;
   bool bf16 = false;
-  int64_t steps = 8;
+  int64_t steps = 8, zero_stage = 0;
   app.add_option("recipe", recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
   app.add_flag("--bf16", bf16, "bfloat16 working weights");
   app.add_option("--steps", steps)->check(CLI::Range(4, 1000));
+  app.add_option("--zero_stage", zero_stage)->check(CLI::Range(0, 2));
   app.add_option("--compare", peer_folder,
                  "what the recipe's peer wrote with --save: repeat its run, compare the losses");
   CLI11_PARSE(app, argc, argv);
   return distill::Run({}, [&](distill::RunContext& run) {
-    return peer_folder.empty() ? distill::Bench(run, recipe, bf16, steps)
+    return peer_folder.empty() ? distill::Bench(run, recipe, bf16, steps, zero_stage)
                                : distill::CompareWithPeer(run, recipe, peer_folder);
   });
 }
