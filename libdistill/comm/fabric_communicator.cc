@@ -21,6 +21,18 @@ namespace {
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 constexpr absl::Duration kLook = absl::Milliseconds(5);
 
+// A reduce-scatter's messages: all steps of a group of chunks, then those of the next group, so that partial sums take
+// the room of a group, however long the blocks are. A group is several windows long: the stream does not stop for it.
+struct ReduceScatterOrder {
+  ReduceScatterOrder(int64_t ranks, int64_t chunks)
+      : steps(ranks - 1), groups(CeilDivide(chunks, 4 * kRingWindow)), group(CeilDivide(chunks, groups)) {}
+  static int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+  int64_t Step(int64_t m) const { return m / group % steps; }
+  int64_t Chunk(int64_t m) const { return m / (group * steps) * group + m % group; }
+  int64_t rounds() const { return groups * steps; }  // of `group` messages each
+  int64_t steps, groups, group;
+};
+
 }  // namespace
 
 absl::StatusOr<FabricRegion> FabricCommunicator::Use(const void* data, int64_t bytes) {
@@ -206,29 +218,31 @@ absl::Status FabricCommunicator::DoReduceScatter(const void* send, void* receive
   Begin();
   const int64_t size = SizeOf(dtype);
   const FabricCut cut = Cut(n * count, n, dtype);
-  // Partial sums of one block for two steps in turn: what one step adds, the next one sends.
-  DISTILL_RETURN_IF_ERROR(Fit(partial_memory_, partial_, 2 * count * size));
+  const ReduceScatterOrder order(n, cut.chunks);
+  const int64_t chunk = cut.per_chunk, kept = order.group * chunk;
+  DISTILL_RETURN_IF_ERROR(Fit(partial_memory_, partial_, n > 2 ? 2 * kept * size : 1));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, n * count * size));
-  const auto elements = [&](int64_t m) { return cut.ChunkLength(0, m % cut.chunks); };
+  const auto elements = [&](int64_t m) { return cut.ChunkLength(0, order.Chunk(m)); };
   const auto own = [&](int64_t block, int64_t m) {
-    return from.Piece(block * count + cut.ChunkBegin(m % cut.chunks), elements(m), size);
+    return from.Piece(block * count + cut.ChunkBegin(order.Chunk(m)), elements(m), size);
   };
-  const auto sum = [&](int64_t step, int64_t m) {
-    return partial_.Piece(step % 2 * count + cut.ChunkBegin(m % cut.chunks), elements(m), size);
+  // Partial sums of a group for two steps in turn: what one step adds, the next one sends.
+  const auto sum = [&](int64_t m) {
+    return partial_.Piece(m / order.group % 2 * kept + m % order.group * chunk, elements(m), size);
   };
   const auto outgoing = [&](int64_t m) {
-    const int64_t step = m / cut.chunks;
-    return step == 0 ? own(Modulo(rank() - 1), m) : sum(step - 1, m);
+    return order.Step(m) == 0 ? own(Modulo(rank() - 1), m) : sum(m - order.group);
   };
   const auto incoming = [&](int64_t m) { return Landing(m, elements(m), size); };
   const auto taken = [&](int64_t m) {
-    const int64_t step = m / cut.chunks;
+    if (elements(m) == 0) return;
+    const int64_t step = order.Step(m);
     const bool last = step == n - 2;
     const void* sources[] = {Landing(m, elements(m), size).data, own(Modulo(rank() - step - 2), m).data};
-    char* out = last ? static_cast<char*>(receive) + cut.ChunkBegin(m % cut.chunks) * size : sum(step, m).data;
+    char* out = last ? static_cast<char*>(receive) + cut.ChunkBegin(order.Chunk(m)) * size : sum(m).data;
     work_.Reduce(out, sources, 2, elements(m), dtype, op, op == ReduceOp::kAverage && last ? world_size() : 1);
   };
-  return Run(ScheduleOf(n - 1, cut.chunks), outgoing, incoming, taken);
+  return Run(ScheduleOf(order.rounds(), order.group), outgoing, incoming, taken);
 }
 
 absl::Status FabricCommunicator::DoBarrier() {

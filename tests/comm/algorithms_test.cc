@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -69,6 +70,35 @@ TEST_CASE("every algorithm is exact over many chunks") {
             }) == "");
     }
   }
+}
+
+int64_t PeakKibibytes() {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  for (int64_t kibibytes = 0; file >> word;) {
+    if (word == "VmHWM:" && file >> kibibytes) return kibibytes;
+  }
+  return -1;
+}
+
+TEST_CASE("a reduce-scatter along the ring takes the room of a few chunks, however long the blocks are") {
+  constexpr int64_t kCount = 6'000'011;
+  const auto value = [](int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 3) % 61); };
+  CHECK(RunWith("ring", 3, [&](Communicator& comm) -> absl::Status {
+          std::vector<float> send(3 * kCount), receive(kCount, -1.0f);
+          for (int64_t i = 0; i < 3 * kCount; ++i) send[static_cast<size_t>(i)] = value(comm.rank(), i);
+          DISTILL_RETURN_IF_ERROR(comm.Barrier());
+          const int64_t before = PeakKibibytes();
+          DISTILL_RETURN_IF_ERROR(
+              comm.ReduceScatter(send.data(), receive.data(), kCount, DType::kFloat32, ReduceOp::kSum));
+          const int64_t more = PeakKibibytes() - before;
+          for (int64_t i = 0; i < kCount; ++i) {
+            const int64_t at = comm.rank() * kCount + i;
+            DISTILL_RETURN_IF_ERROR(Expect(
+                receive[static_cast<size_t>(i)] == value(0, at) + value(1, at) + value(2, at), absl::StrCat("at ", i)));
+          }
+          return Expect(before > 0 && more < kCount * 4 / 1024, absl::StrCat(more, " KiB of memory"));
+        }) == "");
 }
 
 TEST_CASE("all ranks end with the same bits of every algorithm, and the same call gives them again") {
