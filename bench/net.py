@@ -1,4 +1,4 @@
-"""All-reduce between emulated hosts, one rank each, beside Open MPI and Gloo on the same hosts.
+"""All-reduce between emulated hosts, one or several ranks each, beside Open MPI and Gloo on the same hosts.
 
 Used by bench/run with --hosts; the limit is the rate of a plain TCP stream over the same links.
 """
@@ -13,7 +13,6 @@ sys.path.insert(0, os.path.join(REPO, "tests", "support"))
 import hosts
 
 PORT = 29600
-SECONDS = 2  # of each plain stream
 
 
 def say(text):
@@ -32,9 +31,9 @@ def finish(process, what):
     return lines
 
 
-def run_ranks(command, environments, what):
-    """One rank a host; rank 0's lines."""
-    processes = [hosts.start(rank, command, environment) for rank, environment in enumerate(environments)]
+def run_ranks(command, environments, per_host, what):
+    """So many ranks on each host in turn; rank 0's lines."""
+    processes = [hosts.start(rank // per_host, command, environment) for rank, environment in enumerate(environments)]
     try:
         lines = finish(processes[0], what)
         for rank, process in enumerate(processes[1:], start=1):
@@ -47,28 +46,28 @@ def run_ranks(command, environments, what):
     return lines
 
 
-def stream_rate(control):
+def stream_rate(control, seconds):
     """Gigabytes a second of one TCP stream from host 1 to host 0."""
     stream = [sys.executable, os.path.join(REPO, "bench", "tcp_stream.py")]
     receiver = hosts.start(0, [*stream, "receive", str(PORT)], {})
-    sender = hosts.start(1, [*stream, "send", hosts.address(0), str(PORT), str(SECONDS), control], {})
+    sender = hosts.start(1, [*stream, "send", hosts.address(0), str(PORT), str(seconds), control], {})
     said = receiver.communicate(timeout=60)[0]
     sender.wait()
     return float(re.search(r"payload ([\d.]+)", said)[1])
 
 
-def link_rate():
+def link_rate(seconds):
     """What the link carries: the best of the kernel's ways to control congestion (BBR, say, may stay below a shaper's
     rate)."""
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="utf-8") as file:
-        rates = {control: stream_rate(control) for control in file.read().split()}
+        rates = {control: stream_rate(control, seconds) for control in file.read().split()}
     said = ", ".join(f"{rate:.4f} with {control}" for control, rate in rates.items())
     say(f"a plain TCP stream carries {said} GB/s")
     return max(rates.values())
 
 
-def mpirun(count, *command):
-    """Started on host 0; orted goes to the others by address, through a stand-in for ssh."""
+def mpirun(count, per_host, *command):
+    """Ranks of one host share memory. Started on host 0; orted goes to the others by address, through a stand-in for ssh."""
     agent = "/run/remote-shell"
     with open(agent, "w", encoding="utf-8") as file:
         file.write('#!/bin/bash\nwhile [[ "$1" == -* ]]; do shift; done\n'
@@ -76,30 +75,37 @@ def mpirun(count, *command):
                    f'exec ip netns exec $host unshare --uts --ipc sh -c {shlex.quote(hosts.BECOME)} $host bash -c "$*"\n')
     os.chmod(agent, 0o755)
     network = f"{hosts.address(0).rsplit('.', 1)[0]}.0/24"
-    return ["mpirun", "--allow-run-as-root", "-n", str(count), "--host", ",".join(map(hosts.address, range(count))),
-            "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", network,
+    ranks = count * per_host
+    slots = ",".join(f"{hosts.address(host)}:{per_host}" for host in range(count))
+    # Every host counts the machine's cores as its own: bound to them, the ranks of several would share one.
+    shared = ["--mca", "mpi_yield_when_idle", "1"] if ranks > len(os.sched_getaffinity(0)) else []
+    return ["mpirun", "--allow-run-as-root", "-n", str(ranks), "--host", slots, "--bind-to", "none", *shared,
+            "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,vader,self", "--mca", "btl_tcp_if_include", network,
             "--mca", "oob_tcp_if_include", network, "--mca", "pml", "ob1", *command]
 
 
-def peers(python, count, sizes):
+def peers(python, count, per_host, sizes):
     """{name: lines} of the peers' tables."""
     environment = {"OMP_NUM_THREADS": "1", "SIZES": ",".join(map(str, sizes))}
     say(f"the same with Open MPI, {count} hosts")
-    command = mpirun(count, "-x", "SIZES", "-x", "OMP_NUM_THREADS", f"{python}/python", "-m", "mpi4py",
+    command = mpirun(count, per_host, "-x", "SIZES", "-x", "OMP_NUM_THREADS", f"{python}/python", "-m", "mpi4py",
                      f"{PEERS}/mpi_allreduce.py")
     yield "openmpi", finish(hosts.start(0, command, environment), "Open MPI")
     say(f"the same with Gloo, {count} hosts")
-    environments = [{**environment, "RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": hosts.address(0),
+    ranks = count * per_host
+    environments = [{**environment, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": hosts.address(0),
                      "MASTER_PORT": str(PORT + 1), "GLOO_SOCKET_IFNAME": "eth0", "TP_SOCKET_IFNAME": "eth0"}
-                    for rank in range(count)]
-    yield "gloo", run_ranks([f"{python}/python", f"{PEERS}/gloo_allreduce.py"], environments, "Gloo")
+                    for rank in range(ranks)]
+    yield "gloo", run_ranks([f"{python}/python", f"{PEERS}/gloo_allreduce.py"], environments, per_host, "Gloo")
 
 
-def measure(program, count, link, rails, sizes):
-    """The program's JSON lines, as text, and the rate of a host's links together; call hosts.enter() first."""
+def measure(program, count, per_host, link, rails, sizes, seconds):
+    """The program's JSON lines, as text, and the rate of a host's links together; call hosts.enter() first.
+    `seconds`: of each plain stream."""
     hosts.up(count, rate=link, interfaces=rails)
-    say(f"{count} emulated hosts, {rails} link(s) of {link} each")
-    before = link_rate()
+    say(f"{count} emulated hosts with {per_host} rank(s) and {rails} link(s) of {link} each")
+    before = link_rate(seconds)
     command = [program, "--sizes", ",".join(map(str, sizes)), "--total", str(1 << 26)]
-    lines = run_ranks(command, hosts.ranks(count, PORT + 2, OMP_NUM_THREADS="1"), "bench_allreduce")
-    return lines, rails * max(before, link_rate())
+    environments = hosts.ranks(count, PORT + 2, per_host, OMP_NUM_THREADS="1")
+    lines = run_ranks(command, environments, per_host, "bench_allreduce")
+    return lines, rails * max(before, link_rate(seconds))

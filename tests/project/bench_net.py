@@ -1,4 +1,5 @@
-"""bench/run between emulated hosts: every case over the fabric, verified, with the rate of the link as its limit.
+"""bench/run between emulated hosts with a rank each, and with two each: every case over the fabric, or in two levels,
+verified, with the rate of the link as its limit.
 
 Skipped, with the reason, where network namespaces are not allowed."""
 import json
@@ -9,18 +10,27 @@ import tempfile
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, "results.json")
-    done = subprocess.run([f"{REPO}/bench/run", "allreduce", "--hosts", "2", "--link", "1gbit", "--quick", "--json", path])
-    if done.returncode != 0:
-        sys.exit(done.returncode)
-    with open(path, encoding="utf-8") as file:
-        results = [json.loads(line) for line in file]
-for result in results:
-    assert result["ours"] > 0 and result["limit"] > 0, result
-    if result["unit"] == "GB/s":  # of a gigabit a second, by a stream that measures itself
-        assert result["limit"] < 0.126, result
-cases = [result["case"] for result in results]
-wanted = [f"net-1gbit/2/{size}/{kind}" for kind in ("plain", "registered") for size in (1024, 262144, 4194304)]
-assert sorted(cases) == sorted(wanted), cases
-print(f"{len(results)} results")
+
+def check(layout, most, *flags):
+    """`most`: the bus bandwidth in GB/s at a link's rate of a gigabit a second, by a stream that measures itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "results.json")
+        done = subprocess.run([f"{REPO}/bench/run", "allreduce", "--hosts", "2", *flags, "--link", "1gbit", "--quick",
+                               "--json", path])
+        if done.returncode != 0:
+            sys.exit(done.returncode)
+        with open(path, encoding="utf-8") as file:
+            results = [json.loads(line) for line in file]
+    for result in results:
+        assert result["ours"] > 0 and result["limit"] > 0, result
+        if result["unit"] == "GB/s":
+            assert result["limit"] < most, result
+    cases = [result["case"] for result in results]
+    wanted = [f"net-1gbit/{layout}/{size}/{kind}" for kind in ("plain", "registered") for size in (1024, 262144, 4194304)]
+    assert sorted(cases) == sorted(wanted), cases
+    print(f"{len(results)} results of {layout}")
+
+
+check("2", 0.126)
+# A host of two ranks sends as much as a host of one; each of four ranks moves 1.5 times as much as each of two.
+check("2x2", 1.5 * 0.126, "--per-host", "2")

@@ -87,11 +87,12 @@ def inside(host):
     return ["ip", "netns", "exec", name, "unshare", "--uts", "--ipc", "sh", "-c", BECOME, name]
 
 
-def ranks(count, port, **environment):
-    """The environment of each rank of a job of one rank a host."""
-    return [{"DISTILL_RANK": str(rank), "DISTILL_WORLD_SIZE": str(count), "DISTILL_LOCAL_RANK": "0",
-             "DISTILL_LOCAL_SIZE": "1", "DISTILL_RENDEZVOUS": f"{address(0)}:{port}",
-             "DISTILL_JOB_SECRET": "of emulated hosts", **environment} for rank in range(count)]
+def ranks(count, port, per_host=1, **environment):
+    """The environment of each rank of a job on so many hosts; rank r is to run on host r // per_host."""
+    return [{"DISTILL_RANK": str(rank), "DISTILL_WORLD_SIZE": str(count * per_host),
+             "DISTILL_LOCAL_RANK": str(rank % per_host), "DISTILL_LOCAL_SIZE": str(per_host),
+             "DISTILL_RENDEZVOUS": f"{address(0)}:{port}", "DISTILL_JOB_SECRET": "of emulated hosts", **environment}
+            for rank in range(count * per_host)]
 
 
 def await_ready(rank, process):
