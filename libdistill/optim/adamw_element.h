@@ -15,8 +15,8 @@ namespace distill {
 DISTILL_HOST_DEVICE inline void UpdateElement(float& master, float& exp_avg, float& exp_avg_sq, float gradient,
                                               float keep, const AdamWFactors& f) {
   const float g = gradient * f.gradient_scale;
-  exp_avg = f.beta1 * exp_avg + (1 - f.beta1) * g;
-  exp_avg_sq = f.beta2 * exp_avg_sq + (1 - f.beta2) * g * g;
+  exp_avg = f.beta1 * exp_avg + f.one_minus_beta1 * g;
+  exp_avg_sq = f.beta2 * exp_avg_sq + f.one_minus_beta2 * g * g;
   const float root = __builtin_sqrtf(exp_avg_sq) * f.inverse_root_correction;
   master = keep * master - f.step_size * exp_avg / (root + f.epsilon);
 }

@@ -37,6 +37,8 @@ AdamWFactors FactorsOf(double beta1, double beta2, double epsilon, double weight
   AdamWFactors factors;
   factors.beta1 = static_cast<float>(beta1);
   factors.beta2 = static_cast<float>(beta2);
+  factors.one_minus_beta1 = static_cast<float>(1 - beta1);
+  factors.one_minus_beta2 = static_cast<float>(1 - beta2);
   factors.epsilon = static_cast<float>(epsilon);
   factors.gradient_scale = static_cast<float>(1 / divisor);
   const double t = static_cast<double>(step);

@@ -26,6 +26,7 @@ struct AdamWRun {
 // What one step has for all elements.
 struct AdamWFactors {
   float beta1 = 0.9f, beta2 = 0.999f;
+  float one_minus_beta1 = 0.1f, one_minus_beta2 = 0.001f;  // rounded once: 1 - beta2 in float32 would lose digits
   float epsilon = 1e-8f;
   float gradient_scale = 1;           // 1 / (tokens * loss scale / clipping factor)
   float step_size = 0;                // learning rate / (1 - beta1^t)

@@ -36,27 +36,32 @@ BucketPlaces PlacesInTurn(const ShardPlan& plan) {
   for (size_t b = 0; b < buckets; ++b) sizes.push_back(RoundUp(plan.padded(b)));
   std::vector<int64_t> sorted = sizes;
   std::sort(sorted.begin(), sorted.end());
-  const int64_t usual = 2 * sorted[buckets / 2];
+  const int64_t usual = 2 * sorted[(buckets - 1) / 2];
 
-  int64_t place_size = 0, large_size = 0;
+  int64_t place_size = 0;
   size_t usual_buckets = 0;
   for (const int64_t size : sizes) {
-    int64_t& largest = size <= usual ? place_size : large_size;
-    largest = std::max(largest, size);
-    usual_buckets += size <= usual ? 1 : 0;
+    if (size > usual) continue;
+    place_size = std::max(place_size, size);
+    ++usual_buckets;
   }
   const size_t num_places = std::min(usual_buckets, kPlaces);
 
   BucketPlaces places;
-  std::vector<int64_t> last(num_places + 1, -1);  // the bucket in each place, of which the last one is the large one
+  std::vector<int64_t> last(num_places, -1);  // the bucket in each place
   size_t next = 0;
   for (size_t b = 0; b < buckets; ++b) {
-    const size_t place = sizes[b] <= usual ? next++ % num_places : num_places;
+    if (sizes[b] > usual) {
+      places.begin.push_back(kNoPlace);
+      places.before.push_back(-1);
+      continue;
+    }
+    const size_t place = next++ % num_places;
     places.begin.push_back(static_cast<int64_t>(place) * place_size);
     places.before.push_back(last[place]);
     last[place] = static_cast<int64_t>(b);
   }
-  places.elements = static_cast<int64_t>(num_places) * place_size + large_size;
+  places.elements = static_cast<int64_t>(num_places) * place_size;
   return places;
 }
 

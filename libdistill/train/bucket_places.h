@@ -8,8 +8,10 @@
 
 namespace distill {
 
+constexpr int64_t kNoPlace = -1;
+
 struct BucketPlaces {
-  std::vector<int64_t> begin;   // of each bucket, in elements; at a page
+  std::vector<int64_t> begin;   // of each bucket, in elements; at a page; kNoPlace: it has none
   std::vector<int64_t> before;  // of each bucket: the last bucket before it that overlaps it; -1: none
   int64_t elements = 0;         // of the memory
 };
@@ -18,8 +20,8 @@ struct BucketPlaces {
 int64_t RoomForAnyPlan(const std::vector<int64_t>& elements, int shards);
 // One after the other.
 BucketPlaces PlacesInARow(const ShardPlan& plan);
-// Four places that buckets take in turn, and one more for those that are much larger than the others (embeddings), so
-// that these do not make all places large.
+// Four places that buckets take in turn. Those that are much larger than the others (embeddings) get none: one for them
+// would be most of a small model's gradients.
 BucketPlaces PlacesInTurn(const ShardPlan& plan);
 
 }  // namespace distill

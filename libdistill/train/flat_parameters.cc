@@ -72,10 +72,14 @@ std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t buc
   if (padded.is_cpu()) return [padded](Communicator& comm) { return AllGatherSlices(comm, padded); };
   const c10::impl::VirtualGuardImpl streams(padded.device().type());
   auto ready = std::make_shared<c10::Event>(padded.device().type());
-  ready->record(streams.getStream(padded.device()));
-  return [padded, ready](Communicator& comm) {
+  const absl::Status recorded = CatchTorch([&] {
+    ready->record(streams.getStream(padded.device()));
+    return absl::OkStatus();
+  });
+  return [padded, ready, recorded](Communicator& comm) {
     absl::Status gathered;
-    const absl::Status thrown = CatchTorch([&] { return gathered = GatherOnDevice(comm, padded, *ready); });
+    absl::Status thrown = recorded;
+    if (thrown.ok()) thrown = CatchTorch([&] { return gathered = GatherOnDevice(comm, padded, *ready); });
     if (!thrown.ok() && gathered.ok()) comm.Abort(thrown);  // the others must not wait for what never comes
     return thrown;
   };

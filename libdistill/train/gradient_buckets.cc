@@ -76,22 +76,43 @@ void GradientBuckets::Lay(const ShardPlan& plan) {
   buckets_.clear();
   const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInTurn(plan_);
   for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
-    GradientBucket bucket;
+    GradientBucket& bucket = buckets_.emplace_back();
     bucket.parameters = plan.plan().buckets[b];
-    bucket.before = places.before[b];
-    bucket.padded = memory_.narrow(0, places.begin[b], plan.padded(b));
-    bucket.values = bucket.padded.narrow(0, 0, plan.elements(b));
     bucket.shards = plan.shards();
     bucket.part = plan.OfBucket(b, bucket.is_sharded() ? rank_ : 0);
-    bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
+    bucket.before = places.before[b];
+    bucket.has_place = places.begin[b] != kNoPlace;
     for (const size_t i : bucket.parameters) {
       const torch::Tensor& tensor = parameters_[i].tensor;
-      gradients_[i] = bucket.values.narrow(0, plan.offset(i), tensor.numel()).view(tensor.sizes());
       bucket.has_embedding |= tensor.dim() == 2 && tensor.size(0) >= kEmbeddingRows;
     }
-    buckets_.push_back(std::move(bucket));
+    if (!bucket.has_place) continue;
+    Place(b, memory_.narrow(0, places.begin[b], plan.padded(b)));
+    bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
   }
   if (stage_ == 2) LaySlices();
+}
+
+void GradientBuckets::Place(size_t b, const torch::Tensor& padded) {
+  GradientBucket& bucket = buckets_[b];
+  bucket.padded = padded;
+  bucket.values = padded.narrow(0, 0, plan_.elements(b));
+  for (const size_t i : bucket.parameters) {
+    const torch::Tensor& tensor = parameters_[i].tensor;
+    gradients_[i] = bucket.values.narrow(0, plan_.offset(i), tensor.numel()).view(tensor.sizes());
+  }
+}
+
+void GradientBuckets::GiveMemory(size_t b, const torch::Tensor& gradient) {
+  const bool fits = buckets_[b].parameters.size() == 1 && gradient.defined() &&
+                    gradient.scalar_type() == torch::kFloat32 && gradient.layout() == torch::kStrided &&
+                    gradient.is_contiguous() && gradient.numel() == plan_.padded(b);
+  Place(b, fits ? gradient.detach().view({-1}) : torch::empty({plan_.padded(b)}, slices_.options()));
+}
+
+void GradientBuckets::TakeMemory(size_t b) {
+  buckets_[b].values = buckets_[b].padded = torch::Tensor();
+  for (const size_t i : buckets_[b].parameters) gradients_[i] = torch::Tensor();
 }
 
 void GradientBuckets::LaySlices() {

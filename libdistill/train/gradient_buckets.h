@@ -2,9 +2,9 @@
 // other, in memory of Communicator::Allocate: on the CPU what it uses without a copy, on a GPU NCCL's own.
 //
 // With a ShardPlan of several shards each rank keeps the sums of its slice alone (shard_plan.h). In stage 1 (ZeRO's
-// P_os) that slice is a part of the bucket, which stays. In stage 2 (P_os+g) buckets are a few places that take turns,
-// and slices are in memory of their own: what a rank holds of a gradient is a share, and a bucket lives from the time
-// when its last gradient came until it is summed.
+// P_os) that slice is a part of the bucket, which stays. In stage 2 (P_os+g) slices are in memory of their own, so that
+// what a rank holds of a gradient is a share: buckets take turns in a few places, or, much larger ones, have memory
+// only from the time when their last gradient came until they are summed.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace distill {
 constexpr int64_t kEmbeddingRows = 16384;
 
 struct GradientBucket {
-  torch::Tensor values;            // [elements], float32
+  torch::Tensor values;            // [elements], float32; undefined while it has no memory
   torch::Tensor padded;            // [slice * shards]: `values` and what fills the last slices
   ShardPlan::Part part;            // of `values`: what this rank has the sums of in the end; all unless sharded
   torch::Tensor mine;              // [part.count]: where they go
@@ -35,6 +35,7 @@ struct GradientBucket {
   bool has_embedding = false;
   double sum_of_squares = 0;  // of all its values, once they are summed over ranks; the same on every rank
   int64_t summed = 0;         // elements that took part in that sum: all, or those of blocks with values
+  bool has_place = true;      // or memory of its own, from GiveMemory to TakeMemory
   // The bucket before this one in the same memory, which must have been summed before this one is filled; -1: none.
   int64_t before = -1;
 
@@ -53,6 +54,11 @@ class GradientBuckets {
 
   // Another plan over the same memory, in stage 0; what the buckets held is lost.
   void Lay(const ShardPlan& plan);
+
+  // Of a bucket without a place, before it is filled; `gradient`, where the bucket has one parameter, becomes its
+  // memory if it fits. And once it is summed.
+  void GiveMemory(size_t b, const torch::Tensor& gradient);
+  void TakeMemory(size_t b);
 
   // The 2-norm over all buckets, out of their sums of squares.
   double Norm() const;
@@ -74,6 +80,7 @@ class GradientBuckets {
   GradientBuckets(std::vector<TrainedParameter> parameters, const ShardPlan& plan, int stage, int rank)
       : parameters_(std::move(parameters)), plan_(plan), stage_(stage), rank_(rank), gradients_(parameters_.size()) {}
   absl::Status MakeMemory(Communicator& comm);
+  void Place(size_t b, const torch::Tensor& padded);
   void LaySlices();
 
   std::vector<TrainedParameter> parameters_;

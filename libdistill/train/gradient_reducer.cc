@@ -198,7 +198,18 @@ void GradientReducer::LaunchComplete() {
 void GradientReducer::FillInTurn(size_t b) {
   // Finish says what became of that one.
   if (const int64_t before = buckets_.bucket(b).before; before >= 0) calls_[before].Wait().IgnoreError();
+  if (!buckets_.bucket(b).has_place) GiveMemory(b);
   FillUp(b);
+}
+
+// Where a gradient has become its bucket's memory it need not be moved there.
+void GradientReducer::GiveMemory(size_t b) {
+  Gradient& first = gradients_[buckets_.bucket(b).parameters[0]];
+  torch::Tensor& grad = first.tensor.mutable_grad();
+  buckets_.GiveMemory(b, grad);
+  if (!grad.defined() || grad.layout() != torch::kStrided) return;
+  first.filled = grad.data_ptr() == buckets_.bucket(b).values.data_ptr();
+  if (first.filled) grad = torch::Tensor();
 }
 
 void GradientReducer::Launch() {
@@ -217,6 +228,7 @@ absl::Status GradientReducer::Reduce(Communicator& comm, size_t b, const c10::Ev
   absl::Status summed;
   const absl::Status thrown = CatchTorch([&] {
     summed = wire_.Sum(comm, buckets_.bucket(b), ready, adds_);
+    if (!buckets_.bucket(b).has_place) buckets_.TakeMemory(b);
     return absl::OkStatus();
   });
   if (!thrown.ok()) {

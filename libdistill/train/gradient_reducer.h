@@ -134,6 +134,7 @@ class GradientReducer {
   void Launch();
   // Where buckets take turns: blocks until this one's memory is free, then moves its gradients there.
   void FillInTurn(size_t b);
+  void GiveMemory(size_t b);
   // In Finish.
   absl::Status EndStep(absl::Status& mine);
   void FillUp(size_t b);

@@ -1,5 +1,7 @@
 #include "libdistill/train/masked_distiller.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/cosine.h"
@@ -56,6 +58,8 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
   inputs.student_hidden = student_->HeadInput(states);
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
+  TORCH_CHECK_VALUE(std::isfinite(tokens_per_label) && tokens_per_label >= 0, "tokens_per_label: ", tokens_per_label,
+                    " is no number of tokens; give 0 for a step without labels");
   // The two losses of the logits, as shares of their sum.
   const double of_kl = options_.kl_weight, of_ce = options_.mlm_weight * tokens_per_label, of_logits = of_kl + of_ce;
   const DistillationSums logits = DistillationLoss(inputs, {.temperature = options_.temperature,

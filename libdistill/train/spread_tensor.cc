@@ -1,6 +1,8 @@
 #include "libdistill/train/spread_tensor.h"
 
+#include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/train/tensor_collectives.h"
 
@@ -24,13 +26,19 @@ torch::Tensor PartOf(const torch::Tensor& whole, const ShardPlan::Part& part) {
 absl::StatusOr<torch::Tensor> GatherOnRank0(Communicator& comm, const SpreadTensor& tensor) {
   if (tensor.parts.empty()) return comm.rank() == 0 ? tensor.mine : torch::Tensor();
   DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.mine.scalar_type()));
-  const torch::Tensor mine = tensor.mine.cpu();
+  torch::Tensor mine, whole;
+  // Ranks must not wait for one that has no memory for this.
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
+                                  mine = tensor.mine.cpu();
+                                  if (comm.rank() != 0) return absl::OkStatus();
+                                  whole = torch::empty(tensor.shape, mine.options());
+                                  PartOf(whole, tensor.parts[0]).copy_(mine);
+                                  return absl::OkStatus();
+                                })));
   if (comm.rank() != 0) {
     DISTILL_RETURN_IF_ERROR(Move(comm, mine.data_ptr(), mine.numel(), dtype, comm.rank(), 0));
     return torch::Tensor();
   }
-  torch::Tensor whole = torch::empty(tensor.shape, mine.options());
-  PartOf(whole, tensor.parts[0]).copy_(mine);
   for (int rank = 1; rank < comm.world_size(); ++rank) {
     const ShardPlan::Part& part = tensor.parts[rank];
     DISTILL_RETURN_IF_ERROR(Move(comm, PartOf(whole, part).data_ptr(), part.count, dtype, rank, 0));
@@ -44,14 +52,18 @@ absl::Status SpreadFromRank0(Communicator& comm, const torch::Tensor& whole, con
     return BroadcastFromRank0(comm, tensor.mine);
   }
   DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.mine.scalar_type()));
-  torch::Tensor mine = tensor.mine;
+  torch::Tensor mine = tensor.mine, host;
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
+                                  const bool has_whole = comm.rank() == 0;
+                                  host = has_whole ? whole.cpu().contiguous()
+                                                   : torch::empty(mine.sizes(), mine.options().device(torch::kCPU));
+                                  return absl::OkStatus();
+                                })));
   if (comm.rank() != 0) {
-    torch::Tensor host = torch::empty(mine.sizes(), mine.options().device(torch::kCPU));
     DISTILL_RETURN_IF_ERROR(Move(comm, host.data_ptr(), host.numel(), dtype, 0, comm.rank()));
     mine.copy_(host);
     return absl::OkStatus();
   }
-  const torch::Tensor host = whole.cpu().contiguous();
   for (int rank = 1; rank < comm.world_size(); ++rank) {
     const ShardPlan::Part& part = tensor.parts[rank];
     DISTILL_RETURN_IF_ERROR(Move(comm, PartOf(host, part).data_ptr(), part.count, dtype, 0, rank));

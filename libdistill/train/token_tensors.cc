@@ -13,12 +13,16 @@ bool IsLossPosition(const TokenBatch& batch, int64_t row, int64_t i, LossAt loss
 }  // namespace
 
 TokenTensors ToTensors(const TokenBatch& batch, torch::Device device, LossAt loss_at) {
+  TORCH_CHECK_VALUE(loss_at == LossAt::kLabels || static_cast<int64_t>(batch.document_starts.size()) == batch.rows,
+                    "a batch whose loss is at its tokens must say where its documents start and end");
   std::vector<int64_t> positions, labels;
   for (int64_t row = 0; row < batch.rows; ++row) {
     for (int64_t i = 0; i < batch.length; ++i) {
       if (!IsLossPosition(batch, row, i, loss_at)) continue;
       positions.push_back(row * batch.length + i);
       labels.push_back(batch.labels[positions.back()]);
+      TORCH_CHECK_VALUE(labels.back() >= 0 || labels.back() == kIgnoreLabel, "label ", labels.back(), " in row ", row,
+                        " of a batch is neither an id nor ", kIgnoreLabel);
     }
   }
   TokenTensors tensors;

@@ -103,7 +103,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_r
 
   mine = absl::OkStatus();
   const auto on_bucket = [&](size_t bucket) {
-    if (max_grad_norm_ == 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
+    if (max_grad_norm_ == 0 && outcome.loss_tokens > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
   DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));

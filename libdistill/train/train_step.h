@@ -59,11 +59,11 @@ class TrainStep {
         sums_(comm) {}
 
   // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
-  // and then no rank has updated its weights.
+  // and then, with clipping, no rank has updated its weights.
   //
   // Without clipping (`max_grad_norm` 0) nothing waits for the global norm: each bucket is updated when it has arrived,
   // while later ones are on their way. A gradient that is not finite then keeps its own bucket and the later ones from
-  // being updated, and an error may come after some buckets were.
+  // being updated (one that is finite is updated also where the loss is not), and an error may come after some were.
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
 
  private:

@@ -58,7 +58,7 @@ absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) { return impl_->Fit
 
 absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what, Trainer& trainer) {
   task = std::move(what);
-  DISTILL_RETURN_IF_ERROR(Prepare(source));
+  DISTILL_RETURN_IF_ERROR(CatchTorch([&] { return Prepare(source); }));
   comm().SetErrorContext([this] { return absl::StrCat("step ", state.step + 1); });
   const StopWatch watch;
   const absl::Status trained = CatchTorch([&] { return Loop(source, trainer); });
@@ -66,6 +66,7 @@ absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what,
   comm().SetErrorContext(nullptr);
   epochs.reset();  // it asks the source
   reducer.reset();
+  optimizer.reset();
   flat.reset();
   task = {};  // it holds the models
   return result;
@@ -122,7 +123,9 @@ absl::Status Trainer::Impl::NoteStep(const StepOutcome& outcome) {
     return absl::InternalError(absl::StrCat(what, ", for the ", kMaxSkippedInARow,
                                             "th step in a row: lower learning_rate or look at the data"));
   }
-  if (run.rank() == 0) LogWarning(absl::StrCat(what, "; this update is left out"));
+  const bool in_part = outcome.updated_buckets > 0;  // without clipping
+  if (run.rank() == 0)
+    LogWarning(absl::StrCat(what, in_part ? "; the update was made in part" : "; this update is left out"));
   return absl::OkStatus();
 }
 

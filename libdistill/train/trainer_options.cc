@@ -25,6 +25,10 @@ absl::Status CheckTrainerOptions(const TrainerOptions& options) {
                                   options.num_train_epochs, "above 0"));
   DISTILL_RETURN_IF_ERROR(require(options.learning_rate >= 0, "learning_rate", options.learning_rate, "0 or more"));
   DISTILL_RETURN_IF_ERROR(require(options.weight_decay >= 0, "weight_decay", options.weight_decay, "0 or more"));
+  for (const auto& [name, beta] : {std::pair{"adam_beta1", options.adam_beta1}, {"adam_beta2", options.adam_beta2}}) {
+    DISTILL_RETURN_IF_ERROR(require(beta >= 0 && beta < 1, name, beta, "0 or more and below 1"));
+  }
+  DISTILL_RETURN_IF_ERROR(require(options.adam_epsilon > 0, "adam_epsilon", options.adam_epsilon, "above 0"));
   DISTILL_RETURN_IF_ERROR(require(options.max_grad_norm >= 0, "max_grad_norm", options.max_grad_norm, "0 or more"));
   DISTILL_RETURN_IF_ERROR(require(options.warmup_ratio >= 0 && options.warmup_ratio <= 1, "warmup_ratio",
                                   options.warmup_ratio, "within 0 and 1"));

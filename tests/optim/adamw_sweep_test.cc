@@ -23,14 +23,14 @@ std::vector<AdamWFunction> FunctionsOfThisCpu() {
 }
 
 TEST_CASE("the sweep makes the update of the paper") {
-  for (const int64_t step : {1, 2, 1000}) {
+  for (const auto& [step, beta2] : {std::pair{1, 0.99}, {2, 0.99}, {1000, 0.99}, {1, 0.99999}}) {
     AdamWState before(1003, 4), after(1003, 4);
-    SweepAdamW(after.run, Factors(step));
+    SweepAdamW(after.run, FactorsOf(0.9, beta2, 1e-8, 0.1, 0.01, 3.0, step));
     for (size_t i = 0; i < before.master.size(); ++i) {
       const double g = before.gradient[i] / 3.0;
       const double m = 0.9 * before.exp_avg[i] + 0.1 * g;
-      const double v = 0.99 * before.exp_avg_sq[i] + 0.01 * g * g;
-      const double m_hat = m / (1 - std::pow(0.9, step)), v_hat = v / (1 - std::pow(0.99, step));
+      const double v = beta2 * before.exp_avg_sq[i] + (1 - beta2) * g * g;
+      const double m_hat = m / (1 - std::pow(0.9, step)), v_hat = v / (1 - std::pow(beta2, step));
       const double expected = before.master[i] * (1 - 0.01 * 0.1) - 0.01 * m_hat / (std::sqrt(v_hat) + 1e-8);
       CHECK(after.exp_avg[i] == Approx(m).epsilon(1e-5).margin(1e-6));
       CHECK(after.exp_avg_sq[i] == Approx(v).epsilon(1e-5));

@@ -5,7 +5,7 @@
 namespace distill::testing {
 namespace {
 
-constexpr int64_t kWords = 7, kWidth = 4, kLayers = 4;
+constexpr int64_t kWidth = 4, kLayers = 4;
 
 // Whole numbers from -1 to 1, the same for the same seed.
 torch::Tensor Small(c10::IntArrayRef shape, int64_t seed) {
@@ -31,9 +31,9 @@ Net::Net(const NetKind& kind) : kind(kind) {
   for (int64_t l = 0; l < kLayers; ++l) {
     layers.push_back(register_parameter(absl::StrCat("layer", l), Small({kWidth, kWidth}, 10 + l)));
   }
-  embedding = register_parameter("embedding", Small({kWords, kWidth}, 2));
-  head = kind.tied ? register_parameter("head", embedding) : register_parameter("head", Small({kWords, kWidth}, 3));
-  bias = register_parameter("bias", Small({kWords}, 4));
+  embedding = register_parameter("embedding", Small({kind.words, kWidth}, 2));
+  head = kind.tied ? register_parameter("head", embedding) : register_parameter("head", Small({kind.words, kWidth}, 3));
+  bias = register_parameter("bias", Small({kind.words}, 4));
   int64_t i = 0;
   for (torch::Tensor& parameter : parameters()) {
     if (kind.bf16 || (kind.half_bf16 && ++i % 2 == 0)) parameter.set_data(parameter.to(torch::kBFloat16));
@@ -43,7 +43,7 @@ Net::Net(const NetKind& kind) : kind(kind) {
 torch::Tensor Net::Loss(int64_t rank, int64_t step, int64_t micro_batch) {
   const int64_t seed = 1000 + rank * 100 + step * 10 + micro_batch;
   torch::manual_seed(static_cast<uint64_t>(seed));
-  const torch::Tensor ids = torch::randint(0, kWords, {3});
+  const torch::Tensor ids = torch::randint(0, kind.words, {3});
   const auto as_float = [](const torch::Tensor& x) { return x.to(torch::kFloat32); };
   torch::Tensor x = as_float(torch::embedding(embedding, ids, /*padding_idx=*/-1, false, kind.sparse));
   for (int64_t l = 0; l < kLayers; ++l) {

@@ -18,6 +18,7 @@ struct NetKind {
   bool branches = false;  // ranks and steps differ in the parameters that they use, and nobody uses one of them
   bool bf16 = false;
   bool half_bf16 = false;  // every other parameter
+  int64_t words = 7;
 };
 
 const std::vector<NetKind>& AllNetKinds();

@@ -136,6 +136,15 @@ absl::Status CompareSharded(const World& world, const std::string& backend) {
       }
       DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, {/*micro_batches=*/1, /*bucket_bytes=*/1, /*zero_stage=*/2}));
     }
+    // Embeddings that are much larger than the other parameters, and ones of which blocks travel (gradient_blocks.h).
+    for (const int64_t words : {int64_t{1024}, kEmbeddingRows + 3}) {
+      for (const bool bf16 : {false, true}) {
+        for (const int zero_stage : {1, 2}) {
+          const NetKind kind = {.name = "large embedding", .sparse = words == 1024, .bf16 = bf16, .words = words};
+          DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, {/*micro_batches=*/2, /*bucket_bytes=*/1, zero_stage}));
+        }
+      }
+    }
     return absl::OkStatus();
   });
 }

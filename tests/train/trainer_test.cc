@@ -219,6 +219,7 @@ TEST_CASE("every option is among what ranks compare, to its last digit") {
       [](TrainerOptions& o) { o.resume_from_checkpoint = "latest"; },
       [](TrainerOptions& o) { o.seed = 1; },
       [](TrainerOptions& o) { o.bucket_bytes = 1; },
+      [](TrainerOptions& o) { o.zero_stage = 1; },
       [](TrainerOptions& o) { o.gradient_compression = "bf16"; },
       [](TrainerOptions& o) {
         o.resolved_config = {{"a", "b"}};
@@ -239,6 +240,9 @@ TEST_CASE("options out of range are refused by name") {
     return std::string(Trainer::Create(run, std::make_shared<Line>(), options).status().message());
   };
   CHECK(refused([](TrainerOptions& o) { o.learning_rate = -1; }).find("learning_rate") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.zero_stage = 3; }).find("zero_stage") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.adam_beta2 = 1; }).find("adam_beta2") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.adam_epsilon = 0; }).find("adam_epsilon") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.gradient_compression = "fp8"; }).find("gradient_compression") !=
         std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.warmup_ratio = 2; }).find("warmup_ratio") != std::string::npos);

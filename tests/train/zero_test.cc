@@ -43,7 +43,8 @@ struct Net : torch::nn::Module {
 // rank's loss is not a number.
 class Rows : public StepSource {
  public:
-  Rows(Net& net, const World& world, int64_t nan_step) : net_(net), world_(world), nan_step_(nan_step) {}
+  Rows(Net& net, const World& world, int64_t nan_step, int64_t empty_step = -1)
+      : net_(net), world_(world), nan_step_(nan_step), empty_step_(empty_step) {}
   int64_t steps_per_epoch() const override { return 100; }
   ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 0}; }
   absl::Status Restore(const ShardState& state) override {
@@ -56,12 +57,14 @@ class Rows : public StepSource {
     for (int64_t row = world_.rank; row < 12; row += world_.world_size) {
       if (row == 11) continue;  // one rank has a micro-batch less
       const float first = step == nan_step_ && row == 1 ? NAN : 1.0f;
-      steps.push_back({.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row, first] {
-                         const auto size = torch::TensorOptions().dtype(torch::kFloat32);
-                         torch::Tensor x = torch::arange(13, size).mul_(0.1 * (row + 1) + step).sin_();
-                         x[0] = first;
-                         return LossSum{net_.Loss(x), 1, {}};
-                       }});
+      const int64_t loss_count = step == empty_step_ ? 0 : 1;
+      steps.push_back(
+          {.loss_count = loss_count, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row, first] {
+             const auto size = torch::TensorOptions().dtype(torch::kFloat32);
+             torch::Tensor x = torch::arange(13, size).mul_(0.1 * (row + 1) + step).sin_();
+             x[0] = first;
+             return LossSum{net_.Loss(x), 1, {}};
+           }});
     }
     return steps;
   }
@@ -69,7 +72,7 @@ class Rows : public StepSource {
  private:
   Net& net_;
   const World& world_;
-  const int64_t nan_step_;
+  const int64_t nan_step_, empty_step_;
   int64_t made_ = 0;
 };
 
@@ -78,7 +81,7 @@ struct ZeroCase {
   bool bf16 = false;
   double max_grad_norm = 0.5;
   int64_t bucket_bytes = 2000;
-  int64_t nan_step = -1;
+  int64_t nan_step = -1, empty_step = -1;
   int64_t steps = 6;
   std::string folder = {}, resume = {};
   std::string compression = "none";
@@ -110,7 +113,7 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
   options.lr_scheduler_type = "constant";
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
   trainer->SetActiveRows("padded", 5);
-  Rows rows(*net, world, c.nan_step);
+  Rows rows(*net, world, c.nan_step, c.empty_step);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(rows));
   Trained trained;
   for (const torch::Tensor& parameter : net->parameters()) trained.weights.push_back(parameter.detach().clone());
@@ -124,8 +127,9 @@ absl::Status ExpectSame(const Trained& actual, const Trained& expected, double t
     DISTILL_RETURN_IF_ERROR(Expect(difference.item<double>() <= tolerance,
                                    absl::StrCat(what, ": parameter ", i, " is off by ", difference.item<double>())));
   }
-  return Expect(std::abs(actual.loss - expected.loss) <= tolerance * std::abs(expected.loss),
-                absl::StrCat(what, ": the loss is ", actual.loss, ", not ", expected.loss));
+  return Expect(
+      std::isfinite(actual.loss) && std::abs(actual.loss - expected.loss) <= tolerance * std::abs(expected.loss),
+      absl::StrCat(what, ": the loss is ", actual.loss, ", not ", expected.loss));
 }
 
 absl::Status CompareStages(const World& world, const ZeroCase& plain) {
@@ -181,6 +185,19 @@ TEST_CASE("a step that is not finite on one rank is left out on all, sharded or 
               }
             }
             return absl::OkStatus();
+          })) == "");
+  }
+}
+
+TEST_CASE("a step without a token of the loss changes nothing, with and without clipping") {
+  for (const int64_t stage : {0, 1, 2}) {
+    CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+            const ZeroCase clips = {.stage = stage, .max_grad_norm = 1e9, .empty_step = 2};
+            ZeroCase does_not = clips;
+            does_not.max_grad_norm = 0;
+            DISTILL_ASSIGN_OR_RETURN(const Trained expected, Train(world, clips));
+            DISTILL_ASSIGN_OR_RETURN(const Trained actual, Train(world, does_not));
+            return ExpectSame(actual, expected, 0, absl::StrCat("stage ", stage));
           })) == "");
   }
 }
