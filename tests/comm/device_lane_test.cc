@@ -1,6 +1,8 @@
 // Two levels on device memory, with host memory in the place of a GPU's: how a segment comes to its lane and back, over
 // pinned memory and over libfabric's FI_HMEM (whose shm provider takes host memory as a device's too), gives what the
 // calls on host memory give. And the choice between the two.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -156,7 +158,14 @@ MadeCommunicator Join(World world, const std::string& places) {
   return std::make_unique<Forward>(std::move(made), kOnDevice);
 }
 
+// The provider shm names its memory after the process. A rank that was killed leaves its memory behind, and a later
+// process of the same number would find the name taken.
+void RemoveWhatItsNumberLeft() {
+  for (int i = 0; i < 8; ++i) unlink(absl::StrCat("/dev/shm/", getpid(), ":", getuid(), ":", i).c_str());
+}
+
 void Choose(bool over_fabric) {
+  RemoveWhatItsNumberLeft();
   setenv("FI_TCP_IFACE", "lo", 1);
   setenv("DISTILL_FABRIC_HMEM", over_fabric ? "1" : "0", 1);
   if (over_fabric) setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
