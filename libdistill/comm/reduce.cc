@@ -7,29 +7,28 @@
 
 #include "libdistill/comm/reduce_table.h"
 #include "libdistill/core/check.h"
+#include "libdistill/core/vectors.h"
 
 namespace distill {
 namespace {
 
-struct Choice {
-  const char* name;
-  const ReduceTable* table;
-};
-
-Choice Choose() {
+const ReduceTable& Choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("f16c")) {
-    return {"avx512", &kReduceAvx512};
+  switch (VectorsOfThisCpu()) {
+    case Vectors::kAvx512:
+      return kReduceAvx512;
+    case Vectors::kAvx2:
+      return kReduceAvx2;
+    case Vectors::kPlain:
+      break;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) return {"avx2", &kReduceAvx2};
 #endif
-  return {"plain", &kReducePlain};
+  return kReducePlain;
 }
 
-const Choice& Chosen() {
-  static const Choice choice = Choose();
-  return choice;
+const ReduceTable& Chosen() {
+  static const ReduceTable& chosen = Choose();
+  return chosen;
 }
 
 size_t RowOf(ReduceOp op) {
@@ -56,7 +55,7 @@ void Reduce(void* out, const void* const* sources, int source_count, int64_t cou
 
 void ReduceToAll(void* const* outs, int out_count, const void* const* sources, int source_count, int64_t count,
                  DType dtype, ReduceOp op, int divisor, int past_caches) {
-  const ReduceLoop loop = Chosen().table->loops[static_cast<size_t>(dtype)][RowOf(op)];
+  const ReduceLoop loop = Chosen().loops[static_cast<size_t>(dtype)][RowOf(op)];
   loop(outs, out_count, sources, source_count, count, divisor, past_caches);
 }
 
@@ -66,7 +65,7 @@ void CopyBytes(void* to, const void* from, int64_t bytes, Stores stores) {
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
     return;
   }
-  Chosen().table->copy(from, to, bytes, stores == Stores::kPastCaches);
+  Chosen().copy(from, to, bytes, stores == Stores::kPastCaches);
 }
 
 Stores StoresFor(int64_t touched_bytes) {
@@ -80,16 +79,16 @@ Stores StoresFor(int64_t touched_bytes) {
 
 void WidenToFloat(const void* in, float* out, int64_t count, DType dtype) {
   DISTILL_CHECK(SizeOf(dtype) == 2, "only 16-bit types are widened");
-  const auto widen = dtype == DType::kFloat16 ? Chosen().table->widen_half : Chosen().table->widen_bfloat;
+  const auto widen = dtype == DType::kFloat16 ? Chosen().widen_half : Chosen().widen_bfloat;
   widen(static_cast<const uint16_t*>(in), out, count);
 }
 
 void NarrowFromFloat(const float* in, void* out, int64_t count, DType dtype) {
   DISTILL_CHECK(SizeOf(dtype) == 2, "only 16-bit types are narrowed");
-  const auto narrow = dtype == DType::kFloat16 ? Chosen().table->narrow_half : Chosen().table->narrow_bfloat;
+  const auto narrow = dtype == DType::kFloat16 ? Chosen().narrow_half : Chosen().narrow_bfloat;
   narrow(in, static_cast<uint16_t*>(out), count);
 }
 
-const char* ReduceInstructionSet() { return Chosen().name; }
+const char* ReduceInstructionSet() { return NameOf(VectorsOfThisCpu()); }
 
 }  // namespace distill

@@ -1,30 +1,29 @@
 #include "libdistill/loss/sweep.h"
 
 #include "libdistill/core/check.h"
+#include "libdistill/core/vectors.h"
 #include "libdistill/loss/sweep_table.h"
 
 namespace distill {
 namespace {
 
-struct Choice {
-  const char* name;
-  SweepRowFunction row;
-};
-
-Choice Choose() {
+SweepRowFunction Choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return {"avx512", kSweepAvx512};
+  switch (VectorsOfThisCpu()) {
+    case Vectors::kAvx512:
+      return kSweepAvx512;
+    case Vectors::kAvx2:
+      return kSweepAvx2;
+    case Vectors::kPlain:
+      break;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {"avx2", kSweepAvx2};
 #endif
-  return {"plain", kSweepPlain};
+  return kSweepPlain;
 }
 
-const Choice& Chosen() {
-  static const Choice choice = Choose();
-  return choice;
+SweepRowFunction Chosen() {
+  static const SweepRowFunction chosen = Choose();
+  return chosen;
 }
 
 }  // namespace
@@ -33,9 +32,9 @@ SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, 
   for (const DType dtype : {student.dtype, teacher.dtype}) {
     DISTILL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "products are float32 or bfloat16");
   }
-  return Chosen().row(student, teacher, label, options);
+  return Chosen()(student, teacher, label, options);
 }
 
-const char* SweepInstructionSet() { return Chosen().name; }
+const char* SweepInstructionSet() { return NameOf(VectorsOfThisCpu()); }
 
 }  // namespace distill

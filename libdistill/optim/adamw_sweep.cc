@@ -3,31 +3,29 @@
 #include <cmath>
 
 #include "libdistill/core/check.h"
+#include "libdistill/core/vectors.h"
 #include "libdistill/optim/adamw_table.h"
 
 namespace distill {
 namespace {
 
-struct Choice {
-  const char* name;
-  AdamWFunction sweep;
-};
-
-Choice Choose() {
+AdamWFunction Choose() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return {"avx512", kAdamWAvx512};
+  switch (VectorsOfThisCpu()) {
+    case Vectors::kAvx512:
+      return kAdamWAvx512;
+    case Vectors::kAvx2:
+      return kAdamWAvx2;
+    case Vectors::kPlain:
+      break;
   }
-  // F16C came before AVX2, and every CPU that has this has that.
-  if (__builtin_cpu_supports("avx2")) return {"avx2", kAdamWAvx2};
 #endif
-  return {"plain", kAdamWPlain};
+  return kAdamWPlain;
 }
 
-const Choice& Chosen() {
-  static const Choice choice = Choose();
-  return choice;
+AdamWFunction Chosen() {
+  static const AdamWFunction chosen = Choose();
+  return chosen;
 }
 
 }  // namespace
@@ -51,9 +49,9 @@ AdamWFactors FactorsOf(double beta1, double beta2, double epsilon, double weight
 void SweepAdamW(const AdamWRun& run, const AdamWFactors& factors) {
   DISTILL_CHECK(run.working == nullptr || run.working_type == DType::kBFloat16 || run.working_type == DType::kFloat16,
                 "working copies are bfloat16 or float16");
-  Chosen().sweep(run, factors);
+  Chosen()(run, factors);
 }
 
-const char* AdamWInstructionSet() { return Chosen().name; }
+const char* AdamWInstructionSet() { return NameOf(VectorsOfThisCpu()); }
 
 }  // namespace distill

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "libdistill/core/vectors.h"
 #include "libdistill/optim/adamw_table.h"
 #include "tests/optim/adamw_state.h"
 #include "tests/support/catch.h"
@@ -16,8 +17,8 @@ AdamWFactors Factors(int64_t step) { return FactorsOf(0.9, 0.99, 1e-8, 0.1, 0.01
 std::vector<AdamWFunction> FunctionsOfThisCpu() {
   std::vector<AdamWFunction> functions = {kAdamWPlain};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) functions.push_back(kAdamWAvx2);
-  if (std::string(AdamWInstructionSet()) == "avx512") functions.push_back(kAdamWAvx512);
+  if (VectorsOfThisCpu() >= Vectors::kAvx2) functions.push_back(kAdamWAvx2);
+  if (VectorsOfThisCpu() == Vectors::kAvx512) functions.push_back(kAdamWAvx512);
 #endif
   return functions;
 }
