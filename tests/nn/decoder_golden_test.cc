@@ -5,6 +5,7 @@
 
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/generate.h"
+#include "tests/nn/golden_models.h"
 #include "tests/tensor/test_tensors.h"
 
 // Against transformers: tests/golden/nn_golden.py made the models and says what the tensors are.
@@ -13,18 +14,6 @@ namespace {
 
 using torch::Tensor;
 using Tensors = std::map<std::string, Tensor>;
-
-constexpr double kTolerance = 1e-4;
-constexpr int kModels = 12;
-
-std::vector<std::filesystem::path> Cases() {
-  std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(DISTILL_BUILD_DIR "/golden/nn")) {
-    folders.push_back(entry.path());
-  }
-  REQUIRE(folders.size() == kModels);
-  return folders;
-}
 
 std::shared_ptr<Decoder> Load(const std::string& folder, torch::Device device) {
   auto model = LoadDecoder(folder, {.dtype = torch::kFloat32, .device = device});
@@ -43,21 +32,10 @@ Tensor NextTokenLoss(const Tensor& logits, const Tensor& ids) {
                                               torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
 }
 
-void CheckGradients(Decoder& model, const Tensors& golden, const std::string& prefix) {
-  size_t expected = 0;
-  for (const auto& [name, tensor] : golden) expected += name.rfind(prefix + ".", 0) == 0;
-  CHECK(model.named_parameters().size() == expected);
-  for (auto& parameter : model.named_parameters()) {
-    INFO(prefix << " " << parameter.key());
-    CHECK(RelativeError(parameter.value().grad(), golden.at(prefix + "." + parameter.key())) < kTolerance);
-    parameter.value().mutable_grad().reset();
-  }
-}
-
 void CheckPlainRows(Decoder& model, const Tensors& golden, torch::Device device) {
   const Tensor ids = golden.at("input_ids").to(device);
   const Tensor logits = Logits(model, {ids, {}});
-  CHECK(RelativeError(logits, golden.at("logits")) < kTolerance);
+  CHECK(RelativeError(logits, golden.at("logits")) < kGoldenTolerance);
   NextTokenLoss(logits, ids).backward();
   CheckGradients(model, golden, "grad");
 }
@@ -84,7 +62,7 @@ void CheckPackedRows(Decoder& model, const Tensors& golden, torch::Device device
       loss = loss + NextTokenLoss(piece(logits), piece(input.input_ids));
     }
   }
-  CHECK(RelativeError(documents, golden.at("packed_logits")) < kTolerance);
+  CHECK(RelativeError(documents, golden.at("packed_logits")) < kGoldenTolerance);
   loss.backward();
   CheckGradients(model, golden, "packed_grad");
 }
@@ -103,7 +81,7 @@ void CheckAnswers(Decoder& model, const Tensors& golden) {
 }
 
 TEST_CASE("logits, gradients of every parameter and greedy answers are those of transformers") {
-  for (const auto& folder : Cases()) {
+  for (const auto& folder : GoldenModels("nn", 12)) {
     const Tensors golden = ReadTensors(folder / "golden.safetensors");
     for (const torch::Device& device : TestDevices()) {
       INFO(folder.filename() << " on " << device);
@@ -118,7 +96,7 @@ TEST_CASE("logits, gradients of every parameter and greedy answers are those of 
 // golden_nn_check_saved opens these folders with transformers.
 TEST_CASE("models are saved, half of them in bfloat16, with the logits that they give") {
   bool narrow = false;
-  for (const auto& folder : Cases()) {
+  for (const auto& folder : GoldenModels("nn", 12)) {
     narrow = !narrow;
     const std::string saved = folder / "saved";
     std::filesystem::remove_all(saved);

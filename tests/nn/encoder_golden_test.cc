@@ -4,6 +4,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include "libdistill/nn/encoder.h"
+#include "tests/nn/golden_models.h"
 #include "tests/tensor/test_tensors.h"
 
 // Against transformers: tests/golden/encoder_golden.py made the models and says what the tensors are.
@@ -12,18 +13,6 @@ namespace {
 
 using torch::Tensor;
 using Tensors = std::map<std::string, Tensor>;
-
-constexpr double kTolerance = 1e-4;
-constexpr int kModels = 6;
-
-std::vector<std::filesystem::path> Cases() {
-  std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(DISTILL_BUILD_DIR "/golden/nn_encoders")) {
-    folders.push_back(entry.path());
-  }
-  REQUIRE(folders.size() == kModels);
-  return folders;
-}
 
 std::shared_ptr<Encoder> Load(const std::string& folder, torch::Device device) {
   auto model = LoadEncoder(folder, {.dtype = torch::kFloat32, .device = device});
@@ -42,30 +31,11 @@ Tensor Loss(const Tensor& logits, const Tensor& hidden, const Tensor& ids) {
   return torch::nn::functional::cross_entropy(logits, ids.roll(-1, 1).flatten(), options) + hidden.square().sum();
 }
 
-void CheckGradients(Encoder& model, const Tensors& golden, const std::string& prefix) {
-  size_t expected = 0;
-  for (const auto& [name, tensor] : golden) expected += name.rfind(prefix + ".", 0) == 0;
-  CHECK(model.named_parameters().size() == expected);
-  for (auto& parameter : model.named_parameters()) {
-    INFO(prefix << " " << parameter.key());
-    const Tensor& other = golden.at(prefix + "." + parameter.key());
-    // Keys' biases shift all scores of a query alike: their gradient is rounding alone.
-    const bool is_key_bias = parameter.key().find("key.bias") != std::string::npos ||
-                             parameter.key().find("k_lin.bias") != std::string::npos;
-    if (is_key_bias) {
-      CHECK(parameter.value().grad().abs().max().item<double>() < 1e-3);
-    } else {
-      CHECK(RelativeError(parameter.value().grad(), other) < kTolerance);
-    }
-    parameter.value().mutable_grad().reset();
-  }
-}
-
 void CheckPlainRows(Encoder& model, const Tensors& golden, torch::Device device) {
   const Tensor ids = golden.at("input_ids").to(device);
   const Tensor hidden = model.Hidden({ids, {}}), logits = Logits(model, hidden);
-  CHECK(RelativeError(hidden, golden.at("hidden")) < kTolerance);
-  CHECK(RelativeError(logits.view_as(golden.at("logits")), golden.at("logits")) < kTolerance);
+  CHECK(RelativeError(hidden, golden.at("hidden")) < kGoldenTolerance);
+  CHECK(RelativeError(logits.view_as(golden.at("logits")), golden.at("logits")) < kGoldenTolerance);
   Loss(logits, hidden, ids).backward();
   CheckGradients(model, golden, "grad");
 }
@@ -90,13 +60,13 @@ void CheckPackedRows(Encoder& model, const Tensors& golden, torch::Device device
       loss = loss + Loss(piece(logits), piece(hidden), piece(input.input_ids).unsqueeze(0));
     }
   }
-  CHECK(RelativeError(documents, golden.at("packed_logits")) < kTolerance);
+  CHECK(RelativeError(documents, golden.at("packed_logits")) < kGoldenTolerance);
   loss.backward();
   CheckGradients(model, golden, "packed_grad");
 }
 
 TEST_CASE("an encoder's states, logits and gradients of every parameter are those of transformers") {
-  for (const auto& folder : Cases()) {
+  for (const auto& folder : GoldenModels("nn_encoders", 6)) {
     const Tensors golden = ReadTensors(folder / "golden.safetensors");
     for (const torch::Device& device : TestDevices()) {
       INFO(folder.filename() << " on " << device);
@@ -112,7 +82,7 @@ TEST_CASE("an encoder's states, logits and gradients of every parameter are thos
 // golden_nn_check_saved opens these folders with transformers.
 TEST_CASE("encoders are saved, half of them in bfloat16, with the logits that they give") {
   bool narrow = false;
-  for (const auto& folder : Cases()) {
+  for (const auto& folder : GoldenModels("nn_encoders", 6)) {
     narrow = !narrow;
     const std::string saved = folder / "saved";
     std::filesystem::remove_all(saved);
