@@ -19,6 +19,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 namespace {
@@ -121,12 +122,12 @@ double MemoryGiB(const Case& c, int64_t tokens, const DistillationOptions& optio
   DistillationInputs inputs = MakeInputs(c, tokens);
   Synchronize(device);
   malloc_trim(0);  // what was freed must not hide what is taken
-  ResetPeak(device);
-  const double before = PeakGiB(device);
+  ResetPeakMemory(device);
+  const int64_t before = PeakMemoryBytes(device);
   ForwardBackward(DistillationLoss, inputs, options);
   Synchronize(device);
-  const double gradients = static_cast<double>(inputs.student_hidden.nbytes() + inputs.student_weight.nbytes());
-  return PeakGiB(device) - before - gradients / (1 << 30);
+  const auto gradients = static_cast<int64_t>(inputs.student_hidden.nbytes() + inputs.student_weight.nbytes());
+  return static_cast<double>(PeakMemoryBytes(device) - before - gradients) / (1 << 30);
 }
 
 absl::Status Bench(const Case& c) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "bench/machine.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 
 std::vector<MicroStep> TimedSteps::NextStep() {
-  if (starts_.size() + 1 == batches_.size()) peak_gib_ = PeakGiB();
+  if (starts_.size() + 1 == batches_.size()) peak_gib_ = static_cast<double>(PeakMemoryBytes(torch::kCPU)) / (1 << 30);
   const TokenBatch& batch = batches_[starts_.size() % batches_.size()];
   starts_.push_back(std::chrono::steady_clock::now());
   return {{.loss_count = loss_count_(batch),

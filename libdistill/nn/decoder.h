@@ -43,6 +43,7 @@ class Decoder : public LanguageModel {
   struct Layers;
   // Weights that hold anything yet; on the device "meta" only their shapes.
   Decoder(const DecoderConfig& config, const torch::TensorOptions& options);
+  friend std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig&, torch::Dtype);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
   friend absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string&, uint64_t, const LoadOptions&);
 
@@ -51,6 +52,9 @@ class Decoder : public LanguageModel {
   bool checkpoints_ = false;
   std::shared_ptr<Layers> layers_;
 };
+
+// A decoder whose parameters lie on the device "meta": their names, shapes and types, and no memory.
+std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype dtype);
 
 // Parameters carry transformers' names ("model.layers.0.self_attn.q_proj.weight"). NotFound, DataLoss,
 // InvalidArgument: file, tensor and both shapes are named.

@@ -17,6 +17,10 @@ WeightNames NamesOf(const DecoderConfig& config) {
 
 }  // namespace
 
+std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype dtype) {
+  return std::shared_ptr<Decoder>(new Decoder(config, torch::TensorOptions(torch::kMeta).dtype(dtype)));
+}
+
 absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
   return LoadModel(folder, NamesOf(config), options, [&](const torch::TensorOptions& weights) {

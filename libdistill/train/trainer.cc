@@ -8,6 +8,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/distiller.h"
 #include "libdistill/train/evaluation.h"
 #include "libdistill/train/module_state.h"
@@ -175,6 +176,18 @@ absl::Status Trainer::Impl::WriteModel(const std::string& folder) {
   return absl::IsUnimplemented(written) ? WriteWeights(*module, folder) : written;
 }
 
+// Of the rank that has had most; train/memory_plan.h foretells it.
+absl::StatusOr<double> Trainer::Impl::PeakMemoryOfRanks() {
+  double gib = 0;
+  const absl::Status mine = CatchTorch([&] {
+    gib = static_cast<double>(PeakMemoryBytes(run.device())) / (1 << 30);
+    return absl::OkStatus();
+  });
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+  DISTILL_RETURN_IF_ERROR(comm().AllReduce(&gib, &gib, 1, DType::kFloat64, ReduceOp::kMax));
+  return gib;
+}
+
 absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double seconds) {
   DISTILL_RETURN_IF_ERROR(CatchTorch([&] { return EvaluateNow(trainer); }));
   absl::Status written;
@@ -189,10 +202,12 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double secon
   result.steps = state.step;
   result.train_loss = state.loss_sum / static_cast<double>(std::max<int64_t>(1, state.step));
   result.train_runtime = seconds;
+  DISTILL_ASSIGN_OR_RETURN(const double peak_memory_gib, PeakMemoryOfRanks());
   NamedValues values = {{"train_runtime", seconds},
                         {"train_samples_per_second", static_cast<double>(state.samples - samples_before) / seconds},
                         {"train_tokens_per_second", static_cast<double>(state.tokens - tokens_before) / seconds},
-                        {"train_loss", result.train_loss}};
+                        {"train_loss", result.train_loss},
+                        {"peak_memory_gib", peak_memory_gib}};
   values.insert(values.end(), last_evaluation.begin(), last_evaluation.end());
   values.emplace_back("epoch", epochs->EpochsOf(state.step));
   if (log != nullptr) log->Final(values);

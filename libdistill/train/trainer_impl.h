@@ -75,6 +75,7 @@ struct Trainer::Impl {
   absl::Status EvaluateNow(Trainer& trainer);
   absl::Status Save(const StepSource& source);
   absl::Status WriteModel(const std::string& folder);
+  absl::StatusOr<double> PeakMemoryOfRanks();
   absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
 };
 

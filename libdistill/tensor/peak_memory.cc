@@ -1,0 +1,47 @@
+#include "libdistill/tensor/peak_memory.h"
+
+#include <ATen/DeviceAccelerator.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace distill {
+namespace {
+
+// A line's number in a file of /proc/self; 0 where there is no such line.
+int64_t KiB(const char* name, const char* label) {
+  std::ifstream file(absl::StrCat("/proc/self/", name));
+  int64_t kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (absl::StartsWith(line, label)) (void)absl::SimpleAtoi(words[1], &kib);
+  }
+  return kib;
+}
+
+}  // namespace
+
+int64_t PeakMemoryBytes(c10::Device device) {
+  if (!device.is_cpu()) {
+    constexpr size_t kAll = 0;  // of small and large blocks together
+    return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAll].peak;
+  }
+  const int64_t of_others = KiB("status", "RssShmem:") - KiB("smaps_rollup", "Pss_Shmem:");
+  return (KiB("status", "VmHWM:") - of_others) * 1024;
+}
+
+void ResetPeakMemory(c10::Device device) {
+  if (!device.is_cpu()) {
+    at::accelerator::resetPeakStats(device.index());
+    return;
+  }
+  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): the peak becomes what is resident now
+}
+
+}  // namespace distill
