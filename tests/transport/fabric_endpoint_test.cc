@@ -109,14 +109,16 @@ TEST_CASE("nothing lands in a buffer once its endpoint is withdrawn, and nothing
 }
 
 TEST_CASE("the environment is written when libfabric is loaded, and not again") {
-  constexpr char kLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
   REQUIRE(LoadFabricLibrary().ok());
-  REQUIRE(std::getenv(kLimit) != nullptr);
-  const std::string limit = std::getenv(kLimit);
-  unsetenv(kLimit);
-  CHECK(FabricEndpoint::Create({"tcp", "", 0, ""}).ok());
-  CHECK(std::getenv(kLimit) == nullptr);
-  setenv(kLimit, limit.c_str(), 1);
+  for (const char* name : {"FI_OFI_RXM_EAGER_LIMIT", "FI_OFI_RXM_BUFFER_SIZE"}) {
+    INFO(name);
+    REQUIRE(std::getenv(name) != nullptr);
+    const std::string value = std::getenv(name);
+    unsetenv(name);
+    CHECK(FabricEndpoint::Create({"tcp", "", 0, ""}).ok());
+    CHECK(std::getenv(name) == nullptr);
+    setenv(name, value.c_str(), 1);
+  }
 }
 
 TEST_CASE("an unknown provider is refused by name") {
