@@ -194,7 +194,11 @@ absl::Status Communicator::AllToAll(const void* send, void* receive, int64_t cou
 absl::Status Communicator::Send(const void* data, int64_t count, DType dtype, int peer, Placement placement) {
   return GuardPair("send to", peer, sent_, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckBuffers(data, data, count, 1, dtype, placement));
-    return count == 0 ? absl::OkStatus() : DoSend(data, count, dtype, peer, placement);
+    const absl::Status sent = count == 0 ? absl::OkStatus() : DoSend(data, count, dtype, peer, placement);
+    if (!absl::IsDeadlineExceeded(sent) || is_part_) return sent;
+    return absl::DeadlineExceededError(absl::StrCat(sent.message(), ": ", Describe(peer),
+                                                    " did not receive (of ranks that send to each other, or in a "
+                                                    "circle, one receives first)"));
   });
 }
 

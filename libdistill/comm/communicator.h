@@ -68,8 +68,9 @@ class Communicator {
   [[nodiscard]] absl::Status Barrier();
 
   // To and from one other rank, which makes the opposite call with the same count and type; messages of a pair arrive
-  // in the order of the calls. A Send may wait for its Receive: of two ranks that exchange, one receives first. Errors
-  // number the messages of each pair, each way.
+  // in the order of the calls. A Send may wait for its Receive: of ranks that send to each other, or in a circle, one
+  // receives first; where none does, the time-out ends their calls (DeadlineExceeded), if not at the first message then
+  // at a later one. Errors number the messages of each pair, each way.
   [[nodiscard]] absl::Status Send(const void* data, int64_t count, DType dtype, int peer, Placement placement = {});
   [[nodiscard]] absl::Status Receive(void* data, int64_t count, DType dtype, int peer, Placement placement = {});
 

@@ -84,6 +84,28 @@ TEST_CASE("a rank that sends and sends waits for a receiver that sleeps, whose m
   }
 }
 
+// Over shared memory at the first message, over the fabric when the room for messages on their way is used up.
+TEST_CASE("ranks that send in a circle, none receiving first, get an error that says so within the time-out") {
+  constexpr const char* kBackends[] = {"shm", "fabric"};
+  const auto jobs = testing::RunJobs(2, 3, absl::Seconds(90), [&](int job, const World& world) -> absl::Status {
+    const std::vector<std::string> hosts(3, "host-a");
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, testing::JoinForCallsOf(absl::Seconds(2), world, kBackends[job], hosts));
+    const absl::Time start = absl::Now();
+    absl::Status status;
+    for (int round = 0; round < 40 && status.ok(); ++round) {
+      char byte = 0;
+      status = comm->Send(&byte, 1, DType::kUInt8, (world.rank + 1) % 3);
+      if (status.ok()) status = comm->Receive(&byte, 1, DType::kUInt8, (world.rank + 2) % 3);
+    }
+    const absl::Duration took = absl::Now() - start;
+    DISTILL_RETURN_IF_ERROR(Expect(took < absl::Seconds(12), absl::StrCat("took ", absl::FormatDuration(took))));
+    return testing::ExpectError(
+        status, absl::StatusCode::kDeadlineExceeded,
+        {"send to rank ", "took longer than 2s", " did not receive (of ranks that send to each"});
+  });
+  for (const auto& outcomes : jobs) CHECK(Failures(outcomes) == "");
+}
+
 TEST_CASE("a sender may leave while the receiver is behind, and two ranks may send before they receive") {
   for (const int64_t calls : {16, 17, 32}) {
     const auto outcomes = RunRanks(3, absl::Seconds(60), [&](const World& world) -> absl::Status {
