@@ -114,6 +114,7 @@ class Space {
   Space& operator=(const Space&) = delete;
   bool ok() const { return data_ != MAP_FAILED; }
   char* of(int rank) const { return static_cast<char*>(data_) + rank * kSpace; }
+  char* quarter(int rank) const { return static_cast<char*>(data_) + rank * kHuge; }
 
  private:
   void* data_;
@@ -133,18 +134,44 @@ std::string RunHuge(const std::string& backend, const Space* space) {
   }));
 }
 
-TEST_CASE("buffers of more than 2^31 bytes arrive whole") {
+// Two ranks on each of two hosts.
+std::string RunHugeInTwoLevels(const Space& space) {
+  return Failures(RunRanks(4, absl::Seconds(240), [&](World world) -> absl::Status {
+    setenv("FI_TCP_IFACE", "lo", 1);
+    world.host_id = world.host = world.rank < 2 ? "host-a" : "host-b";
+    CommunicatorOptions options;
+    options.timeout = absl::Seconds(100);
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+    DISTILL_RETURN_IF_ERROR(
+        Expect(comm->backend() == "shm+fabric", absl::StrCat("over ", std::string(comm->backend()))));
+    return CheckHugeMax(*comm, space.quarter(comm->rank()));
+  }));
+}
+
+// Prints why not.
+bool HasMemory() {
   constexpr int64_t kNeeded = 2 * kSpace + (int64_t{2} << 30);
-  if (const int64_t available = AvailableBytes(); available < kNeeded) {
-    std::printf("skipped: two ranks with %lld bytes each want %lld bytes of memory, %lld are available\n",
-                static_cast<long long>(kSpace), static_cast<long long>(kNeeded), static_cast<long long>(available));
-    return;
-  }
+  const int64_t available = AvailableBytes();
+  if (available >= kNeeded) return true;
+  std::printf("skipped: the ranks' %lld bytes want %lld bytes of memory, %lld are available\n",
+              static_cast<long long>(2 * kSpace), static_cast<long long>(kNeeded), static_cast<long long>(available));
+  return false;
+}
+
+TEST_CASE("buffers of more than 2^31 bytes arrive whole") {
+  if (!HasMemory()) return;
   CHECK(RunHuge("shm", nullptr) == "");
   const Space space;
   REQUIRE(space.ok());
   CHECK(RunHuge("shm", &space) == "");
   CHECK(RunHuge("fabric", &space) == "");
+}
+
+TEST_CASE("buffers of more than 2^31 bytes arrive whole in two levels") {
+  if (!HasMemory()) return;
+  const Space space;
+  REQUIRE(space.ok());
+  CHECK(RunHugeInTwoLevels(space) == "");
 }
 
 TEST_CASE("a count of more bytes than 63 bits hold is an error of every call") {
