@@ -11,8 +11,9 @@ namespace {
 
 using torch::Tensor;
 
-bool IsNarrowOrFloat(const Tensor& values) {
-  return values.scalar_type() == torch::kFloat32 || values.scalar_type() == torch::kBFloat16;
+bool HasLoops(const Tensor& values) {
+  return values.scalar_type() == torch::kFloat32 || values.scalar_type() == torch::kBFloat16 ||
+         values.scalar_type() == torch::kFloat16;
 }
 
 DType TypeOf(const Tensor& values) {
@@ -36,7 +37,7 @@ HeadOutput OutputOf(const ChunkProducts& products) {
 
 ChunkSums ChunkSweep::Run(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
   const Tensor& like = teacher.values.defined() ? teacher.values : student.values;
-  if (student.values.is_cpu() && IsNarrowOrFloat(student.values) && IsNarrowOrFloat(like)) {
+  if (student.values.is_cpu() && HasLoops(student.values) && HasLoops(like)) {
     return RunRows(student, teacher, labels);
   }
   const bool has_kernel = HasCudaSweep() && student.values.is_cuda() &&
@@ -52,6 +53,7 @@ SweepOptions ChunkSweep::RowOptions(const ChunkProducts& student, const ChunkPro
           .temperature = static_cast<float>(options_.temperature),
           .alpha = static_cast<float>(options_.alpha),
           .wants_gradient = wants_gradient_,
+          .gradient_scale = static_cast<float>(options_.gradient_scale),
           .student = OutputOf(student),
           .teacher = OutputOf(teacher)};
 }

@@ -28,10 +28,10 @@ class ChunkSweep {
   ChunkSweep(const DistillationOptions& options, Divergence divergence, bool wants_gradient)
       : options_(options), divergence_(divergence), wants_gradient_(wants_gradient) {}
 
-  // Sums over the chunk. The gradient of alpha * T^2 * divergence + (1 - alpha) * ce with respect to the student's
-  // products takes the place of student.values, where it is wanted; otherwise they hold anything.
-  // labels: int64 [C]. float32 and bfloat16 on the CPU go through sweep.h, and float32, bfloat16 and float16 on a GPU
-  // through sweep_cuda.h, without waiting for it; all else takes torch's operations and several more [C, V].
+  // Sums over the chunk. gradient_scale times the gradient of alpha * T^2 * divergence + (1 - alpha) * ce with respect
+  // to the student's products takes the place of student.values, where it is wanted; otherwise they hold anything.
+  // labels: int64 [C]. float32, bfloat16 and float16 go through sweep.h on the CPU, and through sweep_cuda.h on a GPU,
+  // without waiting for it; all else takes torch's operations and several more [C, V].
   ChunkSums Run(const ChunkProducts& student, const ChunkProducts& teacher, const torch::Tensor& labels) const;
 
  private:

@@ -14,10 +14,10 @@
 // in float32, and autograd would keep several such tensors. Here the forward goes through the tokens chunk by chunk,
 // and takes the gradient along while a chunk's logits are at hand:
 //   products   hidden[chunk] W^T of both models, two buffers of [C, V] in the type of the weights
-//   sweep      losses, and the gradient G of the student's products in their place (loss/sweep.h)
+//   sweep      losses, and gradient_scale times the gradient, G, in place of the student's products (loss/sweep.h)
 //   products   grad_hidden[chunk] = G W        grad_weight += G^T hidden[chunk]        grad_bias += sum over rows of G
 // What is kept is [N, H], [V, H] and [V], what the backward would give anyway. The backward multiplies them by the
-// incoming scalar. Cost: the three matrix products of any head and the teacher's one, and the sweep.
+// incoming scalar over gradient_scale. Cost: the three matrix products of any head and the teacher's one, and the sweep.
 namespace distill {
 namespace {
 
@@ -49,6 +49,7 @@ class Head {
   Tensor buffer_;  // [C, V]
 };
 
+// Times gradient_scale.
 struct Gradients {
   Tensor hidden;  // [N, H]
   Tensor weight;  // like the student's head, wide
@@ -139,8 +140,10 @@ class Chunks {
 // A loss whose gradients are known already. The tensors are inputs only so that autograd finds them.
 struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
   static Tensor forward(AutogradContext* context, const Tensor& /*hidden*/, const Tensor& weight,
-                        const std::optional<Tensor>& bias, const Tensor& loss, const Gradients& gradients) {
+                        const std::optional<Tensor>& bias, const Tensor& loss, const Gradients& gradients,
+                        double gradient_scale) {
     context->save_for_backward({gradients.hidden, gradients.weight, gradients.bias});
+    context->saved_data["gradient_scale"] = gradient_scale;
     context->saved_data["weight_dtype"] = weight.scalar_type();
     context->saved_data["bias_dtype"] = bias.value_or(weight).scalar_type();
     return loss.clone();
@@ -149,14 +152,17 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     variable_list result = context->get_saved_variables();
     const Tensor& incoming = grads[0];
+    const double scale = context->saved_data["gradient_scale"].toDouble();
     // The usual case: loss.backward(), the division by the tokens of the step comes later.
-    const bool is_one = incoming.is_cpu() && incoming.item<double>() == 1.0;
+    const bool is_right = incoming.is_cpu() && incoming.item<double>() == scale;
+    const Tensor factor = is_right ? incoming : incoming / scale;
     for (Tensor& gradient : result) {
-      if (gradient.defined() && !is_one) gradient = gradient * incoming.to(gradient.scalar_type());
+      // The factor is a scalar: it does not change the gradient's type, nor is it rounded to it.
+      if (gradient.defined() && !is_right) gradient = gradient * factor;
     }
     if (result[1].defined()) result[1] = result[1].to(context->saved_data["weight_dtype"].toScalarType());
     if (result[2].defined()) result[2] = result[2].to(context->saved_data["bias_dtype"].toScalarType());
-    result.resize(5);
+    result.resize(6);
     return result;
   }
 };
@@ -181,7 +187,7 @@ DistillationSums DistillationLoss(const DistillationInputs& inputs, const Distil
     const Tensor& student_bias = inputs.student_bias;
     sums.loss = ReadyGradients::apply(inputs.student_hidden, inputs.student_weight,
                                       student_bias.defined() ? std::optional(student_bias) : std::nullopt, sums.loss,
-                                      chunks.gradients());
+                                      chunks.gradients(), options.gradient_scale);
   }
   return sums;
 }

@@ -30,6 +30,8 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
   TORCH_CHECK(options.temperature > 0, "the temperature must be positive, not ", options.temperature);
   TORCH_CHECK(options.alpha >= 0 && options.alpha <= 1, "alpha must lie within 0 and 1, not ", options.alpha);
   TORCH_CHECK(options.beta >= 0 && options.beta <= 1, "beta must lie within 0 and 1, not ", options.beta);
+  TORCH_CHECK(std::isfinite(options.gradient_scale) && options.gradient_scale > 0, "a gradient_scale of ",
+              options.gradient_scale);
   TORCH_CHECK(options.chunk_tokens > 0, "chunk_tokens must be positive, not ", options.chunk_tokens);
   TORCH_CHECK(inputs.labels.defined() && inputs.labels.dim() == 1 && inputs.labels.scalar_type() == torch::kInt64,
               "labels must be int64 [N]");

@@ -30,7 +30,8 @@ SweepRowFunction Chosen() {
 
 SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options) {
   for (const DType dtype : {student.dtype, teacher.dtype}) {
-    DISTILL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "products are float32 or bfloat16");
+    DISTILL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16,
+                  "products are float32, bfloat16 or float16");
   }
   return Chosen()(student, teacher, label, options);
 }

@@ -26,6 +26,7 @@ struct SweepOptions {
   float temperature = 1;
   float alpha = 0;
   bool wants_gradient = true;
+  float gradient_scale = 1;  // the gradient is multiplied by it before it is rounded
   HeadOutput student, teacher;
 };
 
@@ -34,7 +35,7 @@ struct SweepSums {
   double ce = 0;
 };
 
-// A head's products for one token: [V], float32 or bfloat16.
+// A head's products for one token: [V], float32, bfloat16 or float16.
 struct RowOfProducts {
   void* values = nullptr;
   DType dtype = DType::kFloat32;

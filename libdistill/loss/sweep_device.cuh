@@ -140,7 +140,7 @@ class DeviceSweep {
       if (!options_.wants_gradient) continue;
       const HeadOutput& head = options_.student;
       if (head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
-      StoreProduct(student_, i, gradient * head.scale);
+      StoreProduct(student_, i, gradient * (head.scale * options_.gradient_scale));
     }
     return divergence * kSweepLn2;
   }

@@ -30,7 +30,8 @@ class Row {
  public:
   Row(RowOfProducts row, const HeadOutput& head)
       : floats_(row.dtype == DType::kFloat32 ? static_cast<float*>(row.values) : nullptr),
-        bfloats_(row.dtype == DType::kFloat32 ? nullptr : static_cast<uint16_t*>(row.values)),
+        narrow_(row.dtype == DType::kFloat32 ? nullptr : static_cast<uint16_t*>(row.values)),
+        is_half_(row.dtype == DType::kFloat16),
         head_(head),
         is_plain_(head.bias == nullptr && head.scale == 1 && head.softcap == 0) {}
 
@@ -39,8 +40,10 @@ class Row {
     if (floats_ != nullptr && is_plain_) return floats_ + first;
     if (floats_ != nullptr) {
       for (int64_t i = 0; i < count; ++i) buffer[i] = floats_[first + i];
+    } else if (is_half_) {
+      WidenHalfs(narrow_ + first, buffer, count);
     } else {
-      WidenBFloats(bfloats_ + first, buffer, count);
+      WidenBFloats(narrow_ + first, buffer, count);
     }
     if (is_plain_) return buffer;
     if (head_.bias != nullptr) {
@@ -55,25 +58,29 @@ class Row {
     return buffer;
   }
 
-  // Puts the gradient of the head's products in their place, out of that of the block's `logits`.
-  void PutGradient(int64_t first, int64_t count, const float* logits, float* gradient) {
+  // Puts `scale` times the gradient of the head's products in their place, out of that of the block's `logits`.
+  void PutGradient(int64_t first, int64_t count, const float* logits, float scale, float* gradient) {
     if (head_.softcap > 0) {
       const float inverse = 1 / head_.softcap;
       for (int64_t i = 0; i < count; ++i) gradient[i] *= 1 - (logits[i] * inverse) * (logits[i] * inverse);
     }
-    if (head_.scale != 1) {
-      for (int64_t i = 0; i < count; ++i) gradient[i] *= head_.scale;
+    scale *= head_.scale;
+    if (scale != 1) {
+      for (int64_t i = 0; i < count; ++i) gradient[i] *= scale;
     }
-    if (floats_ == nullptr) {
-      NarrowBFloats(gradient, bfloats_ + first, count);
-    } else {
+    if (floats_ != nullptr) {
       for (int64_t i = 0; i < count; ++i) floats_[first + i] = gradient[i];
+    } else if (is_half_) {
+      NarrowHalfs(gradient, narrow_ + first, count);
+    } else {
+      NarrowBFloats(gradient, narrow_ + first, count);
     }
   }
 
  private:
   float* const floats_;
-  uint16_t* const bfloats_;
+  uint16_t* const narrow_;  // bfloat16, or float16
+  const bool is_half_;
   const HeadOutput& head_;
   const bool is_plain_;
 };
@@ -230,7 +237,7 @@ class Sweep {
     });
     if (options_.wants_gradient) {
       if (label_ >= first && label_ < first + count) gradient[label_ - first] -= of_ce;
-      student_.PutGradient(first, count, s, gradient);
+      student_.PutGradient(first, count, s, options_.gradient_scale, gradient);
     }
     return divergence.Total();
   }

@@ -170,6 +170,30 @@ inline void WidenBFloats(const uint16_t* from, float* to, int64_t count) {
   for (; i < count; ++i) to[i] = BitCast<float>(static_cast<uint32_t>(from[i]) << 16);
 }
 
+inline void WidenHalfs(const uint16_t* from, float* to, int64_t count) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8) {
+    __m128i halves;
+    __builtin_memcpy(&halves, from + i, sizeof(halves));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(halves));
+  }
+#endif
+  for (; i < count; ++i) to[i] = static_cast<float>(BitCast<_Float16>(from[i]));
+}
+
+// To nearest, ties to even; what is too large becomes infinite, NaN stays.
+inline void NarrowHalfs(const float* from, uint16_t* to, int64_t count) {
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    __builtin_memcpy(to + i, &halves, sizeof(halves));
+  }
+#endif
+  for (; i < count; ++i) to[i] = BitCast<uint16_t>(static_cast<_Float16>(from[i]));
+}
+
 // To nearest, ties to even; NaN stays.
 inline void NarrowBFloats(const float* from, uint16_t* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {

@@ -53,7 +53,7 @@ ChunkSums SweepTensors(const ChunkProducts& student, const ChunkProducts& teache
     gradient.add_(differed.gradient, alpha * t);
   }
   if (!wants_gradient) return sums;
-  const auto& [scale, softcap] = student.scaling;
+  const double scale = student.scaling.scale * options.gradient_scale, softcap = student.scaling.softcap;
   if (softcap > 0) gradient.mul_(1 - (logits / softcap).square());
   student.values.copy_(scale != 1 ? gradient * scale : gradient);
   return sums;

@@ -99,12 +99,13 @@ absl::Status Distiller::SaveStudent(const std::string& folder) const {
 }
 
 std::vector<std::pair<std::string, std::string>> Distiller::Fingerprint() const {
-  const auto& [temperature, alpha, beta, chunk_tokens, vocabulary] = options_;
+  const auto& [temperature, alpha, beta, chunk_tokens, vocabulary, gradient_scale] = options_;
   return {{"temperature", ExactText(temperature)},
           {"alpha", ExactText(alpha)},
           {"beta", ExactText(beta)},
           {"chunk_tokens", absl::StrCat(chunk_tokens)},
           {"vocabulary", absl::StrCat(vocabulary)},
+          {"gradient_scale", ExactText(gradient_scale)},
           {"has a teacher", absl::StrCat(teacher_ != nullptr)}};
 }
 

@@ -41,7 +41,8 @@ struct Result {
 };
 
 template <typename Loss>
-Result Evaluate(Loss loss, const DistillationInputs& inputs, const DistillationOptions& options) {
+Result Evaluate(Loss loss, const DistillationInputs& inputs, const DistillationOptions& options,
+                double incoming = 1.0) {
   DistillationInputs leaves = inputs;
   std::vector<Tensor> wanted;
   for (Tensor* tensor : {&leaves.student_hidden, &leaves.student_weight, &leaves.student_bias}) {
@@ -50,7 +51,7 @@ Result Evaluate(Loss loss, const DistillationInputs& inputs, const DistillationO
     wanted.push_back(*tensor);
   }
   Result result{.sums = loss(leaves, options), .gradients = {}};
-  result.sums.loss.backward();
+  result.sums.loss.backward(torch::full_like(result.sums.loss, incoming));
   for (const Tensor& leaf : wanted) result.gradients.push_back(leaf.grad());
   return result;
 }
@@ -214,6 +215,38 @@ TEST_CASE("in bfloat16 the difference is that of its rounding") {
     const DistillationInputs inputs = MakeInputs({64, 32, 32, 257, 257}, torch::kBFloat16, device, 0.3);
     for (const double alpha : {0.0, 0.5, 1.0}) CheckSame(inputs, {.alpha = alpha, .chunk_tokens = 16}, 2e-2);
     for (const double beta : {0.5, 1.0}) CheckSame(inputs, {.beta = beta, .chunk_tokens = 16}, 2e-2);
+  }
+}
+
+TEST_CASE("in float16 the difference is that of its rounding") {
+  for (const torch::Device& device : TestDevices()) {
+    const DistillationInputs inputs = MakeInputs({64, 32, 32, 257, 257, true}, torch::kFloat16, device, 0.3);
+    for (const double scale : {1.0, 64.0}) {
+      for (const double beta : {0.0, 0.5, 1.0}) {
+        CheckSame(inputs, {.beta = beta, .chunk_tokens = 16, .gradient_scale = scale}, 3e-3);
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradient's scale keeps in float16 what is too small for it, and changes no other bit") {
+  const double scale = 1 << 20;
+  for (const torch::Device& device : TestDevices()) {
+    DistillationInputs inputs = MakeInputs({20, 16, 16, 101, 101}, torch::kFloat16, device, 0.5);
+    inputs.student_logits.scale = 1e-9;  // and the gradient of the products with it
+    const Result lost = Evaluate(DistillationLoss, inputs, {.chunk_tokens = 8}, scale);
+    const Result kept = Evaluate(DistillationLoss, inputs, {.chunk_tokens = 8, .gradient_scale = scale}, scale);
+    const Result expected = Evaluate(ReferenceDistillationLoss, InFloat64(inputs), {}, scale);
+    for (size_t i = 0; i < expected.gradients.size(); ++i) {
+      CHECK(lost.gradients[i].abs().max().item<double>() == 0);
+      CHECK(Error(kept.gradients[i], expected.gradients[i]) < 3e-3);
+    }
+    const DistillationInputs wide = MakeInputs({20, 16, 16, 101, 101, true}, torch::kFloat32, device, 0.5);
+    const Result plain = Evaluate(DistillationLoss, wide, {.chunk_tokens = 8});
+    const Result scaled = Evaluate(DistillationLoss, wide, {.chunk_tokens = 8, .gradient_scale = scale});
+    for (size_t i = 0; i < plain.gradients.size(); ++i) {
+      CHECK(Error(scaled.gradients[i], plain.gradients[i]) < (device.is_cpu() ? 1e-30 : 1e-6));
+    }
   }
 }
 

@@ -33,13 +33,13 @@ struct Rows {
         labels({vocabulary / 2, 0, -1}) {
     sweep = {{student.data(), dtype}, {teacher.data(), dtype}, labels.data(), 3, nullptr, nullptr, options};
     if (dtype == DType::kFloat32) return;
-    // The upper halves of float32 are bfloat16.
-    narrow_student = Upper(student);
-    narrow_teacher = Upper(teacher);
+    narrow_student = dtype == DType::kFloat16 ? Halfs(student) : Upper(student);
+    narrow_teacher = dtype == DType::kFloat16 ? Halfs(teacher) : Upper(teacher);
     sweep.student.values = narrow_student.data();
     sweep.teacher.values = narrow_teacher.data();
   }
 
+  // The upper halves of float32 are bfloat16.
   static std::vector<uint16_t> Upper(const std::vector<float>& values) {
     std::vector<uint16_t> upper;
     for (const float value : values) {
@@ -49,11 +49,24 @@ struct Rows {
     }
     return upper;
   }
+  static std::vector<uint16_t> Halfs(const std::vector<float>& values) {
+    std::vector<uint16_t> halfs;
+    for (const float value : values) {
+      const auto half = static_cast<_Float16>(value);
+      std::memcpy(&halfs.emplace_back(), &half, sizeof(half));
+    }
+    return halfs;
+  }
   RowOfProducts At(const RowOfProducts& rows, int64_t row) const {
     return {static_cast<char*>(rows.values) + row * sweep.options.vocabulary * SizeOf(rows.dtype), rows.dtype};
   }
   double Gradient(int64_t i) const {
     if (narrow_student.empty()) return student[static_cast<size_t>(i)];
+    if (sweep.student.dtype == DType::kFloat16) {
+      _Float16 half;
+      std::memcpy(&half, &narrow_student[static_cast<size_t>(i)], sizeof(half));
+      return half;
+    }
     const uint32_t bits = static_cast<uint32_t>(narrow_student[static_cast<size_t>(i)]) << 16;
     float value;
     std::memcpy(&value, &bits, sizeof(value));
@@ -63,8 +76,8 @@ struct Rows {
 
 TEST_CASE("a GPU's threads give what the CPU's loops give") {
   const std::vector<float> bias = Random(5003, 3), other_bias = Random(5003, 4);
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const double tolerance = dtype == DType::kFloat32 ? 1e-5 : 8e-3;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const double tolerance = dtype == DType::kFloat32 ? 1e-5 : dtype == DType::kFloat16 ? 1e-3 : 8e-3;
     for (const int64_t vocabulary : {1, 2, 31, 512, 513, 5003}) {
       for (const Divergence divergence :
            {Divergence::kNone, Divergence::kForwardKl, Divergence::kReverseKl, Divergence::kJensenShannon}) {
@@ -75,6 +88,7 @@ TEST_CASE("a GPU's threads give what the CPU's loops give") {
           options.beta = 0.3f;
           options.temperature = 2;
           options.alpha = divergence == Divergence::kNone ? 0.0f : 0.6f;
+          options.gradient_scale = dtype == DType::kFloat16 ? 64.0f : 1.0f;
           if (softcap > 0) {
             options.student = {bias.data(), 0.5f, softcap};
             options.teacher = {other_bias.data(), 1.5f, softcap};

@@ -222,6 +222,52 @@ TEST_CASE("bfloat16 products are read exactly, and their gradients rounded once"
   }
 }
 
+std::vector<uint16_t> ToHalfs(const std::vector<float>& values) {
+  std::vector<uint16_t> narrow;
+  for (const float value : values) {
+    const auto half = static_cast<_Float16>(value);
+    std::memcpy(&narrow.emplace_back(), &half, sizeof(half));
+  }
+  return narrow;
+}
+
+std::vector<float> FromHalfs(const std::vector<uint16_t>& values) {
+  std::vector<float> wide;
+  for (const uint16_t bits : values) {
+    _Float16 half;
+    std::memcpy(&half, &bits, sizeof(half));
+    wide.push_back(half);
+  }
+  return wide;
+}
+
+TEST_CASE("float16 products are read exactly, and their gradients scaled, then rounded once") {
+  constexpr int64_t kSize = 1037;
+  for (const Loops& loops : AllLoops()) {
+    for (const float scale : {1.0f, 4096.0f, 1e9f}) {
+      std::vector<float> deviates = Random(kSize, 2, 1);
+      deviates[3] = 1e-7f;  // a subnormal number
+      std::vector<uint16_t> student = ToHalfs(deviates), teacher = ToHalfs(Random(kSize, 2, 2));
+      SweepOptions options{.vocabulary = kSize,
+                           .divergence = Divergence::kForwardKl,
+                           .temperature = 2,
+                           .alpha = 0.5f,
+                           .student = {},
+                           .teacher = {}};
+      std::vector<float> wide = FromHalfs(student), wide_teacher = FromHalfs(teacher);
+      const SweepSums expected = loops.row({wide.data()}, {wide_teacher.data()}, 7, options);
+      options.gradient_scale = scale;
+      const SweepSums actual =
+          loops.row({student.data(), DType::kFloat16}, {teacher.data(), DType::kFloat16}, 7, options);
+      CHECK(actual.divergence == expected.divergence);
+      CHECK(actual.ce == expected.ce);
+      for (float& value : wide) value *= scale;
+      CHECK(student == ToHalfs(wide));
+      CHECK(std::isinf(FromHalfs(student)[7]) == (scale > 1e6f));
+    }
+  }
+}
+
 TEST_CASE("without a gradient the student's products stay") {
   std::vector<float> student = Random(50, 2, 1), teacher = Random(50, 2, 2);
   const std::vector<float> before = student;
