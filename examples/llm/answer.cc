@@ -1,5 +1,6 @@
 #include "examples/llm/answer.h"
 
+#include "examples/llm/llm_task.h"
 #include "libdistill/distill.h"
 
 namespace distill {
@@ -21,8 +22,8 @@ absl::StatusOr<std::string> Answer(const CommandLine& command, c10::Device devic
   const ProgramFlags& flags = command.flags;
   DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(flags.generate));
   DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(command.config.chat_template, tokenizer));
-  const torch::Dtype dtype = command.config.bf16 ? torch::kBFloat16 : torch::kFloat32;
-  DISTILL_ASSIGN_OR_RETURN(const auto model, LoadDecoder(flags.generate, {.dtype = dtype, .device = device}));
+  const LoadOptions load = {.dtype = WorkingType(command.config), .device = device};
+  DISTILL_ASSIGN_OR_RETURN(const auto model, LoadDecoder(flags.generate, load));
   const ChatMessage question{"user", flags.prompt};
   DISTILL_ASSIGN_OR_RETURN(const std::string text, chat.Render({&question, 1}, /*add_generation_prompt=*/true));
 

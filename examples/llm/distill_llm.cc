@@ -46,6 +46,7 @@ TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   options.gradient_compression = config.gradient_compression;
   options.zero_stage = config.zero_stage;
   options.bf16 = config.bf16;
+  options.fp16 = config.fp16;
   options.logging_steps = config.logging_steps;
   options.save_steps = config.save_steps;
   options.save_total_limit = config.save_total_limit;
@@ -71,7 +72,7 @@ struct Task {
 };
 
 absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
-  const torch::Dtype dtype = config.bf16 ? torch::kBFloat16 : torch::kFloat32;
+  const torch::Dtype dtype = WorkingType(config);
   if (config.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(run.device(), dtype));
   DISTILL_ASSIGN_OR_RETURN(LlmText text, LoadText(config));
   DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run.device()));

@@ -55,6 +55,11 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c1
 
 }  // namespace
 
+torch::Dtype WorkingType(const LlmConfig& config) {
+  if (config.fp16) return torch::kFloat16;
+  return config.bf16 ? torch::kBFloat16 : torch::kFloat32;
+}
+
 absl::StatusOr<LlmText> LoadText(const LlmConfig& config) {
   const LlmConfig defaults;
   DISTILL_RETURN_IF_ERROR(
@@ -92,7 +97,7 @@ absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, c10::Device device
   LlmModels models;
   DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(config, device));
   if (config.teacher_model.empty()) return models;
-  const LoadOptions options = {.dtype = config.bf16 ? torch::kBFloat16 : torch::kFloat32, .device = device};
+  const LoadOptions options = {.dtype = WorkingType(config), .device = device};
   DISTILL_ASSIGN_OR_RETURN(models.teacher, LoadDecoder(config.teacher_model, options));
   return models;
 }

@@ -25,6 +25,9 @@ struct LlmText {
 [[nodiscard]] absl::StatusOr<DataSharder> ShardEvaluation(const LlmConfig& config, const LlmText& text,
                                                           const World& world);
 
+// What forward passes use: float32, or what bf16 and fp16 ask for.
+torch::Dtype WorkingType(const LlmConfig& config);
+
 struct LlmModels {
   std::shared_ptr<Decoder> teacher;  // null: training on labels alone
   std::shared_ptr<Decoder> student;  // float32

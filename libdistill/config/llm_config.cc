@@ -47,6 +47,9 @@ absl::Status CheckTogether(const LlmConfig& config) {
     return absl::InvalidArgumentError(absl::StrCat(
         "alpha is ", config.alpha, ", but there is no teacher_model; set alpha to 0 to train on labels alone"));
   }
+  if (config.bf16 && config.fp16) {
+    return absl::InvalidArgumentError("bf16 and fp16 are both true: choose one of them");
+  }
   if (config.eval_steps > 0 && config.eval_dataset_name.empty()) {
     return absl::InvalidArgumentError("eval_steps needs eval_dataset_name, the held-out data");
   }

@@ -148,7 +148,8 @@ std::vector<Option> MakeOptions() {
        {.low = 0, .high = 2}},
       {"gradient_checkpointing", &C::gradient_checkpointing, kTrainGroup,
        "compute each layer again in the backward pass: slower, far less memory"},
-      {"fp16", &C::fp16, kTrainGroup, "not supported yet", {.unsupported = "not supported yet; use bf16: true"}},
+      {"fp16", &C::fp16, kTrainGroup,
+       "compute in float16, with float32 master weights and a dynamic loss scale; for GPUs"},
       {"bf16", &C::bf16, kTrainGroup, "compute in bfloat16, with float32 master weights"},
 
       {"save_steps",

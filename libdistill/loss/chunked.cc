@@ -17,7 +17,8 @@
 //   sweep      losses, and gradient_scale times the gradient, G, in place of the student's products (loss/sweep.h)
 //   products   grad_hidden[chunk] = G W        grad_weight += G^T hidden[chunk]        grad_bias += sum over rows of G
 // What is kept is [N, H], [V, H] and [V], what the backward would give anyway. The backward multiplies them by the
-// incoming scalar over gradient_scale. Cost: the three matrix products of any head and the teacher's one, and the sweep.
+// incoming scalar over gradient_scale. Cost: the three matrix products of any head and the teacher's one, and the
+// sweep.
 namespace distill {
 namespace {
 

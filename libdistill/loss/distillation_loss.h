@@ -23,9 +23,9 @@ struct DistillationOptions {
   int64_t chunk_tokens = 256;  // tokens whose logits are alive at one time
   // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
   int64_t vocabulary = 0;
-  // About what the backward pass will multiply the loss by. The chunked loss takes its gradients along in the type of the
-  // student, times this: with float16 what would be too small is then kept, and what is too large becomes infinite, as
-  // in the rest of the backward pass. Nothing else follows from it: what backward() gives is the same for any scale.
+  // About what the backward pass will multiply the loss by. The chunked loss takes its gradients along in the type of
+  // the student, times this: with float16 what would be too small is then kept, and what is too large becomes infinite,
+  // as in the rest of the backward pass. Nothing else follows from it: what backward() gives is the same for any scale.
   double gradient_scale = 1.0;
 };
 

@@ -37,6 +37,8 @@ std::string Serialize(const TrainerState& state) {
     setting.set_value(value);
   }
   for (const int64_t parameter : state.gradient_order) message.add_gradient_order(parameter);
+  message.set_loss_scale(state.loss_scale);
+  message.set_good_steps(state.good_steps);
   return message.SerializeAsString();
 }
 
@@ -70,6 +72,8 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   state.random_states.assign(message.random_states().begin(), message.random_states().end());
   for (const proto::Setting& setting : message.settings()) state.settings.emplace_back(setting.name(), setting.value());
   state.gradient_order.assign(message.gradient_order().begin(), message.gradient_order().end());
+  state.loss_scale = message.loss_scale();
+  state.good_steps = message.good_steps();
   return state;
 }
 

@@ -37,6 +37,8 @@ struct TrainerState {
   std::vector<std::string> random_states;  // torch's, by rank
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<int64_t> gradient_order;  // parameters by index, as their gradients came; empty: not known yet
+  double loss_scale = 0;                // of float16; 0: none
+  int64_t good_steps = 0;               // since it changed
 };
 
 std::string Serialize(const CheckpointManifest& manifest);

@@ -1,8 +1,8 @@
 // AdamW (Loshchilov, Hutter 2019, algorithm 2) over float32 master weights, as one sweep over the gradients' buckets
 // (optim/adamw_sweep.h).
 //
-// Parameters in float32 are their own masters; bfloat16 ones get a float32 master here, and are renewed from it by the
-// same sweep. With a ShardPlan each rank keeps and updates the state of its parts alone (ZeRO 1).
+// Parameters in float32 are their own masters; others get a float32 master here, and are renewed from it by the same
+// sweep. With a ShardPlan each rank keeps and updates the state of its parts alone (ZeRO 1).
 //
 //   optimizer.StartStep(learning_rate, divisor);
 //   for (size_t b = 0; b < gradients.num_buckets(); ++b) optimizer.Update(gradients, b);   // or as they arrive
@@ -33,12 +33,13 @@ struct AdamWOptions {
 class AdamW {
  public:
   // While the parameters are float32: their values become the masters. `shard`: of the plan, which is this rank's part
-  // of the work; `narrows`: the parameters will be bfloat16, so that a part of one is copied and not viewed.
+  // of the work; `narrows`: the parameters will be in a narrower type, so that a part of one is copied and not viewed.
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options);
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options, const ShardPlan& plan, int shard,
         bool narrows);
 
-  // Gradients are divided by `divisor` (the step's tokens over the clipping factor) on the way.
+  // Gradients are divided by `divisor` (the step's tokens times what losses were multiplied by, over the clipping
+  // factor) on the way.
   void StartStep(double learning_rate, double divisor);
   // The parameters of one bucket, once a step each, in any order. Blocks on the CPU; on a GPU it is enqueued.
   void Update(const GradientBuckets& gradients, size_t bucket);

@@ -99,13 +99,14 @@ absl::Status Distiller::SaveStudent(const std::string& folder) const {
 }
 
 std::vector<std::pair<std::string, std::string>> Distiller::Fingerprint() const {
-  const auto& [temperature, alpha, beta, chunk_tokens, vocabulary, gradient_scale] = options_;
+  // The last one is the call's own.
+  const auto& [temperature, alpha, beta, chunk_tokens, vocabulary, unused] = options_;
+  (void)unused;
   return {{"temperature", ExactText(temperature)},
           {"alpha", ExactText(alpha)},
           {"beta", ExactText(beta)},
           {"chunk_tokens", absl::StrCat(chunk_tokens)},
           {"vocabulary", absl::StrCat(vocabulary)},
-          {"gradient_scale", ExactText(gradient_scale)},
           {"has a teacher", absl::StrCat(teacher_ != nullptr)}};
 }
 
@@ -114,7 +115,7 @@ std::string Distiller::DivergenceName() const {
   return options_.beta == 1 ? "reverse_kl" : "jsd";
 }
 
-LossSum Distiller::operator()(const TokenBatch& batch) const {
+LossSum Distiller::operator()(const TokenBatch& batch, double gradient_scale) const {
   LossSum sum;
   sum.count = batch.num_loss_tokens();
   if (sum.count == 0) return sum;
@@ -131,7 +132,9 @@ LossSum Distiller::operator()(const TokenBatch& batch) const {
   inputs.student_hidden = student_->HeadInput(tensors.AtPositions(student_->Hidden(tensors.input)));
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
-  const DistillationSums sums = DistillationLoss(inputs, options_);
+  DistillationOptions options = options_;
+  options.gradient_scale = gradient_scale;
+  const DistillationSums sums = DistillationLoss(inputs, options);
   sum.loss = sums.loss;
   sum.sums["ce"] = sums.ce;
   if (teacher_ != nullptr) sum.sums[DivergenceName()] = sums.divergence;

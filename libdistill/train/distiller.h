@@ -28,7 +28,8 @@ class Distiller {
                                                         const DistillationOptions& options);
   // {loss, count} and the sums "ce" and, with a teacher, "kl" with its T^2 ("reverse_kl" where beta is 1, "jsd" where
   // it lies between 0 and 1).
-  LossSum operator()(const TokenBatch& batch) const;
+  // `gradient_scale`: as in DistillationOptions; Trainer::gradient_scale() in a StepSource of one's own.
+  LossSum operator()(const TokenBatch& batch, double gradient_scale = 1.0) const;
   // Rows of the student's head that take part: options.vocabulary, or else the smaller head's.
   int64_t vocabulary() const;
   // The parameters of `module`, the student or what contains it, with a row for each token and more rows than take part

@@ -37,7 +37,8 @@ absl::Status CheckFlashAttention(c10::Device device, torch::Dtype dtype) {
   }
   if (dtype == torch::kBFloat16 || dtype == torch::kFloat16) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("use_flash_attention: true, but flash kernels take no ",
-                                                 c10::toString(dtype), ": set bf16: true, or leave it out"));
+                                                 c10::toString(dtype),
+                                                 ": set bf16: true or fp16: true, or leave it out"));
 }
 
 absl::Status UseFlashAttention(c10::Device device, torch::Dtype dtype, const std::vector<AttentionShape>& shapes) {

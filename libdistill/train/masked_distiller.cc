@@ -39,7 +39,7 @@ absl::StatusOr<MaskedDistiller> MaskedDistiller::Create(std::shared_ptr<Language
   return MaskedDistiller(std::move(teacher), std::move(student), std::move(distiller), options);
 }
 
-LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_label) const {
+LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_label, double gradient_scale) const {
   const TokenTensors tensors = ToTensors(batch, student_->head_weight().device(), LossAt::kTokens);
   LossSum sum;
   sum.count = tensors.positions.size(0);
@@ -62,10 +62,13 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
                     " is no number of tokens; give 0 for a step without labels");
   // The two losses of the logits, as shares of their sum.
   const double of_kl = options_.kl_weight, of_ce = options_.mlm_weight * tokens_per_label, of_logits = of_kl + of_ce;
+  // What the backward pass multiplies it by, to the bit.
+  const double incoming = of_logits > 0 ? static_cast<float>(of_logits) * gradient_scale : gradient_scale;
   const DistillationSums logits = DistillationLoss(inputs, {.temperature = options_.temperature,
                                                             .alpha = of_logits > 0 ? of_kl / of_logits : 0,
                                                             .chunk_tokens = options_.chunk_tokens,
-                                                            .vocabulary = distiller_.vocabulary()});
+                                                            .vocabulary = distiller_.vocabulary(),
+                                                            .gradient_scale = incoming});
   sum.loss = logits.loss * of_logits;
   sum.sums = {{"kl", logits.divergence}, {"mlm", logits.ce * tokens_per_label}};
   if (options_.cosine_weight > 0) {

@@ -36,7 +36,8 @@ class MaskedDistiller {
   // LossSum::count is their number. `tokens_per_label`: tokens of the whole step over its labels, which makes a mean
   // over labels of the cross-entropies' sum once the trainer has divided by the tokens; of this batch, for a mean of
   // the batch's own. Sums: "kl" with its T^2, "mlm", "cosine", all without their weights.
-  LossSum operator()(const TokenBatch& batch, double tokens_per_label) const;
+  // `gradient_scale`: Trainer::gradient_scale().
+  LossSum operator()(const TokenBatch& batch, double tokens_per_label, double gradient_scale = 1.0) const;
   // Of the same models: the student's folder (SaveStudent), and its trained rows.
   const Distiller& distiller() const { return distiller_; }
   // What must be the same on every rank, by name.

@@ -22,10 +22,10 @@ absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(const torch::nn:
     if (!tensor.requires_grad()) continue;
     // A tensor that two modules share is trained once, by its first name.
     if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-    if (tensor.scalar_type() != torch::kFloat32 && tensor.scalar_type() != torch::kBFloat16) {
-      return absl::InvalidArgumentError(absl::StrCat("parameter ", item.key(), " is of type ",
-                                                     c10::toString(tensor.scalar_type()),
-                                                     "; training takes float32 and bfloat16"));
+    const torch::Dtype type = tensor.scalar_type();
+    if (type != torch::kFloat32 && type != torch::kBFloat16 && type != torch::kFloat16) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", item.key(), " is of type ", c10::toString(type),
+                                                     "; training takes float32, bfloat16 and float16"));
     }
     TrainedParameter parameter{item.key(), tensor, tensor.dim() >= 2, tensor.dim() == 0 ? 1 : tensor.size(0)};
     if (const auto found = active_rows.find(item.key()); found != active_rows.end()) {

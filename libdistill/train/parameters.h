@@ -14,7 +14,7 @@ namespace distill {
 
 struct TrainedParameter {
   std::string name;
-  torch::Tensor tensor;     // what forward passes use: float32, or the bfloat16 working copy
+  torch::Tensor tensor;     // what forward passes use: float32, or the working copy in bfloat16 or float16
   bool decays = true;       // weight decay: not on norms and biases (fewer than two dimensions)
   int64_t active_rows = 0;  // rows beyond are never changed
 
@@ -22,8 +22,8 @@ struct TrainedParameter {
   torch::Tensor Active(const torch::Tensor& like) const;
 };
 
-// Those that require gradients, in the order of the module. InvalidArgument: none at all, a type other than float32 and
-// bfloat16, or a name in `active_rows` that the module lacks.
+// Those that require gradients, in the order of the module. InvalidArgument: none at all, a type other than float32,
+// bfloat16 and float16, or a name in `active_rows` that the module lacks.
 [[nodiscard]] absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(
     const torch::nn::Module& module, const std::map<std::string, int64_t>& active_rows);
 

@@ -101,16 +101,18 @@ absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_r
   outcome.tokens = counts[1];
   outcome.samples = counts[2];
 
+  if (loss_scale_ != nullptr) loss_scale_->StartStep(outcome.loss_tokens);
+
   mine = absl::OkStatus();
   const auto on_bucket = [&](size_t bucket) {
-    if (max_grad_norm_ == 0 && outcome.loss_tokens > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
+    if (!waits_for_norm() && outcome.loss_tokens > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
   DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
   if (outcome.loss_tokens == 0) return outcome;
-  outcome.grad_norm = reducer_.buckets().Norm() / static_cast<double>(outcome.loss_tokens);
+  outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
   DISTILL_RETURN_IF_ERROR(NameNonFinite(outcome));
-  DISTILL_RETURN_IF_ERROR(max_grad_norm_ > 0 ? UpdateAll(outcome, learning_rate) : GatherArrived(outcome));
+  DISTILL_RETURN_IF_ERROR(waits_for_norm() ? UpdateAll(outcome, learning_rate) : GatherArrived(outcome));
   return outcome;
 }
 
@@ -148,8 +150,16 @@ absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl
 absl::Status TrainStep::RunMicroStep(const MicroStep& micro_step) {
   const LossSum loss = micro_step.forward();
   DISTILL_RETURN_IF_ERROR(sums_.Add(loss, micro_step.loss_count));
-  loss.loss.backward();
+  if (loss_scale_ == nullptr) {
+    loss.loss.backward();
+  } else {
+    loss.loss.backward(torch::full_like(loss.loss, loss_scale_->factor()));
+  }
   return absl::OkStatus();
+}
+
+double TrainStep::Divisor(const StepOutcome& outcome) const {
+  return static_cast<double>(outcome.loss_tokens) * (loss_scale_ != nullptr ? loss_scale_->factor() : 1.0);
 }
 
 // What is decided from here on follows from values that are the same on every rank.
@@ -161,7 +171,7 @@ void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, double learni
     return;
   }
   if (outcome.updated_buckets == 0) {
-    optimizer_.StartStep(learning_rate, static_cast<double>(outcome.loss_tokens));
+    optimizer_.StartStep(learning_rate, Divisor(outcome));
   }
   ++outcome.updated_buckets;
   UpdateBucket(bucket, outcome);
@@ -197,8 +207,8 @@ absl::Status TrainStep::NameNonFinite(StepOutcome& outcome) {
 absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
   if (!outcome.non_finite.empty()) return absl::OkStatus();
   // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
-  const double clip = std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6));
-  optimizer_.StartStep(learning_rate, static_cast<double>(outcome.loss_tokens) / clip);
+  const double clip = max_grad_norm_ > 0 ? std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6)) : 1.0;
+  optimizer_.StartStep(learning_rate, Divisor(outcome) / clip);
   std::vector<AsyncCall> gathers;
   for (size_t b = 0; b < reducer_.buckets().num_buckets(); ++b) {
     UpdateBucket(b, outcome);

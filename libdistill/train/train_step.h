@@ -12,6 +12,7 @@
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/flat_parameters.h"
 #include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/loss_scale.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {
@@ -49,21 +50,24 @@ class SumsOverRanks {
 
 class TrainStep {
  public:
-  // `flat`: the parameters, where ranks update parts of them; may be null.
-  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, FlatParameters* flat, double max_grad_norm)
+  // `flat`: the parameters, where ranks update parts of them; may be null, as `loss_scale`, which Run starts a step of.
+  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, FlatParameters* flat, double max_grad_norm,
+            LossScale* loss_scale)
       : comm_(comm),
         reducer_(reducer),
         optimizer_(optimizer),
         flat_(flat),
         max_grad_norm_(max_grad_norm),
+        loss_scale_(loss_scale),
         sums_(comm) {}
 
   // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
   // and then, with clipping, no rank has updated its weights.
   //
-  // Without clipping (`max_grad_norm` 0) nothing waits for the global norm: each bucket is updated when it has arrived,
-  // while later ones are on their way. A gradient that is not finite then keeps its own bucket and the later ones from
-  // being updated (one that is finite is updated also where the loss is not), and an error may come after some were.
+  // Without clipping (`max_grad_norm` 0), or a loss scale, nothing waits for the global norm: each bucket is updated
+  // when it has arrived, while later ones are on their way. A gradient that is not finite then keeps its own bucket and
+  // the later ones from being updated (one that is finite is updated also where the loss is not), and an error may come
+  // after some were.
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
 
  private:
@@ -71,19 +75,23 @@ class TrainStep {
   absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                         const std::function<void(size_t)>& on_bucket);
   absl::Status RunMicroStep(const MicroStep& micro_step);
-  // With clipping.
+  // With clipping, or a loss scale.
   absl::Status UpdateAll(StepOutcome& outcome, double learning_rate);
   // Without.
   void UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate);
   absl::Status GatherArrived(const StepOutcome& outcome);
   void UpdateBucket(size_t bucket, StepOutcome& outcome);
   absl::Status NameNonFinite(StepOutcome& outcome);
+  bool waits_for_norm() const { return max_grad_norm_ > 0 || loss_scale_ != nullptr; }
+  // Of the buckets' gradients.
+  double Divisor(const StepOutcome& outcome) const;
 
   Communicator& comm_;
   GradientReducer& reducer_;
   AdamW& optimizer_;
   FlatParameters* flat_;
   double max_grad_norm_;
+  LossScale* loss_scale_;
   SumsOverRanks sums_;
 };
 

@@ -1,6 +1,7 @@
 #include "libdistill/train/trainer.h"
 
 #include <chrono>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
@@ -37,6 +38,7 @@ Trainer::~Trainer() = default;
 void Trainer::SetEvaluation(DataSharder sharder) { impl_->evaluation = std::move(sharder); }
 void Trainer::SetModelWriter(ModelWriter writer) { impl_->model_writer = std::move(writer); }
 void Trainer::SetActiveRows(const std::string& parameter, int64_t rows) { impl_->active_rows[parameter] = rows; }
+double Trainer::gradient_scale() const { return impl_->loss_scale ? impl_->loss_scale->factor() : 1.0; }
 
 absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, TokenLoss loss) {
   TokenSteps source(sharder, loss);
@@ -51,7 +53,7 @@ absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, const Distiller& 
   if (distiller.IsStudent(module)) {
     task.model_writer = [distiller](const std::string& folder) { return distiller.SaveStudent(folder); };
   }
-  TokenSteps source(sharder, distiller);
+  TokenSteps source(sharder, [&](const TokenBatch& batch) { return distiller(batch, gradient_scale()); });
   return impl_->Fit(source, std::move(task), *this);
 }
 
@@ -82,20 +84,22 @@ TensorState Trainer::Impl::Tensors() const {
 absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
   DISTILL_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Create(options.lr_scheduler_type, options.learning_rate,
                                                                      options.warmup_ratio, total_steps));
-  TrainStep step(comm(), *reducer, *optimizer, flat.get(), options.max_grad_norm);
+  TrainStep step(comm(), *reducer, *optimizer, flat.get(), options.max_grad_norm,
+                 loss_scale.has_value() ? &*loss_scale : nullptr);
   int64_t tokens_since_log = 0;
   StopWatch since_log;
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
   module->train();
   while (state.step < total_steps) {
     const double learning_rate = schedule.LearningRate(state.step + 1);
+    const double scale = loss_scale ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
     DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(source, learning_rate, mine));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
     tokens_since_log += outcome.tokens;
     const bool is_last = state.step == total_steps;
     if (IsDue(options.logging_steps) || (options.logging_steps > 0 && is_last)) {
-      mine.Update(Log(outcome, learning_rate, static_cast<double>(tokens_since_log) / since_log.Seconds()));
+      mine.Update(Log(outcome, learning_rate, scale, static_cast<double>(tokens_since_log) / since_log.Seconds()));
       tokens_since_log = 0;
       since_log = {};
     }
@@ -113,13 +117,15 @@ absl::Status Trainer::Impl::NoteStep(const StepOutcome& outcome) {
   ++state.step;
   state.tokens += outcome.tokens;
   state.samples += outcome.samples;
+  if (std::isfinite(outcome.means[0].second)) state.loss_sum += outcome.means[0].second;
   if (outcome.non_finite.empty()) {
-    state.loss_sum += outcome.means[0].second;
     state.skipped_in_a_row = 0;
+    if (loss_scale && outcome.loss_tokens > 0) loss_scale->NoteGood();
     return absl::OkStatus();
   }
   ++state.skipped_in_a_row;
   const std::string what = absl::StrCat("step ", state.step, ": ", outcome.non_finite, " is not finite");
+  if (loss_scale) return HalveLossScale(what);
   if (state.skipped_in_a_row >= kMaxSkippedInARow) {
     return absl::InternalError(absl::StrCat(what, ", for the ", kMaxSkippedInARow,
                                             "th step in a row: lower learning_rate or look at the data"));
@@ -130,13 +136,30 @@ absl::Status Trainer::Impl::NoteStep(const StepOutcome& outcome) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Impl::Log(const StepOutcome& outcome, double learning_rate, double tokens_per_second) {
+absl::Status Trainer::Impl::HalveLossScale(const std::string& what) {
+  if (!loss_scale->Halve()) {
+    return absl::InternalError(absl::StrCat(
+        what, ", for the ", state.skipped_in_a_row, "th step in a row, and the loss scale is down to ",
+        loss_scale->scale(), ": set bf16: true, which has float32's range, lower learning_rate, or look at the data"));
+  }
+  if (run.rank() == 0) {
+    LogInfo(absl::StrCat(what, "; this update is left out, and the loss scale is ", loss_scale->scale(), " now"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Impl::Log(const StepOutcome& outcome, double learning_rate, double scale,
+                                double tokens_per_second) {
   if (log == nullptr) return absl::OkStatus();
   NamedValues values = outcome.means;
   values.emplace_back("grad_norm", outcome.grad_norm);
   values.emplace_back("learning_rate", learning_rate);
   values.emplace_back("epoch", epochs->EpochsOf(state.step));
   values.emplace_back("tokens_per_second", tokens_per_second);
+  if (loss_scale) {
+    values.emplace_back("loss_scale", scale);
+    values.emplace_back("skipped_steps", static_cast<double>(state.step - optimizer->steps()));
+  }
   return log->Train(state.step, values);
 }
 
@@ -161,6 +184,8 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
                                   state.row = position.row;
                                   state.data_seed = position.seed;
                                   state.updates = optimizer->steps();
+                                  state.loss_scale = loss_scale ? loss_scale->scale() : 0;
+                                  state.good_steps = loss_scale ? loss_scale->good_steps() : 0;
                                   state.gradient_order = reducer->order();
                                   return absl::OkStatus();
                                 })));

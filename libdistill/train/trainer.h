@@ -36,6 +36,12 @@ struct TrainerOptions {
   std::string lr_scheduler_type = "cosine";  // cosine, linear, constant, constant_with_warmup
   double max_grad_norm = 1.0;                // 0: no clipping
   bool bf16 = false;                         // bfloat16 working weights over float32 master weights
+  // float16 working weights over float32 master weights. Gradients are made from losses times a scale (loss_scale.h),
+  // which halves after a step with one that is not finite. Such a step is left out on every rank; that the scale has
+  // come down to 1 without an end of them is an error. Not together with bf16.
+  bool fp16 = false;
+  double initial_loss_scale = 65536;  // of fp16; a power of two rounds nothing
+  int64_t loss_scale_window = 2000;   // of fp16: steps in a row without such a gradient that double the scale
   int64_t logging_steps = 1;
   int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
   int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
@@ -125,6 +131,11 @@ class Trainer {
   // A parameter of which only the first rows are trained: the others stay as they are, without decay. Fit with a
   // Distiller does so by itself for the rows of a padded vocabulary.
   void SetActiveRows(const std::string& parameter, int64_t rows);
+
+  // What the backward passes of the step that is being made multiply losses by: 1 but with fp16. For the losses of a
+  // StepSource that take their gradients along in the forward pass (DistillationOptions::gradient_scale); Fit with a
+  // Distiller sees to it by itself.
+  double gradient_scale() const;
 
   // Every rank must call it; blocks until training is over. Errors name step and rank. FailedPrecondition: ranks whose
   // data, training or held-out, or losses differ; found before the first step.

@@ -13,6 +13,7 @@
 #include "libdistill/train/epochs.h"
 #include "libdistill/train/flat_parameters.h"
 #include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/loss_scale.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
@@ -47,6 +48,7 @@ struct Trainer::Impl {
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
   std::optional<EpochCounter> epochs;
+  std::optional<LossScale> loss_scale;  // with fp16
   TrainerState state;
   int64_t total_steps = 0;
   int64_t samples_before = 0, tokens_before = 0;  // of the run that this one resumes
@@ -71,7 +73,8 @@ struct Trainer::Impl {
   // trainer.cc
   absl::Status Loop(StepSource& source, Trainer& trainer);
   absl::Status NoteStep(const StepOutcome& outcome);
-  absl::Status Log(const StepOutcome& outcome, double learning_rate, double tokens_per_second);
+  absl::Status HalveLossScale(const std::string& what);
+  absl::Status Log(const StepOutcome& outcome, double learning_rate, double scale, double tokens_per_second);
   absl::Status EvaluateNow(Trainer& trainer);
   absl::Status Save(const StepSource& source);
   absl::Status WriteModel(const std::string& folder);

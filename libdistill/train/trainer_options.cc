@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/train/loss_scale.h"
 #include "libdistill/train/schedule.h"
 
 namespace distill {
@@ -32,12 +33,25 @@ absl::Status CheckTrainerOptions(const TrainerOptions& options) {
   DISTILL_RETURN_IF_ERROR(require(options.max_grad_norm >= 0, "max_grad_norm", options.max_grad_norm, "0 or more"));
   DISTILL_RETURN_IF_ERROR(require(options.warmup_ratio >= 0 && options.warmup_ratio <= 1, "warmup_ratio",
                                   options.warmup_ratio, "within 0 and 1"));
+  if (options.bf16 && options.fp16) {
+    return absl::InvalidArgumentError("bf16 and fp16 are both true: choose one of them");
+  }
+  DISTILL_RETURN_IF_ERROR(
+      require(options.initial_loss_scale >= LossScale::kSmallest && options.initial_loss_scale <= LossScale::kLargest,
+              "initial_loss_scale", options.initial_loss_scale, "within 1 and 2^40"));
+  DISTILL_RETURN_IF_ERROR(
+      require(options.loss_scale_window > 0, "loss_scale_window", options.loss_scale_window, "above 0"));
   DISTILL_RETURN_IF_ERROR(require(options.bucket_bytes > 0, "bucket_bytes", options.bucket_bytes, "above 0"));
   DISTILL_RETURN_IF_ERROR(
       require(options.zero_stage >= 0 && options.zero_stage <= 2, "zero_stage", options.zero_stage, "0, 1 or 2"));
   DISTILL_RETURN_IF_ERROR(require(options.gradient_compression == "none" || options.gradient_compression == "bf16",
                                   "gradient_compression", options.gradient_compression, "none or bf16"));
   return Schedule::Create(options.lr_scheduler_type, 0, 0, 1).status();
+}
+
+torch::Dtype WorkingType(const TrainerOptions& options) {
+  if (options.fp16) return torch::kFloat16;
+  return options.bf16 ? torch::kBFloat16 : torch::kFloat32;
 }
 
 std::string ExactText(double value) {
@@ -48,9 +62,9 @@ std::string ExactText(double value) {
 Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options) {
   // All fields, by their order: a new one that is not named here does not compile.
   const auto& [output_dir, num_train_epochs, max_steps, learning_rate, weight_decay, adam_beta1, adam_beta2,
-               adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, logging_steps, save_steps,
-               save_total_limit, eval_steps, resume_from_checkpoint, seed, bucket_bytes, gradient_compression,
-               zero_stage, resolved_config] = options;
+               adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, fp16, initial_loss_scale,
+               loss_scale_window, logging_steps, save_steps, save_total_limit, eval_steps, resume_from_checkpoint, seed,
+               bucket_bytes, gradient_compression, zero_stage, resolved_config] = options;
   Fields fields = resolved_config;
   fields.insert(fields.end(), {{"output_dir", output_dir},
                                {"num_train_epochs", ExactText(num_train_epochs)},
@@ -64,6 +78,9 @@ Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const 
                                {"lr_scheduler_type", lr_scheduler_type},
                                {"max_grad_norm", ExactText(max_grad_norm)},
                                {"bf16", absl::StrCat(bf16)},
+                               {"fp16", absl::StrCat(fp16)},
+                               {"initial_loss_scale", ExactText(initial_loss_scale)},
+                               {"loss_scale_window", absl::StrCat(loss_scale_window)},
                                {"logging_steps", absl::StrCat(logging_steps)},
                                {"save_steps", absl::StrCat(save_steps)},
                                {"save_total_limit", absl::StrCat(save_total_limit)},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <torch/nn/module.h>
+#include <torch/types.h>
 
 #include "absl/status/status.h"
 #include "libdistill/train/trainer.h"
@@ -14,6 +15,9 @@ namespace distill {
 
 // InvalidArgument: options out of range, each by name.
 [[nodiscard]] absl::Status CheckTrainerOptions(const TrainerOptions& options);
+
+// What forward passes use: float32, or what bf16 and fp16 ask for.
+torch::Dtype WorkingType(const TrainerOptions& options);
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 

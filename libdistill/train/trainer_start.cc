@@ -1,6 +1,7 @@
 // What a Trainer does before the first step: all ranks have the same task, or all end here.
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/module_state.h"
@@ -41,6 +42,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
     DISTILL_RETURN_IF_ERROR(BroadcastParameters(run.communicator(), *module));
     return BroadcastBuffers(run.communicator(), *module);
   }));
+  if (options.fp16 && run.device().is_cpu() && run.rank() == 0) {
+    LogWarning(
+        "fp16: true on a CPU, which computes in float16 very slowly: bf16: true or float32 is what CPUs are made for");
+  }
   return std::unique_ptr<Trainer>(new Trainer(std::make_unique<Impl>(run, std::move(module), options)));
 }
 
@@ -67,6 +72,8 @@ absl::Status Trainer::Impl::CountSteps(StepSource& source, Fields& fields) {
 absl::Status Trainer::Impl::Prepare(StepSource& source) {
   state = {};
   last_evaluation.clear();
+  loss_scale.reset();
+  if (options.fp16) loss_scale.emplace(options.initial_loss_scale, options.loss_scale_window);
   epochs.emplace([&source](int64_t epoch) { return source.steps_in_epoch(epoch); });
   Fields fields;
   const absl::Status mine = CatchTorch([&]() -> absl::Status {
@@ -88,20 +95,28 @@ absl::Status Trainer::Impl::FindParameters() {
   std::map<std::string, int64_t> rows = active_rows;
   rows.insert(task.active_rows.begin(), task.active_rows.end());
   DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, rows));
+  for (const TrainedParameter& parameter : parameters) {
+    if (options.fp16 || parameter.tensor.scalar_type() != torch::kFloat16) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name,
+                                                   " is in float16, which only fp16: true trains, with a loss scale; "
+                                                   "set it, or load the model in float32"));
+  }
   return absl::OkStatus();
 }
 
-// The optimizer first: it keeps the float32 values as masters when the module becomes bfloat16.
+// The optimizer first: it keeps the float32 values as masters when the module is narrowed.
 absl::Status Trainer::Impl::MakeOptimizer() {
+  const bool narrows = WorkingType(options) != torch::kFloat32;
   return Agree(comm(), CatchTorch([&] {
                  optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options));
-                 if (options.bf16) module->to(torch::kBFloat16);
+                 if (narrows) module->to(WorkingType(options));
                  optimizer->RenewWorkingCopies();
                  return absl::OkStatus();
                }));
 }
 
 absl::Status Trainer::Impl::MakeShardedOptimizer() {
+  const bool narrows = WorkingType(options) != torch::kFloat32;
   // Ranks that disagree on the plan would not meet in what follows.
   const ShardPlan plan = ShardedPlan(parameters, comm().world_size(), options.bucket_bytes);
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), FingerprintOf(plan.plan(), parameters)));
@@ -110,14 +125,14 @@ absl::Status Trainer::Impl::MakeShardedOptimizer() {
     return absl::OkStatus();
   };
   // In float32 a rank's masters are views of its parts of the parameters, which must be where they stay.
-  if (!options.bf16) DISTILL_RETURN_IF_ERROR(flatten());
+  if (!narrows) DISTILL_RETURN_IF_ERROR(flatten());
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
                                   optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options), plan,
-                                                                      comm().rank(), /*narrows=*/options.bf16);
-                                  if (options.bf16) module->to(torch::kBFloat16);
+                                                                      comm().rank(), narrows);
+                                  if (narrows) module->to(WorkingType(options));
                                   return absl::OkStatus();
                                 })));
-  return options.bf16 ? flatten() : absl::OkStatus();
+  return narrows ? flatten() : absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::Resume(StepSource& source) {
@@ -125,6 +140,9 @@ absl::Status Trainer::Impl::Resume(StepSource& source) {
   if (state.step == 0) return absl::OkStatus();
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
                                   optimizer->set_steps(state.updates);
+                                  if (loss_scale && state.loss_scale > 0) {
+                                    loss_scale->Restore(state.loss_scale, state.good_steps);
+                                  }
                                   optimizer->RenewWorkingCopies();
                                   return source.Restore(
                                       {.epoch = state.epoch, .row = state.row, .seed = state.data_seed});

@@ -131,8 +131,6 @@ TEST_CASE("errors of the command line name the option") {
 }
 
 TEST_CASE("what is not supported yet is refused by name") {
-  CHECK(absl::StrContains(ErrorOf({"--fp16", "true"}), "fp16: not supported yet"));
-  CHECK(absl::StrContains(ErrorOf({"--fp16"}), "fp16: not supported yet"));
   CHECK(absl::StrContains(ErrorOf({"--layers_to_unfreeze", "x.yaml"}), "layers_to_unfreeze"));
   for (const char* option : {"--dataset_name", "--teacher_model", "--student_model", "--output_dir",
                              "--eval_dataset_name", "--resume_from_checkpoint"}) {
@@ -140,14 +138,12 @@ TEST_CASE("what is not supported yet is refused by name") {
     CHECK(absl::StrContains(error, option));
     CHECK(absl::StrContains(error, "s3://bucket/x"));
   }
-  CHECK(Parse({"--student_model", "s", "--teacher_model", "t", "--dataset_name", "d", "--output_dir", "o", "--fp16",
-               "false"})
-            .ok());
 }
 
 TEST_CASE("settings that exclude one another, or lack another, are refused") {
   CHECK(absl::StrContains(ErrorOf({"--teacher_model", ""}), "teacher_model"));
   CHECK(absl::StrContains(ErrorOf({"--eval_steps", "5"}), "eval_dataset_name"));
+  CHECK(absl::StrContains(ErrorOf({"--bf16", "--fp16"}), "bf16 and fp16 are both true"));
   const auto without = Parse({"--student_model", "s", "--output_dir", "o"});
   CHECK(absl::StrContains(without.status().message(), "dataset_name is missing"));
   CHECK(Parse({"--student_model", "s", "--dataset_name", "d", "--output_dir", "o", "--alpha", "0"}).ok());

@@ -117,7 +117,7 @@ def bad_options(base):
     case.expect("learning_rat", "learning_rate")
     Case(base, "unknown option").expect("tempratur", "temperature", arguments=["--tempratur", "2"])
     Case(base, "bad value").expect("num_train_epochs", arguments=["--num-train-epochs", "many"])
-    Case(base, "fp16").expect("fp16", arguments=["--fp16", "true"])
+    Case(base, "two precisions").expect("bf16 and fp16", arguments=["--fp16", "true", "--bf16", "true"])
     Case(base, "layers to unfreeze").expect("layers_to_unfreeze", arguments=["--layers_to_unfreeze", "x.yaml"])
     Case(base, "flash attention on a CPU").expect("use_flash_attention", arguments=["--use_flash_attention", "true"])
     Case(base, "no such backend").expect("comm_backend", "token-ring", arguments=["--comm_backend", "token-ring"])

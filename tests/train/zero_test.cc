@@ -86,6 +86,7 @@ struct ZeroCase {
   std::string folder = {}, resume = {};
   std::string compression = "none";
   std::string backend = "auto";
+  bool fp16 = false;
 };
 
 struct Trained {
@@ -104,6 +105,7 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
                             .learning_rate = 0.01,
                             .max_grad_norm = c.max_grad_norm,
                             .bf16 = c.bf16,
+                            .fp16 = c.fp16,
                             .logging_steps = 0,
                             .save_steps = 3,
                             .resume_from_checkpoint = c.resume,
@@ -140,7 +142,7 @@ absl::Status CompareStages(const World& world, const ZeroCase& plain) {
     DISTILL_ASSIGN_OR_RETURN(const Trained actual, Train(world, sharded));
     // A norm that is summed in another order may clip by a bit more or less; in bfloat16 a master beside the middle of
     // two numbers may then be rounded to the other one. Compressed, stage 2 rounds each micro-batch's gradients.
-    const bool rounds = plain.bf16 || plain.compression != "none";
+    const bool rounds = plain.bf16 || plain.fp16 || plain.compression != "none";
     DISTILL_RETURN_IF_ERROR(
         ExpectSame(actual, expected, rounds ? 0.01 : 1e-5, absl::StrCat("stage ", stage, " on ", world.world_size)));
   }
@@ -159,6 +161,13 @@ TEST_CASE("sharded runs end with the weights and the losses of one that is not")
         }
       }
     }
+  }
+}
+
+TEST_CASE("sharded runs in float16") {
+  for (const double max_grad_norm : {0.5, 0.0}) {
+    const ZeroCase plain = {.max_grad_norm = max_grad_norm, .fp16 = true};
+    CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) { return CompareStages(world, plain); })) == "");
   }
 }
 
