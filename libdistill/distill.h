@@ -17,4 +17,5 @@
 #include "libdistill/train/distiller.h"
 #include "libdistill/train/masked_distiller.h"
 #include "libdistill/train/run.h"
+#include "libdistill/train/sharded_models.h"
 #include "libdistill/train/trainer.h"

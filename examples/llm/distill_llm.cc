@@ -110,6 +110,9 @@ absl::Status Distill(RunContext& run, const LlmConfig& config) {
   const absl::Status prepared = CatchTorch([&] { return (task = Prepare(run, config)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), {{"the data set", task->text.train.summary}}));
+  if (config.shard_teacher && task->models.teacher != nullptr) {
+    DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *task->models.teacher));
+  }
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, task->models.student, TrainerOptionsOf(config)));
   // Not before: the trainer refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(config) : absl::OkStatus()));

@@ -48,6 +48,7 @@ struct LlmConfig {
   double max_grad_norm = 1.0;
   std::string gradient_compression = "none";
   int64_t zero_stage = 0;
+  bool shard_teacher = false;
   bool gradient_checkpointing = false;
   bool fp16 = false;
   bool bf16 = false;

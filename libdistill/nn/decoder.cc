@@ -9,7 +9,6 @@
 #include "libdistill/nn/attention.h"
 #include "libdistill/nn/key_value_cache.h"
 #include "libdistill/nn/layers.h"
-#include "libdistill/nn/recompute.h"
 #include "libdistill/nn/rms_norm.h"
 #include "libdistill/nn/rotary.h"
 #include "libdistill/nn/token_layout.h"
@@ -133,14 +132,15 @@ Tensor Decoder::Hidden(const TokenInput& input) {
   Tensor ids = input.input_ids.reshape({-1});
   if (layout.source.defined()) ids = ids.index_select(0, layout.source);
   const RotaryAngles angles = layers_->rotary.At(layout.positions, layout.max_length, weight);
+  BeginPass();
   Tensor x = at::embedding(weight, ids, config_.pad_token_id);
-  for (const auto& block : layers_->blocks) {
-    const auto forward = [block, angles, shared_layout](const Tensor& before) {
+  for (size_t i = 0; i < layers_->blocks.size(); ++i) {
+    const auto forward = [block = layers_->blocks[i], angles, shared_layout](const Tensor& before) {
       return block->Forward(before, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
         return DocumentAttention(query, keys, values, *shared_layout, /*is_causal=*/true);
       });
     };
-    x = checkpoints_ ? Recomputed(forward, x) : forward(x);
+    x = RunBlock(i, forward, x, checkpoints_);
   }
   return ToBatchOrder((*layers_->norm)(x), layout, input.input_ids.size(0), input.input_ids.size(1));
 }
@@ -153,12 +153,15 @@ Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
   const auto as_heads = [&](const Tensor& flat) {  // [B * T, heads, D] -> [B, heads, T, D]
     return flat.view({rows, tokens, flat.size(1), flat.size(2)}).transpose(1, 2);
   };
+  BeginPass();
   Tensor x = at::embedding(weight, input_ids.reshape({-1}));
   for (size_t i = 0; i < layers_->blocks.size(); ++i) {
-    x = layers_->blocks[i]->Forward(x, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
+    const auto attend = [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
       const auto [all_keys, all_values] = cache.Append(static_cast<int64_t>(i), as_heads(keys), as_heads(values));
       return CausalAttention(as_heads(query), all_keys, all_values).transpose(1, 2).flatten(2).flatten(0, 1);
-    });
+    };
+    const auto forward = [&](const Tensor& before) { return layers_->blocks[i]->Forward(before, angles, attend); };
+    x = RunBlock(i, forward, x, /*recomputes=*/false);
   }
   cache.Advance(tokens);
   return (*layers_->norm)(x).view({rows, tokens, x.size(1)});
@@ -169,5 +172,11 @@ Tensor Decoder::head_weight() const {
 }
 
 Tensor Decoder::embedding_weight() const { return layers_->embed_tokens->weight; }
+
+std::vector<std::vector<Tensor>> Decoder::BlockWeights() const {
+  std::vector<std::vector<Tensor>> weights;
+  for (const auto& block : layers_->blocks) weights.push_back(block->parameters());
+  return weights;
+}
 
 }  // namespace distill

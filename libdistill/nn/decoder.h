@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/nn/decoder_config.h"
@@ -29,6 +30,7 @@ class Decoder : public LanguageModel {
   torch::Tensor HiddenWithCache(const torch::Tensor& input_ids, KeyValueCache& cache);
   torch::Tensor head_weight() const override;
   torch::Tensor embedding_weight() const override;
+  std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
   // What LoadDecoder or CreateDecoder was given.
   std::string source_folder() const override { return source_folder_; }
   // SaveDecoder; Unimplemented where the config came without its JSON.

@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/nn/attention.h"
 #include "libdistill/nn/layers.h"
-#include "libdistill/nn/recompute.h"
 #include "libdistill/nn/token_layout.h"
 
 // Shapes: P tokens in the flat order of token_layout.h, H hidden, A heads, D head size, F feed-forward size, V
@@ -92,6 +91,14 @@ struct EncoderBlock {
     return (*norm)(down->AddTo(middle, at::gelu((*up)(middle))));
   }
 
+  std::vector<Tensor> Weights() const {
+    std::vector<Tensor> weights;
+    const auto add = [&](const std::vector<Tensor>& more) { weights.insert(weights.end(), more.begin(), more.end()); };
+    for (const auto& linear : {query, key, value, output, up, down}) add(linear->parameters());
+    for (const auto& layer_norm : {attention_norm, norm}) add(layer_norm->parameters());
+    return weights;
+  }
+
   int64_t num_heads;
   std::shared_ptr<Linear> query, key, value, output, up, down;
   std::shared_ptr<LayerNorm> attention_norm, norm;
@@ -165,10 +172,13 @@ Tensor Encoder::Hidden(const TokenInput& input) {
               " tokens, the model positions for ", config_.max_position_embeddings);
   Tensor ids = input.input_ids.reshape({-1});
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
+  BeginPass();
   Tensor x = layers_->Embed(ids, *layout, config_.pad_token_id);
-  for (const auto& block : layers_->blocks) {
-    const auto forward = [block, layout](const Tensor& before) { return block->Forward(before, *layout); };
-    x = checkpoints_ ? Recomputed(forward, x) : forward(x);
+  for (size_t i = 0; i < layers_->blocks.size(); ++i) {
+    const auto forward = [block = layers_->blocks[i], layout](const Tensor& before) {
+      return block->Forward(before, *layout);
+    };
+    x = RunBlock(i, forward, x, checkpoints_);
   }
   return ToBatchOrder(x, *layout, input.input_ids.size(0), input.input_ids.size(1));
 }
@@ -180,5 +190,11 @@ Tensor Encoder::HeadInput(const Tensor& hidden) const {
 Tensor Encoder::head_weight() const { return layers_->words->weight; }
 
 Tensor Encoder::head_bias() const { return layers_->head_bias->bias; }
+
+std::vector<std::vector<Tensor>> Encoder::BlockWeights() const {
+  std::vector<std::vector<Tensor>> weights;
+  for (const auto& block : layers_->blocks) weights.push_back(block->Weights());
+  return weights;
+}
 
 }  // namespace distill

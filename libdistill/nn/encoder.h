@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/nn/encoder_config.h"
@@ -28,6 +29,7 @@ class Encoder : public LanguageModel {
   torch::Tensor head_weight() const override;  // the embedding of words
   torch::Tensor head_bias() const override;
   torch::Tensor embedding_weight() const override { return head_weight(); }
+  std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
   // What LoadEncoder or CreateEncoder was given.
   std::string source_folder() const override { return source_folder_; }
   // config.json (the original one with the dtype that was saved), model.safetensors, copies of the tokenizer files;

@@ -11,6 +11,7 @@
 #include <torch/nn/module.h>
 
 #include "absl/status/status.h"
+#include "libdistill/nn/weight_gate.h"
 
 namespace distill {
 
@@ -22,7 +23,7 @@ struct TokenInput {
   std::vector<std::vector<int64_t>> document_starts;
 };
 
-class LanguageModel : public torch::nn::Module {
+class LanguageModel : public torch::nn::Module, public GatedModel {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;

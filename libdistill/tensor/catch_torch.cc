@@ -12,6 +12,8 @@ namespace distill {
 absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body) {
   try {
     return body();
+  } catch (const StatusError& error) {
+    return error.status();
   } catch (const c10::OutOfMemoryError& error) {
     return absl::ResourceExhaustedError(error.what_without_backtrace());
   } catch (const c10::ValueError& error) {

@@ -3,13 +3,29 @@
 //   return CatchTorch([&]() -> absl::Status { ...; return absl::OkStatus(); });
 #pragma once
 
+#include <stdexcept>
+#include <string>
+#include <utility>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 namespace distill {
 
+// A Status on its way through code that only throws, as a hook of autograd's.
+class StatusError : public std::runtime_error {
+ public:
+  explicit StatusError(absl::Status status)
+      : std::runtime_error(std::string(status.message())), status_(std::move(status)) {}
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status status_;
+};
+
 // What `body` returns; an exception out of it becomes ResourceExhausted (memory, of the host or a GPU), InvalidArgument
-// (values and types that torch refuses), Unimplemented, or Internal, with torch's message but not its C++ trace.
+// (values and types that torch refuses), Unimplemented, or Internal, with torch's message but not its C++ trace; a
+// StatusError the Status that it carries.
 [[nodiscard]] absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body);
 
 }  // namespace distill

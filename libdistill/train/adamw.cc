@@ -17,7 +17,7 @@ AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions
 }
 
 AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options, const ShardPlan& plan,
-             int shard, bool narrows)
+             int shard, const std::vector<torch::Tensor>& working, const std::vector<torch::Tensor>& masters)
     : options_(options) {
   torch::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -25,25 +25,20 @@ AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions
     slot.parameter = parameters[i];
     slot.part = plan.OfParameter(i, shard);
     for (int rank = 0; rank < plan.shards(); ++rank) slot.parts.push_back(plan.OfParameter(i, rank));
-    slot.master = slot.PartOfParameter().to(torch::kFloat32);
-    if (narrows && slot.master.is_alias_of(parameters[i].tensor)) slot.master = slot.master.clone();
+    slot.part_in_use = working[i];
+    slot.master = masters[i];
     slot.exp_avg = torch::zeros_like(slot.master);
     slot.exp_avg_sq = torch::zeros_like(slot.master);
     slots_.push_back(std::move(slot));
   }
 }
 
-torch::Tensor AdamW::Slot::PartOfParameter() const {
-  return parameter.tensor.detach().reshape({-1}).narrow(0, part.begin, part.count);
-}
-
 bool AdamW::Slot::has_working_copy() const {
-  return !master.is_alias_of(parameter.tensor) && parameter.tensor.is_contiguous() &&
-         parameter.tensor.scalar_type() != torch::kFloat32;
+  return !master.is_alias_of(in_use()) && in_use().is_contiguous() && in_use().scalar_type() != torch::kFloat32;
 }
 
 DType AdamW::Slot::working_type() const {
-  return parameter.tensor.scalar_type() == torch::kHalf ? DType::kFloat16 : DType::kBFloat16;
+  return in_use().scalar_type() == torch::kHalf ? DType::kFloat16 : DType::kBFloat16;
 }
 
 AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
@@ -56,7 +51,7 @@ AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
   const int64_t active = parameter.Active(parameter.tensor).numel();
   run.count = std::clamp<int64_t>(active - part.begin, 0, part.count);
   if (has_working_copy()) {
-    run.working = PartOfParameter().data_ptr();
+    run.working = in_use().data_ptr();
     run.working_type = working_type();
   }
   return run;
@@ -78,8 +73,8 @@ void AdamW::Update(const GradientBuckets& gradients, size_t bucket) {
   UpdateRuns(runs, factors_, slots_[members[0]].master.device());
   for (const size_t i : members) {
     Slot& slot = slots_[i];
-    const bool renewed = slot.has_working_copy() || slot.master.is_alias_of(slot.parameter.tensor);
-    if (!renewed && slot.part.count > 0) slot.parameter.tensor.detach().copy_(slot.master);
+    const bool renewed = slot.has_working_copy() || slot.master.is_alias_of(slot.in_use());
+    if (!renewed && slot.part.count > 0) slot.in_use().detach().copy_(slot.master);
     // A graph that still wants the old values is told so.
     slot.parameter.tensor.unsafeGetTensorImpl()->bump_version();
   }
@@ -103,12 +98,7 @@ std::map<std::string, SpreadTensor> AdamW::State() const {
 void AdamW::RenewWorkingCopies() {
   torch::NoGradGuard no_grad;
   for (Slot& slot : slots_) {
-    if (slot.master.is_alias_of(slot.parameter.tensor)) continue;
-    if (slot.parts.empty()) {
-      slot.parameter.tensor.detach().copy_(slot.master);
-    } else {
-      slot.PartOfParameter().copy_(slot.master);
-    }
+    if (!slot.master.is_alias_of(slot.in_use())) slot.in_use().detach().copy_(slot.master);
   }
 }
 

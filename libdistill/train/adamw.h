@@ -32,11 +32,12 @@ struct AdamWOptions {
 
 class AdamW {
  public:
-  // While the parameters are float32: their values become the masters. `shard`: of the plan, which is this rank's part
-  // of the work; `narrows`: the parameters will be in a narrower type, so that a part of one is copied and not viewed.
+  // While the parameters are float32: their values become the masters.
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options);
+  // Of the plan's parts of this rank, `shard`. `working`: what forward passes will use of each, renewed by updates,
+  // flat; `masters`: their float32 values, or the same tensors.
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options, const ShardPlan& plan, int shard,
-        bool narrows);
+        const std::vector<torch::Tensor>& working, const std::vector<torch::Tensor>& masters);
 
   // Gradients are divided by `divisor` (the step's tokens times what losses were multiplied by, over the clipping
   // factor) on the way.
@@ -60,9 +61,9 @@ class AdamW {
     ShardPlan::Part part;                       // of the parameter's elements: what this rank updates
     std::vector<ShardPlan::Part> parts;         // of each rank; empty: this one has the whole
     torch::Tensor master, exp_avg, exp_avg_sq;  // float32, contiguous: of the parameter's shape, or [part.count]
+    torch::Tensor part_in_use = {};             // of the parameter, flat; undefined: all of it
 
-    // The part of the parameter's elements, flat.
-    torch::Tensor PartOfParameter() const;
+    const torch::Tensor& in_use() const { return part_in_use.defined() ? part_in_use : parameter.tensor; }
     // The parameter is no master, and the sweep can write it.
     bool has_working_copy() const;
     DType working_type() const;

@@ -20,12 +20,13 @@ int64_t RoomForAnyPlan(const std::vector<int64_t>& elements, int shards) {
   return std::max(room, kAlignment);
 }
 
-BucketPlaces PlacesInARow(const ShardPlan& plan) {
+BucketPlaces PlacesInARow(const ShardPlan& plan, const std::vector<bool>& left_out) {
   BucketPlaces places;
   for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
-    places.begin.push_back(places.elements);
+    const bool has_place = left_out.empty() || !left_out[b];
+    places.begin.push_back(has_place ? places.elements : kNoPlace);
     places.before.push_back(-1);
-    places.elements += RoundUp(plan.padded(b));
+    if (has_place) places.elements += RoundUp(plan.padded(b));
   }
   return places;
 }

@@ -18,8 +18,8 @@ struct BucketPlaces {
 
 // Elements that hold any plan's buckets in a row.
 int64_t RoomForAnyPlan(const std::vector<int64_t>& elements, int shards);
-// One after the other.
-BucketPlaces PlacesInARow(const ShardPlan& plan);
+// One after the other; kNoPlace for those that `left_out` names (empty: none).
+BucketPlaces PlacesInARow(const ShardPlan& plan, const std::vector<bool>& left_out = {});
 // Four places that buckets take in turn. Those that are much larger than the others (embeddings) get none: one for them
 // would be most of a small model's gradients.
 BucketPlaces PlacesInTurn(const ShardPlan& plan);

@@ -9,7 +9,8 @@
 namespace distill {
 
 absl::StatusOr<std::map<std::string, double>> MeansOverData(Communicator& comm, torch::nn::Module& module,
-                                                            DataSharder& sharder, const Trainer::TokenLoss& loss) {
+                                                            const ShardedModels& models, DataSharder& sharder,
+                                                            const Trainer::TokenLoss& loss) {
   DISTILL_RETURN_IF_ERROR(Agree(comm, sharder.Restore({.epoch = 0, .row = 0, .seed = sharder.state().seed})));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm, module));
   const bool was_training = module.is_training();
@@ -20,13 +21,17 @@ absl::StatusOr<std::map<std::string, double>> MeansOverData(Communicator& comm, 
     const torch::NoGradGuard no_grad;
     for (int64_t step = 0, steps = sharder.steps_per_epoch(); step < steps; ++step) {
       for (const TokenBatch& batch : sharder.NextStep()) {
-        if (batch.num_loss_tokens() == 0) continue;
+        if (batch.num_loss_tokens() == 0) {
+          models.Skip(/*trains=*/false);
+          continue;
+        }
         count += batch.num_loss_tokens();
         DISTILL_RETURN_IF_ERROR(sums.Add(loss(batch), batch.num_loss_tokens()));
       }
     }
     return absl::OkStatus();
   });
+  if (!mine.ok()) models.Abort(mine);
   module.train(was_training);
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(&count, &count, 1, DType::kInt64, ReduceOp::kSum));
   DISTILL_ASSIGN_OR_RETURN(const auto means, sums.Finish(mine, count));

@@ -4,6 +4,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,17 +17,6 @@
 
 namespace distill {
 namespace {
-
-absl::Status CheckOneType(const std::vector<TrainedParameter>& parameters) {
-  for (const TrainedParameter& parameter : parameters) {
-    if (parameter.tensor.scalar_type() == parameters[0].tensor.scalar_type()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("zero_stage: parameters of one type can be sharded, and ", parameters[0].name, " is ",
-                     c10::toString(parameters[0].tensor.scalar_type()), ", ", parameter.name, " ",
-                     c10::toString(parameter.tensor.scalar_type()), "; make them alike, or set zero_stage to 0"));
-  }
-  return absl::OkStatus();
-}
 
 // On a GPU: on a stream of its own, after `ready`, and it is done when this returns.
 absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, const c10::Event& ready) {
@@ -42,33 +32,54 @@ absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, con
 
 absl::StatusOr<std::unique_ptr<FlatParameters>> FlatParameters::Create(Communicator& comm,
                                                                        const std::vector<TrainedParameter>& parameters,
-                                                                       const ShardPlan& plan) {
-  DISTILL_RETURN_IF_ERROR(Agree(comm, CheckOneType(parameters)));
-  const BucketPlaces places = PlacesInARow(plan);
-  const torch::Tensor& first = parameters[0].tensor;
-  DISTILL_ASSIGN_OR_RETURN(const torch::Tensor memory,
-                           AllocateAnyway(comm, places.elements, first.scalar_type(), first.device()));
+                                                                       const ShardPlan& plan, torch::Dtype dtype,
+                                                                       c10::Device device,
+                                                                       const std::vector<int64_t>& block_of) {
+  DISTILL_RETURN_IF_ERROR(Agree(comm, RequireOneType(parameters)));
+  std::vector<bool> in_block;
+  for (const auto& bucket : plan.plan().buckets) in_block.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
   auto flat = std::make_unique<FlatParameters>();
-  DISTILL_RETURN_IF_ERROR(
-      Agree(comm, CatchTorch([&] {
-              const torch::NoGradGuard no_grad;
-              for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
-                flat->buckets_.push_back(memory.narrow(0, places.begin[b], plan.padded(b)));
-                for (const size_t i : plan.plan().buckets[b]) {
-                  torch::Tensor parameter = parameters[i].tensor;
-                  const torch::Tensor view =
-                      flat->buckets_[b].narrow(0, plan.offset(i), parameter.numel()).view(parameter.sizes());
-                  torch::Tensor(view).copy_(parameter);
-                  parameter.set_data(view);
-                }
-              }
-              return absl::OkStatus();
-            })));
+  flat->parts_.resize(parameters.size());
+  DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, dtype, device));
+  if (std::find(in_block.begin(), in_block.end(), true) == in_block.end()) return flat;
+  std::vector<torch::Tensor> tensors;
+  for (const TrainedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
+  DISTILL_ASSIGN_OR_RETURN(flat->blocks_, ShardedBlocks::Create(comm, tensors, block_of, plan, {dtype, device}));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (block_of[i] >= 0) flat->parts_[i] = flat->blocks_->part(i);
+  }
   return flat;
+}
+
+absl::Status FlatParameters::Flatten(Communicator& comm, const std::vector<TrainedParameter>& parameters,
+                                     const ShardPlan& plan, const std::vector<bool>& in_block, torch::Dtype dtype,
+                                     c10::Device device) {
+  const BucketPlaces places = PlacesInARow(plan, in_block);
+  buckets_.resize(in_block.size());
+  if (places.elements == 0) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const torch::Tensor memory, AllocateAnyway(comm, places.elements, dtype, device));
+  return Agree(comm, CatchTorch([&] {
+                 const torch::NoGradGuard no_grad;
+                 for (size_t b = 0; b < buckets_.size(); ++b) {
+                   if (in_block[b]) continue;
+                   buckets_[b] = memory.narrow(0, places.begin[b], plan.padded(b));
+                   for (const size_t i : plan.plan().buckets[b]) {
+                     torch::Tensor parameter = parameters[i].tensor;
+                     const torch::Tensor flat = buckets_[b].narrow(0, plan.offset(i), parameter.numel());
+                     torch::Tensor view = flat.view(parameter.sizes());
+                     view.copy_(parameter);
+                     parameter.set_data(view);
+                     const ShardPlan::Part part = plan.OfParameter(i, comm.rank());
+                     parts_[i] = flat.narrow(0, part.begin, part.count);
+                   }
+                 }
+                 return absl::OkStatus();
+               }));
 }
 
 std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t bucket) const {
   const torch::Tensor padded = buckets_[bucket];
+  if (!padded.defined()) return [](Communicator&) { return absl::OkStatus(); };
   if (padded.is_cpu()) return [padded](Communicator& comm) { return AllGatherSlices(comm, padded); };
   const c10::impl::VirtualGuardImpl streams(padded.device().type());
   auto ready = std::make_shared<c10::Event>(padded.device().type());

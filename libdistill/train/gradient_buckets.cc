@@ -90,7 +90,7 @@ void GradientBuckets::Lay(const ShardPlan& plan) {
     Place(b, memory_.narrow(0, places.begin[b], plan.padded(b)));
     bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
   }
-  if (stage_ == 2) LaySlices();
+  if (stage_ >= 2) LaySlices();
 }
 
 void GradientBuckets::Place(size_t b, const torch::Tensor& padded) {

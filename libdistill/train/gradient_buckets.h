@@ -2,9 +2,9 @@
 // other, in memory of Communicator::Allocate: on the CPU what it uses without a copy, on a GPU NCCL's own.
 //
 // With a ShardPlan of several shards each rank keeps the sums of its slice alone (shard_plan.h). In stage 1 (ZeRO's
-// P_os) that slice is a part of the bucket, which stays. In stage 2 (P_os+g) slices are in memory of their own, so that
-// what a rank holds of a gradient is a share: buckets take turns in a few places, or, much larger ones, have memory
-// only from the time when their last gradient came until they are summed.
+// P_os) that slice is a part of the bucket, which stays. From stage 2 on (P_os+g) slices are in memory of their own, so
+// that what a rank holds of a gradient is a share: buckets take turns in a few places, or, much larger ones, have
+// memory only from the time when their last gradient came until they are summed.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class GradientBuckets {
  public:
   // Every rank must call it, with the same sizes and stage. Where the communicator has no memory for them (too small a
   // /dev/shm, say) the buckets are plain memory, which costs copies, and rank 0 warns. ResourceExhausted: not even
-  // that. `stage`: 0, or 1 and 2 with a plan of world_size() shards.
+  // that. `stage`: 0, or 1 to 3 with a plan of world_size() shards.
   [[nodiscard]] static absl::StatusOr<GradientBuckets> Create(Communicator& comm,
                                                               const std::vector<TrainedParameter>& parameters,
                                                               const ShardPlan& plan, int stage);
@@ -87,7 +87,7 @@ class GradientBuckets {
   ShardPlan plan_;
   int stage_, rank_;
   torch::Tensor memory_;  // float32: the buckets'
-  torch::Tensor slices_;  // float32, in stage 2: this rank's slices
+  torch::Tensor slices_;  // float32, from stage 2 on: this rank's slices
   std::vector<GradientBucket> buckets_;
   std::vector<torch::Tensor> gradients_;  // views into the buckets
 };

@@ -12,19 +12,12 @@ namespace {
 
 constexpr double kFirstBucketBytes = 1 << 20;
 
-}  // namespace
-
-std::vector<size_t> ReverseOrder(size_t parameters) {
-  std::vector<size_t> order(parameters);
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
-
-GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes) {
+GradientPlan CutAtShares(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes,
+                         double first_bucket_bytes) {
   const auto bytes_of = [&](size_t i) { return static_cast<double>(elements[i]) * sizeof(float); };
   double left = 0;  // that no bucket has yet
   for (const size_t i : order) left += bytes_of(i);
-  double cut = std::min(kFirstBucketBytes, static_cast<double>(bucket_bytes));  // where the next bucket is to end
+  double cut = std::min(first_bucket_bytes, static_cast<double>(bucket_bytes));  // where the next bucket is to end
   double share = 0, begin = 0, sum = 0;
   GradientPlan plan;
   std::vector<size_t> bucket;
@@ -42,6 +35,33 @@ GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector
     left -= bytes_of(i);
   }
   if (!bucket.empty()) plan.buckets.push_back(std::move(bucket));
+  return plan;
+}
+
+}  // namespace
+
+std::vector<size_t> ReverseOrder(size_t parameters) {
+  std::vector<size_t> order(parameters);
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes) {
+  return CutAtShares(elements, order, bucket_bytes, kFirstBucketBytes);
+}
+
+GradientPlan PlanBucketsOfGroups(const std::vector<int64_t>& elements, const std::vector<size_t>& order,
+                                 const std::vector<int64_t>& groups, int64_t bucket_bytes) {
+  if (groups.empty()) return PlanBuckets(elements, order, bucket_bytes);
+  GradientPlan plan;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && groups[order[end]] == groups[order[begin]]) ++end;
+    const std::vector<size_t> run(order.begin() + static_cast<int64_t>(begin),
+                                  order.begin() + static_cast<int64_t>(end));
+    const double first = begin == 0 ? kFirstBucketBytes : static_cast<double>(bucket_bytes);
+    for (auto& bucket : CutAtShares(elements, run, bucket_bytes, first).buckets)
+      plan.buckets.push_back(std::move(bucket));
+  }
   return plan;
 }
 

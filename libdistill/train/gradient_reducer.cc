@@ -36,8 +36,8 @@ absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const
     return absl::InvalidArgumentError(
         absl::StrCat("gradient_compression: '", options.compression, "' is neither none nor bf16"));
   }
-  if (options.zero_stage < 0 || options.zero_stage > 2) {
-    return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", options.zero_stage, " is not 0, 1 or 2"));
+  if (options.zero_stage < 0 || options.zero_stage > 3) {
+    return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", options.zero_stage, " is not 0, 1, 2 or 3"));
   }
   std::vector<int64_t> sorted = options.order;
   std::sort(sorted.begin(), sorted.end());
@@ -64,9 +64,11 @@ class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
   const size_t i_;
 };
 
-ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes) {
+ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
+                      const std::vector<int64_t>& groups) {
   const std::vector<int64_t> elements = ElementsOf(parameters);
-  return ShardPlan(elements, PlanBuckets(elements, ReverseOrder(elements.size()), bucket_bytes), shards);
+  return ShardPlan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), groups, bucket_bytes),
+                   shards);
 }
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
@@ -74,8 +76,9 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
   DISTILL_RETURN_IF_ERROR(Agree(comm, CheckReducer(parameters, options)));
   GradientReducerOptions used = options;
   if (comm.world_size() == 1) used.zero_stage = 0;
-  const ShardPlan plan = used.zero_stage > 0 ? ShardedPlan(parameters, comm.world_size(), options.bucket_bytes)
-                                             : PlanInOrder(parameters, options.order, options.bucket_bytes);
+  const ShardPlan plan = used.zero_stage > 0
+                             ? ShardedPlan(parameters, comm.world_size(), options.bucket_bytes, options.groups)
+                             : PlanInOrder(parameters, options.order, options.bucket_bytes);
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, FingerprintOf(plan.plan(), parameters)));
   DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan, used.zero_stage));
   std::unique_ptr<GradientReducer> reducer(new GradientReducer(comm, std::move(buckets), used));
@@ -101,7 +104,7 @@ GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, co
       wire_(options.compression == "bf16"),
       order_(options.order),
       gradients_(buckets_.parameters().size()),
-      learned_(options.zero_stage == 2) {}  // as if each gradient came once
+      learned_(options.zero_stage >= 2) {}  // as if each gradient came once
 
 GradientReducer::~GradientReducer() {
   thread_.reset();
@@ -162,7 +165,7 @@ void GradientReducer::OnGradient(size_t i) {
         " of its parts in the steps before, and was on its way to the other ranks when another part came: use the "
         "parameter in the same way in every step, or in one backward pass only"));
   }
-  const bool takes_turns = options_.zero_stage == 2;
+  const bool takes_turns = options_.zero_stage >= 2;
   if (!takes_turns) Take(i);
   if (!syncs_) return;
   if (++gradient.fires == 1) fired_.push_back(i);
@@ -214,7 +217,7 @@ void GradientReducer::GiveMemory(size_t b) {
 
 void GradientReducer::Launch() {
   const size_t b = calls_.size();
-  if (options_.zero_stage == 2) FillInTurn(b);
+  if (options_.zero_stage >= 2) FillInTurn(b);
   std::shared_ptr<c10::Event> ready;
   if (const c10::Device device = buckets_.bucket(b).values.device(); !device.is_cpu()) {
     const c10::impl::VirtualGuardImpl streams(device.type());

@@ -52,15 +52,19 @@ struct GradientReducerOptions {
   // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|.
   std::string compression = "none";
   // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
-  // nothing else. From 1 on the order of gradients is the reverse of the parameters', and is not observed.
+  // nothing else; 3 as 2, for parameters that are shared out too. From 1 on the order of gradients is the reverse of
+  // the parameters', and is not observed.
   int zero_stage = 0;
+  // From stage 1 on: the group of each parameter, if buckets must not mix them (gradient_plan.h); empty: one group.
+  std::vector<int64_t> groups = {};
   // The order() of the run that this one resumes: bits that depend on the plan then stay the same. Empty: to be
   // observed.
   std::vector<int64_t> order = {};
 };
 
 // The plan of a reducer from stage 1 on.
-ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes);
+ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
+                      const std::vector<int64_t>& groups = {});
 
 // How well the last step's communication was hidden.
 struct OverlapStats {
@@ -79,10 +83,10 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Starts anew: there are no gradients. In stage 2, which has no NoSync, a step of several backward passes has each of
-  // them between a StartStep and a Finish of its own; with `adds` sums are added to those of the pass before.
+  // Starts anew: there are no gradients. From stage 2 on, which has no NoSync, a step of several backward passes has
+  // each of them between a StartStep and a Finish of its own; with `adds` sums are added to those of the pass before.
   void StartStep(bool adds = false);
-  // While one lives, backward passes add up and nothing is sent. Not in stage 2.
+  // While one lives, backward passes add up and nothing is sent. Below stage 2 only.
   class NoSync {
    public:
     explicit NoSync(GradientReducer& reducer) : reducer_(reducer) { reducer_.syncs_ = false; }

@@ -46,4 +46,15 @@ absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(const torch::nn:
   return parameters;
 }
 
+absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters) {
+  for (const TrainedParameter& parameter : parameters) {
+    if (parameter.tensor.scalar_type() == parameters[0].tensor.scalar_type()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("zero_stage: parameters of one type can be sharded, and ", parameters[0].name, " is ",
+                     c10::toString(parameters[0].tensor.scalar_type()), ", ", parameter.name, " ",
+                     c10::toString(parameter.tensor.scalar_type()), "; make them alike, or set zero_stage to 0"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace distill

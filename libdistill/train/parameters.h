@@ -27,4 +27,7 @@ struct TrainedParameter {
 [[nodiscard]] absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(
     const torch::nn::Module& module, const std::map<std::string, int64_t>& active_rows);
 
+// InvalidArgument: parameters of several types, of which two are named.
+[[nodiscard]] absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters);
+
 }  // namespace distill

@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <c10/core/Device.h>
 
@@ -17,6 +19,8 @@
 #include "libdistill/world/world.h"
 
 namespace distill {
+
+class ShardedBlocks;
 
 struct RunOptions {
   std::string device = "auto";  // auto, cpu or cuda
@@ -38,11 +42,21 @@ class RunContext {
   int world_size() const { return world_.world_size; }
   Communicator& communicator() { return *communicator_; }
   c10::Device device() const { return device_; }
+  // Models that ShardFrozen shared out (train/sharded_models.h), while they live.
+  void AddFrozen(const std::shared_ptr<ShardedBlocks>& model) { frozen_.push_back(model); }
+  std::vector<std::shared_ptr<ShardedBlocks>> frozen() const {
+    std::vector<std::shared_ptr<ShardedBlocks>> models;
+    for (const auto& model : frozen_) {
+      if (auto lives = model.lock()) models.push_back(std::move(lives));
+    }
+    return models;
+  }
 
  private:
   World world_;
   std::unique_ptr<Communicator> communicator_;
   c10::Device device_;
+  std::vector<std::weak_ptr<ShardedBlocks>> frozen_;
 };
 
 // Reads the environment, lets the ranks meet, calls `body` on each, and turns its status into an exit code: 0, 2 for

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -122,29 +123,38 @@ absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl
   for (const MicroStep& micro_step : micro_steps) {
     if (micro_step.loss_count > 0) with_loss.push_back(&micro_step);
   }
-  const bool sums_each = reducer_.options().zero_stage == 2;  // there is no memory to add up before
+  const bool sums_each = reducer_.options().zero_stage >= 2;  // there is no memory to add up before
+  int64_t rounds = static_cast<int64_t>(with_loss.size());
+  if (sums_each || models_.any()) {
+    DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&rounds, &rounds, 1, DType::kInt64, ReduceOp::kMax));
+  }
   if (!sums_each) {
     reducer_.StartStep();
-    mine = CatchTorch([&]() -> absl::Status {
-      for (size_t i = 0; i + 1 < with_loss.size(); ++i) {
-        const GradientReducer::NoSync no_sync(reducer_);
-        DISTILL_RETURN_IF_ERROR(RunMicroStep(*with_loss[i]));
-      }
-      return with_loss.empty() ? absl::OkStatus() : RunMicroStep(*with_loss.back());
-    });
+    for (int64_t round = 0; round < rounds; ++round) {
+      std::optional<GradientReducer::NoSync> no_sync;
+      if (round + 1 < static_cast<int64_t>(with_loss.size())) no_sync.emplace(reducer_);
+      RunRound(with_loss, round, mine);
+    }
     // Also after a failure: the others have sent buckets, and wait for this rank's.
     return reducer_.Finish(mine, on_bucket);
   }
-  int64_t rounds = static_cast<int64_t>(with_loss.size());
-  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&rounds, &rounds, 1, DType::kInt64, ReduceOp::kMax));
   for (int64_t round = 0; round < rounds; ++round) {
     reducer_.StartStep(/*adds=*/round > 0);
-    const bool takes_part = mine.ok() && round < static_cast<int64_t>(with_loss.size());
-    if (takes_part) mine = CatchTorch([&] { return RunMicroStep(*with_loss[static_cast<size_t>(round)]); });
+    RunRound(with_loss, round, mine);
     const bool is_last = round + 1 == rounds;
     DISTILL_RETURN_IF_ERROR(reducer_.Finish(mine, is_last ? on_bucket : nullptr));
   }
   return absl::OkStatus();
+}
+
+void TrainStep::RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine) {
+  if (!mine.ok()) return;
+  mine = CatchTorch([&]() -> absl::Status {
+    if (round < static_cast<int64_t>(with_loss.size())) return RunMicroStep(*with_loss[static_cast<size_t>(round)]);
+    models_.Skip(/*trains=*/true);
+    return absl::OkStatus();
+  });
+  if (!mine.ok()) models_.Abort(mine);
 }
 
 absl::Status TrainStep::RunMicroStep(const MicroStep& micro_step) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +14,7 @@
 #include "libdistill/train/flat_parameters.h"
 #include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/loss_scale.h"
+#include "libdistill/train/sharded_models.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {
@@ -51,12 +53,13 @@ class SumsOverRanks {
 class TrainStep {
  public:
   // `flat`: the parameters, where ranks update parts of them; may be null, as `loss_scale`, which Run starts a step of.
-  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, FlatParameters* flat, double max_grad_norm,
-            LossScale* loss_scale)
+  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, FlatParameters* flat, ShardedModels models,
+            double max_grad_norm, LossScale* loss_scale)
       : comm_(comm),
         reducer_(reducer),
         optimizer_(optimizer),
         flat_(flat),
+        models_(std::move(models)),
         max_grad_norm_(max_grad_norm),
         loss_scale_(loss_scale),
         sums_(comm) {}
@@ -75,6 +78,8 @@ class TrainStep {
   absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                         const std::function<void(size_t)>& on_bucket);
   absl::Status RunMicroStep(const MicroStep& micro_step);
+  // Of those with a loss the one of this round, while all ranks make `rounds` of them; `mine` gets what fails.
+  void RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine);
   // With clipping, or a loss scale.
   absl::Status UpdateAll(StepOutcome& outcome, double learning_rate);
   // Without.
@@ -90,6 +95,7 @@ class TrainStep {
   GradientReducer& reducer_;
   AdamW& optimizer_;
   FlatParameters* flat_;
+  ShardedModels models_;
   double max_grad_norm_;
   LossScale* loss_scale_;
   SumsOverRanks sums_;

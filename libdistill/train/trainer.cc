@@ -66,10 +66,11 @@ absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what,
   const StopWatch watch;
   const absl::Status trained = CatchTorch([&] { return Loop(source, trainer); });
   absl::StatusOr<TrainResult> result = trained.ok() ? Finish(trainer, watch.Seconds()) : trained;
-  comm().SetErrorContext(nullptr);
   epochs.reset();  // it asks the source
   reducer.reset();
   optimizer.reset();
+  if (const absl::Status whole = result.ok() ? Unshard() : absl::OkStatus(); !whole.ok()) result = whole;
+  comm().SetErrorContext(nullptr);
   flat.reset();
   task = {};  // it holds the models
   return result;
@@ -84,7 +85,7 @@ TensorState Trainer::Impl::Tensors() const {
 absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
   DISTILL_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Create(options.lr_scheduler_type, options.learning_rate,
                                                                      options.warmup_ratio, total_steps));
-  TrainStep step(comm(), *reducer, *optimizer, flat.get(), options.max_grad_norm,
+  TrainStep step(comm(), *reducer, *optimizer, flat.get(), Sharded(), options.max_grad_norm,
                  loss_scale.has_value() ? &*loss_scale : nullptr);
   int64_t tokens_since_log = 0;
   StopWatch since_log;
@@ -191,7 +192,28 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
                                 })));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));
   const auto write = [this](const std::string& folder) { return WriteModel(folder); };
-  return SaveCheckpoint(run, options, Tensors(), write, state);
+  return WithWholeModule([&] { return SaveCheckpoint(run, options, Tensors(), write, state); });
+}
+
+// Rank 0, which writes, has all weights meanwhile.
+absl::Status Trainer::Impl::WithWholeModule(absl::FunctionRef<absl::Status()> body) {
+  const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
+  if (blocks == nullptr) return body();
+  DISTILL_RETURN_IF_ERROR(blocks->GatherWhole(/*keep=*/run.rank() == 0));
+  const absl::Status status = body();
+  blocks->DropWhole();
+  return status;
+}
+
+absl::Status Trainer::Impl::Unshard() {
+  const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
+  if (blocks == nullptr) return absl::OkStatus();
+  const absl::Status whole = blocks->GatherWhole(/*keep=*/true);
+  gated->SetWeightGate(nullptr);
+  if (!absl::IsResourceExhausted(whole)) return whole;
+  // All that was asked for is on the disk by now.
+  if (run.rank() == 0) LogWarning(absl::StrCat("the module is left without its blocks' weights: ", whole.message()));
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::WriteModel(const std::string& folder) {
@@ -215,13 +237,14 @@ absl::StatusOr<double> Trainer::Impl::PeakMemoryOfRanks() {
 
 absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double seconds) {
   DISTILL_RETURN_IF_ERROR(CatchTorch([&] { return EvaluateNow(trainer); }));
-  absl::Status written;
-  if (run.rank() == 0 && !options.output_dir.empty()) {
-    written = CatchTorch([&] {
-      return PublishFiles(options.output_dir, [this](const std::string& folder) { return WriteModel(folder); });
-    });
+  if (!options.output_dir.empty()) {
+    DISTILL_RETURN_IF_ERROR(WithWholeModule([this] {
+      const auto write = [this](const std::string& folder) { return WriteModel(folder); };
+      const bool writes = run.rank() == 0;
+      return Agree(comm(),
+                   writes ? CatchTorch([&] { return PublishFiles(options.output_dir, write); }) : absl::OkStatus());
+    }));
   }
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), written));
 
   TrainResult result;
   result.steps = state.step;
@@ -241,7 +264,7 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double secon
 }
 
 absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate(DataSharder& sharder, const TokenLoss& loss) {
-  return MeansOverData(impl_->comm(), *impl_->module, sharder, loss);
+  return MeansOverData(impl_->comm(), *impl_->module, impl_->Sharded(), sharder, loss);
 }
 
 }  // namespace distill

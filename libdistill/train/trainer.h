@@ -55,9 +55,12 @@ struct TrainerOptions {
   // error).
   std::string gradient_compression = "none";
   // ZeRO (Rajbhandari et al. 2020), over all ranks: 1: each keeps and updates its share of the optimizer's state and of
-  // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass. The losses are those
-  // of 0, to rounding; checkpoints are the same, for which rank 0 holds all of the state while it saves. Parameters
-  // must be of one type (InvalidArgument), and stay views into one memory of Communicator::Allocate's.
+  // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass; 3: and of the
+  // weights of the module's blocks, which are all there only while a block runs (train/sharded_blocks.h; the module, or
+  // one within it, is a GatedModel, InvalidArgument otherwise). The losses are those of 0, to rounding; checkpoints are
+  // the same, for which rank 0 holds all of the state, and all weights, while it saves. Parameters must be of one type
+  // (InvalidArgument), and stay views into one memory of Communicator::Allocate's; in stage 3 a module may come on the
+  // host, and is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns).
   int64_t zero_stage = 0;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};

@@ -8,12 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "libdistill/metrics/training_log.h"
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/epochs.h"
 #include "libdistill/train/flat_parameters.h"
 #include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/loss_scale.h"
+#include "libdistill/train/sharded_models.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
@@ -45,6 +47,8 @@ struct Trainer::Impl {
   std::unique_ptr<AdamW> optimizer;
   std::vector<TrainedParameter> parameters;
   std::unique_ptr<FlatParameters> flat;  // where state is sharded
+  GatedModel* gated = nullptr;           // where parameters are
+  std::vector<int64_t> block_of;         // of each parameter then
   std::unique_ptr<GradientReducer> reducer;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
   std::optional<EpochCounter> epochs;
@@ -65,8 +69,12 @@ struct Trainer::Impl {
   absl::Status Prepare(StepSource& source);
   absl::Status CountSteps(StepSource& source, Fields& fields);
   absl::Status FindParameters();
+  absl::Status FindBlocks();
   absl::Status MakeOptimizer();
   absl::Status MakeShardedOptimizer();
+  ShardedModels Sharded();
+  // Makes a sharded module whole again.
+  absl::Status Unshard();
   absl::Status Resume(StepSource& source);
   absl::Status MakeReducer();
   absl::Status OpenLog();
@@ -79,6 +87,7 @@ struct Trainer::Impl {
   absl::Status Save(const StepSource& source);
   absl::Status WriteModel(const std::string& folder);
   absl::StatusOr<double> PeakMemoryOfRanks();
+  absl::Status WithWholeModule(absl::FunctionRef<absl::Status()> body);
   absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
 };
 

@@ -43,7 +43,7 @@ absl::Status CheckTrainerOptions(const TrainerOptions& options) {
       require(options.loss_scale_window > 0, "loss_scale_window", options.loss_scale_window, "above 0"));
   DISTILL_RETURN_IF_ERROR(require(options.bucket_bytes > 0, "bucket_bytes", options.bucket_bytes, "above 0"));
   DISTILL_RETURN_IF_ERROR(
-      require(options.zero_stage >= 0 && options.zero_stage <= 2, "zero_stage", options.zero_stage, "0, 1 or 2"));
+      require(options.zero_stage >= 0 && options.zero_stage <= 3, "zero_stage", options.zero_stage, "0, 1, 2 or 3"));
   DISTILL_RETURN_IF_ERROR(require(options.gradient_compression == "none" || options.gradient_compression == "bf16",
                                   "gradient_compression", options.gradient_compression, "none or bf16"));
   return Schedule::Create(options.lr_scheduler_type, 0, 0, 1).status();

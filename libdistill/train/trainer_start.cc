@@ -22,6 +22,19 @@ AdamWOptions AdamWOptionsOf(const TrainerOptions& options) {
           .weight_decay = options.weight_decay};
 }
 
+// This rank's parts in float32, in memory of their own.
+std::vector<torch::Tensor> CopyParts(const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, int rank,
+                                     c10::Device device) {
+  std::vector<torch::Tensor> parts;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const ShardPlan::Part part = plan.OfParameter(i, rank);
+    const torch::Tensor whole = parameters[i].tensor.detach().reshape({-1});
+    parts.push_back(
+        whole.narrow(0, part.begin, part.count).to(device, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true));
+  }
+  return parts;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
@@ -31,7 +44,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
   if (run.rank() == 0) mine.Update(CheckOutputFolder(options));
   if (mine.ok()) {
     mine = CatchTorch([&] {
-      module->to(run.device());
+      // A module that is to be shared out may not fit there.
+      if (options.zero_stage < 3 || run.world_size() == 1) module->to(run.device());
       return CheckBuffers(*module);
     });
   }
@@ -101,6 +115,32 @@ absl::Status Trainer::Impl::FindParameters() {
                                                    " is in float16, which only fp16: true trains, with a loss scale; "
                                                    "set it, or load the model in float32"));
   }
+  gated = nullptr;
+  block_of.clear();
+  return zero_stage() == 3 ? FindBlocks() : absl::OkStatus();
+}
+
+absl::Status Trainer::Impl::FindBlocks() {
+  for (const auto& part : module->modules()) {
+    gated = dynamic_cast<GatedModel*>(part.get());
+    if (gated != nullptr && !gated->BlockWeights().empty()) break;
+    gated = nullptr;
+  }
+  if (gated == nullptr) {
+    return absl::InvalidArgumentError(
+        "zero_stage: 3 shares out the weights of a model's blocks, and this module does not tell of any (GatedModel, "
+        "nn/weight_gate.h); choose 2, or derive it from GatedModel");
+  }
+  std::map<const c10::TensorImpl*, int64_t> blocks;
+  int64_t block = 0;
+  for (const auto& weights : gated->BlockWeights()) {
+    for (const torch::Tensor& weight : weights) blocks[weight.unsafeGetTensorImpl()] = block;
+    ++block;
+  }
+  for (const TrainedParameter& parameter : parameters) {
+    const auto found = blocks.find(parameter.tensor.unsafeGetTensorImpl());
+    block_of.push_back(found == blocks.end() ? -1 : found->second);
+  }
   return absl::OkStatus();
 }
 
@@ -116,23 +156,35 @@ absl::Status Trainer::Impl::MakeOptimizer() {
 }
 
 absl::Status Trainer::Impl::MakeShardedOptimizer() {
-  const bool narrows = WorkingType(options) != torch::kFloat32;
   // Ranks that disagree on the plan would not meet in what follows.
-  const ShardPlan plan = ShardedPlan(parameters, comm().world_size(), options.bucket_bytes);
+  const ShardPlan plan = ShardedPlan(parameters, comm().world_size(), options.bucket_bytes, block_of);
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), FingerprintOf(plan.plan(), parameters)));
-  const auto flatten = [&]() -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(flat, FlatParameters::Create(comm(), parameters, plan));
-    return absl::OkStatus();
-  };
-  // In float32 a rank's masters are views of its parts of the parameters, which must be where they stay.
-  if (!narrows) DISTILL_RETURN_IF_ERROR(flatten());
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
-                                  optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options), plan,
-                                                                      comm().rank(), narrows);
-                                  if (narrows) module->to(WorkingType(options));
-                                  return absl::OkStatus();
-                                })));
-  return narrows ? flatten() : absl::OkStatus();
+  const bool converts = WorkingType(options) != torch::kFloat32;
+  const torch::Dtype dtype = converts ? WorkingType(options) : parameters[0].tensor.scalar_type();
+  const bool narrows = dtype != torch::kFloat32;
+  std::vector<torch::Tensor> masters;  // in float32 these are the parts in use themselves
+  if (narrows) {
+    DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                    masters = CopyParts(parameters, plan, comm().rank(), run.device());
+                                    return absl::OkStatus();
+                                  })));
+  }
+  DISTILL_ASSIGN_OR_RETURN(flat, FlatParameters::Create(comm(), parameters, plan, dtype, run.device(), block_of));
+  return Agree(comm(), CatchTorch([&] {
+                 // What is not trained.
+                 module->to(run.device());
+                 if (converts) module->to(dtype);
+                 std::vector<torch::Tensor> in_use;
+                 for (size_t i = 0; i < parameters.size(); ++i) in_use.push_back(flat->part(i));
+                 optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options), plan, comm().rank(), in_use,
+                                                     narrows ? masters : in_use);
+                 if (gated != nullptr) gated->SetWeightGate(flat->blocks());
+                 return absl::OkStatus();
+               }));
+}
+
+ShardedModels Trainer::Impl::Sharded() {
+  return {.trained = flat != nullptr ? flat->blocks() : nullptr, .frozen = run.frozen()};
 }
 
 absl::Status Trainer::Impl::Resume(StepSource& source) {
@@ -156,6 +208,7 @@ absl::Status Trainer::Impl::MakeReducer() {
                                                             {.bucket_bytes = options.bucket_bytes,
                                                              .compression = options.gradient_compression,
                                                              .zero_stage = zero_stage(),
+                                                             .groups = block_of,
                                                              .order = state.gradient_order}));
   return absl::OkStatus();
 }

@@ -49,9 +49,11 @@ def main():
                 "four ranks, mpi" + suffix)
     compare(alone, train(folder, "checkpointed", 2, 3, 2, packing=True, gradient_checkpointing=True),
             "two ranks, layers computed again, packed")
-    for stage in 1, 2:
-        compare(alone, train(folder, f"zero{stage}", 3, 2, 2, packing=True, zero_stage=stage),
+    for stage in 1, 2, 3:
+        compare(alone, train(folder, f"zero{stage}", 3, 2, 2, packing=True, zero_stage=stage, shard_teacher=stage == 3),
                 f"three ranks, zero_stage {stage}, packed")
+    compare(alone, train(folder, "zero3checkpointed", 2, 3, 2, packing=True, zero_stage=3, gradient_checkpointing=True),
+            "two ranks, zero_stage 3, layers computed again, packed")
     narrow = train(folder, "float16", 2, 3, 2, packing=True, fp16=True)
     compare(alone, narrow, "two ranks, float16, packed", FLOAT16_TOLERANCE)
     job.check(all(values["loss_scale"] == 65536 and values["skipped_steps"] == 0 for values in narrow.values()),

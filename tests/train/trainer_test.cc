@@ -240,7 +240,7 @@ TEST_CASE("options out of range are refused by name") {
     return std::string(Trainer::Create(run, std::make_shared<Line>(), options).status().message());
   };
   CHECK(refused([](TrainerOptions& o) { o.learning_rate = -1; }).find("learning_rate") != std::string::npos);
-  CHECK(refused([](TrainerOptions& o) { o.zero_stage = 3; }).find("zero_stage") != std::string::npos);
+  CHECK(refused([](TrainerOptions& o) { o.zero_stage = 4; }).find("zero_stage") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.adam_beta2 = 1; }).find("adam_beta2") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.adam_epsilon = 0; }).find("adam_epsilon") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.gradient_compression = "fp8"; }).find("gradient_compression") !=

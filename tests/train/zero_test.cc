@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/weight_gate.h"
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
@@ -21,7 +22,7 @@ using testing::RunRanks;
 constexpr auto kLimit = absl::Seconds(120);
 
 // Layers of odd sizes, so that slices cut parameters and the last ones reach beyond the end.
-struct Net : torch::nn::Module {
+struct Net : torch::nn::Module, GatedModel {
   Net() {
     torch::manual_seed(5);
     for (int64_t l = 0; l < 5; ++l) {
@@ -32,19 +33,29 @@ struct Net : torch::nn::Module {
   }
   torch::Tensor Loss(const torch::Tensor& input) {
     torch::Tensor x = input.to(padded.scalar_type());
-    for (size_t l = 0; l < weights.size(); ++l) x = torch::tanh(x.matmul(weights[l]) + biases[l]);
+    BeginPass();
+    for (size_t l = 0; l < weights.size(); ++l) {
+      const auto layer = [this, l](const torch::Tensor& in) { return torch::tanh(in.matmul(weights[l]) + biases[l]); };
+      x = RunBlock(l, layer, x, recomputes);
+    }
     return x.matmul(padded.t()).to(torch::kFloat32).square().sum();
+  }
+  std::vector<std::vector<torch::Tensor>> BlockWeights() const override {
+    std::vector<std::vector<torch::Tensor>> blocks;
+    for (size_t l = 0; l < weights.size(); ++l) blocks.push_back({weights[l], biases[l]});
+    return blocks;
   }
   std::vector<torch::Tensor> weights, biases;
   torch::Tensor padded;
+  bool recomputes = false;
 };
 
 // The same global batches for any number of ranks that divides 12; micro-batches of one row. In step `nan_step` one
 // rank's loss is not a number.
 class Rows : public StepSource {
  public:
-  Rows(Net& net, const World& world, int64_t nan_step, int64_t empty_step = -1)
-      : net_(net), world_(world), nan_step_(nan_step), empty_step_(empty_step) {}
+  Rows(Net& net, const World& world, int64_t nan_step, int64_t empty_step = -1, int64_t failing_step = -1)
+      : net_(net), world_(world), nan_step_(nan_step), empty_step_(empty_step), failing_step_(failing_step) {}
   int64_t steps_per_epoch() const override { return 100; }
   ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 0}; }
   absl::Status Restore(const ShardState& state) override {
@@ -60,6 +71,7 @@ class Rows : public StepSource {
       const int64_t loss_count = step == empty_step_ ? 0 : 1;
       steps.push_back(
           {.loss_count = loss_count, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row, first] {
+             TORCH_CHECK_VALUE(step != failing_step_ || row != 4, "no such row");
              const auto size = torch::TensorOptions().dtype(torch::kFloat32);
              torch::Tensor x = torch::arange(13, size).mul_(0.1 * (row + 1) + step).sin_();
              x[0] = first;
@@ -72,7 +84,7 @@ class Rows : public StepSource {
  private:
   Net& net_;
   const World& world_;
-  const int64_t nan_step_, empty_step_;
+  const int64_t nan_step_, empty_step_, failing_step_;
   int64_t made_ = 0;
 };
 
@@ -87,6 +99,8 @@ struct ZeroCase {
   std::string compression = "none";
   std::string backend = "auto";
   bool fp16 = false;
+  bool recomputes = false;  // in the sharded runs
+  int64_t failing_step = -1;
 };
 
 struct Trained {
@@ -100,6 +114,7 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
   DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = c.backend, .timeout = absl::Seconds(60)}));
   RunContext run(world, std::move(comm), torch::kCPU);
   auto net = std::make_shared<Net>();
+  net->recomputes = c.recomputes && c.stage > 0;
   TrainerOptions options = {.output_dir = c.folder,
                             .max_steps = c.steps,
                             .learning_rate = 0.01,
@@ -115,7 +130,7 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
   options.lr_scheduler_type = "constant";
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
   trainer->SetActiveRows("padded", 5);
-  Rows rows(*net, world, c.nan_step, c.empty_step);
+  Rows rows(*net, world, c.nan_step, c.empty_step, c.failing_step);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(rows));
   Trained trained;
   for (const torch::Tensor& parameter : net->parameters()) trained.weights.push_back(parameter.detach().clone());
@@ -136,7 +151,7 @@ absl::Status ExpectSame(const Trained& actual, const Trained& expected, double t
 
 absl::Status CompareStages(const World& world, const ZeroCase& plain) {
   DISTILL_ASSIGN_OR_RETURN(const Trained expected, Train(world, plain));
-  for (const int64_t stage : {1, 2}) {
+  for (const int64_t stage : {1, 2, 3}) {
     ZeroCase sharded = plain;
     sharded.stage = stage;
     DISTILL_ASSIGN_OR_RETURN(const Trained actual, Train(world, sharded));
@@ -178,12 +193,19 @@ TEST_CASE("sharded runs over a fabric, and with compressed gradients") {
   }
 }
 
+TEST_CASE("blocks that are sharded are computed again in the backward pass with their weights there") {
+  for (const bool bf16 : {false, true}) {
+    const ZeroCase plain = {.bf16 = bf16, .recomputes = true};
+    CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) { return CompareStages(world, plain); })) == "");
+  }
+}
+
 TEST_CASE("a step that is not finite on one rank is left out on all, sharded or not") {
   for (const double max_grad_norm : {0.5, 0.0}) {
     const ZeroCase plain = {.max_grad_norm = max_grad_norm, .bucket_bytes = 1, .nan_step = 2};
     CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
             DISTILL_ASSIGN_OR_RETURN(const Trained expected, Train(world, plain));
-            for (const int64_t stage : {1, 2}) {
+            for (const int64_t stage : {1, 2, 3}) {
               ZeroCase sharded = plain;
               sharded.stage = stage;
               DISTILL_ASSIGN_OR_RETURN(const Trained actual, Train(world, sharded));
@@ -199,7 +221,7 @@ TEST_CASE("a step that is not finite on one rank is left out on all, sharded or 
 }
 
 TEST_CASE("a step without a token of the loss changes nothing, with and without clipping") {
-  for (const int64_t stage : {0, 1, 2}) {
+  for (const int64_t stage : {0, 1, 2, 3}) {
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
             const ZeroCase clips = {.stage = stage, .max_grad_norm = 1e9, .empty_step = 2};
             ZeroCase does_not = clips;
@@ -217,11 +239,11 @@ TEST_CASE("a checkpoint of a sharded run is resumed on another number of ranks a
     const ZeroCase whole = {.bf16 = bf16};
     ZeroCase first = whole, second = whole;
     first.folder = second.folder = folder.path();
-    first.stage = 1;
+    first.stage = bf16 ? 3 : 1;
     first.steps = 3;
     second.resume = "latest";
     CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) { return Train(world, first).status(); })) == "");
-    for (const int64_t stage : {2, 0}) {
+    for (const int64_t stage : {2, 3, 0}) {
       second.stage = stage;
       CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
               ZeroCase undisturbed = whole;
@@ -242,7 +264,12 @@ TEST_CASE("a rank keeps its share of the optimizer's state") {
   const ShardPlan plan(ElementsOf(*parameters), PlanBuckets(ElementsOf(*parameters), ReverseOrder(11), 1 << 20), 4);
   int64_t all = 0;
   for (int shard = 0; shard < 4; ++shard) {
-    const AdamW optimizer(*parameters, {}, plan, shard, /*narrows=*/true);
+    std::vector<torch::Tensor> parts;
+    for (size_t i = 0; i < parameters->size(); ++i) {
+      const ShardPlan::Part part = plan.OfParameter(i, shard);
+      parts.push_back((*parameters)[i].tensor.detach().view({-1}).narrow(0, part.begin, part.count).clone());
+    }
+    const AdamW optimizer(*parameters, {}, plan, shard, parts, parts);
     int64_t mine = 0;
     for (const auto& [name, tensor] : optimizer.State()) {
       CHECK(tensor.mine.storage().nbytes() == tensor.mine.nbytes());
@@ -252,6 +279,32 @@ TEST_CASE("a rank keeps its share of the optimizer's state") {
     all += mine;
   }
   CHECK(all == 12 * (5 * 13 * 14 + 7 * 13));
+}
+
+TEST_CASE("a micro-batch that fails on one rank ends the passes of all, with its error") {
+  for (const int64_t stage : {0, 1, 2, 3}) {
+    INFO("stage " << stage);
+    CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
+            const auto failed = Train(world, {.stage = stage, .failing_step = 2});
+            return ExpectError(failed.status(), absl::StatusCode::kInvalidArgument, {"no such row"});
+          })) == "");
+  }
+}
+
+TEST_CASE("a module that does not tell of blocks is refused in stage 3") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60)}));
+          RunContext run(world, std::move(comm), torch::kCPU);
+          auto module = std::make_shared<torch::nn::Module>();
+          module->register_parameter("weight", torch::zeros({3}));
+          TrainerOptions options = {.max_steps = 1, .save_steps = 0};
+          options.zero_stage = 3;
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, module, options));
+          Net net;
+          Rows rows(net, world, -1);
+          return ExpectError(trainer->Fit(rows).status(), absl::StatusCode::kInvalidArgument,
+                             {"zero_stage", "blocks", "choose 2"});
+        })) == "");
 }
 
 TEST_CASE("parameters of several types are refused, by name, before anything is trained") {

@@ -1,0 +1,56 @@
+#include "libdistill/nn/weight_gate.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "libdistill/nn/recompute.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Action = std::function<void()>;
+
+struct KeptAction : torch::CustomClassHolder {
+  explicit KeptAction(Action action) : action(std::move(action)) {}
+  Action action;
+};
+
+struct OnBackwardFunction : torch::autograd::Function<OnBackwardFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, Action action) {
+    context->saved_data["action"] = c10::IValue::make_capsule(c10::make_intrusive<KeptAction>(std::move(action)));
+    return x.view_as(x);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    c10::static_intrusive_pointer_cast<KeptAction>(context->saved_data["action"].toCapsule())->action();
+    return {grads[0], Tensor()};
+  }
+};
+
+// x, and in the backward pass `action` once the gradient of x is known.
+Tensor OnBackward(const Tensor& x, Action action) { return OnBackwardFunction::apply(x, std::move(action)); }
+
+}  // namespace
+
+Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool recomputes) const {
+  if (gate_ == nullptr) return recomputes ? Recomputed(std::move(forward), x) : forward(x);
+  const auto with_weights = [gate = gate_, block, forward = std::move(forward)](const Tensor& before) {
+    gate->Acquire(block);
+    if (torch::GradMode::is_enabled()) {
+      // The gradient of what went in is the last thing that a block's backward pass makes with its weights.
+      return forward(OnBackward(before, [gate, block] { gate->Release(block); }));
+    }
+    Tensor after = forward(before);
+    gate->Release(block);
+    return after;
+  };
+  if (!torch::GradMode::is_enabled()) return with_weights(x);
+  if (recomputes) return Recomputed(with_weights, x);
+  // Where what came before is frozen the backward pass must get here nevertheless.
+  const Tensor after = with_weights(x.requires_grad() ? x : x.detach().requires_grad_());
+  gate_->Release(block);
+  return OnBackward(after, [gate = gate_, block] { gate->Acquire(block); });
+}
+
+}  // namespace distill

@@ -1,0 +1,255 @@
+#include "libdistill/train/sharded_blocks.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/tensor_collectives.h"
+
+namespace distill {
+namespace {
+
+constexpr size_t kPlaces = 2;
+// Buckets begin at pages.
+constexpr int64_t kAlignment = 4096;
+
+int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+// A tensor of `shape` in a storage that may hold no memory yet.
+torch::Tensor ViewInto(const c10::intrusive_ptr<c10::StorageImpl>& storage, int64_t offset, c10::IntArrayRef shape,
+                       const torch::TensorOptions& options) {
+  torch::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
+                                                                torch::empty({0}, options).key_set(), options.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  view.unsafeGetTensorImpl()->set_storage_offset(offset);
+  return view;
+}
+
+// Memory that the tensor keeps alive.
+c10::DataPtr Owning(const torch::Tensor& memory) {
+  auto* kept = new torch::Tensor(memory);
+  return {memory.data_ptr(), kept, [](void* tensor) { delete static_cast<torch::Tensor*>(tensor); }, memory.device()};
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicator& comm,
+                                                                     const std::vector<torch::Tensor>& parameters,
+                                                                     const std::vector<int64_t>& block_of,
+                                                                     const ShardPlan& plan, const Options& options) {
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> own, comm.Split(/*color=*/0, /*key=*/comm.rank()));
+  std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options));
+  blocks->FindBlocks(block_of);
+  DISTILL_RETURN_IF_ERROR(blocks->MakeMemory());
+  DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, CatchTorch([&]() -> absl::Status {
+    blocks->TakeValues(parameters, block_of);
+    DISTILL_ASSIGN_OR_RETURN(blocks->thread_, AsyncCalls::Start(blocks->comm_.get()));
+    return absl::OkStatus();
+  })));
+  return blocks;
+}
+
+ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options)
+    : plan_(plan), options_(options), comm_(std::move(comm)) {}
+
+ShardedBlocks::~ShardedBlocks() = default;
+
+void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
+  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
+    const int64_t of = block_of[plan_.plan().buckets[b][0]];
+    if (of < 0) continue;
+    if (static_cast<size_t>(of) >= blocks_.size()) blocks_.resize(static_cast<size_t>(of) + 1);
+    Block& block = blocks_[static_cast<size_t>(of)];
+    block.buckets.push_back(b);
+    block.begin.push_back(block.elements);
+    block.elements += RoundUp(plan_.padded(b));
+  }
+  launched_ = acquired_ = turns();
+}
+
+absl::Status ShardedBlocks::MakeMemory() {
+  int64_t place = 0;
+  for (const Block& block : blocks_) place = std::max(place, block.elements);
+  DISTILL_ASSIGN_OR_RETURN(
+      places_, AllocateAnyway(*comm_, static_cast<int64_t>(kPlaces) * place, options_.dtype, options_.device));
+  return absl::OkStatus();
+}
+
+// Block by block, so that no more than one is there twice.
+void ShardedBlocks::TakeValues(const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of) {
+  const torch::NoGradGuard no_grad;
+  shares_.resize(plan_.plan().buckets.size());
+  parts_.resize(block_of.size());
+  for (size_t i = 0; i < blocks_.size(); ++i) TakeBlock(i, parameters);
+}
+
+void ShardedBlocks::TakeBlock(size_t index, const std::vector<torch::Tensor>& parameters) {
+  Block& block = blocks_[index];
+  const auto of_type = torch::TensorOptions().dtype(options_.dtype).device(options_.device);
+  const auto bytes = static_cast<size_t>(block.elements) * torch::elementSize(options_.dtype);
+  block.storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                        c10::DataPtr(nullptr, options_.device), nullptr, false);
+  for (size_t k = 0; k < block.buckets.size(); ++k) {
+    const size_t b = block.buckets[k];
+    shares_[b] = torch::zeros({plan_.slice(b)}, of_type);
+    for (const size_t i : plan_.plan().buckets[b]) {
+      torch::Tensor parameter = parameters[i];
+      const ShardPlan::Part part = plan_.OfParameter(i, comm_->rank());
+      const int64_t begin = part.count == 0 ? 0 : plan_.offset(i) + part.begin - comm_->rank() * plan_.slice(b);
+      parts_[i] = shares_[b].narrow(0, begin, part.count);
+      parts_[i].copy_(parameter.detach().reshape({-1}).narrow(0, part.begin, part.count));
+      parameter.set_data(ViewInto(block.storage, block.begin[k] + plan_.offset(i), parameter.sizes(), of_type));
+    }
+  }
+}
+
+size_t ShardedBlocks::Turn(int64_t k) const {
+  const auto blocks = static_cast<int64_t>(blocks_.size());
+  return static_cast<size_t>(k < blocks ? k : 2 * blocks - 2 - k);
+}
+
+int64_t ShardedBlocks::turns() const {
+  const auto blocks = static_cast<int64_t>(blocks_.size());
+  return with_gradients_ ? 2 * blocks - 1 : blocks;
+}
+
+void ShardedBlocks::Refuse(const char* what, size_t block) const {
+  throw StatusError(absl::FailedPreconditionError(
+      absl::StrCat("a model with sharded weights ", what, " block ", block,
+                   " out of turn: each pass runs all blocks in order, and one that takes gradients is followed by its "
+                   "backward pass; without one it belongs under torch::NoGradGuard")));
+}
+
+void ShardedBlocks::BeginPass(bool with_gradients) {
+  if (acquired_ != turns()) Refuse("begins a pass, and the one before ended at", Turn(acquired_));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].is_here) Refuse("begins a pass, and has not ended", i);
+  }
+  with_gradients_ = with_gradients;
+  turned_ = false;
+  launched_ = acquired_ = 0;
+  LaunchNext();
+}
+
+void ShardedBlocks::LaunchNext() {
+  if (launched_ == turns()) return;
+  const size_t block = Turn(launched_++);
+  blocks_[block].place = next_place_;
+  blocks_[block].gather = StartGather(block);
+}
+
+void ShardedBlocks::Acquire(size_t index) {
+  Block& block = blocks_[index];
+  if (block.is_here) return;  // the last one, in the backward pass
+  if (acquired_ == turns() || Turn(acquired_) != index) Refuse("runs", index);
+  if (const absl::Status gathered = block.gather->Wait(); !gathered.ok()) throw StatusError(gathered);
+  block.gather.reset();
+  Point(block, {Place(block, block.place).data_ptr(), options_.device});
+  block.is_here = true;
+  ++acquired_;
+  LaunchNext();  // into the place that the block before has left
+}
+
+void ShardedBlocks::Release(size_t index) {
+  if (with_gradients_ && !turned_ && index + 1 == blocks_.size()) {
+    turned_ = true;  // the backward pass begins with it
+    return;
+  }
+  if (!blocks_[index].is_here) Refuse("leaves", index);
+  Point(blocks_[index], {nullptr, options_.device});
+  blocks_[index].is_here = false;
+}
+
+void ShardedBlocks::SkipPass(bool with_gradients) {
+  BeginPass(with_gradients);
+  while (launched_ < turns()) LaunchNext();
+  for (Block& block : blocks_) block.gather.reset();
+  acquired_ = turns();
+}
+
+void ShardedBlocks::Point(Block& block, c10::DataPtr memory) { block.storage->set_data_ptr_noswap(std::move(memory)); }
+
+torch::Tensor ShardedBlocks::Place(const Block& block, size_t place) const {
+  return places_.narrow(0, static_cast<int64_t>(place) * (places_.numel() / static_cast<int64_t>(kPlaces)),
+                        block.elements);
+}
+
+AsyncCall ShardedBlocks::StartGather(size_t block) {
+  const size_t place = std::exchange(next_place_, (next_place_ + 1) % kPlaces);
+  std::shared_ptr<c10::Event> ready;
+  if (!options_.device.is_cpu()) {
+    // Not before the block that had this place was computed, nor before the shares were written.
+    const c10::impl::VirtualGuardImpl streams(options_.device.type());
+    ready = std::make_shared<c10::Event>(options_.device.type());
+    ready->record(streams.getStream(options_.device));
+  }
+  return thread_->Run([this, block, place, ready](Communicator& comm) {
+    absl::Status gathered;
+    const absl::Status thrown = CatchTorch([&] {
+      gathered = ready == nullptr ? Gather(comm, block, place) : GatherAfter(*ready, comm, block, place);
+      return absl::OkStatus();
+    });
+    if (thrown.ok()) return gathered;
+    comm.Abort(thrown);  // the others must not wait for what never comes
+    return thrown;
+  });
+}
+
+// On a GPU: on a stream of its own, and it is done when this returns.
+absl::Status ShardedBlocks::GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const {
+  const c10::impl::VirtualGuardImpl streams(options_.device.type());
+  const c10::StreamGuard stream(streams.getStreamFromGlobalPool(options_.device, /*isHighPriority=*/true));
+  ready.block(stream.current_stream());
+  DISTILL_RETURN_IF_ERROR(Gather(comm, block, place));
+  stream.current_stream().synchronize();
+  return absl::OkStatus();
+}
+
+absl::Status ShardedBlocks::Gather(Communicator& comm, size_t index, size_t place) const {
+  const Block& block = blocks_[index];
+  const torch::Tensor there = Place(block, place);
+  for (size_t k = 0; k < block.buckets.size(); ++k) {
+    const torch::Tensor& share = shares_[block.buckets[k]];
+    const torch::Tensor padded = there.narrow(0, block.begin[k], plan_.padded(block.buckets[k]));
+    torch::Tensor mine = padded.narrow(0, comm.rank() * share.numel(), share.numel());
+    if (mine.is_cpu()) {
+      // Not torch's copy, which would give this thread a pool of threads of its own.
+      std::memcpy(mine.data_ptr(), share.data_ptr(), share.nbytes());
+    } else {
+      mine.copy_(share);
+    }
+    DISTILL_RETURN_IF_ERROR(AllGatherSlices(comm, padded));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardedBlocks::GatherWhole(bool keep) {
+  absl::Status mine;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    Block& block = blocks_[i];
+    const size_t place = next_place_;
+    DISTILL_RETURN_IF_ERROR(StartGather(i).Wait());
+    if (!keep || !mine.ok()) continue;
+    mine = CatchTorch([&] {
+      Point(block, Owning(Place(block, place).clone()));
+      return absl::OkStatus();
+    });
+  }
+  mine = Agree(*comm_, mine);
+  if (!mine.ok()) DropWhole();
+  return mine;
+}
+
+void ShardedBlocks::DropWhole() {
+  for (Block& block : blocks_) Point(block, {nullptr, options_.device});
+}
+
+}  // namespace distill

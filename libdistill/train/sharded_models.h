@@ -1,0 +1,32 @@
+// The models of a run of which each rank holds a share, and what a rank does for them while it has nothing to run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "libdistill/nn/language_model.h"
+#include "libdistill/train/run.h"
+#include "libdistill/train/sharded_blocks.h"
+
+namespace distill {
+
+// Shares the weights of a model's blocks out over the ranks of `run`, for good: a teacher that does not fit, say. Its
+// weights may be on the host still; they go to the run's device. From now on every rank runs the model for each
+// micro-batch with a loss, once, under torch::NoGradGuard; the trainer takes part where a rank has none. Every rank
+// must call it; blocks. Nothing happens on one rank. InvalidArgument: a model that tells of no blocks, or weights of
+// several types; FailedPrecondition: ranks whose models differ in names, shapes or types.
+[[nodiscard]] absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
+
+struct ShardedModels {
+  std::shared_ptr<ShardedBlocks> trained;              // null: it is whole
+  std::vector<std::shared_ptr<ShardedBlocks>> frozen;  // that ShardFrozen made
+
+  bool any() const { return trained != nullptr || !frozen.empty(); }
+  // For a micro-batch that other ranks have, and this one has not.
+  void Skip(bool trains) const;
+  // Lets the other ranks' passes end where this rank's came to nothing.
+  void Abort(const absl::Status& error) const;
+};
+
+}  // namespace distill

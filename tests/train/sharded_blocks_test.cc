@@ -1,0 +1,207 @@
+// Models whose blocks are shared out over ranks against the same models whole: the same bits, and less memory.
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/decoder.h"
+#include "libdistill/nn/encoder.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/gradient_plan.h"
+#include "libdistill/train/sharded_models.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+constexpr auto kLimit = absl::Seconds(60);
+
+absl::StatusOr<std::unique_ptr<RunContext>> Meet(const World& world, const std::string& backend = "auto") {
+  torch::set_num_threads(1);
+  setenv("FI_TCP_IFACE", "lo", 1);
+  DISTILL_ASSIGN_OR_RETURN(
+      auto comm, CreateCommunicator(
+                     world, {.backend = backend, .timeout = absl::Seconds(20), .heartbeat_timeout = absl::Seconds(5)}));
+  return std::make_unique<RunContext>(world, std::move(comm), torch::kCPU);
+}
+
+constexpr const char* kDecoder = R"({
+  "model_type": "TYPE", "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "initializer_range": 0.2,
+  "tie_word_embeddings": true, "torch_dtype": "float32"})";
+constexpr const char* kBert = R"({
+  "model_type": "bert", "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3,
+  "num_attention_heads": 4, "max_position_embeddings": 32, "initializer_range": 0.2, "torch_dtype": "float32"})";
+
+absl::StatusOr<std::shared_ptr<LanguageModel>> Make(const std::string& type, bool recomputes) {
+  if (type == "bert") {
+    DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ParseEncoderConfig(kBert, "tiny"));
+    auto encoder = std::make_shared<Encoder>(config, /*seed=*/3);
+    if (recomputes) encoder->EnableGradientCheckpointing();
+    return encoder;
+  }
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config,
+                           ParseDecoderConfig(absl::StrReplaceAll(kDecoder, {{"TYPE", type}}), "tiny"));
+  auto decoder = std::make_shared<Decoder>(config, /*seed=*/3);
+  if (recomputes) decoder->EnableGradientCheckpointing();
+  return decoder;
+}
+
+TokenInput Ids(int64_t first) {
+  return {.input_ids = torch::arange(first, first + 14).remainder(61).view({2, 7}), .document_starts = {}};
+}
+
+struct Sharded {
+  std::shared_ptr<ShardedBlocks> blocks;
+  std::vector<torch::Tensor> weights;
+};
+
+// For training: with gradients.
+absl::StatusOr<Sharded> Shard(Communicator& comm, LanguageModel& model, int64_t bucket_bytes) {
+  Sharded sharded;
+  std::vector<int64_t> block_of, elements;
+  int64_t block = 0;
+  for (const auto& of_block : model.BlockWeights()) {
+    for (const torch::Tensor& weight : of_block) {
+      sharded.weights.push_back(weight);
+      block_of.push_back(block);
+      elements.push_back(weight.numel());
+    }
+    ++block;
+  }
+  const ShardPlan plan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), block_of, bucket_bytes),
+                       comm.world_size());
+  DISTILL_ASSIGN_OR_RETURN(sharded.blocks, ShardedBlocks::Create(comm, sharded.weights, block_of, plan, {}));
+  model.SetWeightGate(sharded.blocks);
+  return sharded;
+}
+
+absl::Status CompareGradients(LanguageModel& model, LanguageModel& whole) {
+  const auto expected = whole.named_parameters();
+  for (const auto& item : model.named_parameters()) {
+    const torch::Tensor& gradient = expected[item.key()].grad();
+    DISTILL_RETURN_IF_ERROR(Expect(item.value().grad().defined() == gradient.defined(), item.key()));
+    if (!gradient.defined()) continue;
+    DISTILL_RETURN_IF_ERROR(
+        Expect(item.value().grad().equal(gradient), absl::StrCat("another gradient of ", item.key())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequireAway(const Sharded& sharded) {
+  for (const torch::Tensor& weight : sharded.weights) {
+    DISTILL_RETURN_IF_ERROR(Expect(weight.storage().data() == nullptr, "a block that does not run is here"));
+  }
+  return absl::OkStatus();
+}
+
+struct Case {
+  std::string type = "qwen2";
+  bool recomputes = false;
+  int64_t bucket_bytes = 3000;
+  std::string backend = "auto";
+};
+
+// Each rank on tokens of its own, with gradients and without; in the second round one rank has none.
+absl::Status Compare(const World& world, const Case& c) {
+  DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world, c.backend));
+  DISTILL_ASSIGN_OR_RETURN(const auto whole, Make(c.type, c.recomputes));
+  DISTILL_ASSIGN_OR_RETURN(const auto model, Make(c.type, c.recomputes));
+  DISTILL_ASSIGN_OR_RETURN(const Sharded sharded, Shard(run->communicator(), *model, c.bucket_bytes));
+  DISTILL_RETURN_IF_ERROR(RequireAway(sharded));
+  for (int64_t round = 0; round < 3; ++round) {
+    if (round == 1 && world.rank == world.world_size - 1) {
+      sharded.blocks->SkipPass(/*with_gradients=*/true);
+      sharded.blocks->SkipPass(/*with_gradients=*/false);
+      continue;
+    }
+    const TokenInput ids = Ids(world.rank + 3 * round);
+    const torch::Tensor expected = whole->Hidden(ids), actual = model->Hidden(ids);
+    DISTILL_RETURN_IF_ERROR(Expect(actual.equal(expected), "other states"));
+    expected.sin().sum().backward();
+    actual.sin().sum().backward();
+    DISTILL_RETURN_IF_ERROR(CompareGradients(*model, *whole));
+    const torch::NoGradGuard no_grad;
+    DISTILL_RETURN_IF_ERROR(Expect(model->Hidden(ids).equal(expected), "other states without gradients"));
+    DISTILL_RETURN_IF_ERROR(RequireAway(sharded));
+  }
+  DISTILL_RETURN_IF_ERROR(sharded.blocks->GatherWhole(/*keep=*/true));
+  model->SetWeightGate(nullptr);
+  for (const auto& item : model->named_parameters()) {
+    DISTILL_RETURN_IF_ERROR(Expect(item.value().equal(whole->named_parameters()[item.key()]), item.key()));
+  }
+  return absl::OkStatus();
+}
+
+TEST_CASE("a sharded model gives the bits of the whole one, forward and backward, also beside a rank without tokens") {
+  for (const int ranks : {1, 2, 3}) {
+    for (const std::string type : {"qwen2", "llama", "bert"}) {
+      for (const bool recomputes : {false, true}) {
+        INFO(type << " on " << ranks << ", recomputes " << recomputes);
+        const Case c = {.type = type, .recomputes = recomputes, .bucket_bytes = ranks == 3 ? 1 : 3000};
+        CHECK(Failures(RunRanks(ranks, kLimit, [&](const World& world) { return Compare(world, c); })) == "");
+      }
+    }
+  }
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) { return Compare(world, {.backend = "fabric"}); })) == "");
+}
+
+TEST_CASE("a frozen model that is shared out answers as before, in its own type") {
+  for (const auto dtype : {torch::kFloat32, torch::kBFloat16, torch::kHalf}) {
+    CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
+            DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+            DISTILL_ASSIGN_OR_RETURN(const auto model, Make("qwen2", false));
+            model->to(dtype);
+            const torch::NoGradGuard no_grad;
+            const torch::Tensor expected = model->Hidden(Ids(1));
+            DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *model));
+            DISTILL_RETURN_IF_ERROR(Expect(run->frozen().size() == 1, "the run does not know of it"));
+            for (int round = 0; round < 3; ++round) {
+              DISTILL_RETURN_IF_ERROR(Expect(model->Hidden(Ids(1)).equal(expected), "other states"));
+            }
+            return absl::OkStatus();
+          })) == "");
+  }
+}
+
+TEST_CASE("passes out of turn are refused with what to do") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+          DISTILL_ASSIGN_OR_RETURN(const auto model, Make("qwen2", false));
+          DISTILL_ASSIGN_OR_RETURN(const Sharded sharded, Shard(run->communicator(), *model, 3000));
+          const auto pass = [&] {
+            return CatchTorch([&] { return Expect(model->Hidden(Ids(2)).requires_grad(), "no gradients"); });
+          };
+          DISTILL_RETURN_IF_ERROR(pass());
+          return ExpectError(pass(), absl::StatusCode::kFailedPrecondition, {"backward pass", "NoGradGuard"});
+        })) == "");
+}
+
+TEST_CASE("a rank that is lost between passes is named to those that wait for its share") {
+  const auto outcomes = RunRanks(3, kLimit, [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+    DISTILL_ASSIGN_OR_RETURN(const auto model, Make("qwen2", false));
+    DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *model));
+    const torch::NoGradGuard no_grad;
+    (void)model->Hidden(Ids(2));
+    if (world.rank == 1) raise(SIGKILL);
+    const absl::Status lost = CatchTorch([&] { return Expect(model->Hidden(Ids(2)).defined(), "no states"); });
+    return ExpectError(lost, absl::StatusCode::kUnavailable, {"rank 1"});
+  });
+  CHECK(outcomes[1].signal == SIGKILL);
+  for (const int survivor : {0, 2}) {
+    INFO(outcomes[survivor].status);
+    CHECK(outcomes[survivor].status.ok());
+  }
+}
+
+}  // namespace
+}  // namespace distill
