@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "libdistill/comm/communicator.h"
@@ -18,6 +19,7 @@ struct ShmPlace {
   bool operator==(const ShmPlace& other) const = default;
 };
 
+// Any thread may free memory while another is in a call that uses other memory.
 class ShmRegions {
  public:
   explicit ShmRegions(int rank) : rank_(rank) {}
@@ -39,6 +41,7 @@ class ShmRegions {
   };
 
   const int rank_;
+  mutable std::mutex mutex_;
   int32_t next_id_ = 0;
   std::vector<Region> regions_;  // few: they are searched one by one
 };

@@ -1,6 +1,9 @@
 // The algorithms over shared memory, on ranks that are threads over one mapping: the build with the thread sanitizer
 // runs these (see CONTRIBUTING.md).
+#include <algorithm>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +36,28 @@ TEST_CASE("every collective is exact between threads, in plain, registered and m
     CHECK(OverThreads(2, [kind](Communicator& comm) { return testing::CheckLargeCollectives(comm, 3 << 20, kind); }) ==
           "");
   }
+}
+
+TEST_CASE("another thread may free registered memory while a call uses other memory") {
+  CHECK(OverThreads(2, [](Communicator& comm) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto used, comm.Allocate(1 << 16));
+          std::vector<std::unique_ptr<CommMemory>> others(20);
+          for (auto& other : others) {
+            DISTILL_ASSIGN_OR_RETURN(other, comm.Allocate(1 << 12));
+          }
+          float* data = reinterpret_cast<float*>(used->data());
+          std::thread frees([&others] {
+            for (auto& other : others) other.reset();
+          });
+          absl::Status status;
+          for (int round = 0; round < 50 && status.ok(); ++round) {
+            std::fill(data, data + 4000, 1.0f);
+            status = comm.AllReduce(data, data, 4000, DType::kFloat32, ReduceOp::kSum);
+            if (status.ok()) status = Expect(data[0] == 2 && data[3999] == 2, "another sum");
+          }
+          frees.join();
+          return status;
+        }) == "");
 }
 
 TEST_CASE("random schedules over several communicators of threads give what one process computes") {
