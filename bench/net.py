@@ -1,4 +1,4 @@
-"""All-reduce between emulated hosts, one or several ranks each, beside Open MPI and Gloo on the same hosts.
+"""Collectives between emulated hosts, one or several ranks each, and all-reduce with Open MPI and Gloo on the same hosts.
 
 Used by bench/run with --hosts; the limit is the rate of a plain TCP stream over the same links.
 """
@@ -99,13 +99,14 @@ def peers(python, count, per_host, sizes):
     yield "gloo", run_ranks([f"{python}/python", f"{PEERS}/gloo_allreduce.py"], environments, per_host, "Gloo")
 
 
-def measure(program, count, per_host, link, rails, sizes, seconds):
-    """The program's JSON lines, as text, and the rate of a host's links together; call hosts.enter() first.
-    `seconds`: of each plain stream."""
+def measure(commands, count, per_host, link, rails, seconds):
+    """Runs each (command, environment) as the ranks of emulated hosts: rank 0's lines of each, and the rate of a host's
+    links together; call hosts.enter() first. `seconds`: of each plain stream."""
     hosts.up(count, rate=link, interfaces=rails)
     say(f"{count} emulated hosts with {per_host} rank(s) and {rails} link(s) of {link} each")
     before = link_rate(seconds)
-    command = [program, "--sizes", ",".join(map(str, sizes)), "--total", str(1 << 26)]
-    environments = hosts.ranks(count, PORT + 2, per_host, OMP_NUM_THREADS="1")
-    lines = run_ranks(command, environments, per_host, "bench_allreduce")
+    lines = []
+    for command, environment in commands:
+        environments = hosts.ranks(count, PORT + 2, per_host, OMP_NUM_THREADS="1", **environment)
+        lines.append(run_ranks(command, environments, per_host, os.path.basename(command[0])))
     return lines, rails * max(before, link_rate(seconds))

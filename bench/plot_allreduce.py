@@ -7,6 +7,7 @@ limit; one row of plots for each place and number of ranks.
 Needs matplotlib.
 """
 import json
+import math
 import sys
 from collections import defaultdict
 
@@ -20,25 +21,25 @@ LOOKS = {"registered": ("#1b9e77", "o-"), "plain": ("#7570b3", "o-"), "openmpi":
 
 
 def read(path):
-    """{(place, ranks): {line: {bytes: microseconds}}}"""
+    """{(place, layout, ranks): {line: {bytes: microseconds}}}"""
     found = defaultdict(lambda: defaultdict(dict))
     with open(path, encoding="utf-8") as file:
         for result in map(json.loads, file):
             if result["bench"] != "allreduce":
                 continue
-            place, ranks, size, kind = result["case"].split("/")
-            size, ranks = int(size), int(ranks)
+            place, layout, size, kind = result["case"].split("/")
+            size, ranks = int(size), math.prod(map(int, layout.split("x")))
             # GB/s of bus bandwidth to microseconds and back: both are 2 (n-1)/n * size over the other.
             moved = size / 1e3 * 2 * (ranks - 1) / ranks
             microseconds = (lambda value: value) if result["unit"] == "us" else (lambda value: moved / value)
-            lines = found[place, ranks]
+            lines = found[place, layout, ranks]
             for name, value in ((kind, result["ours"]), (result["peer_name"], result["peer"]), ("limit", result["limit"])):
                 if name and value:
                     lines[name][size] = microseconds(value)
     return found
 
 
-def draw(axes, place, ranks, lines):
+def draw(axes, place, layout, ranks, lines):
     time, bandwidth = axes
     for name in sorted(lines, key=list(LOOKS).index):
         colour, look = LOOKS[name]
@@ -47,7 +48,7 @@ def draw(axes, place, ranks, lines):
         rates = [size / 1e3 * 2 * (ranks - 1) / ranks / t for size, t in zip(sizes, times)]
         time.loglog(sizes, times, look, color=colour, label=name, markersize=3, base=2)
         bandwidth.semilogx(sizes, rates, look, color=colour, label=name, markersize=3, base=2)
-    time.set(title=f"{place}, {ranks} ranks", xlabel="bytes", ylabel="microseconds, median")
+    time.set(title=f"{place}, {layout} ranks", xlabel="bytes", ylabel="microseconds, median")
     bandwidth.set(title="bus bandwidth", xlabel="bytes", ylabel="GB/s", ylim=(0, None))
     time.legend(frameon=False, fontsize=8)
 
@@ -59,8 +60,8 @@ def main():
     if not found:
         sys.exit(f"error: {sys.argv[1]} has no line of the allreduce benchmark")
     figure, rows = plt.subplots(len(found), 2, figsize=(10, 3.6 * len(found)), squeeze=False)
-    for axes, ((place, ranks), lines) in zip(rows, sorted(found.items())):
-        draw(axes, place, ranks, lines)
+    for axes, (where, lines) in zip(rows, sorted(found.items())):
+        draw(axes, *where, lines)
     figure.tight_layout()
     figure.savefig(sys.argv[2], dpi=110)
 

@@ -7,18 +7,30 @@ import tempfile
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KEYS = ["bench", "case", "unit", "ours", "peer_name", "peer", "ratio", "limit"]
 
-with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, "results.json")
-    subprocess.run([f"{REPO}/bench/run", "allreduce", "--quick", "--json", path], check=True)
-    with open(path, encoding="utf-8") as file:
-        results = [json.loads(line) for line in file]
-assert results, "no result"
-for result in results:
-    assert list(result) == KEYS, result
-    assert result["bench"] == "allreduce" and result["ours"] > 0 and result["limit"] > 0, result
-    assert result["peer_name"] is None and result["peer"] is None and result["ratio"] is None, result
-cases = [(result["case"], result["unit"], result["peer_name"]) for result in results]
-assert len(set(cases)) == len(cases), f"a case twice: {cases}"
+
+def results_of(name, *flags):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "results.json")
+        subprocess.run([f"{REPO}/bench/run", name, "--quick", *flags, "--json", path], check=True)
+        with open(path, encoding="utf-8") as file:
+            results = [json.loads(line) for line in file]
+    assert results, "no result"
+    for result in results:
+        assert list(result) == KEYS, result
+        assert result["bench"] == name and result["ours"] > 0, result
+        assert name == "collectives" or result["limit"] > 0, result
+        assert result["peer_name"] is None and result["peer"] is None and result["ratio"] is None, result
+    cases = [(result["case"], result["unit"], result["peer_name"]) for result in results]
+    assert len(set(cases)) == len(cases), f"a case twice: {cases}"
+    print(f"{name}: {len(results)} results")
+    return {case for case, _, _ in cases}
+
+
+cases = results_of("allreduce")
 for kind in ("plain", "registered"):
-    assert f"shm/2/4194304/{kind}" in {case for case, _, _ in cases}, cases
-print(f"{len(results)} results")
+    assert f"shm/2/4194304/{kind}" in cases, cases
+for kind, precision in ("", "fp32"), ("-bf16", "bf16"):
+    cases = results_of("collectives", "--precision", precision, "--ranks", "3")
+    operations = "all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "send"
+    wanted = {f"shm/3/{operation}{kind}/auto/{size}" for operation in operations for size in (1024, 262144)}
+    assert cases == wanted | {f"shm/3/barrier{kind}/auto/0"}, cases
