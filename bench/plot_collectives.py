@@ -28,7 +28,10 @@ def read(path):
 
 
 def draw(axes, title, lines):
-    """`lines`: {name: {bytes: microseconds}}; one of a single size is a level."""
+    """`lines`: {name: {bytes: microseconds}}; one without sizes is a level."""
+    if not lines:
+        axes.set_axis_off()
+        return
     for name, times in lines.items():
         sizes = sorted(times)
         if sizes == [0]:
@@ -58,7 +61,7 @@ def main():
         draw(left, f"{place}: all-reduce by algorithm", by_algorithm)
         draw(right, f"{place}: operations", {case[0]: line for case, line in times.items() if case[1] == "auto"})
     figure.tight_layout()
-    figure.savefig(sys.argv[2], dpi=110)
+    figure.savefig(sys.argv[2], dpi=80)
 
 
 if __name__ == "__main__":
