@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "libdistill/tensor/convert.h"
+
 namespace distill {
 namespace {
 
@@ -42,10 +44,6 @@ TokenLayout WholeRows(int64_t rows, int64_t tokens, torch::Device device) {
   return layout;
 }
 
-Tensor ToDevice(std::vector<int64_t>& values, torch::Device device) {
-  return torch::tensor(values, torch::kInt64).to(device);
-}
-
 // A gather whose gradient is the gather by the inverse order, since each real token stands in exactly one place.
 struct ReorderFunction : torch::autograd::Function<ReorderFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& flat, const Tensor& target, const Tensor& source,
@@ -80,7 +78,7 @@ TokenLayout LayOut(const TokenInput& input) {
   TokenLayout layout;
   layout.max_length = documents.empty() ? 0 : documents[0].length;
   std::vector<int64_t> source, positions, target(rows * tokens, 0);
-  std::vector<uint8_t> real;
+  std::vector<int64_t> real;
   for (const Document& document : documents) {
     // An eighth of padding at most is cheaper than another call of every layer's attention.
     if (layout.rectangles.empty() || document.length * 8 < layout.rectangles.back().length * 7) {
@@ -94,15 +92,14 @@ TokenLayout LayOut(const TokenInput& input) {
       if (is_real) target[document.begin + i] = static_cast<int64_t>(source.size());
       source.push_back(document.begin + (is_real ? i : 0));
       positions.push_back(i);
-      real.push_back(is_real);
+      real.push_back(is_real ? 1 : 0);
     }
   }
   layout.source = ToDevice(source, device);
   layout.positions = ToDevice(positions, device);
   layout.target = ToDevice(target, device);
   if (std::find(real.begin(), real.end(), 0) != real.end()) {
-    const int64_t count = static_cast<int64_t>(real.size());
-    layout.real = torch::from_blob(real.data(), {count, 1}, torch::kUInt8).to(torch::kBool).to(device);
+    layout.real = ToDevice(real, device).to(torch::kBool).unsqueeze(1);
   }
   return layout;
 }

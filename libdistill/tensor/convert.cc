@@ -1,5 +1,7 @@
 #include "libdistill/tensor/convert.h"
 
+#include <algorithm>
+
 #include <torch/utils.h>
 
 #include <cstdint>
@@ -53,6 +55,13 @@ absl::StatusOr<DType> FromTorch(torch::Dtype dtype) {
 
 torch::Tensor ToHost(const torch::Tensor& tensor, torch::Dtype dtype) {
   return tensor.detach().to(torch::kCPU, dtype).contiguous();
+}
+
+torch::Tensor ToDevice(const std::vector<int64_t>& values, torch::Device device) {
+  const auto options = torch::TensorOptions(torch::kInt64).pinned_memory(device.is_cuda());
+  const torch::Tensor host = torch::empty({static_cast<int64_t>(values.size())}, options);
+  std::copy(values.begin(), values.end(), host.data_ptr<int64_t>());
+  return host.to(device, /*non_blocking=*/true);
 }
 
 TensorView ViewOf(const torch::Tensor& tensor) {

@@ -1,6 +1,9 @@
 // Between torch's tensors and the plain types of the rooms that do not see torch.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include <torch/types.h>
 
 #include "absl/status/statusor.h"
@@ -15,6 +18,10 @@ torch::Dtype ToTorch(DType dtype);
 
 // A contiguous tensor in host memory with these values, as `dtype`; the tensor itself when it already is one.
 torch::Tensor ToHost(const torch::Tensor& tensor, torch::Dtype dtype);
+
+// int64 [values]. To a GPU the copy is enqueued on its current stream, out of pinned memory that torch keeps until it
+// is done: nobody waits.
+torch::Tensor ToDevice(const std::vector<int64_t>& values, torch::Device device);
 
 // The bytes of a contiguous tensor in host memory, alive as long as the tensor is; throws c10::Error for others.
 TensorView ViewOf(const torch::Tensor& tensor);

@@ -1,9 +1,5 @@
 #include "libdistill/train/flat_parameters.h"
 
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -11,6 +7,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
 #include "libdistill/train/bucket_places.h"
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/tensor_collectives.h"
@@ -20,11 +17,9 @@ namespace {
 
 // On a GPU: on a stream of its own, after `ready`, and it is done when this returns.
 absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, const c10::Event& ready) {
-  const c10::impl::VirtualGuardImpl streams(padded.device().type());
-  const c10::StreamGuard stream(streams.getStreamFromGlobalPool(padded.device(), /*isHighPriority=*/true));
-  ready.block(stream.current_stream());
+  const OwnStream stream(padded.device(), ready);
   DISTILL_RETURN_IF_ERROR(AllGatherSlices(comm, padded));
-  stream.current_stream().synchronize();
+  stream.Synchronize();
   return absl::OkStatus();
 }
 
@@ -81,10 +76,9 @@ std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t buc
   const torch::Tensor padded = buckets_[bucket];
   if (!padded.defined()) return [](Communicator&) { return absl::OkStatus(); };
   if (padded.is_cpu()) return [padded](Communicator& comm) { return AllGatherSlices(comm, padded); };
-  const c10::impl::VirtualGuardImpl streams(padded.device().type());
-  auto ready = std::make_shared<c10::Event>(padded.device().type());
+  std::shared_ptr<const c10::Event> ready;
   const absl::Status recorded = CatchTorch([&] {
-    ready->record(streams.getStream(padded.device()));
+    ready = std::make_shared<const c10::Event>(RecordEvent(padded.device()));
     return absl::OkStatus();
   });
   return [padded, ready, recorded](Communicator& comm) {

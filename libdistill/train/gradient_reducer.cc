@@ -1,6 +1,5 @@
 #include "libdistill/train/gradient_reducer.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -14,6 +13,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -220,9 +220,7 @@ void GradientReducer::Launch() {
   if (options_.zero_stage >= 2) FillInTurn(b);
   std::shared_ptr<c10::Event> ready;
   if (const c10::Device device = buckets_.bucket(b).values.device(); !device.is_cpu()) {
-    const c10::impl::VirtualGuardImpl streams(device.type());
-    ready = std::make_shared<c10::Event>(device.type());
-    ready->record(streams.getStream(device));
+    ready = std::make_shared<c10::Event>(RecordEvent(device));
   }
   calls_.push_back(thread_->Run([this, b, ready](Communicator& comm) { return Reduce(comm, b, ready.get()); }));
 }

@@ -1,8 +1,6 @@
 #include "libdistill/train/gradient_wire.h"
 
 #include <ATen/ops/linalg_vector_norm.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
 #include "libdistill/train/gradient_blocks.h"
 #include "libdistill/train/sum_of_squares.h"
 #include "libdistill/train/tensor_collectives.h"
@@ -32,10 +31,7 @@ absl::Status GradientWire::Sum(Communicator& comm, GradientBucket& bucket, const
   const torch::NoGradGuard no_grad;
   if (ready == nullptr) return SumOnHost(comm, bucket, adds);
   // A stream of its own, so that the backward pass goes on beside it.
-  const c10::Device device = bucket.values.device();
-  const c10::impl::VirtualGuardImpl streams(device.type());
-  const c10::StreamGuard stream(streams.getStreamFromGlobalPool(device, /*isHighPriority=*/true));
-  ready->block(stream.current_stream());
+  const OwnStream stream(bucket.values.device(), *ready);
   return SumOnDevice(comm, bucket, adds);
 }
 

@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "libdistill/core/check.h"
+#include "libdistill/tensor/own_stream.h"
+#include "libdistill/train/token_tensors.h"
 
 namespace distill {
 
-TokenSteps::TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss)
-    : sharder_(sharder), loss_(std::move(loss)), state_(sharder.state()) {}
+TokenSteps::TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss, c10::Device device)
+    : sharder_(sharder), loss_(std::move(loss)), state_(sharder.state()) {
+  if (!device.is_cpu()) copies_ = StreamOfPool(device, /*first=*/false);
+}
 
 TokenSteps::~TokenSteps() { DropAhead(); }
 
@@ -17,6 +21,9 @@ void TokenSteps::StartAhead() {
   const auto make = [this] {
     Ahead ahead;
     ahead.batches = sharder_.NextStep();
+    for (TokenBatch& batch : ahead.batches) {
+      if (copies_.has_value() && batch.num_loss_tokens() > 0) batch.sent = Send(batch, *copies_);
+    }
     ahead.end = sharder_.state();
     return ahead;
   };

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <future>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include "libdistill/data/data_sharder.h"
 #include "libdistill/train/trainer.h"
@@ -15,7 +19,8 @@ namespace distill {
 class TokenSteps : public StepSource {
  public:
   // `sharder` outlives this, and nobody else uses it meanwhile; afterwards it stands where the last step ended.
-  TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss);
+  // On a GPU, batches are sent to it from that thread too.
+  TokenSteps(DataSharder& sharder, Trainer::TokenLoss loss, c10::Device device = c10::kCPU);
   ~TokenSteps() override;
 
   int64_t steps_per_epoch() const override;
@@ -36,8 +41,9 @@ class TokenSteps : public StepSource {
 
   DataSharder& sharder_;
   const Trainer::TokenLoss loss_;
-  ShardState state_;                  // after the last step
-  mutable std::future<Ahead> ahead_;  // the next step's; not valid: nothing is being made
+  std::optional<c10::Stream> copies_;  // of a GPU: the stream that batches are sent on
+  ShardState state_;                   // after the last step
+  mutable std::future<Ahead> ahead_;   // the next step's; not valid: nothing is being made
 };
 
 }  // namespace distill

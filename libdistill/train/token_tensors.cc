@@ -1,6 +1,13 @@
 #include "libdistill/train/token_tensors.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
 #include <vector>
+
+#include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -10,11 +17,24 @@ bool IsLossPosition(const TokenBatch& batch, int64_t row, int64_t i, LossAt loss
   return i < batch.document_starts[row].back();
 }
 
+// They belong to the stream that copied them: their memory must not go back there before this one is done with it.
+TokenTensors Take(const SentTokens& sent, torch::Device device) {
+  const c10::Stream here = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  sent.there.block(here);
+  for (torch::Tensor tensor : {sent.tensors.input.input_ids, sent.tensors.positions, sent.tensors.labels}) {
+    tensor.record_stream(here);
+  }
+  return sent.tensors;
+}
+
 }  // namespace
 
 TokenTensors ToTensors(const TokenBatch& batch, torch::Device device, LossAt loss_at) {
   TORCH_CHECK_VALUE(loss_at == LossAt::kLabels || static_cast<int64_t>(batch.document_starts.size()) == batch.rows,
                     "a batch whose loss is at its tokens must say where its documents start and end");
+  if (batch.sent != nullptr && batch.sent->loss_at == loss_at && batch.sent->tensors.labels.device() == device) {
+    return Take(*batch.sent, device);
+  }
   std::vector<int64_t> positions, labels;
   for (int64_t row = 0; row < batch.rows; ++row) {
     for (int64_t i = 0; i < batch.length; ++i) {
@@ -27,11 +47,17 @@ TokenTensors ToTensors(const TokenBatch& batch, torch::Device device, LossAt los
   }
   TokenTensors tensors;
   const std::vector<int64_t> ids(batch.input_ids.begin(), batch.input_ids.end());
-  tensors.input.input_ids = torch::tensor(ids, torch::kInt64).view({batch.rows, batch.length}).to(device);
+  tensors.input.input_ids = ToDevice(ids, device).view({batch.rows, batch.length});
   tensors.input.document_starts = batch.document_starts;
-  tensors.positions = torch::tensor(positions, torch::kInt64).to(device);
-  tensors.labels = torch::tensor(labels, torch::kInt64).to(device);
+  tensors.positions = ToDevice(positions, device);
+  tensors.labels = ToDevice(labels, device);
   return tensors;
+}
+
+std::shared_ptr<const SentTokens> Send(const TokenBatch& batch, c10::Stream stream, LossAt loss_at) {
+  const c10::StreamGuard guard(stream);
+  TokenTensors tensors = ToTensors(batch, stream.device(), loss_at);
+  return std::make_shared<const SentTokens>(SentTokens{std::move(tensors), loss_at, RecordEvent(stream.device())});
 }
 
 torch::Tensor TokenTensors::AtPositions(const torch::Tensor& states) const {

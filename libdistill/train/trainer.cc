@@ -41,7 +41,7 @@ void Trainer::SetActiveRows(const std::string& parameter, int64_t rows) { impl_-
 double Trainer::gradient_scale() const { return impl_->loss_scale ? impl_->loss_scale->factor() : 1.0; }
 
 absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, TokenLoss loss) {
-  TokenSteps source(sharder, loss);
+  TokenSteps source(sharder, loss, impl_->run.device());
   return impl_->Fit(source, {.evaluation_loss = std::move(loss)}, *this);
 }
 
@@ -53,7 +53,8 @@ absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, const Distiller& 
   if (distiller.IsStudent(module)) {
     task.model_writer = [distiller](const std::string& folder) { return distiller.SaveStudent(folder); };
   }
-  TokenSteps source(sharder, [&](const TokenBatch& batch) { return distiller(batch, gradient_scale()); });
+  const auto loss = [&](const TokenBatch& batch) { return distiller(batch, gradient_scale()); };
+  TokenSteps source(sharder, loss, impl_->run.device());
   return impl_->Fit(source, std::move(task), *this);
 }
 
