@@ -19,6 +19,7 @@
 #include "bench/train_step/recipe.h"
 #include "bench/train_step/steps.h"
 #include "libdistill/distill.h"
+#include "libdistill/train/memory_plan.h"
 
 namespace distill {
 namespace {
@@ -58,9 +59,28 @@ double StudentBytes(bool bf16, int64_t zero_stage, int ranks) {
   return working + gradient / (zero_stage >= 2 ? ranks : 1) + state / (zero_stage >= 1 ? ranks : 1);
 }
 
+// What a plan says that a rank needs (train/memory_plan.h); 0 for models that it does not know.
+double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const TrainerOptions& options, int ranks) {
+  const auto* teacher = dynamic_cast<const Decoder*>(recipe.teacher.get());
+  const auto* student = dynamic_cast<const Decoder*>(recipe.student.get());
+  if (teacher == nullptr || student == nullptr) return 0;
+  MemoryPlanTask task;
+  task.student = student->config();
+  task.teacher = teacher->config();
+  task.dtype = options.bf16 ? torch::kBFloat16 : torch::kFloat32;
+  task.zero_stage = static_cast<int>(options.zero_stage);
+  task.rows = recipe.rows;
+  task.length = recipe.length;
+  task.world_size = task.ranks_per_host = ranks;
+  task.process = process;
+  const auto plan = PlanMemory(task);
+  return plan.ok() ? static_cast<double>(plan->rank_bytes()) / (1 << 30) : 0;
+}
+
 absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t steps, int64_t zero_stage) {
   torch::manual_seed(0);
   const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
+  const ProcessMemory process = MeasureProcess(dtype);
   DISTILL_ASSIGN_OR_RETURN(const BenchRecipe recipe, MakeRecipe(name, "", dtype));
   const double student_parameters = CountParameters(*recipe.student);
   const double teacher_parameters = CountParameters(*recipe.teacher);
@@ -89,10 +109,11 @@ absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t 
   const std::string suffix = zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "";
   std::printf(
       "JSON {\"case\": \"%s/%s/%d%s\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
-      "\"step_ms\": %.1f, \"products_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, \"loss\": %.4f}\n",
+      "\"step_ms\": %.1f, \"products_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, "
+      "\"planned_memory_gib\": %.3f, \"loss\": %.4f}\n",
       name.c_str(), bf16 ? "bf16" : "fp32", run.world_size(), suffix.c_str(), run.world_size() * tokens / seconds,
       run.world_size() * rate / recipe.flops_per_token, seconds * 1e3, product_seconds * 1e3, source.peak_gib(),
-      state_gib, result.train_loss);
+      state_gib, PlannedGiB(recipe, process, options, run.world_size()), result.train_loss);
   return absl::OkStatus();
 }
 
@@ -102,16 +123,17 @@ absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t 
 int main(int argc, char** argv) {
   CLI::App app("A step of distillation, by recipe");
   std::string recipe, peer_folder;
-  bool bf16 = false;
+  bool bf16 = false, deterministic = false;
   int64_t steps = 8, zero_stage = 0;
   app.add_option("recipe", recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
   app.add_flag("--bf16", bf16, "bfloat16 working weights");
+  app.add_flag("--deterministic", deterministic, "the same bits from run to run");
   app.add_option("--steps", steps)->check(CLI::Range(4, 1000));
   app.add_option("--zero_stage", zero_stage)->check(CLI::Range(0, 2));
   app.add_option("--compare", peer_folder,
                  "what the recipe's peer wrote with --save: repeat its run, compare the losses");
   CLI11_PARSE(app, argc, argv);
-  return distill::Run({}, [&](distill::RunContext& run) {
+  return distill::Run({.deterministic = deterministic}, [&](distill::RunContext& run) {
     return peer_folder.empty() ? distill::Bench(run, recipe, bf16, steps, zero_stage)
                                : distill::CompareWithPeer(run, recipe, peer_folder);
   });

@@ -1,6 +1,7 @@
 // The main job: a student learns from a teacher's logits, on as many ranks as the launcher starts.
 //
 //   distillrun -np 2 build/bin/distill_llm --config_file examples/llm/demo.yaml --learning_rate 1e-4
+//   build/bin/distill_llm --plan --world_size 16 --config_file examples/llm/demo.yaml
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
 #include <cstdio>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "examples/llm/answer.h"
 #include "examples/llm/llm_task.h"
+#include "examples/llm/plan.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/config/command_line.h"
@@ -135,6 +137,16 @@ absl::Status PrintAnswer(const RunContext& run, const CommandLine& command) {
   return absl::OkStatus();
 }
 
+// Without the other ranks, which may not even exist yet; prints on the first one alone.
+int PrintPlan(const CommandLine& command) {
+  const auto world = ReadWorld();
+  if (world.ok() && world->rank != 0) return 0;
+  const auto text = world.ok() ? PlanRun(command, *world) : world.status();
+  if (text.ok()) std::fputs(text->c_str(), stdout);
+  if (!text.ok()) std::fprintf(stderr, "error: %s\n", std::string(text.status().message()).c_str());
+  return text.ok() ? 0 : 2;
+}
+
 }  // namespace
 }  // namespace distill
 
@@ -145,6 +157,7 @@ int main(int argc, char** argv) {
     if (!world.ok() || world->rank == 0) std::fputs(command->message.c_str(), stdout);
     return 0;
   }
+  if (command.ok() && command->flags.plan) return distill::PrintPlan(*command);
   distill::RunOptions options = command.ok() ? distill::RunOptionsOf(command->config) : distill::RunOptions();
   options.input = command.status();
   return distill::Run(options, [&](distill::RunContext& run) {

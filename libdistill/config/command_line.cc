@@ -16,9 +16,11 @@ namespace distill {
 namespace {
 
 constexpr char kShowBatch[] = "show_batch";
+constexpr char kPlan[] = "plan";
 
 bool IsYesOrNo(const std::string& name, const Option* option) {
-  return name == kShowBatch || (option != nullptr && std::holds_alternative<bool LlmConfig::*>(option->field));
+  return name == kShowBatch || name == kPlan ||
+         (option != nullptr && std::holds_alternative<bool LlmConfig::*>(option->field));
 }
 
 // Names with "_" for "-", and "--name=true" for a yes-or-no setting without a value.
@@ -78,6 +80,16 @@ void AddFlags(CLI::App& app, ProgramFlags& flags) {
       ->type_name("true|false")
       ->take_last()
       ->group(kGroup);
+  app.add_option(absl::StrCat("--", kPlan), flags.plan, "print the memory that a rank and a host need, by kind")
+      ->type_name("true|false")
+      ->take_last()
+      ->group(kGroup);
+  app.add_option("--world_size", flags.world_size, "ranks to --plan for; otherwise as many as were started")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->group(kGroup);
+  app.add_option("--ranks_per_host", flags.ranks_per_host, "of them on each host; otherwise all on one")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->group(kGroup);
   app.add_option("--generate", flags.generate, "answer --prompt with the model of this folder")
       ->type_name("FOLDER")
       ->group(kGroup);
@@ -131,6 +143,11 @@ absl::Status Finish(const std::string& config_file, const std::map<std::string, 
     if (value == values.end()) continue;
     DISTILL_RETURN_IF_ERROR(
         Annotate(SetOption(command.config, option, value->second), absl::StrCat("--", option.name)));
+  }
+  if (command.flags.plan) return CheckModels(command.config);
+  if (command.flags.world_size > 0 || command.flags.ranks_per_host > 0) {
+    return absl::InvalidArgumentError(
+        "--world_size and --ranks_per_host go with --plan; a run has the ranks that its launcher starts");
   }
   if (command.flags.generate.empty()) return CheckTogether(command.config);
   if (command.flags.prompt.empty()) return absl::InvalidArgumentError("--generate needs --prompt TEXT");

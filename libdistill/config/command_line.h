@@ -11,7 +11,10 @@ namespace distill {
 
 struct ProgramFlags {
   bool show_batch = false;
-  std::string generate;  // a model folder: answer `prompt` instead of training
+  bool plan = false;
+  int64_t world_size = 0;      // to plan for; 0: as launched
+  int64_t ranks_per_host = 0;  // to plan for; 0: all, or as launched
+  std::string generate;        // a model folder: answer `prompt` instead of training
   std::string prompt;
   int64_t max_new_tokens = 256;
   double sampling_temperature = 0;
@@ -27,7 +30,7 @@ struct CommandLine {
 
 // "--name value" and "--name=value", with "-" and "_" alike; a yes-or-no setting needs no value. InvalidArgument names
 // the option, or for an unknown one the nearest known; errors of the config file as in ReadConfigFile. The result has
-// passed CheckTogether, unless only text is to be generated.
+// passed CheckTogether, unless only text is to be generated; a plan needs the models of those settings alone.
 [[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv);
 
 }  // namespace distill

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "libdistill/config/option_table.h"
+#include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
@@ -21,6 +22,11 @@ std::string YamlScalar(const std::string& value) {
   return absl::StrCat("\"", escaped, "\"");
 }
 
+absl::Status RequireValue(const char* name, const std::string& value) {
+  if (!value.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
+}
+
 }  // namespace
 
 ConfigFields ResolvedFields(const LlmConfig& config) {
@@ -35,14 +41,8 @@ std::string FieldsToYaml(const ConfigFields& fields) {
   return text;
 }
 
-absl::Status CheckTogether(const LlmConfig& config) {
-  for (const auto& [name, value] : {std::pair<const char*, const std::string&>{"student_model", config.student_model},
-                                    {"dataset_name", config.dataset_name},
-                                    {"output_dir", config.output_dir}}) {
-    if (value.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
-    }
-  }
+absl::Status CheckModels(const LlmConfig& config) {
+  DISTILL_RETURN_IF_ERROR(RequireValue("student_model", config.student_model));
   if (config.teacher_model.empty() && config.alpha > 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "alpha is ", config.alpha, ", but there is no teacher_model; set alpha to 0 to train on labels alone"));
@@ -50,6 +50,14 @@ absl::Status CheckTogether(const LlmConfig& config) {
   if (config.bf16 && config.fp16) {
     return absl::InvalidArgumentError("bf16 and fp16 are both true: choose one of them");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTogether(const LlmConfig& config) {
+  DISTILL_RETURN_IF_ERROR(RequireValue("student_model", config.student_model));
+  DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", config.dataset_name));
+  DISTILL_RETURN_IF_ERROR(RequireValue("output_dir", config.output_dir));
+  DISTILL_RETURN_IF_ERROR(CheckModels(config));
   if (config.eval_steps > 0 && config.eval_dataset_name.empty()) {
     return absl::InvalidArgumentError("eval_steps needs eval_dataset_name, the held-out data");
   }

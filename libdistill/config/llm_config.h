@@ -79,6 +79,9 @@ std::string FieldsToYaml(const ConfigFields& fields);
 // NotFound: no such file.
 [[nodiscard]] absl::Status ReadConfigFile(const std::string& path, LlmConfig& config);
 
+// Which models there are: student_model, and a teacher_model unless alpha is 0. InvalidArgument names the setting.
+[[nodiscard]] absl::Status CheckModels(const LlmConfig& config);
+
 // What no single setting can tell: what is required, and what excludes one another. InvalidArgument names the settings.
 [[nodiscard]] absl::Status CheckTogether(const LlmConfig& config);
 

@@ -140,6 +140,7 @@ void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, tor
   for (const auto& parameter : model.named_parameters()) {
     std::string name = parameter.key();
     CopyFromView(*FindWeight(weights, names, name), parameter.value());
+    weights.Forget(name);  // a model is not to be in memory twice
   }
 }
 

@@ -191,6 +191,16 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   return file;
 }
 
+void SafetensorsFile::Forget(const std::string& name) const {
+  const TensorView* view = Find(name);
+  if (view == nullptr) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(view->data), end = begin + static_cast<uintptr_t>(view->size_bytes);
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  // What cannot be let go of stays until the file is closed.
+  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 const TensorView* SafetensorsFile::Find(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : &found->second;

@@ -30,6 +30,9 @@ class SafetensorsFile {
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const TensorView* Find(const std::string& name) const;
+  // Lets go of the memory that reading a tensor has taken: the pages of the mapping that are its alone. It can be read
+  // again, out of the file. Nothing for a name that there is not.
+  void Forget(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::string& path() const { return path_; }
 
@@ -46,6 +49,7 @@ class SafetensorsFolder {
   [[nodiscard]] static absl::StatusOr<SafetensorsFolder> Open(const std::string& folder);
   // Names over all shards, each with its view and the file that holds it.
   const TensorView* Find(const std::string& name) const;
+  void Forget(const std::string& name) const;  // as of a file
   std::vector<std::string> Names() const;
   const std::string& FileOf(const std::string& name) const;
 

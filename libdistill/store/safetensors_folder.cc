@@ -82,6 +82,11 @@ const TensorView* SafetensorsFolder::Find(const std::string& name) const {
   return found == file_of_.end() ? nullptr : files_[found->second].Find(name);
 }
 
+void SafetensorsFolder::Forget(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  if (found != file_of_.end()) files_[found->second].Forget(name);
+}
+
 std::vector<std::string> SafetensorsFolder::Names() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : file_of_) names.push_back(name);

@@ -192,6 +192,19 @@ TEST_CASE("a batch is shown with and without the word true, as for every yes-or-
   CHECK(absl::StrContains(ErrorOf({"--show-batch", "maybe"}), "show_batch"));
 }
 
+TEST_CASE("a plan needs the models alone, and takes ranks that a run does not") {
+  const auto command = Parse({"--plan", "--world-size", "16", "--student_model", "s", "--alpha", "0"});
+  INFO(command.status().ToString());
+  REQUIRE(command.ok());
+  CHECK(command->flags.plan);
+  CHECK(command->flags.world_size == 16);
+  CHECK(command->flags.ranks_per_host == 0);
+  CHECK(absl::StrContains(Parse({"--plan"}).status().message(), "student_model is missing"));
+  CHECK(absl::StrContains(Parse({"--plan", "--student_model", "s"}).status().message(), "no teacher_model"));
+  CHECK(absl::StrContains(ErrorOf({"--plan", "--world_size", "0"}), "world_size"));
+  CHECK(absl::StrContains(ErrorOf({"--ranks_per_host", "2"}), "go with --plan"));
+}
+
 TEST_CASE("version and generation need no other settings") {
   CHECK(absl::StartsWith(Parse({"--version"})->message, "libdistill "));
   const auto command = Parse({"--generate", "out", "--prompt", "hi --there", "--sampling-temperature", "0.7"});

@@ -1,5 +1,7 @@
 #include "libdistill/store/safetensors.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -86,6 +88,30 @@ TEST_CASE("views outlive moves and copies of their file") {
   const SafetensorsFile copy = *file;
   file = absl::NotFoundError("gone");
   CHECK(static_cast<const float*>(copy.Find("a")->data)[1] == 2);
+}
+
+int64_t ResidentFilePages() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0, of_files = 0;
+  file >> size >> resident >> of_files;
+  return of_files;
+}
+
+TEST_CASE("a tensor that was forgotten takes no memory, and reads the same again") {
+  constexpr size_t kCount = 4 << 20;  // 16 MiB
+  const TempFolder folder;
+  std::vector<float> values(kCount);
+  std::iota(values.begin(), values.end(), 1.0f);
+  REQUIRE(WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {kCount})}}, {}).ok());
+  const auto file = SafetensorsFile::Open(folder / "a.safetensors");
+  REQUIRE(file.ok());
+  const auto is_same = [&] { return std::memcmp(file->Find("a")->data, values.data(), kCount * sizeof(float)) == 0; };
+  CHECK(is_same());
+  const int64_t read = ResidentFilePages();
+  file->Forget("a");
+  CHECK(read - ResidentFilePages() > static_cast<int64_t>(kCount * sizeof(float)) / sysconf(_SC_PAGESIZE) / 2);
+  CHECK(is_same());
+  file->Forget("nothing of this name");
 }
 
 TEST_CASE("a tensor whose bytes do not fit its shape is not written") {

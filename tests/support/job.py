@@ -1,6 +1,7 @@
 """For tests that run whole jobs: tiny models, tiny data, and distill_llm under a launcher. Standard library only."""
 import atexit
 import json
+import math
 import os
 import random
 import shutil
@@ -21,22 +22,28 @@ def workspace():
     return folder
 
 
-def write_safetensors(path, tensors):
-    """tensors: {name: (shape, [floats])}, written as float32."""
+def safetensors_header(shapes):
+    """The header for {name: shape} in float32, and the bytes of data behind it."""
     header, offset = {}, 0
-    for name, (shape, values) in tensors.items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + 4 * len(values)]}
-        offset += 4 * len(values)
+    for name, shape in shapes.items():
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text, offset
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (shape, [floats])}, written as float32."""
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
+        file.write(safetensors_header({name: shape for name, (shape, _) in tensors.items()})[0])
         for _, values in tensors.values():
             file.write(struct.pack(f"<{len(values)}f", *values))
 
 
-def make_model(folder, seed, hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None, tokenizer=True):
-    """A Qwen2 folder with random weights and the example's tokenizer."""
+def make_shape(folder, hidden, layers, heads, kv_heads, intermediate, vocab, tokenizer=True):
+    """A Qwen2 folder without weights, with the example's tokenizer."""
     os.makedirs(folder)
     with open(os.path.join(TOKENIZER, "config.json"), encoding="utf-8") as file:
         vocab = vocab or json.load(file)["vocab_size"]
@@ -47,6 +54,15 @@ def make_model(folder, seed, hidden=32, layers=2, heads=4, kv_heads=2, intermedi
               "torch_dtype": "float32"}
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file, indent=2)
+    if tokenizer:
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(os.path.join(TOKENIZER, name), folder)
+    return vocab
+
+
+def make_model(folder, seed, hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None, tokenizer=True):
+    """A Qwen2 folder with random weights and the example's tokenizer."""
+    vocab = make_shape(folder, hidden, layers, heads, kv_heads, intermediate, vocab, tokenizer)
     rng = random.Random(seed)
 
     def normal(*shape):
@@ -77,9 +93,6 @@ def make_model(folder, seed, hidden=32, layers=2, heads=4, kv_heads=2, intermedi
             prefix + "post_attention_layernorm.weight": ones(hidden),
         }
     write_safetensors(os.path.join(folder, "model.safetensors"), tensors)
-    if tokenizer:
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(os.path.join(TOKENIZER, name), folder)
     return folder
 
 

@@ -1,0 +1,14 @@
+// --plan: the memory that a run would need, before it is made.
+#pragma once
+
+#include <string>
+
+#include "libdistill/config/command_line.h"
+#include "libdistill/distill.h"
+
+namespace distill {
+
+// A table for people. Reads the configs of both models, the tokenizer, and the data's size; neither weights nor data.
+[[nodiscard]] absl::StatusOr<std::string> PlanRun(const CommandLine& command, const World& world);
+
+}  // namespace distill

@@ -1,0 +1,27 @@
+// How much memory DistillationLoss takes, from shapes alone: what train/memory_plan.h adds up.
+#pragma once
+
+#include <cstdint>
+
+namespace distill {
+
+struct LossShape {
+  int64_t tokens = 0;  // at which the loss is taken
+  int64_t chunk_tokens = 0;
+  int64_t vocabulary = 0;  // rows that take part
+  int64_t student_rows = 0, student_hidden = 0;
+  int64_t teacher_hidden = 0;  // 0: no teacher
+  int64_t element_bytes = 4;   // of both models' type
+};
+
+struct LossMemory {
+  int64_t chunk_bytes = 0;     // of a chunk's products, both models'
+  int64_t gradient_bytes = 0;  // of hidden states and head: made with the loss, kept until the backward pass has them
+  int64_t rounding_bytes = 0;  // a chunk's share of the head's gradient, and it widened, where the type is narrow
+  int64_t teacher_bytes = 0;   // the teacher's hidden states
+  int64_t during_bytes() const { return chunk_bytes + gradient_bytes + rounding_bytes + teacher_bytes; }
+};
+
+LossMemory MemoryOf(const LossShape& shape);
+
+}  // namespace distill
