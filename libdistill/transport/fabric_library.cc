@@ -19,8 +19,8 @@ constexpr char kName[] = "libfabric.so.1";
 constexpr char kEagerLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
 constexpr char kEagerBytes[] = "262144";
 
-// rxm's bounce buffers, a few thousand of them, which it clears when an endpoint is opened: of the default, 16 KiB, they
-// take 80 MB and 0.06 s a rank. Longer messages go straight from the sender's memory, and are no slower.
+// rxm's bounce buffers, a few thousand of them, which it clears when an endpoint is opened: of the default, 16 KiB,
+// they take 80 MB and 0.06 s a rank. Longer messages go straight from the sender's memory, and are no slower.
 constexpr char kBounceBuffer[] = "FI_OFI_RXM_BUFFER_SIZE";
 constexpr char kBounceBytes[] = "4096";
 
