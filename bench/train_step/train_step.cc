@@ -53,14 +53,35 @@ absl::Status VerifyLoss(const BenchRecipe& recipe) {
   return absl::OkStatus();
 }
 
-// A parameter's, on each of `ranks`: working copy, gradient, moments, and the master of a narrower working copy.
-double StudentBytes(bool bf16, int64_t zero_stage, int ranks) {
-  const double state = bf16 ? 12 : 8, gradient = 4, working = bf16 ? 2 : 4;
-  return working + gradient / (zero_stage >= 2 ? ranks : 1) + state / (zero_stage >= 1 ? ranks : 1);
+struct BenchOptions {
+  std::string recipe, peer_folder;
+  bool bf16 = false, shard_teacher = false;
+  int64_t steps = 8, zero_stage = 0;
+};
+
+// On each of `ranks`: of a parameter of the student working copy, gradient, moments, and the master of a narrower
+// working copy; of blocks whose weights are shared out, two at a time whole.
+double LimitGiB(const BenchRecipe& recipe, const BenchOptions& options, int ranks) {
+  const double state = options.bf16 ? 12 : 8, gradient = 4, working = options.bf16 ? 2 : 4;
+  const auto weights = [&](const LanguageModel& model, bool is_sharded) {
+    double elements = CountParameters(model), largest = 0, of_blocks = 0;
+    for (const auto& block : model.BlockWeights()) {
+      double of_block = 0;
+      for (const torch::Tensor& weight : block) of_block += static_cast<double>(weight.numel());
+      of_blocks += of_block;
+      largest = std::max(largest, of_block);
+    }
+    if (is_sharded && ranks > 1) elements += of_blocks / ranks - of_blocks + 2 * largest;
+    return elements * working;
+  };
+  const double kept = gradient / (options.zero_stage >= 2 ? ranks : 1) + state / (options.zero_stage >= 1 ? ranks : 1);
+  return (CountParameters(*recipe.student) * kept + weights(*recipe.student, options.zero_stage == 3) +
+          weights(*recipe.teacher, options.shard_teacher)) /
+         (1 << 30);
 }
 
 // What a plan says that a rank needs (train/memory_plan.h); 0 for models that it does not know.
-double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const TrainerOptions& options, int ranks) {
+double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const BenchOptions& options, int ranks) {
   const auto* teacher = dynamic_cast<const Decoder*>(recipe.teacher.get());
   const auto* student = dynamic_cast<const Decoder*>(recipe.student.get());
   if (teacher == nullptr || student == nullptr) return 0;
@@ -69,6 +90,7 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
   task.teacher = teacher->config();
   task.dtype = options.bf16 ? torch::kBFloat16 : torch::kFloat32;
   task.zero_stage = static_cast<int>(options.zero_stage);
+  task.shard_teacher = options.shard_teacher;
   task.rows = recipe.rows;
   task.length = recipe.length;
   task.world_size = task.ranks_per_host = ranks;
@@ -77,14 +99,14 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
   return plan.ok() ? static_cast<double>(plan->rank_bytes()) / (1 << 30) : 0;
 }
 
-absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t steps, int64_t zero_stage) {
+absl::Status Bench(RunContext& run, const BenchOptions& bench) {
+  const auto& [name, peer_folder, bf16, shard_teacher, steps, zero_stage] = bench;
   torch::manual_seed(0);
   const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
   const ProcessMemory process = MeasureProcess(dtype);
   DISTILL_ASSIGN_OR_RETURN(const BenchRecipe recipe, MakeRecipe(name, "", dtype));
-  const double student_parameters = CountParameters(*recipe.student);
-  const double teacher_parameters = CountParameters(*recipe.teacher);
   DISTILL_RETURN_IF_ERROR(VerifyLoss(recipe));
+  if (shard_teacher) DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *recipe.teacher));
   TrainerOptions options;
   options.max_steps = steps;
   options.bf16 = bf16;
@@ -103,17 +125,16 @@ absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t 
   if (run.rank() != 0) return absl::OkStatus();
 
   const double seconds = source.MedianSeconds(), tokens = static_cast<double>(recipe.rows * recipe.length);
-  const double state_gib =
-      (student_parameters * StudentBytes(bf16, zero_stage, run.world_size()) + teacher_parameters * (bf16 ? 2 : 4)) /
-      (1 << 30);
-  const std::string suffix = zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "";
+  const std::string suffix =
+      absl::StrCat(zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "", shard_teacher ? "/sharded-teacher" : "");
   std::printf(
       "JSON {\"case\": \"%s/%s/%d%s\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
       "\"step_ms\": %.1f, \"products_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, "
       "\"planned_memory_gib\": %.3f, \"loss\": %.4f}\n",
       name.c_str(), bf16 ? "bf16" : "fp32", run.world_size(), suffix.c_str(), run.world_size() * tokens / seconds,
       run.world_size() * rate / recipe.flops_per_token, seconds * 1e3, product_seconds * 1e3, source.peak_gib(),
-      state_gib, PlannedGiB(recipe, process, options, run.world_size()), result.train_loss);
+      LimitGiB(recipe, bench, run.world_size()), PlannedGiB(recipe, process, bench, run.world_size()),
+      result.train_loss);
   return absl::OkStatus();
 }
 
@@ -122,19 +143,19 @@ absl::Status Bench(RunContext& run, const std::string& name, bool bf16, int64_t 
 
 int main(int argc, char** argv) {
   CLI::App app("A step of distillation, by recipe");
-  std::string recipe, peer_folder;
-  bool bf16 = false, deterministic = false;
-  int64_t steps = 8, zero_stage = 0;
-  app.add_option("recipe", recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
-  app.add_flag("--bf16", bf16, "bfloat16 working weights");
+  distill::BenchOptions bench;
+  bool deterministic = false;
+  app.add_option("recipe", bench.recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
+  app.add_flag("--bf16", bench.bf16, "bfloat16 working weights");
   app.add_flag("--deterministic", deterministic, "the same bits from run to run");
-  app.add_option("--steps", steps)->check(CLI::Range(4, 1000));
-  app.add_option("--zero_stage", zero_stage)->check(CLI::Range(0, 2));
-  app.add_option("--compare", peer_folder,
+  app.add_option("--steps", bench.steps)->check(CLI::Range(4, 1000));
+  app.add_option("--zero_stage", bench.zero_stage)->check(CLI::Range(0, 3));
+  app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");
+  app.add_option("--compare", bench.peer_folder,
                  "what the recipe's peer wrote with --save: repeat its run, compare the losses");
   CLI11_PARSE(app, argc, argv);
   return distill::Run({.deterministic = deterministic}, [&](distill::RunContext& run) {
-    return peer_folder.empty() ? distill::Bench(run, recipe, bf16, steps, zero_stage)
-                               : distill::CompareWithPeer(run, recipe, peer_folder);
+    return bench.peer_folder.empty() ? distill::Bench(run, bench)
+                                     : distill::CompareWithPeer(run, bench.recipe, bench.peer_folder);
   });
 }

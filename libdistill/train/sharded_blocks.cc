@@ -3,6 +3,8 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -88,7 +90,19 @@ void ShardedBlocks::TakeValues(const std::vector<torch::Tensor>& parameters, con
   const torch::NoGradGuard no_grad;
   shares_.resize(plan_.plan().buckets.size());
   parts_.resize(block_of.size());
+  int64_t elements = 0;
+  for (const Block& block : blocks_) {
+    for (const size_t b : block.buckets) elements += plan_.slice(b);
+  }
+  torch::Tensor left = torch::zeros({elements}, torch::TensorOptions().dtype(options_.dtype).device(options_.device));
+  for (const Block& block : blocks_) {
+    for (const size_t b : block.buckets) {
+      shares_[b] = left.narrow(0, 0, plan_.slice(b));
+      left = left.narrow(0, plan_.slice(b), left.numel() - plan_.slice(b));
+    }
+  }
   for (size_t i = 0; i < blocks_.size(); ++i) TakeBlock(i, parameters);
+  malloc_trim(0);  // what the whole parameters lay in, of which glibc keeps all that is not at the heap's end
 }
 
 void ShardedBlocks::TakeBlock(size_t index, const std::vector<torch::Tensor>& parameters) {
@@ -99,7 +113,6 @@ void ShardedBlocks::TakeBlock(size_t index, const std::vector<torch::Tensor>& pa
                                                         c10::DataPtr(nullptr, options_.device), nullptr, false);
   for (size_t k = 0; k < block.buckets.size(); ++k) {
     const size_t b = block.buckets[k];
-    shares_[b] = torch::zeros({plan_.slice(b)}, of_type);
     for (const size_t i : plan_.plan().buckets[b]) {
       torch::Tensor parameter = parameters[i];
       const ShardPlan::Part part = plan_.OfParameter(i, comm_->rank());

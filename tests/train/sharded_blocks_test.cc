@@ -1,6 +1,8 @@
 // Models whose blocks are shared out over ranks against the same models whole: the same bits, and less memory.
 #include <signal.h>
 
+#include <fstream>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "libdistill/comm/create.h"
@@ -170,6 +172,48 @@ TEST_CASE("a frozen model that is shared out answers as before, in its own type"
             return absl::OkStatus();
           })) == "");
   }
+}
+
+// Of this process alone, in bytes: what is resident and no file's, a page that n ranks map counting an n-th.
+int64_t OwnBytes() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  int64_t bytes = 0, kib = 0;
+  for (std::string name, line; file >> name; std::getline(file, line)) {
+    if ((name == "Anonymous:" || name == "Pss_Shmem:") && file >> kib) bytes += kib * 1024;
+  }
+  return bytes;
+}
+
+TEST_CASE("a rank holds its share of a sharded model, and two blocks") {
+  constexpr int kRanks = 4;
+  const auto outcomes = RunRanks(kRanks, kLimit, [](const World& world) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+    DISTILL_ASSIGN_OR_RETURN(
+        const DecoderConfig config,
+        ParseDecoderConfig(R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 256, "intermediate_size": 1024,
+                               "num_hidden_layers": 24, "num_attention_heads": 4, "num_key_value_heads": 4,
+                               "tie_word_embeddings": true, "torch_dtype": "float32"})",
+                           "small"));
+    Decoder model(config, /*seed=*/3);
+    const auto weights = model.BlockWeights();
+    int64_t block = 0;
+    for (const torch::Tensor& weight : weights[0]) block += static_cast<int64_t>(weight.nbytes());
+    const torch::NoGradGuard no_grad;
+    (void)model.Hidden(Ids(2));
+    DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
+    const int64_t whole = OwnBytes();
+    DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
+    DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, model));
+    (void)model.Hidden(Ids(2));
+    DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
+    const int64_t saved = whole - OwnBytes(), blocks = static_cast<int64_t>(weights.size());
+    DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
+    const int64_t promised = blocks * block - blocks * block / kRanks - 2 * block;
+    constexpr int64_t kOther = 6 << 20;  // the second communicator's own memory, activations
+    return Expect(saved >= promised - kOther,
+                  absl::StrCat(saved >> 10, " KiB of ", (blocks * block) >> 10, " saved, not ", promised >> 10));
+  });
+  CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("passes out of turn are refused with what to do") {

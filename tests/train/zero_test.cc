@@ -1,4 +1,6 @@
 // Sharded training against training with everything everywhere: the same losses, weights and checkpoints, less memory.
+#include <signal.h>
+
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -54,8 +56,14 @@ struct Net : torch::nn::Module, GatedModel {
 // rank's loss is not a number.
 class Rows : public StepSource {
  public:
-  Rows(Net& net, const World& world, int64_t nan_step, int64_t empty_step = -1, int64_t failing_step = -1)
-      : net_(net), world_(world), nan_step_(nan_step), empty_step_(empty_step), failing_step_(failing_step) {}
+  Rows(Net& net, const World& world, int64_t nan_step, int64_t empty_step = -1, int64_t failing_step = -1,
+       int64_t killed_step = -1)
+      : net_(net),
+        world_(world),
+        nan_step_(nan_step),
+        empty_step_(empty_step),
+        failing_step_(failing_step),
+        killed_step_(killed_step) {}
   int64_t steps_per_epoch() const override { return 100; }
   ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 0}; }
   absl::Status Restore(const ShardState& state) override {
@@ -71,6 +79,7 @@ class Rows : public StepSource {
       const int64_t loss_count = step == empty_step_ ? 0 : 1;
       steps.push_back(
           {.loss_count = loss_count, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row, first] {
+             if (step == killed_step_ && row == 4) raise(SIGKILL);
              TORCH_CHECK_VALUE(step != failing_step_ || row != 4, "no such row");
              const auto size = torch::TensorOptions().dtype(torch::kFloat32);
              torch::Tensor x = torch::arange(13, size).mul_(0.1 * (row + 1) + step).sin_();
@@ -84,7 +93,7 @@ class Rows : public StepSource {
  private:
   Net& net_;
   const World& world_;
-  const int64_t nan_step_, empty_step_, failing_step_;
+  const int64_t nan_step_, empty_step_, failing_step_, killed_step_;
   int64_t made_ = 0;
 };
 
@@ -100,7 +109,7 @@ struct ZeroCase {
   std::string backend = "auto";
   bool fp16 = false;
   bool recomputes = false;  // in the sharded runs
-  int64_t failing_step = -1;
+  int64_t failing_step = -1, killed_step = -1;
 };
 
 struct Trained {
@@ -130,7 +139,7 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
   options.lr_scheduler_type = "constant";
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
   trainer->SetActiveRows("padded", 5);
-  Rows rows(*net, world, c.nan_step, c.empty_step, c.failing_step);
+  Rows rows(*net, world, c.nan_step, c.empty_step, c.failing_step, c.killed_step);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(rows));
   Trained trained;
   for (const torch::Tensor& parameter : net->parameters()) trained.weights.push_back(parameter.detach().clone());
@@ -288,6 +297,21 @@ TEST_CASE("a micro-batch that fails on one rank ends the passes of all, with its
             const auto failed = Train(world, {.stage = stage, .failing_step = 2});
             return ExpectError(failed.status(), absl::StatusCode::kInvalidArgument, {"no such row"});
           })) == "");
+  }
+}
+
+TEST_CASE("a rank that is lost in a sharded step is named by all that are left") {
+  for (const int64_t stage : {1, 2, 3}) {
+    INFO("stage " << stage);
+    const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
+      const auto lost = Train(world, {.stage = stage, .killed_step = 2});
+      return ExpectError(lost.status(), absl::StatusCode::kUnavailable, {"rank 1"});
+    });
+    CHECK(outcomes[1].signal == SIGKILL);
+    for (const int survivor : {0, 2}) {
+      INFO(outcomes[survivor].status);
+      CHECK(outcomes[survivor].status.ok());
+    }
   }
 }
 
