@@ -46,7 +46,9 @@ ShardOptions ShardOptionsOf(const LlmConfig& config, const Tokenizer& tokenizer)
           .pad_id = tokenizer.TokenToId(tokenizer.pad_token()).value_or(tokenizer.eos_id().value_or(0))};
 }
 
-absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c10::Device device) {
+// What is to be shared out over ranks may not fit on a device.
+absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c10::Device run_device) {
+  const c10::Device device = config.zero_stage == 3 ? torch::kCPU : run_device;
   const std::string& folder = config.student_model;
   if (HasWeights(folder)) return LoadDecoder(folder, {.dtype = torch::kFloat32, .device = device});
   LogInfo(absl::StrCat(folder, " has no weights: the student starts from random ones, drawn with seed ", config.seed));
@@ -97,7 +99,7 @@ absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, c10::Device device
   LlmModels models;
   DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(config, device));
   if (config.teacher_model.empty()) return models;
-  const LoadOptions options = {.dtype = WorkingType(config), .device = device};
+  const LoadOptions options = {.dtype = WorkingType(config), .device = config.shard_teacher ? torch::kCPU : device};
   DISTILL_ASSIGN_OR_RETURN(models.teacher, LoadDecoder(config.teacher_model, options));
   return models;
 }

@@ -1,8 +1,5 @@
 #include "libdistill/train/sharded_blocks.h"
 
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <malloc.h>
 
 #include <algorithm>
@@ -13,6 +10,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/tensor_collectives.h"
 
@@ -197,12 +195,10 @@ torch::Tensor ShardedBlocks::Place(const Block& block, size_t place) const {
 
 AsyncCall ShardedBlocks::StartGather(size_t block) {
   const size_t place = std::exchange(next_place_, (next_place_ + 1) % kPlaces);
-  std::shared_ptr<c10::Event> ready;
+  std::shared_ptr<const c10::Event> ready;
   if (!options_.device.is_cpu()) {
     // Not before the block that had this place was computed, nor before the shares were written.
-    const c10::impl::VirtualGuardImpl streams(options_.device.type());
-    ready = std::make_shared<c10::Event>(options_.device.type());
-    ready->record(streams.getStream(options_.device));
+    ready = std::make_shared<const c10::Event>(RecordEvent(options_.device));
   }
   return thread_->Run([this, block, place, ready](Communicator& comm) {
     absl::Status gathered;
@@ -218,11 +214,9 @@ AsyncCall ShardedBlocks::StartGather(size_t block) {
 
 // On a GPU: on a stream of its own, and it is done when this returns.
 absl::Status ShardedBlocks::GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const {
-  const c10::impl::VirtualGuardImpl streams(options_.device.type());
-  const c10::StreamGuard stream(streams.getStreamFromGlobalPool(options_.device, /*isHighPriority=*/true));
-  ready.block(stream.current_stream());
+  const OwnStream stream(options_.device, ready);
   DISTILL_RETURN_IF_ERROR(Gather(comm, block, place));
-  stream.current_stream().synchronize();
+  stream.Synchronize();
   return absl::OkStatus();
 }
 

@@ -47,7 +47,14 @@ absl::StatusOr<Weights> WeightsOfBlocks(const LanguageModel& model) {
 
 absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   Communicator& comm = run.communicator();
-  if (comm.world_size() == 1) return absl::OkStatus();
+  const auto move = [&] {
+    return CatchTorch([&] {
+      for (torch::Tensor& parameter : model.parameters()) parameter.requires_grad_(false);
+      model.to(run.device());
+      return absl::OkStatus();
+    });
+  };
+  if (comm.world_size() == 1) return move();
   absl::StatusOr<Weights> weights = WeightsOfBlocks(model);
   DISTILL_RETURN_IF_ERROR(Agree(comm, weights.status()));
   const std::vector<int64_t> elements = ElementsOf(weights->parameters);
@@ -60,13 +67,20 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   DISTILL_ASSIGN_OR_RETURN(
       std::shared_ptr<ShardedBlocks> blocks,
       ShardedBlocks::Create(comm, weights->tensors, weights->block_of, plan, {.dtype = dtype, .device = run.device()}));
-  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
-                                  for (torch::Tensor& parameter : model.parameters()) parameter.requires_grad_(false);
-                                  model.to(run.device());
-                                  return absl::OkStatus();
-                                })));
+  DISTILL_RETURN_IF_ERROR(Agree(comm, move()));  // what is left of it
   model.SetWeightGate(blocks);
   run.AddFrozen(std::move(blocks));
+  return absl::OkStatus();
+}
+
+absl::Status RequireWhole(const torch::nn::Module& module) {
+  for (const auto& part : module.modules()) {
+    const auto* gated = dynamic_cast<const GatedModel*>(part.get());
+    if (gated == nullptr || gated->weight_gate() == nullptr) continue;
+    return absl::FailedPreconditionError(
+        "the module's weights are shared out over the ranks, by ShardFrozen or by a Fit that failed: train one that is "
+        "whole, loaded anew");
+  }
   return absl::OkStatus();
 }
 

@@ -14,9 +14,13 @@ namespace distill {
 // Shares the weights of a model's blocks out over the ranks of `run`, for good: a teacher that does not fit, say. Its
 // weights may be on the host still; they go to the run's device. From now on every rank runs the model for each
 // micro-batch with a loss, once, under torch::NoGradGuard; the trainer takes part where a rank has none. Every rank
-// must call it; blocks. Nothing happens on one rank. InvalidArgument: a model that tells of no blocks, or weights of
-// several types; FailedPrecondition: ranks whose models differ in names, shapes or types.
+// must call it; blocks. On one rank the model goes to the device, whole. InvalidArgument: a model that tells of no
+// blocks, or weights of several types; FailedPrecondition: ranks whose models differ in names, shapes or types.
 [[nodiscard]] absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
+
+// FailedPrecondition: the module, or one within it, has weights that are shared out, by ShardFrozen or by a Fit that
+// failed.
+[[nodiscard]] absl::Status RequireWhole(const torch::nn::Module& module);
 
 struct ShardedModels {
   std::shared_ptr<ShardedBlocks> trained;              // null: it is whole

@@ -43,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
   mine.Update(CheckTrainerOptions(options));
   if (run.rank() == 0) mine.Update(CheckOutputFolder(options));
   if (mine.ok()) {
-    mine = CatchTorch([&] {
+    mine = CatchTorch([&]() -> absl::Status {
+      DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
       // A module that is to be shared out may not fit there.
       if (options.zero_stage < 3 || run.world_size() == 1) module->to(run.device());
       return CheckBuffers(*module);
@@ -106,6 +107,7 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
 }
 
 absl::Status Trainer::Impl::FindParameters() {
+  DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
   std::map<std::string, int64_t> rows = active_rows;
   rows.insert(task.active_rows.begin(), task.active_rows.end());
   DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, rows));

@@ -315,6 +315,24 @@ TEST_CASE("a rank that is lost in a sharded step is named by all that are left")
   }
 }
 
+TEST_CASE("a module whose weights are shared out is not trained anew") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60)}));
+          RunContext run(world, std::move(comm), torch::kCPU);
+          auto net = std::make_shared<Net>();
+          TrainerOptions options = {.max_steps = 3, .save_steps = 0};
+          options.zero_stage = 3;
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
+          Rows rows(*net, world, -1, -1, /*failing_step=*/1);
+          DISTILL_RETURN_IF_ERROR(
+              ExpectError(trainer->Fit(rows).status(), absl::StatusCode::kInvalidArgument, {"no such row"}));
+          DISTILL_RETURN_IF_ERROR(
+              ExpectError(trainer->Fit(rows).status(), absl::StatusCode::kFailedPrecondition, {"loaded anew"}));
+          return ExpectError(Trainer::Create(run, net, options).status(), absl::StatusCode::kFailedPrecondition,
+                             {"loaded anew"});
+        })) == "");
+}
+
 TEST_CASE("a module that does not tell of blocks is refused in stage 3") {
   CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60)}));
