@@ -144,17 +144,18 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
 int main(int argc, char** argv) {
   CLI::App app("A step of distillation, by recipe");
   distill::BenchOptions bench;
-  bool deterministic = false;
+  distill::RunOptions run_options;
   app.add_option("recipe", bench.recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
   app.add_flag("--bf16", bench.bf16, "bfloat16 working weights");
-  app.add_flag("--deterministic", deterministic, "the same bits from run to run");
+  app.add_flag("--deterministic", run_options.deterministic, "the same bits from run to run");
+  app.add_flag("--pin_threads", run_options.pin_threads, "each rank on cores of its own");
   app.add_option("--steps", bench.steps)->check(CLI::Range(4, 1000));
   app.add_option("--zero_stage", bench.zero_stage)->check(CLI::Range(0, 3));
   app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");
   app.add_option("--compare", bench.peer_folder,
                  "what the recipe's peer wrote with --save: repeat its run, compare the losses");
   CLI11_PARSE(app, argc, argv);
-  return distill::Run({.deterministic = deterministic}, [&](distill::RunContext& run) {
+  return distill::Run(run_options, [&](distill::RunContext& run) {
     return bench.peer_folder.empty() ? distill::Bench(run, bench)
                                      : distill::CompareWithPeer(run, bench.recipe, bench.peer_folder);
   });

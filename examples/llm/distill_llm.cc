@@ -27,6 +27,7 @@ RunOptions RunOptionsOf(const LlmConfig& config) {
   RunOptions options;
   options.device = config.device;
   options.deterministic = config.deterministic;
+  options.pin_threads = config.pin_threads;
   options.communicator.backend = config.comm_backend;
   options.communicator.algorithm = config.comm_algorithm;
   options.communicator.tuning_file = config.comm_tuning_file;

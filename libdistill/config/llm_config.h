@@ -61,6 +61,7 @@ struct LlmConfig {
 
   std::string device = "auto";
   bool deterministic = false;
+  bool pin_threads = false;
   std::string comm_backend = "auto";
   std::string comm_algorithm = "auto";
   std::string comm_tuning_file;

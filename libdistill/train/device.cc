@@ -5,12 +5,43 @@
 #include <torch/cuda.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/world/cores.h"
+#include "libdistill/world/own_cores.h"
 
 namespace distill {
+namespace {
+
+constexpr size_t kRecordBytes = 1024;  // of a rank's host and list of cores
+
+absl::StatusOr<std::vector<RankCores>> CoresOfAllRanks(Communicator& comm, const World& world) {
+  std::string mine = absl::StrCat(world.host_id, "\n", FormatCores(AllowedCores()));
+  if (mine.size() >= kRecordBytes) mine = world.host_id.substr(0, kRecordBytes / 2) + "\n";  // not known, then
+  mine.resize(kRecordBytes, '\0');
+  std::string all(kRecordBytes * static_cast<size_t>(comm.world_size()), '\0');
+  DISTILL_RETURN_IF_ERROR(comm.AllGather(mine.data(), all.data(), kRecordBytes, DType::kUInt8));
+  std::vector<RankCores> ranks;
+  for (size_t begin = 0; begin < all.size(); begin += kRecordBytes) {
+    const std::vector<std::string> fields = absl::StrSplit(std::string(all.c_str() + begin), absl::MaxSplits('\n', 1));
+    ranks.push_back({fields[0], fields.size() == 2 ? ParseCores(fields[1]) : std::vector<int>()});
+  }
+  return ranks;
+}
+
+bool UserBindsThreads() {
+  for (const char* name : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World& world) {
   if (device != "auto" && device != "cpu" && device != "cuda") {
@@ -48,6 +79,24 @@ void UseDeterministicAlgorithms() {
 void UseShareOfCores(const World& world) {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return;  // the user's word counts
   at::set_num_threads(ShareOfCores(world, ReadCores("")));
+}
+
+absl::Status UseOwnCores(Communicator& comm, const World& world, bool binds) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<RankCores> all, CoresOfAllRanks(comm, world));
+  const OwnCores own = DivideCores(all, comm.rank(), "");
+  const Cores limits = ReadCores("");
+  const bool has_quota = limits.quota.has_value() && *limits.quota < limits.mine;
+  if (own.threads == 0 || has_quota || !binds || UserBindsThreads()) return absl::OkStatus();
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(own.threads);
+  if (own.cores.empty()) return absl::OkStatus();
+  if (const absl::Status bound = BindThread(own.cores); !bound.ok()) {
+    LogWarning(absl::StrCat(bound.message(), "; threads stay where the kernel puts them"));
+  } else {
+    LogInfo(absl::StrCat("the ranks of a host divide its cores: this one has ", FormatCores(own.cores), " for ",
+                         at::get_num_threads(), " threads (pin_threads)"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace distill

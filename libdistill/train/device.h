@@ -6,6 +6,7 @@
 #include <c10/core/Device.h>
 
 #include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
@@ -20,5 +21,12 @@ void UseDeterministicAlgorithms();
 
 // One thread pool a rank, of its share of the cores (world/cores.h); OMP_NUM_THREADS overrides it.
 void UseShareOfCores(const World& world);
+
+// Binds this thread, and with it those that it starts from now on (the pool, the gradients' communication, the thread
+// that makes batches), to this rank's own cores (world/own_cores.h), and makes the pool as large as they are. Threads
+// that run already, the network's and the watchdogs, stay free. Nothing is bound where the user has bound threads
+// (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY are set) or a quota limits the time and not the cores.
+// Every rank must call it; the error is the communicator's.
+[[nodiscard]] absl::Status UseOwnCores(Communicator& comm, const World& world, bool binds);
 
 }  // namespace distill

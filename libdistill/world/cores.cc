@@ -9,24 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/world/control_groups.h"
+#include "libdistill/world/own_cores.h"
 
 namespace distill {
 namespace {
-
-// "0-3,8" -> 5; 0 for what is no list.
-int CountCoreList(const std::string& list) {
-  int count = 0;
-  for (absl::string_view range : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
-    const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
-    int first = 0;
-    int last = 0;
-    if (!absl::SimpleAtoi(ends.first, &first)) return 0;
-    last = first;
-    if (!ends.second.empty() && !absl::SimpleAtoi(ends.second, &last)) return 0;
-    count += last - first + 1;
-  }
-  return count;
-}
 
 // Version 2: "max 100000" or "150000 100000". Version 1: -1 or 150000, and the period in a file of its own.
 std::optional<double> QuotaOf(const std::string& folder) {
@@ -53,7 +39,7 @@ Cores ReadCores(const std::string& root) {
   for (const std::string& folder : GroupFolders(root, "cpuset")) {
     int count = 0;
     for (const char* name : {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"}) {
-      if (count == 0) count = CountCoreList(FirstLine(absl::StrCat(folder, "/", name)));
+      if (count == 0) count = static_cast<int>(ParseCores(FirstLine(absl::StrCat(folder, "/", name))).size());
     }
     if (count == 0) continue;
     cores.host = count;
