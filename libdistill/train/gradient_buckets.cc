@@ -101,6 +101,11 @@ void GradientBuckets::Place(size_t b, const torch::Tensor& padded) {
     const torch::Tensor& tensor = parameters_[i].tensor;
     gradients_[i] = bucket.values.narrow(0, plan_.offset(i), tensor.numel()).view(tensor.sizes());
   }
+  ClearGaps(b);
+}
+
+void GradientBuckets::ClearGaps(size_t b) {
+  for (const ShardPlan::Part& gap : plan_.Gaps(b)) buckets_[b].values.narrow(0, gap.begin, gap.count).zero_();
 }
 
 void GradientBuckets::GiveMemory(size_t b, const torch::Tensor& gradient) {

@@ -59,6 +59,8 @@ class GradientBuckets {
   // memory if it fits. And once it is summed.
   void GiveMemory(size_t b, const torch::Tensor& gradient);
   void TakeMemory(size_t b);
+  // Gaps between gradients count in sums and norms: to be called before a bucket leaves that has taken turns.
+  void ClearGaps(size_t b);
 
   // The 2-norm over all buckets, out of their sums of squares.
   double Norm() const;

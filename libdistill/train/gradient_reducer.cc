@@ -202,6 +202,7 @@ void GradientReducer::FillInTurn(size_t b) {
   // Finish says what became of that one.
   if (const int64_t before = buckets_.bucket(b).before; before >= 0) calls_[before].Wait().IgnoreError();
   if (!buckets_.bucket(b).has_place) GiveMemory(b);
+  buckets_.ClearGaps(b);
   FillUp(b);
 }
 

@@ -34,6 +34,8 @@ class ShardPlan {
   size_t bucket_of(size_t parameter) const { return places_[parameter].bucket; }
   // Where a parameter begins in its bucket.
   int64_t offset(size_t parameter) const { return places_[parameter].offset; }
+  // What lies between a bucket's parameters where there are several shards, so that each begins at 32 elements.
+  std::vector<Part> Gaps(size_t bucket) const;
 
  private:
   struct Bucket {

@@ -44,6 +44,28 @@ TEST_CASE("every element of every parameter has one owner, in the order of ranks
   }
 }
 
+TEST_CASE("parameters begin at 32 elements where there are shards, and gaps are what lies between them") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const std::vector<int64_t> elements = RandomElements(seed);
+    for (const int shards : {1, 2, 8}) {
+      const ShardPlan plan = PlanOf(seed, shards);
+      for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+        int64_t held = 0;
+        for (const size_t i : plan.plan().buckets[b]) {
+          held += elements[i];
+          if (shards > 1) CHECK(plan.offset(i) % 32 == 0);
+        }
+        for (const ShardPlan::Part& gap : plan.Gaps(b)) {
+          CHECK(gap.count < 32);
+          held += gap.count;
+        }
+        CHECK(held == plan.elements(b));
+        if (shards == 1) CHECK(plan.Gaps(b).empty());
+      }
+    }
+  }
+}
+
 TEST_CASE("slices of a bucket hold all of it, and one shard has no more than that") {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     for (const int shards : {1, 2, 3, 8}) {
