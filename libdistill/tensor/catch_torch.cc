@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace distill {
@@ -23,6 +24,10 @@ absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body) {
   } catch (const c10::NotImplementedError& error) {
     return absl::UnimplementedError(error.what_without_backtrace());
   } catch (const c10::Error& error) {
+    // What the CPU's allocator throws is of no type of its own.
+    if (absl::StrContains(error.what_without_backtrace(), "can't allocate memory")) {
+      return absl::ResourceExhaustedError(error.what_without_backtrace());
+    }
     return absl::InternalError(absl::StrCat("torch: ", error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("out of host memory");

@@ -1,6 +1,6 @@
 // Parameters in the layout of their gradients' buckets, so that each rank can renew its slices and an all-gather brings
-// the others' (ZeRO 1 and 2). Parameters stay what they were to the model: their tensors become views. Those of a
-// model's blocks can be away but while the block runs (ZeRO 3, train/sharded_blocks.h).
+// the others' (ZeRO 1 and 2, and what is of no block in 3). Parameters stay what they were to the model: their tensors
+// become views. Those of a model's blocks can be away but while the block runs (ZeRO 3, train/sharded_blocks.h).
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace distill {
 class FlatParameters {
  public:
   // Moves the parameters' values, which are of one type, into memory of comm.Allocate in `dtype`, and makes the
-  // parameters views into it; they keep it alive. `block_of`: of each parameter, as ShardedBlocks wants it; empty: none
-  // is of a block. Every rank must call it, with the same parameters and plan. InvalidArgument: parameters of several
-  // types.
+  // parameters views into it; they keep it alive. `block_of`, `blocks`: as ShardedBlocks wants them; empty: no
+  // parameter is of a block. Every rank must call it, with the same parameters and plan. InvalidArgument: parameters of
+  // several types.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FlatParameters>> Create(
       Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, torch::Dtype dtype,
-      c10::Device device, const std::vector<int64_t>& block_of);
+      c10::Device device, const std::vector<int64_t>& block_of, size_t blocks);
 
   // This rank's part of a parameter's elements (ShardPlan::OfParameter), flat: to be renewed.
   const torch::Tensor& part(size_t parameter) const { return parts_[parameter]; }

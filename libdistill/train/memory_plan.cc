@@ -171,8 +171,7 @@ class Planner {
                        absl::StrCat(Type(), SharesTeacher() ? ", shares of blocks and two that are gathered" : "")});
     }
     if (task_.ranks_per_host > 1 && !task_.on_gpu) {
-      parts.push_back({"communicator", static_cast<int64_t>(ShmGroup::SegmentBytes(task_.ranks_per_host)),
-                       "slots in shared memory"});
+      parts.push_back({"communicator", Segments(), "slots in shared memory"});
     }
     if (!task_.on_gpu) parts.push_back({"holes of the allocator", Holes(), "one of the largest blocks of the heap"});
     return parts;
@@ -192,7 +191,7 @@ class Planner {
     return parts;
   }
 
-  bool SharesTeacher() const { return task_.shard_teacher && task_.world_size > 1; }
+  bool SharesTeacher() const { return task_.teacher.has_value() && task_.shard_teacher && task_.world_size > 1; }
 
   int64_t TeacherElements() const {
     int64_t elements = 0;
@@ -202,14 +201,17 @@ class Planner {
     return elements;
   }
 
-  int64_t TeacherInUse() const {
-    if (!SharesTeacher()) return TeacherElements();
+  SharedOut SharedTeacher() const {
     const auto shapes = DecoderShapes(*task_.teacher, torch::kFloat32);
     const auto parameters = CollectParameters(*shapes, {});
-    if (!parameters.ok()) return TeacherElements();
+    if (!parameters.ok()) return {.rest = TeacherElements(), .shares = 0, .gathered = 0};
     const std::vector<int64_t> block_of = BlocksOf(*shapes, *parameters);
-    const SharedOut shared =
-        ShareOut(ShardedPlan(*parameters, task_.world_size, task_.bucket_bytes, block_of), block_of);
+    return ShareOut(ShardedPlan(*parameters, task_.world_size, task_.bucket_bytes, block_of), block_of);
+  }
+
+  int64_t TeacherInUse() const {
+    if (!SharesTeacher()) return TeacherElements();
+    const SharedOut shared = SharedTeacher();
     return shared.rest + shared.shares + shared.gathered;
   }
 
@@ -232,11 +234,20 @@ class Planner {
     return 2 * largest;
   }
 
+  // Of the run's communicator, and of one for each model that is shared out.
+  int64_t Segments() const {
+    const int64_t communicators = 1 + (stage_ == 3 ? 1 : 0) + (SharesTeacher() ? 1 : 0);
+    return communicators * static_cast<int64_t>(ShmGroup::SegmentBytes(task_.ranks_per_host));
+  }
+
+  // Of weights what collectives write: shares of blocks are in memory of their own.
   int64_t InSharedMemory() const {
     int64_t slices = 0;
     for (size_t b = 0; stage_ >= 2 && b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
-    return static_cast<int64_t>(ShmGroup::SegmentBytes(task_.ranks_per_host)) + Gradients() - slices * kFloat + Wire() +
-           (stage_ > 0 ? Weights() : 0);
+    const int64_t whole = stage_ > 0 ? Weights() : 0;
+    const int64_t student = stage_ == 3 ? (shared_.rest + shared_.gathered) * bytes_ : whole;
+    const int64_t teacher = SharesTeacher() ? SharedTeacher().gathered * bytes_ : 0;
+    return Segments() + Gradients() - slices * kFloat + Wire() + student + teacher;
   }
 
   // glibc gives blocks of 32 MiB and more (M_MMAP_THRESHOLD's maximum, mallopt(3)) back to the system one by one; those

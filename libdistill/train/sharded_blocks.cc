@@ -18,8 +18,8 @@ namespace distill {
 namespace {
 
 constexpr size_t kPlaces = 2;
-// Buckets begin at pages.
-constexpr int64_t kAlignment = 4096;
+// Buckets begin at pages, whatever their type.
+constexpr int64_t kAlignment = 4096;  // elements
 
 int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -44,9 +44,11 @@ c10::DataPtr Owning(const torch::Tensor& memory) {
 absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicator& comm,
                                                                      const std::vector<torch::Tensor>& parameters,
                                                                      const std::vector<int64_t>& block_of,
-                                                                     const ShardPlan& plan, const Options& options) {
+                                                                     size_t blocks_of_pass, const ShardPlan& plan,
+                                                                     const Options& options) {
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> own, comm.Split(/*color=*/0, /*key=*/comm.rank()));
   std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options));
+  blocks->blocks_.resize(blocks_of_pass);
   blocks->FindBlocks(block_of);
   DISTILL_RETURN_IF_ERROR(blocks->MakeMemory());
   DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, CatchTorch([&]() -> absl::Status {
@@ -66,7 +68,6 @@ void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
   for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
     const int64_t of = block_of[plan_.plan().buckets[b][0]];
     if (of < 0) continue;
-    if (static_cast<size_t>(of) >= blocks_.size()) blocks_.resize(static_cast<size_t>(of) + 1);
     Block& block = blocks_[static_cast<size_t>(of)];
     block.buckets.push_back(b);
     block.begin.push_back(block.elements);
@@ -158,6 +159,7 @@ void ShardedBlocks::LaunchNext() {
 }
 
 void ShardedBlocks::Acquire(size_t index) {
+  if (index >= blocks_.size()) Refuse("runs", index);
   Block& block = blocks_[index];
   if (block.is_here) return;  // the last one, in the backward pass
   if (acquired_ == turns() || Turn(acquired_) != index) Refuse("runs", index);
@@ -184,6 +186,14 @@ void ShardedBlocks::SkipPass(bool with_gradients) {
   while (launched_ < turns()) LaunchNext();
   for (Block& block : blocks_) block.gather.reset();
   acquired_ = turns();
+}
+
+void ShardedBlocks::SetErrorContext(std::function<std::string()> context) {
+  const auto set = [context = std::move(context)](Communicator& comm) {
+    comm.SetErrorContext(context);
+    return absl::OkStatus();
+  };
+  thread_->Run(set).Wait().IgnoreError();  // not beside a call that may be about to ask
 }
 
 void ShardedBlocks::Point(Block& block, c10::DataPtr memory) { block.storage->set_data_ptr_noswap(std::move(memory)); }

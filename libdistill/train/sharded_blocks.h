@@ -15,8 +15,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <c10/core/Event.h>
@@ -39,11 +41,12 @@ class ShardedBlocks : public WeightGate {
   };
   // Takes the values out of `parameters`, which are whole on every rank, and makes them views of `options`' type that
   // hold nothing until their block is acquired. `block_of`: of each parameter, in the order of the passes, or below 0:
-  // left alone. A bucket of `plan`, of one shard a rank, holds parameters of one block. Every rank must call it, with
+  // left alone; `blocks` of them make a pass, those without a parameter here too. A bucket of `plan`, of one shard a
+  // rank, holds parameters of one block. Every rank must call it, with
   // the same parameters and plan; `comm` may go before the result. Errors are every rank's.
   [[nodiscard]] static absl::StatusOr<std::shared_ptr<ShardedBlocks>> Create(
       Communicator& comm, const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of,
-      const ShardPlan& plan, const Options& options);
+      size_t blocks, const ShardPlan& plan, const Options& options);
   ~ShardedBlocks() override;
 
   // WeightGate. They throw StatusError with the communicator's error where a rank is lost or has given up, and
@@ -54,6 +57,8 @@ class ShardedBlocks : public WeightGate {
 
   // This rank's part in a pass of the others, for which it has no data. Returns at once.
   void SkipPass(bool with_gradients);
+  // What is appended to errors, as Communicator's; waits for what is under way.
+  void SetErrorContext(std::function<std::string()> context);
   // Ends the passes of all ranks with this error.
   void Abort(const absl::Status& error) { comm_->Abort(error); }
 

@@ -1,6 +1,9 @@
 #include "libdistill/train/sharded_models.h"
 
+#include <xxhash.h>
+
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -23,7 +26,19 @@ struct Weights {
   std::vector<int64_t> block_of;
 };
 
+// Shares are each rank's own: of other values on one of them they would make a mixture of two models.
+std::string HashOf(const std::vector<torch::Tensor>& tensors) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  for (const torch::Tensor& tensor : tensors) {
+    const torch::Tensor on_host = tensor.detach().cpu().contiguous();
+    XXH3_64bits_update(hash.get(), on_host.data_ptr(), on_host.nbytes());
+  }
+  return absl::StrCat("XXH3 ", absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+}
+
 absl::StatusOr<Weights> WeightsOfBlocks(const LanguageModel& model) {
+  DISTILL_RETURN_IF_ERROR(RequireWhole(model));
   std::map<const c10::TensorImpl*, std::string> names;
   for (const auto& item : model.named_parameters()) names[item.value().unsafeGetTensorImpl()] = item.key();
   Weights weights;
@@ -62,11 +77,17 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   std::iota(order.begin(), order.end(), 0);
   const ShardPlan plan(elements, PlanBucketsOfGroups(elements, order, weights->block_of, kBucketBytes),
                        comm.world_size());
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, FingerprintOf(plan.plan(), weights->parameters)));
+  auto fields = FingerprintOf(plan.plan(), weights->parameters);
+  const absl::Status hashed = CatchTorch([&] {
+    fields.emplace_back("the weights of the blocks", HashOf(weights->tensors));
+    return absl::OkStatus();
+  });
+  DISTILL_RETURN_IF_ERROR(Agree(comm, hashed));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, fields));
   const torch::Dtype dtype = weights->tensors[0].scalar_type();
-  DISTILL_ASSIGN_OR_RETURN(
-      std::shared_ptr<ShardedBlocks> blocks,
-      ShardedBlocks::Create(comm, weights->tensors, weights->block_of, plan, {.dtype = dtype, .device = run.device()}));
+  DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<ShardedBlocks> blocks,
+                           ShardedBlocks::Create(comm, weights->tensors, weights->block_of, model.BlockWeights().size(),
+                                                 plan, {.dtype = dtype, .device = run.device()}));
   DISTILL_RETURN_IF_ERROR(Agree(comm, move()));  // what is left of it
   model.SetWeightGate(blocks);
   run.AddFrozen(std::move(blocks));
@@ -74,14 +95,21 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
 }
 
 absl::Status RequireWhole(const torch::nn::Module& module) {
-  for (const auto& part : module.modules()) {
-    const auto* gated = dynamic_cast<const GatedModel*>(part.get());
-    if (gated == nullptr || gated->weight_gate() == nullptr) continue;
-    return absl::FailedPreconditionError(
-        "the module's weights are shared out over the ranks, by ShardFrozen or by a Fit that failed: train one that is "
-        "whole, loaded anew");
-  }
-  return absl::OkStatus();
+  const auto is_whole = [](const torch::nn::Module* part) {
+    const auto* gated = dynamic_cast<const GatedModel*>(part);
+    return gated == nullptr || gated->weight_gate() == nullptr;
+  };
+  bool all = is_whole(&module);
+  for (const auto& part : module.modules(/*include_self=*/false)) all = all && is_whole(part.get());
+  if (all) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the module's weights are shared out over the ranks, by ShardFrozen or by a Fit that failed: take one that is "
+      "whole, loaded anew");
+}
+
+void ShardedModels::SetErrorContext(const std::function<std::string()>& context) const {
+  for (const auto& model : frozen) model->SetErrorContext(context);
+  if (trained != nullptr) trained->SetErrorContext(context);
 }
 
 void ShardedModels::Skip(bool trains) const {

@@ -1,7 +1,9 @@
 // The models of a run of which each rank holds a share, and what a rank does for them while it has nothing to run.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,9 +15,11 @@ namespace distill {
 
 // Shares the weights of a model's blocks out over the ranks of `run`, for good: a teacher that does not fit, say. Its
 // weights may be on the host still; they go to the run's device. From now on every rank runs the model for each
-// micro-batch with a loss, once, under torch::NoGradGuard; the trainer takes part where a rank has none. Every rank
-// must call it; blocks. On one rank the model goes to the device, whole. InvalidArgument: a model that tells of no
-// blocks, or weights of several types; FailedPrecondition: ranks whose models differ in names, shapes or types.
+// micro-batch with a loss, once, under torch::NoGradGuard, also in Trainer::Evaluate; the trainer takes part where a
+// rank has none. A rank whose loss fails meanwhile ends the model's passes for good, on all ranks. Every rank must call
+// it; blocks. On one rank the model goes to the device, whole. InvalidArgument: a model that tells of no blocks, or
+// weights of several types; FailedPrecondition: ranks whose models differ in names, shapes, types or values, or that is
+// shared out already.
 [[nodiscard]] absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
 
 // FailedPrecondition: the module, or one within it, has weights that are shared out, by ShardFrozen or by a Fit that
@@ -29,6 +33,7 @@ struct ShardedModels {
   bool any() const { return trained != nullptr || !frozen.empty(); }
   // For a micro-batch that other ranks have, and this one has not.
   void Skip(bool trains) const;
+  void SetErrorContext(const std::function<std::string()>& context) const;
   // Lets the other ranks' passes end where this rank's came to nothing.
   void Abort(const absl::Status& error) const;
 };

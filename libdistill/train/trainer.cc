@@ -62,19 +62,26 @@ absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) { return impl_->Fit
 
 absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what, Trainer& trainer) {
   task = std::move(what);
-  DISTILL_RETURN_IF_ERROR(CatchTorch([&] { return Prepare(source); }));
-  comm().SetErrorContext([this] { return absl::StrCat("step ", state.step + 1); });
+  absl::Status trained = CatchTorch([&] { return Prepare(source); });
   const StopWatch watch;
-  const absl::Status trained = CatchTorch([&] { return Loop(source, trainer); });
+  if (trained.ok()) {
+    SetErrorContext([this] { return absl::StrCat("step ", state.step + 1); });
+    trained = CatchTorch([&] { return Loop(source, trainer); });
+  }
   absl::StatusOr<TrainResult> result = trained.ok() ? Finish(trainer, watch.Seconds()) : trained;
   epochs.reset();  // it asks the source
   reducer.reset();
   optimizer.reset();
   if (const absl::Status whole = result.ok() ? Unshard() : absl::OkStatus(); !whole.ok()) result = whole;
-  comm().SetErrorContext(nullptr);
+  SetErrorContext(nullptr);
   flat.reset();
   task = {};  // it holds the models
   return result;
+}
+
+void Trainer::Impl::SetErrorContext(const std::function<std::string()>& context) {
+  comm().SetErrorContext(context);
+  Sharded().SetErrorContext(context);
 }
 
 TensorState Trainer::Impl::Tensors() const {
@@ -210,9 +217,9 @@ absl::Status Trainer::Impl::Unshard() {
   const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
   if (blocks == nullptr) return absl::OkStatus();
   const absl::Status whole = blocks->GatherWhole(/*keep=*/true);
-  gated->SetWeightGate(nullptr);
-  if (!absl::IsResourceExhausted(whole)) return whole;
-  // All that was asked for is on the disk by now.
+  if (whole.ok()) gated->SetWeightGate(nullptr);
+  // Where files were asked for they are on the disk by now.
+  if (!absl::IsResourceExhausted(whole) || options.output_dir.empty()) return whole;
   if (run.rank() == 0) LogWarning(absl::StrCat("the module is left without its blocks' weights: ", whole.message()));
   return absl::OkStatus();
 }
@@ -265,6 +272,12 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double secon
 }
 
 absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate(DataSharder& sharder, const TokenLoss& loss) {
+  const auto parameters = impl_->module->parameters();
+  if (!parameters.empty() && parameters[0].device() != impl_->run.device()) {
+    return absl::FailedPreconditionError(
+        "Evaluate: with zero_stage 3 the module is on the host until Fit shares it out: evaluate in Fit, by "
+        "SetEvaluation, or after it");
+  }
   return MeansOverData(impl_->comm(), *impl_->module, impl_->Sharded(), sharder, loss);
 }
 

@@ -60,7 +60,8 @@ struct TrainerOptions {
   // one within it, is a GatedModel, InvalidArgument otherwise). The losses are those of 0, to rounding; checkpoints are
   // the same, for which rank 0 holds all of the state, and all weights, while it saves. Parameters must be of one type
   // (InvalidArgument), and stay views into one memory of Communicator::Allocate's; in stage 3 a module may come on the
-  // host, and is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns).
+  // host, and is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns, or it is the
+  // error where nothing was written); a Fit that fails leaves it without its blocks' weights.
   int64_t zero_stage = 0;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
@@ -146,7 +147,9 @@ class Trainer {
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(DataSharder& sharder, const Distiller& distiller);
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(StepSource& source);
 
-  // Means over a whole pass of the data, over all ranks: "loss" and every sum of the callable. No gradients.
+  // Means over a whole pass of the data, over all ranks: "loss" and every sum of the callable. No gradients. While a
+  // model that ShardFrozen shared out lives, `loss` must run it (train/sharded_models.h). FailedPrecondition: a module
+  // of zero_stage 3 that is not on its GPU yet.
   [[nodiscard]] absl::StatusOr<std::map<std::string, double>> Evaluate(DataSharder& sharder, const TokenLoss& loss);
 
  private:

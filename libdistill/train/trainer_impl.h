@@ -65,6 +65,7 @@ struct Trainer::Impl {
   TensorState Tensors() const;
 
   absl::StatusOr<TrainResult> Fit(StepSource& source, FitTask what, Trainer& trainer);
+  void SetErrorContext(const std::function<std::string()>& context);
   // trainer_start.cc
   absl::Status Prepare(StepSource& source);
   absl::Status CountSteps(StepSource& source, Fields& fields);

@@ -171,7 +171,8 @@ absl::Status Trainer::Impl::MakeShardedOptimizer() {
                                     return absl::OkStatus();
                                   })));
   }
-  DISTILL_ASSIGN_OR_RETURN(flat, FlatParameters::Create(comm(), parameters, plan, dtype, run.device(), block_of));
+  DISTILL_ASSIGN_OR_RETURN(flat, FlatParameters::Create(comm(), parameters, plan, dtype, run.device(), block_of,
+                                                        gated != nullptr ? gated->BlockWeights().size() : 0));
   return Agree(comm(), CatchTorch([&] {
                  // What is not trained.
                  module->to(run.device());

@@ -98,6 +98,7 @@ OwnCores DivideCores(const std::vector<RankCores>& ranks, int rank, const std::s
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].host_id != mine.host_id) continue;
     const bool same = ranks[i].cores == mine.cores;
+    if (ranks[i].cores.empty()) return {};  // they may be any
     if (!same && Overlap(ranks[i].cores, mine.cores)) return {};
     sharing += same ? 1 : 0;
     before += same && static_cast<int>(i) < rank ? 1 : 0;

@@ -63,6 +63,11 @@ TEST_CASE("torch's exceptions become statuses with the message alone") {
   CHECK_FALSE(absl::StrContains(shapes.message(), "frame #"));
   const absl::Status value = CatchTorch([]() -> absl::Status { TORCH_CHECK_VALUE(false, "no such value"); });
   CHECK(value.code() == absl::StatusCode::kInvalidArgument);
+  const absl::Status memory = CatchTorch([]() -> absl::Status {
+    torch::empty({int64_t{1} << 58}, torch::kUInt8);
+    return absl::OkStatus();
+  });
+  CHECK(memory.code() == absl::StatusCode::kResourceExhausted);
   CHECK(CatchTorch([]() -> absl::Status { throw std::bad_alloc(); }).code() == absl::StatusCode::kResourceExhausted);
   CHECK(CatchTorch([]() -> absl::Status { throw std::runtime_error("odd"); }).message() == "odd");
 }

@@ -81,7 +81,7 @@ absl::StatusOr<Sharded> Shard(Communicator& comm, LanguageModel& model, int64_t 
   }
   const ShardPlan plan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), block_of, bucket_bytes),
                        comm.world_size());
-  DISTILL_ASSIGN_OR_RETURN(sharded.blocks, ShardedBlocks::Create(comm, sharded.weights, block_of, plan, {}));
+  DISTILL_ASSIGN_OR_RETURN(sharded.blocks, ShardedBlocks::Create(comm, sharded.weights, block_of, block, plan, {}));
   model.SetWeightGate(sharded.blocks);
   return sharded;
 }
@@ -166,12 +166,25 @@ TEST_CASE("a frozen model that is shared out answers as before, in its own type"
             const torch::Tensor expected = model->Hidden(Ids(1));
             DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *model));
             DISTILL_RETURN_IF_ERROR(Expect(run->frozen().size() == 1, "the run does not know of it"));
+            DISTILL_RETURN_IF_ERROR(
+                ExpectError(ShardFrozen(*run, *model), absl::StatusCode::kFailedPrecondition, {"shared out"}));
             for (int round = 0; round < 3; ++round) {
               DISTILL_RETURN_IF_ERROR(Expect(model->Hidden(Ids(1)).equal(expected), "other states"));
             }
             return absl::OkStatus();
           })) == "");
   }
+}
+
+TEST_CASE("ranks whose copies of a model differ do not share it out") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+          DISTILL_ASSIGN_OR_RETURN(const auto model, Make("qwen2", false));
+          const torch::NoGradGuard no_grad;
+          if (world.rank == 1) model->BlockWeights()[2][0].view({-1})[0].add_(1);
+          return ExpectError(ShardFrozen(*run, *model), absl::StatusCode::kFailedPrecondition,
+                             {"the weights of the blocks", "rank 1"});
+        })) == "");
 }
 
 // Of this process alone, in bytes: what is resident and no file's, a page that n ranks map counting an n-th.

@@ -109,6 +109,7 @@ struct ZeroCase {
   std::string backend = "auto";
   bool fp16 = false;
   bool recomputes = false;  // in the sharded runs
+  int64_t frozen_block = -1;
   int64_t failing_step = -1, killed_step = -1;
 };
 
@@ -124,6 +125,10 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
   RunContext run(world, std::move(comm), torch::kCPU);
   auto net = std::make_shared<Net>();
   net->recomputes = c.recomputes && c.stage > 0;
+  if (c.frozen_block >= 0) {
+    const auto blocks = net->BlockWeights();
+    for (const torch::Tensor& weight : blocks[static_cast<size_t>(c.frozen_block)]) weight.set_requires_grad(false);
+  }
   TrainerOptions options = {.output_dir = c.folder,
                             .max_steps = c.steps,
                             .learning_rate = 0.01,
@@ -206,6 +211,14 @@ TEST_CASE("blocks that are sharded are computed again in the backward pass with 
   for (const bool bf16 : {false, true}) {
     const ZeroCase plain = {.bf16 = bf16, .recomputes = true};
     CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) { return CompareStages(world, plain); })) == "");
+  }
+}
+
+TEST_CASE("blocks that are not trained stay whole, wherever they are") {
+  for (const int64_t block : {0, 2, 4}) {
+    INFO("block " << block);
+    const ZeroCase plain = {.frozen_block = block};
+    CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) { return CompareStages(world, plain); })) == "");
   }
 }
 
@@ -305,7 +318,7 @@ TEST_CASE("a rank that is lost in a sharded step is named by all that are left")
     INFO("stage " << stage);
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
       const auto lost = Train(world, {.stage = stage, .killed_step = 2});
-      return ExpectError(lost.status(), absl::StatusCode::kUnavailable, {"rank 1"});
+      return ExpectError(lost.status(), absl::StatusCode::kUnavailable, {"rank 1", "step 3"});
     });
     CHECK(outcomes[1].signal == SIGKILL);
     for (const int survivor : {0, 2}) {
