@@ -84,10 +84,11 @@ void UseShareOfCores(const World& world) {
 absl::Status UseOwnCores(Communicator& comm, const World& world, bool binds) {
   if (comm.world_size() == 1) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(const std::vector<RankCores> all, CoresOfAllRanks(comm, world));
+  if (!binds || UserBindsThreads()) return absl::OkStatus();
   const OwnCores own = DivideCores(all, comm.rank(), "");
   const Cores limits = ReadCores("");
   const bool has_quota = limits.quota.has_value() && *limits.quota < limits.mine;
-  if (own.threads == 0 || has_quota || !binds || UserBindsThreads()) return absl::OkStatus();
+  if (own.threads == 0 || has_quota) return absl::OkStatus();
   if (std::getenv("OMP_NUM_THREADS") == nullptr) at::set_num_threads(own.threads);
   if (own.cores.empty()) return absl::OkStatus();
   if (const absl::Status bound = BindThread(own.cores); !bound.ok()) {
