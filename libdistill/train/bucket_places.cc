@@ -9,14 +9,13 @@ namespace {
 constexpr int64_t kAlignment = 4096 / sizeof(float);
 constexpr size_t kPlaces = 4;
 
-int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
-
 }  // namespace
 
 int64_t RoomForAnyPlan(const std::vector<int64_t>& elements, int shards) {
   // A bucket has at least one parameter; its slices add less than a page a shard.
   int64_t room = 0;
-  for (const int64_t count : elements) room += RoundUp(count) + (shards > 1 ? RoundUp(16 * shards) : 0);
+  for (const int64_t count : elements)
+    room += RoundUp(count, kAlignment) + (shards > 1 ? RoundUp(16 * shards, kAlignment) : 0);
   return std::max(room, kAlignment);
 }
 
@@ -26,7 +25,7 @@ BucketPlaces PlacesInARow(const ShardPlan& plan, const std::vector<bool>& left_o
     const bool has_place = left_out.empty() || !left_out[b];
     places.begin.push_back(has_place ? places.elements : kNoPlace);
     places.before.push_back(-1);
-    if (has_place) places.elements += RoundUp(plan.padded(b));
+    if (has_place) places.elements += RoundUp(plan.padded(b), kAlignment);
   }
   return places;
 }
@@ -34,7 +33,7 @@ BucketPlaces PlacesInARow(const ShardPlan& plan, const std::vector<bool>& left_o
 BucketPlaces PlacesInTurn(const ShardPlan& plan) {
   const size_t buckets = plan.plan().buckets.size();
   std::vector<int64_t> sizes;
-  for (size_t b = 0; b < buckets; ++b) sizes.push_back(RoundUp(plan.padded(b)));
+  for (size_t b = 0; b < buckets; ++b) sizes.push_back(RoundUp(plan.padded(b), kAlignment));
   std::vector<int64_t> sorted = sizes;
   std::sort(sorted.begin(), sorted.end());
   const int64_t usual = 2 * sorted[(buckets - 1) / 2];

@@ -81,11 +81,10 @@ std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t buc
     return absl::OkStatus();
   });
   return [padded, ready, recorded](Communicator& comm) {
-    absl::Status gathered;
-    absl::Status thrown = recorded;
-    if (thrown.ok()) thrown = CatchTorch([&] { return gathered = GatherOnDevice(comm, padded, *ready); });
-    if (!thrown.ok() && gathered.ok()) comm.Abort(thrown);  // the others must not wait for what never comes
-    return thrown;
+    return OrAbort(comm, [&] {
+      if (!recorded.ok()) throw StatusError(recorded);
+      return GatherOnDevice(comm, padded, *ready);
+    });
   };
 }
 

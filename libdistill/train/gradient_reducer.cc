@@ -14,6 +14,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/own_stream.h"
+#include "libdistill/train/tensor_collectives.h"
 
 namespace distill {
 namespace {
@@ -227,16 +228,11 @@ void GradientReducer::Launch() {
 }
 
 absl::Status GradientReducer::Reduce(Communicator& comm, size_t b, const c10::Event* ready) {
-  absl::Status summed;
-  const absl::Status thrown = CatchTorch([&] {
-    summed = wire_.Sum(comm, buckets_.bucket(b), ready, adds_);
+  const absl::Status summed = OrAbort(comm, [&] {
+    const absl::Status status = wire_.Sum(comm, buckets_.bucket(b), ready, adds_);
     if (!buckets_.bucket(b).has_place) buckets_.TakeMemory(b);
-    return absl::OkStatus();
+    return status;
   });
-  if (!thrown.ok()) {
-    comm.Abort(thrown);  // the others must not wait for a part that never comes
-    summed = thrown;
-  }
   if (!summed.ok()) lost_ = true;
   return summed;
 }

@@ -58,22 +58,6 @@ const char* TypeName(torch::Dtype dtype) {
   return dtype == torch::kFloat16 ? "float16" : "float32";
 }
 
-// Of each parameter, the block that it is of; -1: none.
-std::vector<int64_t> BlocksOf(const Decoder& shapes, const std::vector<TrainedParameter>& parameters) {
-  std::map<const c10::TensorImpl*, int64_t> blocks;
-  int64_t block = 0;
-  for (const auto& weights : shapes.BlockWeights()) {
-    for (const torch::Tensor& weight : weights) blocks[weight.unsafeGetTensorImpl()] = block;
-    ++block;
-  }
-  std::vector<int64_t> block_of;
-  for (const TrainedParameter& parameter : parameters) {
-    const auto found = blocks.find(parameter.tensor.unsafeGetTensorImpl());
-    block_of.push_back(found == blocks.end() ? -1 : found->second);
-  }
-  return block_of;
-}
-
 // Elements of a model whose blocks' weights are shared out (sharded_blocks.h).
 struct SharedOut {
   int64_t rest = 0;      // of no block: whole

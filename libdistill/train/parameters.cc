@@ -46,6 +46,21 @@ absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(const torch::nn:
   return parameters;
 }
 
+std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters) {
+  std::map<const c10::TensorImpl*, int64_t> blocks;
+  int64_t block = 0;
+  for (const auto& weights : model.BlockWeights()) {
+    for (const torch::Tensor& weight : weights) blocks[weight.unsafeGetTensorImpl()] = block;
+    ++block;
+  }
+  std::vector<int64_t> block_of;
+  for (const TrainedParameter& parameter : parameters) {
+    const auto found = blocks.find(parameter.tensor.unsafeGetTensorImpl());
+    block_of.push_back(found == blocks.end() ? -1 : found->second);
+  }
+  return block_of;
+}
+
 absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters) {
   for (const TrainedParameter& parameter : parameters) {
     if (parameter.tensor.scalar_type() == parameters[0].tensor.scalar_type()) continue;

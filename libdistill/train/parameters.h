@@ -9,6 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "absl/status/statusor.h"
+#include "libdistill/nn/weight_gate.h"
 
 namespace distill {
 
@@ -26,6 +27,9 @@ struct TrainedParameter {
 // bfloat16 and float16, or a name in `active_rows` that the module lacks.
 [[nodiscard]] absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(
     const torch::nn::Module& module, const std::map<std::string, int64_t>& active_rows);
+
+// Of each parameter, the model's block that it is of; -1: none.
+std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters);
 
 // InvalidArgument: parameters of several types, of which two are named.
 [[nodiscard]] absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters);

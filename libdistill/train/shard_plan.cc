@@ -10,8 +10,6 @@ constexpr int64_t kSliceAlignment = 64 / sizeof(float);
 // And parameters, also those of two bytes: matrix products of GPUs are slow on others.
 constexpr int64_t kParameterAlignment = 64 / 2;
 
-int64_t RoundUp(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
-
 ShardPlan::Part Intersect(int64_t begin, int64_t end, int64_t from, int64_t to) {
   const int64_t first = std::max(begin, from), last = std::min(end, to);
   return first < last ? ShardPlan::Part{first, last - first} : ShardPlan::Part{};

@@ -12,6 +12,8 @@
 
 namespace distill {
 
+constexpr int64_t RoundUp(int64_t count, int64_t to) { return (count + to - 1) / to * to; }
+
 class ShardPlan {
  public:
   struct Part {

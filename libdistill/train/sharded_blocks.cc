@@ -21,8 +21,6 @@ constexpr size_t kPlaces = 2;
 // Buckets begin at pages, whatever their type.
 constexpr int64_t kAlignment = 4096;  // elements
 
-int64_t RoundUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
-
 // A tensor of `shape` in a storage that may hold no memory yet.
 torch::Tensor ViewInto(const c10::intrusive_ptr<c10::StorageImpl>& storage, int64_t offset, c10::IntArrayRef shape,
                        const torch::TensorOptions& options) {
@@ -71,7 +69,7 @@ void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
     Block& block = blocks_[static_cast<size_t>(of)];
     block.buckets.push_back(b);
     block.begin.push_back(block.elements);
-    block.elements += RoundUp(plan_.padded(b));
+    block.elements += RoundUp(plan_.padded(b), kAlignment);
   }
   launched_ = acquired_ = turns();
 }
@@ -211,14 +209,8 @@ AsyncCall ShardedBlocks::StartGather(size_t block) {
     ready = std::make_shared<const c10::Event>(RecordEvent(options_.device));
   }
   return thread_->Run([this, block, place, ready](Communicator& comm) {
-    absl::Status gathered;
-    const absl::Status thrown = CatchTorch([&] {
-      gathered = ready == nullptr ? Gather(comm, block, place) : GatherAfter(*ready, comm, block, place);
-      return absl::OkStatus();
-    });
-    if (thrown.ok()) return gathered;
-    comm.Abort(thrown);  // the others must not wait for what never comes
-    return thrown;
+    return OrAbort(
+        comm, [&] { return ready == nullptr ? Gather(comm, block, place) : GatherAfter(*ready, comm, block, place); });
   });
 }
 

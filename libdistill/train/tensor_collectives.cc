@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 
 namespace distill {
@@ -27,6 +28,17 @@ absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& cal
 }
 
 }  // namespace
+
+absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body) {
+  absl::Status returned;
+  const absl::Status thrown = CatchTorch([&] {
+    returned = body();
+    return absl::OkStatus();
+  });
+  if (thrown.ok()) return returned;
+  comm.Abort(thrown);
+  return thrown;
+}
 
 absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor) {
   if (comm.world_size() == 1) return absl::OkStatus();

@@ -3,10 +3,15 @@
 
 #include <torch/types.h>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
 
 namespace distill {
+
+// What `body`, a part of a call on a thread of its own, returns; where it throws instead, the communicator is aborted
+// with that error: the other ranks must not wait for what never comes.
+[[nodiscard]] absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body);
 
 // Sums a tensor over all ranks, in place. Every rank must call it; blocks. InvalidArgument: a type that collectives do
 // not add.

@@ -133,16 +133,7 @@ absl::Status Trainer::Impl::FindBlocks() {
         "zero_stage: 3 shares out the weights of a model's blocks, and this module does not tell of any (GatedModel, "
         "nn/weight_gate.h); choose 2, or derive it from GatedModel");
   }
-  std::map<const c10::TensorImpl*, int64_t> blocks;
-  int64_t block = 0;
-  for (const auto& weights : gated->BlockWeights()) {
-    for (const torch::Tensor& weight : weights) blocks[weight.unsafeGetTensorImpl()] = block;
-    ++block;
-  }
-  for (const TrainedParameter& parameter : parameters) {
-    const auto found = blocks.find(parameter.tensor.unsafeGetTensorImpl());
-    block_of.push_back(found == blocks.end() ? -1 : found->second);
-  }
+  block_of = BlocksOf(*gated, parameters);
   return absl::OkStatus();
 }
 
