@@ -48,6 +48,7 @@ TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   options.max_grad_norm = config.max_grad_norm;
   options.gradient_compression = config.gradient_compression;
   options.zero_stage = config.zero_stage;
+  options.whole_after_fit = false;  // it is saved, and used no more
   options.bf16 = config.bf16;
   options.fp16 = config.fp16;
   options.logging_steps = config.logging_steps;
@@ -78,7 +79,7 @@ absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
   const torch::Dtype dtype = WorkingType(config);
   if (config.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(run.device(), dtype));
   DISTILL_ASSIGN_OR_RETURN(LlmText text, LoadText(config));
-  DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run.device()));
+  DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(config, run));
   if (config.gradient_checkpointing) models.student->EnableGradientCheckpointing();
   DISTILL_ASSIGN_OR_RETURN(
       Distiller distiller,

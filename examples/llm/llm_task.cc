@@ -46,13 +46,17 @@ ShardOptions ShardOptionsOf(const LlmConfig& config, const Tokenizer& tokenizer)
           .pad_id = tokenizer.TokenToId(tokenizer.pad_token()).value_or(tokenizer.eos_id().value_or(0))};
 }
 
-// What is to be shared out over ranks may not fit on a device.
-absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, c10::Device run_device) {
-  const c10::Device device = config.zero_stage == 3 ? torch::kCPU : run_device;
+// What is to be shared out over ranks may fit neither on a device nor in a rank's memory.
+LoadOptions OptionsOf(torch::Dtype dtype, c10::Device device, bool is_shared_out) {
+  return {.dtype = dtype, .device = is_shared_out ? c10::Device(torch::kCPU) : device, .blocks_later = is_shared_out};
+}
+
+absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, const RunContext& run) {
+  const LoadOptions options = OptionsOf(torch::kFloat32, run.device(), config.zero_stage == 3 && run.world_size() > 1);
   const std::string& folder = config.student_model;
-  if (HasWeights(folder)) return LoadDecoder(folder, {.dtype = torch::kFloat32, .device = device});
+  if (HasWeights(folder)) return LoadDecoder(folder, options);
   LogInfo(absl::StrCat(folder, " has no weights: the student starts from random ones, drawn with seed ", config.seed));
-  return CreateDecoder(folder, config.seed, {.dtype = torch::kFloat32, .device = device});
+  return CreateDecoder(folder, config.seed, options);
 }
 
 }  // namespace
@@ -95,11 +99,12 @@ absl::StatusOr<DataSharder> ShardEvaluation(const LlmConfig& config, const LlmTe
   return DataSharder::Create(text.evaluation->tokens, world.rank, world.world_size, options);
 }
 
-absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, c10::Device device) {
+absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, const RunContext& run) {
   LlmModels models;
-  DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(config, device));
+  DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(config, run));
   if (config.teacher_model.empty()) return models;
-  const LoadOptions options = {.dtype = WorkingType(config), .device = config.shard_teacher ? torch::kCPU : device};
+  const LoadOptions options =
+      OptionsOf(WorkingType(config), run.device(), config.shard_teacher && run.world_size() > 1);
   DISTILL_ASSIGN_OR_RETURN(models.teacher, LoadDecoder(config.teacher_model, options));
   return models;
 }

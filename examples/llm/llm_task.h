@@ -33,7 +33,8 @@ struct LlmModels {
   std::shared_ptr<Decoder> student;  // float32
 };
 
-// A student folder without weights gives random ones, drawn with the config's seed.
-[[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, c10::Device device);
+// A student folder without weights gives random ones, drawn with the config's seed. A model that the ranks are to share
+// out (zero_stage 3, shard_teacher) comes without its blocks.
+[[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, const RunContext& run);
 
 }  // namespace distill

@@ -32,6 +32,8 @@ class CheckpointDraft {
   const std::string& folder() const { return folder_; }
   // The trainer's tensors (weights, moments), by any names: optimizer.safetensors.
   [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors);
+  // The same of tensors that come one by one (store/safetensors.h).
+  [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors, TensorWriter write);
   // Blocks until everything is on disk; the draft is used up. After a failure the older checkpoints stand.
   [[nodiscard]] absl::Status Commit(const TrainerState& state);
   // Removes what was written: for a draft that will not be committed (a full disk gets its space back). Best effort.

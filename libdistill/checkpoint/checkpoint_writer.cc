@@ -83,6 +83,10 @@ absl::Status CheckpointDraft::WriteTensors(const std::map<std::string, TensorVie
   return WriteSafetensors(JoinPath(folder_, kTensorsFile), tensors, {{"format", "pt"}});
 }
 
+absl::Status CheckpointDraft::WriteTensors(const std::map<std::string, TensorView>& tensors, TensorWriter write) {
+  return WriteSafetensors(JoinPath(folder_, kTensorsFile), tensors, {{"format", "pt"}}, write);
+}
+
 absl::Status CheckpointDraft::Commit(const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(JoinPath(folder_, kStateFile), Serialize(state)));
   CheckpointManifest manifest{.format_version = kCheckpointFormatVersion, .step = step_, .files = {}};

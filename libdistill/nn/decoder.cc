@@ -93,12 +93,13 @@ struct Block : torch::nn::Module {
 }  // namespace
 
 struct Decoder::Layers : torch::nn::Module {
-  Layers(const DecoderConfig& c, const TensorOptions& options) : rotary(c) {
+  Layers(const DecoderConfig& c, const TensorOptions& options, bool blocks_later) : rotary(c) {
     embed_tokens = register_module("embed_tokens", std::make_shared<Embedding>(c.vocab_size, c.hidden_size, options));
     auto list = std::make_shared<torch::nn::ModuleListImpl>();
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
       blocks.push_back(std::make_shared<Block>(c, options));
       list->push_back(blocks.back());
+      if (blocks_later) DropMemory(blocks.back()->parameters());
     }
     register_module("layers", std::move(list));
     norm = register_module("norm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
@@ -111,15 +112,18 @@ struct Decoder::Layers : torch::nn::Module {
   RotaryTable rotary;
 };
 
-Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options)
-    : config_(config), layers_(std::make_shared<Layers>(config, options)) {
+Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options, bool blocks_later)
+    : config_(config), layers_(std::make_shared<Layers>(config, options, blocks_later)) {
   register_module("model", layers_);
   if (config.tie_word_embeddings) return;
   layers_->head = std::make_shared<Linear>(config.hidden_size, config.vocab_size, /*has_bias=*/false, options);
   register_module("lm_head", layers_->head);
 }
 
-Decoder::Decoder(const DecoderConfig& config, uint64_t seed) : Decoder(config, TensorOptions(torch::kFloat32)) {
+Decoder::Decoder(const DecoderConfig& config, uint64_t seed) : Decoder(config, seed, /*blocks_later=*/false) {}
+
+Decoder::Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later)
+    : Decoder(config, TensorOptions(torch::kFloat32), blocks_later) {
   InitialiseWeights(*this, config.initializer_range, seed);
 }
 

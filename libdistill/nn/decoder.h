@@ -36,6 +36,7 @@ class Decoder : public LanguageModel {
   // SaveDecoder; Unimplemented where the config came without its JSON.
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
                                   torch::Dtype dtype) const override;
+  bool saves_in_turn() const override { return true; }
   const DecoderConfig& config() const { return config_; }
   // From then on training keeps each block's input alone and computes the block again in the backward pass: about a
   // third more time, a fraction of the memory for activations, the same bits.
@@ -43,8 +44,9 @@ class Decoder : public LanguageModel {
 
  private:
   struct Layers;
-  // Weights that hold anything yet; on the device "meta" only their shapes.
-  Decoder(const DecoderConfig& config, const torch::TensorOptions& options);
+  // Weights that hold anything yet; on the device "meta" only their shapes. `blocks_later`: as in LoadOptions.
+  Decoder(const DecoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
+  Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later);
   friend std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig&, torch::Dtype);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
   friend absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string&, uint64_t, const LoadOptions&);

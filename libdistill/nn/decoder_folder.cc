@@ -24,7 +24,7 @@ std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype
 absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
   return LoadModel(folder, NamesOf(config), options, [&](const torch::TensorOptions& weights) {
-    std::shared_ptr<Decoder> model(new Decoder(config, weights));
+    std::shared_ptr<Decoder> model(new Decoder(config, weights, options.blocks_later && !weights.device().is_meta()));
     model->source_folder_ = folder;
     return model;
   });
@@ -34,7 +34,7 @@ absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder
                                                        const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
   return CreateModel(folder, options, [&] {
-    auto model = std::make_shared<Decoder>(config, seed);
+    std::shared_ptr<Decoder> model(new Decoder(config, seed, options.blocks_later));
     model->source_folder_ = folder;
     return model;
   });

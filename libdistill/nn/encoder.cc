@@ -107,7 +107,7 @@ struct EncoderBlock {
 }  // namespace
 
 struct Encoder::Layers {
-  Layers(const EncoderConfig& c, const TensorOptions& options, Encoder& root) {
+  Layers(const EncoderConfig& c, const TensorOptions& options, Encoder& root, bool blocks_later) {
     const LayerNames& names = c.model_type == "bert" ? kBertNames : kDistilBertNames;
     const auto linear = [&](const std::string& path, int64_t in, int64_t out) {
       return RegisterAt(root, path, std::make_shared<Linear>(in, out, /*has_bias=*/true, options));
@@ -135,6 +135,7 @@ struct Encoder::Layers {
                                                       .down = linear(at + names.down, f, h),
                                                       .attention_norm = layer_norm(at + names.attention_norm),
                                                       .norm = layer_norm(at + names.norm)}));
+      if (blocks_later) DropMemory(blocks.back()->Weights());
     }
     head_bias = RegisterAt(root, names.head_bias, std::make_shared<Bias>(c.vocab_size, options));
     head_dense = linear(names.head_dense, c.hidden_size, c.hidden_size);
@@ -155,10 +156,13 @@ struct Encoder::Layers {
   std::shared_ptr<Bias> head_bias;
 };
 
-Encoder::Encoder(const EncoderConfig& config, const TensorOptions& options)
-    : config_(config), layers_(std::make_shared<Layers>(config, options, *this)) {}
+Encoder::Encoder(const EncoderConfig& config, const TensorOptions& options, bool blocks_later)
+    : config_(config), layers_(std::make_shared<Layers>(config, options, *this, blocks_later)) {}
 
-Encoder::Encoder(const EncoderConfig& config, uint64_t seed) : Encoder(config, TensorOptions(torch::kFloat32)) {
+Encoder::Encoder(const EncoderConfig& config, uint64_t seed) : Encoder(config, seed, /*blocks_later=*/false) {}
+
+Encoder::Encoder(const EncoderConfig& config, uint64_t seed, bool blocks_later)
+    : Encoder(config, TensorOptions(torch::kFloat32), blocks_later) {
   InitialiseWeights(*this, config.initializer_range, seed);
   const torch::NoGradGuard no_grad;
   if (config.pad_token_id >= 0) layers_->words->weight.select(0, config.pad_token_id).zero_();

@@ -36,14 +36,16 @@ class Encoder : public LanguageModel {
   // Unimplemented where the config came without its JSON. Blocks until all files are synced.
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
                                   torch::Dtype dtype) const override;
+  bool saves_in_turn() const override { return true; }
   const EncoderConfig& config() const { return config_; }
   // As Decoder's.
   void EnableGradientCheckpointing() { checkpoints_ = true; }
 
  private:
   struct Layers;
-  // Weights that hold anything yet; on the device "meta" only their shapes.
-  Encoder(const EncoderConfig& config, const torch::TensorOptions& options);
+  // As Decoder's.
+  Encoder(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
+  Encoder(const EncoderConfig& config, uint64_t seed, bool blocks_later);
   friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);
   friend absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string&, uint64_t, const LoadOptions&);
 

@@ -35,7 +35,7 @@ WeightNames NamesOf(const EncoderConfig& config) {
 absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
   return LoadModel(folder, NamesOf(config), options, [&](const torch::TensorOptions& weights) {
-    std::shared_ptr<Encoder> model(new Encoder(config, weights));
+    std::shared_ptr<Encoder> model(new Encoder(config, weights, options.blocks_later && !weights.device().is_meta()));
     model->source_folder_ = folder;
     return model;
   });
@@ -45,7 +45,7 @@ absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string& folder
                                                        const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
   return CreateModel(folder, options, [&] {
-    auto model = std::make_shared<Encoder>(config, seed);
+    std::shared_ptr<Encoder> model(new Encoder(config, seed, options.blocks_later));
     model->source_folder_ = folder;
     return model;
   });

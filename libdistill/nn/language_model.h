@@ -44,6 +44,8 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
     (void)folder, (void)tokenizer_folder, (void)dtype;
     return absl::UnimplementedError("this model has no folder format of its own");
   }
+  // Whether Save reads weights by WeightsInTurn alone, so that a model that is shared out need not be gathered for it.
+  virtual bool saves_in_turn() const { return false; }
 };
 
 }  // namespace distill

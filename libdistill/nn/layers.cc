@@ -2,7 +2,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "absl/strings/match.h"
+#include "libdistill/nn/weight_gate.h"
+#include "libdistill/tensor/unbacked.h"
 
 namespace distill {
 
@@ -28,17 +35,66 @@ Embedding::Embedding(int64_t rows, int64_t size, const TensorOptions& options) {
   weight = register_parameter("weight", torch::empty({rows, size}, options));
 }
 
+namespace {
+
+void Draw(Tensor value, const std::string& name, double range, at::Generator& generator) {
+  if (value.dim() >= 2) {
+    value.normal_(0.0, range, generator);
+  } else {
+    value.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
+  }
+}
+
+// Draws a weight once more, from where the generator was when it was its turn.
+class DrawnWeights : public BlockSource {
+ public:
+  explicit DrawnWeights(double range) : range_(range) {}
+  void Add(const Tensor& weight, const std::string& name, const Tensor& state) {
+    turns_[weight.unsafeGetTensorImpl()] = {name, state};
+  }
+  void Read(const Tensor& weight, Tensor values) const override {
+    const torch::NoGradGuard no_grad;
+    const auto& [name, state] = turns_.at(weight.unsafeGetTensorImpl());
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
+    generator.set_state(state);
+    const bool is_float = values.scalar_type() == torch::kFloat32;
+    const Tensor drawn = is_float ? values : torch::empty(values.sizes(), torch::kFloat32);
+    Draw(drawn, name, range_, generator);
+    if (!is_float) values.copy_(drawn);
+  }
+
+ private:
+  const double range_;
+  std::map<const c10::TensorImpl*, std::pair<std::string, Tensor>> turns_;
+};
+
+}  // namespace
+
+void DropMemory(const std::vector<Tensor>& weights) {
+  for (Tensor weight : weights) weight.set_data(WithoutMemory(weight.sizes(), weight.scalar_type(), weight.device()));
+}
+
 void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::shared_ptr<DrawnWeights> later;
+  Tensor room;  // for the largest of those that wait, once: between smaller blocks they would leave holes in the heap
+  for (const Tensor& weight : module.parameters()) {
+    if (HasMemory(weight) || (room.defined() && room.numel() >= weight.numel())) continue;
+    room = torch::empty({weight.numel()}, torch::kFloat32);
+  }
   for (auto& parameter : module.named_parameters()) {
     Tensor& value = parameter.value();
-    if (value.dim() >= 2) {
-      value.normal_(0.0, range, generator);
-    } else {
-      value.fill_(absl::EndsWith(parameter.key(), ".bias") ? 0.0 : 1.0);
+    if (HasMemory(value)) {
+      Draw(value, parameter.key(), range, generator);
+      continue;
     }
+    if (later == nullptr) later = std::make_shared<DrawnWeights>(range);
+    later->Add(value, parameter.key(), generator.get_state());
+    // What comes after it is drawn as if it were there.
+    Draw(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
   }
+  if (later != nullptr) dynamic_cast<GatedModel&>(module).SetBlockSource(std::move(later));
 }
 
 }  // namespace distill

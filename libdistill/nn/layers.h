@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <torch/nn/module.h>
 
@@ -34,8 +35,12 @@ struct Embedding : torch::nn::Module {
   torch::Tensor weight;  // [rows, size]
 };
 
+// Takes the memory of a block's weights, which waits for its values (LoadOptions::blocks_later).
+void DropMemory(const std::vector<torch::Tensor>& weights);
+
 // Matrices normal with standard deviation `range`, biases 0, weights of norms 1: as transformers does, in the order of
-// named_parameters, so that equal seeds give equal weights.
+// named_parameters, so that equal seeds give equal weights. Weights without memory get the same values from the block
+// source that the module then has.
 void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed);
 
 }  // namespace distill

@@ -10,6 +10,10 @@ namespace distill {
 struct LoadOptions {
   torch::Dtype dtype = torch::kFloat32;
   torch::Device device = torch::kCPU;
+  // The weights of the model's blocks stay in their files, or are not drawn yet, until the ranks share the model out
+  // (ShardFrozen, zero_stage 3): block by block, so that a model may be larger than a rank's memory. What they share
+  // out are rank 0's values. GatedModel::LoadBlocks brings them otherwise.
+  bool blocks_later = false;
 };
 
 // Whether the folder holds weights that the loaders would read.

@@ -10,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
+#include "libdistill/nn/weight_gate.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/unbacked.h"
 
 namespace distill {
 namespace {
@@ -104,15 +106,39 @@ absl::Status SyncFolder(const std::string& folder) {
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot sync"));
 }
 
+// One weight after the other: neither copies on the host nor, of a model that is shared out, more than a block.
 absl::Status WriteWeights(const torch::nn::Module& model, const std::string& path, torch::Dtype dtype) {
-  std::map<std::string, torch::Tensor> tensors;  // keeps converted copies alive while they are written
+  DISTILL_ASSIGN_OR_RETURN(const DType file_dtype, FromTorch(dtype));
+  std::map<std::string, torch::Tensor> weights;
   std::map<std::string, TensorView> views;
   for (const auto& parameter : model.named_parameters()) {
-    tensors[parameter.key()] = ToHost(parameter.value(), dtype);
-    views[parameter.key()] = ViewOf(tensors[parameter.key()]);
+    const torch::Tensor& weight = weights[parameter.key()] = parameter.value();
+    views[parameter.key()] = {file_dtype, weight.sizes().vec(), nullptr, weight.numel() * SizeOf(file_dtype)};
   }
-  return WriteSafetensors(path, views, {{"format", "pt"}});  // transformers asks for this entry
+  WeightsInTurn turns(model);
+  return WriteSafetensors(path, views, {{"format", "pt"}},  // transformers asks for this entry
+                          [&](const std::string& name, ByteSink sink) {
+                            turns.Bring(weights[name]);
+                            const torch::Tensor on_host = ToHost(weights[name], dtype);
+                            return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
+                          });
 }
+
+// The files of a model of which blocks wait.
+class WeightsOfFiles : public BlockSource {
+ public:
+  explicit WeightsOfFiles(const SafetensorsFolder& weights) : weights_(weights) {}
+  void Add(const torch::Tensor& weight, const std::string& name) { names_[weight.unsafeGetTensorImpl()] = name; }
+  void Read(const torch::Tensor& weight, torch::Tensor values) const override {
+    const std::string& name = names_.at(weight.unsafeGetTensorImpl());
+    CopyFromView(*weights_.Find(name), values);
+    weights_.Forget(name);
+  }
+
+ private:
+  const SafetensorsFolder weights_;
+  std::map<const c10::TensorImpl*, std::string> names_;
+};
 
 }  // namespace
 
@@ -137,10 +163,29 @@ absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFold
 }
 
 void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
+  std::shared_ptr<WeightsOfFiles> later;
   for (const auto& parameter : model.named_parameters()) {
     std::string name = parameter.key();
-    CopyFromView(*FindWeight(weights, names, name), parameter.value());
+    const TensorView* view = FindWeight(weights, names, name);
+    if (!HasMemory(parameter.value())) {
+      if (later == nullptr) later = std::make_shared<WeightsOfFiles>(weights);
+      later->Add(parameter.value(), name);
+      continue;
+    }
+    CopyFromView(*view, parameter.value());
     weights.Forget(name);  // a model is not to be in memory twice
+  }
+  if (later != nullptr) dynamic_cast<GatedModel&>(model).SetBlockSource(std::move(later));
+}
+
+void Convert(torch::nn::Module& model, const LoadOptions& options) {
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor parameter : model.parameters()) {
+    if (HasMemory(parameter)) {
+      parameter.set_data(parameter.detach().to(options.device, options.dtype));
+    } else {
+      parameter.set_data(WithoutMemory(parameter.sizes(), options.dtype, options.device));
+    }
   }
 }
 

@@ -30,10 +30,13 @@ struct WeightNames {
 // lie on the device "meta". InvalidArgument: file, tensor and both shapes are named.
 [[nodiscard]] absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights,
                                         const WeightNames& names, const std::string& folder);
-// After CheckWeights.
+// After CheckWeights. A model made without its blocks' weights gets the source that brings them out of the files.
 void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model);
+// As Module::to, for one that may wait for its blocks' weights.
+void Convert(torch::nn::Module& model, const LoadOptions& options);
 
-// A model with the folder's weights. make(options) gives a shared_ptr to one whose weights hold anything yet.
+// A model with the folder's weights. make(options) gives a shared_ptr to one whose weights hold anything yet, or, as
+// LoadOptions::blocks_later asks, have no memory.
 template <typename Make>
 auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOptions& options, const Make& make)
     -> absl::StatusOr<decltype(make(torch::TensorOptions()))> {
@@ -49,14 +52,15 @@ auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOp
   return model;
 }
 
-// A model with random weights. make() gives a shared_ptr to one in float32 on the CPU.
+// A model with random weights. make() gives a shared_ptr to one in float32 on the CPU, all of it drawn, or, as
+// LoadOptions::blocks_later asks, what is of no block.
 template <typename Make>
 auto CreateModel(const std::string& folder, const LoadOptions& options, const Make& make)
     -> absl::StatusOr<decltype(make())> {
   decltype(make()) model;
   const absl::Status status = CatchTorch([&]() -> absl::Status {
     model = make();
-    model->to(options.device, options.dtype);
+    Convert(*model, options);
     return absl::OkStatus();
   });
   if (!status.ok()) return Annotate(status, absl::StrCat("making a model of the shape of ", folder));

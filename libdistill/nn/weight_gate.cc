@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "libdistill/nn/recompute.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/unbacked.h"
 
 namespace distill {
 namespace {
@@ -33,6 +35,28 @@ Tensor OnBackward(const Tensor& x, Action action) { return OnBackwardFunction::a
 
 }  // namespace
 
+void GatedModel::BeginPass() const {
+  if (source_ != nullptr) {
+    throw StatusError(absl::FailedPreconditionError(
+        "a model runs whose blocks are not loaded yet (LoadOptions::blocks_later): share it out, or call LoadBlocks"));
+  }
+  if (gate_ != nullptr) gate_->BeginPass(torch::GradMode::is_enabled());
+}
+
+void GatedModel::LoadBlocks() {
+  if (source_ == nullptr) return;
+  const torch::NoGradGuard no_grad;
+  for (const auto& weights : BlockWeights()) {
+    for (Tensor weight : weights) {
+      if (HasMemory(weight)) continue;
+      const Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
+      source_->Read(weight, values);
+      weight.set_data(values.to(weight.device()));
+    }
+  }
+  source_ = nullptr;
+}
+
 Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool recomputes) const {
   if (gate_ == nullptr) return recomputes ? Recomputed(std::move(forward), x) : forward(x);
   const auto with_weights = [gate = gate_, block, forward = std::move(forward)](const Tensor& before) {
@@ -51,6 +75,28 @@ Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool
   const Tensor after = with_weights(x.requires_grad() ? x : x.detach().requires_grad_());
   gate_->Release(block);
   return OnBackward(after, [gate = gate_, block] { gate->Acquire(block); });
+}
+
+WeightsInTurn::WeightsInTurn(const torch::nn::Module& module) {
+  const auto add = [&](const torch::nn::Module* part) {
+    const auto* gated = dynamic_cast<const GatedModel*>(part);
+    if (gated == nullptr || gated->weight_gate() == nullptr) return;
+    size_t block = 0;
+    for (const auto& weights : gated->BlockWeights()) {
+      for (const Tensor& weight : weights) places_[weight.unsafeGetTensorImpl()] = {gated->weight_gate().get(), block};
+      ++block;
+    }
+  };
+  add(&module);
+  for (const auto& part : module.modules(/*include_self=*/false)) add(part.get());
+}
+
+void WeightsInTurn::Bring(const Tensor& weight) {
+  const auto found = places_.find(weight.unsafeGetTensorImpl());
+  // A weight of a block that is not shared out is always there.
+  if (found == places_.end() || found->second == here_) return;
+  found->second.gate->Fetch(found->second.block);
+  here_ = found->second;
 }
 
 }  // namespace distill

@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include <torch/types.h>
+#include <torch/nn/module.h>
 
 namespace distill {
 
@@ -21,6 +22,17 @@ class WeightGate {
   // Blocks until the block's weights are there. They stay until Release.
   virtual void Acquire(size_t block) = 0;
   virtual void Release(size_t block) = 0;
+  // Between passes, on a rank that reads all weights, as one that saves does: those of this block are there until it
+  // asks for the next one's. How the other ranks come to take part is the gate's matter.
+  virtual void Fetch(size_t block) = 0;
+};
+
+// Where the values are of weights that a model was made without (LoadOptions::blocks_later).
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+  // Writes them into `values`, of the weight's shape and on the host. Throws where they cannot be had.
+  virtual void Read(const torch::Tensor& weight, torch::Tensor values) const = 0;
 };
 
 // What a model has to tell for its weights to be kept apart.
@@ -34,17 +46,39 @@ class GatedModel {
   void SetWeightGate(std::shared_ptr<WeightGate> gate) { gate_ = std::move(gate); }
   const std::shared_ptr<WeightGate>& weight_gate() const { return gate_; }
 
+  // Null: no weight waits for its values. Before that the model cannot run.
+  void SetBlockSource(std::shared_ptr<const BlockSource> source) { source_ = std::move(source); }
+  const std::shared_ptr<const BlockSource>& block_source() const { return source_; }
+  // Brings all that wait, for a model that is not shared out after all; nothing where none does.
+  void LoadBlocks();
+
  protected:
   // At the start of a forward pass.
-  void BeginPass() const {
-    if (gate_ != nullptr) gate_->BeginPass(torch::GradMode::is_enabled());
-  }
+  void BeginPass() const;
   using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
   // forward(x) of a block, its weights being there, then and in the backward pass; `recomputes`: as by Recomputed.
   torch::Tensor RunBlock(size_t block, Forward forward, const torch::Tensor& x, bool recomputes) const;
 
  private:
   std::shared_ptr<WeightGate> gate_;
+  std::shared_ptr<const BlockSource> source_;
+};
+
+// Reads a module's weights one after the other, those that are kept by a gate too.
+class WeightsInTurn {
+ public:
+  explicit WeightsInTurn(const torch::nn::Module& module);
+  // From now on the weight can be read, until the next call. Throws where it cannot be had.
+  void Bring(const torch::Tensor& weight);
+
+ private:
+  struct Place {
+    WeightGate* gate;
+    size_t block;
+    bool operator==(const Place& other) const { return gate == other.gate && block == other.block; }
+  };
+  std::map<const c10::TensorImpl*, Place> places_;
+  Place here_{nullptr, 0};
 };
 
 }  // namespace distill

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
@@ -61,5 +63,15 @@ class SafetensorsFolder {
 // Writes and syncs `path` (directly: callers that need atomicity write to a temporary name, see checkpoint/).
 [[nodiscard]] absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
                                             const std::map<std::string, std::string>& metadata);
+
+// Takes the next bytes of a tensor; its error ends the file.
+using ByteSink = absl::FunctionRef<absl::Status(absl::string_view bytes)>;
+// Hands all bytes of a tensor to the sink, in any number of pieces; its error comes back as it is.
+using TensorWriter = absl::FunctionRef<absl::Status(const std::string& name, ByteSink sink)>;
+
+// The same file of tensors that are not in memory at one time: `tensors` tells types, shapes and sizes (data is not
+// looked at), and `write` is called for one after the other, in the order of the file.
+[[nodiscard]] absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
+                                            const std::map<std::string, std::string>& metadata, TensorWriter write);
 
 }  // namespace distill

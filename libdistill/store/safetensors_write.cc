@@ -82,31 +82,49 @@ absl::Status WriteAll(int fd, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status WriteTo(int fd, absl::string_view header, const std::vector<const Entry*>& order) {
+absl::Status WriteTensor(int fd, const std::string& path, const Entry& entry, TensorWriter write) {
+  const auto& [name, view] = entry;
+  int64_t bytes = 0;
+  DISTILL_RETURN_IF_ERROR(write(name, [&](absl::string_view piece) {
+    bytes += static_cast<int64_t>(piece.size());
+    return Annotate(WriteAll(fd, piece), path);
+  }));
+  if (bytes == view.size_bytes) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(path, ": tensor \"", name, "\" has ", view.size_bytes, " bytes, and ", bytes, " were written"));
+}
+
+absl::Status WriteTo(int fd, const std::string& path, absl::string_view header, const std::vector<const Entry*>& order,
+                     TensorWriter write) {
   std::string length(8, '\0');
   for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
-  DISTILL_RETURN_IF_ERROR(WriteAll(fd, length));
-  DISTILL_RETURN_IF_ERROR(WriteAll(fd, header));
-  for (const Entry* entry : order) {
-    const TensorView& view = entry->second;
-    DISTILL_RETURN_IF_ERROR(WriteAll(fd, {static_cast<const char*>(view.data), static_cast<size_t>(view.size_bytes)}));
-  }
-  if (fsync(fd) != 0) return absl::ErrnoToStatus(errno, "cannot sync");
+  DISTILL_RETURN_IF_ERROR(Annotate(WriteAll(fd, length), path));
+  DISTILL_RETURN_IF_ERROR(Annotate(WriteAll(fd, header), path));
+  for (const Entry* entry : order) DISTILL_RETURN_IF_ERROR(WriteTensor(fd, path, *entry, write));
+  if (fsync(fd) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot sync"));
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
-                              const std::map<std::string, std::string>& metadata) {
+                              const std::map<std::string, std::string>& metadata, TensorWriter write) {
   const std::vector<const Entry*> order = OrderOf(tensors);
   absl::StatusOr<std::string> header = HeaderOf(order, metadata);
   if (!header.ok()) return Annotate(header.status(), path);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
-  absl::Status status = WriteTo(fd, *header, order);
-  if (close(fd) != 0 && status.ok()) status = absl::ErrnoToStatus(errno, "cannot close");
-  return Annotate(status, path);
+  absl::Status status = WriteTo(fd, path, *header, order, write);
+  if (close(fd) != 0 && status.ok()) status = absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot close"));
+  return status;
+}
+
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  return WriteSafetensors(path, tensors, metadata, [&](const std::string& name, ByteSink sink) {
+    const TensorView& view = tensors.at(name);
+    return sink({static_cast<const char*>(view.data), static_cast<size_t>(view.size_bytes)});
+  });
 }
 
 }  // namespace distill

@@ -38,6 +38,8 @@ class Distiller {
   // The student as a folder that loads again (LanguageModel::Save): weights in their type, tokenizer files of the
   // student's own folder, or of the teacher's where the student's has none.
   [[nodiscard]] absl::Status SaveStudent(const std::string& folder) const;
+  // Whether that reads weights one after the other (LanguageModel::saves_in_turn).
+  bool SavesInTurn() const { return student_->saves_in_turn(); }
   bool IsStudent(const torch::nn::Module& module) const { return student_.get() == &module; }
   // What must be the same on every rank, by name.
   std::vector<std::pair<std::string, std::string>> Fingerprint() const;

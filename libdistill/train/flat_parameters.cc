@@ -26,19 +26,18 @@ absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, con
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FlatParameters>> FlatParameters::Create(
-    Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, torch::Dtype dtype,
-    c10::Device device, const std::vector<int64_t>& block_of, size_t blocks) {
+    Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan,
+    const std::vector<int64_t>& block_of, size_t blocks, const ShardedBlocks::Options& options) {
   DISTILL_RETURN_IF_ERROR(Agree(comm, RequireOneType(parameters)));
   std::vector<bool> in_block;
   for (const auto& bucket : plan.plan().buckets) in_block.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
   auto flat = std::make_unique<FlatParameters>();
   flat->parts_.resize(parameters.size());
-  DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, dtype, device));
+  DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, options.dtype, options.device));
   if (std::find(in_block.begin(), in_block.end(), true) == in_block.end()) return flat;
   std::vector<torch::Tensor> tensors;
   for (const TrainedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
-  DISTILL_ASSIGN_OR_RETURN(flat->blocks_,
-                           ShardedBlocks::Create(comm, tensors, block_of, blocks, plan, {dtype, device}));
+  DISTILL_ASSIGN_OR_RETURN(flat->blocks_, ShardedBlocks::Create(comm, tensors, block_of, blocks, plan, options));
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (block_of[i] >= 0) flat->parts_[i] = flat->blocks_->part(i);
   }

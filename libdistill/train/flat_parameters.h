@@ -21,12 +21,12 @@ namespace distill {
 class FlatParameters {
  public:
   // Moves the parameters' values, which are of one type, into memory of comm.Allocate in `dtype`, and makes the
-  // parameters views into it; they keep it alive. `block_of`, `blocks`: as ShardedBlocks wants them; empty: no
-  // parameter is of a block. Every rank must call it, with the same parameters and plan. InvalidArgument: parameters of
-  // several types.
+  // parameters views into it; they keep it alive. `block_of`, `blocks`, `of_blocks`: as ShardedBlocks wants them;
+  // empty: no parameter is of a block. Every rank must call it, with the same parameters and plan. InvalidArgument:
+  // parameters of several types.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FlatParameters>> Create(
-      Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, torch::Dtype dtype,
-      c10::Device device, const std::vector<int64_t>& block_of, size_t blocks);
+      Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan,
+      const std::vector<int64_t>& block_of, size_t blocks, const ShardedBlocks::Options& options);
 
   // This rank's part of a parameter's elements (ShardPlan::OfParameter), flat: to be renewed.
   const torch::Tensor& part(size_t parameter) const { return parts_[parameter]; }

@@ -1,11 +1,9 @@
 #include "libdistill/train/module_state.h"
 
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/unbacked.h"
 #include "libdistill/train/tensor_collectives.h"
 
 namespace distill {
@@ -23,11 +21,26 @@ absl::Status CheckBuffers(const torch::nn::Module& module) {
   return absl::OkStatus();
 }
 
+void LoadBlocks(torch::nn::Module& module) {
+  if (auto* gated = dynamic_cast<GatedModel*>(&module); gated != nullptr) gated->LoadBlocks();
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    if (auto* gated = dynamic_cast<GatedModel*>(part.get()); gated != nullptr) gated->LoadBlocks();
+  }
+}
+
 absl::Status BroadcastParameters(Communicator& comm, const torch::nn::Module& module) {
   for (const torch::Tensor& parameter : module.parameters()) {
-    DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(comm, parameter.detach()));
+    if (HasMemory(parameter)) DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(comm, parameter.detach()));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const torch::Tensor& weight,
+                         const torch::Tensor& values) {
+  return OrAbort(comm, [&] {
+    if (comm.rank() == 0) source.Read(weight, values);
+    return BroadcastFromRank0(comm, values);
+  });
 }
 
 absl::Status BroadcastBuffers(Communicator& comm, const torch::nn::Module& module) {
@@ -42,17 +55,30 @@ std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module
 }
 
 absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder) {
-  std::vector<torch::Tensor> on_host;
+  std::map<std::string, torch::Tensor> tensors;
   std::map<std::string, TensorView> views;
   for (const auto& items : {module.named_parameters(), module.named_buffers()}) {
     for (const auto& item : items) {
-      on_host.push_back(ToSaved(item.value()));
-      views[item.key()] = ViewOf(on_host.back());
+      tensors[item.key()] = item.value();
+      DISTILL_ASSIGN_OR_RETURN(views[item.key()], SavedAs(item.value().scalar_type(), item.value().sizes()));
     }
   }
-  return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), views, {{"format", "pt"}});
+  WeightsInTurn turns(module);
+  return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), views, {{"format", "pt"}},
+                          [&](const std::string& name, ByteSink sink) {
+                            turns.Bring(tensors[name]);
+                            return PassSaved(tensors[name], sink);
+                          });
 }
 
-torch::Tensor ToSaved(const torch::Tensor& tensor) { return ToHost(tensor, SavedType(tensor.scalar_type())); }
+absl::StatusOr<TensorView> SavedAs(torch::Dtype dtype, c10::IntArrayRef shape) {
+  DISTILL_ASSIGN_OR_RETURN(const DType saved, FromTorch(SavedType(dtype)));
+  return TensorView{saved, shape.vec(), nullptr, c10::multiply_integers(shape) * static_cast<int64_t>(SizeOf(saved))};
+}
+
+absl::Status PassSaved(const torch::Tensor& tensor, ByteSink sink) {
+  const torch::Tensor on_host = ToHost(tensor, SavedType(tensor.scalar_type()));
+  return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
+}
 
 }  // namespace distill

@@ -7,17 +7,27 @@
 
 #include <torch/nn/module.h>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/nn/weight_gate.h"
+#include "libdistill/store/safetensors.h"
 
 namespace distill {
 
 // InvalidArgument names a buffer of a type that no checkpoint holds.
 [[nodiscard]] absl::Status CheckBuffers(const torch::nn::Module& module);
 
-// Rank 0's values on every rank. Every rank must call them; they block.
+// GatedModel::LoadBlocks of the module and of those in it. Throws.
+void LoadBlocks(torch::nn::Module& module);
+
+// Rank 0's values on every rank; parameters without memory stay so. Every rank must call them; they block.
 [[nodiscard]] absl::Status BroadcastParameters(Communicator& comm, const torch::nn::Module& module);
 [[nodiscard]] absl::Status BroadcastBuffers(Communicator& comm, const torch::nn::Module& module);
+
+// The values of a weight without memory, which rank 0 reads, written into `values` on the host, of its shape and type.
+// Every rank must call it; blocks. Where rank 0 cannot read them the communicator is aborted.
+[[nodiscard]] absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const torch::Tensor& weight,
+                                       const torch::Tensor& values);
 
 // The buffers as "buffer.NAME", sharing memory with the module.
 std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module);
@@ -25,7 +35,9 @@ std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module
 // FOLDER/model.safetensors: parameters and buffers under their names, in their types (bool as uint8).
 [[nodiscard]] absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder);
 
-// A host copy of a tensor in the type in which files hold it.
-torch::Tensor ToSaved(const torch::Tensor& tensor);
+// What files hold of a tensor: its type there, its shape and its size.
+[[nodiscard]] absl::StatusOr<TensorView> SavedAs(torch::Dtype dtype, c10::IntArrayRef shape);
+// Its bytes, in that type.
+[[nodiscard]] absl::Status PassSaved(const torch::Tensor& tensor, ByteSink sink);
 
 }  // namespace distill

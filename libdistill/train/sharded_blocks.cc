@@ -1,7 +1,5 @@
 #include "libdistill/train/sharded_blocks.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,16 +19,6 @@ constexpr size_t kPlaces = 2;
 // Buckets begin at pages, whatever their type.
 constexpr int64_t kAlignment = 4096;  // elements
 
-// A tensor of `shape` in a storage that may hold no memory yet.
-torch::Tensor ViewInto(const c10::intrusive_ptr<c10::StorageImpl>& storage, int64_t offset, c10::IntArrayRef shape,
-                       const torch::TensorOptions& options) {
-  torch::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
-                                                                torch::empty({0}, options).key_set(), options.dtype());
-  view.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
-  view.unsafeGetTensorImpl()->set_storage_offset(offset);
-  return view;
-}
-
 // Memory that the tensor keeps alive.
 c10::DataPtr Owning(const torch::Tensor& memory) {
   auto* kept = new torch::Tensor(memory);
@@ -49,11 +37,14 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicato
   blocks->blocks_.resize(blocks_of_pass);
   blocks->FindBlocks(block_of);
   DISTILL_RETURN_IF_ERROR(blocks->MakeMemory());
-  DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, CatchTorch([&]() -> absl::Status {
-    blocks->TakeValues(parameters, block_of);
+  // What one rank fails at alone ends the others' calls, where there are any.
+  DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, OrAbort(*blocks->comm_, [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(blocks->TakeValues(parameters, block_of));
     DISTILL_ASSIGN_OR_RETURN(blocks->thread_, AsyncCalls::Start(blocks->comm_.get()));
     return absl::OkStatus();
   })));
+  blocks->options_.source = nullptr;
+  blocks->options_.also = nullptr;
   return blocks;
 }
 
@@ -80,45 +71,6 @@ absl::Status ShardedBlocks::MakeMemory() {
   DISTILL_ASSIGN_OR_RETURN(
       places_, AllocateAnyway(*comm_, static_cast<int64_t>(kPlaces) * place, options_.dtype, options_.device));
   return absl::OkStatus();
-}
-
-// Block by block, so that no more than one is there twice.
-void ShardedBlocks::TakeValues(const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of) {
-  const torch::NoGradGuard no_grad;
-  shares_.resize(plan_.plan().buckets.size());
-  parts_.resize(block_of.size());
-  int64_t elements = 0;
-  for (const Block& block : blocks_) {
-    for (const size_t b : block.buckets) elements += plan_.slice(b);
-  }
-  torch::Tensor left = torch::zeros({elements}, torch::TensorOptions().dtype(options_.dtype).device(options_.device));
-  for (const Block& block : blocks_) {
-    for (const size_t b : block.buckets) {
-      shares_[b] = left.narrow(0, 0, plan_.slice(b));
-      left = left.narrow(0, plan_.slice(b), left.numel() - plan_.slice(b));
-    }
-  }
-  for (size_t i = 0; i < blocks_.size(); ++i) TakeBlock(i, parameters);
-  malloc_trim(0);  // what the whole parameters lay in, of which glibc keeps all that is not at the heap's end
-}
-
-void ShardedBlocks::TakeBlock(size_t index, const std::vector<torch::Tensor>& parameters) {
-  Block& block = blocks_[index];
-  const auto of_type = torch::TensorOptions().dtype(options_.dtype).device(options_.device);
-  const auto bytes = static_cast<size_t>(block.elements) * torch::elementSize(options_.dtype);
-  block.storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                        c10::DataPtr(nullptr, options_.device), nullptr, false);
-  for (size_t k = 0; k < block.buckets.size(); ++k) {
-    const size_t b = block.buckets[k];
-    for (const size_t i : plan_.plan().buckets[b]) {
-      torch::Tensor parameter = parameters[i];
-      const ShardPlan::Part part = plan_.OfParameter(i, comm_->rank());
-      const int64_t begin = part.count == 0 ? 0 : plan_.offset(i) + part.begin - comm_->rank() * plan_.slice(b);
-      parts_[i] = shares_[b].narrow(0, begin, part.count);
-      parts_[i].copy_(parameter.detach().reshape({-1}).narrow(0, part.begin, part.count));
-      parameter.set_data(ViewInto(block.storage, block.begin[k] + plan_.offset(i), parameter.sizes(), of_type));
-    }
-  }
 }
 
 size_t ShardedBlocks::Turn(int64_t k) const {
@@ -240,6 +192,30 @@ absl::Status ShardedBlocks::Gather(Communicator& comm, size_t index, size_t plac
   return absl::OkStatus();
 }
 
+void ShardedBlocks::Lead(std::function<absl::Status(size_t block)> announce) {
+  announce_ = std::move(announce);
+  if (announce_ == nullptr) DropWhole();
+}
+
+void ShardedBlocks::Fetch(size_t index) {
+  if (whole_) return;
+  if (announce_ == nullptr) {
+    throw StatusError(absl::FailedPreconditionError(
+        "weights are read that are shared out over the ranks: the trainer saves them, in Fit"));
+  }
+  DropWhole();
+  const size_t place = next_place_;
+  absl::Status fetched = announce_(index);
+  if (fetched.ok()) fetched = FollowFetch(index);
+  if (!fetched.ok()) throw StatusError(fetched);
+  Point(blocks_[index], {Place(blocks_[index], place).data_ptr(), options_.device});
+}
+
+absl::Status ShardedBlocks::FollowFetch(size_t block) {
+  if (block >= blocks_.size()) return absl::InternalError(absl::StrCat("a fetch of block ", block));
+  return StartGather(block).Wait();
+}
+
 absl::Status ShardedBlocks::GatherWhole(bool keep) {
   absl::Status mine;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -253,11 +229,13 @@ absl::Status ShardedBlocks::GatherWhole(bool keep) {
     });
   }
   mine = Agree(*comm_, mine);
+  whole_ = keep && mine.ok();
   if (!mine.ok()) DropWhole();
   return mine;
 }
 
 void ShardedBlocks::DropWhole() {
+  whole_ = false;
   for (Block& block : blocks_) Point(block, {nullptr, options_.device});
 }
 

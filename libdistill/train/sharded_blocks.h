@@ -35,9 +35,15 @@ namespace distill {
 
 class ShardedBlocks : public WeightGate {
  public:
+  // Is given this rank's part of a parameter, flat, as it was before.
+  using PartTaker = std::function<void(size_t parameter, const torch::Tensor& part)>;
   struct Options {
     torch::Dtype dtype = torch::kFloat32;  // of the weights from now on
     c10::Device device = torch::kCPU;      // where they are kept and gathered
+    // Of parameters without memory: rank 0 reads one after the other and sends them to the others, so that a rank has
+    // its shares and one parameter. Null: all have memory.
+    std::shared_ptr<const BlockSource> source = nullptr;
+    PartTaker also = nullptr;
   };
   // Takes the values out of `parameters`, which are whole on every rank, and makes them views of `options`' type that
   // hold nothing until their block is acquired. `block_of`: of each parameter, in the order of the passes, or below 0:
@@ -54,6 +60,14 @@ class ShardedBlocks : public WeightGate {
   void BeginPass(bool with_gradients) override;
   void Acquire(size_t block) override;
   void Release(size_t block) override;
+  // Between passes, on the rank that Lead has made the reader; FailedPrecondition elsewhere. Nothing while the model is
+  // gathered whole.
+  void Fetch(size_t block) override;
+
+  // Makes this rank one that may Fetch, until null: `announce` has to let every other rank call FollowFetch, with the
+  // same block.
+  void Lead(std::function<absl::Status(size_t block)> announce);
+  [[nodiscard]] absl::Status FollowFetch(size_t block);
 
   // This rank's part in a pass of the others, for which it has no data. Returns at once.
   void SkipPass(bool with_gradients);
@@ -85,8 +99,11 @@ class ShardedBlocks : public WeightGate {
   ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options);
   void FindBlocks(const std::vector<int64_t>& block_of);
   absl::Status MakeMemory();
-  void TakeValues(const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of);
-  void TakeBlock(size_t block, const std::vector<torch::Tensor>& parameters);
+  absl::Status TakeValues(const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of);
+  void MakeRoom(const std::vector<torch::Tensor>& parameters);
+  absl::Status TakeBlock(size_t block, const std::vector<torch::Tensor>& parameters);
+  void TakeParameter(size_t i, torch::Tensor parameter, const torch::Tensor& values, torch::Tensor view);
+  absl::StatusOr<torch::Tensor> ValuesOf(const torch::Tensor& parameter);
 
   // The k-th block of the pass.
   size_t Turn(int64_t k) const;
@@ -101,7 +118,8 @@ class ShardedBlocks : public WeightGate {
   absl::Status GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const;
 
   const ShardPlan plan_;
-  const Options options_;
+  Options options_;
+  torch::Tensor room_;  // for the largest parameter, while they are read
   std::vector<Block> blocks_;
   std::vector<torch::Tensor> shares_;  // of each bucket: this rank's slice; undefined for one of no block
   std::vector<torch::Tensor> parts_;   // views of them
@@ -111,6 +129,8 @@ class ShardedBlocks : public WeightGate {
   bool with_gradients_ = false;  // this pass
   bool turned_ = false;          // its forward pass is over
   int64_t launched_ = 0, acquired_ = 0;
+  std::function<absl::Status(size_t block)> announce_;
+  bool whole_ = false;
 
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above

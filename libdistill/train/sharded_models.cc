@@ -14,6 +14,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/gradient_plan.h"
+#include "libdistill/train/module_state.h"
 
 namespace distill {
 namespace {
@@ -64,6 +65,7 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   Communicator& comm = run.communicator();
   const auto move = [&] {
     return CatchTorch([&] {
+      model.LoadBlocks();  // those of one rank
       for (torch::Tensor& parameter : model.parameters()) parameter.requires_grad_(false);
       model.to(run.device());
       return absl::OkStatus();
@@ -77,17 +79,21 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   std::iota(order.begin(), order.end(), 0);
   const ShardPlan plan(elements, PlanBucketsOfGroups(elements, order, weights->block_of, kBucketBytes),
                        comm.world_size());
+  const bool comes_later = model.block_source() != nullptr;
   auto fields = FingerprintOf(plan.plan(), weights->parameters);
   const absl::Status hashed = CatchTorch([&] {
-    fields.emplace_back("the weights of the blocks", HashOf(weights->tensors));
+    fields.emplace_back("the weights of the blocks", comes_later ? "to be loaded" : HashOf(weights->tensors));
     return absl::OkStatus();
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm, hashed));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, fields));
+  if (comes_later) DISTILL_RETURN_IF_ERROR(BroadcastParameters(comm, model));
   const torch::Dtype dtype = weights->tensors[0].scalar_type();
-  DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<ShardedBlocks> blocks,
-                           ShardedBlocks::Create(comm, weights->tensors, weights->block_of, model.BlockWeights().size(),
-                                                 plan, {.dtype = dtype, .device = run.device()}));
+  DISTILL_ASSIGN_OR_RETURN(
+      std::shared_ptr<ShardedBlocks> blocks,
+      ShardedBlocks::Create(comm, weights->tensors, weights->block_of, model.BlockWeights().size(), plan,
+                            {.dtype = dtype, .device = run.device(), .source = model.block_source()}));
+  model.SetBlockSource(nullptr);
   DISTILL_RETURN_IF_ERROR(Agree(comm, move()));  // what is left of it
   model.SetWeightGate(blocks);
   run.AddFrozen(std::move(blocks));

@@ -19,7 +19,8 @@ namespace distill {
 // rank has none. A rank whose loss fails meanwhile ends the model's passes for good, on all ranks. Every rank must call
 // it; blocks. On one rank the model goes to the device, whole. InvalidArgument: a model that tells of no blocks, or
 // weights of several types; FailedPrecondition: ranks whose models differ in names, shapes, types or values, or that is
-// shared out already.
+// shared out already. A model that was loaded without its blocks (LoadOptions::blocks_later) gets rank 0's weights on
+// every rank, and each holds its share and one weight meanwhile.
 [[nodiscard]] absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
 
 // FailedPrecondition: the module, or one within it, has weights that are shared out, by ShardFrozen or by a Fit that

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/store/safetensors.h"
 #include "libdistill/train/shard_plan.h"
 
 namespace distill {
@@ -23,11 +24,13 @@ struct SpreadTensor {
   static SpreadTensor Whole(const torch::Tensor& tensor) { return {tensor, tensor.sizes().vec(), {}}; }
 };
 
-// Every rank must call these; they block.
+// Every rank must call these; they block. What one rank fails at alone (memory) ends the communicator with its error.
 
-// The whole on rank 0, in host memory where it is spread; undefined on the others.
-[[nodiscard]] absl::StatusOr<torch::Tensor> GatherOnRank0(Communicator& comm, const SpreadTensor& tensor);
-// Writes rank 0's `whole` (of the tensor's type; not looked at on other ranks) into all ranks' parts.
-[[nodiscard]] absl::Status SpreadFromRank0(Communicator& comm, const torch::Tensor& whole, const SpreadTensor& tensor);
+// Hands all of it to `take` on rank 0, from the first element to the last, in the type in which files hold it: this
+// rank's own part as it lies, the others' in pieces of at most 16 MiB, which is all the memory that it takes. The error
+// of `take` is rank 0's alone; the rest of the tensor then still comes, to nobody.
+[[nodiscard]] absl::Status PassToRank0(Communicator& comm, const SpreadTensor& tensor, ByteSink take);
+// Writes rank 0's `whole` (of the same shape; not looked at on other ranks) into all ranks' parts, in pieces as well.
+[[nodiscard]] absl::Status SpreadFromRank0(Communicator& comm, const TensorView& whole, const SpreadTensor& tensor);
 
 }  // namespace distill

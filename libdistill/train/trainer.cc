@@ -52,6 +52,7 @@ absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, const Distiller& 
                .fingerprint = distiller.Fingerprint()};
   if (distiller.IsStudent(module)) {
     task.model_writer = [distiller](const std::string& folder) { return distiller.SaveStudent(folder); };
+    task.writes_in_turn = distiller.SavesInTurn();
   }
   const auto loss = [&](const TokenBatch& batch) { return distiller(batch, gradient_scale()); };
   TokenSteps source(sharder, loss, impl_->run.device());
@@ -200,22 +201,24 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
                                 })));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));
   const auto write = [this](const std::string& folder) { return WriteModel(folder); };
-  return WithWholeModule([&] { return SaveCheckpoint(run, options, Tensors(), write, state); });
+  return WithModuleToSave(
+      [&](ShardedBlocks* in_turn) { return SaveCheckpoint(run, options, Tensors(), in_turn, write, state); });
 }
 
-// Rank 0, which writes, has all weights meanwhile.
-absl::Status Trainer::Impl::WithWholeModule(absl::FunctionRef<absl::Status()> body) {
+// Rank 0, which writes, gets weights that are shared out block by block; for a writer that may look at any of them, all
+// of them.
+absl::Status Trainer::Impl::WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body) {
   const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
-  if (blocks == nullptr) return body();
+  if (blocks == nullptr || (model_writer == nullptr && task.writes_in_turn)) return body(blocks.get());
   DISTILL_RETURN_IF_ERROR(blocks->GatherWhole(/*keep=*/run.rank() == 0));
-  const absl::Status status = body();
+  const absl::Status status = body(nullptr);
   blocks->DropWhole();
   return status;
 }
 
 absl::Status Trainer::Impl::Unshard() {
   const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
-  if (blocks == nullptr) return absl::OkStatus();
+  if (blocks == nullptr || !options.whole_after_fit) return absl::OkStatus();
   const absl::Status whole = blocks->GatherWhole(/*keep=*/true);
   if (whole.ok()) gated->SetWeightGate(nullptr);
   // Where files were asked for they are on the disk by now.
@@ -246,11 +249,9 @@ absl::StatusOr<double> Trainer::Impl::PeakMemoryOfRanks() {
 absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double seconds) {
   DISTILL_RETURN_IF_ERROR(CatchTorch([&] { return EvaluateNow(trainer); }));
   if (!options.output_dir.empty()) {
-    DISTILL_RETURN_IF_ERROR(WithWholeModule([this] {
+    DISTILL_RETURN_IF_ERROR(WithModuleToSave([this](ShardedBlocks* in_turn) {
       const auto write = [this](const std::string& folder) { return WriteModel(folder); };
-      const bool writes = run.rank() == 0;
-      return Agree(comm(),
-                   writes ? CatchTorch([&] { return PublishFiles(options.output_dir, write); }) : absl::OkStatus());
+      return SaveTurns(comm(), {}, in_turn).Run([&](SaveTurns&) { return PublishFiles(options.output_dir, write); });
     }));
   }
 

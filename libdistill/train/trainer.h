@@ -58,11 +58,14 @@ struct TrainerOptions {
   // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass; 3: and of the
   // weights of the module's blocks, which are all there only while a block runs (train/sharded_blocks.h; the module, or
   // one within it, is a GatedModel, InvalidArgument otherwise). The losses are those of 0, to rounding; checkpoints are
-  // the same, for which rank 0 holds all of the state, and all weights, while it saves. Parameters must be of one type
+  // the same: rank 0 gets the others' state and blocks piece by piece while it saves (but has all weights for a writer
+  // that SetModelWriter set, or of a family that does not save in turn). Parameters must be of one type
   // (InvalidArgument), and stay views into one memory of Communicator::Allocate's; in stage 3 a module may come on the
-  // host, and is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns, or it is the
-  // error where nothing was written); a Fit that fails leaves it without its blocks' weights.
+  // host, also without its blocks (LoadOptions::blocks_later). A Fit that fails leaves it without its blocks' weights.
   int64_t zero_stage = 0;
+  // Of stage 3: the module is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns,
+  // or it is the error where nothing was written). False: for a module that does not fit, and is only saved.
+  bool whole_after_fit = true;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };

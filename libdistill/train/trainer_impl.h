@@ -27,6 +27,7 @@ namespace distill {
 struct FitTask {
   Trainer::TokenLoss evaluation_loss = {};          // empty: no loss for held-out token batches
   ModelWriter model_writer = {};                    // used where the user has set none
+  bool writes_in_turn = true;                       // by WeightsInTurn alone
   std::map<std::string, int64_t> active_rows = {};  // what SetActiveRows said goes first
   Fields fingerprint = {};                          // of the loss: the same on every rank
 };
@@ -73,6 +74,7 @@ struct Trainer::Impl {
   absl::Status FindBlocks();
   absl::Status MakeOptimizer();
   absl::Status MakeShardedOptimizer();
+  absl::Status LoadUntrained();
   ShardedModels Sharded();
   // Makes a sharded module whole again.
   absl::Status Unshard();
@@ -88,7 +90,7 @@ struct Trainer::Impl {
   absl::Status Save(const StepSource& source);
   absl::Status WriteModel(const std::string& folder);
   absl::StatusOr<double> PeakMemoryOfRanks();
-  absl::Status WithWholeModule(absl::FunctionRef<absl::Status()> body);
+  absl::Status WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body);
   absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
 };
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/unbacked.h"
 #include "libdistill/train/loss_scale.h"
 #include "libdistill/train/schedule.h"
 
@@ -12,7 +13,8 @@ namespace distill {
 namespace {
 
 std::string Describe(const torch::Tensor& tensor) {
-  return absl::StrCat(ShapeToString(tensor.sizes()), " ", c10::toString(tensor.scalar_type()));
+  return absl::StrCat(ShapeToString(tensor.sizes()), " ", c10::toString(tensor.scalar_type()),
+                      HasMemory(tensor) ? "" : ", not loaded yet");
 }
 
 }  // namespace
@@ -64,7 +66,7 @@ Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const 
   const auto& [output_dir, num_train_epochs, max_steps, learning_rate, weight_decay, adam_beta1, adam_beta2,
                adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, fp16, initial_loss_scale,
                loss_scale_window, logging_steps, save_steps, save_total_limit, eval_steps, resume_from_checkpoint, seed,
-               bucket_bytes, gradient_compression, zero_stage, resolved_config] = options;
+               bucket_bytes, gradient_compression, zero_stage, whole_after_fit, resolved_config] = options;
   Fields fields = resolved_config;
   fields.insert(fields.end(), {{"output_dir", output_dir},
                                {"num_train_epochs", ExactText(num_train_epochs)},
@@ -89,7 +91,8 @@ Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const 
                                {"seed", absl::StrCat(seed)},
                                {"bucket_bytes", absl::StrCat(bucket_bytes)},
                                {"gradient_compression", gradient_compression},
-                               {"zero_stage", absl::StrCat(zero_stage)}});
+                               {"zero_stage", absl::StrCat(zero_stage)},
+                               {"whole_after_fit", absl::StrCat(whole_after_fit)}});
   fields.emplace_back("the device that was chosen", c10::DeviceTypeName(device.type(), /*lower_case=*/true));
   for (const auto& item : module.named_parameters()) {
     fields.emplace_back(absl::StrCat("parameter ", item.key()), Describe(item.value()));

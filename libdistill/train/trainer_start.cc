@@ -22,15 +22,19 @@ AdamWOptions AdamWOptionsOf(const TrainerOptions& options) {
           .weight_decay = options.weight_decay};
 }
 
-// This rank's parts in float32, in memory of their own.
+// In float32, in memory of its own.
+torch::Tensor MasterOf(const torch::Tensor& part, c10::Device device) {
+  return part.to(device, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+}
+
+// Masters of this rank's parts of what is of no block; of the rest later, undefined.
 std::vector<torch::Tensor> CopyParts(const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, int rank,
-                                     c10::Device device) {
-  std::vector<torch::Tensor> parts;
+                                     c10::Device device, const std::vector<int64_t>& block_of) {
+  std::vector<torch::Tensor> parts(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!block_of.empty() && block_of[i] >= 0) continue;
     const ShardPlan::Part part = plan.OfParameter(i, rank);
-    const torch::Tensor whole = parameters[i].tensor.detach().reshape({-1});
-    parts.push_back(
-        whole.narrow(0, part.begin, part.count).to(device, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true));
+    parts[i] = MasterOf(parameters[i].tensor.detach().reshape({-1}).narrow(0, part.begin, part.count), device);
   }
   return parts;
 }
@@ -45,8 +49,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
   if (mine.ok()) {
     mine = CatchTorch([&]() -> absl::Status {
       DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
-      // A module that is to be shared out may not fit there.
-      if (options.zero_stage < 3 || run.world_size() == 1) module->to(run.device());
+      // A module that is to be shared out may not fit there, nor in this rank's memory.
+      if (options.zero_stage < 3 || run.world_size() == 1) {
+        LoadBlocks(*module);
+        module->to(run.device());
+      }
       return CheckBuffers(*module);
     });
   }
@@ -155,15 +162,21 @@ absl::Status Trainer::Impl::MakeShardedOptimizer() {
   const bool converts = WorkingType(options) != torch::kFloat32;
   const torch::Dtype dtype = converts ? WorkingType(options) : parameters[0].tensor.scalar_type();
   const bool narrows = dtype != torch::kFloat32;
+  DISTILL_RETURN_IF_ERROR(LoadUntrained());
   std::vector<torch::Tensor> masters;  // in float32 these are the parts in use themselves
+  ShardedBlocks::Options of_blocks = {.dtype = dtype, .device = run.device()};
+  if (gated != nullptr) of_blocks.source = gated->block_source();
   if (narrows) {
     DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
-                                    masters = CopyParts(parameters, plan, comm().rank(), run.device());
+                                    masters = CopyParts(parameters, plan, comm().rank(), run.device(), block_of);
                                     return absl::OkStatus();
                                   })));
+    of_blocks.also = [&](size_t i, const torch::Tensor& part) { masters[i] = MasterOf(part, run.device()); };
   }
-  DISTILL_ASSIGN_OR_RETURN(flat, FlatParameters::Create(comm(), parameters, plan, dtype, run.device(), block_of,
-                                                        gated != nullptr ? gated->BlockWeights().size() : 0));
+  DISTILL_ASSIGN_OR_RETURN(flat,
+                           FlatParameters::Create(comm(), parameters, plan, block_of,
+                                                  gated != nullptr ? gated->BlockWeights().size() : 0, of_blocks));
+  if (gated != nullptr) gated->SetBlockSource(nullptr);
   return Agree(comm(), CatchTorch([&] {
                  // What is not trained.
                  module->to(run.device());
@@ -175,6 +188,20 @@ absl::Status Trainer::Impl::MakeShardedOptimizer() {
                  if (gated != nullptr) gated->SetWeightGate(flat->blocks());
                  return absl::OkStatus();
                }));
+}
+
+// What of a model without its blocks is not shared out: whole on every rank, wherever it is.
+absl::Status Trainer::Impl::LoadUntrained() {
+  if (gated == nullptr || gated->block_source() == nullptr) return absl::OkStatus();
+  for (const auto& weights : gated->BlockWeights()) {
+    for (torch::Tensor weight : weights) {
+      if (weight.requires_grad()) continue;
+      const torch::Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
+      DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm(), *gated->block_source(), weight, values));
+      weight.set_data(values);
+    }
+  }
+  return absl::OkStatus();
 }
 
 ShardedModels Trainer::Impl::Sharded() {

@@ -3,6 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <map>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
@@ -42,34 +44,21 @@ absl::StatusOr<std::vector<std::string>> RandomStatesOfAllRanks(RunContext& run)
   return states;
 }
 
-using WholeTensors = std::map<std::string, torch::Tensor>;
-
-// Every rank must call it; on rank 0 alone the tensors are defined.
-absl::StatusOr<WholeTensors> GatherAll(Communicator& comm, const TensorState& tensors) {
-  WholeTensors whole;
-  for (const auto& [name, tensor] : tensors) {
-    DISTILL_ASSIGN_OR_RETURN(whole[name], GatherOnRank0(comm, tensor));
-  }
-  return whole;
-}
-
-absl::Status Fill(CheckpointDraft& draft, const WholeTensors& tensors, const ModelWriter& writer,
-                  const TrainerState& state) {
+absl::Status Fill(CheckpointDraft& draft, SaveTurns& turns, const ModelWriter& writer, const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(writer(draft.folder()));
-  WholeTensors on_host;
   std::map<std::string, TensorView> views;
-  for (const auto& [name, tensor] : tensors) {
-    on_host[name] = ToSaved(tensor);
-    views[name] = ViewOf(on_host[name]);
+  for (const auto& [name, tensor] : turns.tensors()) {
+    DISTILL_ASSIGN_OR_RETURN(views[name], SavedAs(tensor.mine.scalar_type(), tensor.shape));
   }
-  DISTILL_RETURN_IF_ERROR(draft.WriteTensors(views));
+  DISTILL_RETURN_IF_ERROR(
+      draft.WriteTensors(views, [&](const std::string& name, ByteSink sink) { return turns.Pass(name, sink); }));
   return draft.Commit(state);
 }
 
-absl::Status Write(const TrainerOptions& options, const WholeTensors& tensors, const ModelWriter& writer,
+absl::Status Write(const TrainerOptions& options, SaveTurns& turns, const ModelWriter& writer,
                    const TrainerState& state) {
   DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(options.output_dir, state.step));
-  const absl::Status filled = CatchTorch([&] { return Fill(draft, tensors, writer, state); });
+  const absl::Status filled = CatchTorch([&] { return Fill(draft, turns, writer, state); });
   if (!filled.ok()) {
     draft.Discard();
     return filled;
@@ -82,29 +71,34 @@ bool WantsNewest(const TrainerOptions& options) {
   return lower == "latest" || lower == "true";
 }
 
-// Rank 0 alone: reads the tensors, whole, into `whole`.
-absl::StatusOr<TrainerState> Read(const TrainerOptions& options, const TensorState& tensors, WholeTensors& whole) {
+// Rank 0 alone: finds the checkpoint, of the same tensors, of which none is read yet; of step 0 where there is none.
+absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState& tensors) {
   absl::StatusOr<Checkpoint> read =
       WantsNewest(options) ? ReadNewestCheckpoint(options.output_dir) : ReadCheckpoint(options.resume_from_checkpoint);
   if (WantsNewest(options) && read.status().code() == absl::StatusCode::kNotFound) {
     LogInfo(absl::StrCat("no checkpoint in ", options.output_dir, " to resume from: starting anew"));
-    return TrainerState();
+    return Checkpoint();
   }
-  DISTILL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, std::move(read));
+  DISTILL_ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(read));
   for (const auto& [name, tensor] : tensors) {
     const TensorView* view = checkpoint.tensors->Find(name);
-    if (view == nullptr || view->shape != tensor.shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.shape),
-                       view == nullptr ? " here, and is missing there"
-                                       : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
-    }
-    const bool is_spread = !tensor.parts.empty();
-    whole[name] = is_spread ? torch::empty(tensor.shape, tensor.mine.options().device(torch::kCPU)) : tensor.mine;
-    CopyFromView(*view, whole[name]);
+    if (view != nullptr && view->shape == tensor.shape) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.shape),
+                     view == nullptr ? " here, and is missing there"
+                                     : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
   }
   LogInfo(absl::StrCat("resuming from ", checkpoint.folder, " at step ", checkpoint.state.step));
-  return checkpoint.state;
+  return checkpoint;
+}
+
+absl::Status ReadTensors(RunContext& run, const Checkpoint& checkpoint, const TensorState& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView whole = run.rank() == 0 ? *checkpoint.tensors->Find(name) : TensorView();
+    DISTILL_RETURN_IF_ERROR(SpreadFromRank0(run.communicator(), whole, tensor));
+    if (run.rank() == 0) checkpoint.tensors->Forget(name);
+  }
+  return absl::OkStatus();
 }
 
 void RestoreRandomState(const RunContext& run, const TrainerState& state) {
@@ -137,12 +131,13 @@ absl::StatusOr<std::string> BroadcastBytes(Communicator& comm, std::string bytes
 }  // namespace
 
 absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const TensorState& tensors,
-                            const ModelWriter& writer, TrainerState state) {
+                            ShardedBlocks* blocks, const ModelWriter& writer, TrainerState state) {
   DISTILL_ASSIGN_OR_RETURN(state.random_states, RandomStatesOfAllRanks(run));
   state.settings = options.resolved_config;
-  DISTILL_ASSIGN_OR_RETURN(const WholeTensors whole, GatherAll(run.communicator(), tensors));
-  const absl::Status mine = run.rank() == 0 ? Write(options, whole, writer, state) : absl::OkStatus();
-  return Annotate(Agree(run.communicator(), mine), absl::StrCat("saving the checkpoint of step ", state.step));
+  const absl::Status saved = SaveTurns(run.communicator(), tensors, blocks).Run([&](SaveTurns& turns) {
+    return Write(options, turns, writer, state);
+  });
+  return Annotate(saved, absl::StrCat("saving the checkpoint of step ", state.step));
 }
 
 bool WantsToResume(const TrainerOptions& options) {
@@ -161,18 +156,15 @@ absl::Status CheckOutputFolder(const TrainerOptions& options) {
 
 absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
                                                const TensorState& tensors) {
-  absl::StatusOr<TrainerState> read = TrainerState{};
+  absl::StatusOr<Checkpoint> opened = Checkpoint();  // on rank 0
   absl::Status mine;
-  WholeTensors whole;  // on rank 0
-  if (run.rank() == 0) mine = CatchTorch([&] { return (read = Read(options, tensors, whole)).status(); });
+  if (run.rank() == 0) mine = CatchTorch([&] { return (opened = Open(options, tensors)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
-  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(*read)));
+  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(opened->state)));
   DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
   if (state.step == 0) return state;
 
-  for (const auto& [name, tensor] : tensors) {
-    DISTILL_RETURN_IF_ERROR(SpreadFromRank0(run.communicator(), whole[name], tensor));
-  }
+  DISTILL_RETURN_IF_ERROR(ReadTensors(run, *opened, tensors));
   RestoreRandomState(run, state);
   if (run.rank() == 0) WarnOfOtherSettings(options, state);
   return state;

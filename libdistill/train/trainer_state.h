@@ -2,28 +2,23 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
-
-#include <torch/types.h>
 
 #include "absl/status/statusor.h"
 #include "libdistill/proto/checkpoint_messages.h"
 #include "libdistill/train/run.h"
-#include "libdistill/train/spread_tensor.h"
+#include "libdistill/train/save_turns.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {
 
 using ModelWriter = std::function<absl::Status(const std::string& folder)>;
 
-// Everything that a resumed run needs, by name: the optimizer's tensors and the module's buffers.
-using TensorState = std::map<std::string, SpreadTensor>;
-
-// Writes output_dir/checkpoint-STEP on rank 0 while the others wait; what is spread over ranks is whole in it, so that
-// another number of ranks can go on from it. Every rank must call it; all return the same.
+// Writes output_dir/checkpoint-STEP on rank 0, to which the others bring what is spread over ranks (save_turns.h): it
+// is whole in the files, so that another number of ranks can go on from it. `blocks`: as SaveTurns wants them. Every
+// rank must call it; all return the same. After an error there is no such checkpoint, and the older ones stand.
 [[nodiscard]] absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const TensorState& tensors,
-                                          const ModelWriter& writer, TrainerState state);
+                                          ShardedBlocks* blocks, const ModelWriter& writer, TrainerState state);
 
 // Whether options.resume_from_checkpoint asks for anything: not when it is empty, "false" or "none".
 bool WantsToResume(const TrainerOptions& options);
@@ -32,10 +27,10 @@ bool WantsToResume(const TrainerOptions& options);
 // could not tell whose they are. To be asked on rank 0.
 [[nodiscard]] absl::Status CheckOutputFolder(const TrainerOptions& options);
 
-// Reads the checkpoint that options.resume_from_checkpoint names on rank 0 and gives it to all: the values of
-// `tensors`, this rank's random state, and the returned state. Where "latest" or "true" find no checkpoint at all, the
-// state is that of a new run (step 0); where all are damaged, DataLoss names the newest one's file. Every rank must
-// call it.
+// Reads the checkpoint that options.resume_from_checkpoint names on rank 0 and gives each rank its parts, one tensor
+// after the other: the values of `tensors`, this rank's random state, and the returned state. Where "latest" or "true"
+// find no checkpoint at all, the state is that of a new run (step 0); where all are damaged, DataLoss names the newest
+// one's file. Every rank must call it.
 [[nodiscard]] absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
                                                              const TensorState& tensors);
 

@@ -1,8 +1,11 @@
 // Sharded training against training with everything everywhere: the same losses, weights and checkpoints, less memory.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
@@ -70,9 +73,15 @@ class Rows : public StepSource {
     made_ = state.row;
     return absl::OkStatus();
   }
+  // As a disk that is full after so many bytes of a file.
+  void LimitFiles(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    file_limit_ = {.rlim_cur = bytes, .rlim_max = bytes};
+  }
   std::vector<MicroStep> NextStep() override {
     std::vector<MicroStep> steps;
     const int64_t step = made_++;
+    if (step == 1) setrlimit(RLIMIT_FSIZE, &file_limit_);
     for (int64_t row = world_.rank; row < 12; row += world_.world_size) {
       if (row == 11) continue;  // one rank has a micro-batch less
       const float first = step == nan_step_ && row == 1 ? NAN : 1.0f;
@@ -95,6 +104,7 @@ class Rows : public StepSource {
   const World& world_;
   const int64_t nan_step_, empty_step_, failing_step_, killed_step_;
   int64_t made_ = 0;
+  rlimit file_limit_ = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
 };
 
 struct ZeroCase {
@@ -111,6 +121,7 @@ struct ZeroCase {
   bool recomputes = false;  // in the sharded runs
   int64_t frozen_block = -1;
   int64_t failing_step = -1, killed_step = -1;
+  rlim_t file_bytes = RLIM_INFINITY;  // on rank 0
 };
 
 struct Trained {
@@ -145,6 +156,7 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
   trainer->SetActiveRows("padded", 5);
   Rows rows(*net, world, c.nan_step, c.empty_step, c.failing_step, c.killed_step);
+  if (world.rank == 0) rows.LimitFiles(c.file_bytes);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(rows));
   Trained trained;
   for (const torch::Tensor& parameter : net->parameters()) trained.weights.push_back(parameter.detach().clone());
@@ -275,6 +287,24 @@ TEST_CASE("a checkpoint of a sharded run is resumed on another number of ranks a
               DISTILL_ASSIGN_OR_RETURN(const Trained actual, Train(world, resumed));
               return ExpectSame(actual, expected, bf16 ? 0.01 : 1e-5, absl::StrCat("stage ", stage));
             })) == "");
+    }
+  }
+}
+
+TEST_CASE("a disk that is full while parts are brought ends all ranks with one error, and leaves no half checkpoint") {
+  for (const int64_t stage : {0, 1, 3}) {
+    for (const rlim_t file_bytes : {3000, 9000}) {  // within the model's file, and within the state's
+      INFO("stage " << stage << ", " << file_bytes << " bytes");
+      const testing::TempFolder folder;
+      const ZeroCase c = {.stage = stage, .folder = folder.path(), .file_bytes = file_bytes};
+      CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
+              const std::string file = file_bytes == 3000 ? "model.safetensors" : "optimizer.safetensors";
+              return ExpectError(Train(world, c).status(), absl::StatusCode::kOutOfRange,
+                                 {"saving the checkpoint of step 3", file, "cannot write"});
+            })) == "");
+      for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        CHECK_FALSE(absl::StrContains(entry.path().string(), "checkpoint"));
+      }
     }
   }
 }

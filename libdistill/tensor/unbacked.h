@@ -1,0 +1,22 @@
+// Tensors of a type and a shape whose values are not in memory: storages that hold none yet, or none for a while.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+#include <torch/types.h>
+
+namespace distill {
+
+// A storage of so many bytes without memory, until it is given some (set_data_ptr_noswap). Reading what lies in it
+// before is a read through a null pointer.
+c10::intrusive_ptr<c10::StorageImpl> StorageWithoutMemory(size_t bytes, c10::Device device);
+
+// A contiguous tensor from element `offset` of a storage on, which may hold no memory.
+torch::Tensor ViewInto(const c10::intrusive_ptr<c10::StorageImpl>& storage, int64_t offset, c10::IntArrayRef shape,
+                       const torch::TensorOptions& options);
+
+// A whole one that has a storage of its own.
+torch::Tensor WithoutMemory(c10::IntArrayRef shape, torch::Dtype dtype, c10::Device device);
+
+bool HasMemory(const torch::Tensor& tensor);
+
+}  // namespace distill
