@@ -46,7 +46,6 @@ absl::StatusOr<MemoryPlanTask> TaskOf(const CommandLine& command, const World& w
   task.length = config.max_length;
   task.accumulation_steps = config.gradient_accumulation_steps;
   task.packing = config.packing;
-  task.saves_checkpoints = config.save_steps > 0;
   task.world_size = flags.world_size > 0 ? static_cast<int>(flags.world_size) : world.world_size;
   task.ranks_per_host = flags.world_size > 0 ? task.world_size : world.local_size;
   if (flags.ranks_per_host > 0) task.ranks_per_host = static_cast<int>(flags.ranks_per_host);

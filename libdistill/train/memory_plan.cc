@@ -1,28 +1,21 @@
 #include "libdistill/train/memory_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/shm_group.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
-#include "libdistill/train/bucket_places.h"
-#include "libdistill/train/gradient_buckets.h"
-#include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/memory_kinds.h"
 
 namespace distill {
 namespace {
 
-constexpr int64_t kFloat = sizeof(float);
-
 struct Moment {
   std::string when;
   std::vector<MemoryPart> parts;
-  int64_t of_one_rank = 0;  // of these: what rank 0 alone has
 };
 
 int64_t SumOf(const std::vector<MemoryPart>& parts) {
@@ -58,88 +51,49 @@ const char* TypeName(torch::Dtype dtype) {
   return dtype == torch::kFloat16 ? "float16" : "float32";
 }
 
-// Elements of a model whose blocks' weights are shared out (sharded_blocks.h).
-struct SharedOut {
-  int64_t rest = 0;      // of no block: whole
-  int64_t shares = 0;    // a rank's, of all blocks
-  int64_t gathered = 0;  // the two places in which blocks take turns
-};
-
-SharedOut ShareOut(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
-  SharedOut shared;
-  std::map<int64_t, int64_t> blocks;
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
-    const int64_t block = block_of[plan.plan().buckets[b][0]];
-    if (block < 0) {
-      shared.rest += plan.padded(b);
-      continue;
-    }
-    shared.shares += plan.slice(b);
-    blocks[block] += plan.padded(b);
-  }
-  for (const auto& [block, elements] : blocks) shared.gathered = std::max(shared.gathered, 2 * elements);
-  return shared;
-}
-
 // `block_of`: in stage 3.
 class Planner {
  public:
   Planner(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
           const std::vector<int64_t>& block_of)
-      : task_(task),
-        stage_(task.world_size > 1 ? task.zero_stage : 0),
-        shards_(stage_ > 0 ? task.world_size : 1),
-        bytes_(static_cast<int64_t>(torch::elementSize(task.dtype))),
-        elements_(ElementsOf(parameters)),
-        plan_(ShardedPlan(parameters, shards_, task.bucket_bytes, block_of)) {
-    if (!block_of.empty()) shared_ = ShareOut(plan_, block_of);
-    for (size_t i = 0; i < elements_.size(); ++i) {
-      all_ += elements_[i];
-      own_ += plan_.OfParameter(i, 0).count;  // the first rank's are never fewer than another's
-    }
+      : task_(task), of_(task, parameters, block_of) {
     const int64_t tokens = task.rows * task.length;
     const bool several = task.packing || task.rows > 1;
-    student_ = MemoryOf(task.student, {tokens, bytes_, several, task.gradient_checkpointing});
+    student_ = MemoryOf(task.student, {tokens, of_.element_bytes, several, task.gradient_checkpointing});
     LossShape shape{.tokens = tokens,
                     .chunk_tokens = task.chunk_tokens,
                     .vocabulary = task.student.vocab_size,
                     .student_rows = task.student.vocab_size,
                     .student_hidden = task.student.hidden_size,
-                    .element_bytes = bytes_};
+                    .element_bytes = of_.element_bytes};
     if (task.teacher.has_value()) {
-      teacher_ = MemoryOf(*task.teacher, {tokens, bytes_, several, false});
+      teacher_ = MemoryOf(*task.teacher, {tokens, of_.element_bytes, several, false});
       shape.teacher_hidden = task.teacher->hidden_size;
       shape.vocabulary = std::min(shape.vocabulary, task.teacher->vocab_size);
     }
     loss_ = MemoryOf(shape);
-    head_ = task.student.vocab_size * task.student.hidden_size;
   }
 
   MemoryPlan Plan() const {
     std::vector<Moment> moments = {Loading(), Loss(), Backward(), EndOfBackward()};
     if (task_.teacher.has_value()) moments.push_back(TeacherPass());
-    if (stage_ > 0) moments.push_back(Sharding());
-    if (task_.saves_checkpoints && stage_ > 0 && !task_.on_gpu) moments.push_back(Saving());
+    if (of_.stage > 0) moments.push_back(Sharding());
     const auto most = std::max_element(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
       return SumOf(a.parts) < SumOf(b.parts);
     });
     std::vector<MemoryPart> always = Always();
     MemoryPlan plan{most->when, always, task_.on_gpu ? 0 : task_.process.shared_bytes};
-    for (const Moment& moment : moments) {
-      const int64_t of_each = SumOf(always) + SumOf(moment.parts) - moment.of_one_rank - plan.host_shared_bytes;
-      const int64_t host = task_.ranks_per_host * of_each + moment.of_one_rank + plan.host_shared_bytes;
-      plan.host_bytes = std::max(plan.host_bytes, host);
-    }
     plan.parts.insert(plan.parts.end(), most->parts.begin(), most->parts.end());
+    plan.host_bytes = task_.ranks_per_host * (plan.rank_bytes() - plan.host_shared_bytes) + plan.host_shared_bytes;
     const auto is_empty = [](const MemoryPart& part) { return part.bytes == 0; };
     plan.parts.erase(std::remove_if(plan.parts.begin(), plan.parts.end(), is_empty), plan.parts.end());
-    if (!task_.on_gpu && task_.ranks_per_host > 1) plan.in_shared_memory_bytes = InSharedMemory();
+    if (!task_.on_gpu && task_.ranks_per_host > 1) plan.in_shared_memory_bytes = of_.InSharedMemory();
     return plan;
   }
 
  private:
   const char* Type() const { return TypeName(task_.dtype); }
-  std::string Share() const { return shards_ > 1 ? absl::StrCat(", this rank's 1/", shards_) : ""; }
+  std::string Share() const { return of_.shards > 1 ? absl::StrCat(", this rank's 1/", of_.shards) : ""; }
 
   // There at any time.
   std::vector<MemoryPart> Always() const {
@@ -151,124 +105,29 @@ class Planner {
       parts.push_back({"batches", batches, "this step's and the next one's: ids and labels"});
     }
     if (task_.teacher.has_value()) {
-      parts.push_back({"teacher's weights", TeacherInUse() * bytes_,
-                       absl::StrCat(Type(), SharesTeacher() ? ", shares of blocks and two that are gathered" : "")});
+      parts.push_back({"teacher's weights", of_.teacher.sum() * of_.element_bytes,
+                       absl::StrCat(Type(), of_.shares_teacher ? ", shares of blocks and two that are gathered" : "")});
     }
     if (task_.ranks_per_host > 1 && !task_.on_gpu) {
-      parts.push_back({"communicator", Segments(), "slots in shared memory"});
+      parts.push_back({"communicator", of_.Segments(), "slots in shared memory"});
     }
-    if (!task_.on_gpu) parts.push_back({"holes of the allocator", Holes(), "one of the largest blocks of the heap"});
+    if (!task_.on_gpu)
+      parts.push_back({"holes of the allocator", of_.Holes(), "one of the largest blocks of the heap"});
     return parts;
   }
 
   // There while training.
   std::vector<MemoryPart> State() const {
     std::vector<MemoryPart> parts = {
-        {"student's weights", Weights(), absl::StrCat(Type(), stage_ == 3 ? ", the blocks' shared out" : "")},
-        {"gathered blocks", shared_.gathered * bytes_, "the student's that runs and the next one"}};
-    if (narrow_) parts.push_back({"student's masters", own_ * kFloat, absl::StrCat("float32", Share())});
-    parts.push_back({"optimizer's moments", 2 * own_ * kFloat, absl::StrCat("2 x float32", Share())});
+        {"student's weights", of_.Weights(), absl::StrCat(Type(), of_.stage == 3 ? ", the blocks' shared out" : "")},
+        {"gathered blocks", of_.shared.gathered * of_.element_bytes, "the student's that runs and the next one"}};
+    if (of_.narrow) parts.push_back({"student's masters", of_.own * kFloatBytes, absl::StrCat("float32", Share())});
+    parts.push_back({"optimizer's moments", 2 * of_.own * kFloatBytes, absl::StrCat("2 x float32", Share())});
     const char* const what[] = {"float32 buckets", "float32 buckets; sums of this rank's slices are in place",
                                 "float32: the places that buckets take in turn, and this rank's slices"};
-    parts.push_back({"gradients", Gradients(), what[std::min(stage_, 2)]});
-    parts.push_back({"gradients on the way", Wire(), "one bucket, rounded to bfloat16"});
+    parts.push_back({"gradients", of_.Gradients(), what[std::min(of_.stage, 2)]});
+    parts.push_back({"gradients on the way", of_.Wire(), "one bucket, rounded to bfloat16"});
     return parts;
-  }
-
-  bool SharesTeacher() const { return task_.teacher.has_value() && task_.shard_teacher && task_.world_size > 1; }
-
-  int64_t TeacherElements() const {
-    int64_t elements = 0;
-    for (const torch::Tensor& tensor : DecoderShapes(*task_.teacher, torch::kFloat32)->parameters()) {
-      elements += tensor.numel();
-    }
-    return elements;
-  }
-
-  SharedOut SharedTeacher() const {
-    const auto shapes = DecoderShapes(*task_.teacher, torch::kFloat32);
-    const auto parameters = CollectParameters(*shapes, {});
-    if (!parameters.ok()) return {.rest = TeacherElements(), .shares = 0, .gathered = 0};
-    const std::vector<int64_t> block_of = BlocksOf(*shapes, *parameters);
-    return ShareOut(ShardedPlan(*parameters, task_.world_size, task_.bucket_bytes, block_of), block_of);
-  }
-
-  int64_t TeacherInUse() const {
-    if (!SharesTeacher()) return TeacherElements();
-    const SharedOut shared = SharedTeacher();
-    return shared.rest + shared.shares + shared.gathered;
-  }
-
-  int64_t Weights() const {
-    if (stage_ == 3) return (shared_.rest + shared_.shares) * bytes_;
-    return (stage_ > 0 ? PlacesInARow(plan_).elements : all_) * bytes_;
-  }
-
-  int64_t Gradients() const {
-    if (stage_ < 2) return RoomForAnyPlan(elements_, shards_) * kFloat;
-    int64_t slices = 0;
-    for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
-    return (PlacesInTurn(plan_).elements + slices) * kFloat;
-  }
-
-  int64_t Wire() const {
-    if (task_.gradient_compression == "none" || task_.world_size == 1) return 0;
-    int64_t largest = 0;
-    for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) largest = std::max(largest, plan_.padded(b));
-    return 2 * largest;
-  }
-
-  // Of the run's communicator, and of one for each model that is shared out.
-  int64_t Segments() const {
-    const int64_t communicators = 1 + (stage_ == 3 ? 1 : 0) + (SharesTeacher() ? 1 : 0);
-    return communicators * static_cast<int64_t>(ShmGroup::SegmentBytes(task_.ranks_per_host));
-  }
-
-  // Of weights what collectives write: shares of blocks are in memory of their own.
-  int64_t InSharedMemory() const {
-    int64_t slices = 0;
-    for (size_t b = 0; stage_ >= 2 && b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
-    const int64_t whole = stage_ > 0 ? Weights() : 0;
-    const int64_t student = stage_ == 3 ? (shared_.rest + shared_.gathered) * bytes_ : whole;
-    const int64_t teacher = SharesTeacher() ? SharedTeacher().gathered * bytes_ : 0;
-    return Segments() + Gradients() - slices * kFloat + Wire() + student + teacher;
-  }
-
-  // glibc gives blocks of 32 MiB and more (M_MMAP_THRESHOLD's maximum, mallopt(3)) back to the system one by one; those
-  // below come out of a heap, where a hole is of no use to a larger block. docs/performance.md has what is measured.
-  int64_t Holes() const {
-    constexpr int64_t kOfTheirOwn = 32 << 20;
-    const int64_t tokens = task_.rows * task_.length;
-    int64_t largest = 0;
-    for (const int64_t block : {head_ * kFloat, head_ * bytes_, task_.chunk_tokens * task_.student.vocab_size * bytes_,
-                                tokens * task_.student.intermediate_size * bytes_,
-                                task_.student.intermediate_size * task_.student.hidden_size * bytes_}) {
-      if (block < kOfTheirOwn) largest = std::max(largest, block);
-    }
-    return largest;
-  }
-
-  // In stage 2, of gradients that are not in a place: of the parameters of one bucket that is being filled, and of a
-  // bucket that has memory of its own as long as it is summed.
-  int64_t Waiting() const {
-    if (stage_ < 2) return 0;
-    int64_t waiting = 0;
-    const BucketPlaces places = PlacesInTurn(plan_);
-    for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
-      if (places.begin[b] != kNoPlace) waiting = std::max(waiting, plan_.elements(b) * bytes_);
-    }
-    return waiting;
-  }
-
-  int64_t OwnBucket() const {
-    if (stage_ < 2) return 0;
-    int64_t largest = 0;
-    const BucketPlaces places = PlacesInTurn(plan_);
-    for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
-      const bool is_gradient = !narrow_ && plan_.plan().buckets[b].size() == 1 && plan_.padded(b) == plan_.elements(b);
-      if (places.begin[b] == kNoPlace && !is_gradient) largest = std::max(largest, plan_.padded(b) * kFloat);
-    }
-    return largest;
   }
 
   MemoryPart Kept() const {
@@ -277,34 +136,37 @@ class Planner {
                          task_.gradient_checkpointing ? "each block's input" : "for the backward pass")};
   }
 
+  // Blocks that are to be shared out are not loaded before they are.
   Moment Loading() const {
-    Moment moment{"when the models are loaded", {{"student's weights", all_ * kFloat, "float32"}}, 0};
-    if (task_.teacher.has_value()) {
-      moment.parts.push_back(
-          {"teacher's weights", (TeacherElements() - TeacherInUse()) * bytes_, "not shared out yet"});
-    }
+    const int64_t elements = of_.stage == 3 ? of_.shared.rest : of_.all;
+    Moment moment{"when the models are loaded", {{"student's weights", elements * kFloatBytes, "float32"}}};
+    if (of_.shares_teacher) moment.parts.push_back(OnItsWay(of_.largest_of_teacher * of_.element_bytes));
     return moment;
   }
 
   // The parameters move, one by one, to where ranks share them: the largest is there twice.
   Moment Sharding() const {
-    const int64_t largest = *std::max_element(elements_.begin(), elements_.end());
+    const int64_t whole = of_.stage == 3 ? of_.shared.rest : of_.all;
     Moment moment{"before the first step, when the student's state is shared out",
-                  {{"student's weights", all_ * kFloat, "float32, as loaded"},
-                   {"parameter on its way", largest * bytes_, Type()}},
-                  0};
-    if (narrow_) moment.parts.push_back({"student's masters", own_ * kFloat, absl::StrCat("float32", Share())});
+                  {{"student's weights", whole * kFloatBytes, "float32, as loaded"},
+                   {"student's shares", (of_.shared.shares + of_.shared.gathered) * of_.element_bytes, Type()},
+                   OnItsWay(of_.largest * (of_.stage == 3 ? kFloatBytes : of_.element_bytes))}};
+    if (of_.narrow) {
+      moment.parts.push_back({"student's masters", of_.own * kFloatBytes, absl::StrCat("float32", Share())});
+    }
     return moment;
   }
 
+  static MemoryPart OnItsWay(int64_t bytes) { return {"weight on its way", bytes, "one after the other"}; }
+
   Moment TeacherPass() const {
-    Moment moment{"in the teacher's pass", State(), 0};
+    Moment moment{"in the teacher's pass", State()};
     moment.parts.push_back({"teacher's pass", teacher_.forward_bytes, "one block's"});
     return moment;
   }
 
   Moment Loss() const {
-    Moment moment{"when the loss is taken", State(), 0};
+    Moment moment{"when the loss is taken", State()};
     moment.parts.push_back(Kept());
     moment.parts.push_back(
         {"head and loss", loss_.during_bytes(), "a chunk's logits, the gradients of head and hidden states"});
@@ -312,41 +174,28 @@ class Planner {
   }
 
   Moment Backward() const {
-    Moment moment{"when the backward pass begins", State(), 0};
+    Moment moment{"when the backward pass begins", State()};
     moment.parts.push_back(Kept());
     // In the narrower type; and on a GPU, where nobody waits to learn that it is 1, times the scalar that came.
-    const int64_t narrowed = (narrow_ ? head_ * bytes_ : 0) + (task_.on_gpu ? head_ * kFloat : 0);
+    const int64_t narrowed =
+        (of_.narrow ? of_.head * of_.element_bytes : 0) + (task_.on_gpu ? of_.head * kFloatBytes : 0);
     moment.parts.push_back({"gradients of head and hidden states", loss_.gradient_bytes + narrowed, ""});
-    moment.parts.push_back({"backward pass", student_.backward_bytes + Waiting(),
+    moment.parts.push_back({"backward pass", student_.backward_bytes + of_.Waiting(),
                             task_.gradient_checkpointing ? "one block, computed again" : "one block's"});
     return moment;
   }
 
   // The embedding's gradient; with a tied head that of the head has been waiting for it.
   Moment EndOfBackward() const {
-    Moment moment{"when the backward pass ends", State(), 0};
-    const int64_t embedding = (task_.student.tie_word_embeddings ? 2 : 1) * head_ * bytes_;
-    moment.parts.push_back({"gradient of the embedding", embedding + OwnBucket(), ""});
-    moment.parts.push_back({"backward pass", Waiting(), "gradients of one bucket"});
-    return moment;
-  }
-
-  Moment Saving() const {
-    Moment moment{"when rank 0 saves a checkpoint", State(), 0};
-    moment.of_one_rank = 3 * all_ * kFloat;
-    moment.parts.push_back({"checkpoint", moment.of_one_rank, "masters and moments of all ranks, on rank 0 alone"});
+    Moment moment{"when the backward pass ends", State()};
+    const int64_t embedding = (task_.student.tie_word_embeddings ? 2 : 1) * of_.head * of_.element_bytes;
+    moment.parts.push_back({"gradient of the embedding", embedding + of_.OwnBucket(), ""});
+    moment.parts.push_back({"backward pass", of_.Waiting(), "gradients of one bucket"});
     return moment;
   }
 
   const MemoryPlanTask& task_;
-  const int stage_, shards_;
-  const int64_t bytes_;                  // of an element of the working weights
-  const bool narrow_ = bytes_ < kFloat;  // float32 masters beside them
-  const std::vector<int64_t> elements_;
-  const ShardPlan plan_;
-  int64_t all_ = 0, own_ = 0;  // elements of the student, and those of which a rank keeps the optimizer's state
-  int64_t head_ = 0;
-  SharedOut shared_;  // in stage 3
+  const MemoryKinds of_;
   DecoderMemory student_, teacher_;
   LossMemory loss_;
 };

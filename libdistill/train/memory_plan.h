@@ -9,8 +9,8 @@
 //
 // What lies in memory changes within a step, so a plan looks at the moments at which it may be most, and keeps the one
 // at which it is: while a chunk's logits are there; when the backward pass is at the last block, with all activations
-// still kept; at its end, at the embedding; in the teacher's pass; before the first step; while rank 0 gathers a
-// checkpoint.
+// still kept; at its end, at the embedding; in the teacher's pass; when models are loaded and shared out. A
+// checkpoint is written piece by piece (save_turns.h), in less memory than the loss takes.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,6 @@ struct MemoryPlanTask {
   int64_t rows = 1, length = 1;
   int64_t accumulation_steps = 1;
   bool packing = false;
-  bool saves_checkpoints = false;
   int world_size = 1, ranks_per_host = 1;
   bool on_gpu = false;
   ProcessMemory process;   // without models: MeasureProcess; nothing on a GPU
@@ -59,9 +58,9 @@ struct MemoryPlan {
   int64_t host_shared_bytes = 0;       // of a rank's, what the ranks of a host have once together: the program's pages
   int64_t in_shared_memory_bytes = 0;  // of a rank's, what lies in /dev/shm
 
-  int64_t host_bytes = 0;  // at the most, of all ranks of the first host
+  int64_t host_bytes = 0;  // of all ranks of a host
 
-  int64_t rank_bytes() const;  // of the rank that has most
+  int64_t rank_bytes() const;  // of a rank
 };
 
 // Of a data set in memory, by the size of its files: the text, and of each token, taken as three bytes of text, its id

@@ -44,9 +44,6 @@ std::vector<std::pair<std::string, MemoryPlanTask>> Alternatives(const MemoryPla
   if (task.rows > 1) {
     add(absl::StrCat("per_device_train_batch_size: ", task.rows / 2), [](MemoryPlanTask& other) { other.rows /= 2; });
   }
-  if (task.saves_checkpoints && task.zero_stage > 0) {
-    add("save_steps: 0", [](MemoryPlanTask& other) { other.saves_checkpoints = false; });
-  }
   if (task.ranks_per_host > 1 && !task.on_gpu) {
     add("one rank a host", [](MemoryPlanTask& other) { other.ranks_per_host = 1; });
   }
