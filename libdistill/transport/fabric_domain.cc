@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <sys/uio.h>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,7 @@ absl::Status FabricDomain::Open() {
 // With a wait object where the provider has one (efa has none).
 int FabricDomain::OpenQueue() {
   fi_cq_attr attributes = {};
-  attributes.format = FI_CQ_FORMAT_MSG;
+  attributes.format = FI_CQ_FORMAT_DATA;
   attributes.wait_obj = FI_WAIT_FD;
   if (fi_cq_open(domain, &attributes, &queue, nullptr) == 0) {
     if (fi_control(&queue->fid, FI_GETWAIT, &wait) != 0) wait = -1;
@@ -91,7 +92,35 @@ absl::StatusOr<FabricRail> FabricDomain::Describe(size_t index) const {
   return FabricRail{ip.empty() ? absl::StrCat(fabric_name, " ", index) : fabric_name, ip, std::string(name, length)};
 }
 
-absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes) {
+// FI_RMA without modifiers is all of them. Where a notice takes a receive that was posted, messages would lose theirs.
+bool FabricDomain::can_write() const {
+  constexpr uint64_t kBoth = FI_WRITE | FI_REMOTE_WRITE;
+  const uint64_t ways = info->caps & (kBoth | FI_READ | FI_REMOTE_READ);
+  return (info->caps & FI_RMA) != 0 && (ways == 0 || (ways & kBoth) == kBoth) &&
+         ((info->mode | info->rx_attr->mode) & FI_RX_CQ_DATA) == 0 &&
+         info->domain_attr->cq_data_size >= sizeof(uint32_t);
+}
+
+// efa's cards that cannot write leave that to the peer's processor. Who does not know the option has no other way; the
+// headers have its name, FI_OPT_EFA_EMULATED_WRITE, from libfabric 1.18 on.
+bool FabricDomain::EmulatesWrites() const {
+  constexpr int kEmulatedWrite = FI_OPT_EFA_RNR_RETRY + 2;
+  bool emulated = true;
+  size_t length = sizeof(emulated);
+  return fi_getopt(&endpoint->fid, FI_OPT_ENDPOINT, kEmulatedWrite, &emulated, &length) != 0 || emulated;
+}
+
+FabricWriteAccess FabricDomain::write_access() const {
+  if (!can_write()) return FabricWriteAccess::kNone;
+  return provider() == "efa" && !EmulatesWrites() ? FabricWriteAccess::kGood : FabricWriteAccess::kPoor;
+}
+
+FabricSpot FabricDomain::SpotOf(fid_mr* region, const void* data) const {
+  const bool by_address = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
+  return {by_address ? reinterpret_cast<uintptr_t>(data) : 0, fi_mr_key(region)};
+}
+
+absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes, bool for_writes, bool of_host) {
   const int mode = info->domain_attr->mr_mode;
   const uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : next_key++;
   fid_mr* region = nullptr;
@@ -100,8 +129,9 @@ absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes) {
   attributes.mr_iov = &place;
   attributes.iov_count = 1;
   attributes.access = FI_SEND | FI_RECV;
+  if (can_write()) attributes.access |= for_writes ? FI_WRITE | FI_REMOTE_WRITE : FI_WRITE;
   attributes.requested_key = key;
-  if ((info->caps & FI_HMEM) != 0 && cuda_device >= 0) {
+  if ((info->caps & FI_HMEM) != 0 && cuda_device >= 0 && !of_host) {
     attributes.iface = FI_HMEM_CUDA;
     attributes.device.cuda = cuda_device;
   }
@@ -117,9 +147,9 @@ absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat(error.message(), " (ulimit -l limits locked memory)"));
 }
 
-absl::StatusOr<bool> FabricDomain::Poll() {
+absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)> arrived) {
   constexpr size_t kAtOnce = 16;
-  fi_cq_msg_entry entries[kAtOnce];
+  fi_cq_data_entry entries[kAtOnce];
   const ssize_t count = fi_cq_read(queue, entries, kAtOnce);
   if (count == -FI_EAGAIN || count == -FI_EINTR) return false;
   if (count == -FI_EAVAIL) {
@@ -128,6 +158,10 @@ absl::StatusOr<bool> FabricDomain::Poll() {
   }
   if (count < 0) return FabricError("fi_cq_read", count);
   for (ssize_t i = 0; i < count; ++i) {
+    if ((entries[i].flags & FI_REMOTE_CQ_DATA) != 0 && (entries[i].flags & FI_WRITE) == 0) {
+      arrived(static_cast<uint32_t>(entries[i].data));
+      continue;
+    }
     auto* operation = static_cast<FabricOperation*>(entries[i].op_context);
     operation->done = true;
     if (operation->receiving && entries[i].len != operation->bytes) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "libdistill/transport/fabric_open.h"
 #include "libdistill/transport/fabric_rails.h"
@@ -29,12 +30,18 @@ struct FabricDomain {
   absl::Status Open();
   // What the others need to know of this rail, which is the host's number `index`.
   absl::StatusOr<FabricRail> Describe(size_t index) const;
-  absl::StatusOr<fid_mr*> Register(const void* data, size_t bytes);
+  // `for_writes`: of the peers, where can_write(). `of_host`: also where buffers are memory of a device.
+  absl::StatusOr<fid_mr*> Register(const void* data, size_t bytes, bool for_writes, bool of_host);
+  // Whether peers can write into registered memory here, and this end into theirs, with 32 bits that go along.
+  bool can_write() const;
+  FabricWriteAccess write_access() const;
+  // What a peer calls the registered bytes at `data`.
+  FabricSpot SpotOf(fid_mr* region, const void* data) const;
   // Closes the endpoint, which ends its operations; what is registered stays so. Where registrations are bound to the
   // endpoint (FI_MR_ENDPOINT) they must go first: it is closed when this is destroyed.
   void Withdraw();
-  // The next completion, or error, of the queue. False: there is none.
-  absl::StatusOr<bool> Poll();
+  // The next completions, or error, of the queue; `arrived` gets the notices of peers' writes. False: there are none.
+  absl::StatusOr<bool> Poll(absl::FunctionRef<void(uint32_t notice)> arrived);
 
   FabricInfo info;
   fid_fabric* fabric = nullptr;
@@ -52,6 +59,7 @@ struct FabricDomain {
  private:
   std::string provider() const;
   int OpenQueue();
+  bool EmulatesWrites() const;
   absl::Status TakeError();
   const std::string& NameOf(const FabricOperation& operation) const {
     return names[static_cast<size_t>(operation.peer)];

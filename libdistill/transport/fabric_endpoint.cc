@@ -5,6 +5,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include <algorithm>
@@ -92,15 +93,39 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, 
 
 absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes) {
   const bool needed = (rails_[0]->info->domain_attr->mr_mode & (FI_MR_LOCAL | FI_MR_HMEM)) != 0 && bytes > 0;
-  return needed ? RegisterForGood(data, bytes) : FabricMemory();
+  return needed ? Register(data, bytes, /*for_writes=*/false, /*of_host=*/false) : FabricMemory();
+}
+
+absl::StatusOr<FabricMemory> FabricEndpoint::RegisterHost(const void* data, size_t bytes) {
+  const bool needed = (rails_[0]->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0 && bytes > 0;
+  return needed ? Register(data, bytes, /*for_writes=*/false, /*of_host=*/true) : FabricMemory();
 }
 
 absl::StatusOr<FabricMemory> FabricEndpoint::RegisterForGood(const void* data, size_t bytes) {
+  return Register(data, bytes, /*for_writes=*/true, /*of_host=*/false);
+}
+
+absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes, bool for_writes, bool of_host) {
   FabricMemory memory;
+  memory.data_ = data;
   for (const std::unique_ptr<FabricDomain>& rail : rails_) {
-    DISTILL_ASSIGN_OR_RETURN(memory.regions_.emplace_back(), rail->Register(data, bytes));
+    DISTILL_ASSIGN_OR_RETURN(memory.regions_.emplace_back(), rail->Register(data, bytes, for_writes, of_host));
   }
   return memory;
+}
+
+FabricWriteAccess FabricEndpoint::write_access() const {
+  FabricWriteAccess access = FabricWriteAccess::kGood;
+  for (const std::unique_ptr<FabricDomain>& rail : rails_) access = std::min(access, rail->write_access());
+  return access;
+}
+
+FabricPlace FabricEndpoint::PlaceOf(const FabricMemory& memory) const {
+  FabricPlace place;
+  for (size_t rail = 0; rail < rails_.size(); ++rail) {
+    place.push_back(rails_[rail]->SpotOf(static_cast<fid_mr*>(memory.regions_[rail]), memory.data_));
+  }
+  return place;
 }
 
 absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* data, size_t bytes,
@@ -129,6 +154,36 @@ absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data,
   return FabricError(absl::StrCat("receiving from ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
 }
 
+absl::StatusOr<bool> FabricEndpoint::Write(int peer, uint32_t notice, const void* data, size_t bytes,
+                                           const FabricMemory& memory, const FabricPlace& place, uint64_t offset,
+                                           FabricOperation* operation) {
+  DISTILL_RETURN_IF_ERROR(CheckOpen());
+  *operation = {{}, peer, false, bytes, false, absl::OkStatus()};
+  const size_t rail = RailOf(notice);
+  const ssize_t rc = fi_writedata(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail), notice,
+                                  rails_[rail]->peers[static_cast<size_t>(peer)], place[rail].address + offset,
+                                  place[rail].key, operation);
+  if (rc == 0) return true;
+  operation->done = true;
+  if (rc == -FI_EAGAIN) return false;
+  return FabricError(absl::StrCat("writing to ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
+}
+
+void FabricEndpoint::Await(int peer, uint32_t notice, FabricOperation* operation) {
+  *operation = {{}, peer, true, 0, false, absl::OkStatus()};
+  const auto [at, is_new] = notices_.try_emplace(notice, operation);
+  if (is_new) return;
+  operation->done = true;
+  notices_.erase(at);
+}
+
+void FabricEndpoint::Arrive(uint32_t notice) {
+  const auto [at, is_new] = notices_.try_emplace(notice, nullptr);
+  if (is_new || at->second == nullptr) return;
+  at->second->done = true;
+  notices_.erase(at);
+}
+
 absl::Status FabricEndpoint::CheckOpen() const {
   return withdrawn_ ? absl::UnavailableError("the fabric's endpoint was closed after an error") : absl::OkStatus();
 }
@@ -142,7 +197,7 @@ absl::StatusOr<bool> FabricEndpoint::Poll() {
   DISTILL_RETURN_IF_ERROR(CheckOpen());
   bool any = false;
   for (const std::unique_ptr<FabricDomain>& rail : rails_) {
-    DISTILL_ASSIGN_OR_RETURN(const bool found, rail->Poll());
+    DISTILL_ASSIGN_OR_RETURN(const bool found, rail->Poll([this](uint32_t notice) { Arrive(notice); }));
     any |= found;
   }
   return any;

@@ -9,15 +9,16 @@
 //   endpoint->Receive(1, tag, buffer, bytes, memory, &receive);
 //   while (!receive.done) endpoint->Poll();
 //
-// Nothing but Sleep blocks: Send and Receive start an operation, Poll moves data and finishes operations. Whoever waits
-// brings the deadline. One thread at a time: fabric_progress.h has it. Where operations may be under way, Withdraw
-// comes before their registrations go; those go before the endpoint is destroyed.
+// Nothing but Sleep blocks: Send, Receive and Write start an operation, Poll moves data and finishes operations.
+// Whoever waits brings the deadline. One thread at a time: fabric_progress.h has it. Where operations may be under way,
+// Withdraw comes before their registrations go; those go before the endpoint is destroyed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,9 +41,10 @@ struct FabricOptions {
   bool device_memory = false;
   int cuda_device = -1;
   std::string device_address = {};  // its PCI address: of the network cards those nearest to it are rails
+  bool writes = true;               // Write is wanted, where the provider has it
 };
 
-// One send or receive under way; lives, at its place, until `done`. Reusable after that.
+// One send, receive, write or wait for one under way; lives, at its place, until `done`. Reusable after that.
 struct FabricOperation {
   void* context[8] = {};  // the provider's, first: it finds the operation by this address
   int peer = -1;
@@ -59,6 +61,7 @@ class FabricMemory {
   FabricMemory() = default;
   FabricMemory(FabricMemory&& other) noexcept { *this = std::move(other); }
   FabricMemory& operator=(FabricMemory&& other) noexcept {
+    std::swap(data_, other.data_);
     std::swap(regions_, other.regions_);
     return *this;
   }
@@ -68,8 +71,22 @@ class FabricMemory {
  private:
   friend class FabricEndpoint;
   void* descriptor(size_t rail) const;
+  const void* data_ = nullptr;
   std::vector<void*> regions_;  // a fid_mr for each rail; empty: not registered
 };
+
+// Where memory that RegisterForGood has registered begins, for peers that write into it: for each rail what libfabric
+// calls the place, and the key.
+struct FabricSpot {
+  uint64_t address = 0;
+  uint64_t key = 0;
+};
+using FabricPlace = std::vector<FabricSpot>;
+
+// kGood: efa, where the card writes by itself. kPoor: the provider has Write, but leaves it to processors, or it does
+// not end as it should: shm's peers go on when this endpoint is withdrawn, and libfabric 1.17's rxm over tcp crashes
+// when a connection ends in the middle of a write that comes in.
+enum class FabricWriteAccess { kNone, kPoor, kGood };
 
 class FabricEndpoint {
  public:
@@ -91,6 +108,8 @@ class FabricEndpoint {
   // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result. After
   // Connect, or to see whether it can be done.
   [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes);
+  // The same of memory of the host, whatever the buffers are.
+  [[nodiscard]] absl::StatusOr<FabricMemory> RegisterHost(const void* data, size_t bytes);
   // Registers in any case. ResourceExhausted: this host lets no more memory be locked.
   [[nodiscard]] absl::StatusOr<FabricMemory> RegisterForGood(const void* data, size_t bytes);
 
@@ -99,6 +118,18 @@ class FabricEndpoint {
                                           const FabricMemory& memory, FabricOperation* operation);
   [[nodiscard]] absl::StatusOr<bool> Receive(int peer, uint64_t tag, void* data, size_t bytes,
                                              const FabricMemory& memory, FabricOperation* operation);
+
+  // Whether the following can be done over every rail, if the peer says the same.
+  FabricWriteAccess write_access() const;
+  FabricPlace PlaceOf(const FabricMemory& memory) const;
+  // As Send, but straight into the peer's memory, `offset` bytes behind the begin of `place`; the peer's Await of the
+  // same notice is then done. No two writes that are on their way to one endpoint have the same notice, whoever makes
+  // them. Rails alternate with the notices.
+  [[nodiscard]] absl::StatusOr<bool> Write(int peer, uint32_t notice, const void* data, size_t bytes,
+                                           const FabricMemory& memory, const FabricPlace& place, uint64_t offset,
+                                           FabricOperation* operation);
+  // Done once the peer's write with this notice is in this rank's memory, which may have been before.
+  void Await(int peer, uint32_t notice, FabricOperation* operation);
 
   // Marks finished operations as done. True when there were any; an error is one of the endpoint itself.
   [[nodiscard]] absl::StatusOr<bool> Poll();
@@ -119,11 +150,14 @@ class FabricEndpoint {
   absl::Status Open(const FabricOptions& options);
   absl::Status CheckOpen() const;
   size_t RailOf(uint64_t tag) const { return static_cast<size_t>(tag % rails_.size()); }
+  absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes, bool for_writes, bool of_host);
+  void Arrive(uint32_t notice);
 
   std::vector<std::unique_ptr<FabricDomain>> rails_;
   std::string provider_;
   std::string address_;
   std::vector<std::string> networks_;
+  std::unordered_map<uint32_t, FabricOperation*> notices_;  // awaited; null: arrived before that
   bool withdrawn_ = false;
 };
 

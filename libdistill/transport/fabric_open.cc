@@ -32,12 +32,10 @@ std::string FullName(const std::string& provider) {
   return provider;
 }
 
-FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider, bool device_memory) {
+FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider, uint64_t caps, bool device_memory) {
   FabricInfo hints(library.dupinfo(nullptr));
   DISTILL_CHECK(hints != nullptr, "fi_dupinfo: out of memory");
-  hints->caps = FI_MSG | FI_TAGGED;
-  // Before 2.2, keys of tcp's own memory regions collide unless remote memory access is asked for.
-  if (absl::StartsWith(provider, "tcp")) hints->caps |= FI_RMA;
+  hints->caps = caps;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
@@ -52,14 +50,20 @@ FabricInfo MakeHints(const FabricLibrary& library, const std::string& provider, 
 }
 
 // What libfabric has of the provider, on the interface with the address `node` unless that is null; its return code.
-int Ask(const FabricLibrary& library, const std::string& provider, const char* node, bool device_memory,
+int Ask(const FabricLibrary& library, const std::string& provider, const char* node, const FabricOptions& options,
         FabricInfo& answer) {
-  fi_info* found = nullptr;
   const uint64_t flags = node == nullptr ? 0 : FI_SOURCE | FI_NUMERICHOST;
-  const int rc =
-      library.getinfo(kVersion, node, nullptr, flags, MakeHints(library, provider, device_memory).get(), &found);
-  answer.reset(found);
-  return rc;
+  const auto ask = [&](uint64_t caps) {
+    fi_info* found = nullptr;
+    const FabricInfo hints = MakeHints(library, provider, caps, options.device_memory);
+    const int rc = library.getinfo(kVersion, node, nullptr, flags, hints.get(), &found);
+    answer.reset(found);
+    return rc;
+  };
+  constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
+  // Before 2.2, keys of tcp's own memory regions collide unless remote memory access is asked for.
+  if (absl::StartsWith(provider, "tcp")) return ask(kMessages | FI_RMA);
+  return options.writes && ask(kMessages | FI_RMA) == 0 ? 0 : ask(kMessages);
 }
 
 bool IsLoopback(const fi_info& info) { return std::strcmp(info.domain_attr->name, "lo") == 0; }
@@ -140,11 +144,11 @@ absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options
     const bool named = tcp && std::getenv("FI_TCP_IFACE") != nullptr;
     const bool by_address = tcp && !named && !options.local_address.empty();
     FabricInfo first;
-    rc = Ask(*library, provider, by_address ? options.local_address.c_str() : nullptr, options.device_memory, first);
+    rc = Ask(*library, provider, by_address ? options.local_address.c_str() : nullptr, options, first);
     if (rc != 0) continue;
     FabricInfo all;
     if (!named && (options.max_rails != 1 || !options.device_address.empty()) && !IsLoopback(*first)) {
-      (void)Ask(*library, provider, nullptr, options.device_memory, all);
+      (void)Ask(*library, provider, nullptr, options, all);
     }
     if (options.device_address.empty()) return Choose(*library, *first, all.get(), tcp, options.max_rails);
     return KeepNearest(Choose(*library, *first, all.get(), tcp, 0), options.device_address, options.max_rails);

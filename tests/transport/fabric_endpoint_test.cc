@@ -1,22 +1,26 @@
 #include "libdistill/transport/fabric_endpoint.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <vector>
 
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/fabric_library.h"
 #include "libdistill/transport/fabric_rails.h"
 #include "tests/support/catch.h"
+#include "tests/support/stale_memory.h"
 
 namespace distill {
 namespace {
 
 // Two endpoints of one process on loopback: peer 0 of `left` is `right`, and the other way round.
 struct Pair {
-  Pair() {
+  explicit Pair(const std::string& provider = "tcp") {
     setenv("FI_TCP_IFACE", "lo", 1);
-    absl::StatusOr<std::unique_ptr<FabricEndpoint>> a = FabricEndpoint::Create({"tcp", "", 0, ""});
-    absl::StatusOr<std::unique_ptr<FabricEndpoint>> b = FabricEndpoint::Create({"tcp", "", 0, ""});
+    if (provider == "shm") testing::RemoveWhatItsNumberLeft();
+    absl::StatusOr<std::unique_ptr<FabricEndpoint>> a = FabricEndpoint::Create({provider, "", 0, ""});
+    absl::StatusOr<std::unique_ptr<FabricEndpoint>> b = FabricEndpoint::Create({provider, "", 0, ""});
     INFO(a.status());
     REQUIRE(a.ok());
     REQUIRE(b.ok());
@@ -25,11 +29,20 @@ struct Pair {
     REQUIRE(left->Connect({right->address(), left->address()}, {"rank 7 on there", "rank 5 on here"}).ok());
     REQUIRE(right->Connect({left->address(), right->address()}, {"rank 5 on here", "rank 7 on there"}).ok());
   }
-  // The first message makes the connection: until that stands, the provider asks to be tried again.
   void Send(uint64_t tag, const std::vector<char>& data, size_t bytes, const FabricMemory& memory,
             FabricOperation* operation) {
+    Start([&] { return left->Send(0, tag, data.data(), bytes, memory, operation); });
+  }
+  // `left` writes all of `data`.
+  void Write(uint32_t notice, const std::vector<char>& data, const FabricMemory& memory, const FabricPlace& place,
+             uint64_t offset, FabricOperation* operation) {
+    Start([&] { return left->Write(0, notice, data.data(), data.size(), memory, place, offset, operation); });
+  }
+  // The first message makes the connection: until that stands, the provider asks to be tried again.
+  void Start(const std::function<absl::StatusOr<bool>()>& post) {
     for (const Deadline deadline = Deadline::After(absl::Seconds(10)); !deadline.Passed();) {
-      const absl::StatusOr<bool> posted = left->Send(0, tag, data.data(), bytes, memory, operation);
+      const absl::StatusOr<bool> posted = post();
+      INFO(posted.status());
       REQUIRE(posted.ok());
       if (*posted) return;
       REQUIRE(left->Poll().ok());
@@ -85,6 +98,58 @@ TEST_CASE("a message of another length than expected is an error on the receiver
     CHECK(absl::IsFailedPrecondition(receive.status));
     CHECK_THAT(std::string(receive.status.message()), Catch::Contains("rank 5 on here sent"));
   }
+}
+
+TEST_CASE("writes land where they are told, and are noticed whether they are waited for before or after") {
+  const std::string provider = GENERATE("tcp", "shm");
+  CAPTURE(provider);
+  Pair pair(provider);
+  CHECK(pair.left->write_access() == FabricWriteAccess::kPoor);
+  for (const size_t bytes : {size_t{1}, size_t{5000}, size_t{256} << 10, size_t{3} << 20}) {
+    CAPTURE(bytes);
+    std::vector<char> one(bytes, 'a'), two(bytes, 'b');
+    std::vector<char> target(3 * bytes + 7, '.');
+    const FabricMemory from_one = pair.left->Register(one.data(), bytes).value();
+    const FabricMemory from_two = pair.left->Register(two.data(), bytes).value();
+    const FabricMemory to = pair.right->RegisterForGood(target.data(), target.size()).value();
+    FabricOperation first, second, arrived_first, arrived_second;
+    pair.right->Await(0, 0xfffffff0, &arrived_first);
+    CHECK_FALSE(arrived_first.done);
+    pair.Write(0xfffffff1, two, from_two, pair.right->PlaceOf(to), 2 * bytes + 5, &second);
+    pair.Write(0xfffffff0, one, from_one, pair.right->PlaceOf(to), 3, &first);
+    pair.PollUntil({&first, &second, &arrived_first});
+    for (FabricOperation* done : {&first, &second, &arrived_first}) CHECK(done->status.ok());
+    // What was not waited for: no order of arrival is promised, so poll until it is there.
+    pair.right->Await(0, 0xfffffff1, &arrived_second);
+    pair.PollUntil({&arrived_second});
+    std::vector<char> expected(target.size(), '.');
+    std::fill_n(expected.begin() + 3, bytes, 'a');
+    std::fill_n(expected.begin() + static_cast<ptrdiff_t>(2 * bytes + 5), bytes, 'b');
+    CHECK(target == expected);
+  }
+}
+
+TEST_CASE("nothing is written into memory whose endpoint is withdrawn, and the writer gets an error") {
+  Pair pair;
+  std::vector<char> out(1 << 20, 'x'), in(out.size());
+  const FabricMemory to = pair.right->RegisterForGood(in.data(), in.size()).value();
+  FabricOperation write, arrived;
+  pair.right->Await(0, 7, &arrived);
+  pair.Write(7, out, pair.nothing, pair.right->PlaceOf(to), 0, &write);
+  pair.PollUntil({&write, &arrived});
+  CHECK(in == out);
+  std::fill(in.begin(), in.end(), 0);
+  pair.right->Withdraw();
+  const Deadline deadline = Deadline::After(absl::Seconds(10));
+  absl::Status status;
+  while (status.ok() && !deadline.Passed()) {
+    status = pair.left->Write(0, 8, out.data(), out.size(), pair.nothing, pair.right->PlaceOf(to), 0, &write).status();
+    while (status.ok() && !write.done && !deadline.Passed()) status = pair.left->Poll().status();
+    if (status.ok() && write.done) status = write.status;
+    pair.right->Sleep(absl::Milliseconds(1), -1);
+  }
+  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 7 on there"));
+  CHECK(in == std::vector<char>(in.size()));
 }
 
 TEST_CASE("nothing lands in a buffer once its endpoint is withdrawn, and nothing more can be started") {
