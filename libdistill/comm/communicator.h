@@ -83,9 +83,9 @@ class Communicator {
 
   // Memory for the buffers of later calls; on this rank's GPU where `placement` says so, which wants a backend that
   // takes device memory. Every rank must call it, with the same size, above 0. Freed with the object, by each rank for
-  // itself; it may outlive the communicator. ResourceExhausted on every rank, without poisoning the
-  // communicator, when one of them has not that much. A call is free of copies where every rank passes parts of memory
-  // of the same Allocate; other pointers, and a mixture, work as well.
+  // itself, on any thread, also beside a call that does not use it; it may outlive the communicator. ResourceExhausted
+  // on every rank, without poisoning the communicator, when one of them has not that much. A call is free of copies
+  // where every rank passes parts of memory of the same Allocate; other pointers, and a mixture, work as well.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes, Placement placement = {});
 
   // Unavailable once a peer is known to be lost, to have given up or to have left; OK also where the backend cannot

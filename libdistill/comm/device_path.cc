@@ -1,29 +1,12 @@
 #include "libdistill/comm/device_path.h"
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/common_wish.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 
 namespace distill {
 namespace {
-
-// The one wish of those ranks that have any.
-absl::StatusOr<std::string> CommonWish(const std::vector<DeviceAccess>& ranks, const std::vector<std::string>& names) {
-  size_t first = ranks.size();
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    const std::string& wish = ranks[r].wish;
-    if (wish.empty()) continue;
-    if (wish != "0" && wish != "1") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("DISTILL_FABRIC_HMEM is '", wish, "' for ", names[r], "; 0 and 1 are known"));
-    }
-    if (first == ranks.size()) first = r;
-    if (wish == ranks[first].wish) continue;
-    return absl::FailedPreconditionError(absl::StrCat("DISTILL_FABRIC_HMEM differs: ", ranks[first].wish, " for ",
-                                                      names[first], ", ", wish, " for ", names[r]));
-  }
-  return first == ranks.size() ? "" : ranks[first].wish;
-}
 
 // Why `rank` keeps device memory from crossing over the fabric; empty: it does not.
 std::string Obstacle(const DeviceAccess& rank, const DeviceAccess& first, bool may_copy) {
@@ -50,7 +33,9 @@ absl::StatusOr<DeviceAccess> DeviceAccess::Decode(const std::string& bytes) {
 
 absl::StatusOr<DevicePath> ChooseDevicePath(const std::vector<DeviceAccess>& ranks,
                                             const std::vector<std::string>& names) {
-  DISTILL_ASSIGN_OR_RETURN(const std::string wish, CommonWish(ranks, names));
+  std::vector<std::string> wishes;
+  for (const DeviceAccess& rank : ranks) wishes.push_back(rank.wish);
+  DISTILL_ASSIGN_OR_RETURN(const std::string wish, CommonWish("DISTILL_FABRIC_HMEM", wishes, names));
   if (wish == "0") return DevicePath{false, "DISTILL_FABRIC_HMEM=0"};
   for (size_t r = 0; r < ranks.size(); ++r) {
     const std::string obstacle = Obstacle(ranks[r], ranks[0], wish == "1");

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
@@ -39,7 +38,7 @@ absl::StatusOr<FabricRegion> FabricCommunicator::Use(const void* data, int64_t b
   FabricRegion region;
   region.data = static_cast<char*>(const_cast<void*>(data));
   region.found = regions_->Find(data, bytes);
-  if (region.found != nullptr) return region;
+  if (region.found.memory != nullptr) return region;
   DISTILL_ASSIGN_OR_RETURN(region.own, progress_->endpoint().Register(data, static_cast<size_t>(bytes)));
   return region;
 }
@@ -59,13 +58,17 @@ absl::Status FabricCommunicator::FitLanding() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(
-    const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses) {
-  DISTILL_RETURN_IF_ERROR(endpoint->Connect(addresses, setup.Names()));
+absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Create(const Setup& setup,
+                                                                               std::unique_ptr<FabricEndpoint> endpoint,
+                                                                               const FabricMeeting& meeting) {
+  DISTILL_RETURN_IF_ERROR(endpoint->Connect(meeting.addresses, setup.Names()));
   const bool spins = ShareOfCores(setup.world, ReadCores("")) >= 2;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricProgress> progress, FabricProgress::Start(std::move(endpoint), spins));
-  std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress)));
-  DISTILL_RETURN_IF_ERROR(made->progress_->Run([&] { return made->FitLanding(); }));
+  std::unique_ptr<FabricCommunicator> made(new FabricCommunicator(setup, std::move(progress), meeting.writing));
+  DISTILL_RETURN_IF_ERROR(made->progress_->Run([&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(made->FitLanding());
+    return made->writes_.Open();
+  }));
   return made;
 }
 
@@ -73,7 +76,8 @@ std::string FabricCommunicator::DescribeFabric() const {
   const FabricEndpoint& endpoint = progress_->endpoint();
   const size_t rails = endpoint.networks().size();
   return absl::StrCat("fabric: libfabric's provider ", endpoint.provider(), ", ", rails,
-                      rails == 1 ? " rail: " : " rails: ", absl::StrJoin(endpoint.networks(), ", "));
+                      rails == 1 ? " rail: " : " rails: ", absl::StrJoin(endpoint.networks(), ", "),
+                      writing_ == FabricWriting::kNone ? "" : "; finished blocks are written into registered memory");
 }
 
 absl::Status FabricCommunicator::Start(std::shared_ptr<Rendezvous> rendezvous) {
@@ -133,6 +137,7 @@ void FabricCommunicator::Close() {
     landing_ = FabricRegion();
     partial_ = FabricRegion();
     exchange_landing_ = FabricRegion();
+    writes_.Close();
     regions_->Clear();
     return absl::OkStatus();
   });
@@ -178,7 +183,9 @@ absl::Status FabricCommunicator::DoAllReduce(const void* send, void* receive, in
     const int divisor = op == ReduceOp::kAverage && step == n - 2 ? world_size() : 1;
     work_.Reduce(piece(to, block, m).data, sources, 2, elements, dtype, op, divisor);
   };
-  return Run(ScheduleOf(2 * (n - 1), cut.chunks), outgoing, incoming, taken);
+  RingSchedule schedule = ScheduleOf(2 * (n - 1), cut.chunks);
+  WriteFrom((n - 1) * cut.chunks, cut, to, schedule);
+  return Run(schedule, outgoing, incoming, taken);
 }
 
 // A chain to the root, from the rank after it on: each adds its own chunk to what arrives and passes the sum on.
@@ -296,8 +303,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const 
 
 absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Join(
     Setup setup, absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(setup, endpoint));
-  auto made = Create(setup, *std::move(endpoint), addresses);
+  DISTILL_ASSIGN_OR_RETURN(const FabricMeeting meeting, MeetOnFabric(setup, endpoint));
+  auto made = Create(setup, *std::move(endpoint), meeting);
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made.status()));
   if (setup.world.rank == 0) LogInfo((*made)->DescribeFabric());
   DISTILL_RETURN_IF_ERROR((*made)->Start(std::move(setup.rendezvous)));

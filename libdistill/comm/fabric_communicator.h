@@ -10,8 +10,10 @@
 #include "libdistill/comm/buffer_work.h"
 #include "libdistill/comm/exchange.h"
 #include "libdistill/comm/fabric_credits.h"
+#include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/comm/fabric_regions.h"
 #include "libdistill/comm/fabric_tags.h"
+#include "libdistill/comm/fabric_writes.h"
 #include "libdistill/comm/ring.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
@@ -47,18 +49,18 @@ struct FabricCut {
 struct FabricRegion {
   char* data = nullptr;
   FabricMemory own;
-  const FabricMemory* found = nullptr;
+  FoundRegion found;
   RingPiece Piece(int64_t first, int64_t elements, int64_t size) const {
-    return {data + first * size, static_cast<size_t>(elements * size), &memory()};
+    return {data + first * size, static_cast<size_t>(elements * size), &memory(), first * size};
   }
-  const FabricMemory& memory() const { return found ? *found : own; }
+  const FabricMemory& memory() const { return found.memory != nullptr ? *found.memory : own; }
 };
 
 class FabricCommunicator : public Communicator {
  public:
   // What this rank does alone: gives the others' addresses to the endpoint, starts its thread, registers buffers.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
-      const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const std::vector<std::string>& addresses);
+      const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const FabricMeeting& meeting);
 
   // Every rank must call it, also with an error instead of its endpoint.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Join(
@@ -76,7 +78,7 @@ class FabricCommunicator : public Communicator {
   // Memory of the kind of this communicator's buffers, registered, of this rank alone: nobody else needs to call it.
   absl::StatusOr<std::unique_ptr<CommMemory>> AllocateHere(int64_t bytes);
   absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory) override;
-  // Provider and rails, for the log.
+  // Provider, rails, and whether blocks are written, for the log.
   std::string DescribeFabric() const;
   // Meets the neighbours within the deadline for joining.
   absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
@@ -102,7 +104,7 @@ class FabricCommunicator : public Communicator {
   bool asks_who_is_late() const override { return true; }
 
  private:
-  FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress)
+  FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress, FabricWriting writing)
       : Communicator(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
@@ -112,6 +114,8 @@ class FabricCommunicator : public Communicator {
         work_(setup.device_memory),
         exchange_(&progress->endpoint(), &work_),
         credits_(&progress->endpoint(), setup.world.rank, setup.world.world_size),
+        writing_(writing),
+        writes_(&progress->endpoint()),
         chunk_bytes_(work_.on_device() ? kDeviceChunkBytes : kFabricChunkBytes),
         progress_(std::move(progress)) {}
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
@@ -132,6 +136,9 @@ class FabricCommunicator : public Communicator {
   RingSchedule ScheduleOf(int64_t steps, int64_t chunks) const;
   // Of a call whose chunks go one way: from this rank, unless `outgoing` is false, and to it, unless `incoming` is.
   RingSchedule OneWay(int64_t chunks, bool outgoing, bool incoming);
+  // Has finished blocks, which are messages from number `first` on, written into the next rank's `to`, if they are to
+  // be where they are so long.
+  void WriteFrom(int64_t first, const FabricCut& cut, const FabricRegion& to, RingSchedule& schedule);
   absl::Status Meet();
   // A message of a pair goes in chunks like a call, behind a PairHeader; `numbers`: how many went this way before, by
   // peer.
@@ -173,6 +180,8 @@ class FabricCommunicator : public Communicator {
   BufferWork work_;
   Exchange exchange_;
   FabricCredits credits_;
+  const FabricWriting writing_;
+  FabricWrites writes_;
   const int64_t chunk_bytes_;
   std::unique_ptr<CommMemory> landing_memory_;
   std::unique_ptr<CommMemory> partial_memory_;

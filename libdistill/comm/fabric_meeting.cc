@@ -1,16 +1,30 @@
 #include "libdistill/comm/fabric_meeting.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/common_wish.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/socket.h"
 
 namespace distill {
 namespace {
+
+constexpr char kWritesVariable[] = "DISTILL_FABRIC_WRITES";
+
+std::string WritesWish() {
+  const char* wish = std::getenv(kWritesVariable);
+  return wish == nullptr ? "" : wish;
+}
+
+std::string Introduce(const FabricEndpoint& endpoint) {
+  return PackStrings(
+      {endpoint.provider(), endpoint.address(), WritesWish(), absl::StrCat(static_cast<int>(endpoint.write_access()))});
+}
 
 absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
   FabricOptions options;
@@ -21,6 +35,7 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
     }
   }
   if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
+  options.writes = WritesWish() != "0";
   options.device_memory = setup.device_memory != nullptr;
   if (options.device_memory) {
     options.cuda_device = setup.device_memory->device_index();
@@ -34,32 +49,51 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
 
 }  // namespace
 
+absl::StatusOr<FabricWriting> ChooseWriting(const std::vector<FabricWriteAccess>& access,
+                                            const std::vector<std::string>& wishes,
+                                            const std::vector<std::string>& names) {
+  const absl::StatusOr<std::string> wish = CommonWish(kWritesVariable, wishes, names);
+  DISTILL_RETURN_IF_ERROR(wish.status());
+  const auto worst = std::min_element(access.begin(), access.end());
+  if (wish->empty()) return *worst == FabricWriteAccess::kGood ? FabricWriting::kLong : FabricWriting::kNone;
+  if (*wish == "0") return FabricWriting::kNone;
+  if (*worst != FabricWriteAccess::kNone) return FabricWriting::kAll;
+  return absl::InvalidArgumentError(absl::StrCat(kWritesVariable,
+                                                 "=1, but libfabric's provider does not write into peers' memory for ",
+                                                 names[static_cast<size_t>(worst - access.begin())]));
+}
+
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup) {
   DISTILL_ASSIGN_OR_RETURN(const FabricOptions options, ChooseFabric(setup));
   return FabricEndpoint::Create(options);
 }
 
-absl::StatusOr<std::vector<std::string>> ExchangeAddresses(
-    Setup& setup, const absl::StatusOr<std::unique_ptr<FabricEndpoint>>& endpoint) {
+absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
+                                           const absl::StatusOr<std::unique_ptr<FabricEndpoint>>& endpoint) {
   DISTILL_ASSIGN_OR_RETURN(
       const std::vector<std::string> all,
-      setup.Exchange(endpoint.ok()
-                         ? absl::StatusOr<std::string>(PackStrings({(*endpoint)->provider(), (*endpoint)->address()}))
-                         : endpoint.status()));
+      setup.Exchange(endpoint.ok() ? absl::StatusOr<std::string>(Introduce(**endpoint)) : endpoint.status()));
   std::string first;
-  std::vector<std::string> addresses;
+  FabricMeeting meeting;
+  std::vector<std::string> wishes;
+  std::vector<FabricWriteAccess> access;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[rank]));
-    if (fields.size() != 2) return absl::InternalError("an address without its provider");
+    if (fields.size() != 4) return absl::InternalError("an address without its provider");
     if (rank == 0) first = fields[0];
     if (fields[0] != first) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the ranks use different fabrics: libfabric's provider is ", first, " on ", setup.NameOf(0), ", ", fields[0],
           " on ", setup.NameOf(static_cast<int>(rank)), " (DISTILL_FABRIC_PROVIDER chooses one)"));
     }
-    addresses.push_back(std::move(fields[1]));
+    meeting.addresses.push_back(std::move(fields[1]));
+    wishes.push_back(std::move(fields[2]));
+    int kind = 0;
+    if (!absl::SimpleAtoi(fields[3], &kind)) return absl::InternalError("a rank does not say whether it can write");
+    access.push_back(static_cast<FabricWriteAccess>(kind));
   }
-  return addresses;
+  DISTILL_ASSIGN_OR_RETURN(meeting.writing, ChooseWriting(access, wishes, setup.Names()));
+  return meeting;
 }
 
 }  // namespace distill

@@ -11,13 +11,31 @@
 
 namespace distill {
 
+// Whether finished blocks are written into the next rank's memory (fabric_writes.h): those that are long enough for
+// that, or of any length.
+enum class FabricWriting { kNone, kLong, kAll };
+
+// What the ranks tell one another.
+struct FabricMeeting {
+  std::vector<std::string> addresses;  // of the endpoints, in the ranks' order
+  FabricWriting writing = FabricWriting::kNone;
+};
+
+// A pure function of what the ranks can and wish for (DISTILL_FABRIC_WRITES: "0", "1" or empty), in their order: they
+// write where that is good for all of them, under a wish of 1 also where it is poor, and blocks of any length.
+// FailedPrecondition: they wish for different things. InvalidArgument: some cannot do what is wished for, or a wish is
+// something else.
+[[nodiscard]] absl::StatusOr<FabricWriting> ChooseWriting(const std::vector<FabricWriteAccess>& access,
+                                                          const std::vector<std::string>& wishes,
+                                                          const std::vector<std::string>& names);
+
 // The endpoint of DISTILL_FABRIC_PROVIDER, on the interface over which the ranks met and what goes beside it, at most
 // DISTILL_FABRIC_RAILS in all. For this rank alone.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup);
 
-// Every rank must call it, also with an error: every rank's address, in their order. FailedPrecondition: the ranks use
-// different providers.
-[[nodiscard]] absl::StatusOr<std::vector<std::string>> ExchangeAddresses(
+// Every rank must call it, also with an error. FailedPrecondition: the ranks use different providers. The errors of
+// ChooseWriting.
+[[nodiscard]] absl::StatusOr<FabricMeeting> MeetOnFabric(
     Setup& setup, const absl::StatusOr<std::unique_ptr<FabricEndpoint>>& endpoint);
 
 }  // namespace distill

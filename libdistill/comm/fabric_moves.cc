@@ -23,9 +23,22 @@ absl::Status FabricCommunicator::DoAllGather(const void* send, void* receive, in
     const int64_t chunk = m % cut.chunks;
     return to.Piece(block * count + cut.ChunkBegin(chunk), cut.ChunkLength(block, chunk), size);
   };
+  RingSchedule schedule = ScheduleOf(n - 1, cut.chunks);
+  WriteFrom(0, cut, to, schedule);
   return Run(
-      ScheduleOf(n - 1, cut.chunks), [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks), m); },
+      schedule, [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks), m); },
       [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks - 1), m); }, [](int64_t) {});
+}
+
+// Below this length a provider takes a message with a tag at once, and the note costs more than it saves.
+void FabricCommunicator::WriteFrom(int64_t first, const FabricCut& cut, const FabricRegion& to,
+                                   RingSchedule& schedule) {
+  constexpr int64_t kShortest = 64 << 10;
+  if (writing_ == FabricWriting::kNone) return;
+  if (writing_ == FabricWriting::kLong && cut.longest * cut.size < kShortest) return;
+  schedule.writes = &writes_;
+  schedule.first_written = first;
+  writes_.Begin(schedule.next, schedule.previous, schedule.tag, to.found);
 }
 
 absl::Status FabricCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {

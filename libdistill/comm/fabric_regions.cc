@@ -24,23 +24,25 @@ class FabricRegions::Memory : public CommMemory {
 absl::StatusOr<std::unique_ptr<CommMemory>> FabricRegions::Add(const std::shared_ptr<FabricRegions>& regions,
                                                                std::unique_ptr<CommMemory> memory,
                                                                FabricEndpoint& endpoint) {
-  Region region = {memory->data(), memory->bytes(), std::make_unique<FabricMemory>()};
+  Region region = {memory->data(), memory->bytes(), std::make_unique<FabricMemory>(), 0};
   DISTILL_ASSIGN_OR_RETURN(*region.registration,
                            endpoint.RegisterForGood(region.data, static_cast<size_t>(region.bytes)));
   {
     const std::lock_guard<std::mutex> lock(regions->mutex_);
+    region.number = ++regions->added_;
     regions->regions_.push_back(std::move(region));
   }
   return std::make_unique<Memory>(std::move(memory), regions);
 }
 
-const FabricMemory* FabricRegions::Find(const void* data, int64_t bytes) const {
+FoundRegion FabricRegions::Find(const void* data, int64_t bytes) const {
   const char* wanted = static_cast<const char*>(data);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const Region& region : regions_) {
-    if (wanted >= region.data && wanted + bytes <= region.data + region.bytes) return region.registration.get();
+    if (wanted < region.data || wanted + bytes > region.data + region.bytes) continue;
+    return {region.registration.get(), region.number, wanted - region.data};
   }
-  return nullptr;
+  return {};
 }
 
 void FabricRegions::Clear() {

@@ -12,6 +12,12 @@
 
 namespace distill {
 
+struct FoundRegion {
+  const FabricMemory* memory = nullptr;
+  int64_t number = 0;  // no other of this communicator's has or had it; 0: none was found
+  int64_t at = 0;      // how far in the memory the bytes begin
+};
+
 // Any thread: memory is freed while another thread is in a call.
 class FabricRegions {
  public:
@@ -20,8 +26,8 @@ class FabricRegions {
                                                                        std::unique_ptr<CommMemory> memory,
                                                                        FabricEndpoint& endpoint);
 
-  // The registration that covers [data, data + bytes), or null. It stays while the memory does.
-  const FabricMemory* Find(const void* data, int64_t bytes) const;
+  // The registration that covers [data, data + bytes), or none. It stays while the memory does.
+  FoundRegion Find(const void* data, int64_t bytes) const;
 
   // Before the endpoint goes. The memory itself stays with its owner.
   void Clear();
@@ -32,10 +38,12 @@ class FabricRegions {
     const char* data;
     int64_t bytes;
     std::unique_ptr<FabricMemory> registration;
+    int64_t number;
   };
 
   mutable std::mutex mutex_;
   std::vector<Region> regions_;  // few: they are searched one by one
+  int64_t added_ = 0;
 };
 
 }  // namespace distill

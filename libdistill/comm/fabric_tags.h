@@ -16,6 +16,9 @@ inline uint64_t FabricTag(uint64_t number, uint32_t fingerprint) {
 inline uint64_t FabricPairTag(uint64_t number, int sender) {
   return uint64_t{1} << 62 | (number & ((uint64_t{1} << 14) - 1)) << 48 | static_cast<uint64_t>(sender) << 32;
 }
+// Of what goes back to the previous rank in a call (fabric_writes.h): chunks that no message has.
+inline uint64_t FabricNoteTag(uint64_t call) { return call | 0xfffffffe; }
+inline uint64_t FabricKeyTag(uint64_t call) { return call | 0xffffffff; }
 // Of a credit (fabric_credits.h): a chunk that no message has.
 inline uint64_t FabricCreditTag(uint64_t number, int sender) { return FabricPairTag(number, sender) | 0xffffffff; }
 

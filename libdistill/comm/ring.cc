@@ -13,6 +13,8 @@
 // so links and the adding work at the same time, and the next step starts before this one has ended. Up to kRingWindow
 // messages are under way each way. Tags carry the number of the call and of the message; nothing is inferred from the
 // order of arrival. One rank finishes each block and its bits are copied: all ranks end with the same.
+// In the second half blocks are written straight into the next rank's result where that can be done (fabric_writes.h);
+// in the first they are messages, since what arrives is added before it is stored.
 // Reduce-scatter and all-gather are one half each; a broadcast is a stream along the ring, from the root.
 #include "libdistill/comm/ring.h"
 
@@ -74,11 +76,19 @@ class Ring::Credits {
 absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                        absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken,
                        Check check) {
-  const auto receive = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) {
+  FabricWrites* const writes = schedule.writes;
+  const auto receive = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) -> absl::StatusOr<bool> {
+    if (writes != nullptr && m >= schedule.first_written && writes->is_written()) {
+      writes->Await(operation);
+      return true;
+    }
     return endpoint_->Receive(schedule.previous, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
                               *piece.memory, operation);
   };
   const auto send = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) {
+    if (writes != nullptr && m >= schedule.first_written && writes->writes()) {
+      return writes->Write(piece.data, piece.bytes, *piece.memory, piece.at, operation);
+    }
     return endpoint_->Send(schedule.next, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
                            *piece.memory, operation);
   };
@@ -87,18 +97,21 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
   Lane out = {schedule.outgoing, sends_, moved};
   FabricWait wait(endpoint_);
   Credits credits(schedule, in, out);
-  while (out.finished < out.total || in.finished < in.total) {
+  while (out.finished < out.total || in.finished < in.total || (writes != nullptr && !writes->settled())) {
+    DISTILL_ASSIGN_OR_RETURN(const bool noted, writes == nullptr ? false : writes->Move());
+    const int64_t known = writes == nullptr || writes->heard() ? out.total : schedule.first_written;
     DISTILL_RETURN_IF_ERROR(Start(in, out.finished + schedule.reuse, incoming, receive));
     DISTILL_ASSIGN_OR_RETURN(const bool credited, credits.Move());
-    DISTILL_RETURN_IF_ERROR(Start(out, std::min(in.finished + schedule.lag, credits.allowed()), outgoing, send));
+    DISTILL_RETURN_IF_ERROR(
+        Start(out, std::min({in.finished + schedule.lag, credits.allowed(), known}), outgoing, send));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
     DISTILL_RETURN_IF_ERROR(Finish(in, taken));
     DISTILL_RETURN_IF_ERROR(Finish(out, [](int64_t) {}));
-    if (std::exchange(moved, false) || polled || credited) {
+    if (std::exchange(moved, false) || polled || credited || noted) {
       wait.Restart();
       continue;
     }
-    if (wait.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started));
+    if (wait.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started && known == out.total));
     wait.Pause(in.busy || out.busy);
   }
   return credits.Move().status();

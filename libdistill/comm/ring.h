@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libdistill/comm/fabric_credits.h"
+#include "libdistill/comm/fabric_writes.h"
 #include "libdistill/transport/fabric_endpoint.h"
 
 namespace distill {
@@ -17,6 +18,7 @@ struct RingPiece {
   char* data = nullptr;
   size_t bytes = 0;  // 0: nothing is sent, on either side
   const FabricMemory* memory = nullptr;
+  int64_t at = 0;  // of the begin of the buffer that it is a part of
 };
 
 // One call's messages. Both neighbours derive the same numbers from the same arguments.
@@ -33,6 +35,10 @@ struct RingSchedule {
   // Where messages go one way, none of them empty: who keeps the sender from running ahead. Else null: each rank waits
   // for all others in the call.
   FabricCredits* credits = nullptr;
+  // Not null: messages from number `first_written` on, each a finished part of the result at the same place on all
+  // ranks, are written into the next rank's memory, if that says so. The call has been begun there.
+  FabricWrites* writes = nullptr;
+  int64_t first_written = 0;
 };
 
 // Messages under way, each way: enough to hide the fabric's latency, few enough to bound its buffers.

@@ -10,8 +10,9 @@
 
 namespace distill::testing {
 
-// Where the buffers lie: anywhere, in memory of Communicator::Allocate, or in it on every rank but rank 0.
-enum class BufferKind { kPlain, kRegistered, kMixed };
+// Where the buffers lie: anywhere, in memory of Communicator::Allocate, in it on every rank but rank 0, or at another
+// place in it on every rank.
+enum class BufferKind { kPlain, kRegistered, kMixed, kShifted };
 
 struct GridOptions {
   BufferKind buffers = BufferKind::kPlain;
@@ -28,7 +29,7 @@ inline const std::vector<DType> kOtherTypes = {DType::kFloat32, DType::kFloat64,
 // Internal with the first case that went wrong, or the communicator's error.
 absl::Status CheckCollectives(Communicator& comm, const GridOptions& options);
 
-// All-reduce, reduce-scatter and all-gather alone: what has several algorithms.
+// All-reduce, reduce-scatter and all-gather alone: what has several algorithms, or is written.
 absl::Status CheckAllReduces(Communicator& comm, const GridOptions& options);
 
 // Every collective over a few sizes that take many chunks.

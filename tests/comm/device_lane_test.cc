@@ -17,6 +17,7 @@
 #include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/stale_memory.h"
 
 namespace distill {
 namespace {
@@ -158,23 +159,21 @@ MadeCommunicator Join(World world, const std::string& places) {
   return std::make_unique<Forward>(std::move(made), kOnDevice);
 }
 
-// The provider shm names its memory after the process. A rank that was killed leaves its memory behind, and a later
-// process of the same number would find the name taken.
-void RemoveWhatItsNumberLeft() {
-  for (int i = 0; i < 8; ++i) unlink(absl::StrCat("/dev/shm/", getpid(), ":", getuid(), ":", i).c_str());
-}
+enum class Path { kPinned, kFabric, kFabricWrites };
 
-void Choose(bool over_fabric) {
-  RemoveWhatItsNumberLeft();
+void Choose(Path path) {
+  const bool over_fabric = path != Path::kPinned;
+  testing::RemoveWhatItsNumberLeft();
   setenv("FI_TCP_IFACE", "lo", 1);
   setenv("DISTILL_FABRIC_HMEM", over_fabric ? "1" : "0", 1);
   if (over_fabric) setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
+  if (path == Path::kFabricWrites) setenv("DISTILL_FABRIC_WRITES", "1", 1);
 }
 
-std::string RunOn(const std::string& places, bool over_fabric, const std::function<absl::Status(Communicator&)>& body) {
+std::string RunOn(const std::string& places, Path path, const std::function<absl::Status(Communicator&)>& body) {
   return Failures(
       RunRanks(static_cast<int>(places.size()), absl::Seconds(100), [&](const World& world) -> absl::Status {
-        Choose(over_fabric);
+        Choose(path);
         DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, places));
         return body(*comm);
       }));
@@ -186,24 +185,24 @@ DeviceAccess Direct(const std::string& wish = "") { return {DeviceAccess::Kind::
 
 TEST_CASE("collectives on device memory in two levels are exact, through pinned memory and over the fabric itself") {
   testing::LoadFabric();
-  const bool over_fabric = GENERATE(false, true);
-  CAPTURE(over_fabric);
+  const Path path = GENERATE(Path::kPinned, Path::kFabric, Path::kFabricWrites);
+  CAPTURE(static_cast<int>(path));
   for (const std::string places : {"ABAA", "AB"}) {
     CAPTURE(places);
-    CHECK(RunOn(places, over_fabric, [](Communicator& comm) {
+    CHECK(RunOn(places, path, [](Communicator& comm) {
             return testing::CheckCollectives(
                 comm, {.counts = {1, 1009}, .dtypes = {DType::kBFloat16}, .ops = {ReduceOp::kAverage, ReduceOp::kMax}});
           }) == "");
   }
   // Several segments of every call.
   const auto large = [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20); };
-  CHECK(RunOn("ABB", over_fabric, large) == "");
+  CHECK(RunOn("ABB", path, large) == "");
 }
 
 TEST_CASE("a rank that is killed ends the others' calls on device memory in two levels, by name") {
-  const bool over_fabric = GENERATE(false, true);
+  const Path path = GENERATE(Path::kPinned, Path::kFabric);
   const auto outcomes = RunRanks(4, absl::Seconds(60), [&](const World& world) -> absl::Status {
-    Choose(over_fabric);
+    Choose(path);
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, "AABB"));
     std::vector<float> data(1 << 20);
     const auto sum = [&] {
@@ -214,7 +213,7 @@ TEST_CASE("a rank that is killed ends the others' calls on device memory in two 
     return testing::ExpectError(sum(), absl::StatusCode::kUnavailable, {"all-reduce number 2", "rank 3 on host-B"});
   });
   for (const testing::RankOutcome& outcome : outcomes) {
-    CAPTURE(outcome.rank, over_fabric);
+    CAPTURE(outcome.rank, static_cast<int>(path));
     if (outcome.rank == 3) continue;
     CHECK(outcome.status.ToString() == "OK");
     CHECK(outcome.took < absl::Seconds(30));

@@ -27,10 +27,13 @@ class Arena {
   static absl::StatusOr<Arena> Create(Communicator& comm, BufferKind kind, int64_t bytes) {
     Arena arena;
     if (kind == BufferKind::kPlain) return arena;
-    absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes);
+    constexpr int64_t kShift = 24;  // aligned for every type, and no more
+    absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes + kShift * comm.world_size());
     if (!memory.ok()) return memory.status();
     arena.memory_ = *std::move(memory);
     if (kind == BufferKind::kMixed && comm.rank() == 0) arena.memory_.reset();
+    if (kind == BufferKind::kShifted) arena.begin_ = kShift * comm.rank();
+    arena.Reset();
     return arena;
   }
   char* Take(size_t bytes) {
@@ -40,13 +43,14 @@ class Arena {
     return used_ <= memory_->bytes() ? taken : nullptr;
   }
   void Reset() {
-    used_ = 0;
+    used_ = begin_;
     plain_.clear();
   }
 
  private:
   std::unique_ptr<CommMemory> memory_;
   std::list<std::vector<char>> plain_;
+  int64_t begin_ = 0;
   int64_t used_ = 0;
 };
 
