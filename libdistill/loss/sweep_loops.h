@@ -17,7 +17,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "libdistill/loss/sweep_math.h"
+#include "libdistill/core/vector_math.h"
 #include "libdistill/loss/sweep_table.h"
 
 namespace distill {

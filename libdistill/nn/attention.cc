@@ -17,11 +17,8 @@ Tensor RepeatHeads(const Tensor& x, int64_t heads) {
 }
 
 // [n * L, heads, D], the tokens of one rectangle, as [n, heads, L, D].
-Tensor AsHeads(const Tensor& flat, int64_t first, const TokenLayout::Rectangle& rectangle) {
-  const int64_t tokens = rectangle.documents * rectangle.length;
-  return flat.narrow(0, first, tokens)
-      .view({rectangle.documents, rectangle.length, flat.size(1), flat.size(2)})
-      .transpose(1, 2);
+Tensor AsHeads(const Tensor& tokens, const TokenLayout::Rectangle& rectangle) {
+  return tokens.view({rectangle.documents, rectangle.length, tokens.size(1), tokens.size(2)}).transpose(1, 2);
 }
 
 // Each query sees all keys; padded ones are masked, where `real`, bool [n, 1, 1, L], is defined.
@@ -50,12 +47,22 @@ Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& va
 Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
                          bool is_causal) {
   const int64_t width = query.size(1) * query.size(2);
+  std::vector<int64_t> sizes;
+  for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
+    sizes.push_back(rectangle.documents * rectangle.length);
+  }
+  // At once: the gradients of single narrow()s would each be a tensor of all tokens, zero but for their own.
+  const auto split = [&](const Tensor& flat) {
+    return sizes.size() == 1 ? std::vector<Tensor>{flat} : at::split_with_sizes(flat, sizes);
+  };
+  const std::vector<Tensor> query_parts = split(query), key_parts = split(keys), value_parts = split(values);
   std::vector<Tensor> parts;
   int64_t first = 0;
-  for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
-    const int64_t tokens = rectangle.documents * rectangle.length;
-    const Tensor q = AsHeads(query, first, rectangle), k = AsHeads(keys, first, rectangle),
-                 v = AsHeads(values, first, rectangle);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const TokenLayout::Rectangle& rectangle = layout.rectangles[i];
+    const int64_t tokens = sizes[i];
+    const Tensor q = AsHeads(query_parts[i], rectangle), k = AsHeads(key_parts[i], rectangle),
+                 v = AsHeads(value_parts[i], rectangle);
     // A causal query of a document comes before its padding, and needs no mask against it.
     Tensor real;
     if (!is_causal && rectangle.is_padded) {

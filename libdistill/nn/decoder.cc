@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libdistill/nn/attention.h"
+#include "libdistill/nn/gated_unit.h"
 #include "libdistill/nn/key_value_cache.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/rms_norm.h"
@@ -73,16 +74,18 @@ struct Block : torch::nn::Module {
         register_module("post_attention_layernorm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
   }
 
-  // `attend` takes query [P, A, D], keys and values [P, K, D], and gives [P, A * D].
+  // `attend` takes query [P, A, D], keys and values [P, K, D], and gives [P, A * D]. `wanted`: the places of the tokens
+  // whose states are asked for, [N] of P, or undefined for all.
   template <typename Attend>
-  Tensor Forward(const Tensor& x, const RotaryAngles& angles, Attend&& attend) const {
+  Tensor Forward(const Tensor& x, const RotaryAngles& angles, const Tensor& wanted, Attend&& attend) const {
     const Attention& a = *self_attn;
     const Tensor normed = (*input_layernorm)(x);
     const Tensor attended = attend(Rotate(a.Heads(*a.q_proj, normed), angles),
                                    Rotate(a.Heads(*a.k_proj, normed), angles), a.Heads(*a.v_proj, normed));
-    const Tensor middle = a.o_proj->AddTo(x, attended);
+    const Tensor middle =
+        wanted.defined() ? a.o_proj->AddTo(RowsAt(x, wanted), RowsAt(attended, wanted)) : a.o_proj->AddTo(x, attended);
     const Tensor wide = (*post_attention_layernorm)(middle);
-    return mlp->down_proj->AddTo(middle, at::silu((*mlp->gate_proj)(wide)) * (*mlp->up_proj)(wide));
+    return mlp->down_proj->AddTo(middle, GatedUnit((*mlp->gate_proj)(wide), (*mlp->up_proj)(wide)));
   }
 
   std::shared_ptr<Attention> self_attn;
@@ -130,23 +133,36 @@ Decoder::Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later)
 Decoder::~Decoder() = default;
 
 Tensor Decoder::Hidden(const TokenInput& input) {
-  const auto shared_layout = std::make_shared<const TokenLayout>(LayOut(input));  // a checkpoint keeps it
-  const TokenLayout& layout = *shared_layout;
+  const auto layout = std::make_shared<const TokenLayout>(LayOut(input));
+  return ToBatchOrder(Flat(input, layout, {}), *layout, input.input_ids.size(0), input.input_ids.size(1));
+}
+
+Tensor Decoder::HiddenAt(const TokenInput& input, const Tensor& positions) {
+  if (positions.size(0) == input.input_ids.numel()) return Hidden(input).flatten(0, 1);
+  const auto layout = std::make_shared<const TokenLayout>(LayOut(input));
+  return Flat(input, layout, layout->target.defined() ? layout->target.index_select(0, positions) : positions);
+}
+
+// [P, H], or [N, H] of the places that are wanted. A checkpoint keeps the layout.
+Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout, const Tensor& wanted) {
   const Tensor& weight = layers_->embed_tokens->weight;
   Tensor ids = input.input_ids.reshape({-1});
-  if (layout.source.defined()) ids = ids.index_select(0, layout.source);
-  const RotaryAngles angles = layers_->rotary.At(layout.positions, layout.max_length, weight);
+  if (layout->source.defined()) ids = ids.index_select(0, layout->source);
+  const RotaryAngles angles = layers_->rotary.At(layout->positions, layout->max_length, weight);
   BeginPass();
   Tensor x = at::embedding(weight, ids, config_.pad_token_id);
-  for (size_t i = 0; i < layers_->blocks.size(); ++i) {
-    const auto forward = [block = layers_->blocks[i], angles, shared_layout](const Tensor& before) {
-      return block->Forward(before, angles, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-        return DocumentAttention(query, keys, values, *shared_layout, /*is_causal=*/true);
+  const size_t blocks = layers_->blocks.size();
+  for (size_t i = 0; i < blocks; ++i) {
+    const auto forward = [block = layers_->blocks[i], angles, layout,
+                          here = i + 1 == blocks ? wanted : Tensor()](const Tensor& before) {
+      return block->Forward(before, angles, here, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
+        return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true);
       });
     };
     x = RunBlock(i, forward, x, checkpoints_);
   }
-  return ToBatchOrder((*layers_->norm)(x), layout, input.input_ids.size(0), input.input_ids.size(1));
+  if (blocks == 0 && wanted.defined()) x = RowsAt(x, wanted);
+  return (*layers_->norm)(x);
 }
 
 Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
@@ -164,7 +180,7 @@ Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
       const auto [all_keys, all_values] = cache.Append(static_cast<int64_t>(i), as_heads(keys), as_heads(values));
       return CausalAttention(as_heads(query), all_keys, all_values).transpose(1, 2).flatten(2).flatten(0, 1);
     };
-    const auto forward = [&](const Tensor& before) { return layers_->blocks[i]->Forward(before, angles, attend); };
+    const auto forward = [&](const Tensor& before) { return layers_->blocks[i]->Forward(before, angles, {}, attend); };
     x = RunBlock(i, forward, x, /*recomputes=*/false);
   }
   cache.Advance(tokens);

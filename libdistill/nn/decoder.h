@@ -15,6 +15,8 @@
 
 namespace distill {
 
+struct TokenLayout;
+
 class KeyValueCache;
 
 class Decoder : public LanguageModel {
@@ -25,6 +27,8 @@ class Decoder : public LanguageModel {
   ~Decoder() override;
 
   torch::Tensor Hidden(const TokenInput& input) override;
+  // Beyond the last block's attention, nothing is done at other positions.
+  torch::Tensor HiddenAt(const TokenInput& input, const torch::Tensor& positions) override;
   // input_ids int64 [B, T] -> [B, T, H]: one document a row, all rows of equal length, continuing what `cache` holds
   // (and extending it). For use without gradients.
   torch::Tensor HiddenWithCache(const torch::Tensor& input_ids, KeyValueCache& cache);
@@ -50,6 +54,8 @@ class Decoder : public LanguageModel {
   friend std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig&, torch::Dtype);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
   friend absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string&, uint64_t, const LoadOptions&);
+  torch::Tensor Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout,
+                     const torch::Tensor& wanted);
 
   DecoderConfig config_;
   std::string source_folder_;

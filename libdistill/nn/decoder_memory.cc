@@ -14,8 +14,9 @@ DecoderMemory MemoryOf(const DecoderConfig& config, const DecoderPass& pass) {
   // float32 numbers a token: both norms' scales, and attention's sum of exponentials of each head.
   const int64_t scales = 2 + config.num_attention_heads;
 
-  // Input, normed, query, keys, values, attended, middle, normed again; gate, its SiLU, up, their product.
-  const int64_t block = 4 * hidden + queries + 2 * keys + attended + 4 * wide;
+  // Input, normed, query, keys, values, attended, middle, normed again; gate, up, their product. Where few
+  // positions are asked for, the last block keeps less.
+  const int64_t block = 4 * hidden + queries + 2 * keys + attended + 3 * wide;
   const auto bytes = [&](int64_t elements, int64_t floats) {
     return pass.tokens * (elements * pass.element_bytes + floats * static_cast<int64_t>(sizeof(float)));
   };
@@ -25,7 +26,7 @@ DecoderMemory MemoryOf(const DecoderConfig& config, const DecoderPass& pass) {
 
   DecoderMemory memory;
   // Input, normed, attended, middle, normed again, output; and what the feed-forward part has of its own.
-  memory.forward_bytes = bytes(5 * hidden + queries + 4 * wide + config.head_dim, 0);
+  memory.forward_bytes = bytes(5 * hidden + queries + 3 * wide + config.head_dim, 0);
   // The gradient that came, the one that goes, those of two wide products at a time, and one of a weight.
   const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + std::max(wide, queries) * hidden * pass.element_bytes;
   if (pass.recomputes) {

@@ -27,6 +27,12 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;
+  // Some of its rows: [N, H], those at `positions`, int64 [N], ascending indices into the flattened [B * T]. A model
+  // does not compute what none of them needs.
+  virtual torch::Tensor HiddenAt(const TokenInput& input, const torch::Tensor& positions) {
+    const torch::Tensor flat = Hidden(input).flatten(0, 1);
+    return flat.size(0) == positions.size(0) ? flat : flat.index_select(0, positions);
+  }
   // What comes before the head's product, token by token: [N, H] -> [N, H]. The states themselves where there is
   // nothing.
   virtual torch::Tensor HeadInput(const torch::Tensor& hidden) const { return hidden; }

@@ -9,4 +9,7 @@ namespace distill {
 // times weight. Differentiable in both.
 torch::Tensor RmsNorm(const torch::Tensor& input, const torch::Tensor& weight, double epsilon);
 
+// The same in tensor operations.
+torch::Tensor RmsNormReference(const torch::Tensor& input, const torch::Tensor& weight, double epsilon);
+
 }  // namespace distill

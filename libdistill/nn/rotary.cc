@@ -5,6 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libdistill/nn/layer_sweep.h"
+#include "libdistill/nn/sweep_type.h"
+#include "libdistill/tensor/parallel.h"
+
 namespace distill {
 namespace {
 
@@ -31,7 +35,7 @@ Tensor InverseFrequencies(const DecoderConfig& config) {
 }
 
 // Turning by the negative angles when `sign` is -1, which is also the gradient of turning by the positive ones.
-Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
+Tensor TurnByTensors(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
   const int64_t half = x.size(-1) / 2;
   const Tensor x1 = x.narrow(-1, 0, half), x2 = x.narrow(-1, half, half);
   Tensor out = at::empty(x.sizes(), x.options());
@@ -41,14 +45,38 @@ Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
   return out;
 }
 
-struct RotateFunction : torch::autograd::Function<RotateFunction> {
+bool TakesSweep(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  return SweepType(x, cos, sin).has_value() && x.dim() == 3 && x.stride(2) == 1 && cos.is_contiguous() &&
+         sin.is_contiguous() && cos.size(0) == x.size(0);
+}
+
+Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
+  if (!TakesSweep(x, cos, sin)) return TurnByTensors(x, cos, sin, sign);
+  Tensor out = at::empty(x.sizes(), x.options());
+  const TurnedRows work = {.dtype = *SweepType(x),
+                           .heads = x.size(1),
+                           .half = x.size(2) / 2,
+                           .input = x.const_data_ptr(),
+                           .row_stride = x.stride(0),
+                           .head_stride = x.stride(1),
+                           .cos = cos.const_data_ptr(),
+                           .sin = sin.const_data_ptr(),
+                           .back = sign < 0,
+                           .output = out.mutable_data_ptr()};
+  ParallelFor(x.size(0), std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, x.size(1) * x.size(2))),
+              [&](int64_t begin, int64_t end) { SweepTurn(work, begin, end); });
+  return out;
+}
+
+template <Tensor (*turn)(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign)>
+struct RotateFunction : torch::autograd::Function<RotateFunction<turn>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
     context->save_for_backward({cos, sin});
-    return Turn(x, cos, sin, 1);
+    return turn(x, cos, sin, 1);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    return {Turn(grads[0], saved[0], saved[1], -1), Tensor(), Tensor()};
+    return {turn(grads[0], saved[0], saved[1], -1), Tensor(), Tensor()};
   }
 };
 
@@ -77,6 +105,13 @@ RotaryAngles RotaryTable::Range(int64_t first, int64_t count, const Tensor& like
   return {table_.cos.narrow(0, first, count), table_.sin.narrow(0, first, count)};
 }
 
-Tensor Rotate(const Tensor& x, const RotaryAngles& angles) { return RotateFunction::apply(x, angles.cos, angles.sin); }
+Tensor Rotate(const Tensor& x, const RotaryAngles& angles) {
+  if (!torch::GradMode::is_enabled()) return Turn(x, angles.cos, angles.sin, 1);
+  return RotateFunction<Turn>::apply(x, angles.cos, angles.sin);
+}
+
+Tensor RotateReference(const Tensor& x, const RotaryAngles& angles) {
+  return RotateFunction<TurnByTensors>::apply(x, angles.cos, angles.sin);
+}
 
 }  // namespace distill

@@ -34,4 +34,7 @@ class RotaryTable {
 // x [N, heads, D] with each pair (x[i], x[i + D/2]) turned by its token's angles. Differentiable in x.
 torch::Tensor Rotate(const torch::Tensor& x, const RotaryAngles& angles);
 
+// The same in tensor operations.
+torch::Tensor RotateReference(const torch::Tensor& x, const RotaryAngles& angles);
+
 }  // namespace distill

@@ -59,6 +59,20 @@ struct ReorderFunction : torch::autograd::Function<ReorderFunction> {
   }
 };
 
+// The gradient of index_select adds up, since it cannot know that no row is taken twice.
+struct RowsAtFunction : torch::autograd::Function<RowsAtFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& flat, const Tensor& places) {
+    context->save_for_backward({places});
+    context->saved_data["rows"] = flat.size(0);
+    return flat.index_select(0, places);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const Tensor places = context->get_saved_variables()[0];
+    Tensor grad = at::zeros({context->saved_data["rows"].toInt(), grads[0].size(1)}, grads[0].options());
+    return {grad.index_copy_(0, places, grads[0]), Tensor()};
+  }
+};
+
 }  // namespace
 
 TokenLayout LayOut(const TokenInput& input) {
@@ -103,6 +117,8 @@ TokenLayout LayOut(const TokenInput& input) {
   }
   return layout;
 }
+
+Tensor RowsAt(const Tensor& flat, const Tensor& places) { return RowsAtFunction::apply(flat, places); }
 
 Tensor ToBatchOrder(const Tensor& flat, const TokenLayout& layout, int64_t rows, int64_t tokens) {
   Tensor ordered = flat;

@@ -34,6 +34,9 @@ struct TokenLayout {
 // Throws c10::Error when document_starts do not fit input_ids.
 TokenLayout LayOut(const TokenInput& input);
 
+// Rows `places`, int64 [N] and each another one, of flat [P, H] as [N, H]. Differentiable.
+torch::Tensor RowsAt(const torch::Tensor& flat, const torch::Tensor& places);
+
 // flat [P, H] -> [B, T, H]. Differentiable.
 torch::Tensor ToBatchOrder(const torch::Tensor& flat, const TokenLayout& layout, int64_t rows, int64_t tokens);
 

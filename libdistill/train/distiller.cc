@@ -125,11 +125,11 @@ LossSum Distiller::operator()(const TokenBatch& batch, double gradient_scale) co
   inputs.labels = tensors.labels;
   if (teacher_ != nullptr) {
     const torch::NoGradGuard no_grad;
-    inputs.teacher_hidden = teacher_->HeadInput(tensors.AtPositions(teacher_->Hidden(tensors.input)));
+    inputs.teacher_hidden = teacher_->HeadInput(teacher_->HiddenAt(tensors.input, tensors.positions));
     inputs.teacher_weight = teacher_->head_weight();
     inputs.teacher_bias = teacher_->head_bias();
   }
-  inputs.student_hidden = student_->HeadInput(tensors.AtPositions(student_->Hidden(tensors.input)));
+  inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
   DistillationOptions options = options_;

@@ -49,12 +49,12 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
   torch::Tensor teacher_states;
   {
     const torch::NoGradGuard no_grad;
-    teacher_states = tensors.AtPositions(teacher_->Hidden(tensors.input));
+    teacher_states = teacher_->HiddenAt(tensors.input, tensors.positions);
     inputs.teacher_hidden = teacher_->HeadInput(teacher_states);
     inputs.teacher_weight = teacher_->head_weight();
     inputs.teacher_bias = teacher_->head_bias();
   }
-  const torch::Tensor states = tensors.AtPositions(student_->Hidden(tensors.input));
+  const torch::Tensor states = student_->HiddenAt(tensors.input, tensors.positions);
   inputs.student_hidden = student_->HeadInput(states);
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();

@@ -60,9 +60,4 @@ std::shared_ptr<const SentTokens> Send(const TokenBatch& batch, c10::Stream stre
   return std::make_shared<const SentTokens>(SentTokens{std::move(tensors), loss_at, RecordEvent(stream.device())});
 }
 
-torch::Tensor TokenTensors::AtPositions(const torch::Tensor& states) const {
-  const torch::Tensor flat = states.flatten(0, 1);
-  return flat.size(0) == positions.size(0) ? flat : flat.index_select(0, positions);
-}
-
 }  // namespace distill

@@ -16,9 +16,6 @@ struct TokenTensors {
   TokenInput input;         // input_ids [B, T]
   torch::Tensor positions;  // int64 [N]: where the loss is taken, as indices into the flattened [B * T]
   torch::Tensor labels;     // int64 [N]; kIgnoreLabel where a position has none
-
-  // Their rows of [B, T, H], as [N, H]; the same memory where that is all of them.
-  torch::Tensor AtPositions(const torch::Tensor& states) const;
 };
 
 // Which tokens the loss is taken at: those with a label, or all but padding.

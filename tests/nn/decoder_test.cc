@@ -89,6 +89,41 @@ TEST_CASE("with checkpoints gradients are the same bits, also above a frozen emb
   }
 }
 
+TEST_CASE("states at some positions are rows of all of them, gradients included") {
+  const Tensor ids = RandomIds(3, 32, torch::kCPU);
+  const Tensor few = torch::tensor({4, 19, 20, 31, 32, 66, 90}, torch::kInt64);
+  for (const bool packed : {false, true}) {
+    TokenInput input = {ids, {}};
+    if (packed) input.document_starts = {{0, 5, 6, 20, 32}, {0, 32}, {0, 13, 13, 27}};
+    for (const bool checkpoints : {false, true}) {
+      for (const Tensor& positions : {few, few.narrow(0, 0, 1), few.narrow(0, 0, 0), torch::arange(96)}) {
+        INFO((packed ? "packed" : "whole rows") << (checkpoints ? ", checkpoints, " : ", ") << positions.size(0));
+        Decoder model = MakeModel(torch::kCPU);
+        if (checkpoints) model.EnableGradientCheckpointing();
+        std::vector<Tensor> results[2];
+        for (const bool at : {false, true}) {
+          const Tensor states =
+              at ? model.HiddenAt(input, positions) : model.Hidden(input).flatten(0, 1).index_select(0, positions);
+          results[at].push_back(states.detach());
+          (states.sin() * torch::arange(1, positions.size(0) + 1).unsqueeze(1)).sum().backward();
+          for (Tensor& parameter : model.parameters()) {
+            results[at].push_back(parameter.grad().defined() ? parameter.grad() : torch::zeros_like(parameter));
+            parameter.mutable_grad().reset();
+          }
+        }
+        for (size_t i = 0; i < results[0].size(); ++i) {
+          REQUIRE(results[1][i].sizes() == results[0][i].sizes());
+          if (results[0][i].abs().sum().item<double>() > 0) {
+            CHECK(RelativeError(results[1][i], results[0][i]) < kTolerance);
+          } else {
+            CHECK(results[1][i].abs().sum().item<double>() == 0);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("with checkpoints a block's input is all that stays until its backward") {
   constexpr int64_t kRows = 4, kTokens = 64;
   DecoderConfig config = TinyConfig("qwen2");

@@ -1,6 +1,7 @@
-// Vectors of float32 as wide as the CPU that a file is compiled for, and the functions of them that the sweep needs.
-// Each is a template over the vector and float itself, which takes what a whole vector is too long for; everything is
-// in an unnamed namespace for the reason in sweep_table.h.
+// Vectors of float32 as wide as the CPU that a file is compiled for, and functions of them: for loops that are compiled
+// for several kinds of CPU (core/vectors.h), and for nothing else. Each is a template over the vector and float itself,
+// which takes what a whole vector is too long for. Everything is in an unnamed namespace: what is compiled for AVX-512
+// must not leave inline functions that the linker could pick for every CPU.
 #pragma once
 
 #include <cmath>
@@ -69,6 +70,31 @@ inline FloatVector Larger(FloatVector a, FloatVector b) {
 #else
   return a > b ? a : b;
 #endif
+}
+
+// Of bfloat16; to nearest, ties to even, and NaN stays.
+template <typename V>
+inline V Load(const uint16_t* from) {
+  if constexpr (sizeof(V) == sizeof(float)) {
+    return BitCast<float>(static_cast<uint32_t>(*from) << 16);
+  } else {
+    HalfVector halves;
+    __builtin_memcpy(&halves, from, sizeof(halves));
+    return BitCast<V>(__builtin_convertvector(halves, BitVector) << 16);
+  }
+}
+
+inline void Store(uint16_t* to, float value) {
+  const uint32_t bits = BitCast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
+  *to = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+inline void Store(uint16_t* to, FloatVector values) {
+  const BitVector bits = BitCast<BitVector>(values);
+  const BitVector rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
+  const HalfVector halves = __builtin_convertvector((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded, HalfVector);
+  __builtin_memcpy(to, &halves, sizeof(halves));
 }
 
 // f(vector or float, i) for all of 0 .. count; only the first argument's type matters.
@@ -161,13 +187,7 @@ inline V Tanh(V x) {
 }
 
 inline void WidenBFloats(const uint16_t* from, float* to, int64_t count) {
-  int64_t i = 0;
-  for (; i + kWidth <= count; i += kWidth) {
-    HalfVector halves;
-    __builtin_memcpy(&halves, from + i, sizeof(halves));
-    Store(to + i, BitCast<FloatVector>(__builtin_convertvector(halves, BitVector) << 16));
-  }
-  for (; i < count; ++i) to[i] = BitCast<float>(static_cast<uint32_t>(from[i]) << 16);
+  ForEach(count, [&](auto v, int64_t i) { Store(to + i, Load<decltype(v)>(from + i)); });
 }
 
 inline void WidenHalfs(const uint16_t* from, float* to, int64_t count) {
@@ -194,13 +214,8 @@ inline void NarrowHalfs(const float* from, uint16_t* to, int64_t count) {
   for (; i < count; ++i) to[i] = BitCast<uint16_t>(static_cast<_Float16>(from[i]));
 }
 
-// To nearest, ties to even; NaN stays.
 inline void NarrowBFloats(const float* from, uint16_t* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = BitCast<uint32_t>(from[i]);
-    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
-    to[i] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-  }
+  ForEach(count, [&](auto v, int64_t i) { Store(to + i, Load<decltype(v)>(from + i)); });
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+#include "libdistill/nn/gated_unit.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "libdistill/nn/layer_sweep.h"
+#include "libdistill/nn/sweep_type.h"
+#include "libdistill/tensor/parallel.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor Sweep(const Tensor& gate, const Tensor& up, DType dtype) {
+  Tensor output = at::empty_like(gate);
+  const GatedElements work = {
+      .dtype = dtype, .gate = gate.const_data_ptr(), .up = up.const_data_ptr(), .output = output.data_ptr()};
+  ParallelFor(gate.numel(), kSweepGrain, [&](int64_t begin, int64_t end) { SweepGated(work, begin, end); });
+  return output;
+}
+
+// With s = 1 / (1 + exp(-gate)):  grad_up = grad * gate * s   grad_gate = grad * up * s * (1 + gate * (1 - s))
+struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
+    context->save_for_backward({gate, up});
+    return Sweep(gate, up, *SweepType(gate));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &gate = saved[0], &up = saved[1], gradient = grads[0].contiguous();
+    Tensor of_gate = at::empty_like(gate), of_up = at::empty_like(up);
+    const GatedElements work = {.dtype = *SweepType(gate),
+                                .gate = gate.const_data_ptr(),
+                                .up = up.const_data_ptr(),
+                                .gradient = gradient.const_data_ptr(),
+                                .gate_gradient = of_gate.data_ptr(),
+                                .up_gradient = of_up.data_ptr()};
+    ParallelFor(gate.numel(), kSweepGrain, [&](int64_t begin, int64_t end) { SweepGatedGradient(work, begin, end); });
+    return {of_gate, of_up};
+  }
+};
+
+}  // namespace
+
+Tensor GatedUnitReference(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
+
+Tensor GatedUnit(const Tensor& gate, const Tensor& up) {
+  const auto dtype = SweepType(gate, up);
+  if (!dtype.has_value() || !gate.is_contiguous() || !up.is_contiguous()) return GatedUnitReference(gate, up);
+  return torch::GradMode::is_enabled() ? GatedUnitFunction::apply(gate, up) : Sweep(gate, up, *dtype);
+}
+
+}  // namespace distill

@@ -1,0 +1,63 @@
+// What a decoder does to its states between matrix products, on CPUs: each operation one sweep over memory, forward and
+// backward, where tensor operations take five to ten. float32 or bfloat16, with arithmetic and sums in float32; loops
+// for the CPU's widest vectors (core/vectors.h). The tensor operations that they stand for are beside their callers
+// (rms_norm.cc, gated_unit.cc, rotary.cc) and are what GPUs and other types take. No LibTorch here; inside nn/ only.
+//
+// Functions of rows do those from `begin` to before `end`: parts that do not overlap can go to different threads. The
+// same bits on every call, however the rows are dealt out.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/core/dtype.h"
+
+namespace distill {
+
+// N rows of H elements, contiguous. output = input * scale * weight, scale = 1 / sqrt(mean(input^2) + epsilon); in
+// bfloat16 input * scale is rounded before it is multiplied, as transformers does.
+struct NormRows {
+  DType dtype = DType::kFloat32;
+  int64_t size = 0;                  // H
+  const void* input = nullptr;       // [N, H]
+  const void* weight = nullptr;      // [H]
+  float* scales = nullptr;           // [N]; written by SweepNorm, read by SweepNormGradient
+  void* output = nullptr;            // [N, H], of SweepNorm
+  float epsilon = 0;                 // of SweepNorm
+  const void* gradient = nullptr;    // [N, H], of the output; and the rest for SweepNormGradient
+  void* input_gradient = nullptr;    // [N, H], or null
+  float* weight_gradient = nullptr;  // [H], added up, or null
+};
+void SweepNorm(const NormRows& rows, int64_t begin, int64_t end);
+// With y = input * scale and g = gradient * weight: scale * (g - y * mean(g * y)), and gradient * y for the weight.
+void SweepNormGradient(const NormRows& rows, int64_t begin, int64_t end);
+
+// output = silu(gate) * up, silu(x) = x / (1 + exp(-x)), element by element.
+struct GatedElements {
+  DType dtype = DType::kFloat32;
+  const void* gate = nullptr;
+  const void* up = nullptr;
+  void* output = nullptr;          // of SweepGated
+  const void* gradient = nullptr;  // of the output; and the rest for SweepGatedGradient
+  void* gate_gradient = nullptr;
+  void* up_gradient = nullptr;
+};
+void SweepGated(const GatedElements& elements, int64_t begin, int64_t end);
+void SweepGatedGradient(const GatedElements& elements, int64_t begin, int64_t end);
+
+// N rows (tokens) of `heads` times 2 * `half` elements. Each pair (x[i], x[half + i]) of a head is turned by its row's
+// angle i: (x1 cos - x2 sin, x2 cos + x1 sin), or with `back` by the negative angle.
+struct TurnedRows {
+  DType dtype = DType::kFloat32;
+  int64_t heads = 0;
+  int64_t half = 0;
+  const void* input = nullptr;
+  int64_t row_stride = 0;  // of the input, in elements
+  int64_t head_stride = 0;
+  const void* cos = nullptr;  // [N, half]
+  const void* sin = nullptr;
+  bool back = false;
+  void* output = nullptr;  // [N, heads, 2 * half]
+};
+void SweepTurn(const TurnedRows& rows, int64_t begin, int64_t end);
+
+}  // namespace distill

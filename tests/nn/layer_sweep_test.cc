@@ -1,0 +1,240 @@
+#include "libdistill/nn/layer_sweep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "libdistill/core/vectors.h"
+#include "libdistill/nn/gated_unit.h"
+#include "libdistill/nn/layer_sweep_table.h"
+#include "libdistill/nn/rms_norm.h"
+#include "libdistill/nn/rotary.h"
+#include "tests/support/catch.h"
+#include "tests/tensor/test_tensors.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+constexpr double kEpsilon = 1e-6;
+
+struct Sweeps {
+  const char* name;
+  const LayerSweeps& of;
+};
+
+// Those that this CPU can run; a test of the others would be ended by the first wide instruction.
+std::vector<Sweeps> AllSweeps() {
+  std::vector<Sweeps> all = {{"plain", kLayerSweepsPlain}};
+#if defined(__x86_64__)
+  if (VectorsOfThisCpu() != Vectors::kPlain) all.push_back({"avx2", kLayerSweepsAvx2});
+  if (VectorsOfThisCpu() == Vectors::kAvx512) all.push_back({"avx512", kLayerSweepsAvx512});
+#endif
+  return all;
+}
+
+struct Type {
+  torch::Dtype torch;
+  DType ours;
+  double tolerance;
+};
+constexpr Type kTypes[] = {{torch::kFloat32, DType::kFloat32, 1e-6}, {torch::kBFloat16, DType::kBFloat16, 8e-3}};
+
+constexpr int64_t kSizes[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 96, 1001};
+
+Tensor Random(std::vector<int64_t> shape, torch::Dtype dtype, double deviation = 1) {
+  return torch::randn(shape, torch::kFloat32).mul_(deviation).to(dtype);
+}
+
+Tensor Wide(const Tensor& tensor) { return tensor.to(torch::kFloat64); }
+
+TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
+  torch::manual_seed(1);
+  for (const Sweeps& sweeps : AllSweeps()) {
+    for (const Type& type : kTypes) {
+      for (const int64_t size : kSizes) {
+        INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size);
+        const Tensor x = Random({3, size}, type.torch, 4), w = Random({size}, type.torch),
+                     g = Random({3, size}, type.torch);
+        Tensor scales = torch::empty({3}), out = torch::empty_like(x), of_x = torch::empty_like(x);
+        Tensor of_w = torch::zeros({size});
+        const NormRows rows = {.dtype = type.ours,
+                               .size = size,
+                               .input = x.const_data_ptr(),
+                               .weight = w.const_data_ptr(),
+                               .scales = scales.mutable_data_ptr<float>(),
+                               .output = out.mutable_data_ptr(),
+                               .epsilon = static_cast<float>(kEpsilon),
+                               .gradient = g.const_data_ptr(),
+                               .input_gradient = of_x.mutable_data_ptr(),
+                               .weight_gradient = of_w.mutable_data_ptr<float>()};
+        sweeps.of.norm(rows, 0, 3);
+        sweeps.of.norm_gradient(rows, 0, 2);
+        sweeps.of.norm_gradient(rows, 2, 3);
+        Tensor wide_x = Wide(x).requires_grad_(), wide_w = Wide(w).requires_grad_();
+        const Tensor expected = wide_x * (wide_x.square().mean(-1, true) + kEpsilon).rsqrt() * wide_w;
+        expected.backward(Wide(g));
+        CHECK(RelativeError(Wide(out), expected.detach()) < type.tolerance);
+        // A row of one element is all norm: its gradient is the difference of nearly equal numbers.
+        if (size > 1) CHECK(RelativeError(Wide(of_x), wide_x.grad()) < type.tolerance);
+        CHECK(RelativeError(Wide(of_w), wide_w.grad()) < 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("each CPU's gated unit gives what float64 gives, also where exponentials overflow") {
+  torch::manual_seed(2);
+  for (const Sweeps& sweeps : AllSweeps()) {
+    for (const Type& type : kTypes) {
+      for (const int64_t size : kSizes) {
+        for (const double deviation : {0.01, 2.0, 60.0, 1e4}) {
+          INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << deviation);
+          const Tensor gate = Random({size}, type.torch, deviation), up = Random({size}, type.torch);
+          const Tensor g = Random({size}, type.torch);
+          Tensor out = torch::empty_like(gate), of_gate = torch::empty_like(gate), of_up = torch::empty_like(gate);
+          const GatedElements work = {.dtype = type.ours,
+                                      .gate = gate.const_data_ptr(),
+                                      .up = up.const_data_ptr(),
+                                      .output = out.mutable_data_ptr(),
+                                      .gradient = g.const_data_ptr(),
+                                      .gate_gradient = of_gate.mutable_data_ptr(),
+                                      .up_gradient = of_up.mutable_data_ptr()};
+          // Two parts, the second one not aligned.
+          for (const auto& [begin, end] : {std::pair(int64_t{0}, size / 3), std::pair(size / 3, size)}) {
+            sweeps.of.gated(work, begin, end);
+            sweeps.of.gated_gradient(work, begin, end);
+          }
+          Tensor wide_gate = Wide(gate).requires_grad_(), wide_up = Wide(up).requires_grad_();
+          const Tensor expected = wide_gate * torch::sigmoid(wide_gate) * wide_up;
+          expected.backward(Wide(g));
+          // e^-x below 2^-126 is 2^-126: what should be 0 may be 1e-34.
+          const auto near = [&](const Tensor& actual, const Tensor& wanted) {
+            return (Wide(actual) - wanted).abs().max().item<double>() <=
+                   type.tolerance * wanted.abs().max().item<double>() + 1e-30;
+          };
+          CHECK(near(out, expected.detach()));
+          CHECK(near(of_gate, wide_gate.grad()));
+          CHECK(near(of_up, wide_up.grad()));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what is not finite stays so") {
+  for (const Sweeps& sweeps : AllSweeps()) {
+    const float nan = std::nanf(""), infinite = INFINITY;
+    for (const float bad : {nan, infinite, -infinite}) {
+      std::vector<float> gate(19, 1.0f), up(19, 1.0f), out(19), weight(19, 1.0f);
+      gate[3] = gate[18] = bad;  // in a vector, and behind the last whole one
+      sweeps.of.gated({.gate = gate.data(), .up = up.data(), .output = out.data()}, 0, 19);
+      for (const size_t i : {3, 18}) CHECK(!std::isfinite(out[i]));
+      CHECK(std::isfinite(out[4]));
+      float scale = 0;
+      sweeps.of.norm(
+          {.size = 19, .input = gate.data(), .weight = weight.data(), .scales = &scale, .output = out.data()}, 0, 1);
+      CHECK(std::isnan(out[3]));
+    }
+  }
+}
+
+TEST_CASE("each CPU turns pairs as float64 does, and back") {
+  torch::manual_seed(3);
+  for (const Sweeps& sweeps : AllSweeps()) {
+    for (const Type& type : kTypes) {
+      for (const int64_t half : {1, 3, 4, 8, 16, 20, 64}) {
+        for (const int64_t heads : {1, 3}) {
+          INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << heads << " heads of " << 2 * half);
+          // Heads before tokens in memory, as gradients come out of attention.
+          const Tensor x = Random({heads, 5, 2 * half}, type.torch).transpose(0, 1), angles = torch::randn({5, half});
+          const Tensor cos = angles.cos().to(type.torch), sin = angles.sin().to(type.torch);
+          const Tensor c = Wide(cos).unsqueeze(1), s = Wide(sin).unsqueeze(1);
+          for (const bool back : {false, true}) {
+            Tensor out = torch::empty({5, heads, 2 * half}, type.torch);
+            sweeps.of.turn({.dtype = type.ours,
+                            .heads = heads,
+                            .half = half,
+                            .input = x.const_data_ptr(),
+                            .row_stride = x.stride(0),
+                            .head_stride = x.stride(1),
+                            .cos = cos.const_data_ptr(),
+                            .sin = sin.const_data_ptr(),
+                            .back = back,
+                            .output = out.mutable_data_ptr()},
+                           0, 5);
+            const Tensor x1 = Wide(x).narrow(2, 0, half), x2 = Wide(x).narrow(2, half, half), t = back ? -s : s;
+            CHECK(RelativeError(Wide(out), torch::cat({x1 * c - x2 * t, x2 * c + x1 * t}, 2)) < type.tolerance);
+          }
+        }
+      }
+    }
+  }
+}
+
+using Operation = std::function<Tensor(const std::vector<Tensor>&)>;
+
+// Output and gradients, for leaves of these values.
+std::vector<Tensor> RunWithGradients(const Operation& operation, std::vector<Tensor> values, const Tensor& gradient) {
+  for (Tensor& value : values) value = value.detach().clone().requires_grad_();
+  const Tensor out = operation(values);
+  out.backward(gradient);
+  std::vector<Tensor> results = {out.detach()};
+  for (const Tensor& value : values) results.push_back(value.grad());
+  return results;
+}
+
+TEST_CASE("operations that sweep agree with their tensor operations, and do not depend on the number of threads") {
+  torch::manual_seed(4);
+  const int threads = at::get_num_threads();
+  for (const Type& type : kTypes) {
+    for (const int64_t tokens : {0, 1, 2, 127, 128, 129, 700}) {
+      constexpr int64_t kHeads = 6, kHalf = 8, kWidth = kHeads * 2 * kHalf;
+      const Tensor angles = torch::randn({tokens, 1, kHalf});
+      const RotaryAngles rotary = {angles.cos().to(type.torch), angles.sin().to(type.torch)};
+      const Tensor x = Random({tokens, kWidth}, type.torch), other = Random({tokens, kWidth}, type.torch);
+      // Not contiguous, as gradients may be.
+      const Tensor gradient = Random({kWidth, tokens}, type.torch).t();
+      const std::tuple<const char*, Operation, Operation, std::vector<Tensor>> operations[] = {
+          {"norm",
+           [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon); },
+           [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon); },
+           {x, Random({kWidth}, type.torch)}},
+          {"gated unit",
+           [](const auto& v) { return GatedUnit(v[0], v[1]); },
+           [](const auto& v) { return GatedUnitReference(v[0], v[1]); },
+           {x, other}},
+          {"turn",
+           [&](const auto& v) {
+             return Rotate(v[0].view({tokens, kHeads, 2 * kHalf}), rotary).flatten(1);
+           },
+           [&](const auto& v) {
+             return RotateReference(v[0].view({tokens, kHeads, 2 * kHalf}), rotary).flatten(1);
+           },
+           {x}}};
+      for (const auto& [name, operation, reference, values] : operations) {
+        INFO(name << ", " << NameOf(type.ours) << ", " << tokens << " tokens");
+        at::set_num_threads(1);
+        const std::vector<Tensor> actual = RunWithGradients(operation, values, gradient);
+        at::set_num_threads(2);
+        const std::vector<Tensor> shared = RunWithGradients(operation, values, gradient);
+        at::set_num_threads(threads);
+        const std::vector<Tensor> expected = RunWithGradients(reference, values, gradient);
+        const torch::NoGradGuard no_grad;
+        CHECK(torch::equal(operation(values), actual[0]));
+        for (size_t i = 0; i < expected.size(); ++i) {
+          CHECK(actual[i].sizes() == expected[i].sizes());
+          if (actual[i].numel() > 0) CHECK(RelativeError(actual[i], expected[i]) < 4 * type.tolerance);
+          CHECK(torch::equal(actual[i], shared[i]));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace distill
