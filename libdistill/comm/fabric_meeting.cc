@@ -79,7 +79,8 @@ absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
   std::vector<FabricWriteAccess> access;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[rank]));
-    if (fields.size() != 4) return absl::InternalError("an address without its provider");
+    if (fields.size() != 4)
+      return absl::InternalError("a rank's address, provider, wish and rights came in another form");
     if (rank == 0) first = fields[0];
     if (fields[0] != first) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -89,7 +90,9 @@ absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
     meeting.addresses.push_back(std::move(fields[1]));
     wishes.push_back(std::move(fields[2]));
     int kind = 0;
-    if (!absl::SimpleAtoi(fields[3], &kind)) return absl::InternalError("a rank does not say whether it can write");
+    if (!absl::SimpleAtoi(fields[3], &kind) || kind < 0 || kind > static_cast<int>(FabricWriteAccess::kGood)) {
+      return absl::InternalError("a rank does not say whether it can write");
+    }
     access.push_back(static_cast<FabricWriteAccess>(kind));
   }
   DISTILL_ASSIGN_OR_RETURN(meeting.writing, ChooseWriting(access, wishes, setup.Names()));

@@ -13,10 +13,14 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Tensor Sweep(const Tensor& gate, const Tensor& up, DType dtype) {
+bool TakesSweep(const Tensor& gate, const Tensor& up) {
+  return SweepType(gate, up).has_value() && gate.is_contiguous() && up.is_contiguous() && gate.sizes() == up.sizes();
+}
+
+Tensor Sweep(const Tensor& gate, const Tensor& up) {
   Tensor output = at::empty_like(gate);
   const GatedElements work = {
-      .dtype = dtype, .gate = gate.const_data_ptr(), .up = up.const_data_ptr(), .output = output.data_ptr()};
+      .dtype = *SweepType(gate), .gate = gate.const_data_ptr(), .up = up.const_data_ptr(), .output = output.data_ptr()};
   ParallelFor(gate.numel(), kSweepGrain, [&](int64_t begin, int64_t end) { SweepGated(work, begin, end); });
   return output;
 }
@@ -25,12 +29,14 @@ Tensor Sweep(const Tensor& gate, const Tensor& up, DType dtype) {
 struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
     context->save_for_backward({gate, up});
-    return Sweep(gate, up, *SweepType(gate));
+    return TakesSweep(gate, up) ? Sweep(gate, up) : GatedUnitReference(gate, up);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &gate = saved[0], &up = saved[1], gradient = grads[0].contiguous();
+    RequireFirstDerivative();
+    if (!TakesSweep(gate, up)) return {at::silu_backward(gradient * up, gate), gradient * at::silu(gate)};
     Tensor of_gate = at::empty_like(gate), of_up = at::empty_like(up);
     const GatedElements work = {.dtype = *SweepType(gate),
                                 .gate = gate.const_data_ptr(),
@@ -48,9 +54,8 @@ struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
 Tensor GatedUnitReference(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
 Tensor GatedUnit(const Tensor& gate, const Tensor& up) {
-  const auto dtype = SweepType(gate, up);
-  if (!dtype.has_value() || !gate.is_contiguous() || !up.is_contiguous()) return GatedUnitReference(gate, up);
-  return torch::GradMode::is_enabled() ? GatedUnitFunction::apply(gate, up) : Sweep(gate, up, *dtype);
+  if (torch::GradMode::is_enabled()) return GatedUnitFunction::apply(gate, up);
+  return TakesSweep(gate, up) ? Sweep(gate, up) : GatedUnitReference(gate, up);
 }
 
 }  // namespace distill

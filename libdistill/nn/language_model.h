@@ -27,8 +27,8 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;
-  // Some of its rows: [N, H], those at `positions`, int64 [N], ascending indices into the flattened [B * T]. A model
-  // does not compute what none of them needs.
+  // Some of its rows: [N, H], those at `positions`, int64 [N], indices into the flattened [B * T], each above the one
+  // before and none of padding. A model may leave out what none of them needs.
   virtual torch::Tensor HiddenAt(const TokenInput& input, const torch::Tensor& positions) {
     const torch::Tensor flat = Hidden(input).flatten(0, 1);
     return flat.size(0) == positions.size(0) ? flat : flat.index_select(0, positions);

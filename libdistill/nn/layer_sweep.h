@@ -3,8 +3,8 @@
 // for the CPU's widest vectors (core/vectors.h). The tensor operations that they stand for are beside their callers
 // (rms_norm.cc, gated_unit.cc, rotary.cc) and are what GPUs and other types take. No LibTorch here; inside nn/ only.
 //
-// Functions of rows do those from `begin` to before `end`: parts that do not overlap can go to different threads. The
-// same bits on every call, however the rows are dealt out.
+// Functions of rows do those from `begin` to before `end`: parts that do not overlap can go to different threads, each
+// with a weight_gradient of its own. The same bits on every call; but for that sum also however rows are dealt out.
 #pragma once
 
 #include <cstdint>

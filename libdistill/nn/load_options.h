@@ -12,7 +12,7 @@ struct LoadOptions {
   torch::Device device = torch::kCPU;
   // The weights of the model's blocks stay in their files, or are not drawn yet, until the ranks share the model out
   // (ShardFrozen, zero_stage 3): block by block, so that a model may be larger than a rank's memory. What they share
-  // out are rank 0's values. GatedModel::LoadBlocks brings them otherwise.
+  // out are rank 0's values. GatedModel::LoadBlocks brings them otherwise, and must before to() or Save.
   bool blocks_later = false;
 };
 

@@ -12,6 +12,7 @@
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/store/files.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
@@ -118,9 +119,11 @@ absl::Status WriteWeights(const torch::nn::Module& model, const std::string& pat
   WeightsInTurn turns(model);
   return WriteSafetensors(path, views, {{"format", "pt"}},  // transformers asks for this entry
                           [&](const std::string& name, ByteSink sink) {
-                            turns.Bring(weights[name]);
-                            const torch::Tensor on_host = ToHost(weights[name], dtype);
-                            return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
+                            return CatchTorch([&] {
+                              turns.Bring(weights[name]);
+                              const torch::Tensor on_host = ToHost(weights[name], dtype);
+                              return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
+                            });
                           });
 }
 

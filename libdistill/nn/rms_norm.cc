@@ -59,7 +59,8 @@ Gradients GradientsByTensors(const Tensor& input, const Tensor& weight, const Te
 }
 
 bool TakesSweep(const Tensor& input, const Tensor& weight) {
-  return SweepType(input, weight).has_value() && input.dim() == 2 && input.is_contiguous() && weight.is_contiguous();
+  return SweepType(input, weight).has_value() && input.dim() == 2 && input.is_contiguous() && weight.is_contiguous() &&
+         weight.numel() == input.size(1);
 }
 
 Normed NormBySweep(const Tensor& input, const Tensor& weight, double epsilon) {
@@ -115,6 +116,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
+    RequireFirstDerivative();
     const auto compute = context->saved_data["sweeps"].toBool() ? GradientsBySweep : GradientsByTensors;
     const Gradients gradients =
         compute(saved[0], saved[1], saved[2], grads[0], context->needs_input_grad(0), context->needs_input_grad(1));

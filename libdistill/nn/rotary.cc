@@ -47,7 +47,8 @@ Tensor TurnByTensors(const Tensor& x, const Tensor& cos, const Tensor& sin, int 
 
 bool TakesSweep(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return SweepType(x, cos, sin).has_value() && x.dim() == 3 && x.stride(2) == 1 && cos.is_contiguous() &&
-         sin.is_contiguous() && cos.size(0) == x.size(0);
+         sin.is_contiguous() && cos.size(0) == x.size(0) && 2 * cos.numel() == x.size(0) * x.size(2) &&
+         sin.sizes() == cos.sizes();
 }
 
 Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
@@ -76,6 +77,7 @@ struct RotateFunction : torch::autograd::Function<RotateFunction<turn>> {
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
+    RequireFirstDerivative();
     return {turn(grads[0], saved[0], saved[1], -1), Tensor(), Tensor()};
   }
 };

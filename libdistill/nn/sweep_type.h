@@ -19,6 +19,11 @@ std::optional<DType> SweepType(const torch::Tensor& first, const More&... more) 
   return std::nullopt;
 }
 
+// In the backward pass of what sweeps: its gradients are numbers to autograd, not functions.
+inline void RequireFirstDerivative() {
+  TORCH_CHECK(!torch::GradMode::is_enabled(), "second derivatives (create_graph) of the models in nn/ are not known");
+}
+
 // Elements that a thread should have at least.
 constexpr int64_t kSweepGrain = 1 << 15;
 

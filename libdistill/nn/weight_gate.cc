@@ -93,8 +93,14 @@ WeightsInTurn::WeightsInTurn(const torch::nn::Module& module) {
 
 void WeightsInTurn::Bring(const Tensor& weight) {
   const auto found = places_.find(weight.unsafeGetTensorImpl());
-  // A weight of a block that is not shared out is always there.
-  if (found == places_.end() || found->second == here_) return;
+  if (found == places_.end()) {
+    if (HasMemory(weight)) return;
+    throw StatusError(
+        absl::FailedPreconditionError("a model was loaded without its blocks (LoadOptions::blocks_later), and they are "
+                                      "not here yet: call LoadBlocks, "
+                                      "or let the ranks share it out"));
+  }
+  if (found->second == here_) return;
   found->second.gate->Fetch(found->second.block);
   here_ = found->second;
 }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 #include "libdistill/train/tensor_collectives.h"
@@ -66,8 +67,10 @@ absl::Status WriteWeights(const torch::nn::Module& module, const std::string& fo
   WeightsInTurn turns(module);
   return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), views, {{"format", "pt"}},
                           [&](const std::string& name, ByteSink sink) {
-                            turns.Bring(tensors[name]);
-                            return PassSaved(tensors[name], sink);
+                            return CatchTorch([&] {
+                              turns.Bring(tensors[name]);
+                              return PassSaved(tensors[name], sink);
+                            });
                           });
 }
 

@@ -4,6 +4,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/tensor_collectives.h"
 
 namespace distill {
 
@@ -45,7 +46,7 @@ absl::Status SaveTurns::Follow() {
     int64_t request[2] = {};
     if (const absl::Status asked = comm_.Broadcast(request, 2, DType::kInt64, /*root=*/0); !asked.ok()) return asked;
     if (static_cast<What>(request[0]) == What::kNothingMore) return mine;
-    mine.Update(Bring(static_cast<What>(request[0]), request[1]));
+    mine.Update(OrAbort(comm_, [&] { return Bring(static_cast<What>(request[0]), request[1]); }));
   }
 }
 

@@ -213,7 +213,7 @@ void ShardedBlocks::Fetch(size_t index) {
 
 absl::Status ShardedBlocks::FollowFetch(size_t block) {
   if (block >= blocks_.size()) return absl::InternalError(absl::StrCat("a fetch of block ", block));
-  return StartGather(block).Wait();
+  return OrAbort(*comm_, [&] { return StartGather(block).Wait(); });
 }
 
 absl::Status ShardedBlocks::GatherWhole(bool keep) {

@@ -15,6 +15,7 @@
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/gradient_plan.h"
 #include "libdistill/train/module_state.h"
+#include "libdistill/train/tensor_collectives.h"
 
 namespace distill {
 namespace {
@@ -87,7 +88,9 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm, hashed));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, fields));
-  if (comes_later) DISTILL_RETURN_IF_ERROR(BroadcastParameters(comm, model));
+  if (comes_later) {
+    DISTILL_RETURN_IF_ERROR(OrAbort(comm, [&] { return BroadcastParameters(comm, model); }));
+  }
   const torch::Dtype dtype = weights->tensors[0].scalar_type();
   DISTILL_ASSIGN_OR_RETURN(
       std::shared_ptr<ShardedBlocks> blocks,
@@ -109,8 +112,9 @@ absl::Status RequireWhole(const torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/false)) all = all && is_whole(part.get());
   if (all) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "the module's weights are shared out over the ranks, by ShardFrozen or by a Fit that failed: take one that is "
-      "whole, loaded anew");
+      "the module's weights are shared out over the ranks, by ShardFrozen or by a Fit with zero_stage 3 that failed, "
+      "or "
+      "was to leave them so (whole_after_fit): take one that is whole, loaded anew");
 }
 
 void ShardedModels::SetErrorContext(const std::function<std::string()>& context) const {

@@ -24,7 +24,7 @@ namespace distill {
 [[nodiscard]] absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
 
 // FailedPrecondition: the module, or one within it, has weights that are shared out, by ShardFrozen or by a Fit that
-// failed.
+// failed or was to leave them so (TrainerOptions::whole_after_fit).
 [[nodiscard]] absl::Status RequireWhole(const torch::nn::Module& module);
 
 struct ShardedModels {

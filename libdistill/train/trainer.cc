@@ -209,7 +209,7 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
 // of them.
 absl::Status Trainer::Impl::WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body) {
   const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
-  if (blocks == nullptr || (model_writer == nullptr && task.writes_in_turn)) return body(blocks.get());
+  if (blocks == nullptr || !writes_whole) return body(blocks.get());
   DISTILL_RETURN_IF_ERROR(blocks->GatherWhole(/*keep=*/run.rank() == 0));
   const absl::Status status = body(nullptr);
   blocks->DropWhole();
@@ -279,6 +279,8 @@ absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate(DataSharder& sha
         "Evaluate: with zero_stage 3 the module is on the host until Fit shares it out: evaluate in Fit, by "
         "SetEvaluation, or after it");
   }
+  // After a Fit that left it shared out nobody would take part for a rank without a batch.
+  if (impl_->flat == nullptr) DISTILL_RETURN_IF_ERROR(RequireWhole(*impl_->module));
   return MeansOverData(impl_->comm(), *impl_->module, impl_->Sharded(), sharder, loss);
 }
 

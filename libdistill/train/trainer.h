@@ -64,7 +64,8 @@ struct TrainerOptions {
   // host, also without its blocks (LoadOptions::blocks_later). A Fit that fails leaves it without its blocks' weights.
   int64_t zero_stage = 0;
   // Of stage 3: the module is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns,
-  // or it is the error where nothing was written). False: for a module that does not fit, and is only saved.
+  // or it is the error where nothing was written). False: for a module that does not fit, and is only saved:
+  // Evaluate and another Fit then refuse it.
   bool whole_after_fit = true;
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
@@ -130,10 +131,10 @@ class Trainer {
   // Held-out data: evaluated every eval_steps and at the end with the loss given to Fit. A Fit without such a loss
   // (that of a StepSource) is then an InvalidArgument.
   void SetEvaluation(DataSharder sharder);
-  // How checkpoints and the final model are written besides the trainer's own state: called on rank 0 with an existing
-  // folder. Without it Fit with a Distiller of this student writes the folder that the student's family has
-  // (LanguageModel::Save: config, weights, tokenizer); otherwise parameters and buffers go to model.safetensors under
-  // their names.
+  // How checkpoints and the final model are written besides the trainer's own state: called on rank 0, whose writer
+  // counts, with an existing folder. Without it Fit with a Distiller of this student writes the folder that the
+  // student's family has (LanguageModel::Save: config, weights, tokenizer); otherwise parameters and buffers go to
+  // model.safetensors under their names.
   void SetModelWriter(std::function<absl::Status(const std::string& folder)> writer);
   // A parameter of which only the first rows are trained: the others stay as they are, without decay. Fit with a
   // Distiller does so by itself for the rows of a padded vocabulary.

@@ -41,6 +41,7 @@ struct Trainer::Impl {
   TrainerOptions options;
   std::map<std::string, int64_t> active_rows;
   ModelWriter model_writer;
+  bool writes_whole = false;  // rank 0's writer may look at any weight
   std::optional<DataSharder> evaluation;
 
   // Made by Fit.

@@ -6,6 +6,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/module_state.h"
 #include "libdistill/train/parameters.h"
+#include "libdistill/train/tensor_collectives.h"
 #include "libdistill/train/trainer_impl.h"
 
 namespace distill {
@@ -104,6 +105,9 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), fields));
+  int64_t whole = run.rank() == 0 && (model_writer != nullptr || !task.writes_in_turn) ? 1 : 0;
+  DISTILL_RETURN_IF_ERROR(comm().AllReduce(&whole, &whole, 1, DType::kInt64, ReduceOp::kMax));
+  writes_whole = whole != 0;
   DISTILL_RETURN_IF_ERROR(zero_stage() > 0 ? MakeShardedOptimizer() : MakeOptimizer());
   torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
   if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
@@ -139,6 +143,13 @@ absl::Status Trainer::Impl::FindBlocks() {
     return absl::InvalidArgumentError(
         "zero_stage: 3 shares out the weights of a model's blocks, and this module does not tell of any (GatedModel, "
         "nn/weight_gate.h); choose 2, or derive it from GatedModel");
+  }
+  for (const auto& part : module->modules()) {
+    const auto* other = dynamic_cast<const GatedModel*>(part.get());
+    if (other == nullptr || other == gated || other->block_source() == nullptr) continue;
+    return absl::InvalidArgumentError(
+        "zero_stage: 3 shares out the blocks of one model, and this module has a second one that was loaded without "
+        "its blocks: load that one whole (LoadOptions::blocks_later false)");
   }
   block_of = BlocksOf(*gated, parameters);
   return absl::OkStatus();
@@ -193,15 +204,17 @@ absl::Status Trainer::Impl::MakeShardedOptimizer() {
 // What of a model without its blocks is not shared out: whole on every rank, wherever it is.
 absl::Status Trainer::Impl::LoadUntrained() {
   if (gated == nullptr || gated->block_source() == nullptr) return absl::OkStatus();
-  for (const auto& weights : gated->BlockWeights()) {
-    for (torch::Tensor weight : weights) {
-      if (weight.requires_grad()) continue;
-      const torch::Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
-      DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm(), *gated->block_source(), weight, values));
-      weight.set_data(values);
+  return OrAbort(comm(), [&]() -> absl::Status {
+    for (const auto& weights : gated->BlockWeights()) {
+      for (torch::Tensor weight : weights) {
+        if (weight.requires_grad()) continue;
+        const torch::Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
+        DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm(), *gated->block_source(), weight, values));
+        weight.set_data(values);
+      }
     }
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 ShardedModels Trainer::Impl::Sharded() {

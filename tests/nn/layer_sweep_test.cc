@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include "libdistill/core/vectors.h"
 #include "libdistill/nn/gated_unit.h"
 #include "libdistill/nn/layer_sweep_table.h"
@@ -233,6 +235,43 @@ TEST_CASE("operations that sweep agree with their tensor operations, and do not 
         }
       }
     }
+  }
+}
+
+TEST_CASE("operations take the sweep where they can") {
+  torch::manual_seed(5);
+  const Tensor x = torch::randn({40, 96}), w = torch::randn({96}), up = torch::randn({40, 96});
+  Tensor normed = torch::empty_like(x), gated = torch::empty_like(x), scales = torch::empty({40});
+  SweepNorm({.size = 96,
+             .input = x.const_data_ptr(),
+             .weight = w.const_data_ptr(),
+             .scales = scales.mutable_data_ptr<float>(),
+             .output = normed.mutable_data_ptr(),
+             .epsilon = static_cast<float>(kEpsilon)},
+            0, 40);
+  SweepGated({.gate = x.const_data_ptr(), .up = up.const_data_ptr(), .output = gated.mutable_data_ptr()}, 0, x.numel());
+  // To the bit, which the tensor operations do not reach.
+  CHECK(torch::equal(RmsNorm(x, w, kEpsilon), normed));
+  CHECK_FALSE(torch::equal(RmsNormReference(x, w, kEpsilon), normed));
+  CHECK(torch::equal(GatedUnit(x, up), gated));
+  CHECK_FALSE(torch::equal(GatedUnitReference(x, up), gated));
+}
+
+TEST_CASE("a gated unit of a type without sweeps has the gradients of its tensor operations") {
+  torch::manual_seed(6);
+  const Tensor gate = torch::randn({7, 5}, torch::kFloat64), up = torch::randn({7, 5}, torch::kFloat64);
+  const Tensor gradient = torch::randn({5, 7}, torch::kFloat64).t();
+  const auto actual = RunWithGradients([](const auto& v) { return GatedUnit(v[0], v[1]); }, {gate, up}, gradient);
+  const auto expected =
+      RunWithGradients([](const auto& v) { return GatedUnitReference(v[0], v[1]); }, {gate, up}, gradient);
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(RelativeError(actual[i], expected[i]) < 1e-12);
+}
+
+TEST_CASE("second derivatives are refused, not wrong") {
+  const Tensor x = torch::randn({3, 4}).requires_grad_(), w = torch::ones({4});
+  for (const Tensor& out : {RmsNorm(x, w, kEpsilon), GatedUnit(x, x)}) {
+    CHECK_THROWS_WITH(torch::autograd::grad({out.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+                      Catch::Contains("second derivatives"));
   }
 }
 

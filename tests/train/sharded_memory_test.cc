@@ -224,6 +224,40 @@ TEST_CASE("a student that is loaded block by block ends with the weights of one 
   }
 }
 
+TEST_CASE("a writer that rank 0 alone has gets all weights; what Fit leaves shared out cannot be evaluated") {
+  const testing::TempFolder folder, output;
+  MakeFolder(folder, /*hidden=*/32, /*has_weights=*/false);
+  CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+          DISTILL_ASSIGN_OR_RETURN(auto student, Load(folder, /*blocks_later=*/true));
+          DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
+          // One row: a rank has none.
+          const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}});
+          DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run->rank(), run->world_size(), {}));
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, student,
+                                                                 {.output_dir = output.path(),
+                                                                  .max_steps = 1,
+                                                                  .logging_steps = 0,
+                                                                  .zero_stage = 3,
+                                                                  .whole_after_fit = false}));
+          int written = 0;
+          if (run->rank() == 0) {
+            trainer->SetModelWriter([&](const std::string&) -> absl::Status {
+              for (const torch::Tensor& weight : student->parameters()) {
+                DISTILL_RETURN_IF_ERROR(Expect(weight.isfinite().all().item<bool>(), "a weight is not there"));
+              }
+              ++written;
+              return absl::OkStatus();
+            });
+          }
+          DISTILL_RETURN_IF_ERROR(trainer->Fit(sharder, distiller).status());
+          DISTILL_RETURN_IF_ERROR(Expect(written == (run->rank() == 0 ? 1 : 0), "not written once"));
+          const auto loss = [&](const TokenBatch& batch) { return distiller(batch); };
+          return ExpectError(trainer->Evaluate(sharder, loss).status(), absl::StatusCode::kFailedPrecondition,
+                             {"whole_after_fit"});
+        })) == "");
+}
+
 TEST_CASE("a rank that is lost while a checkpoint is written is named to all, and there is no such checkpoint") {
   const testing::TempFolder folder, output;
   MakeFolder(folder, /*hidden=*/32, /*has_weights=*/false);
