@@ -12,22 +12,8 @@
 namespace distill {
 namespace {
 
-const ReduceTable& Choose() {
-#if defined(__x86_64__)
-  switch (VectorsOfThisCpu()) {
-    case Vectors::kAvx512:
-      return kReduceAvx512;
-    case Vectors::kAvx2:
-      return kReduceAvx2;
-    case Vectors::kPlain:
-      break;
-  }
-#endif
-  return kReducePlain;
-}
-
 const ReduceTable& Chosen() {
-  static const ReduceTable& chosen = Choose();
+  static const ReduceTable& chosen = DISTILL_FOR_THIS_CPU(kReduce);
   return chosen;
 }
 

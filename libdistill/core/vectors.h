@@ -12,4 +12,25 @@ Vectors VectorsOfThisCpu();
 // "plain", "avx2" or "avx512"
 const char* NameOf(Vectors vectors);
 
+// What this CPU runs, of the same thing compiled for each kind.
+template <typename T>
+const T& ForThisCpu(const T& plain, const T& avx2, const T& avx512) {
+  switch (VectorsOfThisCpu()) {
+    case Vectors::kAvx512:
+      return avx512;
+    case Vectors::kAvx2:
+      return avx2;
+    case Vectors::kPlain:
+      break;
+  }
+  return plain;
+}
+
+// Of NAMEPlain, NAMEAvx2 and NAMEAvx512; there is but the first where distill_vector_loops compiles no other.
+#if defined(__x86_64__)
+#define DISTILL_FOR_THIS_CPU(NAME) ::distill::ForThisCpu(NAME##Plain, NAME##Avx2, NAME##Avx512)
+#else
+#define DISTILL_FOR_THIS_CPU(NAME) (NAME##Plain)
+#endif
+
 }  // namespace distill

@@ -7,22 +7,8 @@
 namespace distill {
 namespace {
 
-SweepRowFunction Choose() {
-#if defined(__x86_64__)
-  switch (VectorsOfThisCpu()) {
-    case Vectors::kAvx512:
-      return kSweepAvx512;
-    case Vectors::kAvx2:
-      return kSweepAvx2;
-    case Vectors::kPlain:
-      break;
-  }
-#endif
-  return kSweepPlain;
-}
-
 SweepRowFunction Chosen() {
-  static const SweepRowFunction chosen = Choose();
+  static const SweepRowFunction chosen = DISTILL_FOR_THIS_CPU(kSweep);
   return chosen;
 }
 

@@ -7,22 +7,8 @@
 namespace distill {
 namespace {
 
-const LayerSweeps& Chosen() {
-#if defined(__x86_64__)
-  switch (VectorsOfThisCpu()) {
-    case Vectors::kAvx512:
-      return kLayerSweepsAvx512;
-    case Vectors::kAvx2:
-      return kLayerSweepsAvx2;
-    case Vectors::kPlain:
-      break;
-  }
-#endif
-  return kLayerSweepsPlain;
-}
-
 const LayerSweeps& For(DType dtype) {
-  static const LayerSweeps& chosen = Chosen();
+  static const LayerSweeps& chosen = DISTILL_FOR_THIS_CPU(kLayerSweeps);
   DISTILL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16, "states are float32 or bfloat16 here");
   return chosen;
 }

@@ -9,22 +9,8 @@
 namespace distill {
 namespace {
 
-AdamWFunction Choose() {
-#if defined(__x86_64__)
-  switch (VectorsOfThisCpu()) {
-    case Vectors::kAvx512:
-      return kAdamWAvx512;
-    case Vectors::kAvx2:
-      return kAdamWAvx2;
-    case Vectors::kPlain:
-      break;
-  }
-#endif
-  return kAdamWPlain;
-}
-
 AdamWFunction Chosen() {
-  static const AdamWFunction chosen = Choose();
+  static const AdamWFunction chosen = DISTILL_FOR_THIS_CPU(kAdamW);
   return chosen;
 }
 

@@ -14,8 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/transport/fabric_library.h"
 #include "tests/comm/join.h"
+#include "tests/comm/watch_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -27,6 +27,7 @@ using testing::ExpectError;
 using testing::Failures;
 using testing::JoinForCallsOf;
 using testing::RunRanks;
+using testing::WatchedFabric;
 
 // What was closed, in order; `elsewhere`: on another thread than the test's.
 struct Closed {
@@ -38,11 +39,6 @@ std::mutex mutex;
 std::vector<Closed> closed;
 std::thread::id test_thread;
 
-// Each kind of object has tables of functions that it shares with all of its kind: copies of them, changed, take their
-// place.
-FabricLibrary real;
-fi_ops_fabric fabric_ops, real_fabric_ops;
-fi_ops_domain domain_ops, real_domain_ops;
 fi_ops_mr mr_ops, real_mr_ops;
 
 template <int kKind>
@@ -64,11 +60,7 @@ struct Watched {
   }
 };
 
-int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
-  const int rc = real_domain_ops.endpoint(domain, info, endpoint, context);
-  if (rc == 0) Watched<0>::Watch((*endpoint)->fid, "endpoint");
-  return rc;
-}
+void WatchEndpoint(fid_ep& endpoint) { Watched<0>::Watch(endpoint.fid, "endpoint"); }
 
 int Register(fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr** region) {
   const int rc = real_mr_ops.regattr(domain, attributes, flags, region);
@@ -76,31 +68,16 @@ int Register(fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr**
   return rc;
 }
 
-int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
-  const int rc = real_fabric_ops.domain(fabric, info, domain, context);
-  if (rc != 0) return rc;
-  Watched<2>::Watch((*domain)->fid, "domain");
-  real_domain_ops = domain_ops = *(*domain)->ops;
-  domain_ops.endpoint = &OpenEndpoint;
-  (*domain)->ops = &domain_ops;
-  real_mr_ops = mr_ops = *(*domain)->mr;
+void WatchDomain(fid_domain& domain) {
+  Watched<2>::Watch(domain.fid, "domain");
+  real_mr_ops = mr_ops = *domain.mr;
   mr_ops.regattr = &Register;
-  (*domain)->mr = &mr_ops;
-  return 0;
-}
-
-int OpenFabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
-  const int rc = real.fabric(attributes, fabric, context);
-  if (rc != 0) return rc;
-  real_fabric_ops = fabric_ops = *(*fabric)->ops;
-  fabric_ops.domain = &OpenDomain;
-  (*fabric)->ops = &fabric_ops;
-  return 0;
+  domain.mr = &mr_ops;
 }
 
 int GetInfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** found) {
-  const int rc = real.getinfo(version, node, service, flags, hints, found);
+  const int rc = WatchedFabric::real.getinfo(version, node, service, flags, hints, found);
   for (fi_info* info = rc == 0 ? *found : nullptr; info != nullptr; info = info->next) {
     info->domain_attr->mr_mode |= FI_MR_LOCAL;
   }
@@ -109,12 +86,8 @@ int GetInfo(uint32_t version, const char* node, const char* service, uint64_t fl
 
 // In a process of a test's own: for good.
 absl::Status WatchFabric() {
-  DISTILL_ASSIGN_OR_RETURN(const FabricLibrary* const library, LoadFabricLibrary());
-  real = *library;
-  const_cast<FabricLibrary*>(library)->getinfo = &GetInfo;
-  const_cast<FabricLibrary*>(library)->fabric = &OpenFabric;
   test_thread = std::this_thread::get_id();
-  return absl::OkStatus();
+  return WatchedFabric::Watch({.on_domain = &WatchDomain, .on_endpoint = &WatchEndpoint}, &GetInfo);
 }
 
 void Forget() {

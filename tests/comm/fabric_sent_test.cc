@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/transport/fabric_library.h"
 #include "tests/comm/join.h"
+#include "tests/comm/watch_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -25,16 +25,12 @@ using testing::Expect;
 using testing::Failures;
 using testing::RunRanks;
 
-// What this rank hands to libfabric, in a process of a test's own: the endpoints' tables of functions are replaced by
-// copies that count.
+// What this rank hands to libfabric.
 struct Counts {
   int writes = 0, chunks = 0, notes = 0, keys = 0;
   bool operator==(const Counts&) const = default;
 };
 Counts counts;
-FabricLibrary real;
-fi_ops_fabric fabric_ops, real_fabric_ops;
-fi_ops_domain domain_ops, real_domain_ops;
 fi_ops_rma rma_ops, real_rma_ops;
 fi_ops_tagged tagged_ops, real_tagged_ops;
 
@@ -59,41 +55,13 @@ ssize_t CountMessage(fid_ep* endpoint, const void* data, size_t bytes, void* des
   return rc;
 }
 
-int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
-  const int rc = real_domain_ops.endpoint(domain, info, endpoint, context);
-  if (rc != 0) return rc;
-  real_rma_ops = rma_ops = *(*endpoint)->rma;
+void Count(fid_ep& endpoint) {
+  real_rma_ops = rma_ops = *endpoint.rma;
   rma_ops.writedata = &CountWrite;
-  (*endpoint)->rma = &rma_ops;
-  real_tagged_ops = tagged_ops = *(*endpoint)->tagged;
+  endpoint.rma = &rma_ops;
+  real_tagged_ops = tagged_ops = *endpoint.tagged;
   tagged_ops.send = &CountMessage;
-  (*endpoint)->tagged = &tagged_ops;
-  return 0;
-}
-
-int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
-  const int rc = real_fabric_ops.domain(fabric, info, domain, context);
-  if (rc != 0) return rc;
-  real_domain_ops = domain_ops = *(*domain)->ops;
-  domain_ops.endpoint = &OpenEndpoint;
-  (*domain)->ops = &domain_ops;
-  return 0;
-}
-
-int OpenFabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
-  const int rc = real.fabric(attributes, fabric, context);
-  if (rc != 0) return rc;
-  real_fabric_ops = fabric_ops = *(*fabric)->ops;
-  fabric_ops.domain = &OpenDomain;
-  (*fabric)->ops = &fabric_ops;
-  return 0;
-}
-
-absl::Status CountWhatIsSent() {
-  DISTILL_ASSIGN_OR_RETURN(const FabricLibrary* const library, LoadFabricLibrary());
-  real = *library;
-  const_cast<FabricLibrary*>(library)->fabric = &OpenFabric;
-  return absl::OkStatus();
+  endpoint.tagged = &tagged_ops;
 }
 
 absl::Status ExpectSent(const std::string& what, const Counts& expected) {
@@ -106,7 +74,7 @@ absl::Status ExpectSent(const std::string& what, const Counts& expected) {
 TEST_CASE("blocks are written where the receiver's result is registered, and its key travels once") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     setenv("DISTILL_FABRIC_WRITES", "1", 1);
-    DISTILL_RETURN_IF_ERROR(CountWhatIsSent());
+    DISTILL_RETURN_IF_ERROR(testing::WatchedFabric::Watch({.on_endpoint = &Count}));
     DISTILL_ASSIGN_OR_RETURN(const auto comm, testing::Join(world, {.backend = "fabric", .algorithm = "ring"}));
     constexpr int64_t kTwoBlocks = 2 << 20;
     DISTILL_ASSIGN_OR_RETURN(const auto first, comm->Allocate(3 * kTwoBlocks));
