@@ -11,16 +11,13 @@ if(NOT TARGET distill_torch)
   add_library(distill_torch INTERFACE IMPORTED GLOBAL)
   set_target_properties(distill_torch PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
     "${DISTILL_TORCH_DIR}/include;${DISTILL_TORCH_DIR}/include/torch/csrc/api/include")
-  set(_distill_torch_libraries torch torch_cpu c10)
-  if(DISTILL_HAVE_CUDA)
-    list(APPEND _distill_torch_libraries torch_cuda c10_cuda)
-  endif()
-  foreach(_library IN LISTS _distill_torch_libraries)
-    if(EXISTS "${DISTILL_TORCH_DIR}/lib/lib${_library}.so")
-      target_link_libraries(distill_torch INTERFACE "${DISTILL_TORCH_DIR}/lib/lib${_library}.so")
-    elseif(NOT _library MATCHES "cuda")
+  # Not libtorch.so, which brings libtorch_cuda: that is opened at run time, where there is a driver
+  # (libdistill/tensor/torch_cuda.h).
+  foreach(_library torch_cpu c10)
+    if(NOT EXISTS "${DISTILL_TORCH_DIR}/lib/lib${_library}.so")
       message(FATAL_ERROR "${DISTILL_TORCH_DIR}/lib has no lib${_library}.so")
     endif()
+    target_link_libraries(distill_torch INTERFACE "${DISTILL_TORCH_DIR}/lib/lib${_library}.so")
   endforeach()
   # The OpenMP whose threads LibTorch uses: its wheel brings a copy; other builds have the compiler's.
   if(EXISTS "${DISTILL_TORCH_DIR}/lib/libgomp.so.1")
@@ -28,8 +25,8 @@ if(NOT TARGET distill_torch)
   else()
     target_link_libraries(distill_torch INTERFACE gomp)
   endif()
-  # libtorch_cuda registers the CUDA backend when it is loaded; nothing refers to it by name. libstdc++ comes first in the
-  # search order, because LibTorch exports a std::filesystem of an older one, which crashes in remove_all.
+  # libstdc++ comes first in the search order, because LibTorch exports a std::filesystem of an older one, which crashes in
+  # remove_all. libtorch_cuda is opened by its name, which the run path finds.
   set_property(TARGET distill_torch APPEND PROPERTY INTERFACE_LINK_OPTIONS
     "-Wl,--no-as-needed" "-lstdc++" "-Wl,-rpath,${DISTILL_TORCH_DIR}/lib")
   # CUDA and NCCL of the same wheel set; the machine's toolkit only compiles.

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/torch_cuda.h"
 #include "libdistill/world/cores.h"
 #include "libdistill/world/own_cores.h"
 
@@ -51,8 +52,10 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
   const int64_t gpus = torch::cuda::is_available() ? static_cast<int64_t>(torch::cuda::device_count()) : 0;
   if (gpus == 0) {
     if (device == "auto") return c10::Device(c10::kCPU);
-    return absl::InvalidArgumentError(
-        absl::StrCat("device: cuda, but no GPU is usable on ", world.host, " (use device: cpu, or check nvidia-smi)"));
+    const std::string& why = WhyNoTorchCuda();
+    return absl::InvalidArgumentError(absl::StrCat("device: cuda, but no GPU is usable on ", world.host,
+                                                   why.empty() ? "" : ": ", why,
+                                                   " (use device: cpu, or check nvidia-smi)"));
   }
   if (world.local_size > gpus && device == "auto") {
     LogWarning(absl::StrCat("device: auto takes the CPU: ", world.local_size, " ranks on ", world.host, ", which has ",

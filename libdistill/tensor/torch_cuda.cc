@@ -1,0 +1,27 @@
+#include "libdistill/tensor/torch_cuda.h"
+
+#include <dlfcn.h>
+
+namespace distill {
+namespace {
+
+// As long as the process lives: LibTorch keeps pointers into both.
+std::string Open() {
+  if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) return dlerror();
+  if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_GLOBAL) == nullptr) return dlerror();
+  return "";
+}
+
+}  // namespace
+
+const std::string& WhyNoTorchCuda() {
+  static const auto* const why = new std::string(Open());
+  return *why;
+}
+
+}  // namespace distill
+
+// LibTorch asks once whether it has a CUDA part, when anything first needs to know: before main nothing has. The linker
+// is told to look for this name, which brings this file into every program.
+extern "C" const bool distill_opens_torch_cuda;
+const bool distill_opens_torch_cuda = distill::WhyNoTorchCuda().empty();
