@@ -70,8 +70,12 @@ class DrawnWeights : public BlockSource {
 
 }  // namespace
 
+void NameDropped(Tensor weight, const std::string& name) {
+  weight.set_data(WithoutMemory(weight.sizes(), weight.scalar_type(), weight.device(), name, kComesLater));
+}
+
 void DropMemory(const std::vector<Tensor>& weights) {
-  for (Tensor weight : weights) weight.set_data(WithoutMemory(weight.sizes(), weight.scalar_type(), weight.device()));
+  for (const Tensor& weight : weights) NameDropped(weight, "a weight of a block");
 }
 
 void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
@@ -91,6 +95,7 @@ void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
     }
     if (later == nullptr) later = std::make_shared<DrawnWeights>(range);
     later->Add(value, parameter.key(), generator.get_state());
+    NameDropped(value, parameter.key());
     // What comes after it is drawn as if it were there.
     Draw(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -37,6 +38,8 @@ struct Embedding : torch::nn::Module {
 
 // Takes the memory of a block's weights, which waits for its values (LoadOptions::blocks_later).
 void DropMemory(const std::vector<torch::Tensor>& weights);
+// The name that the error has of whoever reads one of those.
+void NameDropped(torch::Tensor weight, const std::string& name);
 
 // Matrices normal with standard deviation `range`, biases 0, weights of norms 1: as transformers does, in the order of
 // named_parameters, so that equal seeds give equal weights. Weights without memory get the same values from the block

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
+#include "libdistill/nn/layers.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -173,6 +174,7 @@ void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, tor
     if (!HasMemory(parameter.value())) {
       if (later == nullptr) later = std::make_shared<WeightsOfFiles>(weights);
       later->Add(parameter.value(), name);
+      NameDropped(parameter.value(), parameter.key());
       continue;
     }
     CopyFromView(*view, parameter.value());
@@ -183,11 +185,12 @@ void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, tor
 
 void Convert(torch::nn::Module& model, const LoadOptions& options) {
   const torch::NoGradGuard no_grad;
-  for (torch::Tensor parameter : model.parameters()) {
+  for (const auto& item : model.named_parameters()) {
+    torch::Tensor parameter = item.value();
     if (HasMemory(parameter)) {
       parameter.set_data(parameter.detach().to(options.device, options.dtype));
     } else {
-      parameter.set_data(WithoutMemory(parameter.sizes(), options.dtype, options.device));
+      parameter.set_data(WithoutMemory(parameter.sizes(), options.dtype, options.device, item.key(), kComesLater));
     }
   }
 }

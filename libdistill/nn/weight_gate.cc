@@ -95,10 +95,7 @@ void WeightsInTurn::Bring(const Tensor& weight) {
   const auto found = places_.find(weight.unsafeGetTensorImpl());
   if (found == places_.end()) {
     if (HasMemory(weight)) return;
-    throw StatusError(
-        absl::FailedPreconditionError("a model was loaded without its blocks (LoadOptions::blocks_later), and they are "
-                                      "not here yet: call LoadBlocks, "
-                                      "or let the ranks share it out"));
+    throw StatusError(absl::FailedPreconditionError(kComesLater));
   }
   if (found->second == here_) return;
   found->second.gate->Fetch(found->second.block);

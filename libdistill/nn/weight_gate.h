@@ -27,7 +27,12 @@ class WeightGate {
   virtual void Fetch(size_t block) = 0;
 };
 
-// Where the values are of weights that a model was made without (LoadOptions::blocks_later).
+// What is to be done about weights that a model was made without (LoadOptions::blocks_later).
+inline constexpr char kComesLater[] =
+    "the model was loaded without its blocks (LoadOptions::blocks_later), and they are not here yet: call LoadBlocks, "
+    "or let the ranks share it out";
+
+// Where the values of those are.
 class BlockSource {
  public:
   virtual ~BlockSource() = default;

@@ -28,6 +28,9 @@ absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body) {
     if (absl::StrContains(error.what_without_backtrace(), "can't allocate memory")) {
       return absl::ResourceExhaustedError(error.what_without_backtrace());
     }
+    if (absl::StrContains(error.what_without_backtrace(), kNotInMemory)) {
+      return absl::FailedPreconditionError(error.what_without_backtrace());
+    }
     return absl::InternalError(absl::StrCat("torch: ", error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("out of host memory");

@@ -23,9 +23,12 @@ class StatusError : public std::runtime_error {
   absl::Status status_;
 };
 
+// In the message of what reads a tensor whose values are not there (tensor/unbacked.h).
+inline constexpr char kNotInMemory[] = " is not in memory: ";
+
 // What `body` returns; an exception out of it becomes ResourceExhausted (memory, of the host or a GPU), InvalidArgument
-// (values and types that torch refuses), Unimplemented, or Internal, with torch's message but not its C++ trace; a
-// StatusError the Status that it carries.
+// (values and types that torch refuses), Unimplemented, FailedPrecondition (kNotInMemory), or Internal, with torch's
+// message but not its C++ trace; a StatusError the Status that it carries.
 [[nodiscard]] absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body);
 
 }  // namespace distill

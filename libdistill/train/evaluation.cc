@@ -26,7 +26,8 @@ absl::StatusOr<std::map<std::string, double>> MeansOverData(Communicator& comm, 
           continue;
         }
         count += batch.num_loss_tokens();
-        DISTILL_RETURN_IF_ERROR(sums.Add(loss(batch), batch.num_loss_tokens()));
+        const auto add = [&] { return sums.Add(loss(batch), batch.num_loss_tokens()); };
+        DISTILL_RETURN_IF_ERROR(models.RunOnce(/*trains=*/false, add));
       }
     }
     return absl::OkStatus();

@@ -35,9 +35,7 @@ absl::StatusOr<std::unique_ptr<FlatParameters>> FlatParameters::Create(
   flat->parts_.resize(parameters.size());
   DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, options.dtype, options.device));
   if (std::find(in_block.begin(), in_block.end(), true) == in_block.end()) return flat;
-  std::vector<torch::Tensor> tensors;
-  for (const TrainedParameter& parameter : parameters) tensors.push_back(parameter.tensor);
-  DISTILL_ASSIGN_OR_RETURN(flat->blocks_, ShardedBlocks::Create(comm, tensors, block_of, blocks, plan, options));
+  DISTILL_ASSIGN_OR_RETURN(flat->blocks_, ShardedBlocks::Create(comm, parameters, block_of, blocks, plan, options));
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (block_of[i] >= 0) flat->parts_[i] = flat->blocks_->part(i);
   }

@@ -28,7 +28,7 @@ c10::DataPtr Owning(const torch::Tensor& memory) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicator& comm,
-                                                                     const std::vector<torch::Tensor>& parameters,
+                                                                     const std::vector<TrainedParameter>& parameters,
                                                                      const std::vector<int64_t>& block_of,
                                                                      size_t blocks_of_pass, const ShardPlan& plan,
                                                                      const Options& options) {
@@ -95,10 +95,22 @@ void ShardedBlocks::BeginPass(bool with_gradients) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     if (blocks_[i].is_here) Refuse("begins a pass, and has not ended", i);
   }
+  if (round_.has_value()) RefuseOthers(with_gradients);
   with_gradients_ = with_gradients;
   turned_ = false;
   launched_ = acquired_ = 0;
   LaunchNext();
+}
+
+void ShardedBlocks::RefuseOthers(bool with_gradients) {
+  const bool is_second = std::exchange(round_->has_begun, true);
+  if (!is_second && with_gradients == round_->with_gradients) return;
+  throw StatusError(absl::FailedPreconditionError(
+      absl::StrCat("a model with sharded weights is run ",
+                   is_second        ? "a second time for a micro-batch: ranks gather its blocks together, so each has "
+                                      "to run it once for every micro-batch with labels"
+                   : with_gradients ? "with gradients, and is not trained here: run it under torch::NoGradGuard"
+                                    : "without gradients, and is trained: run it without torch::NoGradGuard")));
 }
 
 void ShardedBlocks::LaunchNext() {
@@ -131,6 +143,12 @@ void ShardedBlocks::Release(size_t index) {
   blocks_[index].is_here = false;
 }
 
+bool ShardedBlocks::EndRound() {
+  const bool has_begun = std::exchange(round_, std::nullopt)->has_begun;
+  const auto is_here = [](const Block& block) { return block.is_here; };
+  return has_begun && acquired_ == turns() && std::none_of(blocks_.begin(), blocks_.end(), is_here);
+}
+
 void ShardedBlocks::SkipPass(bool with_gradients) {
   BeginPass(with_gradients);
   while (launched_ < turns()) LaunchNext();
@@ -146,7 +164,13 @@ void ShardedBlocks::SetErrorContext(std::function<std::string()> context) {
   thread_->Run(set).Wait().IgnoreError();  // not beside a call that may be about to ask
 }
 
-void ShardedBlocks::Point(Block& block, c10::DataPtr memory) { block.storage->set_data_ptr_noswap(std::move(memory)); }
+void ShardedBlocks::Point(Block& block, c10::DataPtr memory) {
+  const bool is_here = memory.get() != nullptr;
+  block.storage->set_data_ptr_noswap(std::move(memory));
+  for (const Weight& weight : block.weights) {
+    weight.parameter.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::Storage(is_here ? block.storage : weight.away));
+  }
+}
 
 torch::Tensor ShardedBlocks::Place(const Block& block, size_t place) const {
   return places_.narrow(0, static_cast<int64_t>(place) * (places_.numel() / static_cast<int64_t>(kPlaces)),

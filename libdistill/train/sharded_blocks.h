@@ -4,8 +4,9 @@
 // A block's parameters are views into one storage (c10::StorageImpl), which holds no memory while the block is away.
 // Acquire points it to one of two places in which blocks take turns, once the other ranks' shares have been gathered
 // there; what autograd saved of a parameter is a view of the same storage, and is there again when the backward pass
-// acquires the block. Reading a parameter of a block that is away is a read through a null pointer. While a block runs
-// the next one is gathered, by a thread and over a communicator of its own:
+// acquires the block. The parameters themselves are given a storage that refuses to be read while the block is away, with
+// an error that names the parameter. While a block runs the next one is gathered, by a thread and over a communicator of
+// its own:
 //
 //   forward    0 1 2 ... n-1          each gathered one ahead
 //   backward   n-1 ... 2 1 0          n-1 has stayed
@@ -29,6 +30,7 @@
 #include "libdistill/comm/async.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/nn/weight_gate.h"
+#include "libdistill/train/parameters.h"
 #include "libdistill/train/shard_plan.h"
 
 namespace distill {
@@ -51,7 +53,7 @@ class ShardedBlocks : public WeightGate {
   // rank, holds parameters of one block. Every rank must call it, with
   // the same parameters and plan; `comm` may go before the result. Errors are every rank's.
   [[nodiscard]] static absl::StatusOr<std::shared_ptr<ShardedBlocks>> Create(
-      Communicator& comm, const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of,
+      Communicator& comm, const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& block_of,
       size_t blocks, const ShardPlan& plan, const Options& options);
   ~ShardedBlocks() override;
 
@@ -68,6 +70,11 @@ class ShardedBlocks : public WeightGate {
   // same block.
   void Lead(std::function<absl::Status(size_t block)> announce);
   [[nodiscard]] absl::Status FollowFetch(size_t block);
+
+  // Between the two no pass but one of this kind is begun: BeginPass throws FailedPrecondition, since the other ranks do
+  // not take part. False: that one was not made, or not to its end.
+  void StartRound(bool with_gradients) { round_ = {.with_gradients = with_gradients}; }
+  bool EndRound();
 
   // This rank's part in a pass of the others, for which it has no data. Returns at once.
   void SkipPass(bool with_gradients);
@@ -86,11 +93,16 @@ class ShardedBlocks : public WeightGate {
   void DropWhole();
 
  private:
+  struct Weight {
+    torch::Tensor parameter;
+    c10::intrusive_ptr<c10::StorageImpl> away;  // its storage while the block is away
+  };
   struct Block {
     std::vector<size_t> buckets;                   // of the plan
     std::vector<int64_t> begin;                    // of each, in a place
     int64_t elements = 0;                          // of a place
-    c10::intrusive_ptr<c10::StorageImpl> storage;  // of the parameters
+    c10::intrusive_ptr<c10::StorageImpl> storage;  // of the parameters, while they are here
+    std::vector<Weight> weights;
     std::optional<AsyncCall> gather;               // that has begun
     size_t place = 0;                              // of that gather
     bool is_here = false;
@@ -99,10 +111,11 @@ class ShardedBlocks : public WeightGate {
   ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options);
   void FindBlocks(const std::vector<int64_t>& block_of);
   absl::Status MakeMemory();
-  absl::Status TakeValues(const std::vector<torch::Tensor>& parameters, const std::vector<int64_t>& block_of);
-  void MakeRoom(const std::vector<torch::Tensor>& parameters);
-  absl::Status TakeBlock(size_t block, const std::vector<torch::Tensor>& parameters);
-  void TakeParameter(size_t i, torch::Tensor parameter, const torch::Tensor& values, torch::Tensor view);
+  absl::Status TakeValues(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& block_of);
+  void MakeRoom(const std::vector<TrainedParameter>& parameters);
+  absl::Status TakeBlock(size_t block, const std::vector<TrainedParameter>& parameters);
+  void TakePart(size_t parameter, const torch::Tensor& values);
+  void MakeView(Block& block, int64_t begin, const TrainedParameter& parameter);
   absl::StatusOr<torch::Tensor> ValuesOf(const torch::Tensor& parameter);
 
   // The k-th block of the pass.
@@ -110,6 +123,8 @@ class ShardedBlocks : public WeightGate {
   int64_t turns() const;
   AsyncCall StartGather(size_t block);
   void LaunchNext();
+  void RefuseOthers(bool with_gradients);
+  // Null: away.
   void Point(Block& block, c10::DataPtr memory);
   torch::Tensor Place(const Block& block, size_t place) const;
   [[noreturn]] void Refuse(const char* what, size_t block) const;
@@ -129,6 +144,10 @@ class ShardedBlocks : public WeightGate {
   bool with_gradients_ = false;  // this pass
   bool turned_ = false;          // its forward pass is over
   int64_t launched_ = 0, acquired_ = 0;
+  struct Round {
+    bool with_gradients = false, has_begun = false;
+  };
+  std::optional<Round> round_;
   std::function<absl::Status(size_t block)> announce_;
   bool whole_ = false;
 

@@ -24,16 +24,15 @@ constexpr int64_t kBucketBytes = 25 << 20;
 
 struct Weights {
   std::vector<TrainedParameter> parameters;
-  std::vector<torch::Tensor> tensors;
   std::vector<int64_t> block_of;
 };
 
 // Shares are each rank's own: of other values on one of them they would make a mixture of two models.
-std::string HashOf(const std::vector<torch::Tensor>& tensors) {
+std::string HashOf(const std::vector<TrainedParameter>& parameters) {
   const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
   XXH3_64bits_reset(hash.get());
-  for (const torch::Tensor& tensor : tensors) {
-    const torch::Tensor on_host = tensor.detach().cpu().contiguous();
+  for (const TrainedParameter& parameter : parameters) {
+    const torch::Tensor on_host = parameter.tensor.detach().cpu().contiguous();
     XXH3_64bits_update(hash.get(), on_host.data_ptr(), on_host.nbytes());
   }
   return absl::StrCat("XXH3 ", absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
@@ -48,16 +47,22 @@ absl::StatusOr<Weights> WeightsOfBlocks(const LanguageModel& model) {
   for (const auto& of_block : model.BlockWeights()) {
     for (const torch::Tensor& weight : of_block) {
       weights.parameters.push_back({.name = names[weight.unsafeGetTensorImpl()], .tensor = weight});
-      weights.tensors.push_back(weight);
       weights.block_of.push_back(block);
     }
     ++block;
   }
-  if (weights.tensors.empty()) {
+  if (weights.parameters.empty()) {
     return absl::InvalidArgumentError("a model that is to be sharded has to tell of its blocks (nn/weight_gate.h)");
   }
   DISTILL_RETURN_IF_ERROR(RequireOneType(weights.parameters));
   return weights;
+}
+
+absl::Status NotRun(const std::string& what, const char* how) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the loss has not run ", what,
+                   ": ranks gather its blocks together, so each has to run it once for every micro-batch with labels, ",
+                   how));
 }
 
 }  // namespace
@@ -83,7 +88,7 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   const bool comes_later = model.block_source() != nullptr;
   auto fields = FingerprintOf(plan.plan(), weights->parameters);
   const absl::Status hashed = CatchTorch([&] {
-    fields.emplace_back("the weights of the blocks", comes_later ? "to be loaded" : HashOf(weights->tensors));
+    fields.emplace_back("the weights of the blocks", comes_later ? "to be loaded" : HashOf(weights->parameters));
     return absl::OkStatus();
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm, hashed));
@@ -91,10 +96,10 @@ absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
   if (comes_later) {
     DISTILL_RETURN_IF_ERROR(OrAbort(comm, [&] { return BroadcastParameters(comm, model); }));
   }
-  const torch::Dtype dtype = weights->tensors[0].scalar_type();
+  const torch::Dtype dtype = weights->parameters[0].tensor.scalar_type();
   DISTILL_ASSIGN_OR_RETURN(
       std::shared_ptr<ShardedBlocks> blocks,
-      ShardedBlocks::Create(comm, weights->tensors, weights->block_of, model.BlockWeights().size(), plan,
+      ShardedBlocks::Create(comm, weights->parameters, weights->block_of, model.BlockWeights().size(), plan,
                             {.dtype = dtype, .device = run.device(), .source = model.block_source()}));
   model.SetBlockSource(nullptr);
   DISTILL_RETURN_IF_ERROR(Agree(comm, move()));  // what is left of it
@@ -125,6 +130,23 @@ void ShardedModels::SetErrorContext(const std::function<std::string()>& context)
 void ShardedModels::Skip(bool trains) const {
   for (const auto& model : frozen) model->SkipPass(/*with_gradients=*/false);
   if (trained != nullptr) trained->SkipPass(/*with_gradients=*/trains);
+}
+
+absl::Status ShardedModels::RunOnce(bool trains, absl::FunctionRef<absl::Status()> body) const {
+  for (const auto& model : frozen) model->StartRound(/*with_gradients=*/false);
+  if (trained != nullptr) trained->StartRound(/*with_gradients=*/trains);
+  absl::Status status = CatchTorch(body);
+  for (size_t i = 0; i < frozen.size(); ++i) {
+    if (frozen[i]->EndRound()) continue;
+    status.Update(NotRun(absl::StrCat("model ", i + 1, " of the ", frozen.size(), " that ShardFrozen shared out"),
+                         "to its last block; one that it has no use for must not live while Fit or Evaluate is called"));
+  }
+  if (trained != nullptr && !trained->EndRound()) {
+    status.Update(NotRun("the module, whose weights zero_stage 3 shares out",
+                         trains ? "forward and backward; choose zero_stage 2 for a loss that does not"
+                                : "in an evaluation too"));
+  }
+  return status;
 }
 
 void ShardedModels::Abort(const absl::Status& error) const {

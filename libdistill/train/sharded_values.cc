@@ -7,9 +7,16 @@
 #include "libdistill/train/sharded_blocks.h"
 
 namespace distill {
+namespace {
+
+constexpr char kSharedOut[] =
+    "the weights of blocks are shared out over the ranks, and here only while their block runs. Read a student's in a "
+    "writer that Trainer::SetModelWriter is given, or after a Fit with whole_after_fit; a teacher's before ShardFrozen";
+
+}  // namespace
 
 // Block by block, so that no more than one is there twice.
-absl::Status ShardedBlocks::TakeValues(const std::vector<torch::Tensor>& parameters,
+absl::Status ShardedBlocks::TakeValues(const std::vector<TrainedParameter>& parameters,
                                        const std::vector<int64_t>& block_of) {
   const torch::NoGradGuard no_grad;
   shares_.resize(plan_.plan().buckets.size());
@@ -34,30 +41,29 @@ absl::Status ShardedBlocks::TakeValues(const std::vector<torch::Tensor>& paramet
 
 // Once: blocks of memory that come and go between smaller ones leave holes in glibc's heap, all of them together as
 // large as the model.
-void ShardedBlocks::MakeRoom(const std::vector<torch::Tensor>& parameters) {
-  for (const torch::Tensor& parameter : parameters) {
-    if (HasMemory(parameter) || (room_.defined() && room_.numel() >= parameter.numel())) continue;
-    room_ = torch::empty({parameter.numel()}, torch::TensorOptions(parameter.scalar_type()));
+void ShardedBlocks::MakeRoom(const std::vector<TrainedParameter>& parameters) {
+  for (const TrainedParameter& parameter : parameters) {
+    const torch::Tensor& tensor = parameter.tensor;
+    if (HasMemory(tensor) || (room_.defined() && room_.numel() >= tensor.numel())) continue;
+    room_ = torch::empty({tensor.numel()}, torch::TensorOptions(tensor.scalar_type()));
   }
 }
 
-absl::Status ShardedBlocks::TakeBlock(size_t index, const std::vector<torch::Tensor>& parameters) {
+absl::Status ShardedBlocks::TakeBlock(size_t index, const std::vector<TrainedParameter>& parameters) {
   Block& block = blocks_[index];
-  const auto of_type = torch::TensorOptions().dtype(options_.dtype).device(options_.device);
   const auto bytes = static_cast<size_t>(block.elements) * torch::elementSize(options_.dtype);
   block.storage = StorageWithoutMemory(bytes, options_.device);
   for (size_t k = 0; k < block.buckets.size(); ++k) {
-    const size_t b = block.buckets[k];
-    for (const size_t i : plan_.plan().buckets[b]) {
-      DISTILL_ASSIGN_OR_RETURN(const torch::Tensor values, ValuesOf(parameters[i]));
-      const int64_t begin = block.begin[k] + plan_.offset(i);
-      TakeParameter(i, parameters[i], values, ViewInto(block.storage, begin, parameters[i].sizes(), of_type));
+    for (const size_t i : plan_.plan().buckets[block.buckets[k]]) {
+      DISTILL_ASSIGN_OR_RETURN(const torch::Tensor values, ValuesOf(parameters[i].tensor));
+      TakePart(i, values);
+      MakeView(block, block.begin[k] + plan_.offset(i), parameters[i]);
     }
   }
   return absl::OkStatus();
 }
 
-void ShardedBlocks::TakeParameter(size_t i, torch::Tensor parameter, const torch::Tensor& values, torch::Tensor view) {
+void ShardedBlocks::TakePart(size_t i, const torch::Tensor& values) {
   const size_t b = plan_.bucket_of(i);
   const ShardPlan::Part part = plan_.OfParameter(i, comm_->rank());
   const int64_t begin = part.count == 0 ? 0 : plan_.offset(i) + part.begin - comm_->rank() * plan_.slice(b);
@@ -65,7 +71,16 @@ void ShardedBlocks::TakeParameter(size_t i, torch::Tensor parameter, const torch
   parts_[i] = shares_[b].narrow(0, begin, part.count);
   parts_[i].copy_(mine);
   if (options_.also != nullptr) options_.also(i, mine);
-  parameter.set_data(view);
+}
+
+void ShardedBlocks::MakeView(Block& block, int64_t begin, const TrainedParameter& parameter) {
+  const auto of_type = torch::TensorOptions().dtype(options_.dtype).device(options_.device);
+  torch::Tensor tensor = parameter.tensor;
+  Weight weight = {.parameter = tensor,
+                   .away = RefusingStorage(block.storage->nbytes(), options_.device, parameter.name, kSharedOut)};
+  tensor.set_data(ViewInto(weight.away, begin, tensor.sizes(), of_type));
+  tensor.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);  // the storage's, by Point
+  block.weights.push_back(std::move(weight));
 }
 
 absl::StatusOr<torch::Tensor> ShardedBlocks::ValuesOf(const torch::Tensor& parameter) {

@@ -150,7 +150,10 @@ absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl
 void TrainStep::RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine) {
   if (!mine.ok()) return;
   mine = CatchTorch([&]() -> absl::Status {
-    if (round < static_cast<int64_t>(with_loss.size())) return RunMicroStep(*with_loss[static_cast<size_t>(round)]);
+    if (round < static_cast<int64_t>(with_loss.size())) {
+      const MicroStep& micro_step = *with_loss[static_cast<size_t>(round)];
+      return models_.RunOnce(/*trains=*/true, [&] { return RunMicroStep(micro_step); });
+    }
     models_.Skip(/*trains=*/true);
     return absl::OkStatus();
   });

@@ -10,9 +10,11 @@
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/unbacked.h"
 #include "libdistill/train/gradient_buckets.h"
 #include "libdistill/train/gradient_plan.h"
 #include "libdistill/train/sharded_models.h"
+#include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -63,7 +65,7 @@ TokenInput Ids(int64_t first) {
 
 struct Sharded {
   std::shared_ptr<ShardedBlocks> blocks;
-  std::vector<torch::Tensor> weights;
+  std::vector<TrainedParameter> weights;
 };
 
 // For training: with gradients.
@@ -73,7 +75,7 @@ absl::StatusOr<Sharded> Shard(Communicator& comm, LanguageModel& model, int64_t 
   int64_t block = 0;
   for (const auto& of_block : model.BlockWeights()) {
     for (const torch::Tensor& weight : of_block) {
-      sharded.weights.push_back(weight);
+      sharded.weights.push_back({.name = absl::StrCat("weight ", elements.size()), .tensor = weight});
       block_of.push_back(block);
       elements.push_back(weight.numel());
     }
@@ -99,8 +101,11 @@ absl::Status CompareGradients(LanguageModel& model, LanguageModel& whole) {
 }
 
 absl::Status RequireAway(const Sharded& sharded) {
-  for (const torch::Tensor& weight : sharded.weights) {
-    DISTILL_RETURN_IF_ERROR(Expect(weight.storage().data() == nullptr, "a block that does not run is here"));
+  for (const TrainedParameter& weight : sharded.weights) {
+    DISTILL_RETURN_IF_ERROR(Expect(!HasMemory(weight.tensor), "a block that does not run is here"));
+    const auto reads = [&] { return Expect(weight.tensor.sum().item<double>() == 0, "not there"); };
+    DISTILL_RETURN_IF_ERROR(
+        ExpectError(CatchTorch(reads), absl::StatusCode::kFailedPrecondition, {weight.name + " is not in memory"}));
   }
   return absl::OkStatus();
 }
@@ -227,6 +232,60 @@ TEST_CASE("a rank holds its share of a sharded model, and two blocks") {
                   absl::StrCat(saved >> 10, " KiB of ", (blocks * block) >> 10, " saved, not ", promised >> 10));
   });
   CHECK(Failures(outcomes) == "");
+}
+
+// A step of training beside a frozen model, of which one rank has no data.
+absl::Status Step(const World& world, int64_t zero_stage,
+                  const std::function<LossSum(LanguageModel& frozen, LanguageModel& student, const TokenBatch&)>& loss,
+                  const std::vector<std::string>& error) {
+  DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+  DISTILL_ASSIGN_OR_RETURN(const auto frozen, Make("qwen2", false));
+  DISTILL_ASSIGN_OR_RETURN(const auto student, Make("llama", false));
+  DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *frozen));
+  const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
+  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run->rank(), run->world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, student,
+                                                         {.max_steps = 2, .logging_steps = 0, .zero_stage = zero_stage}));
+  const auto of_batch = [&](const TokenBatch& batch) { return loss(*frozen, *student, batch); };
+  return ExpectError(trainer->Fit(sharder, of_batch).status(), absl::StatusCode::kFailedPrecondition, error);
+}
+
+TEST_CASE("a loss that does not run what is shared out once a micro-batch is refused on all ranks, with what to do") {
+  struct Case {
+    int64_t zero_stage, frozen_passes;
+    bool with_gradients, trains;
+  };
+  const auto refuses = [](const Case& c, const std::vector<std::string>& error) {
+    const auto loss = [&](LanguageModel& frozen, LanguageModel& student, const TokenBatch& batch) {
+      for (int64_t i = 0; i < c.frozen_passes; ++i) {
+        const torch::AutoGradMode mode(c.with_gradients);
+        (void)frozen.Hidden(Ids(2));
+      }
+      const torch::Tensor of = c.trains ? student.Hidden(Ids(2)) : student.head_weight();
+      return LossSum{.loss = of.sum(), .count = batch.num_loss_tokens(), .sums = {}};
+    };
+    const auto outcomes =
+        RunRanks(3, kLimit, [&](const World& world) { return Step(world, c.zero_stage, loss, error); });
+    CHECK(Failures(outcomes) == "");
+  };
+  refuses({.zero_stage = 0, .frozen_passes = 0, .with_gradients = false, .trains = true},
+          {"not run model 1 of the 1 that ShardFrozen", "must not live"});
+  refuses({.zero_stage = 0, .frozen_passes = 1, .with_gradients = true, .trains = true}, {"torch::NoGradGuard"});
+  refuses({.zero_stage = 2, .frozen_passes = 2, .with_gradients = false, .trains = true},
+          {"a second time for a micro-batch"});
+  refuses({.zero_stage = 3, .frozen_passes = 1, .with_gradients = false, .trains = false},
+          {"not run the module", "zero_stage 2"});
+}
+
+TEST_CASE("a weight that is read while its block is away is named, with where to read it") {
+  for (const bool of_frozen : {false, true}) {
+    const auto loss = [&](LanguageModel& frozen, LanguageModel& student, const TokenBatch& batch) {
+      const torch::Tensor weight = (of_frozen ? frozen : student).BlockWeights()[1][0];
+      return LossSum{.loss = weight.square().sum(), .count = batch.num_loss_tokens(), .sums = {}};
+    };
+    const std::vector<std::string> error = {"model.layers.1.", " is not in memory", "SetModelWriter", "before ShardFrozen"};
+    CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) { return Step(world, 3, loss, error); })) == "");
+  }
 }
 
 TEST_CASE("passes out of turn are refused with what to do") {

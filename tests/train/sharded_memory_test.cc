@@ -10,6 +10,7 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/decoder.h"
+#include "libdistill/nn/encoder.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/distiller.h"
@@ -41,6 +42,12 @@ std::string ConfigOf(int64_t hidden) {
                       R"(, "intermediate_size": )", 4 * hidden, R"(, "num_hidden_layers": )", kBlocks,
                       R"(, "num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": false,
                           "torch_dtype": "float32"})");
+}
+
+std::string EncoderConfigOf(const std::string& family) {
+  return absl::StrCat(R"({"model_type": )", family, R"(, "vocab_size": 61, "hidden_size": 24, "dim": 24,
+      "intermediate_size": 40, "hidden_dim": 40, "num_hidden_layers": 3, "n_layers": 3, "num_attention_heads": 4,
+      "n_heads": 4, "max_position_embeddings": 32, "initializer_range": 0.2, "torch_dtype": "float32"})");
 }
 
 struct Bytes {
@@ -151,6 +158,48 @@ TEST_CASE("blocks that were to come later come at once where nobody shares them 
             }
             return absl::OkStatus();
           })) == "");
+  }
+}
+
+TEST_CASE("an encoder whose blocks come later, shared out or not, gives the bits of one that was whole") {
+  for (const std::string family : {R"("bert", "type_vocab_size": 2)", R"("distilbert")"}) {
+    for (const bool has_weights : {true, false}) {
+      INFO(family << ", weights " << has_weights);
+      const testing::TempFolder folder;
+      std::ofstream(folder.path() + "/config.json") << EncoderConfigOf(family);
+      const auto load = [&](bool blocks_later) {
+        const LoadOptions options = {.blocks_later = blocks_later};
+        return has_weights ? LoadEncoder(folder.path(), options) : CreateEncoder(folder.path(), kSeed, options);
+      };
+      const auto same = [&](RunContext* run) -> absl::Status {
+        DISTILL_ASSIGN_OR_RETURN(const auto whole, load(/*blocks_later=*/false));
+        DISTILL_ASSIGN_OR_RETURN(const auto later, load(/*blocks_later=*/true));
+        const torch::Tensor weight = later->BlockWeights()[1][0];
+        const auto reads = [&] { return Expect(weight.sum().item<double>() == 0, "is there"); };
+        DISTILL_RETURN_IF_ERROR(ExpectError(CatchTorch(reads), absl::StatusCode::kFailedPrecondition,
+                                            {"r.1.", " is not in memory", "LoadBlocks"}));
+        if (run == nullptr) {
+          later->LoadBlocks();
+        } else {
+          DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *later));
+        }
+        const torch::NoGradGuard no_grad;
+        const torch::Tensor expected = whole->Hidden(Ids()), found = later->Hidden(Ids());
+        DISTILL_RETURN_IF_ERROR(Expect(found.equal(expected), "other states"));
+        return Expect(later->HeadInput(found).equal(whole->HeadInput(expected)), "another head");
+      };
+      CHECK(Failures(RunRanks(1, kLimit, [&](const World&) -> absl::Status {
+              if (has_weights) {
+                DISTILL_ASSIGN_OR_RETURN(const auto made, CreateEncoder(folder.path(), kSeed));
+                DISTILL_RETURN_IF_ERROR(made->Save(folder.path(), "", torch::kFloat32));
+              }
+              return same(nullptr);
+            })) == "");
+      CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+              DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+              return same(run.get());
+            })) == "");
+    }
   }
 }
 
