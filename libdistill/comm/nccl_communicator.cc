@@ -57,6 +57,14 @@ ncclRedOp_t NcclOp(ReduceOp op) {
   return ncclSum;
 }
 
+// Thread blocks of a call's kernel, each of which may take a multiprocessor. A rank uses several communicators at a time
+// (gradients, blocks of the student, blocks of the teacher), each from a thread of its own, so ranks launch their kernels
+// in different orders, and each waits on the GPU for its like elsewhere. That comes to an end as long as all of them find
+// room there at once, beside computing kernels, which end by themselves: with this bound those of three do on the 108
+// multiprocessors of an A100. NCCL_LAUNCH_ORDER_IMPLICIT (2.26) is no way out: it runs kernels one after the other as
+// each host launched them, and asks for the same order on all; a rank without tokens launches a pass's gathers ahead.
+constexpr int kMaxBlocks = 32;
+
 // What NCCL would choose for its own buffers. It is not registered with a communicator (ncclCommRegister): NCCL leaves
 // undefined what a call does where one rank's buffers are registered and another's are not, and Allocate allows that.
 class NcclMemory : public CommMemory {
@@ -223,6 +231,7 @@ absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
   DISTILL_RETURN_IF_ERROR(CudaError("loading kernels", LoadReduceKernels()));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = kMaxBlocks;
   return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
 }
 
