@@ -1,29 +1,21 @@
-// Open MPI's own collectives: reference and fallback. Every operation is a non-blocking one that is tested until the
-// deadline, for MPI's blocking calls have none. 16-bit floats travel as float32, which MPI can add, and are rounded
+// Open MPI's own collectives: reference and fallback. 16-bit floats travel as float32, which MPI can add, and are rounded
 // once. What goes through MPI in one call is bounded, so that its int counts suffice. Before each collective the ranks
 // tell each other which one they make: MPI itself may crash, wait for ever or add the wrong numbers where they differ.
-// MPI cannot call off a collective, nor a send. After a call that did not end no other is made in this process, over
-// any communicator, since it would let MPI write to buffers that are the caller's again (AbandonMpi); but a thread that
-// was left in MPI_Comm_split cannot be held up.
-#include <mpi.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <thread>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/comm/mpi_calls.h"
 #include "libdistill/comm/mpi_wire.h"
 #include "libdistill/comm/pair_header.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/core/thread.h"
-#include "libdistill/world/backoff.h"
 #include "libdistill/world/mpi_runtime.h"
 
 namespace distill {
@@ -32,37 +24,6 @@ namespace {
 constexpr int64_t kDirectElements = int64_t{64} << 20;
 constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
 constexpr size_t kViewBytes = 64;
-// What a rank sent before it left may still be on its way.
-constexpr absl::Duration kLastWords = absl::Seconds(1);
-
-MPI_Datatype MpiType(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return MPI_FLOAT;
-    case DType::kFloat64:
-      return MPI_DOUBLE;
-    case DType::kInt32:
-      return MPI_INT32_T;
-    case DType::kInt64:
-      return MPI_INT64_T;
-    default:
-      return MPI_UINT8_T;
-  }
-}
-
-MPI_Op MpiOp(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kMin:
-      return MPI_MIN;
-    case ReduceOp::kMax:
-      return MPI_MAX;
-    case ReduceOp::kProduct:
-      return MPI_PROD;
-    default:
-      return MPI_SUM;
-  }
-}
-
 // "all-reduce of 10 float32 (sum)".
 std::string View(const char* operation, int64_t count, DType dtype, const std::string& more = "") {
   return absl::StrCat(operation, " of ", count, " ", NameOf(dtype), more.empty() ? "" : " (", more,
@@ -72,26 +33,19 @@ std::string View(const char* operation, int64_t count, DType dtype, const std::s
 class MpiCommunicator : public Communicator {
  public:
   explicit MpiCommunicator(const Setup& setup)
-      : Communicator(setup.world.rank, setup.Names()), seed_(setup), timeout_(setup.options.timeout) {}
+      : Communicator(setup.world.rank, setup.Names()),
+        seed_(setup),
+        own_(std::make_shared<Own>()),
+        calls_(*this, setup.options.timeout, own_) {}
   // Whoever is still in a call hears that this rank has done its part in it.
   ~MpiCommunicator() override {
-    if (rendezvous_ != nullptr) rendezvous_->NoteFinishedCalls(call_);
+    if (calls_.has_started()) calls_.rendezvous().NoteFinishedCalls(calls_.call());
   }
   absl::string_view backend() const override { return "mpi"; }
-  absl::Status CheckPeers() override { return rendezvous_->CheckPeers(); }
+  absl::Status CheckPeers() override { return calls_.rendezvous().CheckPeers(); }
 
-  // Takes a communicator of MPI's that is this one's alone, or makes one: its messages never meet another's.
-  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous, MPI_Comm comm) {
-    rendezvous_ = std::move(rendezvous);
-    own_->comm = comm;
-    return CallMpi("MPI_Comm_set_errhandler",
-                   [this] { return MPI_Comm_set_errhandler(own_->comm, MPI_ERRORS_RETURN); });
-  }
-  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous) {
-    rendezvous_ = std::move(rendezvous);
-    DISTILL_RETURN_IF_ERROR(Await(
-        "MPI_Comm_idup", [this](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &own_->comm, request); }));
-    return Start(std::move(rendezvous_), own_->comm);
+  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous, std::shared_ptr<MpiCalls::Comm> comm) {
+    return calls_.Start(std::move(rendezvous), std::move(comm));
   }
 
  protected:
@@ -110,10 +64,8 @@ class MpiCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
 
  private:
-  using Request = MPI_Request*;
   // What MPI reads and writes beside the caller's buffers.
   struct Own {
-    MPI_Comm comm = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
     PairHeader header = {};
     char view[kViewBytes] = {};
     std::vector<char> views;
@@ -122,64 +74,22 @@ class MpiCommunicator : public Communicator {
   };
   // Begins a collective that every rank describes with the same text. FailedPrecondition: they do not; with both views.
   absl::Status Begin(const std::string& view);
-  // Why a rank that waits, for `peer` alone if that is a rank, should go on no longer; `noticed`: when that one was
-  // first seen to have left.
-  absl::Status CheckWait(const char* what, int peer, const Deadline& deadline, absl::Time& noticed) const;
-  // MPI_Comm_split within the time-out.
-  absl::StatusOr<MPI_Comm> SplitComm(int color, int key) const;
-  // Makes the non-blocking call and tests it until it has ended. `peer`: whom alone it waits for. After an error MPI is
-  // abandoned: the operation may still be under way.
-  absl::Status Await(const char* what, absl::FunctionRef<int(Request)> start, int peer = -1) const;
-  absl::Status SendBytes(const void* data, int count, int peer);
-  absl::Status ReceiveBytes(void* data, int count, int peer);
   absl::Status ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const;
   // Divides what was summed, where the operation asks for it.
   void Finish(void* data, int64_t count, DType dtype, ReduceOp op) const;
 
   const SplitSeed seed_;
-  const absl::Duration timeout_;
-  std::shared_ptr<Rendezvous> rendezvous_;
-  uint64_t call_ = 0;
-  const std::shared_ptr<Own> own_ = std::make_shared<Own>();
+  const std::shared_ptr<Own> own_;
+  MpiCalls calls_;
 };
 
-absl::Status MpiCommunicator::Await(const char* what, absl::FunctionRef<int(Request)> start, int peer) const {
-  const Deadline deadline = Deadline::After(timeout_);
-  absl::Time noticed = absl::InfiniteFuture();
-  MPI_Request request = MPI_REQUEST_NULL;
-  int done = 0;
-  absl::Status status = CallMpi(what, [&] { return start(&request); });
-  for (Backoff backoff; status.ok() && !done; backoff.Pause()) {
-    status = CallMpi(what, [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
-    if (status.ok() && !done && backoff.slow()) status = CheckWait(what, peer, deadline, noticed);
-  }
-  if (!status.ok()) AbandonMpi(status, own_);
-  return status;
-}
-
-absl::Status MpiCommunicator::CheckWait(const char* what, int peer, const Deadline& deadline,
-                                        absl::Time& noticed) const {
-  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
-  if (peer >= 0 && rendezvous_->HasLeft(peer)) {
-    const absl::Time now = absl::Now();
-    noticed = std::min(noticed, now);
-    if (now - noticed > kLastWords) return absl::UnavailableError(absl::StrCat(Describe(peer), " has left the job"));
-  }
-  if (!deadline.Passed()) return absl::OkStatus();
-  if (peer >= 0) return deadline.Error(absl::StrCat(what, ": waiting for ", Describe(peer)));
-  return deadline.Error(
-      absl::StrCat(what, ": some rank of ", world_size(), " never came (MPI does not say which); it"));
-}
-
 absl::Status MpiCommunicator::Begin(const std::string& view) {
-  ++call_;
+  calls_.StartCall();
   std::memset(own_->view, 0, kViewBytes);
   std::memcpy(own_->view, view.data(), std::min(view.size(), kViewBytes - 1));
   own_->views.resize(kViewBytes * static_cast<size_t>(world_size()));
-  DISTILL_RETURN_IF_ERROR(Await("comparing the calls (MPI_Iallgather)", [&](Request request) {
-    return MPI_Iallgather(own_->view, kViewBytes, MPI_BYTE, own_->views.data(), kViewBytes, MPI_BYTE, own_->comm,
-                          request);
-  }));
+  DISTILL_RETURN_IF_ERROR(
+      calls_.AllGather(own_->view, own_->views.data(), kViewBytes, "comparing the calls (MPI_Iallgather)"));
   for (int r = 1; r < world_size(); ++r) {
     const char* theirs = own_->views.data() + kViewBytes * static_cast<size_t>(r);
     if (std::memcmp(own_->views.data(), theirs, kViewBytes) == 0) continue;
@@ -195,9 +105,7 @@ void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op
 }
 
 absl::Status MpiCommunicator::ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const {
-  DISTILL_RETURN_IF_ERROR(Await("MPI_Iallreduce", [&](Request request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MpiType(dtype), MpiOp(op), own_->comm, request);
-  }));
+  DISTILL_RETURN_IF_ERROR(calls_.AllReduce(data, count, dtype, op));
   Finish(data, count, dtype, op);
   return absl::OkStatus();
 }
@@ -239,10 +147,7 @@ absl::Status MpiCommunicator::DoReduceScatter(const void* send, void* receive, i
       ToWire(static_cast<const char*>(send) + (r * count + begin) * size, own_->staged.data() + r * here * SizeOf(wire),
              here, dtype);
     }
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce_scatter_block", [&](Request request) {
-      return MPI_Ireduce_scatter_block(own_->staged.data(), own_->result.data(), static_cast<int>(here), MpiType(wire),
-                                       MpiOp(op), own_->comm, request);
-    }));
+    DISTILL_RETURN_IF_ERROR(calls_.ReduceScatter(own_->staged.data(), own_->result.data(), here, wire, op));
     Finish(own_->result.data(), here, wire, op);
     FromWire(own_->result.data(), static_cast<char*>(receive) + begin * size, here, dtype);
   }
@@ -255,11 +160,8 @@ absl::Status MpiCommunicator::DoAllGather(const void* send, void* receive, int64
   const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
   own_->staged.resize(static_cast<size_t>(world_size() * per_call));
   for (int64_t begin = 0; begin < bytes; begin += per_call) {
-    const int here = static_cast<int>(std::min(per_call, bytes - begin));
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Iallgather", [&](Request request) {
-      return MPI_Iallgather(static_cast<const char*>(send) + begin, here, MPI_BYTE, own_->staged.data(), here, MPI_BYTE,
-                            own_->comm, request);
-    }));
+    const int64_t here = std::min(per_call, bytes - begin);
+    DISTILL_RETURN_IF_ERROR(calls_.AllGather(static_cast<const char*>(send) + begin, own_->staged.data(), here));
     for (int64_t r = 0; r < world_size(); ++r) {
       std::memcpy(static_cast<char*>(receive) + r * bytes + begin, own_->staged.data() + r * here,
                   static_cast<size_t>(here));
@@ -272,10 +174,8 @@ absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dty
   DISTILL_RETURN_IF_ERROR(Begin(View("broadcast", count, dtype, absl::StrCat("from rank ", root))));
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
-    const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ibcast", [&](Request request) {
-      return MPI_Ibcast(static_cast<char*>(buffer) + begin, here, MPI_BYTE, root, own_->comm, request);
-    }));
+    const int64_t here = std::min(kDirectElements, bytes - begin);
+    DISTILL_RETURN_IF_ERROR(calls_.Broadcast(static_cast<char*>(buffer) + begin, here, root));
   }
   return absl::OkStatus();
 }
@@ -290,10 +190,7 @@ absl::Status MpiCommunicator::DoReduce(const void* send, void* receive, int64_t 
   for (int64_t begin = 0; begin < count; begin += per_call) {
     const int64_t here = std::min(per_call, count - begin);
     ToWire(static_cast<const char*>(send) + begin * size, own_->staged.data(), here, dtype);
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ireduce", [&](Request request) {
-      return MPI_Ireduce(rank() == root ? MPI_IN_PLACE : own_->staged.data(), own_->staged.data(),
-                         static_cast<int>(here), MpiType(wire), MpiOp(op), root, own_->comm, request);
-    }));
+    DISTILL_RETURN_IF_ERROR(calls_.Reduce(own_->staged.data(), here, wire, op, root));
     if (rank() != root) continue;
     Finish(own_->staged.data(), here, wire, op);
     FromWire(own_->staged.data(), static_cast<char*>(receive) + begin * size, here, dtype);
@@ -313,10 +210,7 @@ absl::Status MpiCommunicator::DoAllToAll(const void* send, void* receive, int64_
     for (int64_t r = 0; r < world_size(); ++r) {
       std::memcpy(own_->staged.data() + r * here, static_cast<const char*>(send) + r * bytes + begin, length);
     }
-    DISTILL_RETURN_IF_ERROR(Await("MPI_Ialltoall", [&](Request request) {
-      return MPI_Ialltoall(own_->staged.data(), static_cast<int>(here), MPI_BYTE, own_->result.data(),
-                           static_cast<int>(here), MPI_BYTE, own_->comm, request);
-    }));
+    DISTILL_RETURN_IF_ERROR(calls_.AllToAll(own_->staged.data(), own_->result.data(), here));
     for (int64_t r = 0; r < world_size(); ++r) {
       std::memcpy(static_cast<char*>(receive) + r * bytes + begin, own_->result.data() + r * here, length);
     }
@@ -324,65 +218,32 @@ absl::Status MpiCommunicator::DoAllToAll(const void* send, void* receive, int64_
   return absl::OkStatus();
 }
 
-absl::Status MpiCommunicator::SendBytes(const void* data, int count, int peer) {
-  return Await(
-      "MPI_Isend", [&](Request request) { return MPI_Isend(data, count, MPI_BYTE, peer, 0, own_->comm, request); },
-      peer);
-}
-
-absl::Status MpiCommunicator::ReceiveBytes(void* data, int count, int peer) {
-  return Await(
-      "MPI_Irecv", [&](Request request) { return MPI_Irecv(data, count, MPI_BYTE, peer, 0, own_->comm, request); },
-      peer);
-}
-
 absl::Status MpiCommunicator::DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) {
   own_->header = {count, static_cast<int64_t>(dtype)};
-  DISTILL_RETURN_IF_ERROR(SendBytes(&own_->header, sizeof(own_->header), peer));
+  DISTILL_RETURN_IF_ERROR(calls_.Send(&own_->header, sizeof(own_->header), peer));
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
-    const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
-    DISTILL_RETURN_IF_ERROR(SendBytes(static_cast<const char*>(data) + begin, here, peer));
+    const int64_t here = std::min(kDirectElements, bytes - begin);
+    DISTILL_RETURN_IF_ERROR(calls_.Send(static_cast<const char*>(data) + begin, here, peer));
   }
   return absl::OkStatus();
 }
 
 absl::Status MpiCommunicator::DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) {
-  DISTILL_RETURN_IF_ERROR(ReceiveBytes(&own_->header, sizeof(own_->header), peer));
+  DISTILL_RETURN_IF_ERROR(calls_.Receive(&own_->header, sizeof(own_->header), peer));
   const PairHeader expected = {count, static_cast<int64_t>(dtype)};
   DISTILL_RETURN_IF_ERROR(Compare(own_->header, Describe(peer), expected, Describe(rank())));
   const int64_t bytes = count * SizeOf(dtype);
   for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
-    const int here = static_cast<int>(std::min(kDirectElements, bytes - begin));
-    DISTILL_RETURN_IF_ERROR(ReceiveBytes(static_cast<char*>(data) + begin, here, peer));
+    const int64_t here = std::min(kDirectElements, bytes - begin);
+    DISTILL_RETURN_IF_ERROR(calls_.Receive(static_cast<char*>(data) + begin, here, peer));
   }
   return absl::OkStatus();
 }
 
-// MPI_Comm_split has no non-blocking form: a thread makes the call, and is left in it when a rank never comes.
-absl::StatusOr<MPI_Comm> MpiCommunicator::SplitComm(int color, int key) const {
-  struct Call {
-    std::atomic<bool> done{false};
-    MPI_Comm made = MPI_COMM_NULL;
-    int rc = MPI_SUCCESS;
-  };
-  const auto call = std::make_shared<Call>();
-  DISTILL_ASSIGN_OR_RETURN(std::thread splits, StartThread("MPI_Comm_split", [call, color, key, comm = own_->comm] {
-                             call->rc = MPI_Comm_split(comm, color, key, &call->made);
-                             call->done.store(true, std::memory_order_release);
-                           }));
-  splits.detach();
-  const Deadline deadline = Deadline::After(timeout_);
-  absl::Time noticed = absl::InfiniteFuture();
-  for (Backoff backoff; !call->done.load(std::memory_order_acquire); backoff.Pause()) {
-    if (backoff.slow()) DISTILL_RETURN_IF_ERROR(CheckWait("MPI_Comm_split", -1, deadline, noticed));
-  }
-  if (call->rc != MPI_SUCCESS) return MpiError("MPI_Comm_split", call->rc);
-  return call->made;
-}
-
 absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const SplitPart& part) {
-  const absl::StatusOr<MPI_Comm> split = SplitComm(part.members.empty() ? MPI_UNDEFINED : part.color, part.key);
+  const absl::StatusOr<std::shared_ptr<MpiCalls::Comm>> split =
+      calls_.Split(/*takes_part=*/!part.members.empty(), part.color, part.key);
   if (!split.ok()) {
     // No rank is to use this communicator while one may still be in the split.
     Abort(split.status());
@@ -400,7 +261,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const Spl
 
 absl::Status MpiCommunicator::DoBarrier() {
   DISTILL_RETURN_IF_ERROR(Begin("barrier"));
-  return Await("MPI_Ibarrier", [&](Request request) { return MPI_Ibarrier(own_->comm, request); });
+  return calls_.Barrier();
 }
 
 }  // namespace
@@ -408,7 +269,7 @@ absl::Status MpiCommunicator::DoBarrier() {
 MadeCommunicator CreateMpiCommunicator(Setup setup) {
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(Annotate(StartMpi(setup.world, setup.deadline), "comm_backend mpi")));
   auto made = std::make_unique<MpiCommunicator>(setup);
-  DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous)));
+  DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous), /*comm=*/nullptr));
   return made;
 }
 

@@ -1,0 +1,193 @@
+#include "libdistill/comm/mpi_calls.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
+#include "libdistill/world/backoff.h"
+#include "libdistill/world/mpi_runtime.h"
+
+namespace distill {
+namespace {
+
+// What a rank sent before it left may still be on its way.
+constexpr absl::Duration kLastWords = absl::Seconds(1);
+
+MPI_Datatype MpiType(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return MPI_FLOAT;
+    case DType::kFloat64:
+      return MPI_DOUBLE;
+    case DType::kInt32:
+      return MPI_INT32_T;
+    case DType::kInt64:
+      return MPI_INT64_T;
+    default:
+      return MPI_UINT8_T;
+  }
+}
+
+MPI_Op MpiOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return MPI_MIN;
+    case ReduceOp::kMax:
+      return MPI_MAX;
+    case ReduceOp::kProduct:
+      return MPI_PROD;
+    default:
+      return MPI_SUM;
+  }
+}
+
+MPI_Request* RequestOf(void* request) { return static_cast<MPI_Request*>(request); }
+
+}  // namespace
+
+struct MpiCalls::Comm {
+  MPI_Comm comm = MPI_COMM_NULL;  // left to MPI_Finalize: freeing it is a collective call
+};
+
+struct MpiCalls::Waiting {
+  Deadline deadline;
+  absl::Time noticed = absl::InfiniteFuture();  // when the peer was first seen to have left
+};
+
+absl::Status MpiCalls::Start(std::shared_ptr<Rendezvous> rendezvous, std::shared_ptr<Comm> comm) {
+  rendezvous_ = std::move(rendezvous);
+  comm_ = std::move(comm);
+  if (comm_ == nullptr) {
+    comm_ = std::make_shared<Comm>();
+    DISTILL_RETURN_IF_ERROR(
+        Await("MPI_Comm_idup", [this](void* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &comm_->comm, RequestOf(request)); }));
+  }
+  return CallMpi("MPI_Comm_set_errhandler",
+                 [this] { return MPI_Comm_set_errhandler(comm_->comm, MPI_ERRORS_RETURN); });
+}
+
+void MpiCalls::Abandon(const absl::Status& why) const {
+  AbandonMpi(why, std::make_shared<std::pair<std::shared_ptr<Comm>, std::shared_ptr<void>>>(comm_, kept_));
+}
+
+absl::Status MpiCalls::Await(const char* what, absl::FunctionRef<int(void* request)> start, int peer) const {
+  Waiting waiting = {.deadline = Deadline::After(timeout_)};
+  MPI_Request request = MPI_REQUEST_NULL;
+  int done = 0;
+  absl::Status status = CallMpi(what, [&] { return start(&request); });
+  for (Backoff backoff; status.ok() && !done; backoff.Pause()) {
+    status = CallMpi(what, [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
+    if (status.ok() && !done && backoff.slow()) status = CheckWait(what, peer, waiting);
+  }
+  if (!status.ok()) Abandon(status);
+  return status;
+}
+
+absl::Status MpiCalls::CheckWait(const char* what, int peer, Waiting& waiting) const {
+  DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
+  if (peer >= 0 && rendezvous_->HasLeft(peer)) {
+    const absl::Time now = absl::Now();
+    waiting.noticed = std::min(waiting.noticed, now);
+    if (now - waiting.noticed > kLastWords) {
+      return absl::UnavailableError(absl::StrCat(ranks_.Describe(peer), " has left the job"));
+    }
+  }
+  if (!waiting.deadline.Passed()) return absl::OkStatus();
+  if (peer >= 0) return waiting.deadline.Error(absl::StrCat(what, ": waiting for ", ranks_.Describe(peer)));
+  return waiting.deadline.Error(
+      absl::StrCat(what, ": some rank of ", ranks_.world_size(), " never came (MPI does not say which); it"));
+}
+
+absl::Status MpiCalls::AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) const {
+  return Await("MPI_Iallreduce", [&](void* request) {
+    return MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MpiType(dtype), MpiOp(op), comm_->comm,
+                          RequestOf(request));
+  });
+}
+
+absl::Status MpiCalls::Reduce(void* data, int64_t count, DType dtype, ReduceOp op, int root) const {
+  return Await("MPI_Ireduce", [&](void* request) {
+    return MPI_Ireduce(ranks_.rank() == root ? MPI_IN_PLACE : data, data, static_cast<int>(count), MpiType(dtype),
+                       MpiOp(op), root, comm_->comm, RequestOf(request));
+  });
+}
+
+absl::Status MpiCalls::ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op) const {
+  return Await("MPI_Ireduce_scatter_block", [&](void* request) {
+    return MPI_Ireduce_scatter_block(send, receive, static_cast<int>(count), MpiType(dtype), MpiOp(op), comm_->comm,
+                                     RequestOf(request));
+  });
+}
+
+absl::Status MpiCalls::AllGather(const void* send, void* receive, int64_t bytes, const char* what) const {
+  return Await(what, [&](void* request) {
+    return MPI_Iallgather(send, static_cast<int>(bytes), MPI_BYTE, receive, static_cast<int>(bytes), MPI_BYTE,
+                          comm_->comm, RequestOf(request));
+  });
+}
+
+absl::Status MpiCalls::Broadcast(void* data, int64_t bytes, int root) const {
+  return Await("MPI_Ibcast", [&](void* request) {
+    return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm_->comm, RequestOf(request));
+  });
+}
+
+absl::Status MpiCalls::AllToAll(const void* send, void* receive, int64_t bytes) const {
+  return Await("MPI_Ialltoall", [&](void* request) {
+    return MPI_Ialltoall(send, static_cast<int>(bytes), MPI_BYTE, receive, static_cast<int>(bytes), MPI_BYTE,
+                         comm_->comm, RequestOf(request));
+  });
+}
+
+absl::Status MpiCalls::Barrier() const {
+  return Await("MPI_Ibarrier", [&](void* request) { return MPI_Ibarrier(comm_->comm, RequestOf(request)); });
+}
+
+absl::Status MpiCalls::Send(const void* data, int64_t bytes, int peer) const {
+  const auto start = [&](void* request) {
+    return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_->comm, RequestOf(request));
+  };
+  return Await("MPI_Isend", start, peer);
+}
+
+absl::Status MpiCalls::Receive(void* data, int64_t bytes, int peer) const {
+  const auto start = [&](void* request) {
+    return MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_->comm, RequestOf(request));
+  };
+  return Await("MPI_Irecv", start, peer);
+}
+
+// MPI_Comm_split has no non-blocking form: a thread makes the call, and is left in it when a rank never comes; it has
+// all that its call writes to.
+absl::StatusOr<std::shared_ptr<MpiCalls::Comm>> MpiCalls::Split(bool takes_part, int color, int key) const {
+  struct Call {
+    std::atomic<bool> done{false};
+    std::shared_ptr<Comm> made = std::make_shared<Comm>();
+    int rc = MPI_SUCCESS;
+  };
+  const auto call = std::make_shared<Call>();
+  const auto split = [call, color = takes_part ? color : MPI_UNDEFINED, key, comm = comm_] {
+    call->rc = MPI_Comm_split(comm->comm, color, key, &call->made->comm);
+    call->done.store(true, std::memory_order_release);
+  };
+  const absl::Status status = [&]() -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(std::thread splits, StartThread("MPI_Comm_split", split));
+    splits.detach();
+    Waiting waiting = {.deadline = Deadline::After(timeout_)};
+    for (Backoff backoff; !call->done.load(std::memory_order_acquire); backoff.Pause()) {
+      if (backoff.slow()) DISTILL_RETURN_IF_ERROR(CheckWait("MPI_Comm_split", -1, waiting));
+    }
+    return call->rc == MPI_SUCCESS ? absl::OkStatus() : MpiError("MPI_Comm_split", call->rc);
+  }();
+  if (status.ok()) return takes_part ? call->made : nullptr;
+  return status;
+}
+
+}  // namespace distill
