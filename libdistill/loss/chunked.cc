@@ -77,7 +77,7 @@ class Chunks {
     const Tensor& like = inputs_.student_hidden;
     if (hidden) gradients_.hidden = torch::zeros_like(like, like.options().requires_grad(false));
     const auto wide = like.options().dtype(wide_).requires_grad(false);
-    if (weight) gradients_.weight = torch::zeros(inputs_.student_weight.sizes(), wide);
+    if (weight) gradients_.weight = RoomForWeight(wide);
     if (bias) gradients_.bias = torch::zeros(inputs_.student_bias.sizes(), wide);
     wants_gradients_ = hidden || weight || bias;
   }
@@ -100,6 +100,15 @@ class Chunks {
   const Gradients& gradients() const { return gradients_; }
 
  private:
+  // The first chunk's share is written there, later ones are added.
+  Tensor RoomForWeight(const torch::TensorOptions& options) const {
+    const Tensor& memory = inputs_.student_weight_gradient;
+    const int64_t rows = inputs_.student_weight.size(0), written = tokens_ > 0 ? vocabulary_ : 0;
+    const Tensor room = memory.defined() ? memory : torch::empty(inputs_.student_weight.sizes(), options);
+    room.narrow(0, written, rows - written).zero_();
+    return room;
+  }
+
   ChunkSums RunChunk(const ChunkSweep& sweep, int64_t first, int64_t count) {
     const Tensor hidden = inputs_.student_hidden.detach().narrow(0, first, count);
     const ChunkProducts student = student_.Products(hidden);
@@ -121,8 +130,11 @@ class Chunks {
     }
     if (!gradients_.weight.defined()) return;
     Tensor sum = gradients_.weight.narrow(0, 0, vocabulary_);
+    const double kept = first == 0 ? 0 : 1;  // of what is there; with 0 it is not read
     if (gradient.scalar_type() == wide_) {
-      sum.addmm_(gradient.t(), hidden);
+      sum.addmm_(gradient.t(), hidden, /*beta=*/kept);
+    } else if (first == 0) {
+      sum.copy_(at::mm(gradient.t(), hidden));
     } else {
       sum.add_(at::mm(gradient.t(), hidden));
     }

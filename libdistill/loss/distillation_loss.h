@@ -45,6 +45,9 @@ struct DistillationInputs {
   torch::Tensor teacher_bias;    // [Vt] or undefined
   torch::Tensor labels;          // int64 [N], each within the vocabulary, or below 0: no CE there
   LogitScaling student_logits = {}, teacher_logits = {};
+  // Memory for the gradient of student_weight, [Vs, Hs] and contiguous, in float32 (float64 for float64 inputs), which
+  // holds anything; undefined: the loss takes its own. Nobody else may write to it until the backward pass is over.
+  torch::Tensor student_weight_gradient = {};
 };
 
 struct DistillationSums {

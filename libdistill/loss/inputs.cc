@@ -39,6 +39,14 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
   CheckScaling("teacher", inputs.teacher_logits);
   const int64_t tokens = inputs.labels.size(0);
   CheckSide("student", inputs.student_hidden, inputs.student_weight, inputs.student_bias, tokens);
+  if (const torch::Tensor& memory = inputs.student_weight_gradient; memory.defined()) {
+    const torch::Tensor& weight = inputs.student_weight;
+    const bool fits = memory.sizes() == weight.sizes() && memory.is_contiguous() &&
+                      memory.device() == weight.device() &&
+                      memory.scalar_type() == at::promote_types(weight.scalar_type(), torch::kFloat32);
+    TORCH_CHECK(fits, "student_weight_gradient ", memory.sizes(), " of ", memory.scalar_type(),
+                " does not fit student_weight ", weight.sizes(), " of ", weight.scalar_type());
+  }
   int64_t rows = inputs.student_weight.size(0);
   if (inputs.teacher_hidden.defined()) {
     CheckSide("teacher", inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, tokens);

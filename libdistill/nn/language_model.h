@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -38,6 +40,11 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   virtual torch::Tensor HeadInput(const torch::Tensor& hidden) const { return hidden; }
   virtual torch::Tensor head_weight() const = 0;          // [V, H]
   virtual torch::Tensor head_bias() const { return {}; }  // [V], or undefined
+  // Memory for the gradient of head_weight(), for a loss that knows it before the backward pass gives it: float32,
+  // contiguous, holding anything; undefined where there is none to be had. Whoever trains the model may lend where the
+  // gradient will lie in the end (GradientReducer::Lend), and it need not be copied there.
+  torch::Tensor HeadGradientMemory() const { return lend_ ? lend_(head_weight()) : torch::Tensor(); }
+  void SetGradientLender(std::function<torch::Tensor(const torch::Tensor& parameter)> lend) { lend_ = std::move(lend); }
   // [V, H], or undefined where ids are not looked up in a table. Its rows beyond the vocabulary stay as they are.
   virtual torch::Tensor embedding_weight() const { return {}; }
 
@@ -52,6 +59,9 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   }
   // Whether Save reads weights by WeightsInTurn alone, so that a model that is shared out need not be gathered for it.
   virtual bool saves_in_turn() const { return false; }
+
+ private:
+  std::function<torch::Tensor(const torch::Tensor&)> lend_;
 };
 
 }  // namespace distill

@@ -132,6 +132,7 @@ LossSum Distiller::operator()(const TokenBatch& batch, double gradient_scale) co
   inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
+  if (torch::GradMode::is_enabled()) inputs.student_weight_gradient = student_->HeadGradientMemory();
   DistillationOptions options = options_;
   options.gradient_scale = gradient_scale;
   const DistillationSums sums = DistillationLoss(inputs, options);

@@ -145,11 +145,33 @@ void GradientReducer::StartStep(bool adds) {
     gradient.tensor.mutable_grad() = torch::Tensor();
     gradient.filled = false;
     gradient.fires = 0;
+    TakeBack(gradient);
     ++incomplete_[gradient.bucket];
   }
   fired_.clear();
   calls_.clear();
   in_step_ = true;
+}
+
+torch::Tensor GradientReducer::Lend(const torch::Tensor& parameter) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!in_step_ || options_.zero_stage >= 2 || !parameter.is_contiguous()) return {};
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    Gradient& gradient = gradients_[i];
+    if (!gradient.tensor.is_same(parameter)) continue;
+    if (gradient.filled || !gradient.lent.expired()) return {};
+    const torch::Tensor part = buckets_.gradient(i);
+    // A storage of its own: autograd adds to a gradient in place where nobody else has its storage.
+    const torch::Tensor lent = torch::from_blob(
+        part.data_ptr(), part.sizes(), /*deleter=*/[part](void*) {}, part.options());
+    gradient.lent = c10::weak_intrusive_ptr<c10::TensorImpl>(lent.getIntrusivePtr());
+    return lent;
+  }
+  return {};
+}
+
+void GradientReducer::TakeBack(Gradient& gradient) {
+  if (const auto lent = gradient.lent.lock()) lent->bump_version();
 }
 
 void GradientReducer::OnGradient(size_t i) {
@@ -178,16 +200,19 @@ void GradientReducer::OnGradient(size_t i) {
 }
 
 // Moves what autograd left into the bucket. Autograd gives the first gradient away, so this one copy is all that it
-// costs, and adds later float32 ones in place; bfloat16 ones are added here, so that accumulation rounds only once.
+// costs, none where it was made in memory that was lent, and adds later float32 ones in place; bfloat16 ones are added
+// here, so that accumulation rounds only once.
 void GradientReducer::Take(size_t i) {
   Gradient& gradient = gradients_[i];
   torch::Tensor& grad = gradient.tensor.mutable_grad();
   torch::Tensor part = buckets_.gradient(i);
   if (!grad.defined() || grad.is_same(part)) return;
+  TakeBack(gradient);
   const torch::Tensor dense = grad.layout() == torch::kStrided ? grad : grad.to_dense();
+  const bool is_there = dense.data_ptr() == part.data_ptr();  // in what was lent
   if (gradient.filled) {
     part.add_(dense);
-  } else {
+  } else if (!is_there) {
     part.copy_(dense);
   }
   gradient.filled = true;

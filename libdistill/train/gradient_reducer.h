@@ -32,6 +32,8 @@
 #include <string>
 #include <vector>
 
+#include <torch/types.h>
+
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libdistill/comm/async.h"
@@ -97,6 +99,12 @@ class GradientReducer {
    private:
     GradientReducer& reducer_;
   };
+  // Memory for the gradient of a parameter, for a loss that knows it before the backward pass gives it: float32,
+  // contiguous, of the parameter's shape, holding anything. A gradient that autograd then gives there is in its bucket
+  // already. Undefined where that is not free: outside of a step, once a part of the step's gradient has come, as long
+  // as what was lent before is in use, and from stage 2 on. What is still lent when the memory is needed again counts
+  // as changed, so that autograd throws rather than use it.
+  torch::Tensor Lend(const torch::Tensor& parameter);
   // Every rank must call it, once a step, also after a backward pass that failed or never was: the others wait for this
   // rank's part. Blocks until the buckets are summed. In stage 0 the gradients of float32 parameters are then views
   // into them; bfloat16 parameters, and all in other stages, have theirs in the buckets alone. The error is the
@@ -122,7 +130,8 @@ class GradientReducer {
     std::shared_ptr<torch::autograd::Node> accumulator;  // has the hook
     uintptr_t hook = 0;
     size_t bucket = 0;
-    bool filled = false;   // its part of the bucket holds this step's gradient
+    bool filled = false;  // its part of the bucket holds this step's gradient
+    c10::weak_intrusive_ptr<c10::TensorImpl> lent{c10::intrusive_ptr<c10::TensorImpl>()};
     int64_t fires = 0;     // of the hook in this step, but under NoSync
     int64_t expected = 0;  // fires until its gradient is complete; 0: not known yet
   };
@@ -134,6 +143,8 @@ class GradientReducer {
   // Of autograd's threads, with the lock.
   void OnGradient(size_t i);
   void Take(size_t i);
+  // Its part of the bucket is about to change.
+  static void TakeBack(Gradient& gradient);
   void LaunchComplete();
   void Launch();
   // Where buckets take turns: blocks until this one's memory is free, then moves its gradients there.

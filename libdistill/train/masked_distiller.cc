@@ -58,6 +58,7 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
   inputs.student_hidden = student_->HeadInput(states);
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
+  if (torch::GradMode::is_enabled()) inputs.student_weight_gradient = student_->HeadGradientMemory();
   TORCH_CHECK_VALUE(std::isfinite(tokens_per_label) && tokens_per_label >= 0, "tokens_per_label: ", tokens_per_label,
                     " is no number of tokens; give 0 for a step without labels");
   // The two losses of the logits, as shares of their sum.

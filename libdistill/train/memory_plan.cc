@@ -65,7 +65,8 @@ class Planner {
                     .vocabulary = task.student.vocab_size,
                     .student_rows = task.student.vocab_size,
                     .student_hidden = task.student.hidden_size,
-                    .element_bytes = of_.element_bytes};
+                    .element_bytes = of_.element_bytes,
+                    .is_lent = LendsHeadGradient()};
     if (task.teacher.has_value()) {
       teacher_ = MemoryOf(*task.teacher, {tokens, of_.element_bytes, several, false});
       shape.teacher_hidden = task.teacher->hidden_size;
@@ -92,6 +93,8 @@ class Planner {
   }
 
  private:
+  // Of the first micro-batch alone: the gradients of later ones are added to it.
+  bool LendsHeadGradient() const { return of_.stage < 2 && task_.accumulation_steps == 1; }
   const char* Type() const { return TypeName(task_.dtype); }
   std::string Share() const { return of_.shards > 1 ? absl::StrCat(", this rank's 1/", of_.shards) : ""; }
 
@@ -185,10 +188,12 @@ class Planner {
     return moment;
   }
 
-  // The embedding's gradient; with a tied head that of the head has been waiting for it.
+  // The embedding's gradient; with a tied head that of the head has been waiting for it, in a bucket if in float32.
   Moment EndOfBackward() const {
     Moment moment{"when the backward pass ends", State()};
-    const int64_t embedding = (task_.student.tie_word_embeddings ? 2 : 1) * of_.head * of_.element_bytes;
+    const bool is_in_bucket = LendsHeadGradient() && !of_.narrow && !task_.on_gpu;
+    const int64_t waiting = task_.student.tie_word_embeddings && !is_in_bucket ? 1 : 0;
+    const int64_t embedding = (1 + waiting) * of_.head * of_.element_bytes;
     moment.parts.push_back({"gradient of the embedding", embedding + of_.OwnBucket(), ""});
     moment.parts.push_back({"backward pass", of_.Waiting(), "gradients of one bucket"});
     return moment;

@@ -51,7 +51,7 @@ struct Trainer::Impl {
   std::unique_ptr<FlatParameters> flat;  // where state is sharded
   GatedModel* gated = nullptr;           // where parameters are
   std::vector<int64_t> block_of;         // of each parameter then
-  std::unique_ptr<GradientReducer> reducer;
+  std::shared_ptr<GradientReducer> reducer;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
   std::optional<EpochCounter> epochs;
   std::optional<LossScale> loss_scale;  // with fp16

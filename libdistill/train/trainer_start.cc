@@ -3,6 +3,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/language_model.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/module_state.h"
 #include "libdistill/train/parameters.h"
@@ -244,6 +245,14 @@ absl::Status Trainer::Impl::MakeReducer() {
                                                              .zero_stage = zero_stage(),
                                                              .groups = block_of,
                                                              .order = state.gradient_order}));
+  for (const auto& part : module->modules()) {
+    auto* model = dynamic_cast<LanguageModel*>(part.get());
+    if (model == nullptr) continue;
+    model->SetGradientLender([weak = std::weak_ptr<GradientReducer>(reducer)](const torch::Tensor& parameter) {
+      const std::shared_ptr<GradientReducer> reducer = weak.lock();
+      return reducer != nullptr ? reducer->Lend(parameter) : torch::Tensor();
+    });
+  }
   return absl::OkStatus();
 }
 

@@ -261,6 +261,25 @@ TEST_CASE("a vocabulary below both heads leaves the other rows without gradient"
   CHECK(result.gradients[2].narrow(0, 31, 9).abs().max().item<float>() == 0.0f);
 }
 
+TEST_CASE("the head's gradient is made in memory that is lent, whatever it holds") {
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16}) {
+    for (const int64_t tokens : {0, 12}) {
+      DistillationInputs inputs = MakeInputs({tokens, 8, 8, 40, 48, true}, dtype, torch::kCPU);
+      inputs.labels = inputs.labels.remainder(31);
+      const DistillationOptions options{.chunk_tokens = 5, .vocabulary = 31};
+      const Result own = Evaluate(DistillationLoss, inputs, options);
+      const torch::Dtype wide = at::promote_types(dtype, torch::kFloat32);
+      inputs.student_weight_gradient = torch::full({40, 8}, NAN, wide);
+      const Result lent = Evaluate(DistillationLoss, inputs, options);
+      INFO(dtype << ", " << tokens << " tokens");
+      for (size_t i = 0; i < own.gradients.size(); ++i) CHECK(torch::equal(lent.gradients[i], own.gradients[i]));
+      CHECK(torch::equal(inputs.student_weight_gradient.to(dtype), own.gradients[1]));
+      inputs.student_weight_gradient = torch::full({40, 8}, 1, wide).t();
+      CHECK_THROWS_AS(DistillationLoss(inputs, options), c10::Error);
+    }
+  }
+}
+
 TEST_CASE("cross-entropy alone needs no teacher") {
   DistillationInputs inputs = MakeInputs({12, 8, 8, 40, 40}, torch::kFloat32, torch::kCPU);
   const Result with = Evaluate(DistillationLoss, inputs, {.alpha = 0.0});

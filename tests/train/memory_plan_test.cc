@@ -157,6 +157,9 @@ int64_t Parameters(const DecoderConfig& config) {
 
 TEST_CASE("a plan holds the state of each stage, whole and shared out") {
   MemoryPlanTask task = Task();
+  // Deep enough that what stage 2 saves in gradients of blocks is more than the head's, which stage 1 makes in its
+  // bucket.
+  task.student = Shape(30000, 512, 16);
   const int64_t elements = Parameters(task.student);
   const auto plan_of = [&](bool bf16, int stage, int ranks) {
     task.dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;

@@ -1,0 +1,151 @@
+// A head's gradient that the loss makes where its bucket is.
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/loss/distillation_loss.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/gradient_reducer.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+constexpr int64_t kTokens = 6, kVocabulary = 40, kHidden = 8;
+
+// States out of a table of words, which is the head as well if it is tied.
+struct TinyModel : torch::nn::Module {
+  explicit TinyModel(bool is_tied) : is_tied(is_tied) {
+    torch::manual_seed(3);
+    words = register_parameter("words", torch::randn({kVocabulary, kHidden}));
+    if (!is_tied) head = register_parameter("head", torch::randn({kVocabulary, kHidden}));
+  }
+  const torch::Tensor& head_weight() const { return is_tied ? words : head; }
+  torch::Tensor Loss(int64_t step, const torch::Tensor& memory) const {
+    const torch::Tensor ids = (torch::arange(kTokens) * 3 + step).remainder(kVocabulary);
+    return DistillationLoss({.student_hidden = at::embedding(words, ids),
+                             .student_weight = head_weight(),
+                             .student_bias = {},
+                             .teacher_hidden = {},
+                             .teacher_weight = {},
+                             .teacher_bias = {},
+                             .labels = ids + 1,
+                             .student_weight_gradient = memory},
+                            {.alpha = 0, .chunk_tokens = 4})
+        .loss;
+  }
+
+  const bool is_tied;
+  torch::Tensor words, head;
+};
+
+using Reducer = std::unique_ptr<GradientReducer>;
+
+// Each parameter's gradient in float32, in the buckets; with and without memory that is lent.
+absl::StatusOr<std::vector<torch::Tensor>> Sums(GradientReducer& reducer, const TinyModel& model, int64_t step,
+                                                int64_t micro_batches, bool lends) {
+  reducer.StartStep();
+  for (int64_t m = 0; m < micro_batches; ++m) {
+    std::optional<GradientReducer::NoSync> no_sync;
+    if (m + 1 < micro_batches) no_sync.emplace(reducer);
+    torch::Tensor memory = lends ? reducer.Lend(model.head_weight()) : torch::Tensor();
+    DISTILL_RETURN_IF_ERROR(Expect(memory.defined() == (lends && m == 0), "lends in the first pass, and not later"));
+    if (lends && m == 0) memory.fill_(NAN);
+    const bool twice = reducer.Lend(model.head_weight()).defined() && memory.defined();
+    DISTILL_RETURN_IF_ERROR(Expect(!twice, "lends the same memory twice"));
+    model.Loss(10 * step + m, std::move(memory)).backward();
+  }
+  absl::Status mine;
+  DISTILL_RETURN_IF_ERROR(reducer.Finish(mine));
+  std::vector<torch::Tensor> sums;
+  for (size_t i = 0; i < reducer.buckets().parameters().size(); ++i) {
+    sums.push_back(reducer.buckets().OwnGradient(i).clone());
+  }
+  return sums;
+}
+
+absl::Status CompareLent(const World& world, int zero_stage) {
+  torch::set_num_threads(1);
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+  for (const bool is_tied : {false, true}) {
+    const TinyModel model(is_tied);
+    DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
+    DISTILL_ASSIGN_OR_RETURN(const Reducer reducer,
+                             GradientReducer::Create(*comm, parameters, {.bucket_bytes = 1, .zero_stage = zero_stage}));
+    DISTILL_RETURN_IF_ERROR(Expect(!reducer->Lend(model.head_weight()).defined(), "lends outside of a step"));
+    for (int64_t step = 0; step < 4; ++step) {
+      const int64_t micro_batches = 1 + step % 2;
+      DISTILL_ASSIGN_OR_RETURN(const auto expected, Sums(*reducer, model, step, micro_batches, /*lends=*/false));
+      DISTILL_ASSIGN_OR_RETURN(const auto lent, Sums(*reducer, model, step, micro_batches, /*lends=*/true));
+      for (size_t i = 0; i < lent.size(); ++i) {
+        DISTILL_RETURN_IF_ERROR(Expect(torch::equal(lent[i], expected[i]),
+                                       absl::StrCat(parameters[i].name, " has another gradient, tied ", is_tied)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TEST_CASE("a gradient that is made in its bucket is the one that is moved there") {
+  CHECK(Failures(RunRanks(1, absl::Seconds(60), [](const World& world) { return CompareLent(world, 0); })) == "");
+  for (const int zero_stage : {0, 1}) {
+    INFO("stage " << zero_stage);
+    CHECK(Failures(RunRanks(2, absl::Seconds(60),
+                            [&](const World& world) { return CompareLent(world, zero_stage); })) == "");
+  }
+}
+
+TEST_CASE("where gradients have no place of their own nothing is lent") {
+  CHECK(Failures(RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+          const TinyModel model(/*is_tied=*/false);
+          DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
+          DISTILL_ASSIGN_OR_RETURN(const Reducer reducer,
+                                   GradientReducer::Create(*comm, parameters, {.zero_stage = 2}));
+          reducer->StartStep();
+          const bool lends = reducer->Lend(model.head_weight()).defined();
+          absl::Status mine;
+          DISTILL_RETURN_IF_ERROR(reducer->Finish(mine));
+          return Expect(!lends, "stage 2 lends");
+        })) == "");
+}
+
+TEST_CASE("the backward pass of an earlier step's loss fails once its gradient's memory is used anew") {
+  const auto alone = CreateAloneCommunicator();
+  const TinyModel model(/*is_tied=*/false);
+  const auto parameters = CollectParameters(model, {}).value();
+  const Reducer reducer = GradientReducer::Create(*alone, parameters, {}).value();
+  CHECK_FALSE(reducer->Lend(torch::zeros({2})).defined());
+  reducer->StartStep();
+  torch::Tensor memory = reducer->Lend(model.head_weight());
+  REQUIRE(memory.defined());
+  const torch::Tensor early = model.Loss(0, std::exchange(memory, {}));
+  absl::Status mine;
+  REQUIRE(reducer->Finish(mine).ok());
+  reducer->StartStep();
+  CHECK_FALSE(reducer->Lend(model.head_weight()).defined());  // `early` still has it
+  const absl::Status late = CatchTorch([&] {
+    early.backward();
+    return absl::OkStatus();
+  });
+  CHECK(ExpectError(late, absl::StatusCode::kInternal, {"modified by an inplace operation"}) == absl::OkStatus());
+  REQUIRE(reducer->Finish(mine).ok());
+}
+
+}  // namespace distill
