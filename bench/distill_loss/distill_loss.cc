@@ -18,6 +18,7 @@
 #include "bench/machine.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/distillation_loss.h"
+#include "libdistill/loss/loss_memory.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 
@@ -75,6 +76,15 @@ double MedianMs(const torch::Device& device, F&& f) {
 
 // The matrix products that no head can do without, chunk by chunk, and one pass over a chunk's logits: both models' are
 // read and one written.
+int64_t ChunkOf(const Case& c, const DistillationOptions& options) {
+  return ChunkTokens({.tokens = c.tokens,
+                      .chunk_tokens = options.chunk_tokens,
+                      .vocabulary = c.vocabulary,
+                      .student_hidden = c.student,
+                      .teacher_hidden = c.teacher,
+                      .element_bytes = c.bf16 ? 2 : 4});
+}
+
 double LimitMs(const DistillationInputs& inputs, int64_t chunk_tokens) {
   const torch::NoGradGuard no_grad;
   const int64_t tokens = inputs.labels.size(0), chunk = std::min(tokens, chunk_tokens);
@@ -138,12 +148,11 @@ absl::Status Bench(const Case& c) {
   for (int i = 0; i < 3; ++i) memory[i] = MemoryGiB(c, options.chunk_tokens << (2 * i), options);
   {
     DistillationInputs inputs = MakeInputs(c, c.tokens);
-    limit = LimitMs(inputs, options.chunk_tokens);
+    limit = LimitMs(inputs, ChunkOf(c, options));
     ours = MedianMs(device, [&] { ForwardBackward(DistillationLoss, inputs, options); });
     if (c.whole_logits) whole = MedianMs(device, [&] { ForwardBackward(ReferenceDistillationLoss, inputs, options); });
   }
-  const double chunk_gib =
-      2.0 * static_cast<double>(options.chunk_tokens * c.vocabulary) * (c.bf16 ? 2 : 4) / (1 << 30);
+  const double chunk_gib = 2.0 * static_cast<double>(ChunkOf(c, options) * c.vocabulary) * (c.bf16 ? 2 : 4) / (1 << 30);
   std::printf(
       "JSON {\"case\": \"%s/%s/%ld\", \"ms\": %.2f, \"limit_ms\": %.2f, \"whole_logits_ms\": %.2f, \"memory_gib\": "
       "[%.4f, "

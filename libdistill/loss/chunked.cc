@@ -7,6 +7,7 @@
 #include "libdistill/loss/chunk_sweep.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/inputs.h"
+#include "libdistill/loss/loss_memory.h"
 
 // Shapes: N loss tokens, C of them in one chunk, V vocabulary, H hidden.
 //
@@ -64,7 +65,12 @@ class Chunks {
         options_(options),
         wide_(at::promote_types(inputs.student_hidden.scalar_type(), torch::kFloat32)),
         tokens_(inputs.labels.size(0)),
-        chunk_(std::min(options.chunk_tokens, tokens_)),
+        chunk_(ChunkTokens({.tokens = tokens_,
+                            .chunk_tokens = options.chunk_tokens,
+                            .vocabulary = vocabulary,
+                            .student_hidden = inputs.student_hidden.size(1),
+                            .teacher_hidden = inputs.teacher_hidden.defined() ? inputs.teacher_hidden.size(1) : 0,
+                            .element_bytes = static_cast<int64_t>(inputs.student_hidden.element_size())})),
         vocabulary_(vocabulary),
         student_(inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary, chunk_) {
     if (inputs.teacher_hidden.defined()) {

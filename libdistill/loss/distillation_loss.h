@@ -20,7 +20,8 @@ struct DistillationOptions {
   // 0: KL(teacher || student). 1: KL(student || teacher). Between, with m = beta * teacher + (1 - beta) * student:
   // beta * KL(teacher || m) + (1 - beta) * KL(student || m).
   double beta = 0.0;
-  int64_t chunk_tokens = 256;  // tokens whose logits are alive at one time
+  // Tokens whose logits are alive at one time, at most; fewer where these would be large (ChunkTokens, loss_memory.h).
+  int64_t chunk_tokens = 256;
   // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
   int64_t vocabulary = 0;
   // About what the backward pass will multiply the loss by. The chunked loss takes its gradients along in the type of

@@ -4,10 +4,19 @@
 
 namespace distill {
 
+int64_t ChunkTokens(const LossShape& shape) {
+  constexpr int64_t kSmall = 128 << 20;
+  const int64_t of_a_token = (shape.teacher_hidden > 0 ? 2 : 1) * shape.vocabulary * shape.element_bytes;
+  const int64_t of_head = shape.vocabulary * shape.student_hidden * shape.element_bytes;
+  const int64_t most = std::clamp<int64_t>(std::max(kSmall, of_head) / of_a_token, 1, shape.chunk_tokens);
+  const int64_t chunks = std::max<int64_t>(1, (shape.tokens + most - 1) / most);
+  return (shape.tokens + chunks - 1) / chunks;
+}
+
 LossMemory MemoryOf(const LossShape& shape) {
   constexpr int64_t kWide = sizeof(float);
   const int64_t bytes = shape.element_bytes;
-  const int64_t chunk = std::min(shape.chunk_tokens, shape.tokens);
+  const int64_t chunk = ChunkTokens(shape);
   LossMemory memory;
   memory.chunk_bytes = (shape.teacher_hidden > 0 ? 2 : 1) * chunk * shape.vocabulary * bytes;
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;

@@ -1,6 +1,7 @@
 #include <torch/utils.h>
 
 #include "libdistill/loss/distillation_loss.h"
+#include "libdistill/loss/loss_memory.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/counting_allocator.h"
 
@@ -33,6 +34,25 @@ TEST_CASE("no tensor of all tokens times the vocabulary is ever alive") {
   // The measure itself: the whole logits of the reference are seen.
   { ReferenceDistillationLoss(inputs, options); }
   CHECK(allocator.largest_bytes() >= kLogitsBytes);
+}
+
+TEST_CASE("a chunk's logits take no more than the student's head, where they are large") {
+  const auto chunk = [](int64_t tokens, int64_t vocabulary, int64_t hidden, int64_t element_bytes = 4) {
+    return ChunkTokens({.tokens = tokens,
+                        .chunk_tokens = 256,
+                        .vocabulary = vocabulary,
+                        .student_hidden = hidden,
+                        .teacher_hidden = 512,
+                        .element_bytes = element_bytes});
+  };
+  CHECK(chunk(1024, 151936, 256) == 128);
+  CHECK(chunk(1024, 151936, 256, 2) == 205);  // 220, in chunks that are alike
+  CHECK(chunk(4096, 151936, 512) == 256);     // as many as are asked for
+  CHECK(chunk(1024, 30000, 64) == 256);       // small anyway
+  CHECK(chunk(1024, 200'000'000, 1) == 1);
+  CHECK(chunk(257, 1000, 64) == 129);
+  CHECK(chunk(3, 1000, 64) == 3);
+  CHECK(chunk(0, 1000, 64) == 0);
 }
 
 }  // namespace
