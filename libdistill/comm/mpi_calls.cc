@@ -66,11 +66,11 @@ absl::Status MpiCalls::Start(std::shared_ptr<Rendezvous> rendezvous, std::shared
   comm_ = std::move(comm);
   if (comm_ == nullptr) {
     comm_ = std::make_shared<Comm>();
-    DISTILL_RETURN_IF_ERROR(
-        Await("MPI_Comm_idup", [this](void* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &comm_->comm, RequestOf(request)); }));
+    DISTILL_RETURN_IF_ERROR(Await("MPI_Comm_idup", [this](void* request) {
+      return MPI_Comm_idup(MPI_COMM_WORLD, &comm_->comm, RequestOf(request));
+    }));
   }
-  return CallMpi("MPI_Comm_set_errhandler",
-                 [this] { return MPI_Comm_set_errhandler(comm_->comm, MPI_ERRORS_RETURN); });
+  return CallMpi("MPI_Comm_set_errhandler", [this] { return MPI_Comm_set_errhandler(comm_->comm, MPI_ERRORS_RETURN); });
 }
 
 void MpiCalls::Abandon(const absl::Status& why) const {

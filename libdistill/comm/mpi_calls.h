@@ -1,8 +1,8 @@
 // MPI's own operations over a communicator of its own, each within a time-out: MPI's blocking calls have none, so this
-// makes non-blocking ones and tests them until the deadline, and until a peer is lost. MPI cannot call off a collective,
-// nor a send. After a call that did not end no other is made in this process, over any communicator, since it would let
-// MPI write to buffers that are the caller's again (AbandonMpi); but a thread that was left in MPI_Comm_split cannot be
-// held up. Internal to comm/.
+// makes non-blocking ones and tests them until the deadline, and until a peer is lost. MPI cannot call off a
+// collective, nor a send. After a call that did not end no other is made in this process, over any communicator, since
+// it would let MPI write to buffers that are the caller's again (AbandonMpi); but a thread that was left in
+// MPI_Comm_split cannot be held up. Internal to comm/.
 #pragma once
 
 #include <cstdint>

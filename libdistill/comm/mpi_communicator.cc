@@ -1,6 +1,7 @@
-// Open MPI's own collectives: reference and fallback. 16-bit floats travel as float32, which MPI can add, and are rounded
-// once. What goes through MPI in one call is bounded, so that its int counts suffice. Before each collective the ranks
-// tell each other which one they make: MPI itself may crash, wait for ever or add the wrong numbers where they differ.
+// Open MPI's own collectives: reference and fallback. 16-bit floats travel as float32, which MPI can add, and are
+// rounded once. What goes through MPI in one call is bounded, so that its int counts suffice. Before each collective
+// the ranks tell each other which one they make: MPI itself may crash, wait for ever or add the wrong numbers where
+// they differ.
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -4,9 +4,9 @@
 // A block's parameters are views into one storage (c10::StorageImpl), which holds no memory while the block is away.
 // Acquire points it to one of two places in which blocks take turns, once the other ranks' shares have been gathered
 // there; what autograd saved of a parameter is a view of the same storage, and is there again when the backward pass
-// acquires the block. The parameters themselves are given a storage that refuses to be read while the block is away, with
-// an error that names the parameter. While a block runs the next one is gathered, by a thread and over a communicator of
-// its own:
+// acquires the block. The parameters themselves are given a storage that refuses to be read while the block is away,
+// with an error that names the parameter. While a block runs the next one is gathered, by a thread and over a
+// communicator of its own:
 //
 //   forward    0 1 2 ... n-1          each gathered one ahead
 //   backward   n-1 ... 2 1 0          n-1 has stayed
@@ -71,8 +71,8 @@ class ShardedBlocks : public WeightGate {
   void Lead(std::function<absl::Status(size_t block)> announce);
   [[nodiscard]] absl::Status FollowFetch(size_t block);
 
-  // Between the two no pass but one of this kind is begun: BeginPass throws FailedPrecondition, since the other ranks do
-  // not take part. False: that one was not made, or not to its end.
+  // Between the two no pass but one of this kind is begun: BeginPass throws FailedPrecondition, since the other ranks
+  // do not take part. False: that one was not made, or not to its end.
   void StartRound(bool with_gradients) { round_ = {.with_gradients = with_gradients}; }
   bool EndRound();
 
@@ -103,8 +103,8 @@ class ShardedBlocks : public WeightGate {
     int64_t elements = 0;                          // of a place
     c10::intrusive_ptr<c10::StorageImpl> storage;  // of the parameters, while they are here
     std::vector<Weight> weights;
-    std::optional<AsyncCall> gather;               // that has begun
-    size_t place = 0;                              // of that gather
+    std::optional<AsyncCall> gather;  // that has begun
+    size_t place = 0;                 // of that gather
     bool is_here = false;
   };
 

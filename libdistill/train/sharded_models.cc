@@ -59,10 +59,9 @@ absl::StatusOr<Weights> WeightsOfBlocks(const LanguageModel& model) {
 }
 
 absl::Status NotRun(const std::string& what, const char* how) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("the loss has not run ", what,
-                   ": ranks gather its blocks together, so each has to run it once for every micro-batch with labels, ",
-                   how));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the loss has not run ", what,
+      ": ranks gather its blocks together, so each has to run it once for every micro-batch with labels, ", how));
 }
 
 }  // namespace
@@ -138,13 +137,14 @@ absl::Status ShardedModels::RunOnce(bool trains, absl::FunctionRef<absl::Status(
   absl::Status status = CatchTorch(body);
   for (size_t i = 0; i < frozen.size(); ++i) {
     if (frozen[i]->EndRound()) continue;
-    status.Update(NotRun(absl::StrCat("model ", i + 1, " of the ", frozen.size(), " that ShardFrozen shared out"),
-                         "to its last block; one that it has no use for must not live while Fit or Evaluate is called"));
+    status.Update(
+        NotRun(absl::StrCat("model ", i + 1, " of the ", frozen.size(), " that ShardFrozen shared out"),
+               "to its last block; one that it has no use for must not live while Fit or Evaluate is called"));
   }
   if (trained != nullptr && !trained->EndRound()) {
-    status.Update(NotRun("the module, whose weights zero_stage 3 shares out",
-                         trains ? "forward and backward; choose zero_stage 2 for a loss that does not"
-                                : "in an evaluation too"));
+    status.Update(
+        NotRun("the module, whose weights zero_stage 3 shares out",
+               trains ? "forward and backward; choose zero_stage 2 for a loss that does not" : "in an evaluation too"));
   }
   return status;
 }

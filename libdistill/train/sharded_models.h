@@ -36,8 +36,8 @@ struct ShardedModels {
   bool any() const { return trained != nullptr || !frozen.empty(); }
   // For a micro-batch that other ranks have, and this one has not.
   void Skip(bool trains) const;
-  // For one that this rank has: what `body` returns, or FailedPrecondition where it has not run each of the models once,
-  // to the end of the pass, as Skip does on other ranks, which would wait for this one in vain.
+  // For one that this rank has: what `body` returns, or FailedPrecondition where it has not run each of the models
+  // once, to the end of the pass, as Skip does on other ranks, which would wait for this one in vain.
   [[nodiscard]] absl::Status RunOnce(bool trains, absl::FunctionRef<absl::Status()> body) const;
   void SetErrorContext(const std::function<std::string()>& context) const;
   // Lets the other ranks' passes end where this rank's came to nothing.

@@ -70,9 +70,9 @@ class Student : public Decoder {
 absl::Status Train(const World& world, TrainerOptions options) {
   torch::set_num_threads(1);
   setenv("FI_TCP_IFACE", "lo", 1);
-  DISTILL_ASSIGN_OR_RETURN(
-      auto comm, CreateCommunicator(
-                     world, {.backend = "fabric", .timeout = absl::Seconds(60), .heartbeat_timeout = absl::Seconds(5)}));
+  DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = "fabric",
+                                                                 .timeout = absl::Seconds(60),
+                                                                 .heartbeat_timeout = absl::Seconds(5)}));
   RunContext run(world, std::move(comm), torch::kCPU);
   DISTILL_ASSIGN_OR_RETURN(
       const DecoderConfig config,
@@ -103,9 +103,9 @@ TEST_CASE("a rank that is lost while a block is fetched for a checkpoint is name
     const absl::Status lost = Train(world, {.output_dir = output.path(), .max_steps = 3});
     // What the others were in: the request may have come to the lost rank before it came to all.
     const std::string text(lost.message());
-    DISTILL_RETURN_IF_ERROR(Expect(absl::StrContains(text, "all-gather number") ||
-                                       absl::StrContains(text, "broadcast number"),
-                                   "no operation: " + text));
+    DISTILL_RETURN_IF_ERROR(
+        Expect(absl::StrContains(text, "all-gather number") || absl::StrContains(text, "broadcast number"),
+               "no operation: " + text));
     return ExpectError(lost, absl::StatusCode::kUnavailable,
                        {"the checkpoint of step 2", "(step 3)", "rank 1 on " + world.host});
   });

@@ -244,8 +244,8 @@ absl::Status Step(const World& world, int64_t zero_stage,
   DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *frozen));
   const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
   DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run->rank(), run->world_size(), {}));
-  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, student,
-                                                         {.max_steps = 2, .logging_steps = 0, .zero_stage = zero_stage}));
+  DISTILL_ASSIGN_OR_RETURN(
+      auto trainer, Trainer::Create(*run, student, {.max_steps = 2, .logging_steps = 0, .zero_stage = zero_stage}));
   const auto of_batch = [&](const TokenBatch& batch) { return loss(*frozen, *student, batch); };
   return ExpectError(trainer->Fit(sharder, of_batch).status(), absl::StatusCode::kFailedPrecondition, error);
 }
@@ -283,7 +283,8 @@ TEST_CASE("a weight that is read while its block is away is named, with where to
       const torch::Tensor weight = (of_frozen ? frozen : student).BlockWeights()[1][0];
       return LossSum{.loss = weight.square().sum(), .count = batch.num_loss_tokens(), .sums = {}};
     };
-    const std::vector<std::string> error = {"model.layers.1.", " is not in memory", "SetModelWriter", "before ShardFrozen"};
+    const std::vector<std::string> error = {"model.layers.1.", " is not in memory", "SetModelWriter",
+                                            "before ShardFrozen"};
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) { return Step(world, 3, loss, error); })) == "");
   }
 }
