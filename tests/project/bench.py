@@ -1,4 +1,5 @@
-"""bench/run writes one JSON object for each case, unit and peer, with every key, and verified figures above zero."""
+"""bench/run writes one JSON object for each case, unit and peer, with every key, and verified figures above zero; the
+programs of the longer benchmarks run through on small sizes."""
 import json
 import os
 import subprocess
@@ -34,3 +35,14 @@ for kind, precision in ("", "fp32"), ("-bf16", "bf16"):
     operations = "all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "send"
     wanted = {f"shm/3/{operation}{kind}/auto/{size}" for operation in operations for size in (1024, 262144)}
     assert cases == wanted | {f"shm/3/barrier{kind}/auto/0"}, cases
+
+BIN = f"{REPO}/build/bin"
+for program, *options in (["bench_overlap", "--rounds", "1", "--rows", "1"],
+                          ["bench_distill_loss", "--tokens", "64", "--vocabulary", "1000"], ["bench_optimizer"]):
+    ranks = [f"{BIN}/distillrun", "-np", "2"] if program == "bench_overlap" else []
+    said = subprocess.run([*ranks, f"{BIN}/{program}", *options], check=True, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
+    figures = [json.loads(line[5:]) for line in said.splitlines() if line.startswith("JSON ")]
+    assert figures, f"{program} printed no figures: {said}"
+    assert all(value >= 0 for figure in figures for value in figure.values() if isinstance(value, float)), figures
+    print(f"{program}: ran through")
