@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
+#include "libdistill/world/backoff.h"
 
 namespace distill {
 namespace {
@@ -48,6 +49,7 @@ FabricProgress::~FabricProgress() {
 absl::Status FabricProgress::Run(absl::FunctionRef<absl::Status()> work) {
   if (std::this_thread::get_id() == thread_.get_id()) return work();
   work_ = &work;
+  polite_ = Backoff::polite();
   Hand(kHanded);
   while (!SpinWhile(kHanded)) state_.wait(kHanded, std::memory_order_acquire);
   return std::exchange(result_, absl::OkStatus());
@@ -80,6 +82,7 @@ void FabricProgress::Serve() {
   for (;;) {
     if (!SpinWhile(kIdle)) AwaitWork();
     if (state_.load(std::memory_order_acquire) == kStopping) return;
+    Backoff::WaitPolitely(polite_);
     result_ = (*work_)();
     state_.store(kIdle, std::memory_order_release);
     state_.notify_all();

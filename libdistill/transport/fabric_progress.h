@@ -30,6 +30,7 @@ class FabricProgress {
   ~FabricProgress();
 
   // Blocks until `work` has returned on the thread; made on the thread itself, runs it at once. One caller at a time.
+  // The thread waits as politely as the caller does (backoff.h).
   [[nodiscard]] absl::Status Run(absl::FunctionRef<absl::Status()> work);
 
   // Both only from inside `work`, but for what the endpoint says of itself.
@@ -53,6 +54,7 @@ class FabricProgress {
   std::atomic<bool> asleep_{false};
   std::atomic<int> state_{kIdle};
   absl::FunctionRef<absl::Status()>* work_ = nullptr;  // while handed over
+  bool polite_ = false;                                // whoever handed it over
   absl::Status result_;                                // of it
   absl::Status broken_;                                // the thread's
   std::thread thread_;

@@ -35,10 +35,12 @@ class FabricWait {
  private:
   // Spins, then about as long again in yields: with a wait object there is no reason to go on for longer.
   static constexpr int kBeforeSleep = 512;
+  static constexpr int kBeforePoliteSleep = 4;
   static constexpr absl::Duration kLook = absl::Milliseconds(2);
-  bool asleep() const { return endpoint_->wakes() && pauses_ >= kBeforeSleep; }
+  bool asleep() const { return endpoint_->wakes() && pauses_ >= before_sleep_; }
 
   FabricEndpoint* const endpoint_;
+  const int before_sleep_ = Backoff::polite() ? kBeforePoliteSleep : kBeforeSleep;
   Backoff backoff_;
   int pauses_ = 0;
 };

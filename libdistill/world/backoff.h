@@ -28,7 +28,8 @@ class Backoff {
   bool core_was_wanted() const { return core_was_wanted_; }
 
   // Threads that wait beside others which compute on the same core give it away at once. Of the calling thread.
-  static void WaitPolitely();
+  static void WaitPolitely(bool politely = true);
+  static bool polite();
 
  private:
   static constexpr int kPoliteSpin = 16;
