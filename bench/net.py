@@ -46,24 +46,41 @@ def run_ranks(command, environments, per_host, what):
     return lines
 
 
-def stream_rate(control, seconds):
-    """Gigabytes a second of one TCP stream from host 1 to host 0."""
-    stream = [sys.executable, os.path.join(REPO, "bench", "tcp_stream.py")]
-    receiver = hosts.start(0, [*stream, "receive", str(PORT)], {})
-    sender = hosts.start(1, [*stream, "send", hosts.address(0), str(PORT), str(seconds), control], {})
+STREAM = [sys.executable, os.path.join(REPO, "bench", "tcp_stream.py")]
+
+
+def start_stream(sender, receiver, port, control, seconds):
+    """A TCP stream between two hosts: the processes at its ends."""
+    return [hosts.start(receiver, [*STREAM, "receive", str(port)], {}),
+            hosts.start(sender, [*STREAM, "send", hosts.address(receiver), str(port), str(seconds), control], {})]
+
+
+def finish_stream(receiver, sender):
+    """Gigabytes a second."""
     said = receiver.communicate(timeout=60)[0]
     sender.wait()
     return float(re.search(r"payload ([\d.]+)", said)[1])
 
 
-def link_rate(seconds):
-    """What the link carries: the best of the kernel's ways to control congestion (BBR, say, may stay below a shaper's
-    rate)."""
+def stream_rate(control, seconds):
+    """Of one TCP stream from host 1 to host 0."""
+    return finish_stream(*start_stream(1, 0, PORT, control, seconds))
+
+
+def rate_both_ways(control, seconds):
+    """Of each of two TCP streams between hosts 0 and 1 at one time, in opposite directions: an all-reduce sends as much
+    as it receives."""
+    there, back = (start_stream(sender, 1 - sender, PORT + sender, control, seconds) for sender in (0, 1))
+    return min(finish_stream(*there), finish_stream(*back))
+
+
+def fastest_control(seconds):
+    """Of the kernel's ways to control congestion (BBR, say, may stay below a shaper's rate), with its stream's rate."""
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="utf-8") as file:
         rates = {control: stream_rate(control, seconds) for control in file.read().split()}
     said = ", ".join(f"{rate:.4f} with {control}" for control, rate in rates.items())
     say(f"a plain TCP stream carries {said} GB/s")
-    return max(rates.values())
+    return max(rates.items(), key=lambda item: item[1])
 
 
 def mpirun(count, per_host, *command):
@@ -101,12 +118,16 @@ def peers(python, count, per_host, sizes):
 
 def measure(commands, count, per_host, link, rails, seconds):
     """Runs each (command, environment) as the ranks of emulated hosts: rank 0's lines of each, and the rate of a host's
-    links together; call hosts.enter() first. `seconds`: of each plain stream."""
+    links together; call hosts.enter() first. `seconds`: of each plain stream. All connections from then on, the peers'
+    too, control congestion as the fastest plain stream does."""
     hosts.up(count, rate=link, interfaces=rails)
     say(f"{count} emulated hosts with {per_host} rank(s) and {rails} link(s) of {link} each")
-    before = link_rate(seconds)
+    control, before = fastest_control(seconds)
+    hosts.control_congestion(count, rails, control)
+    both = rate_both_ways(control, seconds)
+    say(f"two at once, one each way, carry {both:.4f} GB/s each with {control}, which is used below")
     lines = []
     for command, environment in commands:
         environments = hosts.ranks(count, PORT + 2, per_host, OMP_NUM_THREADS="1", **environment)
         lines.append(run_ranks(command, environments, per_host, os.path.basename(command[0])))
-    return lines, rails * max(before, link_rate(seconds))
+    return lines, rails * max(before, stream_rate(control, seconds))

@@ -112,5 +112,14 @@ def await_ready(rank, process):
     sys.exit(f"FAILED: rank {rank} never got ready:\n{said}")
 
 
+def control_congestion(count, interfaces, control):
+    """By "reno", "cubic", "bbr", ... on all connections from now on; until then as this machine does."""
+    for host in range(count):
+        for interface in range(interfaces):
+            network = f"{address(0, interface).rsplit('.', 1)[0]}.0/24"
+            ip("-n", f"h{host}", "route", "change", network, "dev", f"eth{interface}", "src", address(host, interface),
+               "congctl", control)
+
+
 def cut(host):
     ip("link", "set", f"to-h{host}-0", "nomaster")
