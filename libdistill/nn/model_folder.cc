@@ -108,26 +108,6 @@ absl::Status SyncFolder(const std::string& folder) {
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot sync"));
 }
 
-// One weight after the other: neither copies on the host nor, of a model that is shared out, more than a block.
-absl::Status WriteWeights(const torch::nn::Module& model, const std::string& path, torch::Dtype dtype) {
-  DISTILL_ASSIGN_OR_RETURN(const DType file_dtype, FromTorch(dtype));
-  std::map<std::string, torch::Tensor> weights;
-  std::map<std::string, TensorView> views;
-  for (const auto& parameter : model.named_parameters()) {
-    const torch::Tensor& weight = weights[parameter.key()] = parameter.value();
-    views[parameter.key()] = {file_dtype, weight.sizes().vec(), nullptr, weight.numel() * SizeOf(file_dtype)};
-  }
-  WeightsInTurn turns(model);
-  return WriteSafetensors(path, views, {{"format", "pt"}},  // transformers asks for this entry
-                          [&](const std::string& name, ByteSink sink) {
-                            return CatchTorch([&] {
-                              turns.Bring(weights[name]);
-                              const torch::Tensor on_host = ToHost(weights[name], dtype);
-                              return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
-                            });
-                          });
-}
-
 // The files of a model of which blocks wait.
 class WeightsOfFiles : public BlockSource {
  public:
@@ -208,8 +188,9 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot create the folder"));
+  const auto saved_type = [dtype](torch::Dtype) { return dtype; };
   DISTILL_RETURN_IF_ERROR(
-      CatchTorch([&] { return WriteWeights(model, absl::StrCat(folder, "/model.safetensors"), dtype); }));
+      WriteInTurn(model, {model.named_parameters()}, absl::StrCat(folder, "/model.safetensors"), saved_type));
   DISTILL_RETURN_IF_ERROR(WriteSynced(absl::StrCat(folder, "/config.json"), config));
   if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
   return SyncFolder(folder);

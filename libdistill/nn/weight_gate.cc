@@ -2,8 +2,11 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "libdistill/core/status_macros.h"
 #include "libdistill/nn/recompute.h"
+#include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
 namespace distill {
@@ -100,6 +103,30 @@ void WeightsInTurn::Bring(const Tensor& weight) {
   if (found->second == here_) return;
   found->second.gate->Fetch(found->second.block);
   here_ = found->second;
+}
+
+absl::Status WriteInTurn(const torch::nn::Module& module,
+                         const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
+                         const std::string& path, absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type) {
+  std::map<std::string, torch::Tensor> by_name;
+  std::map<std::string, TensorView> views;
+  for (const auto& items : tensors) {
+    for (const auto& item : items) {
+      const torch::Tensor& tensor = by_name[item.key()] = item.value();
+      DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(saved_type(tensor.scalar_type())));
+      views[item.key()] = {dtype, tensor.sizes().vec(), nullptr, tensor.numel() * SizeOf(dtype)};
+    }
+  }
+  WeightsInTurn turns(module);
+  return WriteSafetensors(path, views, {{"format", "pt"}},  // transformers asks for this entry
+                          [&](const std::string& name, ByteSink sink) {
+                            return CatchTorch([&] {
+                              const torch::Tensor& tensor = by_name[name];
+                              turns.Bring(tensor);
+                              const torch::Tensor on_host = ToHost(tensor, saved_type(tensor.scalar_type()));
+                              return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
+                            });
+                          });
 }
 
 }  // namespace distill

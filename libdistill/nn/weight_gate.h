@@ -6,10 +6,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 
 namespace distill {
 
@@ -85,5 +89,13 @@ class WeightsInTurn {
   std::map<const c10::TensorImpl*, Place> places_;
   Place here_{nullptr, 0};
 };
+
+// Writes and syncs a file of a module's tensors, one after the other as WeightsInTurn brings them: it neither copies
+// more than one on the host nor, of a model that is shared out, asks for more than a block at a time. `saved_type`:
+// what the file has one of this type in. InvalidArgument: a type that files have no name for.
+[[nodiscard]] absl::Status WriteInTurn(const torch::nn::Module& module,
+                                       const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
+                                       const std::string& path,
+                                       absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type);
 
 }  // namespace distill

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/weight_gate.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
@@ -56,22 +57,8 @@ std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module
 }
 
 absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder) {
-  std::map<std::string, torch::Tensor> tensors;
-  std::map<std::string, TensorView> views;
-  for (const auto& items : {module.named_parameters(), module.named_buffers()}) {
-    for (const auto& item : items) {
-      tensors[item.key()] = item.value();
-      DISTILL_ASSIGN_OR_RETURN(views[item.key()], SavedAs(item.value().scalar_type(), item.value().sizes()));
-    }
-  }
-  WeightsInTurn turns(module);
-  return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), views, {{"format", "pt"}},
-                          [&](const std::string& name, ByteSink sink) {
-                            return CatchTorch([&] {
-                              turns.Bring(tensors[name]);
-                              return PassSaved(tensors[name], sink);
-                            });
-                          });
+  return WriteInTurn(module, {module.named_parameters(), module.named_buffers()},
+                     absl::StrCat(folder, "/model.safetensors"), SavedType);
 }
 
 absl::StatusOr<TensorView> SavedAs(torch::Dtype dtype, c10::IntArrayRef shape) {
