@@ -74,8 +74,6 @@ double MedianMs(const torch::Device& device, F&& f) {
   return times[kTimes / 2];
 }
 
-// The matrix products that no head can do without, chunk by chunk, and one pass over a chunk's logits: both models' are
-// read and one written.
 int64_t ChunkOf(const Case& c, const DistillationOptions& options) {
   return ChunkTokens({.tokens = c.tokens,
                       .chunk_tokens = options.chunk_tokens,
@@ -85,6 +83,8 @@ int64_t ChunkOf(const Case& c, const DistillationOptions& options) {
                       .element_bytes = c.bf16 ? 2 : 4});
 }
 
+// The matrix products that no head can do without, chunk by chunk, and one pass over a chunk's logits: both models' are
+// read and one written.
 double LimitMs(const DistillationInputs& inputs, int64_t chunk_tokens) {
   const torch::NoGradGuard no_grad;
   const int64_t tokens = inputs.labels.size(0), chunk = std::min(tokens, chunk_tokens);

@@ -1,7 +1,7 @@
-// AdamW over 64 million elements: the sweep (optim/), LibTorch's fused kernel, and the limit, which is copying as many
+// AdamW over 64 Mi elements: the sweep (optim/), LibTorch's fused kernel, and the limit, which is copying as many
 // bytes: 28 an element, 30 with a bfloat16 working copy.
 //
-//   build/bin/bench_optimizer
+//   build/bin/bench_optimizer [--elements N]
 #include <ATen/ops/_fused_adamw.h>
 #include <torch/types.h>
 
@@ -13,12 +13,12 @@
 #include <functional>
 #include <vector>
 
+#include "CLI/CLI.hpp"
 #include "libdistill/optim/update_runs.h"
 
 namespace distill {
 namespace {
 
-constexpr int64_t kElements = 64 << 20;
 constexpr int kRounds = 9;
 
 // The medians of all `works`, each in its turn: what else the machine does falls on all of them.
@@ -41,9 +41,12 @@ std::vector<double> MediansMs(const std::vector<std::function<void()>>& works) {
 }
 
 struct State {
-  torch::Tensor master = torch::randn({kElements}), gradient = torch::randn({kElements});
-  torch::Tensor exp_avg = torch::zeros({kElements}), exp_avg_sq = torch::zeros({kElements});
-  torch::Tensor working = torch::zeros({kElements}, torch::kBFloat16);
+  explicit State(int64_t elements)
+      : master(torch::randn({elements})),
+        gradient(torch::randn({elements})),
+        exp_avg(torch::zeros({elements})),
+        exp_avg_sq(torch::zeros({elements})),
+        working(torch::zeros({elements}, torch::kBFloat16)) {}
 
   AdamWRun Run(bool has_working) const {
     AdamWRun run;
@@ -52,9 +55,11 @@ struct State {
     run.exp_avg_sq = exp_avg_sq.data_ptr<float>();
     run.gradient = gradient.data_ptr<float>();
     if (has_working) run.working = working.data_ptr();
-    run.count = kElements;
+    run.count = master.numel();
     return run;
   }
+
+  torch::Tensor master, gradient, exp_avg, exp_avg_sq, working;
 };
 
 void FusedAdamW(State& state, bool has_working) {
@@ -64,8 +69,8 @@ void FusedAdamW(State& state, bool has_working) {
   if (has_working) state.working.copy_(state.master);
 }
 
-void Bench(bool has_working) {
-  State state;
+void Bench(int64_t elements, bool has_working) {
+  State state(elements);
   const AdamWFactors factors = FactorsOf(0.9, 0.999, 1e-8, 0.01, 1e-4, 7.0, 3);
   const torch::Tensor before = state.master.clone(), gradient = state.gradient.clone();
   FusedAdamW(state, has_working);
@@ -75,7 +80,7 @@ void Bench(bool has_working) {
   UpdateRuns({state.Run(has_working)}, factors, torch::kCPU);
   TORCH_CHECK(torch::allclose(state.master, expected, 1e-4, 1e-6), "the sweep and LibTorch's kernel differ");
 
-  const int64_t bytes = kElements * (has_working ? 30 : 28);
+  const int64_t bytes = elements * (has_working ? 30 : 28);
   const torch::Tensor from = torch::ones({bytes / 2}, torch::kUInt8), to = torch::zeros_like(from);
   const std::vector<double> ms =
       MediansMs({[&] { UpdateRuns({state.Run(has_working)}, factors, torch::kCPU); },
@@ -92,7 +97,11 @@ void Bench(bool has_working) {
 }  // namespace
 }  // namespace distill
 
-int main() {
-  distill::Bench(false);
-  distill::Bench(true);
+int main(int argc, char** argv) {
+  CLI::App app("AdamW: the sweep, LibTorch's fused kernel, and a copy of as many bytes");
+  int64_t elements = 64 << 20;
+  app.add_option("--elements", elements)->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  distill::Bench(elements, false);
+  distill::Bench(elements, true);
 }

@@ -61,9 +61,9 @@ ncclRedOp_t NcclOp(ReduceOp op) {
 // time (gradients, blocks of the student, blocks of the teacher), each from a thread of its own, so ranks launch their
 // kernels in different orders, and each waits on the GPU for its like elsewhere. That comes to an end as long as all of
 // them find room there at once, beside computing kernels, which end by themselves: with this bound those of three do on
-// the 108 multiprocessors of an A100. NCCL_LAUNCH_ORDER_IMPLICIT (2.26) is no way out: it runs kernels one after the
-// other as each host launched them, and asks for the same order on all; a rank without tokens launches a pass's gathers
-// ahead.
+// the 108 multiprocessors of an A100; on smaller GPUs, or with more teachers shared out, it is not sure.
+// NCCL_LAUNCH_ORDER_IMPLICIT (2.26) is no way out: it runs kernels one after the other as each host launched them, and
+// asks for the same order on all; a rank without tokens launches a pass's gathers ahead.
 constexpr int kMaxBlocks = 32;
 
 // What NCCL would choose for its own buffers. It is not registered with a communicator (ncclCommRegister): NCCL leaves

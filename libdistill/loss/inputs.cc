@@ -54,6 +54,7 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
   } else {
     TORCH_CHECK(options.alpha == 0, "alpha is ", options.alpha, ", but there is no teacher");
   }
+  TORCH_CHECK(rows > 0, "a head of no rows");
   TORCH_CHECK(options.vocabulary >= 0 && options.vocabulary <= rows, "a vocabulary of ", options.vocabulary,
               " does not fit heads of ", rows, " rows");
   return options.vocabulary > 0 ? options.vocabulary : rows;

@@ -21,7 +21,7 @@ const std::string& WhyNoTorchCuda() {
 
 }  // namespace distill
 
-// LibTorch asks once whether it has a CUDA part, when anything first needs to know: before main nothing has. The linker
-// is told to look for this name, which brings this file into every program.
-extern "C" const bool distill_opens_torch_cuda;
-const bool distill_opens_torch_cuda = distill::WhyNoTorchCuda().empty();
+// LibTorch asks once whether it has a CUDA part, when anything first needs to know. So this runs before the program's
+// own objects at namespace scope are made, one of which may ask; only what other shared libraries do when they are
+// loaded comes earlier. The linker is told to look for this name, which brings this file into every program.
+extern "C" __attribute__((constructor(101))) void distill_opens_torch_cuda() { (void)distill::WhyNoTorchCuda(); }

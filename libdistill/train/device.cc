@@ -53,8 +53,8 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
   if (gpus == 0) {
     if (device == "auto") return c10::Device(c10::kCPU);
     const std::string& why = WhyNoTorchCuda();
-    return absl::InvalidArgumentError(absl::StrCat("device: cuda, but no GPU is usable on ", world.host,
-                                                   why.empty() ? "" : ": ", why,
+    return absl::InvalidArgumentError(absl::StrCat("device: cuda, but no GPU is usable on ", world.host, ": ",
+                                                   why.empty() ? "LibTorch's CUDA part finds none" : why,
                                                    " (use device: cpu, or check nvidia-smi)"));
   }
   if (world.local_size > gpus && device == "auto") {

@@ -267,6 +267,7 @@ void GradientReducer::FillUp(size_t b) {
   for (const size_t i : buckets_.bucket(b).parameters) {
     Take(i);
     if (gradients_[i].filled) continue;
+    TakeBack(gradients_[i]);
     torch::Tensor part = buckets_.gradient(i);
     part.zero_();
   }

@@ -103,7 +103,8 @@ class GradientReducer {
   // contiguous, of the parameter's shape, holding anything. A gradient that autograd then gives there is in its bucket
   // already. Undefined where that is not free: outside of a step, once a part of the step's gradient has come, as long
   // as what was lent before is in use, and from stage 2 on. What is still lent when the memory is needed again counts
-  // as changed, so that autograd throws rather than use it.
+  // as changed, so that autograd throws rather than use it. A hook on the parameter that keeps its gradient must clone
+  // it: the memory is the bucket's, which is summed over ranks and used again.
   torch::Tensor Lend(const torch::Tensor& parameter);
   // Every rank must call it, once a step, also after a backward pass that failed or never was: the others wait for this
   // rank's part. Blocks until the buckets are summed. In stage 0 the gradients of float32 parameters are then views

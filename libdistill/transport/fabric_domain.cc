@@ -89,7 +89,12 @@ absl::StatusOr<FabricRail> FabricDomain::Describe(size_t index) const {
   if (rc != 0) return FabricError(absl::StrCat("fi_getname (provider ", provider(), ")"), rc);
   const std::string ip = IpIn(info->addr_format, name);
   const std::string fabric_name = info->fabric_attr->name;
-  return FabricRail{ip.empty() ? absl::StrCat(fabric_name, " ", index) : fabric_name, ip, std::string(name, length)};
+  std::string address(name, length);
+  // shm's are text, with the numbers of a process and an endpoint; the end of the text says how long they are. All get
+  // one length, so that a length tells fabrics apart.
+  constexpr size_t kText = 128;
+  if (info->addr_format == FI_ADDR_STR && length < kText) address.resize(kText, '\0');
+  return FabricRail{ip.empty() ? absl::StrCat(fabric_name, " ", index) : fabric_name, ip, std::move(address)};
 }
 
 // FI_RMA without modifiers is all of them. Where a notice takes a receive that was posted, messages would lose theirs.

@@ -22,7 +22,7 @@ def defined(lines):
 
 
 def headers():
-    for room in ("libdistill", "launcher", "examples", "bench"):
+    for room in ("libdistill", "launcher", "examples", "bench", "tests"):
         for folder, _, names in os.walk(os.path.join(SOURCE, room)):
             yield from (os.path.join(folder, name) for name in names if name.endswith((".h", ".cuh")))
 

@@ -18,8 +18,11 @@ TEST_CASE("LibTorch's CUDA part is in the process where there is a driver, and n
   CHECK(IsLoaded("libtorch_cpu.so"));
   if (IsLoaded("libcuda.so.1")) {
     INFO(WhyNoTorchCuda());
-    CHECK(IsLoaded("libtorch_cuda.so"));
-    CHECK(WhyNoTorchCuda().empty());
+    if (!absl::StrContains(WhyNoTorchCuda(),
+                           "libtorch_cuda.so: cannot open")) {  // as where LibTorch is the CPU's alone
+      CHECK(IsLoaded("libtorch_cuda.so"));
+      CHECK(WhyNoTorchCuda().empty());
+    }
     return;
   }
   CHECK_FALSE(IsLoaded("libtorch_cuda.so"));

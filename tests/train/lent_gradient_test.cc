@@ -12,10 +12,14 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/distillation_loss.h"
+#include "libdistill/nn/decoder.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/distiller.h"
 #include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -123,6 +127,51 @@ TEST_CASE("where gradients have no place of their own nothing is lent") {
           absl::Status mine;
           DISTILL_RETURN_IF_ERROR(reducer->Finish(mine));
           return Expect(!lends, "stage 2 lends");
+        })) == "");
+}
+
+TEST_CASE("a loss whose gradient was asked for too late, after the step's end, fails") {
+  const auto alone = CreateAloneCommunicator();
+  const TinyModel model(/*is_tied=*/false);
+  const auto parameters = CollectParameters(model, {}).value();
+  const Reducer reducer = GradientReducer::Create(*alone, parameters, {}).value();
+  reducer->StartStep();
+  const torch::Tensor loss = model.Loss(0, reducer->Lend(model.head_weight()));
+  absl::Status mine;
+  REQUIRE(reducer->Finish(mine).ok());  // which fills the memory with zeros
+  const absl::Status late = CatchTorch([&] {
+    loss.backward();
+    return absl::OkStatus();
+  });
+  CHECK(ExpectError(late, absl::StatusCode::kInternal, {"modified by an inplace operation"}) == absl::OkStatus());
+}
+
+TEST_CASE("training lends a distiller the memory of its student's head's gradient, once a step") {
+  const testing::TempFolder output;
+  CHECK(Failures(RunRanks(2, absl::Seconds(60), [&](const World& world) -> absl::Status {
+          torch::set_num_threads(1);
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = "shm"}));
+          RunContext run(world, std::move(comm), torch::kCPU);
+          DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config,
+                                   ParseDecoderConfig(R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 32,
+                                     "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+                                     "num_key_value_heads": 4, "tie_word_embeddings": true})",
+                                                      "tiny"));
+          const auto student = std::make_shared<Decoder>(config);
+          DISTILL_ASSIGN_OR_RETURN(const auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
+          const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
+          DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run.rank(), run.world_size(), {}));
+          DISTILL_ASSIGN_OR_RETURN(const auto trainer,
+                                   Trainer::Create(run, student, {.output_dir = output.path(), .max_steps = 3}));
+          int64_t lent = 0, taken = 0;
+          const Trainer::TokenLoss loss = [&](const TokenBatch& batch) {
+            if (student->HeadGradientMemory().defined()) ++lent;  // and is given back here
+            LossSum sum = distiller(batch);
+            if (!student->HeadGradientMemory().defined()) ++taken;  // by the loss, until its backward pass
+            return sum;
+          };
+          DISTILL_RETURN_IF_ERROR(trainer->Fit(sharder, loss).status());
+          return Expect(lent == 3 && taken == 3, absl::StrCat("lent ", lent, " times, taken ", taken, " times, of 3"));
         })) == "");
 }
 

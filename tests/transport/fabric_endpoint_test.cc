@@ -100,6 +100,22 @@ TEST_CASE("a message of another length than expected is an error on the receiver
   }
 }
 
+// shm's hold the number of a process and of an endpoint, as text.
+TEST_CASE("endpoints of one provider have addresses of one length, whatever their numbers are") {
+  const std::string provider = GENERATE("tcp", "shm");
+  setenv("FI_TCP_IFACE", "lo", 1);
+  if (provider == "shm") testing::RemoveWhatItsNumberLeft();
+  std::vector<std::unique_ptr<FabricEndpoint>> endpoints;
+  std::vector<std::string> addresses, names;
+  for (int i = 0; i < 12; ++i) {
+    endpoints.push_back(FabricEndpoint::Create({provider, "", 0, ""}).value());
+    addresses.push_back(endpoints.back()->address());
+    names.push_back("rank " + std::to_string(i));
+  }
+  CAPTURE(provider);
+  for (const auto& endpoint : endpoints) CHECK(endpoint->Connect(addresses, names) == absl::OkStatus());
+}
+
 TEST_CASE("writes land where they are told, and are noticed whether they are waited for before or after") {
   const std::string provider = GENERATE("tcp", "shm");
   CAPTURE(provider);
