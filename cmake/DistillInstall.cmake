@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 get_property(rooms GLOBAL PROPERTY DISTILL_ROOMS)
 add_library(distill INTERFACE)
 add_library(distill::distill ALIAS distill)
+target_compile_features(distill INTERFACE cxx_std_20)
 target_link_libraries(distill INTERFACE ${rooms} $<BUILD_INTERFACE:distill_torch> $<INSTALL_INTERFACE:distill_torch>)
 # LibTorch exports an older protobuf: ours must stay out of the dynamic symbol table, or one shadows the other.
 target_link_options(distill INTERFACE "-Wl,--exclude-libs,libprotobuf.a")

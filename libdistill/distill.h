@@ -18,4 +18,5 @@
 #include "libdistill/train/masked_distiller.h"
 #include "libdistill/train/run.h"
 #include "libdistill/train/sharded_models.h"
+#include "libdistill/train/token_tensors.h"
 #include "libdistill/train/trainer.h"

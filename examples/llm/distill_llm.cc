@@ -121,7 +121,12 @@ absl::Status Distill(RunContext& run, const LlmConfig& config) {
   // Not before: the trainer refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(config) : absl::OkStatus()));
   if (task->held_out) trainer->SetEvaluation(*std::move(task->held_out));
-  return trainer->Fit(task->sharder, task->distiller).status();
+  DISTILL_RETURN_IF_ERROR(trainer->Fit(task->sharder, task->distiller).status());
+  if (run.rank() == 0) {
+    LogInfo(absl::StrCat("the student is in ", config.output_dir, "; to try it: distill_llm --generate ",
+                         config.output_dir, " --prompt TEXT"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ShowBatch(const RunContext& run, const LlmConfig& config) {

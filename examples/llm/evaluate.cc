@@ -158,8 +158,9 @@ absl::Status Evaluate(const Arguments& arguments, c10::Device device) {
   for (const auto& [name, folder] : arguments.models) {
     DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(folder));
     DISTILL_RETURN_IF_ERROR(RequireSameTokenizer(held_out.tokenizer, tokenizer));
+    DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
     DISTILL_ASSIGN_OR_RETURN(
-        auto model, HasWeights(folder) ? LoadDecoder(folder, options) : CreateDecoder(folder, arguments.seed, options));
+        auto model, has_weights ? LoadDecoder(folder, options) : CreateDecoder(folder, arguments.seed, options));
     DISTILL_ASSIGN_OR_RETURN(const Figures figures, Judge(teacher, model, held_out));
     std::printf("%-14s %10.4f %10.4f %12.3f\n", name.c_str(), figures.loss, figures.kl, figures.exact_match);
     all[name] = {{"loss", figures.loss}, {"kl", figures.kl}, {"exact_match", figures.exact_match}};

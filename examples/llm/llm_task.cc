@@ -1,5 +1,9 @@
 #include "examples/llm/llm_task.h"
 
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/store/files.h"
 
@@ -18,6 +22,18 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const LlmConfig& config, const std::stri
                                      absl::StrCat(config.teacher_model, " and ", config.student_model)));
   }
   return tokenizer;
+}
+
+absl::Status CheckModelFolders(const LlmConfig& config) {
+  std::error_code error;
+  for (const auto& [option, folder] :
+       {std::pair("teacher_model", &config.teacher_model), std::pair("student_model", &config.student_model)}) {
+    if (folder->empty() || std::filesystem::is_directory(*folder, error)) continue;
+    return absl::NotFoundError(absl::StrCat(option, ": no folder ", *folder,
+                                            " here; models are local folders, nothing ",
+                                            "is downloaded (hf download NAME --local-dir FOLDER makes one)"));
+  }
+  return absl::OkStatus();
 }
 
 // A split chooses among the files of a folder. The default says nothing: resolved configs hold it beside a file, too.
@@ -54,8 +70,10 @@ LoadOptions OptionsOf(torch::Dtype dtype, c10::Device device, bool is_shared_out
 absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, const RunContext& run) {
   const LoadOptions options = OptionsOf(torch::kFloat32, run.device(), config.zero_stage == 3 && run.world_size() > 1);
   const std::string& folder = config.student_model;
-  if (HasWeights(folder)) return LoadDecoder(folder, options);
-  LogInfo(absl::StrCat(folder, " has no weights: the student starts from random ones, drawn with seed ", config.seed));
+  DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
+  if (has_weights) return LoadDecoder(folder, options);
+  LogInfo(
+      absl::StrCat(folder, " has no weights: a new student starts from random ones, drawn with seed ", config.seed));
   return CreateDecoder(folder, config.seed, options);
 }
 
@@ -67,6 +85,7 @@ torch::Dtype WorkingType(const LlmConfig& config) {
 }
 
 absl::StatusOr<LlmText> LoadText(const LlmConfig& config) {
+  DISTILL_RETURN_IF_ERROR(CheckModelFolders(config));
   const LlmConfig defaults;
   DISTILL_RETURN_IF_ERROR(
       CheckSplit("dataset_split", config.dataset_split, defaults.dataset_split, "dataset_name", config.dataset_name));

@@ -287,7 +287,11 @@ absl::Status UnknownName(absl::string_view what, absl::string_view name, const s
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
     return EditDistance(name, a) < EditDistance(name, b);
   });
-  return absl::InvalidArgumentError(absl::StrCat("unknown ", what, " '", name, "'; did you mean '", *nearest, "'?"));
+  // Further away than a slip of the hand it would mislead.
+  const bool is_near = EditDistance(name, *nearest) <= std::max<size_t>(1, name.size() / 3);
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown ", what, " '", name, "'; ",
+                   is_near ? absl::StrCat("did you mean '", *nearest, "'?") : "--help lists all options"));
 }
 
 }  // namespace distill

@@ -5,6 +5,8 @@
 
 #include <torch/types.h>
 
+#include "absl/status/statusor.h"
+
 namespace distill {
 
 struct LoadOptions {
@@ -16,7 +18,8 @@ struct LoadOptions {
   bool blocks_later = false;
 };
 
-// Whether the folder holds weights that the loaders would read.
-bool HasWeights(const std::string& folder);
+// Whether the folder holds weights that the loaders would read. NotFound: no such folder; FailedPrecondition: it holds
+// weights, but in files that are not read.
+[[nodiscard]] absl::StatusOr<bool> HasWeights(const std::string& folder);
 
 }  // namespace distill

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
@@ -175,10 +176,26 @@ void Convert(torch::nn::Module& model, const LoadOptions& options) {
   }
 }
 
-bool HasWeights(const std::string& folder) {
+absl::StatusOr<bool> HasWeights(const std::string& folder) {
   std::error_code error;
-  return fs::exists(absl::StrCat(folder, "/model.safetensors"), error) ||
-         fs::exists(absl::StrCat(folder, "/model.safetensors.index.json"), error);
+  if (!fs::is_directory(folder, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(folder, ": no such folder; models are local folders, nothing is downloaded"));
+  }
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (fs::exists(fs::path(folder) / name, error)) return true;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename(), kind = entry.path().extension();
+    const bool holds_weights = absl::StartsWith(name, "pytorch_model") || kind == ".safetensors" || kind == ".gguf" ||
+                               kind == ".pt" || kind == ".pth" || kind == ".h5" || kind == ".msgpack";
+    if (!holds_weights) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, ": the weights in ", name, " are not read, only model.safetensors and parts that ",
+                     "model.safetensors.index.json names: save the model as safetensors (save_pretrained in ",
+                     "transformers does), or remove that file to start from random weights"));
+  }
+  return false;
 }
 
 absl::Status SaveModel(const torch::nn::Module& model, const std::string& config_json, const std::string& folder,

@@ -75,7 +75,7 @@ struct TrainerOptions {
 struct LossSum {
   torch::Tensor loss;  // scalar with gradient; undefined when count is 0
   int64_t count = 0;
-  std::map<std::string, torch::Tensor> sums;  // scalars, detached
+  std::map<std::string, torch::Tensor> sums = {};  // scalars, detached
 };
 
 // A micro-batch, whatever it is made of: how many loss tokens it has, and how to run its forward pass.

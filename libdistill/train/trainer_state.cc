@@ -4,8 +4,10 @@
 #include <ATen/Context.h>
 
 #include <map>
+#include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
@@ -110,6 +112,29 @@ void RestoreRandomState(const RunContext& run, const TrainerState& state) {
                           " ranks or of another kind of device: random states start anew"));
 }
 
+// The rows of a step, where the settings tell.
+std::optional<int64_t> RowsOfStep(const std::map<std::string, std::string>& settings, int64_t ranks) {
+  int64_t rows = ranks;
+  for (const char* name : {"per_device_train_batch_size", "gradient_accumulation_steps"}) {
+    const auto found = settings.find(name);
+    int64_t value = 0;
+    if (found == settings.end() || !absl::SimpleAtoi(found->second, &value)) return std::nullopt;
+    rows *= value;
+  }
+  return rows;
+}
+
+void WarnOfOtherSteps(int64_t ranks, const TrainerOptions& options, const TrainerState& state) {
+  const auto saved_ranks = static_cast<int64_t>(state.random_states.size());
+  const std::optional<int64_t> rows =
+      RowsOfStep({options.resolved_config.begin(), options.resolved_config.end()}, ranks);
+  const std::optional<int64_t> saved = RowsOfStep({state.settings.begin(), state.settings.end()}, saved_ranks);
+  if (!rows.has_value() || !saved.has_value() || *rows == *saved) return;
+  LogWarning(absl::StrCat("resuming with ", *rows, " rows a step (", ranks, " ranks); the checkpoint was made with ",
+                          *saved, " (", saved_ranks, " ranks): epochs and the learning rate go on otherwise. Keep ",
+                          "per_device_train_batch_size x gradient_accumulation_steps x ranks for the same steps"));
+}
+
 void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& state) {
   const std::map<std::string, std::string> saved(state.settings.begin(), state.settings.end());
   for (const auto& [name, value] : options.resolved_config) {
@@ -166,7 +191,10 @@ absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOpt
 
   DISTILL_RETURN_IF_ERROR(ReadTensors(run, *opened, tensors));
   RestoreRandomState(run, state);
-  if (run.rank() == 0) WarnOfOtherSettings(options, state);
+  if (run.rank() == 0) {
+    WarnOfOtherSettings(options, state);
+    WarnOfOtherSteps(run.world_size(), options, state);
+  }
   return state;
 }
 

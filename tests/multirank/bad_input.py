@@ -51,7 +51,11 @@ class Case:
 def damaged_files(base):
     case = Case(base, "missing teacher")
     shutil.rmtree(case.path("teacher"))
-    case.expect("teacher")
+    case.expect(r"teacher_model: no folder .*teacher")
+
+    case = Case(base, "weights in another format")
+    os.rename(case.path("student/model.safetensors"), case.path("student/pytorch_model.bin"))
+    case.expect(r"pytorch_model\.bin", "safetensors")
 
     case = Case(base, "truncated weights")
     os.truncate(case.path("student/model.safetensors"), os.path.getsize(case.path("student/model.safetensors")) // 2)

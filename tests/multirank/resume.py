@@ -36,6 +36,7 @@ def check_case(folder, name, ranks, **options):
     kill_after_checkpoint(folder, broken, ranks, 5, **options)
     output = job.must_run(arguments(folder, broken, resume_from_checkpoint="latest", **options), ranks=ranks)
     job.check("resum" in output.lower(), f"the job does not say that it resumed:\n{output}")
+    job.check("rows a step" not in output, f"the steps are the same, but the job says that they are not:\n{output}")
     expected, found = job.metrics(whole), job.metrics(broken)
     job.check(sorted(expected) == sorted(found), f"{name}: steps {sorted(found)} instead of {sorted(expected)}")
     for step, line in expected.items():
@@ -45,6 +46,14 @@ def check_case(folder, name, ranks, **options):
     print(f"ok: {name}, {len(expected)} steps")
 
 
+def check_fewer_ranks(folder):
+    """With the rows of a rank as they were a step has half as many: said, since the schedule is another one then."""
+    output = job.must_run(arguments(folder, f"{folder}/two-ranks-broken", resume_from_checkpoint="latest"), ranks=1)
+    job.check("resuming with 4 rows a step (1 ranks); the checkpoint was made with 8 (2 ranks)" in output,
+              f"the job does not say that its steps are smaller:\n{output}")
+    print("ok: fewer ranks are warned of")
+
+
 def main():
     folder = job.workspace()
     job.make_model(f"{folder}/teacher", seed=1, hidden=48)
@@ -52,6 +61,7 @@ def main():
     job.make_chat(f"{folder}/chat.jsonl", rows=83)
     check_case(folder, "one-rank", 1)
     check_case(folder, "two-ranks", 2)
+    check_fewer_ranks(folder)
     check_case(folder, "two-ranks-bf16-packed", 2, bf16=True, packing=True)
 
 

@@ -124,10 +124,24 @@ TEST_CASE("a config that asks for far more than the file holds takes no memory f
   CheckMessage(saved.Load(), {"[61, 24]", "[1000000000, 24]"});
 }
 
+TEST_CASE("weights in files that are not read are not taken for none") {
+  for (const char* name : {"pytorch_model.bin", "model-00001-of-00002.safetensors", "model.gguf"}) {
+    const testing::TempFolder folder;
+    folder.Write("config.json", TinyConfigJson());
+    folder.Write("training_args.bin", "");
+    CHECK_FALSE(HasWeights(folder.path()).value());
+    folder.Write(name, "");
+    const absl::Status status = HasWeights(folder.path()).status();
+    CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+    CHECK_THAT(std::string(status.message()), Catch::Contains(folder.path()) && Catch::Contains(name));
+  }
+  CHECK(HasWeights("/nonexistent/student").status().code() == absl::StatusCode::kNotFound);
+}
+
 TEST_CASE("a folder with a config alone makes a random decoder, on request and not otherwise") {
   const testing::TempFolder folder;
   folder.Write("config.json", TinyConfigJson());
-  CHECK_FALSE(HasWeights(folder.path()));
+  CHECK_FALSE(HasWeights(folder.path()).value());
   CHECK(LoadDecoder(folder.path()).status().code() == absl::StatusCode::kNotFound);
   const auto one = CreateDecoder(folder.path(), 1), same = CreateDecoder(folder.path(), 1);
   const auto other = CreateDecoder(folder.path(), 2, {.dtype = torch::kBFloat16});
@@ -142,7 +156,7 @@ TEST_CASE("a folder with a config alone makes a random decoder, on request and n
   CHECK(torch::equal(parameters["model.layers.0.self_attn.q_proj.bias"], torch::zeros(32)));
   CHECK(torch::equal(parameters["model.norm.weight"], torch::ones(24)));
   REQUIRE(SaveDecoder(**one, folder.path(), "", torch::kFloat32).ok());
-  CHECK(HasWeights(folder.path()));
+  CHECK(HasWeights(folder.path()).value());
 }
 
 }  // namespace

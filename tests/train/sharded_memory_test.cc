@@ -83,7 +83,8 @@ void MakeFolder(const testing::TempFolder& folder, int64_t hidden, bool has_weig
 
 absl::StatusOr<std::shared_ptr<Decoder>> Load(const testing::TempFolder& folder, bool blocks_later) {
   const LoadOptions options = {.blocks_later = blocks_later};
-  return HasWeights(folder.path()) ? LoadDecoder(folder.path(), options) : CreateDecoder(folder.path(), kSeed, options);
+  return HasWeights(folder.path()).value() ? LoadDecoder(folder.path(), options)
+                                           : CreateDecoder(folder.path(), kSeed, options);
 }
 
 TokenInput Ids() { return {.input_ids = torch::arange(28).view({2, 14}), .document_starts = {}}; }
