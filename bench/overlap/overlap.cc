@@ -13,6 +13,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/distilbert.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
@@ -25,8 +26,6 @@ namespace distill {
 namespace {
 
 constexpr int64_t kTokens = 128;
-constexpr const char* kModel =
-    R"({"model_type": "distilbert", "vocab_size": 30522, "dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072})";
 
 struct Settings {
   int64_t rounds = 7;
@@ -125,7 +124,7 @@ void Report(const Communicator& comm, const GradientReducer& reducer, const Sett
 }
 
 absl::Status Bench(RunContext& run, const Settings& settings) {
-  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ParseEncoderConfig(kModel, "bench"));
+  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ParseEncoderConfig(kDistilBert, "bench"));
   Encoder model(config);
   torch::manual_seed(static_cast<uint64_t>(1 + run.rank()));
   const torch::Tensor ids = torch::randint(1, config.vocab_size, {settings.rows, kTokens});

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "bench/distilbert.h"
 #include "libdistill/core/random.h"
 
 namespace distill {
@@ -23,8 +24,6 @@ constexpr LlmShape kLlmStudent = {256, 4, 4, 2, 1408};
 constexpr const char* kBertTeacher =
     R"({"model_type": "bert", "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, )"
     R"("num_attention_heads": 12, "intermediate_size": 3072})";
-constexpr const char* kBertStudent =
-    R"({"model_type": "distilbert", "vocab_size": 30522, "dim": 768, "n_layers": 6, "n_heads": 12, "hidden_dim": 3072})";
 constexpr int32_t kMask = 103;
 
 absl::StatusOr<std::shared_ptr<LanguageModel>> MakeDecoder(const LlmShape& shape) {
@@ -107,7 +106,7 @@ absl::Status MakeLlm(const std::string& folder, BenchRecipe& recipe) {
 absl::Status MakeDistilBert(const std::string& folder, BenchRecipe& recipe) {
   if (folder.empty()) {
     DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeEncoder(kBertTeacher));
-    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeEncoder(kBertStudent));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeEncoder(kDistilBert));
   } else {
     DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadEncoder(folder + "/teacher"));
     DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadEncoder(folder + "/student"));

@@ -1,9 +1,5 @@
 #include "examples/llm/llm_task.h"
 
-#include <filesystem>
-#include <system_error>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "libdistill/store/files.h"
 
@@ -25,15 +21,11 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const LlmConfig& config, const std::stri
 }
 
 absl::Status CheckModelFolders(const LlmConfig& config) {
-  std::error_code error;
-  for (const auto& [option, folder] :
-       {std::pair("teacher_model", &config.teacher_model), std::pair("student_model", &config.student_model)}) {
-    if (folder->empty() || std::filesystem::is_directory(*folder, error)) continue;
-    return absl::NotFoundError(absl::StrCat(option, ": no folder ", *folder,
-                                            " here; models are local folders, nothing ",
-                                            "is downloaded (hf download NAME --local-dir FOLDER makes one)"));
+  if (!config.teacher_model.empty()) {
+    DISTILL_RETURN_IF_ERROR(Annotate(CheckModelFolder(config.teacher_model), "teacher_model"));
   }
-  return absl::OkStatus();
+  if (config.student_model.empty()) return absl::OkStatus();
+  return Annotate(CheckModelFolder(config.student_model), "student_model");
 }
 
 // A split chooses among the files of a folder. The default says nothing: resolved configs hold it beside a file, too.

@@ -18,6 +18,8 @@ struct LoadOptions {
   bool blocks_later = false;
 };
 
+// NotFound: there is no such folder on this machine, where models are.
+[[nodiscard]] absl::Status CheckModelFolder(const std::string& folder);
 // Whether the folder holds weights that the loaders would read. NotFound: no such folder; FailedPrecondition: it holds
 // weights, but in files that are not read.
 [[nodiscard]] absl::StatusOr<bool> HasWeights(const std::string& folder);

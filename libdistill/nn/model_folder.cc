@@ -176,12 +176,16 @@ void Convert(torch::nn::Module& model, const LoadOptions& options) {
   }
 }
 
-absl::StatusOr<bool> HasWeights(const std::string& folder) {
+absl::Status CheckModelFolder(const std::string& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
-    return absl::NotFoundError(
-        absl::StrCat(folder, ": no such folder; models are local folders, nothing is downloaded"));
-  }
+  if (fs::is_directory(folder, error)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are local folders, nothing is ",
+                                          "downloaded (hf download NAME --local-dir FOLDER makes one)"));
+}
+
+absl::StatusOr<bool> HasWeights(const std::string& folder) {
+  DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
+  std::error_code error;
   for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
     if (fs::exists(fs::path(folder) / name, error)) return true;
   }

@@ -20,6 +20,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
+#include "tests/train/tiny_llama.h"
 
 namespace distill {
 namespace {
@@ -152,11 +153,7 @@ TEST_CASE("training lends a distiller the memory of its student's head's gradien
           torch::set_num_threads(1);
           DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = "shm"}));
           RunContext run(world, std::move(comm), torch::kCPU);
-          DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config,
-                                   ParseDecoderConfig(R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 32,
-                                     "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
-                                     "num_key_value_heads": 4, "tie_word_embeddings": true})",
-                                                      "tiny"));
+          DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, testing::TinyLlama());
           const auto student = std::make_shared<Decoder>(config);
           DISTILL_ASSIGN_OR_RETURN(const auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
           const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});

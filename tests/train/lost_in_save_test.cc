@@ -21,6 +21,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
+#include "tests/train/tiny_llama.h"
 
 namespace distill {
 namespace {
@@ -74,12 +75,7 @@ absl::Status Train(const World& world, TrainerOptions options) {
                                                                  .timeout = absl::Seconds(60),
                                                                  .heartbeat_timeout = absl::Seconds(5)}));
   RunContext run(world, std::move(comm), torch::kCPU);
-  DISTILL_ASSIGN_OR_RETURN(
-      const DecoderConfig config,
-      ParseDecoderConfig(R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 32, "intermediate_size": 128,
-                             "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 4,
-                             "tie_word_embeddings": true, "torch_dtype": "float32"})",
-                         "tiny"));
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, testing::TinyLlama(/*layers=*/3, /*intermediate=*/128));
   const auto student = std::make_shared<Student>(config);
   DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
   const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});

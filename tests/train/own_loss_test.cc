@@ -3,6 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
+#include "tests/train/tiny_llama.h"
 
 namespace {
 
@@ -10,12 +11,7 @@ using distill::testing::Failures;
 using distill::testing::RunRanks;
 
 absl::StatusOr<std::shared_ptr<distill::Decoder>> Student() {
-  DISTILL_ASSIGN_OR_RETURN(const distill::DecoderConfig config,
-                           distill::ParseDecoderConfig(R"({"model_type": "llama", "vocab_size": 61, "hidden_size": 32,
-                                                           "intermediate_size": 64, "num_hidden_layers": 1,
-                                                           "num_attention_heads": 4, "num_key_value_heads": 4,
-                                                           "tie_word_embeddings": true, "torch_dtype": "float32"})",
-                                                       "tiny"));
+  DISTILL_ASSIGN_OR_RETURN(const distill::DecoderConfig config, distill::testing::TinyLlama());
   return std::make_shared<distill::Decoder>(config);
 }
 
