@@ -34,6 +34,12 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
       return absl::InvalidArgumentError(absl::StrCat("DISTILL_FABRIC_RAILS is '", rails, "'; a number from 1 on"));
     }
   }
+  if (const char* bytes = std::getenv("DISTILL_FABRIC_SEND_BUFFER")) {
+    if (!absl::SimpleAtoi(bytes, &options.send_buffer) || options.send_buffer < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("DISTILL_FABRIC_SEND_BUFFER is '", bytes,
+                                                     "'; a number of bytes, or 0 for what the kernel chooses"));
+    }
+  }
   if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
   options.writes = WritesWish() != "0";
   options.device_memory = setup.device_memory != nullptr;

@@ -11,7 +11,12 @@
 #include <rdma/fi_ext.h>
 #include <sys/uio.h>
 
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_library.h"
 
@@ -152,7 +157,32 @@ absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes, b
   return absl::ResourceExhaustedError(absl::StrCat(error.message(), " (ulimit -l limits locked memory)"));
 }
 
+void FabricDomain::BoundSendBuffers(std::vector<std::string> endpoints, size_t own) {
+  reached_.resize(endpoints.size());
+  if (send_buffer == 0 || !absl::StartsWith(provider(), "tcp")) return;
+  const std::string address = std::move(endpoints[own]);
+  endpoints.erase(endpoints.begin() + static_cast<std::ptrdiff_t>(own));
+  tcp_.emplace(address, endpoints, send_buffer);
+}
+
+// rxm makes a connection when the first message wants it, and says nothing of it.
+void FabricDomain::NoteReached(int peer) {
+  if (!tcp_.has_value() || reached_[static_cast<size_t>(peer)]) return;
+  reached_[static_cast<size_t>(peer)] = newly_reached_ = true;
+}
+
+// Not for each by itself: where a rank meets all others at once, that would be as many walks over all connections.
+void FabricDomain::BoundNewSendBuffers() {
+  constexpr absl::Duration kPause = absl::Milliseconds(20);
+  const absl::Time now = absl::Now();
+  if (now < bounded_ + kPause) return;
+  tcp_->Bound();
+  newly_reached_ = false;
+  bounded_ = now;
+}
+
 absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)> arrived) {
+  if (newly_reached_) BoundNewSendBuffers();
   constexpr size_t kAtOnce = 16;
   fi_cq_data_entry entries[kAtOnce];
   const ssize_t count = fi_cq_read(queue, entries, kAtOnce);
@@ -169,6 +199,7 @@ absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)>
     }
     auto* operation = static_cast<FabricOperation*>(entries[i].op_context);
     operation->done = true;
+    NoteReached(operation->peer);
     if (operation->receiving && entries[i].len != operation->bytes) {
       operation->status = absl::FailedPreconditionError(
           absl::StrCat(NameOf(*operation), " sent ", entries[i].len, " bytes where this rank expects ",

@@ -4,13 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "libdistill/transport/fabric_open.h"
 #include "libdistill/transport/fabric_rails.h"
+#include "libdistill/transport/tcp_send_buffer.h"
 
 struct fid_av;
 struct fid_cq;
@@ -40,6 +43,8 @@ struct FabricDomain {
   // Closes the endpoint, which ends its operations; what is registered stays so. Where registrations are bound to the
   // endpoint (FI_MR_ENDPOINT) they must go first: it is closed when this is destroyed.
   void Withdraw();
+  // From here on, of connections of tcp's as they come up between endpoint `own` of these and the others.
+  void BoundSendBuffers(std::vector<std::string> endpoints, size_t own);
   // The next completions, or error, of the queue; `arrived` gets the notices of peers' writes. False: there are none.
   absl::StatusOr<bool> Poll(absl::FunctionRef<void(uint32_t notice)> arrived);
 
@@ -53,17 +58,25 @@ struct FabricDomain {
   std::vector<uint64_t> peers;     // fi_addr_t
   std::vector<std::string> names;  // of the peers, in errors
   uint64_t next_key = 1;
-  int cuda_device = -1;  // where the memory to register lies, if the info says FI_HMEM; -1: in the host
-  bool direct = false;   // such memory is moved by the card alone
+  int64_t send_buffer = 0;  // as FabricOptions has it
+  int cuda_device = -1;     // where the memory to register lies, if the info says FI_HMEM; -1: in the host
+  bool direct = false;      // such memory is moved by the card alone
 
  private:
   std::string provider() const;
   int OpenQueue();
   bool EmulatesWrites() const;
   absl::Status TakeError();
+  void NoteReached(int peer);
+  void BoundNewSendBuffers();
   const std::string& NameOf(const FabricOperation& operation) const {
     return names[static_cast<size_t>(operation.peer)];
   }
+
+  std::optional<TcpSendBuffer> tcp_;
+  std::vector<bool> reached_;  // peers that something went to or came from: there is a connection
+  bool newly_reached_ = false;
+  absl::Time bounded_ = absl::InfinitePast();
 };
 
 }  // namespace distill

@@ -61,6 +61,7 @@ absl::Status FabricEndpoint::Open(const FabricOptions& options) {
   for (FabricInfo& info : found) {
     rails_.push_back(std::make_unique<FabricDomain>(std::move(info)));
     rails_.back()->cuda_device = options.cuda_device;
+    rails_.back()->send_buffer = options.send_buffer;
     DISTILL_RETURN_IF_ERROR(rails_.back()->Open());
     DISTILL_ASSIGN_OR_RETURN(card.rails.emplace_back(), rails_.back()->Describe(rails_.size() - 1));
   }
@@ -81,11 +82,13 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, 
     networks_.push_back(cards[self].rails[common[self][rail]].network);
     domain.peers.resize(cards.size());
     domain.names = names;
+    std::vector<std::string> addresses_on_rail;
     for (size_t i = 0; i < cards.size(); ++i) {
-      const std::string& address = cards[i].rails[common[i][rail]].address;
+      const std::string& address = addresses_on_rail.emplace_back(cards[i].rails[common[i][rail]].address);
       const int added = fi_av_insert(domain.addresses, address.data(), 1, &domain.peers[i], 0, nullptr);
       if (added != 1) return FabricError(absl::StrCat("fi_av_insert of ", names[i]), added < 0 ? added : -FI_EINVAL);
     }
+    domain.BoundSendBuffers(std::move(addresses_on_rail), self);
   }
   rails_ = std::move(used);
   return absl::OkStatus();

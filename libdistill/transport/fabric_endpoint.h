@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libdistill/transport/tcp_send_buffer.h"
 
 namespace distill {
 
@@ -40,8 +41,9 @@ struct FabricOptions {
   // The buffers are memory of this GPU (of the host, for tests, where it is -1), which the provider takes as it is.
   bool device_memory = false;
   int cuda_device = -1;
-  std::string device_address = {};  // its PCI address: of the network cards those nearest to it are rails
-  bool writes = true;               // Write is wanted, where the provider has it
+  std::string device_address = {};     // its PCI address: of the network cards those nearest to it are rails
+  bool writes = true;                  // Write is wanted, where the provider has it
+  int64_t send_buffer = kByRoundTrip;  // of tcp's connections, in bytes; 0: what the kernel chooses
 };
 
 // One send, receive, write or wait for one under way; lives, at its place, until `done`. Reusable after that.
