@@ -75,9 +75,13 @@ def rate_both_ways(control, seconds):
 
 
 def fastest_control(seconds):
-    """Of the kernel's ways to control congestion (BBR, say, may stay below a shaper's rate), with its stream's rate."""
+    """Of the kernel's ways to control congestion (BBR, say, may stay below a shaper's rate), with its stream's rate: the
+    best of three in turn, for the machine has slow moments."""
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="utf-8") as file:
-        rates = {control: stream_rate(control, seconds) for control in file.read().split()}
+        controls = file.read().split()
+    rates = dict.fromkeys(controls, 0.0)
+    for control in 3 * controls:
+        rates[control] = max(rates[control], stream_rate(control, seconds))
     said = ", ".join(f"{rate:.4f} with {control}" for control, rate in rates.items())
     say(f"a plain TCP stream carries {said} GB/s")
     return max(rates.items(), key=lambda item: item[1])

@@ -4,11 +4,13 @@
 //   distillrun -np 2 build/bin/bench_overlap
 //
 // Compares the sums with those of a plain all-reduce first. Then each round times, after a barrier: a step with
-// communication, the same step without, and the buckets' all-reduces alone; medians of the rounds are printed. A step's
-// words alone have gradients; with --dense all of them do, as where a head over the vocabulary shares their weight.
+// communication, the same step without, and the buckets' all-reduces alone; medians of the rounds are printed, and that
+// of their ratios. The words' table is head as well, which all of it has a gradient from with --dense; without, a
+// step's words alone have.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -20,6 +22,7 @@
 #include "libdistill/nn/encoder.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/model_gradients.h"
 #include "libdistill/train/run.h"
 
 namespace distill {
@@ -54,16 +57,18 @@ struct StepTime {
   double step = 0, backward = 0;  // the latter until all gradients are summed
 };
 
-absl::StatusOr<StepTime> Step(GradientReducer& reducer, Encoder& model, const torch::Tensor& ids, bool dense) {
+absl::StatusOr<StepTime> Step(const std::shared_ptr<GradientReducer>& reducer, Encoder& model, const torch::Tensor& ids,
+                              bool dense) {
+  GiveGradientsTo(reducer, model);
   const StopWatch step;
-  reducer.StartStep();
+  reducer->StartStep();
   torch::Tensor loss = model.HeadInput(model.Hidden({ids, {}})).square().sum();
   loss = loss + model.head_bias().sum();  // a parameter without a gradient would hold its bucket back
   if (dense) loss = loss + model.head_weight().sum();
   const StopWatch backward;
   loss.backward();
   absl::Status mine;
-  DISTILL_RETURN_IF_ERROR(reducer.Finish(mine));
+  DISTILL_RETURN_IF_ERROR(reducer->Finish(mine));
   DISTILL_RETURN_IF_ERROR(mine);
   return StepTime{step.Milliseconds(), backward.Milliseconds()};
 }
@@ -107,6 +112,8 @@ void Report(const Communicator& comm, const GradientReducer& reducer, const Sett
     elements += buckets.bucket(b).values.numel();
     summed += buckets.bucket(b).summed;
   }
+  std::vector<double> ratios;  // of each round by itself: the machine's speed changes from round to round
+  for (size_t i = 0; i < rounds.with.size(); ++i) ratios.push_back(rounds.with[i] / rounds.without[i]);
   const int64_t last = buckets.bucket(buckets.num_buckets() - 1).values.numel();
   const auto mebibytes = [](int64_t count) { return static_cast<double>(count) * 4 / (1 << 20); };
   std::printf(
@@ -117,10 +124,10 @@ void Report(const Communicator& comm, const GradientReducer& reducer, const Sett
       static_cast<long long>(reducer.stats().early_buckets));
   std::printf(
       "JSON {\"case\": \"%s/%d/%s\", \"bytes\": %lld, \"backward_ms\": %.2f, \"backward_with_ms\": %.2f, "
-      "\"step_ms\": %.2f, \"step_with_ms\": %.2f, \"communication_ms\": %.2f, \"waited_ms\": %.2f}\n",
+      "\"ratio\": %.3f, \"step_ms\": %.2f, \"step_with_ms\": %.2f, \"communication_ms\": %.2f, \"waited_ms\": %.2f}\n",
       std::string(comm.backend()).c_str(), comm.world_size(), settings.compression.c_str(),
-      static_cast<long long>(elements * 4), Median(rounds.without), Median(rounds.with), Median(rounds.step_without),
-      Median(rounds.step_with), Median(rounds.communication), Median(rounds.waited));
+      static_cast<long long>(elements * 4), Median(rounds.without), Median(rounds.with), Median(ratios),
+      Median(rounds.step_without), Median(rounds.step_with), Median(rounds.communication), Median(rounds.waited));
 }
 
 absl::Status Bench(RunContext& run, const Settings& settings) {
@@ -129,20 +136,25 @@ absl::Status Bench(RunContext& run, const Settings& settings) {
   torch::manual_seed(static_cast<uint64_t>(1 + run.rank()));
   const torch::Tensor ids = torch::randint(1, config.vocab_size, {settings.rows, kTokens});
   DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
-  const GradientReducerOptions options = {.bucket_bytes = settings.bucket_bytes, .compression = settings.compression};
+  const GradientReducerOptions options = {.bucket_bytes = settings.bucket_bytes,
+                                          .compression = settings.compression,
+                                          .rows_of = TiedTable(model, parameters)};
   Communicator& comm = run.communicator();
   const auto alone = CreateAloneCommunicator();
   // Both have hooks; those of the one that is not in a step do nothing.
-  DISTILL_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Create(comm, parameters, options));
-  DISTILL_ASSIGN_OR_RETURN(const auto local, GradientReducer::Create(*alone, parameters, options));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<GradientReducer> reducer,
+                           GradientReducer::Create(comm, parameters, options));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<GradientReducer> local,
+                           GradientReducer::Create(*alone, parameters, options));
   const DType travels = settings.compression == "none" ? DType::kFloat32 : DType::kBFloat16;
   Rounds rounds;
-  for (int64_t round = -2; round < settings.rounds; ++round) {  // the first step is observed, the second has the plan
+  // The first step is observed, the second has the plan; two more until connections have found their pace.
+  for (int64_t round = -4; round < settings.rounds; ++round) {
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
-    DISTILL_ASSIGN_OR_RETURN(const StepTime joined, Step(*reducer, model, ids, settings.dense));
+    DISTILL_ASSIGN_OR_RETURN(const StepTime joined, Step(reducer, model, ids, settings.dense));
     const double waited = absl::ToDoubleMilliseconds(reducer->stats().waited);
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
-    DISTILL_ASSIGN_OR_RETURN(const StepTime single, Step(*local, model, ids, settings.dense));
+    DISTILL_ASSIGN_OR_RETURN(const StepTime single, Step(local, model, ids, settings.dense));
     if (round < 0) DISTILL_RETURN_IF_ERROR(Verify(comm, *reducer, *local, settings.compression));
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
     DISTILL_ASSIGN_OR_RETURN(const double calls, CommunicationAlone(comm, *reducer, travels));

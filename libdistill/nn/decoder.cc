@@ -150,7 +150,7 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   const RotaryAngles angles = layers_->rotary.At(layout->positions, layout->max_length, weight);
   BeginPass();
-  Tensor x = at::embedding(weight, ids, config_.pad_token_id);
+  Tensor x = LookUp(weight, ids, config_.pad_token_id);
   const size_t blocks = layers_->blocks.size();
   for (size_t i = 0; i < blocks; ++i) {
     const auto forward = [block = layers_->blocks[i], angles, layout,

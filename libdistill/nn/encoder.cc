@@ -142,9 +142,9 @@ struct Encoder::Layers {
     head_norm = layer_norm(names.head_norm);
   }
 
-  // [P] -> [P, H]
-  Tensor Embed(const Tensor& ids, const TokenLayout& layout, int64_t pad_token_id) const {
-    Tensor x = at::embedding(words->weight, ids, pad_token_id) + at::embedding(positions->weight, layout.positions);
+  // The words' rows, [P, H] -> [P, H]
+  Tensor Embed(const Tensor& rows, const TokenLayout& layout) const {
+    Tensor x = rows + at::embedding(positions->weight, layout.positions);
     if (types != nullptr) x = x + types->weight.select(0, 0);
     return (*embedding_norm)(x);
   }
@@ -177,7 +177,7 @@ Tensor Encoder::Hidden(const TokenInput& input) {
   Tensor ids = input.input_ids.reshape({-1});
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   BeginPass();
-  Tensor x = layers_->Embed(ids, *layout, config_.pad_token_id);
+  Tensor x = layers_->Embed(LookUp(layers_->words->weight, ids, config_.pad_token_id), *layout);
   for (size_t i = 0; i < layers_->blocks.size(); ++i) {
     const auto forward = [block = layers_->blocks[i], layout](const Tensor& before) {
       return block->Forward(before, *layout);

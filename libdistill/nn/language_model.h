@@ -45,6 +45,11 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   // gradient will lie in the end (GradientReducer::Lend), and it need not be copied there.
   torch::Tensor HeadGradientMemory() const { return lend_ ? lend_(head_weight()) : torch::Tensor(); }
   void SetGradientLender(std::function<torch::Tensor(const torch::Tensor& parameter)> lend) { lend_ = std::move(lend); }
+  // What takes the gradients of the rows of a table that a pass looks up, in place of autograd: ids int64 [N],
+  // gradients [N, H]. A trainer sets what gives one for each pass and table, null where autograd is to have them: so
+  // that the gradient of a table that is head too need not wait for its rows' (GradientReducer::AddRows).
+  using RowTaker = std::function<void(const torch::Tensor& ids, const torch::Tensor& gradients)>;
+  void SetRowTaker(std::function<RowTaker(const torch::Tensor& table)> taker) { row_taker_ = std::move(taker); }
   // [V, H], or undefined where ids are not looked up in a table. Its rows beyond the vocabulary stay as they are.
   virtual torch::Tensor embedding_weight() const { return {}; }
 
@@ -60,8 +65,13 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   // Whether Save reads weights by WeightsInTurn alone, so that a model that is shared out need not be gathered for it.
   virtual bool saves_in_turn() const { return false; }
 
+ protected:
+  // at::embedding: [N, H], the rows of `table` at `ids`, int64 [N]. Those of `padding`, -1: none, get no gradient.
+  torch::Tensor LookUp(const torch::Tensor& table, const torch::Tensor& ids, int64_t padding) const;
+
  private:
   std::function<torch::Tensor(const torch::Tensor&)> lend_;
+  std::function<RowTaker(const torch::Tensor&)> row_taker_;
 };
 
 }  // namespace distill

@@ -19,35 +19,8 @@
 namespace distill {
 namespace {
 
-ShardPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
-                      int64_t bucket_bytes) {
-  const std::vector<int64_t> elements = ElementsOf(parameters);
-  const std::vector<size_t> by_index(order.begin(), order.end());
-  const GradientPlan plan =
-      PlanBuckets(elements, order.empty() ? ReverseOrder(elements.size()) : by_index, bucket_bytes);
-  return ShardPlan(elements, plan, /*shards=*/1);
-}
-
-absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
-  if (parameters.empty()) return absl::InvalidArgumentError("a gradient reducer needs parameters");
-  if (options.bucket_bytes <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("bucket_bytes: ", options.bucket_bytes, " is not above 0"));
-  }
-  if (options.compression != "none" && options.compression != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradient_compression: '", options.compression, "' is neither none nor bf16"));
-  }
-  if (options.zero_stage < 0 || options.zero_stage > 3) {
-    return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", options.zero_stage, " is not 0, 1, 2 or 3"));
-  }
-  std::vector<int64_t> sorted = options.order;
-  std::sort(sorted.begin(), sorted.end());
-  bool permutes = sorted.empty() || sorted.size() == parameters.size();
-  for (size_t i = 0; permutes && i < sorted.size(); ++i) permutes = sorted[i] == static_cast<int64_t>(i);
-  if (permutes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the saved order of gradients is not one of this model's ",
-                                                 parameters.size(), " parameters: is the checkpoint another model's?"));
-}
+// Finish says which rank was lost, and in which call.
+constexpr char kLost[] = "gradients can no longer be summed over ranks";
 
 }  // namespace
 
@@ -65,48 +38,6 @@ class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
   const size_t i_;
 };
 
-ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
-                      const std::vector<int64_t>& groups) {
-  const std::vector<int64_t> elements = ElementsOf(parameters);
-  return ShardPlan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), groups, bucket_bytes),
-                   shards);
-}
-
-absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
-    Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
-  DISTILL_RETURN_IF_ERROR(Agree(comm, CheckReducer(parameters, options)));
-  GradientReducerOptions used = options;
-  if (comm.world_size() == 1) used.zero_stage = 0;
-  const ShardPlan plan = used.zero_stage > 0
-                             ? ShardedPlan(parameters, comm.world_size(), options.bucket_bytes, options.groups)
-                             : PlanInOrder(parameters, options.order, options.bucket_bytes);
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, FingerprintOf(plan.plan(), parameters)));
-  DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan, used.zero_stage));
-  std::unique_ptr<GradientReducer> reducer(new GradientReducer(comm, std::move(buckets), used));
-  DISTILL_RETURN_IF_ERROR(reducer->PrepareWire(plan));
-  absl::StatusOr<std::unique_ptr<AsyncCalls>> thread = AsyncCalls::Start(&comm);
-  absl::Status mine = thread.status();
-  if (mine.ok()) {
-    reducer->thread_ = *std::move(thread);
-    mine = CatchTorch([&] {
-      reducer->AddHooks();
-      reducer->Lay(plan);
-      return absl::OkStatus();
-    });
-  }
-  DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
-  return reducer;
-}
-
-GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options)
-    : comm_(comm),
-      options_(options),
-      buckets_(std::move(buckets)),
-      wire_(options.compression == "bf16"),
-      order_(options.order),
-      gradients_(buckets_.parameters().size()),
-      learned_(options.zero_stage >= 2) {}  // as if each gradient came once
-
 GradientReducer::~GradientReducer() {
   thread_.reset();
   for (Gradient& gradient : gradients_) {
@@ -114,12 +45,6 @@ GradientReducer::~GradientReducer() {
     gradient.accumulator->del_post_hook(gradient.hook);
     gradient.tensor.mutable_grad() = torch::Tensor();
   }
-}
-
-absl::Status GradientReducer::PrepareWire(const ShardPlan& plan) {
-  int64_t largest = 0;
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) largest = std::max(largest, plan.padded(b));
-  return wire_.Prepare(comm_, buckets_.parameters()[0].tensor.device(), largest);
 }
 
 void GradientReducer::AddHooks() {
@@ -150,6 +75,8 @@ void GradientReducer::StartStep(bool adds) {
   }
   fired_.clear();
   calls_.clear();
+  rows_call_.reset();
+  if (rows_.has_value()) rows_->Clear();
   in_step_ = true;
 }
 
@@ -174,12 +101,30 @@ void GradientReducer::TakeBack(Gradient& gradient) {
   if (const auto lent = gradient.lent.lock()) lent->bump_version();
 }
 
+bool GradientReducer::TakesRows(const torch::Tensor& parameter) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // A user's hooks are to see the whole gradient.
+  return in_step_ && rows_.has_value() && torch::autograd::impl::hooks(parameter).empty() &&
+         buckets_.parameters()[static_cast<size_t>(options_.rows_of)].tensor.is_same(parameter);
+}
+
+void GradientReducer::AddRows(const torch::Tensor& ids, const torch::Tensor& gradients) {
+  const torch::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!in_step_ || !rows_.has_value()) {
+    throw std::runtime_error(
+        "gradients of looked-up rows came after the step in which they were looked up: make the backward pass before "
+        "Finish");
+  }
+  if (lost_) throw std::runtime_error(kLost);
+  rows_->Add(ids, gradients);
+}
+
 void GradientReducer::OnGradient(size_t i) {
   const torch::NoGradGuard no_grad;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!in_step_) return;
-  // Finish says which rank was lost, and in which call.
-  if (lost_) throw std::runtime_error("gradients can no longer be summed over ranks");
+  if (lost_) throw std::runtime_error(kLost);
   Gradient& gradient = gradients_[i];
   if (gradient.bucket < calls_.size()) {
     throw std::runtime_error(absl::StrCat(
@@ -262,6 +207,20 @@ absl::Status GradientReducer::Reduce(Communicator& comm, size_t b, const c10::Ev
   return summed;
 }
 
+absl::Status GradientReducer::ReduceRows(Communicator& comm) {
+  return OrAbort(comm, [&] {
+    const absl::Status status =
+        rows_->Sum(comm, [&](float* values, int64_t count) { return wire_.SumValues(comm, values, count); });
+    if (!status.ok()) return status;
+    const auto i = static_cast<size_t>(options_.rows_of);
+    GradientBucket& bucket = buckets_.bucket(gradients_[i].bucket);
+    const double squares = bucket.sum_of_squares + rows_->AddTo(static_cast<float*>(buckets_.gradient(i).data_ptr()));
+    bucket.sum_of_squares = squares < 0 ? 0 : squares;  // rounding; what is not finite stays so
+    bucket.summed += rows_->size() * buckets_.gradient(i).size(1);
+    return absl::OkStatus();
+  });
+}
+
 // Of the gradients that this step did not make.
 void GradientReducer::FillUp(size_t b) {
   for (const size_t i : buckets_.bucket(b).parameters) {
@@ -284,6 +243,7 @@ absl::Status GradientReducer::EndStep(absl::Status& mine) {
     }));
     Launch();
   }
+  if (rows_.has_value()) rows_call_ = thread_->Run([this](Communicator& comm) { return ReduceRows(comm); });
   // What a failed backward pass leaves says nothing about the next one.
   learned_ = learned_ || (mine.ok() && !fired_.empty());
   for (Gradient& gradient : gradients_) gradient.expected = std::max(gradient.expected, gradient.fires);
@@ -295,12 +255,18 @@ absl::Status GradientReducer::Finish(absl::Status& mine, const std::function<voi
   absl::Status status = CatchTorch([&] { return EndStep(mine); });
   if (!status.ok()) comm_.Abort(status);  // the others must not wait for a part that never comes
   stats_.waited = absl::ZeroDuration();
-  for (size_t b = 0; b < calls_.size(); ++b) {
+  const auto await = [&](AsyncCall& call) {
     const absl::Time start = absl::Now();
-    status.Update(calls_[b].Wait());
+    status.Update(call.Wait());
     stats_.waited += absl::Now() - start;
-    if (status.ok() && on_bucket) on_bucket(b);
+    return status.ok() && on_bucket;
+  };
+  const size_t with_rows =
+      rows_call_.has_value() ? gradients_[static_cast<size_t>(options_.rows_of)].bucket : calls_.size();
+  for (size_t b = 0; b < calls_.size(); ++b) {
+    if (await(calls_[b]) && b != with_rows) on_bucket(b);
   }
+  if (rows_call_.has_value() && await(*rows_call_)) on_bucket(with_rows);
   DISTILL_RETURN_IF_ERROR(status);
   const bool has_all = options_.zero_stage == 0;
   for (size_t i = 0; i < gradients_.size(); ++i) {

@@ -19,6 +19,9 @@
 // every rank's order for the steps that follow: the plan is made anew once. How often each parameter's hook fired tells
 // when its gradient is complete. The sum of a bucket does not depend on when it left.
 //
+// The gradient of a table that is embedding and head may come in two parts (gradient_rows.h): that of the head as any
+// other, that of the rows which a pass looked up by AddRows. The latter are summed after all buckets.
+//
 // A reducer is used by one thread; hooks may run on autograd's. From StartStep until Finish has returned nobody else
 // may use the communicator.
 #pragma once
@@ -39,6 +42,7 @@
 #include "libdistill/comm/async.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/train/gradient_buckets.h"
+#include "libdistill/train/gradient_rows.h"
 #include "libdistill/train/gradient_wire.h"
 #include "libdistill/train/parameters.h"
 
@@ -51,7 +55,8 @@ namespace distill {
 struct GradientReducerOptions {
   int64_t bucket_bytes = 25 << 20;
   // "none", or "bf16": buckets are rounded to bfloat16 for the way, as by DDP's bf16_compress_hook, and half as many
-  // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|.
+  // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|, of each
+  // part where a gradient comes in two.
   std::string compression = "none";
   // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
   // nothing else; 3 as 2, for parameters that are shared out too. From 1 on the order of gradients is the reverse of
@@ -62,8 +67,14 @@ struct GradientReducerOptions {
   // The order() of the run that this one resumes: bits that depend on the plan then stay the same. Empty: to be
   // observed.
   std::vector<int64_t> order = {};
+  // The parameter, [rows, width], of which AddRows takes a part of the gradient; none: -1. In stage 0 on CPUs:
+  // elsewhere TakesRows says that it does not.
+  int64_t rows_of = -1;
 };
 
+// The plan of a reducer in stage 0: in this order of parameters, or, where that is empty, in reverse.
+ShardPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
+                      int64_t bucket_bytes);
 // The plan of a reducer from stage 1 on.
 ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
                       const std::vector<int64_t>& groups = {});
@@ -106,12 +117,17 @@ class GradientReducer {
   // as changed, so that autograd throws rather than use it. A hook on the parameter that keeps its gradient must clone
   // it: the memory is the bucket's, which is summed over ranks and used again.
   torch::Tensor Lend(const torch::Tensor& parameter);
+  // Whether gradients of rows of this parameter are to come by AddRows, if they come in the step under way, and not by
+  // autograd. Not where the parameter has hooks of a user's, which would see a part of its gradient.
+  bool TakesRows(const torch::Tensor& parameter);
+  // Of options().rows_of, in a backward pass: see GradientRows::Add. Throws outside of a step.
+  void AddRows(const torch::Tensor& ids, const torch::Tensor& gradients);
   // Every rank must call it, once a step, also after a backward pass that failed or never was: the others wait for this
   // rank's part. Blocks until the buckets are summed. In stage 0 the gradients of float32 parameters are then views
   // into them; bfloat16 parameters, and all in other stages, have theirs in the buckets alone. The error is the
   // communicator's, which is poisoned; `mine` gets what failed on this rank alone, and its buckets then hold nothing of
-  // use. `on_bucket` is called on this thread for each bucket, in order, when it is summed, while later ones are still
-  // on their way; it must not throw.
+  // use. `on_bucket` is called on this thread for each bucket when it is summed, while later ones are still on their
+  // way, in order but for the one with rows, which is the last; it must not throw.
   [[nodiscard]] absl::Status Finish(absl::Status& mine, const std::function<void(size_t bucket)>& on_bucket = nullptr);
 
   // A call between those of the step's buckets and the next step's, on the communication thread. Every rank must make
@@ -157,6 +173,7 @@ class GradientReducer {
   absl::Status AgreeOnOrder();
   // On the communication thread.
   absl::Status Reduce(Communicator& comm, size_t b, const c10::Event* ready);
+  absl::Status ReduceRows(Communicator& comm);
 
   Communicator& comm_;
   const GradientReducerOptions options_;
@@ -168,9 +185,11 @@ class GradientReducer {
 
   std::mutex mutex_;  // of what hooks touch
   std::vector<Gradient> gradients_;
-  std::vector<int64_t> incomplete_;  // gradients, of each bucket
-  std::vector<size_t> fired_;        // parameters in the order in which their gradients came
-  std::vector<AsyncCall> calls_;     // of the buckets that left, in order
+  std::vector<int64_t> incomplete_;   // gradients, of each bucket
+  std::vector<size_t> fired_;         // parameters in the order in which their gradients came
+  std::vector<AsyncCall> calls_;      // of the buckets that left, in order
+  std::optional<GradientRows> rows_;  // of options_.rows_of, if that is one
+  std::optional<AsyncCall> rows_call_;
   bool in_step_ = false;
   bool learned_ = false;  // `expected` is known
   bool adds_ = false;     // to the sums of the pass before

@@ -24,12 +24,13 @@ class GradientWire {
   // where that is memory of its own, added to what is there if `adds`. `ready`: when a device has the values; null for
   // host memory. Every rank must call it; blocks. Throws c10::Error, and then this rank has not taken part.
   [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds);
+  // Sums other values, of host memory, in place; no more of them than Prepare knows. Every rank must call it; blocks.
+  [[nodiscard]] absl::Status SumValues(Communicator& comm, float* values, int64_t count);
 
  private:
   // Also sum the squares.
   absl::Status SumOnHost(Communicator& comm, GradientBucket& bucket, bool adds);
   absl::Status SumOnDevice(Communicator& comm, GradientBucket& bucket, bool adds);
-  absl::Status SumValues(Communicator& comm, float* values, int64_t count);
   absl::Status SumSlices(Communicator& comm, GradientBucket& bucket);
   static absl::Status ShareSquares(Communicator& comm, GradientBucket& bucket, double mine);
 

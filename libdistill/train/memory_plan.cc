@@ -188,9 +188,21 @@ class Planner {
     return moment;
   }
 
+  // Of looked-up rows alone, as they came and as the ranks sum them (gradient_rows.h).
+  int64_t RowsApart() const {
+    const int64_t tokens = task_.rows * task_.length, all = task_.student.vocab_size;
+    const int64_t own = std::min(all, tokens * task_.accumulation_steps);
+    const int64_t summed = std::min(all, own * task_.world_size);
+    return (tokens * of_.element_bytes + (own + summed) * kFloatBytes) * task_.student.hidden_size;
+  }
+
   // The embedding's gradient; with a tied head that of the head has been waiting for it, in a bucket if in float32.
   Moment EndOfBackward() const {
     Moment moment{"when the backward pass ends", State()};
+    if (task_.student.tie_word_embeddings && of_.stage == 0 && !task_.on_gpu) {
+      moment.parts.push_back({"gradient of the embedding", RowsApart(), "of the rows that were looked up"});
+      return moment;
+    }
     const bool is_in_bucket = LendsHeadGradient() && !of_.narrow && !task_.on_gpu;
     const int64_t waiting = task_.student.tie_word_embeddings && !is_in_bucket ? 1 : 0;
     const int64_t embedding = (1 + waiting) * of_.head * of_.element_bytes;

@@ -5,6 +5,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/language_model.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/model_gradients.h"
 #include "libdistill/train/module_state.h"
 #include "libdistill/train/parameters.h"
 #include "libdistill/train/tensor_collectives.h"
@@ -244,14 +245,10 @@ absl::Status Trainer::Impl::MakeReducer() {
                                                              .compression = options.gradient_compression,
                                                              .zero_stage = zero_stage(),
                                                              .groups = block_of,
-                                                             .order = state.gradient_order}));
+                                                             .order = state.gradient_order,
+                                                             .rows_of = TiedTable(*module, parameters)}));
   for (const auto& part : module->modules()) {
-    auto* model = dynamic_cast<LanguageModel*>(part.get());
-    if (model == nullptr) continue;
-    model->SetGradientLender([weak = std::weak_ptr<GradientReducer>(reducer)](const torch::Tensor& parameter) {
-      const std::shared_ptr<GradientReducer> reducer = weak.lock();
-      return reducer != nullptr ? reducer->Lend(parameter) : torch::Tensor();
-    });
+    if (auto* model = dynamic_cast<LanguageModel*>(part.get())) GiveGradientsTo(reducer, *model);
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@ FEW = {"max_length": 16, "per_device_train_batch_size": 1}
 RUNS = [(1, {}),
         (1, {"gradient_checkpointing": True}),
         (1, {"bf16": True, **FEW}),
+        (2, {"zero_stage": 0}),
         (2, {"zero_stage": 1}),
         (2, {"zero_stage": 3, "shard_teacher": True}),
         (2, {"zero_stage": 2, "gradient_compression": "bf16"}),

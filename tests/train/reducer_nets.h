@@ -3,11 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
 
+#include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
 #include "libdistill/train/parameters.h"
+#include "libdistill/world/world.h"
 
 namespace distill::testing {
 
@@ -19,6 +25,7 @@ struct NetKind {
   bool bf16 = false;
   bool half_bf16 = false;  // every other parameter
   int64_t words = 7;
+  bool headless = false;  // the loss is one of the last layer's states
 };
 
 const std::vector<NetKind>& AllNetKinds();
@@ -32,8 +39,20 @@ struct Net : torch::nn::Module {
   NetKind kind;
   torch::Tensor embedding, head, bias, unused;
   std::vector<torch::Tensor> layers;
+  // If set: what takes the gradients of the embedding's rows, in place of autograd.
+  std::function<void(const torch::Tensor& ids, const torch::Tensor& gradients)> take_rows;
 };
 
 std::vector<TrainedParameter> ParametersOf(const Net& net);
+
+// One thread a rank, and over a fabric loopback.
+absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, const std::string& backend);
+
+// Ranks take their turns at having nothing to do; rank 0 does in the first step.
+bool HasTokens(const Communicator& comm, int64_t step);
+
+// The reference: every micro-batch's gradients added up in float32, then each parameter's summed over ranks.
+absl::StatusOr<std::vector<torch::Tensor>> PlainSums(Communicator& comm, const NetKind& kind, int64_t step,
+                                                     int64_t micro_batches);
 
 }  // namespace distill::testing

@@ -23,42 +23,15 @@ using testing::AllNetKinds;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::HasTokens;
+using testing::Meet;
 using testing::Net;
 using testing::NetKind;
 using testing::ParametersOf;
+using testing::PlainSums;
 using testing::RunRanks;
 
 constexpr auto kLimit = absl::Seconds(120);
-
-absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, const std::string& backend) {
-  torch::set_num_threads(1);
-  setenv("FI_TCP_IFACE", "lo", 1);
-  return CreateCommunicator(world, {.backend = backend, .timeout = absl::Seconds(60)});
-}
-
-// Ranks take their turns at having nothing to do; rank 0 does in the first step.
-bool HasTokens(const Communicator& comm, int64_t step) {
-  return comm.world_size() == 1 || (step + comm.rank()) % 4 != 0;
-}
-
-// The reference: every micro-batch's gradients added up in float32, then each parameter's summed over ranks.
-absl::StatusOr<std::vector<torch::Tensor>> PlainSums(Communicator& comm, const NetKind& kind, int64_t step,
-                                                     int64_t micro_batches) {
-  Net net(kind);
-  const auto parameters = ParametersOf(net);
-  std::vector<torch::Tensor> sums;
-  for (const auto& parameter : parameters) sums.push_back(torch::zeros(parameter.tensor.sizes()));
-  for (int64_t m = 0; m < micro_batches && HasTokens(comm, step); ++m) {
-    net.Loss(comm.rank(), step, m).backward();
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      torch::Tensor tensor = parameters[i].tensor;
-      if (tensor.grad().defined()) sums[i].add_(tensor.grad().to_dense());
-      tensor.mutable_grad() = torch::Tensor();
-    }
-  }
-  for (torch::Tensor& sum : sums) DISTILL_RETURN_IF_ERROR(AllReduceSum(comm, sum));
-  return sums;
-}
 
 void Backward(GradientReducer& reducer, Net& net, int64_t rank, int64_t step, int64_t micro_batches) {
   for (int64_t m = 0; m + 1 < micro_batches; ++m) {

@@ -1,0 +1,24 @@
+// What a language model and the reducer of its gradients arrange with one another before a backward pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "libdistill/nn/language_model.h"
+#include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/parameters.h"
+
+namespace distill {
+
+// The parameter that is embedding and head of a model among the module's parts, for GradientReducerOptions::rows_of;
+// -1: none.
+int64_t TiedTable(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters);
+
+// From here on losses find memory for the head's gradient in the reducer's buckets, and the gradients of rows that are
+// looked up go to the reducer where it takes them; until the reducer is gone, or another one is given.
+void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, LanguageModel& model);
+
+}  // namespace distill
