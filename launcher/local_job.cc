@@ -103,6 +103,12 @@ void SignalAll(std::vector<Rank>& ranks, int signal) {
   }
 }
 
+// All have the signal before the first acts on it: none lives on to say that another one was lost. Also ends ranks that
+// stand still.
+void TerminateAll(std::vector<Rank>& ranks) {
+  for (const int signal : {SIGSTOP, SIGTERM, SIGCONT}) SignalAll(ranks, signal);
+}
+
 int ExitCode(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
@@ -125,7 +131,7 @@ class Watch {
   }
 
   void Terminate() {
-    SignalAll(ranks_, SIGTERM);
+    TerminateAll(ranks_);
     phase_ = Phase::kTerminating;
     deadline_ = Deadline::After(job_.termination_grace);
   }

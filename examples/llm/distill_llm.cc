@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "examples/llm/answer.h"
@@ -16,9 +17,11 @@
 #include "libdistill/config/command_line.h"
 #include "libdistill/data/show_batch.h"
 #include "libdistill/distill.h"
+#include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/flash_attention.h"
+#include "libdistill/train/trainer_state.h"
 
 namespace distill {
 namespace {
@@ -36,9 +39,16 @@ RunOptions RunOptionsOf(const LlmConfig& config) {
   return options;
 }
 
+// What the output folder keeps. To overwrite was asked for once, and would be of this run's own checkpoints later.
+ConfigFields FieldsToKeep(LlmConfig config) {
+  config.overwrite_output_dir = false;
+  return ResolvedFields(config);
+}
+
 TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   TrainerOptions options;
   options.output_dir = config.output_dir;
+  options.overwrite_output_dir = config.overwrite_output_dir;
   options.num_train_epochs = config.num_train_epochs;
   options.max_steps = config.max_steps;
   options.learning_rate = config.learning_rate;
@@ -57,7 +67,7 @@ TrainerOptions TrainerOptionsOf(const LlmConfig& config) {
   options.eval_steps = config.eval_steps;
   options.resume_from_checkpoint = config.resume_from_checkpoint;
   options.seed = config.seed;
-  options.resolved_config = ResolvedFields(config);
+  options.resolved_config = FieldsToKeep(config);
   return options;
 }
 
@@ -102,13 +112,34 @@ absl::StatusOr<Task> Prepare(const RunContext& run, const LlmConfig& config) {
 absl::Status SaveConfig(const LlmConfig& config) {
   return PublishFiles(config.output_dir, [&](const std::string& folder) -> absl::Status {
     std::ofstream file(JoinPath(folder, "resolved_config.yaml"));
-    if (file << FieldsToYaml(ResolvedFields(config)) << std::flush) return absl::OkStatus();
+    if (file << FieldsToYaml(FieldsToKeep(config)) << std::flush) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("cannot write resolved_config.yaml in ", config.output_dir));
   });
 }
 
+// What the run reads must not be among what it replaces.
+absl::Status CheckSources(const LlmConfig& config) {
+  if (!config.overwrite_output_dir || config.output_dir.empty()) return absl::OkStatus();
+  for (const auto& [name, path] :
+       {std::pair("student_model", config.student_model), std::pair("teacher_model", config.teacher_model),
+        std::pair("dataset_name", config.dataset_name), std::pair("eval_dataset_name", config.eval_dataset_name)}) {
+    if (path.empty() || !LiesIn(config.output_dir, path)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": ", path, " is in output_dir ", config.output_dir,
+        ", whose contents overwrite_output_dir: true lets this run replace; choose another output_dir, or move it"));
+  }
+  return absl::OkStatus();
+}
+
+// On rank 0, before anything is loaded; the trainer asks the second question again, when data and models are.
+absl::Status CheckFolders(const LlmConfig& config) {
+  DISTILL_RETURN_IF_ERROR(CheckSources(config));
+  return CheckOutputFolder(TrainerOptionsOf(config));
+}
+
 absl::Status Distill(RunContext& run, const LlmConfig& config) {
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ResolvedFields(config)));
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? CheckFolders(config) : absl::OkStatus()));
   LogInfo(absl::StrCat("project ", config.project_name, ", output in ", config.output_dir));
   absl::StatusOr<Task> task = absl::UnknownError("not prepared");
   const absl::Status prepared = CatchTorch([&] { return (task = Prepare(run, config)).status(); });

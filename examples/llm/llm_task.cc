@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/store/files.h"
+#include "libdistill/train/trainer_state.h"
 
 namespace distill {
 namespace {
@@ -64,8 +65,11 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmConfig& config, co
   const std::string& folder = config.student_model;
   DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
   if (has_weights) return LoadDecoder(folder, options);
-  LogInfo(
-      absl::StrCat(folder, " has no weights: a new student starts from random ones, drawn with seed ", config.seed));
+  const bool resumes =
+      WillResume({.output_dir = config.output_dir, .resume_from_checkpoint = config.resume_from_checkpoint});
+  LogInfo(absl::StrCat(folder, " has no weights: ",
+                       resumes ? "the student's are those of the checkpoint"
+                               : absl::StrCat("a new student starts from random ones, drawn with seed ", config.seed)));
   return CreateDecoder(folder, config.seed, options);
 }
 

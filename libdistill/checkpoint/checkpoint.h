@@ -62,11 +62,22 @@ struct Checkpoint {
 // checkpoint at all. DataLoss: there are some, and all are damaged; what is wrong with the newest is named.
 [[nodiscard]] absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir);
 
+// OUTPUT_DIR/checkpoint-STEP.
+std::string CheckpointFolder(const std::string& output_dir, int64_t step);
+
 // The folder of the newest one, whole or damaged; "" where `output_dir` holds none.
 [[nodiscard]] absl::StatusOr<std::string> FindNewestCheckpoint(const std::string& output_dir);
 
+// FailedPrecondition names a folder (or file) that is called like a checkpoint and holds no file of one: another
+// program's, which nothing here removes.
+[[nodiscard]] absl::Status CheckRemovable(const std::string& output_dir);
+
+// Removes all of them but `keep` (a path of any form, "": none). CheckRemovable's error comes before any is removed.
+[[nodiscard]] absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string& keep);
+
 // Keeps checkpoint-`step`, which was just saved, and those of the steps nearest before it, `keep` in all; the others
-// go, first those of later steps (from before the run went back to an older checkpoint). keep <= 0 keeps all.
+// go, first those of later steps (from before the run went back to an older checkpoint). keep <= 0 keeps all. Another
+// program's folders of such names neither go nor count.
 [[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step);
 
 // Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into

@@ -10,6 +10,7 @@
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -84,6 +85,12 @@ absl::StatusOr<std::vector<Found>> ListCheckpoints(const std::string& output_dir
   return found;
 }
 
+// Others give their folders such names, too (Hugging Face's Trainer). One of ours that is damaged has one of these.
+bool IsOurs(const Found& entry) {
+  return FileExists(JoinPath(entry.folder, kManifestFile)) || FileExists(JoinPath(entry.folder, kStateFile)) ||
+         FileExists(JoinPath(entry.folder, kTensorsFile));
+}
+
 }  // namespace
 
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
@@ -114,14 +121,39 @@ absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
                                          " can be resumed from; the newest: ", newest.message()));
 }
 
+std::string CheckpointFolder(const std::string& output_dir, int64_t step) {
+  return JoinPath(output_dir, absl::StrCat(kCheckpointPrefix, step));
+}
+
 absl::StatusOr<std::string> FindNewestCheckpoint(const std::string& output_dir) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
   return found.empty() ? "" : found.front().folder;
 }
 
+absl::Status CheckRemovable(const std::string& output_dir) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
+  for (const Found& entry : found) {
+    if (IsOurs(entry)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(entry.folder, " is no checkpoint of this library, and is not ",
+                                                      "removed: move it away, or choose another output_dir"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string& keep) {
+  DISTILL_RETURN_IF_ERROR(CheckRemovable(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
+  for (const Found& entry : found) {
+    if (!keep.empty() && CanonicalPath(entry.folder) == CanonicalPath(keep)) continue;
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry.folder));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step) {
   if (keep <= 0) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));
+  std::erase_if(found, [](const Found& entry) { return !IsOurs(entry); });
   std::stable_partition(found.begin(), found.end(), [step](const Found& entry) { return entry.step <= step; });
   for (size_t i = static_cast<size_t>(keep); i < found.size(); ++i) {
     DISTILL_RETURN_IF_ERROR(RemoveFolder(found[i].folder));

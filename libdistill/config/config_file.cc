@@ -31,6 +31,10 @@ std::vector<std::string> OptionNames() {
 
 absl::Status SetFromNode(const std::string& key, const YAML::Node& value, LlmConfig& config) {
   const Option* option = FindOption(key);
+  if (option == nullptr && value.IsMap()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown key '", key, "'; keys are flat here: write what is in it without it (--help lists all options)"));
+  }
   if (option == nullptr) return UnknownName("key", key, OptionNames());
   if (value.IsNull()) return absl::OkStatus();
   if (!value.IsScalar()) {

@@ -18,6 +18,7 @@ namespace distill {
 struct LlmConfig {
   std::string project_name = "distil-logits";
   std::string output_dir;
+  bool overwrite_output_dir = false;
   uint64_t seed = 42;
 
   std::string dataset_name;

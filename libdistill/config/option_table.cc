@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "libdistill/config/foreign_names.h"
 
 namespace distill {
 namespace {
@@ -30,6 +32,8 @@ std::vector<Option> MakeOptions() {
        kRunGroup,
        "folder of the trained student, checkpoints and metrics",
        {.is_path = true}},
+      {"overwrite_output_dir", &C::overwrite_output_dir, kRunGroup,
+       "replace the student that lies there, and remove its run's checkpoints, unless they are resumed from"},
       {"seed", &C::seed, kRunGroup, "seed of shuffles and of random weights", {.low = 0}},
       {"device", &C::device, kRunGroup, "where to compute", {.choices = {"auto", "cpu", "cuda"}}},
       {"deterministic", &C::deterministic, kRunGroup,
@@ -284,6 +288,13 @@ absl::Status SetOption(LlmConfig& config, const Option& option, const std::strin
 }
 
 absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known) {
+  absl::string_view bare = name;
+  const char* dashes = absl::ConsumePrefix(&bare, "--") ? "--" : "";
+  const char* own = OwnNameOf(bare);
+  if (own != nullptr && std::find(known.begin(), known.end(), absl::StrCat(dashes, own)) != known.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown ", what, " '", name, "'; here it is '", dashes, own, "' (--help says what that takes)"));
+  }
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
     return EditDistance(name, a) < EditDistance(name, b);
   });

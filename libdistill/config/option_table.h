@@ -41,7 +41,8 @@ std::string GetOption(const LlmConfig& config, const Option& option);
 // InvalidArgument says what was expected and what came; the caller adds where.
 [[nodiscard]] absl::Status SetOption(LlmConfig& config, const Option& option, const std::string& text);
 
-// InvalidArgument: "unknown WHAT 'name'; did you mean 'nearest'?"
+// InvalidArgument: "unknown WHAT 'name'; did you mean 'nearest'?", or what another program's name is called here
+// (foreign_names.h). `name` has the dashes that the known ones have.
 absl::Status UnknownName(absl::string_view what, absl::string_view name, const std::vector<std::string>& known);
 
 }  // namespace distill

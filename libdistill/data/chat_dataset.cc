@@ -54,7 +54,10 @@ class ChatLoader {
   }
 
   absl::StatusOr<ChatDataset> Finish(const std::string& path) {
-    if (rows_ == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": the data set is empty"));
+    if (rows_ == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": the data set is empty; write one conversation a line, or name another file"));
+    }
     if (without_answer_.count > 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": rows ", rows_, without_answer_.Describe("without an answer"),
@@ -64,7 +67,8 @@ class ChatLoader {
         absl::StrCat("rows ", rows_, ", used ", samples_.size(), cut_before_answer_.Describe("cut before the answer"),
                      cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_));
     if (samples_.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": nothing is left to train on: ", summary));
+      return absl::InvalidArgumentError(absl::StrCat(path, ": nothing is left to train on: ", summary,
+                                                     "; raise max_length, which is ", options_.max_length));
     }
     return ChatDataset{MakeTokenDataset(std::move(samples_)), std::move(conversations_), summary};
   }
@@ -83,7 +87,11 @@ class ChatLoader {
     DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered, chat_template_.RenderForTraining(messages));
     EncodedChat encoded = EncodeChat(tokenizer_, rendered);
     TokenSample sample{std::move(encoded.ids), std::move(encoded.is_assistant)};
-    if (!HasTarget(sample)) return absl::InvalidArgumentError("the chat template renders none of the answer");
+    if (!HasTarget(sample)) {
+      return absl::InvalidArgumentError(
+          "the chat template renders none of the answer; set chat_template to one that does: chatml, llama3 or a Jinja "
+          "file");
+    }
     const size_t max_length = static_cast<size_t>(options_.max_length);
     const bool is_cut = sample.ids.size() > max_length;
     if (is_cut) {
@@ -119,7 +127,8 @@ absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Token
     return absl::InvalidArgumentError(absl::StrCat("max_length is ", options.max_length, ": at least 2 is needed"));
   }
   if (options.num_samples < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("num_samples is ", options.num_samples, ": it cannot be negative"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_samples is ", options.num_samples, ": it cannot be negative; 0 takes all rows"));
   }
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindChatFiles(path, options.split));
   ChatLoader loader(tokenizer, chat_template, options);

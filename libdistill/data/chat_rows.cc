@@ -26,6 +26,9 @@ constexpr std::pair<const char*, const char*> kRoles[] = {
     {"system", "system"}, {"user", "user"},         {"human", "user"},      {"assistant", "assistant"},
     {"gpt", "assistant"}, {"chatgpt", "assistant"}, {"model", "assistant"}, {"tool", "tool"}};
 
+constexpr char kExample[] =
+    R"({"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})";
+
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
 
 absl::StatusOr<std::string> NormalRole(const std::string& role) {
@@ -34,14 +37,30 @@ absl::StatusOr<std::string> NormalRole(const std::string& role) {
   }
   const std::string known =
       absl::StrJoin(kRoles, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); });
-  return Invalid(absl::StrCat("unknown role '", role, "'; known: ", known));
+  return Invalid(absl::StrCat("unknown role '", role, "'; name it one of ", known));
 }
 
+std::string FieldsOf(const Form& form) {
+  return absl::StrCat("'", form.role, "' and '", form.content, "' in '", form.list, "'");
+}
+
+// Parts are what multimodal data has in place of a text.
 absl::StatusOr<std::string> TextOf(const JsonValue& message, const char* name) {
   const JsonValue* value = message.Find(name);
-  if (value == nullptr) return Invalid(absl::StrCat("the field '", name, "' is missing"));
-  if (value->kind != JsonValue::Kind::kString) return Invalid(absl::StrCat("'", name, "' is no string"));
-  return value->text;
+  if (value == nullptr) {
+    return Invalid(absl::StrCat("the field '", name, "' is missing; a message has ", FieldsOf(kForms[0]), ", ",
+                                FieldsOf(kForms[1])));
+  }
+  switch (value->kind) {
+    case JsonValue::Kind::kString:
+      return value->text;
+    case JsonValue::Kind::kArray:
+      return Invalid(absl::StrCat("'", name, "' is a list, not a string; join the texts of its parts into one"));
+    case JsonValue::Kind::kNull:
+      return Invalid(absl::StrCat("'", name, "' is null, not a string; write the text, or leave the message out"));
+    default:
+      return Invalid(absl::StrCat("'", name, "' is not a string; write the text itself, in quotes"));
+  }
 }
 
 // Chat templates render what the model calls and may call; a conversation without it would be another one.
@@ -56,7 +75,10 @@ absl::Status RefuseTools(const JsonValue& object, std::initializer_list<const ch
 }
 
 absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form) {
-  if (json.kind != JsonValue::Kind::kObject) return Invalid("not a JSON object");
+  if (json.kind != JsonValue::Kind::kObject) {
+    return Invalid(absl::StrCat("not a JSON object; a message is {\"", form.role, "\": \"user\", \"", form.content,
+                                "\": \"...\"}"));
+  }
   ChatMessage message;
   DISTILL_ASSIGN_OR_RETURN(const std::string role, TextOf(json, form.role));
   DISTILL_ASSIGN_OR_RETURN(message.role, NormalRole(role));
@@ -76,20 +98,25 @@ absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, 
   if (names.empty()) {
     DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> others, ListFiles(path, "", ""));
     return absl::NotFoundError(absl::StrCat(path, ": no file matches ", split, "*.jsonl; the folder holds ",
-                                            others.empty() ? "no files" : absl::StrJoin(others, ", ")));
+                                            others.empty() ? "no files" : absl::StrJoin(others, ", "),
+                                            ": name the split that a file's name begins with, or the file itself"));
   }
   for (std::string& name : names) name = JoinPath(path, name);
   return names;
 }
 
 absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row) {
-  if (row.kind != JsonValue::Kind::kObject)
-    return Invalid("the row is not a JSON object; JSON Lines has one conversation a line");
+  if (row.kind != JsonValue::Kind::kObject) {
+    return Invalid(absl::StrCat("the row is not a JSON object; JSON Lines has one conversation a line, ", kExample));
+  }
   DISTILL_RETURN_IF_ERROR(RefuseTools(row, {"tools", "functions"}));
   for (const Form& form : kForms) {
     const JsonValue* list = row.Find(form.list);
     if (list == nullptr) continue;
-    if (list->kind != JsonValue::Kind::kArray) return Invalid(absl::StrCat("'", form.list, "' is no list"));
+    if (list->kind != JsonValue::Kind::kArray) {
+      return Invalid(
+          absl::StrCat("'", form.list, "' is no list; it holds the messages of one conversation, ", kExample));
+    }
     std::vector<ChatMessage> messages;
     for (const JsonValue& item : list->items) {
       absl::StatusOr<ChatMessage> message = ParseMessage(item, form);
@@ -98,7 +125,7 @@ absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row) {
     }
     return messages;
   }
-  return Invalid("the row has neither 'messages' nor 'conversations'");
+  return Invalid(absl::StrCat("the row has neither 'messages' nor 'conversations'; write it as ", kExample));
 }
 
 bool HasAnswer(absl::Span<const ChatMessage> messages) {

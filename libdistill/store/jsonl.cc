@@ -58,7 +58,8 @@ bool IsBlank(absl::string_view line) { return line.find_first_not_of(" \t\r") ==
 const char* HintFor(absl::string_view line) {
   const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t\r");
   const bool is_bracket = first == last && (line[first] == '[' || line[first] == '{');
-  return is_bracket ? "; JSON Lines has each value on a line of its own, and no list around them" : "";
+  return is_bracket ? "; JSON Lines has each value on a line of its own, and no list around them"
+                    : "; complete or remove the line";
 }
 
 }  // namespace
@@ -94,7 +95,10 @@ struct JsonlReader::Impl {
   absl::StatusOr<bool> ReadLine(std::string* text) {
     text->clear();
     if (!Fill()) {
-      if (file.bad()) return absl::UnavailableError(absl::StrCat(path, ": reading failed after line ", line));
+      if (file.bad()) {
+        return absl::UnavailableError(
+            absl::StrCat(path, ": reading failed after line ", line, "; check the disk, and start again"));
+      }
       return false;
     }
     ++line;
@@ -102,7 +106,7 @@ struct JsonlReader::Impl {
       const char* start = buffer.data() + begin;
       const void* newline = std::memchr(start, '\n', end - begin);
       const size_t count = newline == nullptr ? end - begin : static_cast<const char*>(newline) - start;
-      if (text->size() + count > kMaxLineBytes) return Error("the line is longer than 64 MiB");
+      if (text->size() + count > kMaxLineBytes) return Error("the line is longer than 64 MiB; shorten or remove it");
       text->append(start, count);
       begin += count + (newline != nullptr);
       if (newline != nullptr) break;
@@ -113,11 +117,16 @@ struct JsonlReader::Impl {
 
 absl::StatusOr<JsonlReader> JsonlReader::Open(const std::string& path) {
   DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
-  if (FolderExists(path)) return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a .jsonl file"));
+  if (FolderExists(path)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a .jsonl file; name a file in it"));
+  }
   auto impl = std::make_unique<Impl>();
   impl->path = path;
   impl->file.open(path, std::ios::binary);
-  if (!impl->file) return absl::NotFoundError(absl::StrCat(path, ": no such file, or it cannot be read"));
+  if (!impl->file) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": no such file, or it cannot be read; check the path and its permissions"));
+  }
   return JsonlReader(std::move(impl));
 }
 
@@ -130,15 +139,19 @@ absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
   } while (IsBlank(text));
 
   if (impl_->parser.capacity() < text.size() && impl_->parser.allocate(text.size(), kMaxDepth) != simdjson::SUCCESS) {
-    return impl_->Error("out of memory");
+    return impl_->Error(absl::StrCat("no memory for a line of ", text.size(), " bytes; shorten or remove it"));
   }
   const size_t size = text.size();
   text.reserve(size + simdjson::SIMDJSON_PADDING);
   simdjson::dom::element element;
   const simdjson::error_code error = impl_->parser.parse(text.data(), size, /*realloc_if_needed=*/false).get(element);
-  if (error == simdjson::UTF8_ERROR) return impl_->Error("the line is not valid UTF-8");
+  if (error == simdjson::UTF8_ERROR) {
+    return impl_->Error(
+        "the line is not valid UTF-8; convert the file (iconv -t UTF-8 -f ENCODING), or remove the line");
+  }
   if (error == simdjson::DEPTH_ERROR) {
-    return impl_->Error(absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep"));
+    return impl_->Error(
+        absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep; flatten or remove the line"));
   }
   if (error != simdjson::SUCCESS) {
     return impl_->Error(absl::StrCat("not valid JSON: ", simdjson::error_message(error), HintFor(text)));

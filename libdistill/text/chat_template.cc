@@ -67,7 +67,9 @@ struct ChatTemplate::Impl {
 absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, const Tokenizer& tokenizer) {
   DISTILL_ASSIGN_OR_RETURN(const auto chosen, ChooseTemplate(choice, tokenizer));
   const auto& [text, name] = chosen;
-  if (!IsValidUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(name, " is not valid UTF-8"));
+  if (!IsValidUtf8(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is not valid UTF-8; save it in that encoding"));
+  }
   absl::StatusOr<jinja::Template> source = jinja::Template::Parse(text);
   if (!source.ok()) return Annotate(source.status(), name);
   auto impl = std::unique_ptr<Impl>(new Impl{*std::move(source), name, {}});
@@ -95,7 +97,10 @@ absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(absl::Span<const ChatMessa
   variables.emplace_back("tools", jinja::Value::MakeNone());
   variables.emplace_back("documents", jinja::Value::MakeNone());
   absl::StatusOr<jinja::Output> output = source.Render(variables);
-  if (!output.ok()) return Annotate(output.status(), name);
+  if (!output.ok()) {
+    return absl::Status(output.status().code(), absl::StrCat(name, ": ", output.status().message(),
+                                                             "; change the messages, or choose another chat_template"));
+  }
   return output;
 }
 

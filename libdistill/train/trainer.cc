@@ -75,6 +75,7 @@ absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what,
   optimizer.reset();
   if (const absl::Status whole = result.ok() ? Unshard() : absl::OkStatus(); !whole.ok()) result = whole;
   SetErrorContext(nullptr);
+  interruption.reset();
   flat.reset();
   task = {};  // it holds the models
   return result;
@@ -127,6 +128,7 @@ absl::Status Trainer::Impl::NoteStep(const StepOutcome& outcome) {
   ++state.step;
   state.tokens += outcome.tokens;
   state.samples += outcome.samples;
+  WillSayWhereItEnds();
   if (std::isfinite(outcome.means[0].second)) state.loss_sum += outcome.means[0].second;
   if (outcome.non_finite.empty()) {
     state.skipped_in_a_row = 0;
@@ -201,8 +203,14 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
                                 })));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));
   const auto write = [this](const std::string& folder) { return WriteModel(folder); };
-  return WithModuleToSave(
-      [&](ShardedBlocks* in_turn) { return SaveCheckpoint(run, options, Tensors(), in_turn, write, state); });
+  DISTILL_RETURN_IF_ERROR(WithModuleToSave(
+      [&](ShardedBlocks* in_turn) { return SaveCheckpoint(run, options, Tensors(), in_turn, write, state); }));
+  if (run.rank() == 0) {
+    newest_checkpoint = CheckpointFolder(options.output_dir, state.step);
+    how_to_go_on = HowToGoOn(options, newest_checkpoint);
+    WillSayWhereItEnds();
+  }
+  return absl::OkStatus();
 }
 
 // Rank 0, which writes, gets weights that are shared out block by block; for a writer that may look at any of them, all

@@ -25,6 +25,9 @@ namespace distill {
 
 struct TrainerOptions {
   std::string output_dir = "";  // empty: nothing is written
+  // The run may replace what another one left in output_dir: the model, when this one's is ready, the log at the start,
+  // and the checkpoints, removed before the first step of the first Fit, unless this run goes on from one of them.
+  bool overwrite_output_dir = false;
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // above 0: overrides the epochs
   double learning_rate = 2e-5;
@@ -119,8 +122,9 @@ class Distiller;
 class Trainer {
  public:
   // Every rank must call it. Broadcasts rank 0's parameters and buffers. InvalidArgument: options out of range, each by
-  // name; an output_dir with the checkpoints of another run, unless this one resumes. FailedPrecondition: ranks whose
-  // modules, devices or settings differ.
+  // name; an output_dir with checkpoints, unless this run goes on from one of them, or with a model and no checkpoints,
+  // unless overwrite_output_dir is set. FailedPrecondition: ranks whose modules, devices or settings differ; folders
+  // to overwrite that are called like checkpoints and are none.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Trainer>> Create(RunContext& run,
                                                                        std::shared_ptr<torch::nn::Module> module,
                                                                        const TrainerOptions& options);

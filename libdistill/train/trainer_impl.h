@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "libdistill/metrics/interruption.h"
 #include "libdistill/metrics/training_log.h"
 #include "libdistill/train/adamw.h"
 #include "libdistill/train/epochs.h"
@@ -53,6 +54,9 @@ struct Trainer::Impl {
   std::vector<int64_t> block_of;         // of each parameter then
   std::shared_ptr<GradientReducer> reducer;
   std::unique_ptr<TrainingLog> log;  // rank 0 only
+  std::string newest_checkpoint;     // of this run, on rank 0
+  std::string how_to_go_on;
+  std::unique_ptr<Interruption> interruption;  // rank 0 only, from the first step to the end of Fit
   std::optional<EpochCounter> epochs;
   std::optional<LossScale> loss_scale;  // with fp16
   TrainerState state;
@@ -82,6 +86,7 @@ struct Trainer::Impl {
   absl::Status Resume(StepSource& source);
   absl::Status MakeReducer();
   absl::Status OpenLog();
+  void WillSayWhereItEnds();
   // trainer.cc
   absl::Status Loop(StepSource& source, Trainer& trainer);
   absl::Status NoteStep(const StepOutcome& outcome);

@@ -63,12 +63,13 @@ std::string ExactText(double value) {
 
 Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options) {
   // All fields, by their order: a new one that is not named here does not compile.
-  const auto& [output_dir, num_train_epochs, max_steps, learning_rate, weight_decay, adam_beta1, adam_beta2,
-               adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, fp16, initial_loss_scale,
+  const auto& [output_dir, overwrite_output_dir, num_train_epochs, max_steps, learning_rate, weight_decay, adam_beta1,
+               adam_beta2, adam_epsilon, warmup_ratio, lr_scheduler_type, max_grad_norm, bf16, fp16, initial_loss_scale,
                loss_scale_window, logging_steps, save_steps, save_total_limit, eval_steps, resume_from_checkpoint, seed,
                bucket_bytes, gradient_compression, zero_stage, whole_after_fit, resolved_config] = options;
   Fields fields = resolved_config;
   fields.insert(fields.end(), {{"output_dir", output_dir},
+                               {"overwrite_output_dir", absl::StrCat(overwrite_output_dir)},
                                {"num_train_epochs", ExactText(num_train_epochs)},
                                {"max_steps", absl::StrCat(max_steps)},
                                {"learning_rate", ExactText(learning_rate)},

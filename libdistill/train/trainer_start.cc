@@ -1,5 +1,8 @@
 // What a Trainer does before the first step: all ranks have the same task, or all end here.
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
@@ -96,6 +99,7 @@ absl::Status Trainer::Impl::CountSteps(StepSource& source, Fields& fields) {
 
 absl::Status Trainer::Impl::Prepare(StepSource& source) {
   state = {};
+  newest_checkpoint.clear();
   last_evaluation.clear();
   loss_scale.reset();
   if (options.fp16) loss_scale.emplace(options.initial_loss_scale, options.loss_scale_window);
@@ -224,7 +228,7 @@ ShardedModels Trainer::Impl::Sharded() {
 }
 
 absl::Status Trainer::Impl::Resume(StepSource& source) {
-  DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors()));
+  DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors(), newest_checkpoint));
   if (state.step == 0) return absl::OkStatus();
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
                                   optimizer->set_steps(state.updates);
@@ -254,13 +258,27 @@ absl::Status Trainer::Impl::MakeReducer() {
 }
 
 absl::Status Trainer::Impl::OpenLog() {
-  absl::Status opened;
-  if (run.rank() == 0) {
-    auto made = TrainingLog::Open(options.output_dir, state.step, total_steps);
-    opened = made.status();
-    if (made.ok()) log = *std::move(made);
-  }
-  return Agree(comm(), opened);
+  const auto open = [this]() -> absl::Status {
+    // Not in another Fit, whose run this one is.
+    const bool replaces =
+        std::exchange(options.overwrite_output_dir, false) && !(state.step > 0 && ResumesInOutputDir(options));
+    if (replaces && state.step > 0) {  // resumed from elsewhere: the records here are the other run's from the first on
+      DISTILL_RETURN_IF_ERROR(TrainingLog::Open(options.output_dir, 0, total_steps).status());
+    }
+    DISTILL_ASSIGN_OR_RETURN(log, TrainingLog::Open(options.output_dir, state.step, total_steps));
+    // As late as may be: a run that fails before has removed none.
+    if (replaces) DISTILL_RETURN_IF_ERROR(RemoveCheckpoints(options.output_dir, newest_checkpoint));
+    interruption = std::make_unique<Interruption>();
+    how_to_go_on = HowToGoOn(options, newest_checkpoint);
+    WillSayWhereItEnds();
+    return absl::OkStatus();
+  };
+  return Agree(comm(), run.rank() == 0 ? open() : absl::OkStatus());
+}
+
+void Trainer::Impl::WillSayWhereItEnds() {
+  if (interruption == nullptr) return;
+  interruption->WillSay(absl::StrCat("interrupted after step ", state.step, " of ", total_steps, "; ", how_to_go_on));
 }
 
 }  // namespace distill

@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -13,6 +14,8 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/canonical_path.h"
+#include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/train/module_state.h"
@@ -170,17 +173,53 @@ bool WantsToResume(const TrainerOptions& options) {
   return !lower.empty() && lower != "false" && lower != "none";
 }
 
+bool WillResume(const TrainerOptions& options) {
+  if (!WantsToResume(options)) return false;
+  return !WantsNewest(options) || !FindNewestCheckpoint(options.output_dir).value_or("").empty();
+}
+
+bool ResumesInOutputDir(const TrainerOptions& options) {
+  if (!WantsToResume(options)) return false;
+  if (WantsNewest(options)) return true;
+  const std::filesystem::path named = CanonicalPath(options.resume_from_checkpoint);
+  return named.parent_path() == CanonicalPath(options.output_dir);
+}
+
 absl::Status CheckOutputFolder(const TrainerOptions& options) {
-  if (options.output_dir.empty() || WantsToResume(options)) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const std::string found, FindNewestCheckpoint(options.output_dir));
-  if (found.empty()) return absl::OkStatus();
+  const std::string& folder = options.output_dir;
+  if (folder.empty() || !FolderExists(folder)) return absl::OkStatus();
+  const bool resumes_here = ResumesInOutputDir(options);
+  if (options.overwrite_output_dir) return resumes_here ? absl::OkStatus() : CheckRemovable(folder);
+  DISTILL_ASSIGN_OR_RETURN(const std::string checkpoint, FindNewestCheckpoint(folder));
+  if (!checkpoint.empty()) {
+    if (resumes_here) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("output_dir: ", folder, " holds checkpoints of another run (", checkpoint,
+                     "): set resume_from_checkpoint to latest to go on with it, choose another output_dir, or set "
+                     "overwrite_output_dir to true to remove them"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> weights, ListFiles(folder, "", ".safetensors"));
+  if (weights.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "output_dir: ", options.output_dir, " holds checkpoints of another run (", found,
-      "): set resume_from_checkpoint to latest to go on with it, choose another output_dir, or remove that folder"));
+      "output_dir: ", folder, " holds a model already (", weights.front(),
+      "): choose another output_dir, or set overwrite_output_dir to true to replace it when this run is done"));
+}
+
+std::string HowToGoOn(const TrainerOptions& options, const std::string& checkpoint) {
+  if (options.output_dir.empty()) return "there is no checkpoint: without output_dir nothing is written";
+  if (checkpoint.empty() && options.save_steps == 0) return "there is no checkpoint: save_steps is 0";
+  if (checkpoint.empty()) {
+    return absl::StrCat("there is no checkpoint yet: save_steps is ", options.save_steps,
+                        ", a smaller one saves earlier");
+  }
+  // Where a later one of another attempt lies there, latest would take that.
+  const bool is_latest = FindNewestCheckpoint(options.output_dir).value_or("") == checkpoint;
+  return absl::StrCat("the newest checkpoint is ", checkpoint, ": give the same command --resume_from_checkpoint ",
+                      is_latest ? "latest" : checkpoint, " to go on from it");
 }
 
 absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
-                                               const TensorState& tensors) {
+                                               const TensorState& tensors, std::string& folder) {
   absl::StatusOr<Checkpoint> opened = Checkpoint();  // on rank 0
   absl::Status mine;
   if (run.rank() == 0) mine = CatchTorch([&] { return (opened = Open(options, tensors)).status(); });
@@ -189,6 +228,7 @@ absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOpt
   DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
   if (state.step == 0) return state;
 
+  folder = opened->folder;
   DISTILL_RETURN_IF_ERROR(ReadTensors(run, *opened, tensors));
   RestoreRandomState(run, state);
   if (run.rank() == 0) {

@@ -23,15 +23,27 @@ using ModelWriter = std::function<absl::Status(const std::string& folder)>;
 // Whether options.resume_from_checkpoint asks for anything: not when it is empty, "false" or "none".
 bool WantsToResume(const TrainerOptions& options);
 
-// InvalidArgument where options.output_dir holds checkpoints and the run would not go on from them: a later "latest"
-// could not tell whose they are. To be asked on rank 0.
+// Whether it names a checkpoint, or finds one where it asks for the newest. To be asked on rank 0.
+bool WillResume(const TrainerOptions& options);
+
+// Whether what it asks for is in options.output_dir itself: the newest there, or one that is named and lies there. To
+// be asked on rank 0.
+bool ResumesInOutputDir(const TrainerOptions& options);
+
+// InvalidArgument where options.output_dir holds what another run left and overwrite_output_dir is not set: checkpoints
+// that the run would not go on from (a later "latest" could not tell whose they are), or a model and no checkpoints.
+// FailedPrecondition where it is set and the folder holds what CheckRemovable names. To be asked on rank 0.
 [[nodiscard]] absl::Status CheckOutputFolder(const TrainerOptions& options);
 
+// For a user whose run is ended by a signal: that it goes on from `checkpoint`, the newest of this run, and the option
+// for that; where it is "", why there is none. To be asked on rank 0.
+std::string HowToGoOn(const TrainerOptions& options, const std::string& checkpoint);
+
 // Reads the checkpoint that options.resume_from_checkpoint names on rank 0 and gives each rank its parts, one tensor
-// after the other: the values of `tensors`, this rank's random state, and the returned state. Where "latest" or "true"
-// find no checkpoint at all, the state is that of a new run (step 0); where all are damaged, DataLoss names the newest
-// one's file. Every rank must call it.
+// after the other: the values of `tensors`, this rank's random state, and the returned state. `folder`, on rank 0, is
+// the checkpoint's. Where "latest" or "true" find no checkpoint at all, the state is that of a new run (step 0); where
+// all are damaged, DataLoss names the newest one's file. Every rank must call it.
 [[nodiscard]] absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
-                                                             const TensorState& tensors);
+                                                             const TensorState& tensors, std::string& folder);
 
 }  // namespace distill

@@ -191,6 +191,27 @@ TEST_CASE("only the newest checkpoints are kept") {
   CHECK(FolderExists(out.path() + "/checkpoint-11"));
 }
 
+TEST_CASE("what only has a checkpoint's name is not removed") {
+  const TempFolder out;
+  for (const int64_t step : {8, 9}) REQUIRE(Save(out.path(), step) == absl::OkStatus());
+  fs::remove(out.path() + "/checkpoint-8/manifest.pb");
+  const std::string foreign = out.path() + "/checkpoint-7";
+  fs::create_directory(foreign);
+  std::ofstream(foreign + "/trainer_state.json") << "{}";
+  REQUIRE(RemoveOldCheckpoints(out.path(), 1, 9) == absl::OkStatus());
+  CHECK(FolderExists(foreign));
+  CHECK_FALSE(FolderExists(out.path() + "/checkpoint-8"));
+  const absl::Status status = RemoveCheckpoints(out.path(), "");
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(absl::StrContains(status.message(), foreign));
+  CHECK(FolderExists(out.path() + "/checkpoint-9"));
+  fs::remove_all(foreign);
+  REQUIRE(RemoveCheckpoints(out.path(), out.path() + "/./checkpoint-9/") == absl::OkStatus());
+  CHECK(FolderExists(out.path() + "/checkpoint-9"));
+  REQUIRE(RemoveCheckpoints(out.path(), "") == absl::OkStatus());
+  CHECK_FALSE(FolderExists(out.path() + "/checkpoint-9"));
+}
+
 TEST_CASE("the checkpoint that was just saved is kept, whatever later steps an earlier run left") {
   const TempFolder out;
   for (const int64_t step : {100, 10, 15}) REQUIRE(Save(out.path(), step) == absl::OkStatus());

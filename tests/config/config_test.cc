@@ -1,6 +1,9 @@
+#include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "libdistill/config/command_line.h"
+#include "libdistill/config/foreign_names.h"
 #include "libdistill/config/llm_config.h"
 #include "libdistill/config/option_table.h"
 #include "tests/support/catch.h"
@@ -107,7 +110,11 @@ TEST_CASE("errors of a file name the file, the line and the key") {
   CHECK(ErrorOfFile("temperature: 0\n") == ":1: temperature: must be above 0, not 0");
   CHECK(ErrorOfFile("seed: -1\n") == ":1: seed: expected a whole number, not '-1'");
   CHECK(ErrorOfFile("seed: 1\nseed: 2\n") == ":2: seed is given twice");
-  CHECK(ErrorOfFile("training:\n  seed: 2\n") == ":1: unknown key 'training'; --help lists all options");
+  CHECK(ErrorOfFile("training:\n  seed: 2\n") ==
+        ":1: unknown key 'training'; keys are flat here: write what is in it without it (--help lists all options)");
+  CHECK(ErrorOfFile("wizardry: 2\n") == ":1: unknown key 'wizardry'; --help lists all options");
+  CHECK(ErrorOfFile("seed: 1\nmax_seq_length: 2\n") ==
+        ":2: unknown key 'max_seq_length'; here it is 'max_length' (--help says what that takes)");
   CHECK(ErrorOfFile("alpha: [1, 2]\n") == ":1: alpha: expected a number, not a list");
   CHECK(absl::StartsWith(ErrorOfFile("seed: 1\nalpha: [1,\n"), ":"));
 }
@@ -121,7 +128,7 @@ TEST_CASE("a config file that is not there is an error that names it") {
 
 TEST_CASE("errors of the command line name the option") {
   CHECK(ErrorOf({"--tempratur", "2"}) == "unknown option '--tempratur'; did you mean '--temperature'?");
-  CHECK(ErrorOf({"--lr", "2"}) == "unknown option '--lr'; --help lists all options");
+  CHECK(ErrorOf({"--wizardry", "2"}) == "unknown option '--wizardry'; --help lists all options");
   CHECK(ErrorOf({"--alpha", "two"}) == "--alpha: expected a number, not 'two'");
   CHECK(absl::StrContains(ErrorOf({"stray"}), "unexpected argument 'stray'"));
   CHECK(absl::StrContains(ErrorOf({"--comm-backend", "token-ring"}), "--comm_backend: must be one of auto, shm"));
@@ -129,6 +136,37 @@ TEST_CASE("errors of the command line name the option") {
                           "--comm_algorithm: must be one of auto, flat, recursive_doubling, direct_exchange, "));
   CHECK(absl::StrContains(ErrorOf({"--device=tpu"}), "--device: must be one of auto, cpu, cuda, not 'tpu'"));
   CHECK(absl::StrContains(ErrorOf({"--learning_rate", "nan"}), "expected a number"));
+}
+
+TEST_CASE("what other programs call a setting is no alias, but the error tells our name") {
+  const std::pair<const char*, const char*> names[] = {
+      {"lr", "learning_rate"},
+      {"epochs", "num_train_epochs"},
+      {"batch_size", "per_device_train_batch_size"},
+      {"batch-size", "per_device_train_batch_size"},
+      {"gradient_accumulation", "gradient_accumulation_steps"},
+      {"max_seq_length", "max_length"},
+      {"model_name_or_path", "student_model"},
+      {"teacher_model_name_or_path", "teacher_model"},
+      {"resume", "resume_from_checkpoint"},
+      {"config", "config_file"},
+  };
+  for (const auto& [name, own] : names) {
+    CHECK(absl::StrContains(ErrorOf({absl::StrCat("--", name), "2"}), absl::StrCat("; here it is '--", own, "'")));
+  }
+}
+
+TEST_CASE("names of other programs are none of ours, each leads to one of ours, and to one alone") {
+  std::set<std::string> seen;
+  for (const ForeignNames& names : AllForeignNames()) {
+    INFO(names.own);
+    CHECK((FindOption(names.own) != nullptr || std::string(names.own) == "config_file"));
+    for (const char* foreign : names.foreign) {
+      INFO(foreign);
+      CHECK(FindOption(foreign) == nullptr);
+      CHECK(seen.insert(foreign).second);
+    }
+  }
 }
 
 TEST_CASE("what is not supported yet is refused by name") {

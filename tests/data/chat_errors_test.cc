@@ -24,27 +24,33 @@ TEST_CASE("a bad row is refused with its file and line") {
     std::string what;
   };
   const Case cases[] = {
-      {R"({"messages":[{"role":"user")", "not valid JSON"},
-      {"{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "not valid UTF-8"},
-      {"[1, 2]", "the row is not a JSON object"},
-      {R"({"text":"hello"})", "the row has neither 'messages' nor 'conversations'"},
-      {R"({"messages":"hello"})", "'messages' is no list"},
-      {R"({"messages":["hello"]})", "messages[0]: not a JSON object"},
+      {R"({"messages":[{"role":"user")", "; complete or remove the line"},
+      {"{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "not valid UTF-8; convert the file"},
+      {"[1, 2]", "the row is not a JSON object; JSON Lines has one conversation a line, {\"messages\": [{"},
+      {R"({"text":"hello"})", "the row has neither 'messages' nor 'conversations'; write it as {\"messages\": [{"},
+      {R"({"messages":"hello"})", "'messages' is no list; it holds the messages of one conversation, {"},
+      {R"({"messages":["hello"]})",
+       "messages[0]: not a JSON object; a message is {\"role\": \"user\", \"content\": \"...\"}"},
       {R"({"messages":[{"content":"a"}]})", "messages[0]: the field 'role' is missing"},
       {R"({"messages":[{"role":"user","content":"a"},{"role":"assistant"}]})",
-       "messages[1]: the field 'content' is missing"},
+       "messages[1]: the field 'content' is missing; a message has 'role' and 'content' in 'messages', 'from' and"},
       {R"({"conversations":[{"role":"user","content":"a"}]})", "conversations[0]: the field 'from' is missing"},
       {R"({"conversations":[{"from":"human"}]})", "conversations[0]: the field 'value' is missing"},
-      {R"({"messages":[{"role":"wizard","content":"a"}]})", "messages[0]: unknown role 'wizard'; known: system, user"},
-      {R"({"messages":[{"role":7,"content":"a"}]})", "messages[0]: 'role' is no string"},
-      {R"({"messages":[{"role":"user","content":["a"]}]})", "messages[0]: 'content' is no string"},
-      {R"({"conversations":[{"from":"human","value":null}]})", "conversations[0]: 'value' is no string"},
-      {R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]})", "'content' is no string"},
+      {R"({"messages":[{"role":"wizard","content":"a"}]})",
+       "messages[0]: unknown role 'wizard'; name it one of system, user"},
+      {R"({"messages":[{"role":7,"content":"a"}]})",
+       "messages[0]: 'role' is not a string; write the text itself, in quotes"},
+      {R"({"messages":[{"role":"user","content":["a"]}]})",
+       "messages[0]: 'content' is a list, not a string; join the texts of its parts into one"},
+      {R"({"conversations":[{"from":"human","value":null}]})",
+       "conversations[0]: 'value' is null, not a string; write the text, or leave the message out"},
+      {R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]})", "'content' is a list, not a string"},
       {R"({"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}]})",
        "messages[0]: 'tool_calls' is not supported"},
       {R"({"messages":[{"role":"assistant","content":"a","function_call":{"name":"f"}}]})", "'function_call' is not"},
       {R"({"tools":[{"name":"f"}],"messages":[]})", "'tools' is not supported"},
-      {R"({"messages":)" + std::string(70, '[') + std::string(70, ']') + "}", "nested more than 64 levels"},
+      {R"({"messages":)" + std::string(70, '[') + std::string(70, ']') + "}",
+       "nested more than 64 levels deep; flatten or remove the line"},
   };
   const TempFolder files;
   for (const Case& bad : cases) {
@@ -59,23 +65,25 @@ TEST_CASE("a template's own objection names the row") {
   const std::string picky =
       "{% for m in messages %}{% if m['content'] == 'stop' %}{{ raise_exception('no stopping') }}{% endif %}"
       "{% generation %}{{ m['content'] }}{% endgeneration %}{% endfor %}";
-  CheckError(LoadChat(path, {}, picky).status(), absl::StatusCode::kInvalidArgument, path + ":2: ", "no stopping");
+  CheckError(LoadChat(path, {}, picky).status(), absl::StatusCode::kInvalidArgument,
+             path + ":2: ", "no stopping; change the messages, or choose another chat_template");
 }
 
 TEST_CASE("a template that leaves the answer out is refused at the first row") {
   const TempFolder files;
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
   CheckError(LoadChat(path, {}, "{{ 'always the same' }}").status(), absl::StatusCode::kInvalidArgument,
-             path + ":1: ", "renders none of the answer");
+             path + ":1: ", "renders none of the answer; set chat_template to one that does");
 }
 
 TEST_CASE("an empty data set is refused by its path") {
   const TempFolder files;
   for (const std::string contents : {"", "\n\n"}) {
     const std::string path = files.Write("empty.jsonl", contents);
-    CheckError(LoadChat(path).status(), absl::StatusCode::kInvalidArgument, path, "is empty");
+    CheckError(LoadChat(path).status(), absl::StatusCode::kInvalidArgument, path,
+               "is empty; write one conversation a line, or name another file");
   }
-  CheckError(LoadChat(files.path()).status(), absl::StatusCode::kInvalidArgument, files.path(), "is empty");
+  CheckError(LoadChat(files.path()).status(), absl::StatusCode::kInvalidArgument, files.path(), "is empty; write one");
 }
 
 TEST_CASE("rows without an answer are refused, counted and named by line") {
@@ -107,7 +115,8 @@ TEST_CASE("a data set of which max_length leaves no answer is refused with its c
   const TempFolder files;
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
   CheckError(LoadChat(path, {.max_length = 10}).status(), absl::StatusCode::kInvalidArgument, path,
-             "nothing is left to train on: rows 1, used 0, cut before the answer 1 (first: c.jsonl:1)");
+             "nothing is left to train on: rows 1, used 0, cut before the answer 1 (first: c.jsonl:1); raise "
+             "max_length, which is 10");
 }
 
 TEST_CASE("a JSON file that is no JSON Lines is told apart") {
@@ -123,12 +132,13 @@ TEST_CASE("a JSON file that is no JSON Lines is told apart") {
 
 TEST_CASE("missing files, splits and remote paths are refused by name") {
   const TempFolder files;
-  CheckError(LoadChat(files.path() + "/none.jsonl").status(), absl::StatusCode::kNotFound, "none.jsonl", "no such");
+  CheckError(LoadChat(files.path() + "/none.jsonl").status(), absl::StatusCode::kNotFound, "none.jsonl",
+             "; check the path");
   CheckError(LoadChat(files.path()).status(), absl::StatusCode::kNotFound, files.path(), "holds no files");
   files.Write("valid.jsonl", ChatRow("a", "b"));
   files.Write("notes.txt", "x");
   CheckError(LoadChat(files.path(), {.split = "train"}).status(), absl::StatusCode::kNotFound, "train*.jsonl",
-             "holds notes.txt, valid.jsonl");
+             "holds notes.txt, valid.jsonl: name the split that a file's name begins with, or the file itself");
   CheckError(LoadChat("s3://bucket/chat.jsonl").status(), absl::StatusCode::kInvalidArgument, "s3://bucket/chat.jsonl",
              "not supported");
 }

@@ -145,6 +145,19 @@ TEST_CASE("a rank that ignores SIGTERM is killed") {
   CHECK(absl::Now() - start < absl::Seconds(20));
 }
 
+TEST_CASE("a rank that stands still is told to end as the others are") {
+  const TempFolder temporary;
+  const std::string& folder = temporary.path();
+  LocalJob job = Shell(2, "cd " + folder +
+                              "; if [ $DISTILL_RANK = 1 ]; then until [ -e ready ]; do sleep 0.02; done; exit 5; fi; "
+                              "trap 'echo told > told; exit 0' TERM; echo > ready; kill -STOP $$");
+  job.termination_grace = absl::Seconds(5);  // a limit; a loaded core may take a while
+  const auto code = RunLocalJob(job);
+  REQUIRE(code.ok());
+  CHECK(*code == 5);
+  CHECK(ReadAll(folder + "/told") == "told\n");
+}
+
 TEST_CASE("a rank that is a script ends with what it has started") {
   const TempFolder temporary;
   const std::string& folder = temporary.path();

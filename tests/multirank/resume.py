@@ -1,6 +1,8 @@
-"""A job that is killed and resumed has the losses of the undisturbed one, bit for bit, on the same number of ranks."""
+"""A job that is killed or interrupted and resumed has the losses of the undisturbed one, bit for bit, on the same number of
+ranks."""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,24 +19,45 @@ def arguments(folder, out, **options):
         gradient_accumulation_steps=2, num_train_epochs=3, save_steps=5, save_total_limit=2, **options)]
 
 
-def kill_after_checkpoint(folder, out, ranks, step, **options):
-    """Starts the job and kills the whole of it with SIGKILL once checkpoint-STEP stands."""
+def start_until_checkpoint(folder, out, ranks, step, **options):
+    """The job, in a process group of its own, once checkpoint-STEP stands."""
     process = subprocess.Popen(job.command("distillrun", ranks, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     deadline = time.monotonic() + 120
     while not os.path.isdir(f"{out}/checkpoint-{step}"):
         job.check(process.poll() is None, "the job ended before it was killed: make it longer")
         job.check(time.monotonic() < deadline, f"no checkpoint-{step} within 120 s")
         time.sleep(0.01)
+    return process
+
+
+def kill(folder, out, ranks, **options):
+    """Kills the whole job with SIGKILL after its first checkpoint; the option that goes on from there."""
+    process = start_until_checkpoint(folder, out, ranks, 5, **options)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
+    return {"resume_from_checkpoint": "latest"}
 
 
-def check_case(folder, name, ranks, **options):
+def interrupt(folder, out, ranks, **options):
+    """Ends the job as Ctrl-C does, which reaches distillrun alone; the option that its last line tells."""
+    process = start_until_checkpoint(folder, out, ranks, 10, **options)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    job.check(process.returncode == 128 + signal.SIGINT, f"exit code {process.returncode}:\n{output}")
+    last = re.fullmatch(rf"interrupted after step (\d+) of \d+; the newest checkpoint is {out}/checkpoint-(\d+): give the same "
+                        r"command --(resume_from_checkpoint) (latest) to go on from it", output.splitlines()[-1])
+    job.check(last and output.count("interrupted") == 1, f"the last line does not say how to go on:\n{output}")
+    job.check(int(last[1]) >= 10 and int(last[2]) >= 5, last[0])
+    job.check("error: " not in output, f"an interrupted rank said that another one was lost:\n{output}")
+    return {last[3]: last[4]}
+
+
+def check_case(folder, name, ranks, end, **options):
     whole, broken = f"{folder}/{name}-whole", f"{folder}/{name}-broken"
     job.must_run(arguments(folder, whole, **options), ranks=ranks)
-    kill_after_checkpoint(folder, broken, ranks, 5, **options)
-    output = job.must_run(arguments(folder, broken, resume_from_checkpoint="latest", **options), ranks=ranks)
+    go_on = end(folder, broken, ranks, **options)
+    output = job.must_run(arguments(folder, broken, **go_on, **options), ranks=ranks)
     job.check("resum" in output.lower(), f"the job does not say that it resumed:\n{output}")
     job.check("rows a step" not in output, f"the steps are the same, but the job says that they are not:\n{output}")
     expected, found = job.metrics(whole), job.metrics(broken)
@@ -59,10 +82,10 @@ def main():
     job.make_model(f"{folder}/teacher", seed=1, hidden=48)
     job.make_model(f"{folder}/student", seed=2)
     job.make_chat(f"{folder}/chat.jsonl", rows=83)
-    check_case(folder, "one-rank", 1)
-    check_case(folder, "two-ranks", 2)
+    check_case(folder, "one-rank", 1, interrupt)
+    check_case(folder, "two-ranks", 2, kill)
     check_fewer_ranks(folder)
-    check_case(folder, "two-ranks-bf16-packed", 2, bf16=True, packing=True)
+    check_case(folder, "two-ranks-bf16-packed", 2, interrupt, bf16=True, packing=True)
 
 
 main()

@@ -62,6 +62,39 @@ def check_resolved_config(out, folder):
     print("ok: the resolved config repeats the run")
 
 
+def check_output_folder(folder):
+    """Another run into the student's folder is refused before it loads anything; the folder of a run keeps no leave to overwrite."""
+    job.make_shape(f"{folder}/shape", hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None)
+    shape = ["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", alpha=0, output_dir=f"{folder}/short",
+                                         student_model=f"{folder}/shape", max_steps=2)]
+    output = job.must_run(shape, ranks=2)
+    job.check("a new student starts from random ones" in output, output)
+    code, output = job.run(shape, ranks=2)
+    job.check(code == 2 and output.count("error: ") == 1, f"exit code {code}\n{output}")
+    job.check(f"{folder}/short holds a model already" in output and "overwrite_output_dir" in output, output)
+    job.check("rows 50" not in output, f"the data was read first:\n{output}")
+    job.must_run([*shape, "--overwrite_output_dir", "--save_steps", "1"])
+    with open(f"{folder}/short/resolved_config.yaml", encoding="utf-8") as file:
+        job.check("overwrite_output_dir: false" in file.read(), "another run of the same config would overwrite this one")
+    output = job.must_run([*shape, "--max_steps", "3", "--resume_from_checkpoint", "latest"], ranks=2)
+    job.check("random" not in output.split("resuming from")[0] and "those of the checkpoint" in output, output)
+    check_sources(shape, folder)
+    print("ok: the output folder of another run")
+
+
+def check_sources(arguments, folder):
+    """What a run may replace is not what it reads: a model that another run's checkpoint holds, or data beside it."""
+    out, checkpoint = f"{folder}/short", f"{folder}/short/checkpoint-2"
+    os.symlink(out, f"{folder}/link")
+    shutil.copy(f"{folder}/chat.jsonl", checkpoint)
+    for source in (["--student_model", f"{folder}/link/checkpoint-2"], ["--teacher_model", out, "--alpha", "1"],
+                   ["--dataset_name", f"{checkpoint}/chat.jsonl"]):
+        code, output = job.run([*arguments, *source, "--overwrite_output_dir"], ranks=2)
+        job.check(code == 2 and output.count("error: ") == 1, f"exit code {code}\n{output}")
+        job.check(f"{source[0][2:]}: {source[1]} is in output_dir {out}" in output, output)
+        job.check("rows 50" not in output and os.path.exists(f"{checkpoint}/manifest.pb"), output)
+
+
 def check_generate(out):
     greedy = ["--generate", out, "--prompt", "count the stones", "--max-new-tokens=8"]
     first, second = job.must_run(greedy), job.must_run(greedy)
@@ -99,6 +132,7 @@ def main():
     job.make_chat(f"{folder}/held_out.jsonl", rows=9, seed=5)
     out = check_training(folder, vocab)
     check_resolved_config(out, folder)
+    check_output_folder(folder)
     check_generate(out)
     check_show_batch(folder)
     check_help()

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/train/trainer.h"
+#include "libdistill/train/trainer_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -62,11 +63,13 @@ struct Outcome {
   int64_t batches() const { return module->batches.item<int64_t>(); }
 };
 
-Outcome Train(const std::string& folder, int64_t steps, const std::string& resume, int64_t save_steps = 7) {
+Outcome Train(const std::string& folder, int64_t steps, const std::string& resume, int64_t save_steps = 7,
+              bool overwrite = false) {
   RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
   Outcome outcome;
   auto trainer = Trainer::Create(run, outcome.module,
                                  {.output_dir = folder,
+                                  .overwrite_output_dir = overwrite,
                                   .max_steps = steps,
                                   .learning_rate = 0.05,
                                   .lr_scheduler_type = "constant",
@@ -111,12 +114,108 @@ TEST_CASE("a new run is kept out of a folder with checkpoints of another one, wh
     const auto refused =
         Trainer::Create(run, std::make_shared<Scale>(), {.output_dir = folder.path(), .resume_from_checkpoint = no});
     CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
-    for (const char* part : {"/checkpoint-7", "resume_from_checkpoint", "latest", "another output_dir", "remove"}) {
+    for (const char* part :
+         {"/checkpoint-7", "resume_from_checkpoint", "latest", "another output_dir", "overwrite_output_dir"}) {
       INFO(part);
       CHECK(absl::StrContains(refused.status().message(), part));
     }
   }
   CHECK(Train(folder.path(), 9, "latest").batches() == 9);
+}
+
+TEST_CASE("a run is kept out of a folder with another one's model, unless it may overwrite it") {
+  const TempFolder folder;
+  REQUIRE(Train(folder.path(), 9, "", /*save_steps=*/0).status == absl::OkStatus());
+  for (const char* resume : {"", "latest"}) {  // "latest" finds no checkpoint, and would start anew
+    RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+    TrainerOptions options{.output_dir = folder.path(), .resume_from_checkpoint = resume};
+    const auto refused = Trainer::Create(run, std::make_shared<Scale>(), options);
+    CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
+    for (const char* part : {"model.safetensors", "another output_dir", "overwrite_output_dir to true"}) {
+      INFO(part);
+      CHECK(absl::StrContains(refused.status().message(), part));
+    }
+    CHECK_FALSE(WillResume(options));
+  }
+  CHECK(Train(folder.path(), 8, "", /*save_steps=*/0, /*overwrite=*/true).batches() == 8);
+  TempFolder notes;  // what is no run's is in nobody's way
+  notes.Write("notes.txt", "x");
+  CHECK(Train(notes.path(), 9, "").status == absl::OkStatus());
+}
+
+TEST_CASE("overwriting removes another run's checkpoints, but not those that the run resumes from") {
+  const TempFolder folder;
+  REQUIRE(Train(folder.path(), 20, "").status == absl::OkStatus());
+  CHECK(WillResume({.output_dir = folder.path(), .resume_from_checkpoint = "latest"}));
+  CHECK(Train(folder.path(), 20, "latest", 6, /*overwrite=*/true).status == absl::OkStatus());
+  CHECK(fs::exists(folder.path() + "/checkpoint-7"));
+  CHECK(fs::exists(folder.path() + "/checkpoint-18"));
+  CHECK(Train(folder.path(), 9, "", 5, /*overwrite=*/true).batches() == 9);
+  CHECK(fs::exists(folder.path() + "/checkpoint-5"));
+  CHECK_FALSE(fs::exists(folder.path() + "/checkpoint-7"));
+  CHECK_FALSE(fs::exists(folder.path() + "/checkpoint-14"));
+}
+
+TEST_CASE("a checkpoint of another folder excuses no folder with checkpoints, and survives their removal") {
+  const TempFolder from, folder;
+  REQUIRE(Train(from.path(), 9, "").status == absl::OkStatus());
+  REQUIRE(Train(folder.path(), 9, "", 4).status == absl::OkStatus());
+  const std::string named = from.path() + "/checkpoint-7";
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  const absl::Status refused =
+      Trainer::Create(run, std::make_shared<Scale>(), {.output_dir = folder.path(), .resume_from_checkpoint = named})
+          .status();
+  CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(refused.message(), folder.path() + "/checkpoint-8"));
+  std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":1,\"loss\":0.0}\n";  // Train logs no step
+  CHECK(Train(folder.path(), 13, named, 12, /*overwrite=*/true).batches() == 13);
+  CHECK(fs::file_size(folder.path() + "/metrics.jsonl") == 0);
+  CHECK(fs::exists(folder.path() + "/checkpoint-12"));
+  CHECK_FALSE(fs::exists(folder.path() + "/checkpoint-4"));
+  CHECK_FALSE(fs::exists(folder.path() + "/checkpoint-8"));
+  CHECK(fs::exists(named));
+  // In another form, it is the folder's own.
+  const std::string own = from.path() + "/../" + fs::path(folder.path()).filename().string() + "/checkpoint-12/";
+  CHECK(Train(folder.path(), 15, own).batches() == 15);
+  fs::create_directory_symlink(named, folder.path() + "/checkpoint-1");
+  CHECK(Train(folder.path(), 9, named, 9, /*overwrite=*/true).status == absl::OkStatus());
+  CHECK(fs::exists(folder.path() + "/checkpoint-1/manifest.pb"));  // the one that the run went on from
+}
+
+TEST_CASE("a run that may overwrite removes nothing of another program, nor anything where its log cannot be opened") {
+  const TempFolder folder;
+  REQUIRE(Train(folder.path(), 9, "").status == absl::OkStatus());
+  fs::create_directory(folder.path() + "/checkpoint-500");
+  std::ofstream(folder.path() + "/checkpoint-500/trainer_state.json") << "{}";
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  const absl::Status refused =
+      Trainer::Create(run, std::make_shared<Scale>(), {.output_dir = folder.path(), .overwrite_output_dir = true})
+          .status();
+  CHECK(refused.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(absl::StrContains(refused.message(), folder.path() + "/checkpoint-500"));
+  fs::remove_all(folder.path() + "/checkpoint-500");
+  fs::remove(folder.path() + "/metrics.jsonl");
+  fs::create_directory(folder.path() + "/metrics.jsonl");
+  CHECK_FALSE(Train(folder.path(), 9, "", 7, /*overwrite=*/true).status.ok());
+  CHECK(fs::exists(folder.path() + "/checkpoint-7"));
+}
+
+TEST_CASE("an interrupted run is told where to go on, or why there is no checkpoint") {
+  const TempFolder folder, elsewhere;
+  REQUIRE(Train(folder.path(), 20, "").status == absl::OkStatus());
+  const TrainerOptions options{.output_dir = folder.path(), .save_steps = 7};
+  const auto says = [](const TrainerOptions& options, const std::string& checkpoint, const char* part) {
+    INFO(HowToGoOn(options, checkpoint));
+    CHECK(absl::StrContains(HowToGoOn(options, checkpoint), part));
+  };
+  const std::string newest = folder.path() + "/checkpoint-14", older = folder.path() + "/checkpoint-7";
+  says(options, newest, "/checkpoint-14: ");
+  says(options, newest, "--resume_from_checkpoint latest ");
+  says(options, older, ("--resume_from_checkpoint " + older + " ").c_str());
+  says({.output_dir = elsewhere.path()}, newest, ("--resume_from_checkpoint " + newest + " ").c_str());
+  says(options, "", "no checkpoint yet: save_steps is 7");
+  says({.output_dir = folder.path(), .save_steps = 0}, "", "no checkpoint: save_steps is 0");
+  says({}, "", "without output_dir");
 }
 
 TEST_CASE("curves of an earlier run leave with its log, those of a resumed one stay") {
@@ -125,7 +224,7 @@ TEST_CASE("curves of an earlier run leave with its log, those of a resumed one s
   };
   const TempFolder folder;
   for (const int64_t save_steps : {0, 0, 7}) {
-    REQUIRE(Train(folder.path(), 9, "", save_steps).status == absl::OkStatus());
+    REQUIRE(Train(folder.path(), 9, "", save_steps, /*overwrite=*/true).status == absl::OkStatus());
     CHECK(curves(folder) == 1);
   }
   REQUIRE(Train(folder.path(), 9, "latest").status == absl::OkStatus());

@@ -1,0 +1,78 @@
+#include "libdistill/metrics/interruption.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+
+namespace distill {
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM};
+
+struct Line {
+  std::array<char, 4096> bytes;
+  size_t size = 0;
+};
+
+// The handler finds them here. A line is written while the other one is shown, and none once a handler has begun: what
+// it reads does not change.
+std::array<Line, 2> lines;
+std::atomic<const Line*> shown = nullptr;
+std::atomic<bool> is_ending = false;
+std::atomic<bool> is_taken = false;
+static_assert(std::atomic<const Line*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+// Async-signal-safe. The default action is back already (SA_RESETHAND): another signal ends a write that blocks. The
+// kernel spares the first process of a container (PID 1) that action: it leaves with the shell's number for the signal.
+void SayAndEnd(int number) {
+  const Line* line = is_ending.exchange(true) ? nullptr : shown.load();
+  if (line != nullptr) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line->bytes.data(), line->size);
+  }
+  raise(number);
+  _exit(128 + number);
+}
+
+bool IsHandledBy(int number, void (*handler)(int)) {
+  struct sigaction current = {};
+  return sigaction(number, nullptr, &current) == 0 && (current.sa_flags & SA_SIGINFO) == 0 &&
+         current.sa_handler == handler;
+}
+
+}  // namespace
+
+Interruption::Interruption() : is_first_(!is_taken.exchange(true)) {
+  if (!is_first_) return;
+  struct sigaction ours = {};
+  ours.sa_handler = &SayAndEnd;
+  ours.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
+  for (const int number : kSignals) {
+    if (IsHandledBy(number, SIG_DFL)) sigaction(number, &ours, nullptr);
+  }
+}
+
+Interruption::~Interruption() {
+  if (!is_first_) return;
+  for (const int number : kSignals) {
+    if (IsHandledBy(number, &SayAndEnd)) signal(number, SIG_DFL);
+  }
+  shown = nullptr;
+  is_taken = false;
+}
+
+void Interruption::WillSay(const std::string& text) {
+  if (!is_first_ || is_ending) return;
+  Line& line = lines[shown == &lines[0] ? 1 : 0];
+  // On a terminal the progress line is open, and ^C stands in it.
+  const std::string whole = absl::StrCat(isatty(STDERR_FILENO) == 1 ? "\n" : "", text.substr(0, 4000), "\n");
+  std::copy(whole.begin(), whole.end(), line.bytes.begin());
+  line.size = whole.size();
+  shown = &line;
+}
+
+}  // namespace distill
