@@ -17,6 +17,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
@@ -134,6 +135,7 @@ TEST_CASE("a rank that is killed in any algorithm is named by the others") {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
       std::vector<float> data(3000, 1.0f);
       for (int i = 0;; ++i) {
+        if (i == 3) DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
         if (world.rank == 2 && i == 3) kill(getpid(), SIGKILL);
         const absl::Status status = comm->AllReduce(data.data(), data.data(), 3000, DType::kFloat32, ReduceOp::kMax);
         if (status.ok()) continue;

@@ -22,6 +22,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::BufferKind;
 using testing::Expect;
 using testing::ExpectError;
@@ -150,6 +151,7 @@ TEST_CASE("a rank that is killed is named by those that would write, and be writ
     DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(kBytes));
     DISTILL_RETURN_IF_ERROR(Sum(*comm, memory->data(), kBytes));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == 1) kill(getpid(), SIGKILL);
     const absl::Status status = Sum(*comm, memory->data(), kBytes);
     return ExpectError(status, absl::StatusCode::kUnavailable,

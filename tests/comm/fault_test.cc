@@ -16,6 +16,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::ExpectWithin;
@@ -48,6 +49,7 @@ TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") 
       for (int i = 0; i < 3; ++i) {
         DISTILL_RETURN_IF_ERROR(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax));
       }
+      DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
       if (world.rank == 2) kill(getpid(), SIGKILL);
       const absl::Status status = ExpectWithin(absl::Seconds(10), [&] { return ReduceForever(*comm, data); });
       DISTILL_RETURN_IF_ERROR(ExpectError(
@@ -67,6 +69,7 @@ TEST_CASE("a killed rank 0 is named as well") {
     const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
       if (world.rank == 0) kill(getpid(), SIGKILL);
       return ExpectError(ExpectWithin(absl::Seconds(10), [&] { return comm->Barrier(); }),
                          absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
@@ -105,6 +108,7 @@ TEST_CASE("a stopped rank runs the others into the deadline, by name") {
     DISTILL_ASSIGN_OR_RETURN(const auto comm,
                              JoinForCallsOf(kTimeout, world, kBackends[job], {world.host, world.host}));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == 1) kill(getpid(), SIGSTOP);
     std::vector<float> data(1000);
     return ExpectError(ReduceForever(*comm, data), absl::StatusCode::kDeadlineExceeded,
@@ -172,6 +176,7 @@ TEST_CASE("a rank that asks hears of a lost peer without a collective") {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->CheckPeers());
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
       if (world.rank == 1) kill(getpid(), SIGKILL);
       absl::Status status;
       for (const Deadline deadline = Deadline::After(absl::Seconds(5)); status.ok() && !deadline.Passed();) {

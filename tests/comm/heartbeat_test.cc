@@ -21,6 +21,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::ExpectWithin;
@@ -51,6 +52,7 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
     comm->SetErrorContext([] { return "step 5"; });
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == kStopped[job]) kill(getpid(), SIGSTOP);
     return ExpectError(
         ExpectWithin(kHeartbeat + absl::Seconds(5), [&] { return ReduceForever(*comm); }),

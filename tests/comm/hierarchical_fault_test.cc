@@ -17,6 +17,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::ExpectWithin;
@@ -71,6 +72,7 @@ TEST_CASE("a killed rank ends every rank's all-reduce in two levels, by its rank
     const int lost = kLost[job];
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == lost) {
       if (fork() == 0) {  // kills in the middle of a call
         absl::SleepFor(absl::Milliseconds(300));
@@ -96,6 +98,7 @@ TEST_CASE("the call that a killed rank does not make has its number in the job o
     for (int i = 0; i < 3; ++i) {
       DISTILL_RETURN_IF_ERROR(comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax));
     }
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == lost) kill(getpid(), SIGKILL);
     const absl::Status status = ExpectWithin(absl::Seconds(15), [&] {
       return comm->AllReduce(data.data(), data.data(), 1 << 20, DType::kFloat32, ReduceOp::kMax);
@@ -112,6 +115,7 @@ TEST_CASE("a stopped rank ends every rank's all-reduce in two levels within the 
     const int lost = kLost[job];
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == lost && fork() == 0) {
       absl::SleepFor(absl::Milliseconds(300));
       kill(getppid(), SIGSTOP);
@@ -131,6 +135,7 @@ TEST_CASE("an abort ends the pending calls of every rank in two levels") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     absl::Status status;
     if (world.rank == 3) {  // never makes the call
       absl::SleepFor(absl::Milliseconds(500));

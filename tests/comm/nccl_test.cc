@@ -249,6 +249,7 @@ TEST_CASE("a rank that is killed ends the others' calls on device memory, by nam
       return comm->AllReduce(memory->data(), memory->data(), 1 << 20, DType::kFloat32, ReduceOp::kSum, placement);
     };
     DISTILL_RETURN_IF_ERROR(sum());
+    DISTILL_RETURN_IF_ERROR(testing::AwaitAllRanks());
     if (world.rank == 1) raise(SIGKILL);
     return testing::ExpectError(sum(), absl::StatusCode::kUnavailable, {"all-reduce number", "rank 1"});
   });

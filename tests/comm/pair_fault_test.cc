@@ -14,6 +14,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
@@ -33,10 +34,12 @@ TEST_CASE("a killed peer fails a receive within seconds, by name, number and ste
       std::vector<float> data(1 << 20);
       if (world.rank == 1) {
         DISTILL_RETURN_IF_ERROR(comm->Send(data.data(), 1 << 20, DType::kFloat32, 0));
+        DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
         kill(getpid(), SIGKILL);
       }
       DISTILL_RETURN_IF_ERROR(comm->Receive(data.data(), 1 << 20, DType::kFloat32, 1));
-      const absl::Time killed = absl::Now();  // as good as now: its first message was its last
+      DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
+      const absl::Time killed = absl::Now();  // as good as now
       const absl::Status status = comm->Receive(data.data(), 1 << 20, DType::kFloat32, 1);
       DISTILL_RETURN_IF_ERROR(Within(absl::Seconds(8), killed));
       DISTILL_RETURN_IF_ERROR(

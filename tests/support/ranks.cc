@@ -6,14 +6,17 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +35,32 @@ struct Child {
   int pipe = -1;
   std::string text;
   bool finished = false;
+};
+
+// How often ranks of a job have come to AwaitAllRanks; the jobs' counts lie in one page of all processes.
+struct MeetingPoint {
+  std::atomic<int>* arrivals = nullptr;
+  int ranks = 0;
+  int meetings = 0;
+};
+
+MeetingPoint meeting_point;  // this process's own
+
+class Arrivals {
+ public:
+  explicit Arrivals(int jobs) : bytes_(static_cast<size_t>(jobs) * sizeof(std::atomic<int>)) {
+    page_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    DISTILL_CHECK(page_ != MAP_FAILED, "no memory that processes share");
+    for (int job = 0; job < jobs; ++job) new (of(job)) std::atomic<int>(0);
+  }
+  ~Arrivals() { munmap(page_, bytes_); }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+  std::atomic<int>* of(int job) const { return static_cast<std::atomic<int>*>(page_) + job; }
+
+ private:
+  size_t bytes_;
+  void* page_;
 };
 
 [[noreturn]] void RunChild(const World& world, int pipe, const std::function<absl::Status(const World&)>& body) {
@@ -139,6 +168,7 @@ std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Du
   const absl::Time start = absl::Now();
   std::vector<Child> children(static_cast<size_t>(jobs * world_size));
   std::vector<RankOutcome> outcomes(children.size());
+  const Arrivals arrivals(jobs);
   int port = 0;
   for (size_t i = 0; i < children.size(); ++i) {
     const int rank = static_cast<int>(i) % world_size;
@@ -151,6 +181,7 @@ std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Du
     child.pid = fork();
     DISTILL_CHECK(child.pid >= 0, "no process");
     if (child.pid == 0) {
+      meeting_point = {.arrivals = arrivals.of(job), .ranks = world_size};
       RunChild(LocalWorld(rank, world_size, port), ends[1], [&](const World& world) { return body(job, world); });
     }
     close(ends[1]);
@@ -163,6 +194,18 @@ std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Du
     by_job[i / static_cast<size_t>(world_size)].push_back(std::move(outcomes[i]));
   }
   return by_job;
+}
+
+absl::Status AwaitAllRanks() {
+  MeetingPoint& point = meeting_point;
+  DISTILL_CHECK(point.arrivals != nullptr, "AwaitAllRanks is for the bodies of RunRanks and RunJobs");
+  point.arrivals->fetch_add(1);
+  const int all = ++point.meetings * point.ranks;
+  for (const Deadline patience = Deadline::After(absl::Seconds(30)); point.arrivals->load() < all;) {
+    if (patience.Passed()) return absl::DeadlineExceededError("not every rank has come within 30 s");
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return absl::OkStatus();
 }
 
 std::string Failures(const std::vector<RankOutcome>& outcomes) {

@@ -35,6 +35,11 @@ std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
 std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Duration limit,
                                               const std::function<absl::Status(int job, const World&)>& body);
 
+// From a body: blocks until every rank of its job is here, beside the communicator that is tested. A collective is over
+// on one rank before it is on all, so a rank that is killed right behind it may be lost in the middle of the others'.
+// DeadlineExceeded when they have not come within 30 s.
+absl::Status AwaitAllRanks();
+
 // One line for each rank that did not return OK; "" when all did.
 std::string Failures(const std::vector<RankOutcome>& outcomes);
 

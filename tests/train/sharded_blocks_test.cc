@@ -21,6 +21,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
@@ -309,6 +310,7 @@ TEST_CASE("a rank that is lost between passes is named to those that wait for it
     DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *model));
     const torch::NoGradGuard no_grad;
     (void)model->Hidden(Ids(2));
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == 1) raise(SIGKILL);
     const absl::Status lost = CatchTorch([&] { return Expect(model->Hidden(Ids(2)).defined(), "no states"); });
     return ExpectError(lost, absl::StatusCode::kUnavailable, {"rank 1"});

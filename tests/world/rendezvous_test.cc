@@ -20,6 +20,7 @@
 namespace distill {
 namespace {
 
+using testing::AwaitAllRanks;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
@@ -260,6 +261,7 @@ TEST_CASE("a rank without a thread for its heartbeats is an error on every rank 
 TEST_CASE("a rank that dies in an exchange is named on every other rank") {
   const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto meeting, CreateRendezvous(world, In(10)));
+    DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == 2) kill(getpid(), SIGKILL);
     return ExpectError(meeting->AllGather("x", In(10)).status(), absl::StatusCode::kUnavailable,
                        {absl::StrCat("rank 2 on ", world.host, " was lost")});
