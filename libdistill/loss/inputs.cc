@@ -19,6 +19,14 @@ void CheckSide(const char* side, const torch::Tensor& hidden, const torch::Tenso
               " does not fit ", side, "_weight ", weight.sizes());
 }
 
+// On a GPU nobody may wait for an answer: there such a label makes the loss no number (sweep_device.cuh).
+void CheckLabels(const torch::Tensor& labels, int64_t vocabulary) {
+  if (!labels.is_cpu() || labels.numel() == 0) return;
+  const int64_t largest = labels.max().item<int64_t>();
+  TORCH_CHECK(largest < vocabulary, "label ", largest, " at token ", labels.argmax().item<int64_t>(),
+              " is no word of a vocabulary of ", vocabulary, " (words are counted from 0; below 0: no label)");
+}
+
 void CheckScaling(const char* side, const LogitScaling& scaling) {
   TORCH_CHECK(std::isfinite(scaling.scale) && scaling.scale != 0, side, "_logits: a scale of ", scaling.scale);
   TORCH_CHECK(std::isfinite(scaling.softcap) && scaling.softcap >= 0, side, "_logits: a softcap of ", scaling.softcap);
@@ -57,7 +65,9 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
   TORCH_CHECK(rows > 0, "a head of no rows");
   TORCH_CHECK(options.vocabulary >= 0 && options.vocabulary <= rows, "a vocabulary of ", options.vocabulary,
               " does not fit heads of ", rows, " rows");
-  return options.vocabulary > 0 ? options.vocabulary : rows;
+  const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : rows;
+  CheckLabels(inputs.labels, vocabulary);
+  return vocabulary;
 }
 
 Divergence DivergenceOf(const DistillationInputs& inputs, const DistillationOptions& options) {

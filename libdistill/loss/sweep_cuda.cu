@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
   // The label's logit, before its place takes the gradient.
   if (threadIdx.x == 0) sweep.ces[blockIdx.x] = row.CrossEntropy();
   __syncthreads();
-  const double divergence = OverBlock(row.Finish(), sums_of_warps, add);
-  if (threadIdx.x == 0) sweep.divergences[blockIdx.x] = divergence;
+  const double terms = OverBlock(row.Finish(), sums_of_warps, add);
+  if (threadIdx.x == 0) sweep.divergences[blockIdx.x] = row.DivergenceOf(terms);
 }
 
 }  // namespace

@@ -55,6 +55,10 @@ struct DeviceNormalisers {
   }
 
   __host__ __device__ void Raise(float new_max_s, float new_max_t, float rate) {
+    if (s > 0) {
+      const float by_s = new_max_s > max_s ? new_max_s - max_s : 0, by_t = new_max_t > max_t ? new_max_t - max_t : 0;
+      reverse -= s * (by_s - by_t) * rate;
+    }
     if (new_max_s > max_s) {
       const float by = max_s - new_max_s, factor = exp2f(by * rate);
       s *= factor;
@@ -98,7 +102,7 @@ class DeviceSweep {
       mine.s1 += PowerOf(above * kSweepLog2E, x);
       if (!has_teacher_) continue;
       mine.t += PowerOf((y - mine.max_t) * rate(), y);
-      if (options_.divergence == Divergence::kReverseKl) mine.reverse += e * ((x - y) * rate());
+      if (options_.divergence == Divergence::kReverseKl) mine.reverse += e * ((above - (y - mine.max_t)) * rate());
     }
     return mine;
   }
@@ -109,12 +113,12 @@ class DeviceSweep {
     log_s1_ = static_cast<float>(log2(all.s1));
     log_t_ = static_cast<float>(log2(all.t));
     if (options_.divergence != Divergence::kReverseKl) return;
-    row_sum_ = static_cast<float>(all.reverse / all.s - (static_cast<double>(all.max_s) - all.max_t) * rate() -
-                                  log2(all.s) + log2(all.t));
+    row_sum_ = static_cast<float>(all.reverse / all.s - log_s_ + log_t_);
   }
 
   __host__ __device__ double CrossEntropy() const {
     if (label_ < 0) return 0;
+    if (label_ >= options_.vocabulary) return NAN;  // nobody may wait here for an error
     return log(sums_.s1) - (static_cast<double>(LogitOf(student_, options_.student, label_)) - sums_.max_s);
   }
 
@@ -129,7 +133,7 @@ class DeviceSweep {
   }
   __host__ __device__ void SetMixture(double of_row) { row_sum_ = static_cast<float>(of_row); }
 
-  // Pass 2: the gradient in place, and this thread's part of the divergence in natural logarithms.
+  // Pass 2: the gradient in place, and this thread's part of the divergence's terms.
   __host__ __device__ double Finish() const {
     double divergence = 0;
     const float of_ce = label_ >= 0 ? 1 - options_.alpha : 0;
@@ -142,7 +146,15 @@ class DeviceSweep {
       if (head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
       StoreProduct(student_, i, gradient * (head.scale * options_.gradient_scale));
     }
-    return divergence * kSweepLn2;
+    return divergence;
+  }
+
+  // Out of the sum of all threads' terms (sweep_loops.h, WithoutRounding).
+  __host__ __device__ double DivergenceOf(double terms) const {
+    const double d = log_s_ - log2(sums_.s), e = log_t_ - log2(sums_.t);
+    if (options_.divergence == Divergence::kForwardKl) terms = terms * exp2(e) - (d - e);
+    if (options_.divergence == Divergence::kReverseKl) terms = terms * exp2(d) + (d - e);
+    return terms * kSweepLn2;
   }
 
  private:

@@ -5,9 +5,10 @@
 // Both go through it in blocks of 1,024, which lie in the first-level cache while they are widened, scaled and capped.
 //
 //   pass 1   m = max s, n = max t;  S = sum exp((s - m) / T), S1 = sum exp(s - m), P = sum exp((t - n) / T), and for
-//            the reverse KL E = sum exp((s - m) / T) (s - t) / T. When a block raises a maximum, the sums so far are
-//            scaled down (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
+//            the reverse KL E = sum exp((s - m) / T) ((s - m) - (t - n)) / T. When a block raises a maximum, the sums
+//            so far are scaled down (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
 //   pass 2   log q = (s - m) / T - log S, log p = (t - n) / T - log P, c = exp(s - m) / S1: divergence and gradient.
+//            log S and log P are rounded to float32 there, by d and e: the divergence is freed of that in the end.
 //
 // Exponentials and logarithms are to base 2, which saves reducing the range by multiples of ln 2.
 // A row takes two exponentials a model and token in each pass, three for the student where softmax(s) is no power of
@@ -119,8 +120,7 @@ class Sweep {
       result.ce = std::log(sums_.s1) - (static_cast<double>(*student_.Block(label_, 1, buffer)) - sums_.max_s);
     }
     if (kind == Divergence::kReverseKl) {
-      row_sum_ = static_cast<float>(sums_.reverse / sums_.s - (static_cast<double>(sums_.max_s) - sums_.max_t) * rate_ -
-                                    std::log2(sums_.s) + std::log2(sums_.t));
+      row_sum_ = static_cast<float>(sums_.reverse / sums_.s - log_s_ + log_t_);  // as rounded as what it is taken from
     }
     if (kind == Divergence::kJensenShannon && options_.wants_gradient) {
       double of_student = 0;
@@ -128,8 +128,9 @@ class Sweep {
       row_sum_ = static_cast<float>(of_student);
     }
     if (kHasTeacher || options_.wants_gradient) {
-      EachBlock([&](int64_t first, int64_t count) { result.divergence += Finish(first, count); });
-      result.divergence *= kLn2;
+      double terms = 0;
+      EachBlock([&](int64_t first, int64_t count) { terms += Finish(first, count); });
+      result.divergence = kLn2 * WithoutRounding(terms);
     }
     return result;
   }
@@ -148,7 +149,9 @@ class Sweep {
     const float* t = kHasTeacher ? teacher_.Block(first, count, buffer_t) : nullptr;
     RaiseMaxima(Largest(s, count), kHasTeacher ? Largest(t, count) : 0);
     Sum sum_s, sum_s1, sum_t, sum_reverse;
-    const float max_s = sums_.max_s, max_t = sums_.max_t, rate = rate_;
+    // Of a row that has begun with nothing but -inf: any number does, the next maximum takes all sums to 0.
+    const float max_s = sums_.max_s == -INFINITY ? 0 : sums_.max_s, max_t = sums_.max_t == -INFINITY ? 0 : sums_.max_t;
+    const float rate = rate_;
     ForEach(count, [&](auto v, int64_t i) {
       using V = decltype(v);
       const V x = Load<V>(s + i), above = x - max_s;
@@ -157,9 +160,9 @@ class Sweep {
       if (tempered == Tempered::kSquare) sum_s1.Add(e * e);
       if (tempered == Tempered::kApart) sum_s1.Add(Exp2(above * kLog2E));
       if (!kHasTeacher) return;
-      const V y = Load<V>(t + i);
-      sum_t.Add(Exp2((y - max_t) * rate));
-      if (kind == Divergence::kReverseKl) sum_reverse.Add(e * ((x - y) * rate));
+      const V of_teacher = Load<V>(t + i) - max_t;
+      sum_t.Add(Exp2(of_teacher * rate));
+      if (kind == Divergence::kReverseKl) sum_reverse.Add(e * ((above - of_teacher) * rate));
     });
     sums_.s += sum_s.Total();
     sums_.s1 += tempered == Tempered::kNot ? sum_s.Total() : sum_s1.Total();
@@ -168,6 +171,11 @@ class Sweep {
   }
 
   void RaiseMaxima(float max_s, float max_t) {
+    if (kind == Divergence::kReverseKl && sums_.s > 0) {
+      const double by_s = max_s > sums_.max_s ? static_cast<double>(max_s) - sums_.max_s : 0;
+      const double by_t = max_t > sums_.max_t ? static_cast<double>(max_t) - sums_.max_t : 0;
+      sums_.reverse -= sums_.s * (by_s - by_t) * rate_;
+    }
     if (max_s > sums_.max_s) {
       const double by = static_cast<double>(sums_.max_s) - max_s, factor = std::exp2(by * rate_);
       sums_.s *= factor;
@@ -240,6 +248,17 @@ class Sweep {
       student_.PutGradient(first, count, s, options_.gradient_scale, gradient);
     }
     return divergence.Total();
+  }
+
+  // The divergence out of the sum of its terms. Each has log S and log P rounded by the same d and e, which does not
+  // average out as the terms' own rounding does:
+  //   sum of p 2^-e (log p - e - log q + d) = 2^-e (KL + d - e)
+  // and so with q for the reverse. In Jensen-Shannon's terms what d - e adds to one side it takes from the other.
+  double WithoutRounding(double terms) const {
+    const double d = log_s_ - std::log2(sums_.s), e = log_t_ - std::log2(sums_.t);
+    if (kind == Divergence::kForwardKl) return terms * std::exp2(e) - (d - e);
+    if (kind == Divergence::kReverseKl) return terms * std::exp2(d) + (d - e);
+    return terms;
   }
 
   // What Differ's result lacks: natural logarithms where it has binary ones.

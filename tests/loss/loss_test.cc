@@ -71,12 +71,13 @@ double Error(const Tensor& actual, const Tensor& expected) {
   return largest < 1e-6 ? actual.abs().max().item<double>() : RelativeError(actual, expected);
 }
 
-// In float32 the reference rounds as much as we do: what counts is to be as near to it, or to itself in float64.
+// The reference rounds as much as we do: what counts is to be as near to it, or to itself in float64.
 void CheckSame(const DistillationInputs& inputs, const DistillationOptions& options, double tolerance) {
-  const Result ours = Evaluate(DistillationLoss, inputs, options);
-  std::vector<Result> references = {Evaluate(ReferenceDistillationLoss, inputs, options)};
-  if (inputs.student_hidden.scalar_type() == torch::kFloat32) {
-    references.push_back(Evaluate(ReferenceDistillationLoss, InFloat64(inputs), options));
+  const double incoming = options.gradient_scale;
+  const Result ours = Evaluate(DistillationLoss, inputs, options, incoming);
+  std::vector<Result> references = {Evaluate(ReferenceDistillationLoss, inputs, options, incoming)};
+  if (inputs.student_hidden.scalar_type() != torch::kFloat64) {
+    references.push_back(Evaluate(ReferenceDistillationLoss, InFloat64(inputs), options, incoming));
   }
   const auto least_error = [&](auto&& part) {
     double least = INFINITY;
@@ -164,6 +165,44 @@ TEST_CASE("vocabularies from 1 to 200,000, odd ones among them") {
       INFO(rows << " rows, beta " << beta);
       CheckSame(MakeInputs({3, 4, 6, rows, rows + 1}, torch::kFloat32, torch::kCPU), {.beta = beta, .chunk_tokens = 2},
                 1e-5);
+    }
+  }
+}
+
+// The axes of the cases above, crossed: each type with each length around blocks, padding of either head, a vocabulary
+// below both, softcaps, missing labels and chunk sizes.
+TEST_CASE("types, vocabularies, padding, softcaps, temperatures and missing labels together") {
+  struct Type {
+    torch::Dtype dtype;
+    double tolerance;
+  };
+  const Type types[] = {{torch::kFloat32, 1e-5}, {torch::kBFloat16, 2e-2}, {torch::kFloat16, 3e-3}};
+  int64_t turn = 0;  // what is not crossed takes turns
+  for (const auto& [dtype, tolerance] : types) {
+    for (const int64_t vocabulary : {1, 17, 1025, 2051, 40001}) {
+      for (const double beta : {0.0, 0.3, 1.0}) {
+        for (const int64_t padded : {0, 3}) {
+          for (const double softcap : {0.0, 5.0}) {
+            const int64_t of_student = turn % 2 == 0 ? padded : 0, of_teacher = padded - of_student;
+            DistillationInputs inputs = MakeInputs(
+                {7, 16, 8, vocabulary + of_student, vocabulary + of_teacher, turn % 3 != 0}, dtype, torch::kCPU, 0.5);
+            inputs.student_logits = inputs.teacher_logits = {.scale = softcap > 0 ? 0.5 : 1, .softcap = softcap};
+            if (turn % 2 == 1) inputs.labels.narrow(0, 2, 3).fill_(-100);
+            const bool below = turn % 4 == 3 && vocabulary > 16;
+            if (below) inputs.labels = torch::where(inputs.labels >= vocabulary - 5, inputs.labels - 5, inputs.labels);
+            const DistillationOptions options{.temperature = 1.0 + static_cast<double>(turn % 3),
+                                              .alpha = turn % 5 == 0 ? 1.0 : 0.5,
+                                              .beta = beta,
+                                              .chunk_tokens = 1 + turn % 7,
+                                              .vocabulary = below ? vocabulary - 5 : 0,
+                                              .gradient_scale = dtype == torch::kFloat16 ? 1024.0 : 1.0};
+            INFO(dtype << ", " << vocabulary << " words, beta " << beta << ", padded by " << of_student << " and "
+                       << of_teacher << ", softcap " << softcap << ", turn " << turn);
+            CheckSame(inputs, options, tolerance);
+            ++turn;
+          }
+        }
+      }
     }
   }
 }
@@ -402,6 +441,14 @@ TEST_CASE("shapes and options that do not fit are refused by name") {
   contains(message(good, {.alpha = 1.5}), "alpha");
   contains(message(good, {.chunk_tokens = 0}), "chunk_tokens");
   contains(message(good, {.beta = -0.1}), "beta");
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat64}) {
+    bad = MakeInputs({5, 4, 6, 9, 9}, dtype, torch::kCPU);
+    bad.labels = torch::tensor({0, 8, 3, 2, -100}, torch::kInt64);
+    CHECK(message(bad, {}) == "");
+    contains(message(bad, {.vocabulary = 8}), "label 8 at token 1 is no word of a vocabulary of 8");
+    bad.labels = torch::tensor({0, 1, 3, 9, -100}, torch::kInt64);
+    contains(message(bad, {}), "label 9 at token 3 is no word of a vocabulary of 9");
+  }
   bad = good;
   bad.teacher_logits.softcap = -1;
   contains(message(bad, {}), "teacher_logits: a softcap of -1");

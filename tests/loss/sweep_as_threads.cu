@@ -17,12 +17,14 @@ SweepSums SweepRowAsThreads(const GpuSweep& sweep, int64_t row, int threads) {
     if (part.NeedsMixture()) mixture += part.StudentToMixture();
   }
   SweepSums sums;
+  double terms = 0;
   for (int thread = 0; thread < threads; ++thread) {
     DeviceSweep part(sweep, row, thread, threads);
     part.SetNormalisers(all);
     if (part.NeedsMixture()) part.SetMixture(mixture);
     if (thread == 0) sums.ce = part.CrossEntropy();
-    sums.divergence += part.Finish();
+    terms += part.Finish();
+    sums.divergence = part.DivergenceOf(terms);  // the last one counts
   }
   return sums;
 }

@@ -182,6 +182,59 @@ TEST_CASE("flat, peaked and huge logits") {
   }
 }
 
+// Where student and teacher are all but the same, what is left of the terms is small beside their rounding.
+TEST_CASE("a small divergence is as exact as a large one") {
+  constexpr int64_t kSize = 32000;
+  for (const Loops& loops : AllLoops()) {
+    for (const double deviation : {0.3, 0.05, 0.01}) {
+      for (const float offset : {0.0f, 10.0f, 1000.0f}) {
+        std::vector<float> teacher = Random(kSize, 2, 1);
+        const std::vector<float> noise = Random(kSize, deviation, 2);
+        std::vector<float> student = teacher;
+        for (size_t i = 0; i < student.size(); ++i) student[i] += noise[i] + offset;
+        for (const Divergence divergence :
+             {Divergence::kForwardKl, Divergence::kReverseKl, Divergence::kJensenShannon}) {
+          const SweepOptions options{.vocabulary = kSize,
+                                     .divergence = divergence,
+                                     .beta = 0.5f,
+                                     .temperature = 2,
+                                     .alpha = 1,
+                                     .student = {},
+                                     .teacher = {}};
+          const Expected expected = Compute(student, teacher, 3, options);
+          std::vector<float> in_place = student;
+          const SweepSums sums = loops.row({in_place.data()}, {teacher.data()}, 3, options);
+          double worst = 0, largest = 0;
+          for (size_t i = 0; i < student.size(); ++i) {
+            worst = std::max(worst, std::abs(in_place[i] - expected.gradient[i]));
+            largest = std::max(largest, std::abs(expected.gradient[i]));
+          }
+          INFO(loops.name << ", deviation " << deviation << ", offset " << offset << ", divergence "
+                          << static_cast<int>(divergence) << ": " << expected.divergence << ", gradient " << largest);
+          CHECK(sums.divergence == Approx(expected.divergence).epsilon(1e-4).margin(1e-7));
+          CHECK(worst / largest < 1e-3);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a row that begins with words that cannot come has the cross-entropy of the others") {
+  constexpr size_t kSize = 2500;
+  for (const Loops& loops : AllLoops()) {
+    for (const size_t impossible : {size_t{8}, size_t{1024}, size_t{2400}}) {
+      std::vector<float> student = Random(kSize, 2, 1);
+      std::fill(student.begin(), student.begin() + static_cast<int64_t>(impossible), -INFINITY);
+      const SweepOptions options{.vocabulary = kSize, .student = {}, .teacher = {}};
+      const Expected expected = Compute(student, student, kSize - 1, options);
+      const SweepSums sums = loops.row({student.data()}, {}, kSize - 1, options);
+      INFO(loops.name << ", " << impossible << " words");
+      CHECK(sums.ce == Approx(expected.ce).epsilon(1e-6));
+      CHECK(Error(student, expected.gradient) < 1e-5);
+    }
+  }
+}
+
 TEST_CASE("bias, scale and softcap") {
   const std::vector<float> bias = Random(1500, 1, 3), other = Random(1500, 1, 4);
   for (const Loops& loops : AllLoops()) {
