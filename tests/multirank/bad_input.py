@@ -176,7 +176,7 @@ def one_rank_alone(base):
 def job_shell(script, launcher="distillrun"):
     done = subprocess.run(job.command(launcher, 2, "/bin/sh", "-c", script), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=90,
-                          env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
+                          env=job.environment(CUDA_VISIBLE_DEVICES=""))
     return done.returncode, done.stdout
 
 

@@ -22,7 +22,8 @@ def arguments(folder, out, **options):
 def start_until_checkpoint(folder, out, ranks, step, **options):
     """The job, in a process group of its own, once checkpoint-STEP stands."""
     process = subprocess.Popen(job.command("distillrun", ranks, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)),
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                               env=job.environment())
     deadline = time.monotonic() + 120
     while not os.path.isdir(f"{out}/checkpoint-{step}"):
         job.check(process.poll() is None, "the job ended before it was killed: make it longer")

@@ -134,11 +134,16 @@ def command(launcher, ranks, *program):
     return [f"{BIN}/distillrun", "-np", str(ranks), *program]
 
 
-def run(arguments, ranks=1, launcher="distillrun", timeout=180, program="distill_llm", **environment):
+def environment(**changes):
+    """Of every job: one thread a rank, since the order of summation depends on their number."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", **changes}
+
+
+def run(arguments, ranks=1, launcher="distillrun", timeout=180, program="distill_llm", **changes):
     """Runs the program to its end: (exit code, stdout and stderr together)."""
     done = subprocess.run(command(launcher, ranks, f"{BIN}/{program}", *arguments), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=timeout,
-                          env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+                          env=environment(**changes))
     return done.returncode, done.stdout
 
 
