@@ -156,15 +156,32 @@ class Chunks {
   Gradients gradients_;
 };
 
+// In an AutogradContext.
+struct Taker : torch::CustomClassHolder {
+  std::function<void(const Tensor& gradient)> take;
+};
+
+// gradient * factor in `dtype`, rounded once: a scalar does not change the type that is computed in.
+Tensor Times(const Tensor& gradient, const Tensor& factor, torch::Dtype dtype) {
+  Tensor result = at::empty(gradient.sizes(), gradient.options().dtype(dtype));
+  return at::mul_out(result, gradient, factor);
+}
+
 // A loss whose gradients are known already. The tensors are inputs only so that autograd finds them.
 struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
   static Tensor forward(AutogradContext* context, const Tensor& /*hidden*/, const Tensor& weight,
                         const std::optional<Tensor>& bias, const Tensor& loss, const Gradients& gradients,
-                        double gradient_scale) {
+                        const DistillationInputs& inputs, double gradient_scale) {
     context->save_for_backward({gradients.hidden, gradients.weight, gradients.bias});
     context->saved_data["gradient_scale"] = gradient_scale;
     context->saved_data["weight_dtype"] = weight.scalar_type();
     context->saved_data["bias_dtype"] = bias.value_or(weight).scalar_type();
+    context->saved_data["is_lent"] = inputs.student_weight_gradient.defined();
+    if (inputs.take_student_weight_gradient && gradients.weight.defined()) {
+      auto taker = c10::make_intrusive<Taker>();
+      taker->take = inputs.take_student_weight_gradient;
+      context->saved_data["taker"] = c10::IValue::make_capsule(std::move(taker));
+    }
     return loss.clone();
   }
 
@@ -174,15 +191,32 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
     const double scale = context->saved_data["gradient_scale"].toDouble();
     // The usual case: loss.backward(), the division by the tokens of the step comes later.
     const bool is_right = incoming.is_cpu() && incoming.item<double>() == scale;
-    const Tensor factor = is_right ? incoming : incoming / scale;
-    for (Tensor& gradient : result) {
-      // The factor is a scalar: it does not change the gradient's type, nor is it rounded to it.
-      if (gradient.defined() && !is_right) gradient = gradient * factor;
-    }
-    if (result[1].defined()) result[1] = result[1].to(context->saved_data["weight_dtype"].toScalarType());
-    if (result[2].defined()) result[2] = result[2].to(context->saved_data["bias_dtype"].toScalarType());
-    result.resize(6);
+    const Tensor factor = is_right ? Tensor() : incoming / scale;
+    const auto scaled = [&](const Tensor& gradient, torch::Dtype dtype) {
+      if (!gradient.defined()) return gradient;
+      return factor.defined() ? Times(gradient, factor, dtype) : gradient.to(dtype);
+    };
+    if (result[0].defined()) result[0] = scaled(result[0], result[0].scalar_type());
+    result[1] = OfWeight(context, result[1], factor, scaled);
+    result[2] = scaled(result[2], context->saved_data["bias_dtype"].toScalarType());
+    result.resize(7);
     return result;
+  }
+
+ private:
+  template <typename Scaled>
+  static Tensor OfWeight(AutogradContext* context, Tensor gradient, const Tensor& factor, const Scaled& scaled) {
+    if (!gradient.defined()) return gradient;
+    const auto narrow = context->saved_data["weight_dtype"].toScalarType();
+    const auto taker = context->saved_data.find("taker");
+    const bool is_taken = taker != context->saved_data.end();
+    // Memory that was lent is scaled in place, where it stays: it is for one backward pass anyway.
+    const bool stays = context->saved_data["is_lent"].toBool() && (is_taken || narrow == gradient.scalar_type());
+    if (stays && factor.defined()) gradient.mul_(factor);
+    if (!stays) gradient = scaled(gradient, is_taken ? gradient.scalar_type() : narrow);
+    if (!is_taken) return gradient;
+    c10::static_intrusive_pointer_cast<Taker>(taker->second.toCapsule())->take(gradient);
+    return Tensor();
   }
 };
 
@@ -206,7 +240,7 @@ DistillationSums DistillationLoss(const DistillationInputs& inputs, const Distil
     const Tensor& student_bias = inputs.student_bias;
     sums.loss = ReadyGradients::apply(inputs.student_hidden, inputs.student_weight,
                                       student_bias.defined() ? std::optional(student_bias) : std::nullopt, sums.loss,
-                                      chunks.gradients(), options.gradient_scale);
+                                      chunks.gradients(), inputs, options.gradient_scale);
   }
   return sums;
 }

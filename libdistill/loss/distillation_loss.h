@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <torch/types.h>
 
@@ -49,6 +50,9 @@ struct DistillationInputs {
   // Memory for the gradient of student_weight, [Vs, Hs] and contiguous, in float32 (float64 for float64 inputs), which
   // holds anything; undefined: the loss takes its own. Nobody else may write to it until the backward pass is over.
   torch::Tensor student_weight_gradient = {};
+  // Where it is set, the backward pass gives it the gradient of student_weight, in float32 (or float64), and autograd
+  // none: that would be of student_weight's own type, rounded to bfloat16, say.
+  std::function<void(const torch::Tensor& gradient)> take_student_weight_gradient = nullptr;
 };
 
 struct DistillationSums {

@@ -133,13 +133,13 @@ Decoder::Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later)
 Decoder::~Decoder() = default;
 
 Tensor Decoder::Hidden(const TokenInput& input) {
-  const auto layout = std::make_shared<const TokenLayout>(LayOut(input));
+  const auto layout = LayoutOf(input);
   return ToBatchOrder(Flat(input, layout, {}), *layout, input.input_ids.size(0), input.input_ids.size(1));
 }
 
 Tensor Decoder::HiddenAt(const TokenInput& input, const Tensor& positions) {
   if (positions.size(0) == input.input_ids.numel()) return Hidden(input).flatten(0, 1);
-  const auto layout = std::make_shared<const TokenLayout>(LayOut(input));
+  const auto layout = LayoutOf(input);
   return Flat(input, layout, layout->target.defined() ? layout->target.index_select(0, positions) : positions);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <torch/types.h>
+
 #include "libdistill/nn/decoder_config.h"
 
 namespace distill {
@@ -12,7 +14,12 @@ struct DecoderPass {
   int64_t element_bytes = 4;     // of the weights' type, in which the model works
   bool several_lengths = false;  // documents of several lengths are attended to in groups, and put together again
   bool recomputes = false;       // Decoder::EnableGradientCheckpointing
+  bool widens = false;           // WidensProducts
 };
+
+// Whether LibTorch, on this machine's CPU, makes a matrix product of this type in float32 first, beside the result: so
+// with bfloat16 on AVX-512 without instructions for it.
+bool WidensProducts(torch::Dtype dtype);
 
 struct DecoderMemory {
   int64_t kept_bytes = 0;      // of a pass with gradients, until its backward pass: what autograd saves

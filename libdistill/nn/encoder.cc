@@ -171,7 +171,7 @@ Encoder::Encoder(const EncoderConfig& config, uint64_t seed, bool blocks_later)
 Encoder::~Encoder() = default;
 
 Tensor Encoder::Hidden(const TokenInput& input) {
-  const auto layout = std::make_shared<const TokenLayout>(LayOut(input));  // a checkpoint keeps it
+  const auto layout = LayoutOf(input);  // a checkpoint keeps it
   TORCH_CHECK(layout->max_length <= config_.max_position_embeddings, "a document has ", layout->max_length,
               " tokens, the model positions for ", config_.max_position_embeddings);
   Tensor ids = input.input_ids.reshape({-1});

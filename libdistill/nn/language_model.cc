@@ -2,7 +2,20 @@
 
 #include <ATen/ops/embedding.h>
 
+#include "libdistill/nn/token_layout.h"
+
 namespace distill {
+
+void TokenInput::LayOut() { layout = LayoutOf(*this); }
+
+std::vector<torch::Tensor> TokenInput::tensors() const {
+  std::vector<torch::Tensor> all = {input_ids};
+  if (layout == nullptr) return all;
+  for (const torch::Tensor& tensor : {layout->positions, layout->source, layout->real, layout->target}) {
+    if (tensor.defined()) all.push_back(tensor);
+  }
+  return all;
+}
 
 torch::Tensor LanguageModel::LookUp(const torch::Tensor& table, const torch::Tensor& ids, int64_t padding) const {
   const bool learns = torch::GradMode::is_enabled() && table.requires_grad();

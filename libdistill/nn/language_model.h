@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,12 +18,22 @@
 
 namespace distill {
 
+struct TokenLayout;  // nn/token_layout.h
+
 // Shapes: B rows, T tokens, H hidden, V vocabulary.
 struct TokenInput {
   torch::Tensor input_ids;  // int64 [B, T], padded on the right
   // For each row the starts of its documents and, last, the end of its tokens. Attention and positions start anew at
   // each document. Empty: every row is one document of T tokens.
   std::vector<std::vector<int64_t>> document_starts;
+  // The order in which models work on these tokens; null: each model that is given them finds it anew.
+  std::shared_ptr<const TokenLayout> layout = nullptr;
+
+  // Finds it for all models, and copies it to the device of input_ids. Throws c10::Error when document_starts do not
+  // fit input_ids.
+  void LayOut();
+  // All that there is, on the device.
+  std::vector<torch::Tensor> tensors() const;
 };
 
 class LanguageModel : public torch::nn::Module, public GatedModel {
@@ -45,6 +56,13 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   // gradient will lie in the end (GradientReducer::Lend), and it need not be copied there.
   torch::Tensor HeadGradientMemory() const { return lend_ ? lend_(head_weight()) : torch::Tensor(); }
   void SetGradientLender(std::function<torch::Tensor(const torch::Tensor& parameter)> lend) { lend_ = std::move(lend); }
+  // What takes the gradient of head_weight() in float32 from such a loss, in place of autograd, which would round it to
+  // the weight's type (GradientReducer::AddWide); null where autograd is to have it.
+  using GradientTaker = std::function<void(const torch::Tensor& gradient)>;
+  GradientTaker HeadGradientTaker() const { return gradient_taker_ ? gradient_taker_(head_weight()) : nullptr; }
+  void SetGradientTaker(std::function<GradientTaker(const torch::Tensor& parameter)> taker) {
+    gradient_taker_ = std::move(taker);
+  }
   // What takes the gradients of the rows of a table that a pass looks up, in place of autograd: ids int64 [N],
   // gradients [N, H]. A trainer sets what gives one for each pass and table, null where autograd is to have them: so
   // that the gradient of a table that is head too need not wait for its rows' (GradientReducer::AddRows).
@@ -71,6 +89,7 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
 
  private:
   std::function<torch::Tensor(const torch::Tensor&)> lend_;
+  std::function<GradientTaker(const torch::Tensor&)> gradient_taker_;
   std::function<RowTaker(const torch::Tensor&)> row_taker_;
 };
 

@@ -73,8 +73,6 @@ struct RowsAtFunction : torch::autograd::Function<RowsAtFunction> {
   }
 };
 
-}  // namespace
-
 TokenLayout LayOut(const TokenInput& input) {
   TORCH_CHECK(input.input_ids.dim() == 2 && input.input_ids.scalar_type() == torch::kInt64,
               "input_ids must be int64 [B, T]");
@@ -116,6 +114,12 @@ TokenLayout LayOut(const TokenInput& input) {
     layout.real = ToDevice(real, device).to(torch::kBool).unsqueeze(1);
   }
   return layout;
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input) {
+  return input.layout != nullptr ? input.layout : std::make_shared<const TokenLayout>(LayOut(input));
 }
 
 Tensor RowsAt(const Tensor& flat, const Tensor& places) { return RowsAtFunction::apply(flat, places); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <torch/types.h>
@@ -31,8 +32,8 @@ struct TokenLayout {
   torch::Tensor target;  // int64 [B * T]: the place of each token of the batch; padding names any
 };
 
-// Throws c10::Error when document_starts do not fit input_ids.
-TokenLayout LayOut(const TokenInput& input);
+// The input's own, or a new one. Throws c10::Error when document_starts do not fit input_ids.
+std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input);
 
 // Rows `places`, int64 [N] and each another one, of flat [P, H] as [N, H]. Differentiable.
 torch::Tensor RowsAt(const torch::Tensor& flat, const torch::Tensor& places);

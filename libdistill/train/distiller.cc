@@ -115,6 +115,13 @@ std::string Distiller::DivergenceName() const {
   return options_.beta == 1 ? "reverse_kl" : "jsd";
 }
 
+// One that is shared out runs for each micro-batch on every rank (ShardFrozen).
+bool Distiller::AsksTeacher() const {
+  if (teacher_ == nullptr) return false;
+  const bool trains = torch::GradMode::is_enabled();
+  return options_.alpha > 0 || !trains || teacher_->weight_gate() != nullptr;
+}
+
 LossSum Distiller::operator()(const TokenBatch& batch, double gradient_scale) const {
   LossSum sum;
   sum.count = batch.num_loss_tokens();
@@ -123,7 +130,8 @@ LossSum Distiller::operator()(const TokenBatch& batch, double gradient_scale) co
 
   DistillationInputs inputs;
   inputs.labels = tensors.labels;
-  if (teacher_ != nullptr) {
+  const bool asks_teacher = AsksTeacher();
+  if (asks_teacher) {
     const torch::NoGradGuard no_grad;
     inputs.teacher_hidden = teacher_->HeadInput(teacher_->HiddenAt(tensors.input, tensors.positions));
     inputs.teacher_weight = teacher_->head_weight();
@@ -132,13 +140,16 @@ LossSum Distiller::operator()(const TokenBatch& batch, double gradient_scale) co
   inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
-  if (torch::GradMode::is_enabled()) inputs.student_weight_gradient = student_->HeadGradientMemory();
+  if (torch::GradMode::is_enabled()) {
+    inputs.student_weight_gradient = student_->HeadGradientMemory();
+    inputs.take_student_weight_gradient = student_->HeadGradientTaker();
+  }
   DistillationOptions options = options_;
   options.gradient_scale = gradient_scale;
   const DistillationSums sums = DistillationLoss(inputs, options);
   sum.loss = sums.loss;
   sum.sums["ce"] = sums.ce;
-  if (teacher_ != nullptr) sum.sums[DivergenceName()] = sums.divergence;
+  if (asks_teacher) sum.sums[DivergenceName()] = sums.divergence;
   return sum;
 }
 

@@ -27,7 +27,8 @@ class Distiller {
                                                         std::shared_ptr<LanguageModel> student,
                                                         const DistillationOptions& options);
   // {loss, count} and the sums "ce" and, with a teacher, "kl" with its T^2 ("reverse_kl" where beta is 1, "jsd" where
-  // it lies between 0 and 1).
+  // it lies between 0 and 1). Where gradients are taken and alpha is 0 the teacher is not asked, unless its weights are
+  // shared out (ShardFrozen): there is then no divergence among the sums.
   // `gradient_scale`: as in DistillationOptions; Trainer::gradient_scale() in a StepSource of one's own.
   LossSum operator()(const TokenBatch& batch, double gradient_scale = 1.0) const;
   // Rows of the student's head that take part: options.vocabulary, or else the smaller head's.
@@ -47,6 +48,7 @@ class Distiller {
  private:
   Distiller() = default;
   std::string DivergenceName() const;
+  bool AsksTeacher() const;
   std::shared_ptr<LanguageModel> teacher_;
   std::shared_ptr<LanguageModel> student_;
   DistillationOptions options_;

@@ -83,18 +83,39 @@ void GradientReducer::StartStep(bool adds) {
 torch::Tensor GradientReducer::Lend(const torch::Tensor& parameter) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!in_step_ || options_.zero_stage >= 2 || !parameter.is_contiguous()) return {};
-  for (size_t i = 0; i < gradients_.size(); ++i) {
-    Gradient& gradient = gradients_[i];
-    if (!gradient.tensor.is_same(parameter)) continue;
-    if (gradient.filled || !gradient.lent.expired()) return {};
-    const torch::Tensor part = buckets_.gradient(i);
-    // A storage of its own: autograd adds to a gradient in place where nobody else has its storage.
-    const torch::Tensor lent = torch::from_blob(
-        part.data_ptr(), part.sizes(), /*deleter=*/[part](void*) {}, part.options());
-    gradient.lent = c10::weak_intrusive_ptr<c10::TensorImpl>(lent.getIntrusivePtr());
-    return lent;
+  const size_t i = IndexOf(parameter);
+  if (i == gradients_.size() || gradients_[i].filled || !gradients_[i].lent.expired()) return {};
+  const torch::Tensor part = buckets_.gradient(i);
+  // A storage of its own: autograd adds to a gradient in place where nobody else has its storage.
+  const torch::Tensor lent = torch::from_blob(
+      part.data_ptr(), part.sizes(), /*deleter=*/[part](void*) {}, part.options());
+  gradients_[i].lent = c10::weak_intrusive_ptr<c10::TensorImpl>(lent.getIntrusivePtr());
+  return lent;
+}
+
+size_t GradientReducer::IndexOf(const torch::Tensor& parameter) const {
+  const auto found = std::find_if(gradients_.begin(), gradients_.end(),
+                                  [&](const Gradient& gradient) { return gradient.tensor.is_same(parameter); });
+  return static_cast<size_t>(found - gradients_.begin());
+}
+
+bool GradientReducer::TakesWide(const torch::Tensor& parameter) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return in_step_ && options_.zero_stage < 2 && parameter.scalar_type() != torch::kFloat32 &&
+         IndexOf(parameter) < gradients_.size() && torch::autograd::impl::hooks(parameter).empty();
+}
+
+// The hook comes after it, from autograd's node of the parameter, which has waited for this part as for any other.
+void GradientReducer::AddWide(const torch::Tensor& parameter, const torch::Tensor& gradient) {
+  const torch::NoGradGuard no_grad;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const size_t i = IndexOf(parameter);
+  if (!in_step_ || i == gradients_.size()) {
+    throw std::runtime_error("a gradient came outside of a step: make the backward pass before Finish");
   }
-  return {};
+  if (lost_) throw std::runtime_error(kLost);
+  RefuseLate(i);
+  Put(i, gradient);
 }
 
 void GradientReducer::TakeBack(Gradient& gradient) {
@@ -125,14 +146,8 @@ void GradientReducer::OnGradient(size_t i) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!in_step_) return;
   if (lost_) throw std::runtime_error(kLost);
+  RefuseLate(i);
   Gradient& gradient = gradients_[i];
-  if (gradient.bucket < calls_.size()) {
-    throw std::runtime_error(absl::StrCat(
-        "the gradient of parameter ", buckets_.parameters()[i].name, " was complete after ",
-        std::max<int64_t>(1, gradient.expected),
-        " of its parts in the steps before, and was on its way to the other ranks when another part came: use the "
-        "parameter in the same way in every step, or in one backward pass only"));
-  }
   const bool takes_turns = options_.zero_stage >= 2;
   if (!takes_turns) Take(i);
   if (!syncs_) return;
@@ -144,6 +159,15 @@ void GradientReducer::OnGradient(size_t i) {
   LaunchComplete();
 }
 
+void GradientReducer::RefuseLate(size_t i) const {
+  if (gradients_[i].bucket >= calls_.size()) return;
+  throw std::runtime_error(absl::StrCat(
+      "the gradient of parameter ", buckets_.parameters()[i].name, " was complete after ",
+      std::max<int64_t>(1, gradients_[i].expected),
+      " of its parts in the steps before, and was on its way to the other ranks when another part came: use the "
+      "parameter in the same way in every step, or in one backward pass only"));
+}
+
 // Moves what autograd left into the bucket. Autograd gives the first gradient away, so this one copy is all that it
 // costs, none where it was made in memory that was lent, and adds later float32 ones in place; bfloat16 ones are added
 // here, so that accumulation rounds only once.
@@ -152,17 +176,22 @@ void GradientReducer::Take(size_t i) {
   torch::Tensor& grad = gradient.tensor.mutable_grad();
   torch::Tensor part = buckets_.gradient(i);
   if (!grad.defined() || grad.is_same(part)) return;
-  TakeBack(gradient);
-  const torch::Tensor dense = grad.layout() == torch::kStrided ? grad : grad.to_dense();
-  const bool is_there = dense.data_ptr() == part.data_ptr();  // in what was lent
-  if (gradient.filled) {
-    part.add_(dense);
-  } else if (!is_there) {
-    part.copy_(dense);
-  }
-  gradient.filled = true;
+  Put(i, grad.layout() == torch::kStrided ? grad : grad.to_dense());
   const bool stays = gradient.tensor.scalar_type() == torch::kFloat32 && options_.zero_stage < 2;
   grad = stays ? part : torch::Tensor();
+}
+
+void GradientReducer::Put(size_t i, const torch::Tensor& part) {
+  Gradient& gradient = gradients_[i];
+  torch::Tensor place = buckets_.gradient(i);
+  TakeBack(gradient);
+  const bool is_there = part.data_ptr() == place.data_ptr();  // in what was lent
+  if (gradient.filled) {
+    place.add_(part);
+  } else if (!is_there) {
+    place.copy_(part);
+  }
+  gradient.filled = true;
 }
 
 void GradientReducer::LaunchComplete() {

@@ -117,6 +117,13 @@ class GradientReducer {
   // as changed, so that autograd throws rather than use it. A hook on the parameter that keeps its gradient must clone
   // it: the memory is the bucket's, which is summed over ranks and used again.
   torch::Tensor Lend(const torch::Tensor& parameter);
+  // Whether the gradient of this parameter, of a type narrower than float32, is to come by AddWide, if it comes in the
+  // step under way, and not by autograd, which would round it. Not where the parameter has hooks of a user's, which
+  // would not see it, nor from stage 2 on.
+  bool TakesWide(const torch::Tensor& parameter);
+  // In a backward pass in which autograd gives the parameter none: `gradient`, float32, of its shape, may be what Lend
+  // gave. Throws outside of a step, and where the parameter's bucket has left.
+  void AddWide(const torch::Tensor& parameter, const torch::Tensor& gradient);
   // Whether gradients of rows of this parameter are to come by AddRows, if they come in the step under way, and not by
   // autograd. Not where the parameter has hooks of a user's, which would see a part of its gradient.
   bool TakesRows(const torch::Tensor& parameter);
@@ -159,7 +166,12 @@ class GradientReducer {
   void Lay(const ShardPlan& plan);
   // Of autograd's threads, with the lock.
   void OnGradient(size_t i);
+  void RefuseLate(size_t i) const;
   void Take(size_t i);
+  // The first part of a step is put in the bucket, if it is not there already, and later ones are added.
+  void Put(size_t i, const torch::Tensor& part);
+  // Of a parameter; the parameters' number where it is none.
+  size_t IndexOf(const torch::Tensor& parameter) const;
   // Its part of the bucket is about to change.
   static void TakeBack(Gradient& gradient);
   void LaunchComplete();

@@ -46,10 +46,14 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
   if (sum.count == 0) return sum;
   DistillationInputs inputs;
   inputs.labels = tensors.labels;
+  const bool asks_words = options_.kl_weight > 0 || !torch::GradMode::is_enabled();
   torch::Tensor teacher_states;
-  {
+  if (asks_words || options_.cosine_weight > 0 || teacher_->weight_gate() != nullptr) {
     const torch::NoGradGuard no_grad;
     teacher_states = teacher_->HiddenAt(tensors.input, tensors.positions);
+  }
+  if (asks_words) {
+    const torch::NoGradGuard no_grad;
     inputs.teacher_hidden = teacher_->HeadInput(teacher_states);
     inputs.teacher_weight = teacher_->head_weight();
     inputs.teacher_bias = teacher_->head_bias();
@@ -58,7 +62,10 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
   inputs.student_hidden = student_->HeadInput(states);
   inputs.student_weight = student_->head_weight();
   inputs.student_bias = student_->head_bias();
-  if (torch::GradMode::is_enabled()) inputs.student_weight_gradient = student_->HeadGradientMemory();
+  if (torch::GradMode::is_enabled()) {
+    inputs.student_weight_gradient = student_->HeadGradientMemory();
+    inputs.take_student_weight_gradient = student_->HeadGradientTaker();
+  }
   TORCH_CHECK_VALUE(std::isfinite(tokens_per_label) && tokens_per_label >= 0, "tokens_per_label: ", tokens_per_label,
                     " is no number of tokens; give 0 for a step without labels");
   // The two losses of the logits, as shares of their sum.
@@ -71,7 +78,8 @@ LossSum MaskedDistiller::operator()(const TokenBatch& batch, double tokens_per_l
                                                             .vocabulary = distiller_.vocabulary(),
                                                             .gradient_scale = incoming});
   sum.loss = logits.loss * of_logits;
-  sum.sums = {{"kl", logits.divergence}, {"mlm", logits.ce * tokens_per_label}};
+  sum.sums["mlm"] = logits.ce * tokens_per_label;
+  if (asks_words) sum.sums["kl"] = logits.divergence;
   if (options_.cosine_weight > 0) {
     const torch::Tensor cosine = CosineLoss(states, teacher_states);
     sum.loss = sum.loss + cosine * options_.cosine_weight;

@@ -35,7 +35,8 @@ class MaskedDistiller {
   // labels[i] is the word that input_ids[i] hides, or kIgnoreLabel. The loss is taken at every token but padding, and
   // LossSum::count is their number. `tokens_per_label`: tokens of the whole step over its labels, which makes a mean
   // over labels of the cross-entropies' sum once the trainer has divided by the tokens; of this batch, for a mean of
-  // the batch's own. Sums: "kl" with its T^2, "mlm", "cosine", all without their weights.
+  // the batch's own. Sums: "kl" with its T^2, "mlm", "cosine", all without their weights. Where gradients are taken,
+  // what has the weight 0 is left out, and the teacher with it where nothing asks for it and it is not shared out.
   // `gradient_scale`: Trainer::gradient_scale().
   LossSum operator()(const TokenBatch& batch, double tokens_per_label, double gradient_scale = 1.0) const;
   // Of the same models: the student's folder (SaveStudent), and its trained rows.

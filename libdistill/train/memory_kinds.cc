@@ -64,6 +64,21 @@ void MemoryKinds::CountTeacher() {
   largest_of_teacher = LargestOf(elements);
 }
 
+LossShape MemoryKinds::Loss() const {
+  LossShape shape{.tokens = task_.rows * task_.length,
+                  .chunk_tokens = task_.chunk_tokens,
+                  .vocabulary = task_.student.vocab_size,
+                  .student_rows = task_.student.vocab_size,
+                  .student_hidden = task_.student.hidden_size,
+                  .element_bytes = element_bytes,
+                  .is_lent = stage < 2 && task_.accumulation_steps == 1};
+  if (task_.teacher.has_value()) {
+    shape.teacher_hidden = task_.teacher->hidden_size;
+    shape.vocabulary = std::min(shape.vocabulary, task_.teacher->vocab_size);
+  }
+  return shape;
+}
+
 int64_t MemoryKinds::Weights() const {
   if (stage == 3) return (shared.rest + shared.shares) * element_bytes;
   return (stage > 0 ? PlacesInARow(plan_).elements : all) * element_bytes;
@@ -104,9 +119,10 @@ int64_t MemoryKinds::InSharedMemory() const {
 int64_t MemoryKinds::Holes() const {
   constexpr int64_t kOfTheirOwn = 32 << 20;
   const int64_t tokens = task_.rows * task_.length;
+  const LossShape loss = Loss();
   int64_t largest = 0;
   for (const int64_t block :
-       {head * kFloatBytes, head * element_bytes, task_.chunk_tokens * task_.student.vocab_size * element_bytes,
+       {head * kFloatBytes, head * element_bytes, ChunkTokens(loss) * loss.vocabulary * element_bytes,
         tokens * task_.student.intermediate_size * element_bytes,
         task_.student.intermediate_size * task_.student.hidden_size * element_bytes}) {
     if (block < kOfTheirOwn) largest = std::max(largest, block);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "libdistill/loss/loss_memory.h"
 #include "libdistill/train/memory_plan.h"
 #include "libdistill/train/parameters.h"
 #include "libdistill/train/shard_plan.h"
@@ -27,6 +28,9 @@ class MemoryKinds {
   MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
               const std::vector<int64_t>& block_of);
 
+  // Of a micro-batch's loss. Memory for the head's gradient is lent to the first one of a step alone: the gradients of
+  // later ones are added to it.
+  LossShape Loss() const;
   // Bytes.
   int64_t Weights() const;         // the student's in use, but for gathered blocks
   int64_t Gradients() const;       // their buckets, and this rank's slices

@@ -59,20 +59,12 @@ class Planner {
       : task_(task), of_(task, parameters, block_of) {
     const int64_t tokens = task.rows * task.length;
     const bool several = task.packing || task.rows > 1;
-    student_ = MemoryOf(task.student, {tokens, of_.element_bytes, several, task.gradient_checkpointing});
-    LossShape shape{.tokens = tokens,
-                    .chunk_tokens = task.chunk_tokens,
-                    .vocabulary = task.student.vocab_size,
-                    .student_rows = task.student.vocab_size,
-                    .student_hidden = task.student.hidden_size,
-                    .element_bytes = of_.element_bytes,
-                    .is_lent = LendsHeadGradient()};
-    if (task.teacher.has_value()) {
-      teacher_ = MemoryOf(*task.teacher, {tokens, of_.element_bytes, several, false});
-      shape.teacher_hidden = task.teacher->hidden_size;
-      shape.vocabulary = std::min(shape.vocabulary, task.teacher->vocab_size);
-    }
-    loss_ = MemoryOf(shape);
+    DecoderPass pass = {tokens, of_.element_bytes, several, task.gradient_checkpointing,
+                        !task.on_gpu && WidensProducts(task.dtype)};
+    student_ = MemoryOf(task.student, pass);
+    pass.recomputes = false;
+    if (task.teacher.has_value()) teacher_ = MemoryOf(*task.teacher, pass);
+    loss_ = MemoryOf(of_.Loss());
   }
 
   MemoryPlan Plan() const {
@@ -93,8 +85,7 @@ class Planner {
   }
 
  private:
-  // Of the first micro-batch alone: the gradients of later ones are added to it.
-  bool LendsHeadGradient() const { return of_.stage < 2 && task_.accumulation_steps == 1; }
+  bool LendsHeadGradient() const { return of_.Loss().is_lent; }
   const char* Type() const { return TypeName(task_.dtype); }
   std::string Share() const { return of_.shards > 1 ? absl::StrCat(", this rank's 1/", of_.shards) : ""; }
 
@@ -179,10 +170,12 @@ class Planner {
   Moment Backward() const {
     Moment moment{"when the backward pass begins", State()};
     moment.parts.push_back(Kept());
-    // In the narrower type; and on a GPU, where nobody waits to learn that it is 1, times the scalar that came.
-    const int64_t narrowed =
-        (of_.narrow ? of_.head * of_.element_bytes : 0) + (task_.on_gpu ? of_.head * kFloatBytes : 0);
-    moment.parts.push_back({"gradients of head and hidden states", loss_.gradient_bytes + narrowed, ""});
+    // In the narrower type, where autograd is to have it; and on a GPU, where nobody waits to learn that it is 1, times
+    // the scalar that came, but for what was lent.
+    const bool is_rounded = of_.narrow && of_.stage >= 2;
+    const bool is_copied = task_.on_gpu && !LendsHeadGradient();
+    const int64_t again = is_rounded ? of_.head * of_.element_bytes : is_copied ? of_.head * kFloatBytes : 0;
+    moment.parts.push_back({"gradients of head and hidden states", loss_.gradient_bytes + again, ""});
     moment.parts.push_back({"backward pass", student_.backward_bytes + of_.Waiting(),
                             task_.gradient_checkpointing ? "one block, computed again" : "one block's"});
     return moment;
@@ -196,14 +189,14 @@ class Planner {
     return (tokens * of_.element_bytes + (own + summed) * kFloatBytes) * task_.student.hidden_size;
   }
 
-  // The embedding's gradient; with a tied head that of the head has been waiting for it, in a bucket if in float32.
+  // The embedding's gradient; with a tied head that of the head has been waiting for it, unless it is in its bucket.
   Moment EndOfBackward() const {
     Moment moment{"when the backward pass ends", State()};
     if (task_.student.tie_word_embeddings && of_.stage == 0 && !task_.on_gpu) {
       moment.parts.push_back({"gradient of the embedding", RowsApart(), "of the rows that were looked up"});
       return moment;
     }
-    const bool is_in_bucket = LendsHeadGradient() && !of_.narrow && !task_.on_gpu;
+    const bool is_in_bucket = of_.narrow ? of_.stage < 2 : LendsHeadGradient();
     const int64_t waiting = task_.student.tie_word_embeddings && !is_in_bucket ? 1 : 0;
     const int64_t embedding = (1 + waiting) * of_.head * of_.element_bytes;
     moment.parts.push_back({"gradient of the embedding", embedding + of_.OwnBucket(), ""});

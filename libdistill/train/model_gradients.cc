@@ -31,6 +31,15 @@ void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, LanguageMo
     const std::shared_ptr<GradientReducer> reducer = weak.lock();
     return reducer != nullptr ? reducer->Lend(parameter) : torch::Tensor();
   });
+  model.SetGradientTaker([weak](const torch::Tensor& parameter) -> LanguageModel::GradientTaker {
+    const std::shared_ptr<GradientReducer> reducer = weak.lock();
+    if (reducer == nullptr || !reducer->TakesWide(parameter)) return nullptr;
+    return [weak, parameter](const torch::Tensor& gradient) {
+      const std::shared_ptr<GradientReducer> reducer = weak.lock();
+      TORCH_CHECK(reducer != nullptr, "the head's gradient came when its reducer was gone");
+      reducer->AddWide(parameter, gradient);
+    };
+  });
   model.SetRowTaker([weak](const torch::Tensor& table) -> LanguageModel::RowTaker {
     const std::shared_ptr<GradientReducer> reducer = weak.lock();
     if (reducer == nullptr || !reducer->TakesRows(table)) return nullptr;

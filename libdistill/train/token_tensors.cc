@@ -21,9 +21,9 @@ bool IsLossPosition(const TokenBatch& batch, int64_t row, int64_t i, LossAt loss
 TokenTensors Take(const SentTokens& sent, torch::Device device) {
   const c10::Stream here = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
   sent.there.block(here);
-  for (torch::Tensor tensor : {sent.tensors.input.input_ids, sent.tensors.positions, sent.tensors.labels}) {
-    tensor.record_stream(here);
-  }
+  std::vector<torch::Tensor> all = sent.tensors.input.tensors();
+  all.insert(all.end(), {sent.tensors.positions, sent.tensors.labels});
+  for (torch::Tensor& tensor : all) tensor.record_stream(here);
   return sent.tensors;
 }
 
@@ -51,6 +51,7 @@ TokenTensors ToTensors(const TokenBatch& batch, torch::Device device, LossAt los
   tensors.input.document_starts = batch.document_starts;
   tensors.positions = ToDevice(positions, device);
   tensors.labels = ToDevice(labels, device);
+  if (!positions.empty()) tensors.input.LayOut();  // once for teacher and student
   return tensors;
 }
 

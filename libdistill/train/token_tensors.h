@@ -13,7 +13,7 @@
 namespace distill {
 
 struct TokenTensors {
-  TokenInput input;         // input_ids [B, T]
+  TokenInput input;         // input_ids [B, T], laid out where there is a loss at all
   torch::Tensor positions;  // int64 [N]: where the loss is taken, as indices into the flattened [B * T]
   torch::Tensor labels;     // int64 [N]; kIgnoreLabel where a position has none
 };

@@ -69,6 +69,24 @@ std::vector<Tensor> GradientsOf(Decoder& model, const TokenInput& input) {
   return gradients;
 }
 
+TEST_CASE("an input that was laid out before is as one that each model lays out") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder model = MakeModel(device);
+    for (const auto& starts : std::vector<std::vector<std::vector<int64_t>>>{{}, {{0, 16, 31}, {0, 32}, {0, 13, 13}}}) {
+      TokenInput input{RandomIds(3, 32, device), starts};
+      const Tensor expected = model.Hidden(input);
+      CHECK(input.tensors().size() == 1);
+      input.LayOut();
+      CHECK(input.tensors().size() == (starts.empty() ? 2 : 5));
+      for (const Tensor& tensor : input.tensors()) CHECK(tensor.device() == device);
+      const auto layout = input.layout;
+      CHECK(torch::equal(model.Hidden(input), expected));
+      input.LayOut();
+      CHECK(input.layout == layout);  // as it was
+    }
+  }
+}
+
 TEST_CASE("with checkpoints gradients are the same bits, also above a frozen embedding") {
   for (const torch::Device& device : TestDevices()) {
     for (const bool is_frozen : {false, true}) {

@@ -16,10 +16,15 @@ class Bigram : public LanguageModel {
     head_ = register_parameter("head", torch::randn({vocabulary, hidden}));
     bias_ = register_parameter("bias", torch::randn({vocabulary}));
   }
-  torch::Tensor Hidden(const TokenInput& input) override { return torch::embedding(embedding_, input.input_ids); }
+  torch::Tensor Hidden(const TokenInput& input) override {
+    ++passes;
+    return torch::embedding(embedding_, input.input_ids);
+  }
   torch::Tensor head_weight() const override { return head_; }
   torch::Tensor head_bias() const override { return bias_; }
   torch::Tensor embedding_weight() const override { return embedding_; }
+
+  int passes = 0;
 
  private:
   torch::Tensor embedding_, head_, bias_;
@@ -60,6 +65,20 @@ TEST_CASE("the distiller takes the loss where labels are, and nowhere else") {
   sum.loss.backward();
   CHECK(student->parameters()[1].grad().narrow(0, 9, 2).abs().max().item<double>() == 0.0);  // padded rows
   CHECK_FALSE(teacher->parameters()[0].grad().defined());
+}
+
+TEST_CASE("a teacher that the loss does not need is asked in evaluations alone") {
+  auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(11, 5, 2);
+  auto distiller = Distiller::Create(teacher, student, {.alpha = 0});
+  REQUIRE(distiller.ok());
+  const LossSum trained = (*distiller)(Batch());
+  CHECK(teacher->passes == 0);
+  CHECK(trained.sums.count("kl") == 0);
+  const torch::NoGradGuard no_grad;
+  const LossSum evaluated = (*distiller)(Batch());
+  CHECK(teacher->passes == 1);
+  CHECK(evaluated.sums.at("kl").item<double>() > 0);
+  CHECK(evaluated.loss.item<double>() == Approx(trained.loss.item<double>()).epsilon(1e-6));
 }
 
 // Trains a student of 11 rows from a teacher of 9, with decay, and gives {parameter before, after} by name.

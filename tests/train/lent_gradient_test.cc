@@ -34,13 +34,14 @@ constexpr int64_t kTokens = 6, kVocabulary = 40, kHidden = 8;
 
 // States out of a table of words, which is the head as well if it is tied.
 struct TinyModel : torch::nn::Module {
-  explicit TinyModel(bool is_tied) : is_tied(is_tied) {
+  explicit TinyModel(bool is_tied, torch::Dtype dtype = torch::kFloat32) : is_tied(is_tied) {
     torch::manual_seed(3);
-    words = register_parameter("words", torch::randn({kVocabulary, kHidden}));
-    if (!is_tied) head = register_parameter("head", torch::randn({kVocabulary, kHidden}));
+    words = register_parameter("words", torch::randn({kVocabulary, kHidden}).to(dtype));
+    if (!is_tied) head = register_parameter("head", torch::randn({kVocabulary, kHidden}).to(dtype));
   }
   const torch::Tensor& head_weight() const { return is_tied ? words : head; }
-  torch::Tensor Loss(int64_t step, const torch::Tensor& memory) const {
+  torch::Tensor Loss(int64_t step, const torch::Tensor& memory,
+                     const std::function<void(const torch::Tensor&)>& take = nullptr) const {
     const torch::Tensor ids = (torch::arange(kTokens) * 3 + step).remainder(kVocabulary);
     return DistillationLoss({.student_hidden = at::embedding(words, ids),
                              .student_weight = head_weight(),
@@ -48,8 +49,9 @@ struct TinyModel : torch::nn::Module {
                              .teacher_hidden = {},
                              .teacher_weight = {},
                              .teacher_bias = {},
-                             .labels = ids + 1,
-                             .student_weight_gradient = memory},
+                             .labels = (ids + 1).remainder(kVocabulary),
+                             .student_weight_gradient = memory,
+                             .take_student_weight_gradient = take},
                             {.alpha = 0, .chunk_tokens = 4})
         .loss;
   }
@@ -105,6 +107,46 @@ absl::Status CompareLent(const World& world, int zero_stage) {
   return absl::OkStatus();
 }
 
+// Three micro-batches, of the first of which the gradient is made in the bucket.
+absl::Status CompareWide(const World& world, torch::Dtype dtype, bool is_tied) {
+  torch::set_num_threads(1);
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+  const TinyModel model(is_tied, dtype);
+  DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
+  DISTILL_ASSIGN_OR_RETURN(const Reducer reducer, GradientReducer::Create(*comm, parameters, {.bucket_bytes = 1}));
+  const torch::Tensor& weight = model.head_weight();
+  DISTILL_RETURN_IF_ERROR(Expect(!reducer->TakesWide(weight), "takes outside of a step"));
+  for (int64_t step = 0; step < 3; ++step) {
+    torch::Tensor expected = torch::zeros({kVocabulary, kHidden});  // what the losses themselves know, in float32
+    reducer->StartStep();
+    DISTILL_RETURN_IF_ERROR(Expect(reducer->TakesWide(weight), "does not take"));
+    for (int64_t m = 0; m < 3; ++m) {
+      std::optional<GradientReducer::NoSync> no_sync;
+      if (m < 2) no_sync.emplace(*reducer);
+      model
+          .Loss(10 * step + m, reducer->Lend(weight),
+                [&](const torch::Tensor& gradient) {
+                  expected += gradient;
+                  reducer->AddWide(weight, gradient);
+                })
+          .backward();
+    }
+    absl::Status mine;
+    DISTILL_RETURN_IF_ERROR(reducer->Finish(mine));
+    expected *= world.world_size;  // every rank has the same
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (!parameters[i].tensor.is_same(weight)) continue;
+      const torch::Tensor sum = reducer->buckets().OwnGradient(i);
+      const bool rounded = torch::equal(sum.to(dtype).to(torch::kFloat32), sum);
+      DISTILL_RETURN_IF_ERROR(Expect(!rounded, "was rounded"));
+      // A tied table has the rows' part beside it, in autograd's type.
+      DISTILL_RETURN_IF_ERROR(Expect(is_tied || torch::equal(sum, expected.flatten()), "another gradient"));
+      DISTILL_RETURN_IF_ERROR(Expect(step == 0 || reducer->stats().early_buckets > 0, "left late"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 TEST_CASE("a gradient that is made in its bucket is the one that is moved there") {
@@ -113,6 +155,39 @@ TEST_CASE("a gradient that is made in its bucket is the one that is moved there"
     INFO("stage " << zero_stage);
     CHECK(Failures(RunRanks(2, absl::Seconds(60),
                             [&](const World& world) { return CompareLent(world, zero_stage); })) == "");
+  }
+}
+
+TEST_CASE("the gradient of a narrow head comes to its bucket in float32, early, and adds up there") {
+  for (const torch::Dtype dtype : {torch::kBFloat16, torch::kFloat16}) {
+    for (const bool is_tied : {false, true}) {
+      for (const int ranks : {1, 2}) {
+        INFO(dtype << ", tied " << is_tied << ", " << ranks << " ranks");
+        CHECK(Failures(RunRanks(ranks, absl::Seconds(60),
+                                [&](const World& world) { return CompareWide(world, dtype, is_tied); })) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("a user's hook on a narrow head sees its gradient, and a float32 head's is autograd's matter") {
+  const auto alone = CreateAloneCommunicator();
+  for (const torch::Dtype dtype : {torch::kBFloat16, torch::kFloat32}) {
+    const TinyModel model(/*is_tied=*/false, dtype);
+    const auto parameters = CollectParameters(model, {}).value();
+    const Reducer reducer = GradientReducer::Create(*alone, parameters, {}).value();
+    reducer->StartStep();
+    CHECK(reducer->TakesWide(model.head_weight()) == (dtype == torch::kBFloat16));
+    model.head.register_hook([](const torch::Tensor&) {});
+    CHECK_FALSE(reducer->TakesWide(model.head_weight()));
+    CHECK_FALSE(reducer->TakesWide(torch::zeros({2}, dtype)));
+    absl::Status mine;
+    REQUIRE(reducer->Finish(mine).ok());
+    const absl::Status late = CatchTorch([&] {
+      reducer->AddWide(model.head_weight(), torch::zeros({kVocabulary, kHidden}));
+      return absl::OkStatus();
+    });
+    CHECK(ExpectError(late, absl::StatusCode::kInternal, {"before Finish"}) == absl::OkStatus());
   }
 }
 

@@ -110,6 +110,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what has no weight in a masked distiller's loss is computed in evaluations alone") {
+  const auto teacher = TinyEncoder("3", 1), student = TinyEncoder("2", 2);
+  const auto sums = [&](const MaskedDistillerOptions& options) {
+    const auto distiller = MaskedDistiller::Create(teacher, student, options);
+    REQUIRE(distiller.ok());
+    return (*distiller)(MaskedBatch(), 1).sums;
+  };
+  CHECK(sums({.kl_weight = 0}).count("kl") == 0);
+  CHECK(sums({.kl_weight = 0}).at("cosine").item<double>() > 0);
+  const double of_words = sums({}).at("mlm").item<double>();
+  // A teacher of NaN is not asked.
+  const torch::NoGradGuard guard;
+  for (torch::Tensor& weight : teacher->parameters()) weight.fill_(NAN);
+  {
+    const torch::AutoGradMode trains(true);
+    CHECK(sums({.kl_weight = 0, .cosine_weight = 0}).at("mlm").item<double>() == Approx(of_words));
+  }
+  CHECK(std::isnan(sums({.kl_weight = 0, .cosine_weight = 0}).at("kl").item<double>()));
+}
+
 TEST_CASE("a masked distiller's options are refused by their names") {
   const auto refusal = [](const MaskedDistillerOptions& options, const std::string& width = "24") {
     return std::string(

@@ -16,6 +16,8 @@ FEW = {"max_length": 16, "per_device_train_batch_size": 1}
 RUNS = [(1, {}),
         (1, {"gradient_checkpointing": True}),
         (1, {"bf16": True, **FEW}),
+        (1, {"packing": True, "gradient_accumulation_steps": 2}),
+        (2, {"bf16": True, "gradient_accumulation_steps": 2, **FEW}),
         (2, {"zero_stage": 0}),
         (2, {"zero_stage": 1}),
         (2, {"zero_stage": 3, "shard_teacher": True}),

@@ -89,7 +89,8 @@ void CheckCase(const Case& c) {
   batch.document_starts.assign(kRows, {0, kLength});
   if (c.several_lengths) batch.document_starts[0] = {0, 100, kLength};
   const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(c.dtype));
-  const DecoderMemory memory = MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes});
+  const bool widens = WidensProducts(c.dtype);
+  const DecoderMemory memory = MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, widens});
   const LossMemory loss_memory = MemoryOf(LossShape{.tokens = kTokens,
                                                     .chunk_tokens = 256,
                                                     .vocabulary = kVocabulary,
@@ -105,7 +106,8 @@ void CheckCase(const Case& c) {
       tensors->StartAnew();
       const torch::Tensor hidden = teacher->Hidden(input);
       if (measures) {
-        CheckNear("the teacher's pass", MemoryOf(of_teacher, {kTokens, element_bytes, false, false}).forward_bytes,
+        CheckNear("the teacher's pass",
+                  MemoryOf(of_teacher, {kTokens, element_bytes, false, false, widens}).forward_bytes,
                   tensors->most() - before, 0.05);
       }
     }

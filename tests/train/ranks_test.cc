@@ -2,11 +2,16 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
+
+#include <ATen/Context.h>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/train/distiller.h"
+#include "libdistill/train/run.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -55,6 +60,24 @@ class Steps : public StepSource {
   Point& point_;
   int64_t throws_at_, per_epoch_, made_ = 0;
 };
+
+TEST_CASE("a run is deterministic where that is asked, and in no other") {
+  for (const bool deterministic : {true, false}) {
+    CHECK(Failures(RunRanks(1, kLimit, [&](const World&) -> absl::Status {
+            unsetenv("CUBLAS_WORKSPACE_CONFIG");
+            const int code = Run({.deterministic = deterministic}, [&](RunContext&) {
+              const at::Context& context = at::globalContext();
+              const bool is_so = context.deterministicAlgorithms() && context.deterministicCuDNN() &&
+                                 !context.deterministicAlgorithmsWarnOnly() && !context.benchmarkCuDNN() &&
+                                 std::getenv("CUBLAS_WORKSPACE_CONFIG") != nullptr;
+              const bool is_not = !context.deterministicAlgorithms() && !context.deterministicCuDNN() &&
+                                  std::getenv("CUBLAS_WORKSPACE_CONFIG") == nullptr;
+              return Expect(deterministic ? is_so : is_not, "LibTorch was told something else");
+            });
+            return Expect(code == 0, absl::StrCat("it ends with ", code));
+          })) == "");
+  }
+}
 
 TrainerOptions Options() { return {.max_steps = 2000, .logging_steps = 1, .save_steps = 0}; }
 

@@ -20,6 +20,7 @@ TokenBatch RandomBatch(Random& random) {
     batch.labels.push_back(random.Below(3) == 0 ? kIgnoreLabel : static_cast<int32_t>(random.Below(150000)));
   }
   batch.document_starts.assign(static_cast<size_t>(batch.rows), {0, batch.length});
+  if (random.Below(2) == 0) batch.document_starts[0] = {0, batch.length / 2, batch.length};
   return batch;
 }
 
@@ -30,6 +31,9 @@ std::vector<int64_t> ValuesOf(const torch::Tensor& tensor) {
 
 void CheckTensors(const TokenTensors& tensors, const TokenBatch& batch, torch::Device device) {
   CHECK(tensors.labels.device() == device);
+  // Where a loss is taken the models' order of the tokens comes along: neither model copies anything.
+  CHECK((tensors.input.layout != nullptr) == (tensors.labels.size(0) > 0));
+  for (const torch::Tensor& tensor : tensors.input.tensors()) CHECK(tensor.device() == device);
   CHECK(tensors.input.input_ids.sizes() == c10::IntArrayRef({batch.rows, batch.length}));
   CHECK(ValuesOf(tensors.input.input_ids) == std::vector<int64_t>(batch.input_ids.begin(), batch.input_ids.end()));
   std::vector<int64_t> positions, labels;
