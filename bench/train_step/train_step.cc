@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   app.add_option("recipe", bench.recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
   app.add_flag("--bf16", bench.bf16, "bfloat16 working weights");
   app.add_flag("--deterministic", run_options.deterministic, "the same bits from run to run");
-  app.add_flag("--pin_threads", run_options.pin_threads, "each rank on cores of its own");
+  app.add_option("--pin_threads", run_options.pin_threads, "each rank on cores of its own (default: true)");
   app.add_option("--steps", bench.steps)->check(CLI::Range(4, 1000));
   app.add_option("--zero_stage", bench.zero_stage)->check(CLI::Range(0, 3));
   app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");

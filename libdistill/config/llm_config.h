@@ -62,7 +62,7 @@ struct LlmConfig {
 
   std::string device = "auto";
   bool deterministic = false;
-  bool pin_threads = false;
+  bool pin_threads = true;
   std::string comm_backend = "auto";
   std::string comm_algorithm = "auto";
   std::string comm_tuning_file;

@@ -28,7 +28,7 @@ struct RunOptions {
   // operations are slower, and those that have no deterministic algorithm throw.
   bool deterministic = false;
   // Threads stay on this rank's own cores (train/device.h, UseOwnCores); the same on every rank.
-  bool pin_threads = false;
+  bool pin_threads = true;
   CommunicatorOptions communicator = {};
   // For what this rank's command line or config file was refused, if so: `body` is then not called, and all ranks end
   // with this error, also those that found nothing wrong with theirs.

@@ -48,7 +48,8 @@ absl::Status SumsOverRanks::AgreeOnNames() {
   for (const auto& [name, sum] : sums_) {
     if (name != kLoss) mine.push_back(name);
   }
-  std::string text = absl::StrCat(kLoss, mine.empty() ? "" : "\n", absl::StrJoin(mine, "\n"));
+  std::string text;
+  if (!sums_.empty()) text = absl::StrCat(kLoss, mine.empty() ? "" : "\n", absl::StrJoin(mine, "\n"));
   text.resize(kNamesBytes, '\0');
   std::string all(kNamesBytes * comm_.world_size(), '\0');
   DISTILL_RETURN_IF_ERROR(comm_.AllGather(text.data(), all.data(), kNamesBytes, DType::kUInt8));
@@ -57,12 +58,13 @@ absl::Status SumsOverRanks::AgreeOnNames() {
     const std::string theirs(all.c_str() + rank * kNamesBytes, strnlen(all.c_str() + rank * kNamesBytes, kNamesBytes));
     if (theirs.size() > longest.size()) longest = theirs;
   }
-  names_ = absl::StrSplit(longest, '\n');
+  has_agreed_ = !longest.empty();
+  names_ = has_agreed_ ? absl::StrSplit(longest, '\n') : std::vector<std::string>{kLoss};
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(absl::Status mine, int64_t count) {
-  if (names_.size() < 2) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
+  if (!has_agreed_) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
   std::vector<double> values(names_.size() + 1, 0.0);  // the last one counts ranks that failed
   // A device reports here what went wrong on it since.
   mine.Update(CatchTorch([&] {

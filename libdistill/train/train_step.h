@@ -47,7 +47,8 @@ class SumsOverRanks {
 
   Communicator& comm_;
   std::map<std::string, torch::Tensor> sums_;  // float64 scalars, where the loss was computed
-  std::vector<std::string> names_;             // agreed on by the first Finish: ranks without tokens know none
+  std::vector<std::string> names_;             // ranks without tokens know none
+  bool has_agreed_ = false;                    // on them, in the first Finish to which a rank brought sums
 };
 
 class TrainStep {
@@ -68,7 +69,8 @@ class TrainStep {
   // and then, with clipping, no rank has updated its weights.
   //
   // Without clipping (`max_grad_norm` 0), or a loss scale, nothing waits for the global norm: each bucket is updated
-  // when it has arrived, while later ones are on their way. A gradient that is not finite then keeps its own bucket and
+  // when it has arrived and the backward pass, which computes on the same cores, is over, while later ones are on their
+  // way. A gradient that is not finite then keeps its own bucket and
   // the later ones from being updated (one that is finite is updated also where the loss is not), and an error may come
   // after some were.
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
