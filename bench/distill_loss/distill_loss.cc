@@ -2,7 +2,8 @@
 // alone and of whole logits in torch's own operations, and memory at 1, 4 and 16 times the tokens.
 //
 //   build/bin/bench_distill_loss                              the shape of bench_train_step, on the CPU
-//   build/bin/bench_distill_loss --device cuda --bf16 --tokens 8192 --vocabulary 128256 --student 4096 --teacher 4096
+//   build/bin/bench_distill_loss --device cuda --bf16 --chunk_tokens 1024 --tokens 8192 --vocabulary 128256
+//                             --student 4096 --teacher 4096                a large head, on a GPU
 //
 // Verifies loss and gradients against the reference on the first tokens before anything is timed.
 #include <malloc.h>
@@ -28,7 +29,7 @@ namespace {
 using torch::Tensor;
 
 struct Case {
-  int64_t tokens = 1024, vocabulary = 151936, student = 256, teacher = 512;
+  int64_t tokens = 1024, vocabulary = 151936, student = 256, teacher = 512, chunk_tokens = 256;
   bool bf16 = false, whole_logits = false;
   double beta = 0;
   std::string device = "cpu";
@@ -142,7 +143,7 @@ double MemoryGiB(const Case& c, int64_t tokens, const DistillationOptions& optio
 
 absl::Status Bench(const Case& c) {
   DISTILL_RETURN_IF_ERROR(Verify(c));
-  const DistillationOptions options{.beta = c.beta};
+  const DistillationOptions options{.beta = c.beta, .chunk_tokens = c.chunk_tokens};
   const torch::Device device(c.device);
   double memory[3], ours = 0, limit = 0, whole = 0;
   for (int i = 0; i < 3; ++i) memory[i] = MemoryGiB(c, options.chunk_tokens << (2 * i), options);
@@ -172,6 +173,7 @@ int main(int argc, char** argv) {
   app.add_option("--vocabulary", c.vocabulary)->check(CLI::PositiveNumber);
   app.add_option("--student", c.student, "hidden size")->check(CLI::PositiveNumber);
   app.add_option("--teacher", c.teacher, "hidden size")->check(CLI::PositiveNumber);
+  app.add_option("--chunk_tokens", c.chunk_tokens)->check(CLI::PositiveNumber);
   app.add_option("--beta", c.beta, "0: forward KL, 1: reverse KL, between: Jensen-Shannon")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--device", c.device, "cpu, or cuda");

@@ -19,7 +19,7 @@ void CheckSide(const char* side, const torch::Tensor& hidden, const torch::Tenso
               " does not fit ", side, "_weight ", weight.sizes());
 }
 
-// On a GPU nobody may wait for an answer: there such a label makes the loss no number (sweep_device.cuh).
+// On a GPU nobody may wait for an answer: there such a label makes loss and gradient no number (sweep_device.cuh).
 void CheckLabels(const torch::Tensor& labels, int64_t vocabulary) {
   if (!labels.is_cpu() || labels.numel() == 0) return;
   const int64_t largest = labels.max().item<int64_t>();

@@ -118,7 +118,7 @@ class DeviceSweep {
 
   __host__ __device__ double CrossEntropy() const {
     if (label_ < 0) return 0;
-    if (label_ >= options_.vocabulary) return NAN;  // nobody may wait here for an error
+    if (!IsWord()) return NAN;  // nobody may wait here for an error
     return log(sums_.s1) - (static_cast<double>(LogitOf(student_, options_.student, label_)) - sums_.max_s);
   }
 
@@ -136,7 +136,7 @@ class DeviceSweep {
   // Pass 2: the gradient in place, and this thread's part of the divergence's terms.
   __host__ __device__ double Finish() const {
     double divergence = 0;
-    const float of_ce = label_ >= 0 ? 1 - options_.alpha : 0;
+    const float of_ce = label_ < 0 ? 0 : IsWord() ? 1 - options_.alpha : NAN;
     for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
       const float x = LogitOf(student_, options_.student, i), log_q = LogQOf(x);
       float gradient = of_ce * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
@@ -162,6 +162,8 @@ class DeviceSweep {
     const int64_t element_bytes = rows.dtype == DType::kFloat32 ? 4 : 2;
     return {static_cast<char*>(rows.values) + row * vocabulary * element_bytes, rows.dtype};
   }
+  __host__ __device__ bool IsWord() const { return label_ < options_.vocabulary; }
+
   // 2^power; 0 for a logit of minus infinity, also before any larger one was seen.
   static __host__ __device__ float PowerOf(float power, float logit) { return logit == -INFINITY ? 0 : exp2f(power); }
 

@@ -41,9 +41,11 @@ ChunkSums SweepTensors(const ChunkProducts& student, const ChunkProducts& teache
                        const DistillationOptions& options, Divergence divergence, bool wants_gradient) {
   const double alpha = options.alpha, t = options.temperature;
   const Tensor logits = Logits(student), log_s = at::log_softmax(logits, 1);
-  const Tensor label = labels.unsqueeze(1).clamp_min(0), has_label = labels.ge(0).unsqueeze(1).to(logits.scalar_type());
+  // A label beyond the vocabulary, which no check may wait for on a GPU, makes both no number.
+  const Tensor column = labels.unsqueeze(1), label = column.clamp(0, logits.size(1) - 1);
+  const Tensor has_label = column.ge(0).to(logits.scalar_type()).masked_fill_(column.ge(logits.size(1)), NAN);
   ChunkSums sums{.divergence = torch::zeros({}, logits.options().dtype(torch::kFloat64)),
-                 .ce = -log_s.gather(1, label).where(has_label > 0, 0).sum(torch::kFloat64)};
+                 .ce = -log_s.gather(1, label).where(column.ge(0), 0).mul(has_label).sum(torch::kFloat64)};
   Tensor gradient = log_s.exp().mul_(1 - alpha).mul_(has_label);
   gradient.scatter_add_(1, label, has_label * (alpha - 1));
   if (divergence != Divergence::kNone) {

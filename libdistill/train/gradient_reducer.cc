@@ -1,5 +1,6 @@
 #include "libdistill/train/gradient_reducer.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -69,6 +70,7 @@ void GradientReducer::StartStep(bool adds) {
   for (Gradient& gradient : gradients_) {
     gradient.tensor.mutable_grad() = torch::Tensor();
     gradient.filled = false;
+    gradient.came = nullptr;
     gradient.fires = 0;
     TakeBack(gradient);
     ++incomplete_[gradient.bucket];
@@ -116,6 +118,8 @@ void GradientReducer::AddWide(const torch::Tensor& parameter, const torch::Tenso
   if (lost_) throw std::runtime_error(kLost);
   RefuseLate(i);
   Put(i, gradient);
+  const c10::Device device = gradient.device();
+  if (!device.is_cpu()) gradients_[i].came = std::make_shared<c10::Event>(RecordEvent(device));
 }
 
 void GradientReducer::TakeBack(Gradient& gradient) {
@@ -221,6 +225,10 @@ void GradientReducer::Launch() {
   if (options_.zero_stage >= 2) FillInTurn(b);
   std::shared_ptr<c10::Event> ready;
   if (const c10::Device device = buckets_.bucket(b).values.device(); !device.is_cpu()) {
+    const c10::Stream here = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+    for (const size_t i : buckets_.bucket(b).parameters) {
+      if (const auto came = std::exchange(gradients_[i].came, nullptr)) came->block(here);
+    }
     ready = std::make_shared<c10::Event>(RecordEvent(device));
   }
   calls_.push_back(thread_->Run([this, b, ready](Communicator& comm) { return Reduce(comm, b, ready.get()); }));

@@ -154,7 +154,8 @@ class GradientReducer {
     std::shared_ptr<torch::autograd::Node> accumulator;  // has the hook
     uintptr_t hook = 0;
     size_t bucket = 0;
-    bool filled = false;  // its part of the bucket holds this step's gradient
+    bool filled = false;               // its part of the bucket holds this step's gradient
+    std::shared_ptr<c10::Event> came;  // on a GPU: when AddWide's was there, on the stream of that part of the pass
     c10::weak_intrusive_ptr<c10::TensorImpl> lent{c10::intrusive_ptr<c10::TensorImpl>()};
     int64_t fires = 0;     // of the hook in this step, but under NoSync
     int64_t expected = 0;  // fires until its gradient is complete; 0: not known yet

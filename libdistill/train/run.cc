@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, abs
   communicator_options.own_error = mine;
   communicator_options.device_index = device.is_cuda() ? device.index() : -1;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, CreateCommunicator(world, communicator_options));
-  DISTILL_RETURN_IF_ERROR(UseOwnCores(*communicator, world, options.pin_threads));
+  DISTILL_RETURN_IF_ERROR(UseOwnCores(*communicator, world, options.pin_threads && device.is_cpu()));
   return std::make_unique<RunContext>(std::move(world), std::move(communicator), device);
 }
 

@@ -65,7 +65,26 @@ absl::Status SumsOverRanks::AgreeOnNames() {
 
 absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(absl::Status mine, int64_t count) {
   if (!has_agreed_) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
-  std::vector<double> values(names_.size() + 1, 0.0);  // the last one counts ranks that failed
+  DISTILL_ASSIGN_OR_RETURN(Totals totals, SumAll(mine));
+  if (totals.failed > 0) {
+    sums_.clear();
+    return Agree(comm_, mine);
+  }
+  if (totals.unknown > 0) {  // a loss that has begun to report more
+    DISTILL_RETURN_IF_ERROR(AgreeOnNames());
+    DISTILL_ASSIGN_OR_RETURN(totals, SumAll(mine));
+  }
+  sums_.clear();
+  if (totals.failed > 0) return Agree(comm_, mine);
+  std::vector<std::pair<std::string, double>> means;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    means.emplace_back(names_[i], totals.values[i] / static_cast<double>(std::max<int64_t>(1, count)));
+  }
+  return means;
+}
+
+absl::StatusOr<SumsOverRanks::Totals> SumsOverRanks::SumAll(absl::Status& mine) {
+  std::vector<double> values(names_.size() + 2, 0.0);  // the last ones count ranks with other names, and that failed
   // A device reports here what went wrong on it since.
   mine.Update(CatchTorch([&] {
     for (size_t i = 0; i < names_.size(); ++i) {
@@ -73,16 +92,15 @@ absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finis
     }
     return absl::OkStatus();
   }));
+  const auto is_known = [this](const auto& sum) { return std::count(names_.begin(), names_.end(), sum.first) > 0; };
+  values[names_.size()] = std::all_of(sums_.begin(), sums_.end(), is_known) ? 0.0 : 1.0;
   values.back() = mine.ok() ? 0.0 : 1.0;
-  sums_.clear();
   DISTILL_RETURN_IF_ERROR(comm_.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
                                           DType::kFloat64, ReduceOp::kSum));
-  if (values.back() > 0) return Agree(comm_, mine);
-  std::vector<std::pair<std::string, double>> means;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    means.emplace_back(names_[i], values[i] / static_cast<double>(std::max<int64_t>(1, count)));
-  }
-  return means;
+  Totals totals{.unknown = values[names_.size()], .failed = values.back()};
+  values.resize(names_.size());
+  totals.values = std::move(values);
+  return totals;
 }
 
 absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_rate, absl::Status mine) {

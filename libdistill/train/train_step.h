@@ -43,12 +43,17 @@ class SumsOverRanks {
   [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, double>>> Finish(absl::Status mine, int64_t count);
 
  private:
+  struct Totals {
+    std::vector<double> values = {};  // by name, over all ranks
+    double unknown = 0, failed = 0;   // ranks
+  };
   absl::Status AgreeOnNames();
+  absl::StatusOr<Totals> SumAll(absl::Status& mine);
 
   Communicator& comm_;
   std::map<std::string, torch::Tensor> sums_;  // float64 scalars, where the loss was computed
   std::vector<std::string> names_;             // ranks without tokens know none
-  bool has_agreed_ = false;                    // on them, in the first Finish to which a rank brought sums
+  bool has_agreed_ = false;                    // on them, once a rank has brought sums
 };
 
 class TrainStep {

@@ -67,6 +67,7 @@ std::vector<int> Part(const std::vector<Place>& places, int part, int parts) {
     for (size_t i = 0; i < places.size(); ++i) begins[i] = i;
   }
   const size_t units = begins.size(), p = static_cast<size_t>(part), n = static_cast<size_t>(parts);
+  if (units % n != 0 && units < 2 * n) return {};
   begins.push_back(places.size());
   std::vector<int> cores;
   for (size_t i = begins[p * units / n]; i < begins[(p + 1) * units / n]; ++i) cores.push_back(places[i].number);
@@ -107,7 +108,7 @@ OwnCores DivideCores(const std::vector<RankCores>& ranks, int rank, const std::s
   if (sharing == 1) return {.cores = {}, .threads = processors};
   if (sharing > processors) return {.cores = {}, .threads = 1};
   OwnCores own{.cores = Part(PlacesOf(mine.cores, root), before, sharing), .threads = processors / sharing};
-  own.threads = std::min(own.threads, static_cast<int>(own.cores.size()));
+  if (!own.cores.empty()) own.threads = std::min(own.threads, static_cast<int>(own.cores.size()));
   return own;
 }
 

@@ -29,7 +29,9 @@ std::vector<int> AllowedCores();
 
 // Ranks of a host with the same cores divide them: whole physical cores, near one another (by NUMA node and by core, as
 // `root`/sys tells; the numbers' order where it does not). Where there are fewer processors than ranks, they share them
-// all. A rank whose cores no other one has stays on them, and so does one whose cores overlap others' in another way.
+// all; and so where some would have one core and others two: all that a rank does besides computing would be in the way
+// of those with one, while cores of others idle. A rank whose cores no other one has stays on them, and so does one
+// whose cores overlap others' in another way.
 OwnCores DivideCores(const std::vector<RankCores>& ranks, int rank, const std::string& root);
 
 // This thread, and those that it starts later. PermissionDenied or InvalidArgument: the kernel's answer.

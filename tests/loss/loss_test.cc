@@ -183,12 +183,13 @@ TEST_CASE("types, vocabularies, padding, softcaps, temperatures and missing labe
       for (const double beta : {0.0, 0.3, 1.0}) {
         for (const int64_t padded : {0, 3}) {
           for (const double softcap : {0.0, 5.0}) {
-            const int64_t of_student = turn % 2 == 0 ? padded : 0, of_teacher = padded - of_student;
-            DistillationInputs inputs = MakeInputs(
-                {7, 16, 8, vocabulary + of_student, vocabulary + of_teacher, turn % 3 != 0}, dtype, torch::kCPU, 0.5);
+            const int64_t of_student = turn / 4 % 2 == 0 ? padded : 0, of_teacher = padded - of_student;
+            DistillationInputs inputs =
+                MakeInputs({7, 16, 8, vocabulary + of_student, vocabulary + of_teacher, turn / 7 % 2 == 0}, dtype,
+                           torch::kCPU, 0.5);
             inputs.student_logits = inputs.teacher_logits = {.scale = softcap > 0 ? 0.5 : 1, .softcap = softcap};
-            if (turn % 2 == 1) inputs.labels.narrow(0, 2, 3).fill_(-100);
-            const bool below = turn % 4 == 3 && vocabulary > 16;
+            if (turn / 3 % 2 == 1) inputs.labels.narrow(0, 2, 3).fill_(-100);
+            const bool below = turn / 5 % 2 == 1 && vocabulary > 16;
             if (below) inputs.labels = torch::where(inputs.labels >= vocabulary - 5, inputs.labels - 5, inputs.labels);
             const DistillationOptions options{.temperature = 1.0 + static_cast<double>(turn % 3),
                                               .alpha = turn % 5 == 0 ? 1.0 : 0.5,

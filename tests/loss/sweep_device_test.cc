@@ -116,13 +116,15 @@ TEST_CASE("a GPU's threads give what the CPU's loops give") {
   }
 }
 
-TEST_CASE("a label beyond the vocabulary makes the loss no number") {
+TEST_CASE("a label beyond the vocabulary makes loss and gradient no number") {
   SweepOptions options;
   options.vocabulary = 40;
   Rows rows(40, DType::kFloat32, options);
   rows.labels = {40, 39, 1000};
   for (const int64_t row : {0, 2}) CHECK(std::isnan(testing::SweepRowAsThreads(rows.sweep, row, 16).ce));
   CHECK(std::isfinite(testing::SweepRowAsThreads(rows.sweep, 1, 16).ce));
+  for (const int64_t i : {0, 39, 80, 119}) CHECK(std::isnan(rows.Gradient(i)));
+  for (const int64_t i : {40, 79}) CHECK(std::isfinite(rows.Gradient(i)));
 }
 
 TEST_CASE("logits of minus infinity are words that cannot come") {

@@ -16,6 +16,8 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/distiller.h"
 #include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/masked_distiller.h"
+#include "libdistill/train/model_gradients.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -189,6 +191,43 @@ TEST_CASE("a user's hook on a narrow head sees its gradient, and a float32 head'
     });
     CHECK(ExpectError(late, absl::StatusCode::kInternal, {"before Finish"}) == absl::OkStatus());
   }
+}
+
+// A distiller's loss gives the head's gradient to the reducer of a bfloat16 student, and autograd none.
+template <typename Loss>
+void CheckGiven(LanguageModel& student, const Loss& loss) {
+  const auto alone = CreateAloneCommunicator();
+  const auto parameters = CollectParameters(student, {}).value();
+  const std::shared_ptr<GradientReducer> reducer = GradientReducer::Create(*alone, parameters, {}).value();
+  GiveGradientsTo(reducer, student);
+  reducer->StartStep();
+  loss().loss.backward();
+  absl::Status mine;
+  REQUIRE(reducer->Finish(mine).ok());
+  REQUIRE(mine.ok());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor sum = reducer->buckets().OwnGradient(i);
+    const bool is_rounded = torch::equal(sum.to(torch::kBFloat16).to(torch::kFloat32), sum);
+    INFO(parameters[i].name);
+    CHECK(is_rounded == !parameters[i].tensor.is_same(student.head_weight()));
+  }
+}
+
+TEST_CASE("distillers give a bfloat16 student's head's gradient to its trainer in float32") {
+  DecoderConfig config = testing::TinyLlama().value();
+  config.tie_word_embeddings = false;
+  const auto student = std::make_shared<Decoder>(config, /*seed=*/1), teacher = std::make_shared<Decoder>(config, 2);
+  for (Decoder* model : {student.get(), teacher.get()}) model->to(torch::kBFloat16);
+  TokenBatch batch;
+  batch.rows = 1;
+  batch.length = 4;
+  batch.input_ids = batch.labels = {1, 2, 3, 4};
+  batch.document_starts = {{0, 4}};
+  // Each chunk's product is rounded, their sum is not.
+  const auto distiller = Distiller::Create(teacher, student, {.chunk_tokens = 1}).value();
+  CheckGiven(*student, [&] { return distiller(batch); });
+  const auto masked = MaskedDistiller::Create(teacher, student, {.chunk_tokens = 1}).value();
+  CheckGiven(*student, [&] { return masked(batch, 1); });
 }
 
 TEST_CASE("where gradients have no place of their own nothing is lent") {

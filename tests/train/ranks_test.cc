@@ -8,8 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
 #include "libdistill/train/distiller.h"
 #include "libdistill/train/run.h"
 #include "libdistill/train/trainer.h"
@@ -80,6 +82,48 @@ TEST_CASE("a run is deterministic where that is asked, and in no other") {
 }
 
 TrainerOptions Options() { return {.max_steps = 2000, .logging_steps = 1, .save_steps = 0}; }
+
+// Whose loss reports "late" from its third step on, on rank 1 alone.
+class LateSums : public Steps {
+ public:
+  LateSums(Point& point, int rank) : Steps(point, /*throws_at=*/-1), rank_(rank) {}
+  std::vector<MicroStep> NextStep() override {
+    std::vector<MicroStep> steps = Steps::NextStep();
+    if (++made_ < 3 || rank_ != 1) return steps;
+    steps[0].forward = [forward = steps[0].forward] {
+      LossSum sum = forward();
+      sum.sums["late"] = torch::full({}, 7.0);
+      return sum;
+    };
+    return steps;
+  }
+
+ private:
+  const int rank_;
+  int64_t made_ = 0;
+};
+
+TEST_CASE("what a loss begins to report later, on one rank, is logged from then on") {
+  const testing::TempFolder output;
+  CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+          const auto point = std::make_shared<Point>(0.5);
+          DISTILL_ASSIGN_OR_RETURN(
+              const auto trainer,
+              Trainer::Create(*run, point,
+                              {.output_dir = output.path(), .max_steps = 5, .logging_steps = 1, .save_steps = 0}));
+          trainer->SetModelWriter([](const std::string&) { return absl::OkStatus(); });
+          LateSums steps(*point, world.rank);
+          return trainer->Fit(steps).status();
+        })) == "");
+  const std::vector<std::string> lines =
+      absl::StrSplit(ReadFile(output.path() + "/metrics.jsonl").value(), '\n', absl::SkipEmpty());
+  REQUIRE(lines.size() == 5);
+  for (size_t step = 1; step <= lines.size(); ++step) {
+    INFO(lines[step - 1]);
+    CHECK(absl::StrContains(lines[step - 1], "\"late\":3.5") == (step >= 3));
+  }
+}
 
 // A model of four words.
 struct Words : LanguageModel {

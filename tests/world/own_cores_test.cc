@@ -49,6 +49,12 @@ TEST_CASE("ranks with the same cores divide them, in order") {
   CHECK(Of(Alike(1, "0-7"), 0) == " with 8");
 }
 
+TEST_CASE("ranks of which some would have one core and others two share them all") {
+  for (int rank = 0; rank < 6; ++rank) CHECK(Of(Alike(6, "0-7"), rank) == " with 1");
+  CHECK(Of(Alike(2, "0-2"), 0) == " with 1");
+  CHECK(Of(Alike(4, "0-8"), 3) == "6-8 with 2");
+}
+
 TEST_CASE("more ranks than cores share them all") {
   for (const int rank : {0, 1, 2}) CHECK(Of(Alike(3, "0-1"), rank) == " with 1");
 }
