@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/loss/distillation_loss.h"
+#include "tests/loss/compare_losses.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -12,201 +13,12 @@ namespace {
 
 using torch::Tensor;
 
-struct Shape {
-  int64_t tokens, student_hidden, teacher_hidden, student_rows, teacher_rows;
-  bool has_bias = false;
-};
-
-DistillationInputs MakeInputs(const Shape& s, torch::Dtype dtype, torch::Device device, double scale = 1.0) {
-  torch::manual_seed(7);
-  const auto random = [&](c10::IntArrayRef sizes) { return (torch::randn(sizes) * scale).to(device, dtype); };
-  const int64_t vocabulary = std::min(s.student_rows, s.teacher_rows);
-  DistillationInputs inputs{.student_hidden = random({s.tokens, s.student_hidden}),
-                            .student_weight = random({s.student_rows, s.student_hidden}),
-                            .student_bias = {},
-                            .teacher_hidden = random({s.tokens, s.teacher_hidden}),
-                            .teacher_weight = random({s.teacher_rows, s.teacher_hidden}),
-                            .teacher_bias = {},
-                            .labels = torch::randint(vocabulary, {s.tokens}, torch::kInt64).to(device)};
-  if (s.has_bias) {
-    inputs.student_bias = random({s.student_rows});
-    inputs.teacher_bias = random({s.teacher_rows});
-  }
-  return inputs;
-}
-
-struct Result {
-  DistillationSums sums;
-  std::vector<Tensor> gradients;  // hidden, weight, bias where there is one
-};
-
-template <typename Loss>
-Result Evaluate(Loss loss, const DistillationInputs& inputs, const DistillationOptions& options,
-                double incoming = 1.0) {
-  DistillationInputs leaves = inputs;
-  std::vector<Tensor> wanted;
-  for (Tensor* tensor : {&leaves.student_hidden, &leaves.student_weight, &leaves.student_bias}) {
-    if (!tensor->defined()) continue;
-    *tensor = tensor->detach().clone().requires_grad_();
-    wanted.push_back(*tensor);
-  }
-  Result result{.sums = loss(leaves, options), .gradients = {}};
-  result.sums.loss.backward(torch::full_like(result.sums.loss, incoming));
-  for (const Tensor& leaf : wanted) result.gradients.push_back(leaf.grad());
-  return result;
-}
-
-DistillationInputs InFloat64(const DistillationInputs& inputs) {
-  DistillationInputs wide = inputs;
-  for (Tensor* tensor : {&wide.student_hidden, &wide.student_weight, &wide.student_bias, &wide.teacher_hidden,
-                         &wide.teacher_weight, &wide.teacher_bias}) {
-    if (tensor->defined()) *tensor = tensor->to(torch::kFloat64);
-  }
-  return wide;
-}
-
-// Where nearly everything cancels, only an absolute error says anything.
-double Error(const Tensor& actual, const Tensor& expected) {
-  const double largest = expected.numel() > 0 ? expected.abs().max().item<double>() : 0;
-  return largest < 1e-6 ? actual.abs().max().item<double>() : RelativeError(actual, expected);
-}
-
-// The reference rounds as much as we do: what counts is to be as near to it, or to itself in float64.
-void CheckSame(const DistillationInputs& inputs, const DistillationOptions& options, double tolerance) {
-  const double incoming = options.gradient_scale;
-  const Result ours = Evaluate(DistillationLoss, inputs, options, incoming);
-  std::vector<Result> references = {Evaluate(ReferenceDistillationLoss, inputs, options, incoming)};
-  if (inputs.student_hidden.scalar_type() != torch::kFloat64) {
-    references.push_back(Evaluate(ReferenceDistillationLoss, InFloat64(inputs), options, incoming));
-  }
-  const auto least_error = [&](auto&& part) {
-    double least = INFINITY;
-    for (const Result& reference : references) least = std::min(least, Error(part(ours), part(reference)));
-    return least;
-  };
-  CHECK(least_error([](const Result& result) { return result.sums.loss; }) < tolerance);
-  CHECK(least_error([](const Result& result) { return result.sums.divergence; }) < tolerance);
-  CHECK(least_error([](const Result& result) { return result.sums.ce; }) < tolerance);
-  CHECK_FALSE(ours.sums.divergence.requires_grad());
-  CHECK_FALSE(ours.sums.ce.requires_grad());
-  REQUIRE(ours.gradients.size() == references[0].gradients.size());
-  for (size_t i = 0; i < ours.gradients.size(); ++i) {
-    INFO("gradient " << i);
-    CHECK(ours.gradients[i].scalar_type() == references[0].gradients[i].scalar_type());
-    CHECK(least_error([i](const Result& result) { return result.gradients[i]; }) < tolerance);
-  }
-}
-
-TEST_CASE("chunks give what whole logits give, whatever shapes, chunk sizes and options") {
-  const std::vector<Shape> shapes = {{33, 16, 24, 128, 128}, {17, 8, 8, 101, 101, true},
-                                     {20, 16, 16, 160, 151}, {20, 16, 16, 151, 160, true},
-                                     {1, 4, 4, 7, 7},        {5, 3, 3, 1, 1}};
-  for (const torch::Device& device : TestDevices()) {
-    for (const Shape& shape : shapes) {
-      const DistillationInputs inputs = MakeInputs(shape, torch::kFloat32, device);
-      for (const double temperature : {0.5, 1.0, 2.0}) {
-        for (const double alpha : {0.0, 0.25, 1.0}) {
-          for (const int64_t chunk_tokens : {1, 8, 1000}) {
-            INFO(device << ", tokens " << shape.tokens << ", rows " << shape.student_rows << ", T " << temperature
-                        << ", alpha " << alpha << ", chunks of " << chunk_tokens);
-            CheckSame(inputs, {.temperature = temperature, .alpha = alpha, .chunk_tokens = chunk_tokens}, 1e-5);
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("every divergence, with labels or without, gives what the reference gives") {
-  const std::vector<LogitScaling> scalings = {{}, {.scale = 0.25}, {.scale = 1.5, .softcap = 4}};
-  for (const torch::Device& device : TestDevices()) {
-    for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
-      for (const double beta : {0.0, 0.1, 0.5, 0.9, 1.0}) {
-        for (const double temperature : {1.0, 2.0, 3.0}) {
-          for (const LogitScaling& scaling : scalings) {
-            DistillationInputs inputs = MakeInputs({9, 16, 24, 1100, 1123, true}, dtype, device, 0.5);
-            inputs.student_logits = scaling;
-            inputs.teacher_logits = {.scale = 0.5, .softcap = scaling.softcap / 2};
-            for (const double alpha : {0.4, 1.0}) {
-              INFO(device << ' ' << dtype << ", beta " << beta << ", T " << temperature << ", alpha " << alpha
-                          << ", scale " << scaling.scale << ", softcap " << scaling.softcap);
-              CheckSame(inputs, {.temperature = temperature, .alpha = alpha, .beta = beta, .chunk_tokens = 4}, 1e-5);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("a token without a label has the divergence alone") {
-  for (const torch::Device& device : TestDevices()) {
-    for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
-      DistillationInputs inputs = MakeInputs({9, 16, 24, 1100, 1123, true}, dtype, device, 0.5);
-      for (const int64_t labelled : {3, 0}) {
-        inputs.labels.narrow(0, labelled, 9 - labelled).fill_(-100);
-        for (const double beta : {0.0, 0.5, 1.0}) {
-          for (const double temperature : {1.0, 2.0, 3.0}) {
-            for (const double alpha : {0.0, 0.4, 1.0}) {
-              INFO(device << ' ' << dtype << ", " << labelled << " labels, beta " << beta << ", T " << temperature
-                          << ", alpha " << alpha);
-              CheckSame(inputs, {.temperature = temperature, .alpha = alpha, .beta = beta, .chunk_tokens = 4}, 1e-5);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("vocabularies from 1 to 200,000, odd ones among them") {
-  for (const int64_t rows : {1, 2, 15, 16, 17, 1023, 1024, 1025, 32000, 151936, 200000, 199999}) {
-    for (const double beta : {0.0, 0.5, 1.0}) {
-      INFO(rows << " rows, beta " << beta);
-      CheckSame(MakeInputs({3, 4, 6, rows, rows + 1}, torch::kFloat32, torch::kCPU), {.beta = beta, .chunk_tokens = 2},
-                1e-5);
-    }
-  }
-}
-
-// The axes of the cases above, crossed: each type with each length around blocks, padding of either head, a vocabulary
-// below both, softcaps, missing labels and chunk sizes.
-TEST_CASE("types, vocabularies, padding, softcaps, temperatures and missing labels together") {
-  struct Type {
-    torch::Dtype dtype;
-    double tolerance;
-  };
-  const Type types[] = {{torch::kFloat32, 1e-5}, {torch::kBFloat16, 2e-2}, {torch::kFloat16, 3e-3}};
-  int64_t turn = 0;  // what is not crossed takes turns
-  for (const auto& [dtype, tolerance] : types) {
-    for (const int64_t vocabulary : {1, 17, 1025, 2051, 40001}) {
-      for (const double beta : {0.0, 0.3, 1.0}) {
-        for (const int64_t padded : {0, 3}) {
-          for (const double softcap : {0.0, 5.0}) {
-            const int64_t of_student = turn / 4 % 2 == 0 ? padded : 0, of_teacher = padded - of_student;
-            DistillationInputs inputs =
-                MakeInputs({7, 16, 8, vocabulary + of_student, vocabulary + of_teacher, turn / 7 % 2 == 0}, dtype,
-                           torch::kCPU, 0.5);
-            inputs.student_logits = inputs.teacher_logits = {.scale = softcap > 0 ? 0.5 : 1, .softcap = softcap};
-            if (turn / 3 % 2 == 1) inputs.labels.narrow(0, 2, 3).fill_(-100);
-            const bool below = turn / 5 % 2 == 1 && vocabulary > 16;
-            if (below) inputs.labels = torch::where(inputs.labels >= vocabulary - 5, inputs.labels - 5, inputs.labels);
-            const DistillationOptions options{.temperature = 1.0 + static_cast<double>(turn % 3),
-                                              .alpha = turn % 5 == 0 ? 1.0 : 0.5,
-                                              .beta = beta,
-                                              .chunk_tokens = 1 + turn % 7,
-                                              .vocabulary = below ? vocabulary - 5 : 0,
-                                              .gradient_scale = dtype == torch::kFloat16 ? 1024.0 : 1.0};
-            INFO(dtype << ", " << vocabulary << " words, beta " << beta << ", padded by " << of_student << " and "
-                       << of_teacher << ", softcap " << softcap << ", turn " << turn);
-            CheckSame(inputs, options, tolerance);
-            ++turn;
-          }
-        }
-      }
-    }
-  }
-}
+using testing::CheckSame;
+using testing::Error;
+using testing::Evaluate;
+using testing::InFloat64;
+using testing::MakeInputs;
+using testing::Result;
 
 TEST_CASE("teacher and student may differ in type") {
   DistillationInputs inputs = MakeInputs({9, 16, 24, 300, 300, true}, torch::kFloat32, torch::kCPU, 0.5);
@@ -246,25 +58,6 @@ TEST_CASE("a GPU computes the sums and gradients of the CPU") {
     CHECK(RelativeError(actual.sums.ce, expected.sums.ce) < 1e-4);
     for (size_t i = 0; i < expected.gradients.size(); ++i) {
       CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < 1e-4);
-    }
-  }
-}
-
-TEST_CASE("in bfloat16 the difference is that of its rounding") {
-  for (const torch::Device& device : TestDevices()) {
-    const DistillationInputs inputs = MakeInputs({64, 32, 32, 257, 257}, torch::kBFloat16, device, 0.3);
-    for (const double alpha : {0.0, 0.5, 1.0}) CheckSame(inputs, {.alpha = alpha, .chunk_tokens = 16}, 2e-2);
-    for (const double beta : {0.5, 1.0}) CheckSame(inputs, {.beta = beta, .chunk_tokens = 16}, 2e-2);
-  }
-}
-
-TEST_CASE("in float16 the difference is that of its rounding") {
-  for (const torch::Device& device : TestDevices()) {
-    const DistillationInputs inputs = MakeInputs({64, 32, 32, 257, 257, true}, torch::kFloat16, device, 0.3);
-    for (const double scale : {1.0, 64.0}) {
-      for (const double beta : {0.0, 0.5, 1.0}) {
-        CheckSame(inputs, {.beta = beta, .chunk_tokens = 16, .gradient_scale = scale}, 3e-3);
-      }
     }
   }
 }
