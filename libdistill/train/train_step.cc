@@ -66,11 +66,7 @@ absl::Status SumsOverRanks::AgreeOnNames() {
 absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(absl::Status mine, int64_t count) {
   if (!has_agreed_) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
   DISTILL_ASSIGN_OR_RETURN(Totals totals, SumAll(mine));
-  if (totals.failed > 0) {
-    sums_.clear();
-    return Agree(comm_, mine);
-  }
-  if (totals.unknown > 0) {  // a loss that has begun to report more
+  if (totals.failed == 0 && totals.unknown > 0) {  // a loss that has begun to report more
     DISTILL_RETURN_IF_ERROR(AgreeOnNames());
     DISTILL_ASSIGN_OR_RETURN(totals, SumAll(mine));
   }
