@@ -19,9 +19,9 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/gradient_reducer.h"
 #include "libdistill/train/model_gradients.h"
 #include "libdistill/train/run.h"
 

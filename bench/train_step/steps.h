@@ -13,8 +13,7 @@ namespace distill {
 class TimedSteps : public StepSource {
  public:
   // One micro-batch a step. `loss_count`: what the loss of a batch will count.
-  TimedSteps(Trainer::TokenLoss loss, std::function<int64_t(const TokenBatch&)> loss_count,
-             std::vector<TokenBatch> batches)
+  TimedSteps(TokenLoss loss, std::function<int64_t(const TokenBatch&)> loss_count, std::vector<TokenBatch> batches)
       : loss_(std::move(loss)), loss_count_(std::move(loss_count)), batches_(std::move(batches)) {}
 
   int64_t steps_per_epoch() const override { return static_cast<int64_t>(batches_.size()); }
@@ -30,7 +29,7 @@ class TimedSteps : public StepSource {
   double peak_gib() const { return peak_gib_; }
 
  private:
-  Trainer::TokenLoss loss_;
+  TokenLoss loss_;
   std::function<int64_t(const TokenBatch&)> loss_count_;
   std::vector<TokenBatch> batches_;
   std::vector<double> losses_;

@@ -19,7 +19,7 @@
 #include "bench/train_step/recipe.h"
 #include "bench/train_step/steps.h"
 #include "libdistill/distill.h"
-#include "libdistill/train/memory_plan.h"
+#include "libdistill/plan/memory_plan.h"
 
 namespace distill {
 namespace {
@@ -80,7 +80,7 @@ double LimitGiB(const BenchRecipe& recipe, const BenchOptions& options, int rank
          (1 << 30);
 }
 
-// What a plan says that a rank needs (train/memory_plan.h); 0 for models that it does not know.
+// What a plan says that a rank needs (plan/memory_plan.h); 0 for models that it does not know.
 double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const BenchOptions& options, int ranks) {
   const auto* teacher = dynamic_cast<const Decoder*>(recipe.teacher.get());
   const auto* student = dynamic_cast<const Decoder*>(recipe.student.get());

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "examples/llm/llm_task.h"
+#include "libdistill/plan/memory_plan.h"
+#include "libdistill/plan/memory_report.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/device.h"
-#include "libdistill/train/memory_plan.h"
-#include "libdistill/train/memory_report.h"
 #include "libdistill/world/available_memory.h"
 
 namespace distill {

@@ -9,7 +9,7 @@ namespace distill {
 
 constexpr int32_t kIgnoreLabel = -100;
 
-struct SentTokens;  // train/token_tensors.h
+struct SentTokens;  // task/token_tensors.h
 
 // `rows` sequences, padded on the right to `length`. A row holds one document, or several one after another (packing).
 // labels[i] is the token that follows input_ids[i] in its document, or kIgnoreLabel: shifted here, once, for all.

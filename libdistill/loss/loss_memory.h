@@ -1,4 +1,4 @@
-// How much memory DistillationLoss takes, from shapes alone: what train/memory_plan.h adds up.
+// How much memory DistillationLoss takes, from shapes alone: what plan/memory_plan.h adds up.
 #pragma once
 
 #include <cstdint>

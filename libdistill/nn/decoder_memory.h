@@ -1,4 +1,4 @@
-// How much memory a decoder's passes take beside its weights, from its shape alone: what train/memory_plan.h adds up.
+// How much memory a decoder's passes take beside its weights, from its shape alone: what plan/memory_plan.h adds up.
 #pragma once
 
 #include <cstdint>

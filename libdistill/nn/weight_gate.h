@@ -1,4 +1,4 @@
-// Models of blocks whose weights are not all in memory: whoever keeps them (train/sharded_blocks.h) brings a block's
+// Models of blocks whose weights are not all in memory: whoever keeps them (shard/sharded_blocks.h) brings a block's
 // before it runs and takes them away after.
 #pragma once
 

@@ -1,5 +1,5 @@
 // How much memory this process has had, for benchmarks, for a run's metrics, and for comparing with a plan
-// (train/memory_plan.h).
+// (plan/memory_plan.h).
 #pragma once
 
 #include <cstdint>

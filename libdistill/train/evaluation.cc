@@ -2,15 +2,15 @@
 
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/module_state.h"
 #include "libdistill/train/train_step.h"
 
 namespace distill {
 
 absl::StatusOr<std::map<std::string, double>> MeansOverData(Communicator& comm, torch::nn::Module& module,
                                                             const ShardedModels& models, DataSharder& sharder,
-                                                            const Trainer::TokenLoss& loss) {
+                                                            const TokenLoss& loss) {
   DISTILL_RETURN_IF_ERROR(Agree(comm, sharder.Restore({.epoch = 0, .row = 0, .seed = sharder.state().seed})));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm, module));
   const bool was_training = module.is_training();

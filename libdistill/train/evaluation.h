@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/train/sharded_models.h"
+#include "libdistill/shard/sharded_models.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {
@@ -15,7 +15,6 @@ namespace distill {
 // evaluation mode and rank 0's buffers. Every rank must call it; an error of any rank is returned on all.
 [[nodiscard]] absl::StatusOr<std::map<std::string, double>> MeansOverData(Communicator& comm, torch::nn::Module& module,
                                                                           const ShardedModels& models,
-                                                                          DataSharder& sharder,
-                                                                          const Trainer::TokenLoss& loss);
+                                                                          DataSharder& sharder, const TokenLoss& loss);
 
 }  // namespace distill

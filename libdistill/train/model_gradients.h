@@ -7,9 +7,9 @@
 
 #include <torch/nn/module.h>
 
+#include "libdistill/gradients/gradient_reducer.h"
+#include "libdistill/gradients/parameters.h"
 #include "libdistill/nn/language_model.h"
-#include "libdistill/train/gradient_reducer.h"
-#include "libdistill/train/parameters.h"
 
 namespace distill {
 

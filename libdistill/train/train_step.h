@@ -10,11 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/train/adamw.h"
-#include "libdistill/train/flat_parameters.h"
-#include "libdistill/train/gradient_reducer.h"
+#include "libdistill/gradients/adamw.h"
+#include "libdistill/gradients/gradient_reducer.h"
+#include "libdistill/shard/flat_parameters.h"
+#include "libdistill/shard/sharded_models.h"
 #include "libdistill/train/loss_scale.h"
-#include "libdistill/train/sharded_models.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {

@@ -1,4 +1,5 @@
 #include "libdistill/train/trainer.h"
+#include "libdistill/shard/model_blocks.h"
 
 #include <chrono>
 #include <cmath>
@@ -8,13 +9,13 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/shard/module_state.h"
+#include "libdistill/task/distiller.h"
+#include "libdistill/task/token_steps.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
-#include "libdistill/train/distiller.h"
 #include "libdistill/train/evaluation.h"
-#include "libdistill/train/module_state.h"
 #include "libdistill/train/schedule.h"
-#include "libdistill/train/token_steps.h"
 #include "libdistill/train/trainer_impl.h"
 
 namespace distill {
@@ -242,7 +243,7 @@ absl::Status Trainer::Impl::WriteModel(const std::string& folder) {
   return absl::IsUnimplemented(written) ? WriteWeights(*module, folder) : written;
 }
 
-// Of the rank that has had most; train/memory_plan.h foretells it.
+// Of the rank that has had most; plan/memory_plan.h foretells it.
 absl::StatusOr<double> Trainer::Impl::PeakMemoryOfRanks() {
   double gib = 0;
   const absl::Status mine = CatchTorch([&] {

@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "libdistill/gradients/adamw.h"
+#include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/metrics/interruption.h"
 #include "libdistill/metrics/training_log.h"
-#include "libdistill/train/adamw.h"
+#include "libdistill/shard/flat_parameters.h"
+#include "libdistill/shard/sharded_models.h"
 #include "libdistill/train/epochs.h"
-#include "libdistill/train/flat_parameters.h"
-#include "libdistill/train/gradient_reducer.h"
+#include "libdistill/train/fingerprint.h"
 #include "libdistill/train/loss_scale.h"
-#include "libdistill/train/sharded_models.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
@@ -26,7 +27,7 @@ namespace distill {
 
 // What one call of Fit adds to what the trainer was told before.
 struct FitTask {
-  Trainer::TokenLoss evaluation_loss = {};          // empty: no loss for held-out token batches
+  TokenLoss evaluation_loss = {};                   // empty: no loss for held-out token batches
   ModelWriter model_writer = {};                    // used where the user has set none
   bool writes_in_turn = true;                       // by WeightsInTurn alone
   std::map<std::string, int64_t> active_rows = {};  // what SetActiveRows said goes first

@@ -6,12 +6,14 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/parameters.h"
+#include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/nn/language_model.h"
+#include "libdistill/shard/model_blocks.h"
+#include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/train/fingerprint.h"
 #include "libdistill/train/model_gradients.h"
-#include "libdistill/train/module_state.h"
-#include "libdistill/train/parameters.h"
-#include "libdistill/train/tensor_collectives.h"
 #include "libdistill/train/trainer_impl.h"
 
 namespace distill {

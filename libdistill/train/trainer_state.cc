@@ -1,4 +1,5 @@
 #include "libdistill/train/trainer_state.h"
+#include "libdistill/tensor/saved_tensor.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -14,11 +15,11 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/shard/module_state.h"
 #include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
-#include "libdistill/train/module_state.h"
 
 namespace distill {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/proto/checkpoint_messages.h"
+#include "libdistill/shard/save_turns.h"
 #include "libdistill/train/run.h"
-#include "libdistill/train/save_turns.h"
 #include "libdistill/train/trainer.h"
 
 namespace distill {

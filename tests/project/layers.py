@@ -22,10 +22,14 @@ ALLOWED = {
     "loss": ["core", "tensor"],
     "optim": ["core", "tensor"],
     "checkpoint": ["core", "proto", "store", "tensor"],
+    "gradients": ["core", "world", "transport", "comm", "store", "tensor", "optim"],
+    "shard": ["core", "world", "transport", "comm", "store", "tensor", "nn", "optim", "gradients"],
+    "task": ["core", "store", "text", "data", "tensor", "nn", "loss"],
+    "plan": ["core", "world", "comm", "store", "text", "data", "tensor", "nn", "loss", "optim", "gradients", "shard", "task"],
     "train": ["core", "config", "proto", "store", "world", "transport", "comm", "text", "data", "metrics", "tensor", "nn",
-              "loss", "optim", "checkpoint"],
+              "loss", "optim", "checkpoint", "gradients", "shard", "task", "plan"],
 }
-TORCH_ROOMS = {"tensor", "nn", "loss", "optim", "checkpoint", "train"}
+TORCH_ROOMS = {"tensor", "nn", "loss", "optim", "checkpoint", "gradients", "shard", "task", "plan", "train"}
 # Beside the library: the rooms that a folder may include, and whether it sees torch. Each may include itself; nobody
 # else includes it.
 PROGRAMS = {

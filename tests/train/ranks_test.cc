@@ -12,7 +12,7 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
-#include "libdistill/train/distiller.h"
+#include "libdistill/task/distiller.h"
 #include "libdistill/train/run.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"

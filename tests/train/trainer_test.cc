@@ -6,6 +6,7 @@
 
 #include "libdistill/core/random.h"
 #include "libdistill/store/safetensors.h"
+#include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"

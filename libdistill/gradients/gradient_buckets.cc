@@ -1,0 +1,153 @@
+#include "libdistill/gradients/gradient_buckets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/bucket_places.h"
+#include "libdistill/tensor/catch_torch.h"
+
+namespace distill {
+
+absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
+                                               c10::Device device) {
+  const int64_t bytes = elements * static_cast<int64_t>(torch::elementSize(dtype));
+  if (!device.is_cpu() && !comm.takes_device_memory()) return torch::Tensor();
+  absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes, {.on_device = !device.is_cpu()});
+  if (absl::IsResourceExhausted(memory.status())) {
+    if (comm.rank() == 0) {
+      LogWarning(absl::StrCat("buckets are in ordinary memory, which is slower: ", memory.status().message()));
+    }
+    return torch::Tensor();
+  }
+  DISTILL_RETURN_IF_ERROR(memory.status());
+  const std::shared_ptr<CommMemory> kept = *std::move(memory);
+  return torch::from_blob(
+      kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype).device(device));
+}
+
+absl::StatusOr<torch::Tensor> AllocateAnyway(Communicator& comm, int64_t elements, torch::Dtype dtype,
+                                             c10::Device device) {
+  DISTILL_ASSIGN_OR_RETURN(torch::Tensor memory, AllocateForCalls(comm, elements, dtype, device));
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
+                                  const auto options = torch::TensorOptions().dtype(dtype).device(device);
+                                  if (!memory.defined()) memory = torch::zeros({elements}, options);
+                                  return absl::OkStatus();
+                                })));
+  return memory;
+}
+
+std::vector<int64_t> ElementsOf(const std::vector<TrainedParameter>& parameters) {
+  std::vector<int64_t> elements;
+  for (const TrainedParameter& parameter : parameters) elements.push_back(parameter.tensor.numel());
+  return elements;
+}
+
+absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
+                                                        const std::vector<TrainedParameter>& parameters,
+                                                        const ShardPlan& plan, int stage) {
+  GradientBuckets buckets(parameters, plan, stage, comm.rank());
+  DISTILL_RETURN_IF_ERROR(buckets.MakeMemory(comm));
+  buckets.Lay(plan);
+  return buckets;
+}
+
+absl::Status GradientBuckets::MakeMemory(Communicator& comm) {
+  const c10::Device device = parameters_[0].tensor.device();
+  const int64_t elements =
+      stage_ < 2 ? RoomForAnyPlan(ElementsOf(parameters_), plan_.shards()) : PlacesInTurn(plan_).elements;
+  DISTILL_ASSIGN_OR_RETURN(memory_, AllocateAnyway(comm, elements, torch::kFloat32, device));
+  if (stage_ < 2) return absl::OkStatus();
+  return Agree(comm, CatchTorch([&] {
+                 int64_t slices = 0;
+                 for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
+                 slices_ = torch::zeros({slices}, memory_.options());
+                 return absl::OkStatus();
+               }));
+}
+
+void GradientBuckets::Lay(const ShardPlan& plan) {
+  plan_ = plan;
+  buckets_.clear();
+  const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInTurn(plan_);
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+    GradientBucket& bucket = buckets_.emplace_back();
+    bucket.parameters = plan.plan().buckets[b];
+    bucket.shards = plan.shards();
+    bucket.part = plan.OfBucket(b, bucket.is_sharded() ? rank_ : 0);
+    bucket.before = places.before[b];
+    bucket.has_place = places.begin[b] != kNoPlace;
+    for (const size_t i : bucket.parameters) {
+      const torch::Tensor& tensor = parameters_[i].tensor;
+      bucket.has_embedding |= tensor.dim() == 2 && tensor.size(0) >= kEmbeddingRows;
+    }
+    if (!bucket.has_place) continue;
+    Place(b, memory_.narrow(0, places.begin[b], plan.padded(b)));
+    bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
+  }
+  if (stage_ >= 2) LaySlices();
+}
+
+void GradientBuckets::Place(size_t b, const torch::Tensor& padded) {
+  GradientBucket& bucket = buckets_[b];
+  bucket.padded = padded;
+  bucket.values = padded.narrow(0, 0, plan_.elements(b));
+  for (const size_t i : bucket.parameters) {
+    const torch::Tensor& tensor = parameters_[i].tensor;
+    gradients_[i] = bucket.values.narrow(0, plan_.offset(i), tensor.numel()).view(tensor.sizes());
+  }
+  ClearGaps(b);
+}
+
+void GradientBuckets::ClearGaps(size_t b) {
+  for (const ShardPlan::Part& gap : plan_.Gaps(b)) buckets_[b].values.narrow(0, gap.begin, gap.count).zero_();
+}
+
+void GradientBuckets::GiveMemory(size_t b, const torch::Tensor& gradient) {
+  const bool fits = buckets_[b].parameters.size() == 1 && gradient.defined() &&
+                    gradient.scalar_type() == torch::kFloat32 && gradient.layout() == torch::kStrided &&
+                    gradient.is_contiguous() && gradient.numel() == plan_.padded(b);
+  Place(b, fits ? gradient.detach().view({-1}) : torch::empty({plan_.padded(b)}, slices_.options()));
+}
+
+void GradientBuckets::TakeMemory(size_t b) {
+  buckets_[b].values = buckets_[b].padded = torch::Tensor();
+  for (const size_t i : buckets_[b].parameters) gradients_[i] = torch::Tensor();
+}
+
+void GradientBuckets::LaySlices() {
+  int64_t begin = 0;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    buckets_[b].mine = slices_.narrow(0, begin, plan_.OfBucket(b, rank_).count);
+    begin += plan_.slice(b);
+  }
+}
+
+torch::Tensor GradientBuckets::OwnGradient(size_t i) const {
+  if (plan_.shards() == 1) return gradients_[i].view({-1});
+  const size_t b = plan_.bucket_of(i);
+  const ShardPlan::Part part = plan_.OfParameter(i, rank_);
+  const int64_t in_bucket = plan_.offset(i) + part.begin;
+  const int64_t in_slice = part.count == 0 ? 0 : in_bucket - plan_.OfBucket(b, rank_).begin;
+  return buckets_[b].mine.narrow(0, in_slice, part.count);
+}
+
+double GradientBuckets::Norm() const {
+  double sum = 0;
+  for (const GradientBucket& bucket : buckets_) sum += bucket.sum_of_squares;
+  return std::sqrt(sum);
+}
+
+size_t GradientBuckets::FirstNonFinite() const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!torch::isfinite(OwnGradient(i)).all().item<bool>()) return i;
+  }
+  return parameters_.size();
+}
+
+}  // namespace distill

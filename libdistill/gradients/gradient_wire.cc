@@ -1,0 +1,119 @@
+#include "libdistill/gradients/gradient_wire.h"
+
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "libdistill/comm/agree.h"
+#include "libdistill/comm/reduce.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/gradient_blocks.h"
+#include "libdistill/gradients/sum_of_squares.h"
+#include "libdistill/gradients/tensor_collectives.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
+
+namespace distill {
+
+absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, int64_t largest) {
+  if (!bfloat16_ || comm.world_size() == 1 || !device.is_cpu()) return absl::OkStatus();
+  if (rounded_.defined() && rounded_.numel() >= largest) return absl::OkStatus();
+  rounded_ = torch::Tensor();
+  DISTILL_ASSIGN_OR_RETURN(rounded_, AllocateForCalls(comm, largest, torch::kBFloat16, device));
+  return Agree(comm, CatchTorch([&] {
+                 if (!rounded_.defined()) rounded_ = torch::empty({largest}, torch::kBFloat16);
+                 return absl::OkStatus();
+               }));
+}
+
+absl::Status GradientWire::Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds) {
+  const torch::NoGradGuard no_grad;
+  if (ready == nullptr) return SumOnHost(comm, bucket, adds);
+  // A stream of its own, so that the backward pass goes on beside it.
+  const OwnStream stream(bucket.values.device(), *ready);
+  return SumOnDevice(comm, bucket, adds);
+}
+
+// Without torch's kernels, each of which would give this thread a pool of threads of its own.
+absl::Status GradientWire::SumOnHost(Communicator& comm, GradientBucket& bucket, bool adds) {
+  auto* values = static_cast<float*>(bucket.values.data_ptr());
+  const int64_t count = bucket.values.numel();
+  std::vector<uint8_t> marks;  // empty: all values travel
+  if (bucket.has_embedding && comm.world_size() > 1) {
+    marks = MarkBlocks(values, count);
+    DISTILL_RETURN_IF_ERROR(
+        comm.AllReduce(marks.data(), marks.data(), static_cast<int64_t>(marks.size()), DType::kUInt8, ReduceOp::kMax));
+    if (!WorthPacking(marks)) marks.clear();
+  }
+  const bool is_sharded = bucket.is_sharded();
+  bucket.summed = marks.empty() ? count : PackBlocks(values, count, marks);
+  if (is_sharded && marks.empty()) {
+    DISTILL_RETURN_IF_ERROR(SumSlices(comm, bucket));
+  } else if (bucket.summed > 0) {
+    DISTILL_RETURN_IF_ERROR(SumValues(comm, values, bucket.summed));
+  }
+  if (!is_sharded) bucket.sum_of_squares = SumOfSquares(values, bucket.summed);
+  if (!marks.empty()) SpreadBlocks(values, count, marks);
+  if (!is_sharded) return absl::OkStatus();
+
+  auto* mine = static_cast<float*>(bucket.mine.data_ptr());
+  const float* summed = values + bucket.part.begin;
+  if (adds) {
+    for (int64_t i = 0; i < bucket.part.count; ++i) mine[i] += summed[i];
+  } else if (mine != summed) {
+    std::copy(summed, summed + bucket.part.count, mine);
+  }
+  return ShareSquares(comm, bucket, SumOfSquares(mine, bucket.part.count));
+}
+
+// Ranks decide together, so each must know of values that are not finite in the others' slices.
+absl::Status GradientWire::ShareSquares(Communicator& comm, GradientBucket& bucket, double mine) {
+  bucket.sum_of_squares = mine;
+  return comm.AllReduce(&bucket.sum_of_squares, &bucket.sum_of_squares, 1, DType::kFloat64, ReduceOp::kSum);
+}
+
+absl::Status GradientWire::SumValues(Communicator& comm, float* values, int64_t count) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  if (!bfloat16_) return comm.AllReduce(values, values, count, DType::kFloat32, ReduceOp::kSum);
+  void* rounded = rounded_.data_ptr();
+  NarrowFromFloat(values, rounded, count, DType::kBFloat16);
+  DISTILL_RETURN_IF_ERROR(comm.AllReduce(rounded, rounded, count, DType::kBFloat16, ReduceOp::kSum));
+  WidenToFloat(rounded, values, count, DType::kBFloat16);
+  return absl::OkStatus();
+}
+
+absl::Status GradientWire::SumSlices(Communicator& comm, GradientBucket& bucket) {
+  auto* values = static_cast<float*>(bucket.padded.data_ptr());
+  const int64_t padded = bucket.padded.numel(), slice = padded / comm.world_size(), begin = comm.rank() * slice;
+  std::fill(values + bucket.values.numel(), values + padded, 0.0f);
+  if (!bfloat16_) return comm.ReduceScatter(values, values + begin, slice, DType::kFloat32, ReduceOp::kSum);
+  auto* rounded = static_cast<uint16_t*>(rounded_.data_ptr());
+  NarrowFromFloat(values, rounded, padded, DType::kBFloat16);
+  DISTILL_RETURN_IF_ERROR(comm.ReduceScatter(rounded, rounded + begin, slice, DType::kBFloat16, ReduceOp::kSum));
+  WidenToFloat(rounded + begin, values + begin, slice, DType::kBFloat16);
+  return absl::OkStatus();
+}
+
+absl::Status GradientWire::SumOnDevice(Communicator& comm, GradientBucket& bucket, bool adds) {
+  if (comm.world_size() > 1) {
+    const torch::Tensor& values = bucket.is_sharded() ? bucket.padded : bucket.values;
+    const torch::Tensor travels = bfloat16_ ? values.to(torch::kBFloat16) : values;
+    DISTILL_RETURN_IF_ERROR(bucket.is_sharded() ? ReduceScatterSum(comm, travels) : AllReduceSum(comm, travels));
+    if (bfloat16_) torch::Tensor(values).copy_(travels);
+  }
+  const torch::Tensor summed = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
+  if (adds) {
+    bucket.mine.add_(summed);
+  } else if (bucket.mine.data_ptr() != summed.data_ptr()) {
+    bucket.mine.copy_(summed);
+  }
+  // Also waits until the stream is done.
+  const double norm = at::linalg_vector_norm(bucket.mine, 2, {}, false, torch::kFloat64).item<double>();
+  bucket.summed = bucket.values.numel();
+  if (bucket.is_sharded()) return ShareSquares(comm, bucket, norm * norm);
+  bucket.sum_of_squares = norm * norm;
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,41 @@
+// How one bucket of gradients is summed over ranks; runs on the communication thread.
+#pragma once
+
+#include <cstdint>
+
+#include <c10/core/Event.h>
+#include <torch/types.h>
+
+#include "absl/status/status.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/gradient_buckets.h"
+
+namespace distill {
+
+class GradientWire {
+ public:
+  // With `bfloat16` the values are rounded to it for the way.
+  explicit GradientWire(bool bfloat16) : bfloat16_(bfloat16) {}
+
+  // Before the first Sum, and when buckets change: makes room for one of `largest` elements, which is on `device`.
+  // Every rank must call it, with the same number.
+  [[nodiscard]] absl::Status Prepare(Communicator& comm, c10::Device device, int64_t largest);
+  // Sums the bucket over ranks, in place, then its squares; of a sharded one this rank's slice, which goes to `mine`
+  // where that is memory of its own, added to what is there if `adds`. `ready`: when a device has the values; null for
+  // host memory. Every rank must call it; blocks. Throws c10::Error, and then this rank has not taken part.
+  [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds);
+  // Sums other values, of host memory, in place; no more of them than Prepare knows. Every rank must call it; blocks.
+  [[nodiscard]] absl::Status SumValues(Communicator& comm, float* values, int64_t count);
+
+ private:
+  // Also sum the squares.
+  absl::Status SumOnHost(Communicator& comm, GradientBucket& bucket, bool adds);
+  absl::Status SumOnDevice(Communicator& comm, GradientBucket& bucket, bool adds);
+  absl::Status SumSlices(Communicator& comm, GradientBucket& bucket);
+  static absl::Status ShareSquares(Communicator& comm, GradientBucket& bucket, double mine);
+
+  const bool bfloat16_;
+  torch::Tensor rounded_;  // bfloat16, host memory
+};
+
+}  // namespace distill

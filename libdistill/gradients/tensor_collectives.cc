@@ -1,0 +1,78 @@
+#include "libdistill/gradients/tensor_collectives.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <functional>
+
+#include "libdistill/core/status_macros.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/convert.h"
+
+namespace distill {
+namespace {
+
+using Call = std::function<absl::Status(torch::Tensor& tensor, Placement placement)>;
+
+// Calls with a contiguous tensor in memory that the communicator takes, and brings the result back.
+absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& call) {
+  const bool stays = tensor.is_cpu() || comm.takes_device_memory();
+  torch::Tensor there = (stays ? tensor : tensor.cpu()).contiguous();
+  Placement placement;
+  if (!there.is_cpu()) {
+    const c10::impl::VirtualGuardImpl device(there.device().type());
+    placement = {.on_device = true, .stream = device.getStream(there.device()).native_handle()};
+  }
+  DISTILL_RETURN_IF_ERROR(call(there, placement));
+  if (!there.is_same(tensor)) tensor.copy_(there);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body) {
+  absl::Status returned;
+  const absl::Status thrown = CatchTorch([&] {
+    returned = body();
+    return absl::OkStatus();
+  });
+  if (thrown.ok()) return returned;
+  comm.Abort(thrown);
+  return thrown;
+}
+
+absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.scalar_type()));
+  return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {
+    return comm.AllReduce(there.data_ptr(), there.data_ptr(), there.numel(), dtype, ReduceOp::kSum, placement);
+  });
+}
+
+absl::Status ReduceScatterSum(Communicator& comm, torch::Tensor padded) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(padded.scalar_type()));
+  return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) {
+    const int64_t slice = there.numel() / comm.world_size();
+    auto* bytes = static_cast<char*>(there.data_ptr());
+    return comm.ReduceScatter(bytes, bytes + comm.rank() * slice * SizeOf(dtype), slice, dtype, ReduceOp::kSum,
+                              placement);
+  });
+}
+
+absl::Status AllGatherSlices(Communicator& comm, torch::Tensor padded) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) {
+    const int64_t slice = static_cast<int64_t>(there.nbytes()) / comm.world_size();
+    auto* bytes = static_cast<char*>(there.data_ptr());
+    return comm.AllGather(bytes + comm.rank() * slice, bytes, slice, DType::kUInt8, placement);
+  });
+}
+
+absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor) {
+  if (comm.world_size() == 1) return absl::OkStatus();
+  return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {
+    return comm.Broadcast(there.data_ptr(), static_cast<int64_t>(there.nbytes()), DType::kUInt8, /*root=*/0, placement);
+  });
+}
+
+}  // namespace distill

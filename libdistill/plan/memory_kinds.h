@@ -1,0 +1,61 @@
+// What each kind of a rank's memory takes in a distillation run, in elements and bytes, out of shapes; memory_plan.cc
+// says which of them are there at what moment.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libdistill/gradients/parameters.h"
+#include "libdistill/gradients/shard_plan.h"
+#include "libdistill/loss/loss_memory.h"
+#include "libdistill/plan/memory_plan.h"
+
+namespace distill {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+// Elements of a model whose blocks' weights are shared out (sharded_blocks.h).
+struct SharedOut {
+  int64_t rest = 0;      // of no block: whole
+  int64_t shares = 0;    // a rank's, of all blocks
+  int64_t gathered = 0;  // the two places in which blocks take turns
+  int64_t sum() const { return rest + shares + gathered; }
+};
+
+class MemoryKinds {
+ public:
+  // `task` must outlive it. `parameters`: the student's; `block_of`: in stage 3.
+  MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
+              const std::vector<int64_t>& block_of);
+
+  // Of a micro-batch's loss. Memory for the head's gradient is lent to the first one of a step alone: the gradients of
+  // later ones are added to it.
+  LossShape Loss() const;
+  // Bytes.
+  int64_t Weights() const;         // the student's in use, but for gathered blocks
+  int64_t Gradients() const;       // their buckets, and this rank's slices
+  int64_t Wire() const;            // of gradients that travel in another type
+  int64_t Segments() const;        // of the communicators, in shared memory
+  int64_t InSharedMemory() const;  // of all of these
+  int64_t Holes() const;           // of the heap
+  int64_t Waiting() const;         // of gradients that are in no bucket yet
+  int64_t OwnBucket() const;       // of the largest bucket with memory of its own
+
+  const int stage, shards;      // 0 and 1 where one rank has nobody to share with
+  const int64_t element_bytes;  // of the working weights
+  const bool narrow;            // float32 masters beside them
+  int64_t all = 0, own = 0;     // elements of the student, and those of which a rank keeps the optimizer's state
+  int64_t head = 0, largest = 0, largest_of_teacher = 0;  // elements of one weight
+  SharedOut shared;                                       // the student, in stage 3
+  SharedOut teacher;                                      // all in `rest` where it is not shared out
+  bool shares_teacher = false;
+
+ private:
+  void CountTeacher();
+
+  const MemoryPlanTask& task_;
+  const std::vector<int64_t> elements_;
+  const ShardPlan plan_;
+};
+
+}  // namespace distill

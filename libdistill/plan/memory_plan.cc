@@ -1,0 +1,228 @@
+#include "libdistill/plan/memory_plan.h"
+#include "libdistill/shard/model_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/loss/loss_memory.h"
+#include "libdistill/nn/decoder.h"
+#include "libdistill/nn/decoder_memory.h"
+#include "libdistill/plan/memory_kinds.h"
+
+namespace distill {
+namespace {
+
+struct Moment {
+  std::string when;
+  std::vector<MemoryPart> parts;
+};
+
+int64_t SumOf(const std::vector<MemoryPart>& parts) {
+  int64_t sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  return sum;
+}
+
+absl::Status CheckTask(const MemoryPlanTask& task) {
+  for (const auto& [name, value] : {std::pair<const char*, int64_t>{"world_size", task.world_size},
+                                    {"ranks_per_host", task.ranks_per_host},
+                                    {"rows", task.rows},
+                                    {"length", task.length},
+                                    {"accumulation_steps", task.accumulation_steps},
+                                    {"bucket_bytes", task.bucket_bytes},
+                                    {"chunk_tokens", task.chunk_tokens}}) {
+    if (value < 1) return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not above 0"));
+  }
+  if (task.world_size % task.ranks_per_host != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("world_size ", task.world_size, " is no multiple of ranks_per_host ",
+                                                   task.ranks_per_host, ": every host has as many ranks"));
+  }
+  if (task.zero_stage < 0 || task.zero_stage > 3) {
+    return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", task.zero_stage, " is not 0, 1, 2 or 3"));
+  }
+  if (task.gradient_compression == "none" || task.gradient_compression == "bf16") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("gradient_compression: '", task.gradient_compression, "' is neither none nor bf16"));
+}
+
+const char* TypeName(torch::Dtype dtype) {
+  if (dtype == torch::kBFloat16) return "bfloat16";
+  return dtype == torch::kFloat16 ? "float16" : "float32";
+}
+
+// `block_of`: in stage 3.
+class Planner {
+ public:
+  Planner(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
+          const std::vector<int64_t>& block_of)
+      : task_(task), of_(task, parameters, block_of) {
+    const int64_t tokens = task.rows * task.length;
+    const bool several = task.packing || task.rows > 1;
+    DecoderPass pass = {tokens, of_.element_bytes, several, task.gradient_checkpointing,
+                        !task.on_gpu && WidensProducts(task.dtype)};
+    student_ = MemoryOf(task.student, pass);
+    pass.recomputes = false;
+    if (task.teacher.has_value()) teacher_ = MemoryOf(*task.teacher, pass);
+    loss_ = MemoryOf(of_.Loss());
+  }
+
+  MemoryPlan Plan() const {
+    std::vector<Moment> moments = {Loading(), Loss(), Backward(), EndOfBackward()};
+    if (task_.teacher.has_value()) moments.push_back(TeacherPass());
+    if (of_.stage > 0) moments.push_back(Sharding());
+    const auto most = std::max_element(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
+      return SumOf(a.parts) < SumOf(b.parts);
+    });
+    std::vector<MemoryPart> always = Always();
+    MemoryPlan plan{most->when, always, task_.on_gpu ? 0 : task_.process.shared_bytes};
+    plan.parts.insert(plan.parts.end(), most->parts.begin(), most->parts.end());
+    plan.host_bytes = task_.ranks_per_host * (plan.rank_bytes() - plan.host_shared_bytes) + plan.host_shared_bytes;
+    const auto is_empty = [](const MemoryPart& part) { return part.bytes == 0; };
+    plan.parts.erase(std::remove_if(plan.parts.begin(), plan.parts.end(), is_empty), plan.parts.end());
+    if (!task_.on_gpu && task_.ranks_per_host > 1) plan.in_shared_memory_bytes = of_.InSharedMemory();
+    return plan;
+  }
+
+ private:
+  bool LendsHeadGradient() const { return of_.Loss().is_lent; }
+  const char* Type() const { return TypeName(task_.dtype); }
+  std::string Share() const { return of_.shards > 1 ? absl::StrCat(", this rank's 1/", of_.shards) : ""; }
+
+  // There at any time.
+  std::vector<MemoryPart> Always() const {
+    std::vector<MemoryPart> parts;
+    if (!task_.on_gpu) {
+      parts.push_back({"program and libraries", task_.process.bytes(), "as measured in this process"});
+      parts.push_back({"data set and tokenizer", task_.data_bytes, "by the size of the files"});
+      const int64_t batches = 2 * task_.accumulation_steps * task_.rows * task_.length * 2 * 4;
+      parts.push_back({"batches", batches, "this step's and the next one's: ids and labels"});
+    }
+    if (task_.teacher.has_value()) {
+      parts.push_back({"teacher's weights", of_.teacher.sum() * of_.element_bytes,
+                       absl::StrCat(Type(), of_.shares_teacher ? ", shares of blocks and two that are gathered" : "")});
+    }
+    if (task_.ranks_per_host > 1 && !task_.on_gpu) {
+      parts.push_back({"communicator", of_.Segments(), "slots in shared memory"});
+    }
+    if (!task_.on_gpu)
+      parts.push_back({"holes of the allocator", of_.Holes(), "one of the largest blocks of the heap"});
+    return parts;
+  }
+
+  // There while training.
+  std::vector<MemoryPart> State() const {
+    std::vector<MemoryPart> parts = {
+        {"student's weights", of_.Weights(), absl::StrCat(Type(), of_.stage == 3 ? ", the blocks' shared out" : "")},
+        {"gathered blocks", of_.shared.gathered * of_.element_bytes, "the student's that runs and the next one"}};
+    if (of_.narrow) parts.push_back({"student's masters", of_.own * kFloatBytes, absl::StrCat("float32", Share())});
+    parts.push_back({"optimizer's moments", 2 * of_.own * kFloatBytes, absl::StrCat("2 x float32", Share())});
+    const char* const what[] = {"float32 buckets", "float32 buckets; sums of this rank's slices are in place",
+                                "float32: the places that buckets take in turn, and this rank's slices"};
+    parts.push_back({"gradients", of_.Gradients(), what[std::min(of_.stage, 2)]});
+    parts.push_back({"gradients on the way", of_.Wire(), "one bucket, rounded to bfloat16"});
+    return parts;
+  }
+
+  MemoryPart Kept() const {
+    return {"activations", student_.kept_bytes,
+            absl::StrCat(task_.rows, " x ", task_.length, " tokens, ",
+                         task_.gradient_checkpointing ? "each block's input" : "for the backward pass")};
+  }
+
+  // Blocks that are to be shared out are not loaded before they are.
+  Moment Loading() const {
+    const int64_t elements = of_.stage == 3 ? of_.shared.rest : of_.all;
+    Moment moment{"when the models are loaded", {{"student's weights", elements * kFloatBytes, "float32"}}};
+    if (of_.shares_teacher) moment.parts.push_back(OnItsWay(of_.largest_of_teacher * of_.element_bytes));
+    return moment;
+  }
+
+  // The parameters move, one by one, to where ranks share them: the largest is there twice.
+  Moment Sharding() const {
+    const int64_t whole = of_.stage == 3 ? of_.shared.rest : of_.all;
+    Moment moment{"before the first step, when the student's state is shared out",
+                  {{"student's weights", whole * kFloatBytes, "float32, as loaded"},
+                   {"student's shares", (of_.shared.shares + of_.shared.gathered) * of_.element_bytes, Type()},
+                   OnItsWay(of_.largest * (of_.stage == 3 ? kFloatBytes : of_.element_bytes))}};
+    if (of_.narrow) {
+      moment.parts.push_back({"student's masters", of_.own * kFloatBytes, absl::StrCat("float32", Share())});
+    }
+    return moment;
+  }
+
+  static MemoryPart OnItsWay(int64_t bytes) { return {"weight on its way", bytes, "one after the other"}; }
+
+  Moment TeacherPass() const {
+    Moment moment{"in the teacher's pass", State()};
+    moment.parts.push_back({"teacher's pass", teacher_.forward_bytes, "one block's"});
+    return moment;
+  }
+
+  Moment Loss() const {
+    Moment moment{"when the loss is taken", State()};
+    moment.parts.push_back(Kept());
+    moment.parts.push_back(
+        {"head and loss", loss_.during_bytes(), "a chunk's logits, the gradients of head and hidden states"});
+    return moment;
+  }
+
+  Moment Backward() const {
+    Moment moment{"when the backward pass begins", State()};
+    moment.parts.push_back(Kept());
+    // In the narrower type, where autograd is to have it; and on a GPU, where nobody waits to learn that it is 1, times
+    // the scalar that came, but for what was lent.
+    const bool is_rounded = of_.narrow && of_.stage >= 2;
+    const bool is_copied = task_.on_gpu && !LendsHeadGradient();
+    const int64_t again = is_rounded ? of_.head * of_.element_bytes : is_copied ? of_.head * kFloatBytes : 0;
+    moment.parts.push_back({"gradients of head and hidden states", loss_.gradient_bytes + again, ""});
+    moment.parts.push_back({"backward pass", student_.backward_bytes + of_.Waiting(),
+                            task_.gradient_checkpointing ? "one block, computed again" : "one block's"});
+    return moment;
+  }
+
+  // Of looked-up rows alone, as they came and as the ranks sum them (gradient_rows.h).
+  int64_t RowsApart() const {
+    const int64_t tokens = task_.rows * task_.length, all = task_.student.vocab_size;
+    const int64_t own = std::min(all, tokens * task_.accumulation_steps);
+    const int64_t summed = std::min(all, own * task_.world_size);
+    return (tokens * of_.element_bytes + (own + summed) * kFloatBytes) * task_.student.hidden_size;
+  }
+
+  // The embedding's gradient; with a tied head that of the head has been waiting for it, unless it is in its bucket.
+  Moment EndOfBackward() const {
+    Moment moment{"when the backward pass ends", State()};
+    if (task_.student.tie_word_embeddings && of_.stage == 0 && !task_.on_gpu) {
+      moment.parts.push_back({"gradient of the embedding", RowsApart(), "of the rows that were looked up"});
+      return moment;
+    }
+    const bool is_in_bucket = of_.narrow ? of_.stage < 2 : LendsHeadGradient();
+    const int64_t waiting = task_.student.tie_word_embeddings && !is_in_bucket ? 1 : 0;
+    const int64_t embedding = (1 + waiting) * of_.head * of_.element_bytes;
+    moment.parts.push_back({"gradient of the embedding", embedding + of_.OwnBucket(), ""});
+    moment.parts.push_back({"backward pass", of_.Waiting(), "gradients of one bucket"});
+    return moment;
+  }
+
+  const MemoryPlanTask& task_;
+  const MemoryKinds of_;
+  DecoderMemory student_, teacher_;
+  LossMemory loss_;
+};
+
+}  // namespace
+
+int64_t DataSetBytes(int64_t file_bytes) { return file_bytes + file_bytes / 3 * (4 + 1); }
+
+int64_t MemoryPlan::rank_bytes() const { return SumOf(parts); }
+
+absl::StatusOr<MemoryPlan> PlanMemory(const MemoryPlanTask& task) {
+  DISTILL_RETURN_IF_ERROR(CheckTask(task));
+  const auto student = DecoderShapes(task.student, torch::kFloat32);
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<TrainedParameter> parameters, CollectParameters(*student, {}));
+  const bool shares_blocks = task.zero_stage == 3 && task.world_size > 1;
+  return Planner(task, parameters, shares_blocks ? BlocksOf(*student, parameters) : std::vector<int64_t>()).Plan();
+}
+
+}  // namespace distill

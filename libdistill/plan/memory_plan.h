@@ -1,0 +1,74 @@
+// The memory that a rank of a distillation run needs, by kind, out of shapes alone: nothing is loaded, nothing runs,
+// and the job may be larger than this machine.
+//
+//   DISTILL_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(task));
+//   std::puts(DescribePlan(task, plan, available).c_str());      // plan/memory_report.h
+//
+// Memory is what the metric "peak_memory_gib" then says (tensor/peak_memory.h): on CPUs resident pages without those
+// that are mapped from other ranks, on GPUs what torch allocates.
+//
+// What lies in memory changes within a step, so a plan looks at the moments at which it may be most, and keeps the one
+// at which it is: while a chunk's logits are there; when the backward pass is at the last block, with all activations
+// still kept; at its end, at the embedding; in the teacher's pass; when models are loaded and shared out. A
+// checkpoint is written piece by piece (save_turns.h), in less memory than the loss takes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "absl/status/statusor.h"
+#include "libdistill/nn/decoder_config.h"
+#include "libdistill/plan/process_memory.h"
+
+namespace distill {
+
+struct MemoryPlanTask {
+  DecoderConfig student;
+  std::optional<DecoderConfig> teacher;
+  torch::Dtype dtype = torch::kFloat32;  // of the working weights: float32, bfloat16 or float16
+  bool gradient_checkpointing = false;
+  int zero_stage = 0;
+  bool shard_teacher = false;
+  std::string gradient_compression = "none";
+  int64_t bucket_bytes = 25 << 20;
+  int64_t chunk_tokens = 256;  // of the loss
+  // Of a micro-batch; every row is taken as full, and the loss as taken at all of its tokens.
+  int64_t rows = 1, length = 1;
+  int64_t accumulation_steps = 1;
+  bool packing = false;
+  int world_size = 1, ranks_per_host = 1;
+  bool on_gpu = false;
+  ProcessMemory process;   // without models: MeasureProcess; nothing on a GPU
+  int64_t data_bytes = 0;  // data set and tokenizer
+};
+
+struct MemoryPart {
+  std::string kind;
+  int64_t bytes = 0;
+  std::string what;  // in which type, of how many, who has it
+};
+
+struct MemoryPlan {
+  std::string moment;  // "when ...": at which it is most
+  std::vector<MemoryPart> parts;
+  int64_t host_shared_bytes = 0;       // of a rank's, what the ranks of a host have once together: the program's pages
+  int64_t in_shared_memory_bytes = 0;  // of a rank's, what lies in /dev/shm
+
+  int64_t host_bytes = 0;  // of all ranks of a host
+
+  int64_t rank_bytes() const;  // of a rank
+};
+
+// Of a data set in memory, by the size of its files: the text, and of each token, taken as three bytes of text, its id
+// and whether it is a target.
+int64_t DataSetBytes(int64_t file_bytes);
+
+// InvalidArgument: sizes below 1, ranks_per_host that does not divide world_size, stages and compressions that there
+// are not.
+[[nodiscard]] absl::StatusOr<MemoryPlan> PlanMemory(const MemoryPlanTask& task);
+
+}  // namespace distill

@@ -1,0 +1,93 @@
+#include "libdistill/shard/flat_parameters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/bucket_places.h"
+#include "libdistill/gradients/gradient_buckets.h"
+#include "libdistill/gradients/tensor_collectives.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
+
+namespace distill {
+namespace {
+
+// On a GPU: on a stream of its own, after `ready`, and it is done when this returns.
+absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, const c10::Event& ready) {
+  const OwnStream stream(padded.device(), ready);
+  DISTILL_RETURN_IF_ERROR(AllGatherSlices(comm, padded));
+  stream.Synchronize();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FlatParameters>> FlatParameters::Create(
+    Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan,
+    const std::vector<int64_t>& block_of, size_t blocks, const ShardedBlocks::Options& options) {
+  DISTILL_RETURN_IF_ERROR(Agree(comm, RequireOneType(parameters)));
+  std::vector<bool> in_block;
+  for (const auto& bucket : plan.plan().buckets) in_block.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
+  auto flat = std::make_unique<FlatParameters>();
+  flat->parts_.resize(parameters.size());
+  DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, options.dtype, options.device));
+  if (std::find(in_block.begin(), in_block.end(), true) == in_block.end()) return flat;
+  DISTILL_ASSIGN_OR_RETURN(flat->blocks_, ShardedBlocks::Create(comm, parameters, block_of, blocks, plan, options));
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (block_of[i] >= 0) flat->parts_[i] = flat->blocks_->part(i);
+  }
+  return flat;
+}
+
+absl::Status FlatParameters::Flatten(Communicator& comm, const std::vector<TrainedParameter>& parameters,
+                                     const ShardPlan& plan, const std::vector<bool>& in_block, torch::Dtype dtype,
+                                     c10::Device device) {
+  const BucketPlaces places = PlacesInARow(plan, in_block);
+  buckets_.resize(in_block.size());
+  if (places.elements == 0) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const torch::Tensor memory, AllocateAnyway(comm, places.elements, dtype, device));
+  return Agree(comm, CatchTorch([&] {
+                 const torch::NoGradGuard no_grad;
+                 for (size_t b = 0; b < buckets_.size(); ++b) {
+                   if (in_block[b]) continue;
+                   buckets_[b] = memory.narrow(0, places.begin[b], plan.padded(b));
+                   for (const size_t i : plan.plan().buckets[b]) {
+                     torch::Tensor parameter = parameters[i].tensor;
+                     const torch::Tensor flat = buckets_[b].narrow(0, plan.offset(i), parameter.numel());
+                     torch::Tensor view = flat.view(parameter.sizes());
+                     view.copy_(parameter);
+                     parameter.set_data(view);
+                     const ShardPlan::Part part = plan.OfParameter(i, comm.rank());
+                     parts_[i] = flat.narrow(0, part.begin, part.count);
+                   }
+                 }
+                 return absl::OkStatus();
+               }));
+}
+
+std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t bucket) const {
+  const torch::Tensor padded = buckets_[bucket];
+  if (!padded.defined()) return [](Communicator&) { return absl::OkStatus(); };
+  if (padded.is_cpu()) return [padded](Communicator& comm) { return AllGatherSlices(comm, padded); };
+  std::shared_ptr<const c10::Event> ready;
+  const absl::Status recorded = CatchTorch([&] {
+    ready = std::make_shared<const c10::Event>(RecordEvent(padded.device()));
+    return absl::OkStatus();
+  });
+  return [padded, ready, recorded](Communicator& comm) {
+    return OrAbort(comm, [&] {
+      if (!recorded.ok()) throw StatusError(recorded);
+      return GatherOnDevice(comm, padded, *ready);
+    });
+  };
+}
+
+absl::Status FlatParameters::GatherAll(Communicator& comm) const {
+  for (size_t b = 0; b < buckets_.size(); ++b) DISTILL_RETURN_IF_ERROR(GatherCall(b)(comm));
+  return absl::OkStatus();
+}
+
+}  // namespace distill

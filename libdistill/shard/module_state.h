@@ -1,0 +1,34 @@
+// What a module holds besides trained parameters: buffers (running statistics, counters), and how all of it is shared
+// with the other ranks and saved.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <torch/nn/module.h>
+
+#include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/nn/weight_gate.h"
+
+namespace distill {
+
+// InvalidArgument names a buffer of a type that no checkpoint holds.
+[[nodiscard]] absl::Status CheckBuffers(const torch::nn::Module& module);
+
+// Rank 0's values on every rank; parameters without memory stay so. Every rank must call them; they block.
+[[nodiscard]] absl::Status BroadcastParameters(Communicator& comm, const torch::nn::Module& module);
+[[nodiscard]] absl::Status BroadcastBuffers(Communicator& comm, const torch::nn::Module& module);
+
+// The values of a weight without memory, which rank 0 reads, written into `values` on the host, of its shape and type.
+// Every rank must call it; blocks. Where rank 0 cannot read them the communicator is aborted.
+[[nodiscard]] absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const torch::Tensor& weight,
+                                       const torch::Tensor& values);
+
+// The buffers as "buffer.NAME", sharing memory with the module.
+std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module);
+
+// FOLDER/model.safetensors: parameters and buffers under their names, in their types (bool as uint8).
+[[nodiscard]] absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder);
+
+}  // namespace distill

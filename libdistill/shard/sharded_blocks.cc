@@ -1,0 +1,266 @@
+#include "libdistill/shard/sharded_blocks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/gradient_buckets.h"
+#include "libdistill/gradients/tensor_collectives.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/own_stream.h"
+
+namespace distill {
+namespace {
+
+constexpr size_t kPlaces = 2;
+// Buckets begin at pages, whatever their type.
+constexpr int64_t kAlignment = 4096;  // elements
+
+// Memory that the tensor keeps alive.
+c10::DataPtr Owning(const torch::Tensor& memory) {
+  auto* kept = new torch::Tensor(memory);
+  return {memory.data_ptr(), kept, [](void* tensor) { delete static_cast<torch::Tensor*>(tensor); }, memory.device()};
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicator& comm,
+                                                                     const std::vector<TrainedParameter>& parameters,
+                                                                     const std::vector<int64_t>& block_of,
+                                                                     size_t blocks_of_pass, const ShardPlan& plan,
+                                                                     const Options& options) {
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> own, comm.Split(/*color=*/0, /*key=*/comm.rank()));
+  std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options));
+  blocks->blocks_.resize(blocks_of_pass);
+  blocks->FindBlocks(block_of);
+  DISTILL_RETURN_IF_ERROR(blocks->MakeMemory());
+  // What one rank fails at alone ends the others' calls, where there are any.
+  DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, OrAbort(*blocks->comm_, [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(blocks->TakeValues(parameters, block_of));
+    DISTILL_ASSIGN_OR_RETURN(blocks->thread_, AsyncCalls::Start(blocks->comm_.get()));
+    return absl::OkStatus();
+  })));
+  blocks->options_.source = nullptr;
+  blocks->options_.also = nullptr;
+  return blocks;
+}
+
+ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options)
+    : plan_(plan), options_(options), comm_(std::move(comm)) {}
+
+ShardedBlocks::~ShardedBlocks() = default;
+
+void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
+  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
+    const int64_t of = block_of[plan_.plan().buckets[b][0]];
+    if (of < 0) continue;
+    Block& block = blocks_[static_cast<size_t>(of)];
+    block.buckets.push_back(b);
+    block.begin.push_back(block.elements);
+    block.elements += RoundUp(plan_.padded(b), kAlignment);
+  }
+  launched_ = acquired_ = turns();
+}
+
+absl::Status ShardedBlocks::MakeMemory() {
+  int64_t place = 0;
+  for (const Block& block : blocks_) place = std::max(place, block.elements);
+  DISTILL_ASSIGN_OR_RETURN(
+      places_, AllocateAnyway(*comm_, static_cast<int64_t>(kPlaces) * place, options_.dtype, options_.device));
+  return absl::OkStatus();
+}
+
+size_t ShardedBlocks::Turn(int64_t k) const {
+  const auto blocks = static_cast<int64_t>(blocks_.size());
+  return static_cast<size_t>(k < blocks ? k : 2 * blocks - 2 - k);
+}
+
+int64_t ShardedBlocks::turns() const {
+  const auto blocks = static_cast<int64_t>(blocks_.size());
+  return with_gradients_ ? 2 * blocks - 1 : blocks;
+}
+
+void ShardedBlocks::Refuse(const char* what, size_t block) const {
+  throw StatusError(absl::FailedPreconditionError(
+      absl::StrCat("a model with sharded weights ", what, " block ", block,
+                   " out of turn: each pass runs all blocks in order, and one that takes gradients is followed by its "
+                   "backward pass; without one it belongs under torch::NoGradGuard")));
+}
+
+void ShardedBlocks::BeginPass(bool with_gradients) {
+  if (acquired_ != turns()) Refuse("begins a pass, and the one before ended at", Turn(acquired_));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].is_here) Refuse("begins a pass, and has not ended", i);
+  }
+  if (round_.has_value()) RefuseOthers(with_gradients);
+  with_gradients_ = with_gradients;
+  turned_ = false;
+  launched_ = acquired_ = 0;
+  LaunchNext();
+}
+
+void ShardedBlocks::RefuseOthers(bool with_gradients) {
+  const bool is_second = std::exchange(round_->has_begun, true);
+  if (!is_second && with_gradients == round_->with_gradients) return;
+  throw StatusError(absl::FailedPreconditionError(
+      absl::StrCat("a model with sharded weights is run ",
+                   is_second        ? "a second time for a micro-batch: ranks gather its blocks together, so each has "
+                                      "to run it once for every micro-batch with labels"
+                   : with_gradients ? "with gradients, and is not trained here: run it under torch::NoGradGuard"
+                                    : "without gradients, and is trained: run it without torch::NoGradGuard")));
+}
+
+void ShardedBlocks::LaunchNext() {
+  if (launched_ == turns()) return;
+  const size_t block = Turn(launched_++);
+  blocks_[block].place = next_place_;
+  blocks_[block].gather = StartGather(block);
+}
+
+void ShardedBlocks::Acquire(size_t index) {
+  if (index >= blocks_.size()) Refuse("runs", index);
+  Block& block = blocks_[index];
+  if (block.is_here) return;  // the last one, in the backward pass
+  if (acquired_ == turns() || Turn(acquired_) != index) Refuse("runs", index);
+  if (const absl::Status gathered = block.gather->Wait(); !gathered.ok()) throw StatusError(gathered);
+  block.gather.reset();
+  Point(block, {Place(block, block.place).data_ptr(), options_.device});
+  block.is_here = true;
+  ++acquired_;
+  LaunchNext();  // into the place that the block before has left
+}
+
+void ShardedBlocks::Release(size_t index) {
+  if (with_gradients_ && !turned_ && index + 1 == blocks_.size()) {
+    turned_ = true;  // the backward pass begins with it
+    return;
+  }
+  if (!blocks_[index].is_here) Refuse("leaves", index);
+  Point(blocks_[index], {nullptr, options_.device});
+  blocks_[index].is_here = false;
+}
+
+bool ShardedBlocks::EndRound() {
+  const bool has_begun = std::exchange(round_, std::nullopt)->has_begun;
+  const auto is_here = [](const Block& block) { return block.is_here; };
+  return has_begun && acquired_ == turns() && std::none_of(blocks_.begin(), blocks_.end(), is_here);
+}
+
+void ShardedBlocks::SkipPass(bool with_gradients) {
+  BeginPass(with_gradients);
+  while (launched_ < turns()) LaunchNext();
+  for (Block& block : blocks_) block.gather.reset();
+  acquired_ = turns();
+}
+
+void ShardedBlocks::SetErrorContext(std::function<std::string()> context) {
+  const auto set = [context = std::move(context)](Communicator& comm) {
+    comm.SetErrorContext(context);
+    return absl::OkStatus();
+  };
+  thread_->Run(set).Wait().IgnoreError();  // not beside a call that may be about to ask
+}
+
+void ShardedBlocks::Point(Block& block, c10::DataPtr memory) {
+  const bool is_here = memory.get() != nullptr;
+  block.storage->set_data_ptr_noswap(std::move(memory));
+  for (const Weight& weight : block.weights) {
+    weight.parameter.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::Storage(is_here ? block.storage : weight.away));
+  }
+}
+
+torch::Tensor ShardedBlocks::Place(const Block& block, size_t place) const {
+  return places_.narrow(0, static_cast<int64_t>(place) * (places_.numel() / static_cast<int64_t>(kPlaces)),
+                        block.elements);
+}
+
+AsyncCall ShardedBlocks::StartGather(size_t block) {
+  const size_t place = std::exchange(next_place_, (next_place_ + 1) % kPlaces);
+  std::shared_ptr<const c10::Event> ready;
+  if (!options_.device.is_cpu()) {
+    // Not before the block that had this place was computed, nor before the shares were written.
+    ready = std::make_shared<const c10::Event>(RecordEvent(options_.device));
+  }
+  return thread_->Run([this, block, place, ready](Communicator& comm) {
+    return OrAbort(
+        comm, [&] { return ready == nullptr ? Gather(comm, block, place) : GatherAfter(*ready, comm, block, place); });
+  });
+}
+
+// On a GPU: on a stream of its own, and it is done when this returns.
+absl::Status ShardedBlocks::GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const {
+  const OwnStream stream(options_.device, ready);
+  DISTILL_RETURN_IF_ERROR(Gather(comm, block, place));
+  stream.Synchronize();
+  return absl::OkStatus();
+}
+
+absl::Status ShardedBlocks::Gather(Communicator& comm, size_t index, size_t place) const {
+  const Block& block = blocks_[index];
+  const torch::Tensor there = Place(block, place);
+  for (size_t k = 0; k < block.buckets.size(); ++k) {
+    const torch::Tensor& share = shares_[block.buckets[k]];
+    const torch::Tensor padded = there.narrow(0, block.begin[k], plan_.padded(block.buckets[k]));
+    torch::Tensor mine = padded.narrow(0, comm.rank() * share.numel(), share.numel());
+    if (mine.is_cpu()) {
+      // Not torch's copy, which would give this thread a pool of threads of its own.
+      std::memcpy(mine.data_ptr(), share.data_ptr(), share.nbytes());
+    } else {
+      mine.copy_(share);
+    }
+    DISTILL_RETURN_IF_ERROR(AllGatherSlices(comm, padded));
+  }
+  return absl::OkStatus();
+}
+
+void ShardedBlocks::Lead(std::function<absl::Status(size_t block)> announce) {
+  announce_ = std::move(announce);
+  if (announce_ == nullptr) DropWhole();
+}
+
+void ShardedBlocks::Fetch(size_t index) {
+  if (whole_) return;
+  if (announce_ == nullptr) {
+    throw StatusError(absl::FailedPreconditionError(
+        "weights are read that are shared out over the ranks: the trainer saves them, in Fit"));
+  }
+  DropWhole();
+  const size_t place = next_place_;
+  absl::Status fetched = announce_(index);
+  if (fetched.ok()) fetched = FollowFetch(index);
+  if (!fetched.ok()) throw StatusError(fetched);
+  Point(blocks_[index], {Place(blocks_[index], place).data_ptr(), options_.device});
+}
+
+absl::Status ShardedBlocks::FollowFetch(size_t block) {
+  if (block >= blocks_.size()) return absl::InternalError(absl::StrCat("a fetch of block ", block));
+  return OrAbort(*comm_, [&] { return StartGather(block).Wait(); });
+}
+
+absl::Status ShardedBlocks::GatherWhole(bool keep) {
+  absl::Status mine;
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    Block& block = blocks_[i];
+    const size_t place = next_place_;
+    DISTILL_RETURN_IF_ERROR(StartGather(i).Wait());
+    if (!keep || !mine.ok()) continue;
+    mine = CatchTorch([&] {
+      Point(block, Owning(Place(block, place).clone()));
+      return absl::OkStatus();
+    });
+  }
+  mine = Agree(*comm_, mine);
+  whole_ = keep && mine.ok();
+  if (!mine.ok()) DropWhole();
+  return mine;
+}
+
+void ShardedBlocks::DropWhole() {
+  whole_ = false;
+  for (Block& block : blocks_) Point(block, {nullptr, options_.device});
+}
+
+}  // namespace distill

@@ -1,0 +1,158 @@
+// A model's blocks of which each rank holds a share, and all of it only while they run: the parameters' part of ZeRO 3
+// (Rajbhandari et al. 2020, P_os+g+p).
+//
+// A block's parameters are views into one storage (c10::StorageImpl), which holds no memory while the block is away.
+// Acquire points it to one of two places in which blocks take turns, once the other ranks' shares have been gathered
+// there; what autograd saved of a parameter is a view of the same storage, and is there again when the backward pass
+// acquires the block. The parameters themselves are given a storage that refuses to be read while the block is away,
+// with an error that names the parameter. While a block runs the next one is gathered, by a thread and over a
+// communicator of its own:
+//
+//   forward    0 1 2 ... n-1          each gathered one ahead
+//   backward   n-1 ... 2 1 0          n-1 has stayed
+//
+// so with n blocks of P bytes in all a rank holds P / ranks and two blocks, and P travels 2 - 1/n times a step.
+// The order is the same on every rank whatever it computes, and a rank without data takes part by SkipPass.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <c10/core/Event.h>
+#include <c10/core/StorageImpl.h>
+#include <torch/types.h>
+
+#include "absl/status/statusor.h"
+#include "libdistill/comm/async.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/parameters.h"
+#include "libdistill/gradients/shard_plan.h"
+#include "libdistill/nn/weight_gate.h"
+
+namespace distill {
+
+class ShardedBlocks : public WeightGate {
+ public:
+  // Is given this rank's part of a parameter, flat, as it was before.
+  using PartTaker = std::function<void(size_t parameter, const torch::Tensor& part)>;
+  struct Options {
+    torch::Dtype dtype = torch::kFloat32;  // of the weights from now on
+    c10::Device device = torch::kCPU;      // where they are kept and gathered
+    // Of parameters without memory: rank 0 reads one after the other and sends them to the others, so that a rank has
+    // its shares and one parameter. Null: all have memory.
+    std::shared_ptr<const BlockSource> source = nullptr;
+    PartTaker also = nullptr;
+  };
+  // Takes the values out of `parameters`, which are whole on every rank, and makes them views of `options`' type that
+  // hold nothing until their block is acquired. `block_of`: of each parameter, in the order of the passes, or below 0:
+  // left alone; `blocks` of them make a pass, those without a parameter here too. A bucket of `plan`, of one shard a
+  // rank, holds parameters of one block. Every rank must call it, with
+  // the same parameters and plan; `comm` may go before the result. Errors are every rank's.
+  [[nodiscard]] static absl::StatusOr<std::shared_ptr<ShardedBlocks>> Create(
+      Communicator& comm, const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& block_of,
+      size_t blocks, const ShardPlan& plan, const Options& options);
+  ~ShardedBlocks() override;
+
+  // WeightGate. They throw StatusError with the communicator's error where a rank is lost or has given up, and
+  // FailedPrecondition for passes that are not the ones described above.
+  void BeginPass(bool with_gradients) override;
+  void Acquire(size_t block) override;
+  void Release(size_t block) override;
+  // Between passes, on the rank that Lead has made the reader; FailedPrecondition elsewhere. Nothing while the model is
+  // gathered whole.
+  void Fetch(size_t block) override;
+
+  // Makes this rank one that may Fetch, until null: `announce` has to let every other rank call FollowFetch, with the
+  // same block.
+  void Lead(std::function<absl::Status(size_t block)> announce);
+  [[nodiscard]] absl::Status FollowFetch(size_t block);
+
+  // Between the two no pass but one of this kind is begun: BeginPass throws FailedPrecondition, since the other ranks
+  // do not take part. False: that one was not made, or not to its end.
+  void StartRound(bool with_gradients) { round_ = {.with_gradients = with_gradients}; }
+  bool EndRound();
+
+  // This rank's part in a pass of the others, for which it has no data. Returns at once.
+  void SkipPass(bool with_gradients);
+  // What is appended to errors, as Communicator's; waits for what is under way.
+  void SetErrorContext(std::function<std::string()> context);
+  // Ends the passes of all ranks with this error.
+  void Abort(const absl::Status& error) { comm_->Abort(error); }
+
+  // This rank's part of a parameter's elements (ShardPlan::OfParameter), flat: what an optimizer updates between
+  // passes.
+  const torch::Tensor& part(size_t parameter) const { return parts_[parameter]; }
+
+  // Between passes: gathers all blocks, which this rank keeps if it says so, until DropWhole or for good. Every rank
+  // must call it; ResourceExhausted on all where one of them has not that much memory.
+  [[nodiscard]] absl::Status GatherWhole(bool keep);
+  void DropWhole();
+
+ private:
+  struct Weight {
+    torch::Tensor parameter;
+    c10::intrusive_ptr<c10::StorageImpl> away;  // its storage while the block is away
+  };
+  struct Block {
+    std::vector<size_t> buckets;                   // of the plan
+    std::vector<int64_t> begin;                    // of each, in a place
+    int64_t elements = 0;                          // of a place
+    c10::intrusive_ptr<c10::StorageImpl> storage;  // of the parameters, while they are here
+    std::vector<Weight> weights;
+    std::optional<AsyncCall> gather;  // that has begun
+    size_t place = 0;                 // of that gather
+    bool is_here = false;
+  };
+
+  ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options);
+  void FindBlocks(const std::vector<int64_t>& block_of);
+  absl::Status MakeMemory();
+  absl::Status TakeValues(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& block_of);
+  void MakeRoom(const std::vector<TrainedParameter>& parameters);
+  absl::Status TakeBlock(size_t block, const std::vector<TrainedParameter>& parameters);
+  void TakePart(size_t parameter, const torch::Tensor& values);
+  void MakeView(Block& block, int64_t begin, const TrainedParameter& parameter);
+  absl::StatusOr<torch::Tensor> ValuesOf(const torch::Tensor& parameter);
+
+  // The k-th block of the pass.
+  size_t Turn(int64_t k) const;
+  int64_t turns() const;
+  AsyncCall StartGather(size_t block);
+  void LaunchNext();
+  void RefuseOthers(bool with_gradients);
+  // Null: away.
+  void Point(Block& block, c10::DataPtr memory);
+  torch::Tensor Place(const Block& block, size_t place) const;
+  [[noreturn]] void Refuse(const char* what, size_t block) const;
+  // On the thread.
+  absl::Status Gather(Communicator& comm, size_t block, size_t place) const;
+  absl::Status GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const;
+
+  const ShardPlan plan_;
+  Options options_;
+  torch::Tensor room_;  // for the largest parameter, while they are read
+  std::vector<Block> blocks_;
+  std::vector<torch::Tensor> shares_;  // of each bucket: this rank's slice; undefined for one of no block
+  std::vector<torch::Tensor> parts_;   // views of them
+  torch::Tensor places_;               // both
+  size_t next_place_ = 0;
+
+  bool with_gradients_ = false;  // this pass
+  bool turned_ = false;          // its forward pass is over
+  int64_t launched_ = 0, acquired_ = 0;
+  struct Round {
+    bool with_gradients = false, has_begun = false;
+  };
+  std::optional<Round> round_;
+  std::function<absl::Status(size_t block)> announce_;
+  bool whole_ = false;
+
+  std::unique_ptr<Communicator> comm_;
+  std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above
+};
+
+}  // namespace distill

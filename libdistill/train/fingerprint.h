@@ -1,0 +1,22 @@
+// What must be the same on every rank before the first step.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "libdistill/train/trainer_options.h"
+
+namespace distill {
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+
+// Settings, kind of device, names, shapes and types of parameters and buffers.
+Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options);
+
+// What forward passes use: float32, or what bf16 and fp16 ask for.
+torch::Dtype WorkingType(const TrainerOptions& options);
+
+}  // namespace distill

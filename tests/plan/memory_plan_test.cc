@@ -1,0 +1,267 @@
+// What a plan counts, against what LibTorch's allocator is asked for; whole runs are compared in memory_plan.py.
+#include "libdistill/plan/memory_plan.h"
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "absl/strings/match.h"
+#include "libdistill/loss/loss_memory.h"
+#include "libdistill/nn/decoder.h"
+#include "libdistill/nn/decoder_memory.h"
+#include "libdistill/plan/memory_report.h"
+#include "libdistill/task/distiller.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+DecoderConfig Shape(int64_t vocabulary, int64_t hidden, int64_t layers) {
+  DecoderConfig config;
+  config.model_type = "qwen2";
+  config.vocab_size = vocabulary;
+  config.hidden_size = hidden;
+  config.intermediate_size = 3 * hidden;
+  config.num_hidden_layers = layers;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = hidden / 4;
+  config.tie_word_embeddings = true;
+  config.query_key_value_bias = true;
+  return config;
+}
+
+// Bytes that tensors on the CPU have, from its making on.
+class Tensors : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* data, int64_t bytes, size_t, size_t, c10::Device) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (bytes > 0) {
+      sizes_[data] = bytes;
+      now_ += bytes;
+      most_ = std::max(most_, now_);
+    } else if (const auto found = sizes_.find(data); found != sizes_.end()) {
+      now_ -= found->second;
+      sizes_.erase(found);
+    }
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t now() const { return now_; }
+  int64_t most() const { return most_; }
+  void StartAnew() { most_ = now_; }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, int64_t> sizes_;
+  int64_t now_ = 0, most_ = 0;
+};
+
+void CheckNear(const char* what, int64_t planned, int64_t measured, double tolerance) {
+  INFO(what << ": planned " << planned << ", measured " << measured);
+  CHECK(static_cast<double>(planned) >= (1 - tolerance) * static_cast<double>(measured));
+  CHECK(static_cast<double>(planned) <= (1 + tolerance) * static_cast<double>(measured));
+}
+
+struct Case {
+  torch::Dtype dtype;
+  bool recomputes, several_lengths;
+};
+
+void CheckCase(const Case& c) {
+  constexpr int64_t kRows = 2, kLength = 256, kTokens = kRows * kLength, kVocabulary = 6000;
+  const auto tensors = std::make_shared<Tensors>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, tensors);
+  const DecoderConfig config = Shape(kVocabulary, 256, 4), of_teacher = Shape(kVocabulary, 384, 2);
+  const auto student = std::make_shared<Decoder>(config), teacher = std::make_shared<Decoder>(of_teacher);
+  student->to(c.dtype);
+  teacher->to(c.dtype);
+  if (c.recomputes) student->EnableGradientCheckpointing();
+  const auto distiller = Distiller::Create(teacher, student, {});
+  REQUIRE(distiller.ok());
+  TokenBatch batch;
+  batch.rows = kRows;
+  batch.length = kLength;
+  batch.input_ids.assign(kTokens, 5);
+  batch.labels.assign(kTokens, 6);
+  batch.document_starts.assign(kRows, {0, kLength});
+  if (c.several_lengths) batch.document_starts[0] = {0, 100, kLength};
+  const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(c.dtype));
+  const bool widens = WidensProducts(c.dtype);
+  const DecoderMemory memory = MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, widens});
+  const LossMemory loss_memory = MemoryOf(LossShape{.tokens = kTokens,
+                                                    .chunk_tokens = 256,
+                                                    .vocabulary = kVocabulary,
+                                                    .student_rows = kVocabulary,
+                                                    .student_hidden = 256,
+                                                    .teacher_hidden = 384,
+                                                    .element_bytes = element_bytes});
+  for (const bool measures : {false, true}) {  // what a first pass makes for all later ones does not count
+    const TokenInput input{torch::full({kRows, kLength}, 5, torch::kInt64), batch.document_starts};
+    const int64_t before = tensors->now();
+    {
+      const torch::NoGradGuard no_grad;
+      tensors->StartAnew();
+      const torch::Tensor hidden = teacher->Hidden(input);
+      if (measures) {
+        CheckNear("the teacher's pass",
+                  MemoryOf(of_teacher, {kTokens, element_bytes, false, false, widens}).forward_bytes,
+                  tensors->most() - before, 0.05);
+      }
+    }
+    {
+      const torch::Tensor hidden = student->Hidden(input);
+      if (measures) CheckNear("activations", memory.kept_bytes, tensors->now() - before, 0.03);
+    }
+    tensors->StartAnew();
+    const LossSum loss = (*distiller)(batch);
+    if (measures) {
+      CheckNear("the loss", memory.kept_bytes + loss_memory.during_bytes(), tensors->most() - before, 0.03);
+    }
+    for (const torch::Tensor& parameter : student->parameters()) parameter.mutable_grad() = torch::Tensor();
+  }
+}
+
+TEST_CASE("activations, the teacher's pass and the loss take what is counted") {
+  for (const bool recomputes : {false, true}) {
+    for (const bool several_lengths : {false, true}) {
+      INFO("recomputes " << recomputes << ", several lengths " << several_lengths);
+      CheckCase({torch::kFloat32, recomputes, several_lengths});
+    }
+  }
+  CheckCase({torch::kBFloat16, false, false});
+  CheckCase({torch::kBFloat16, true, true});
+}
+
+MemoryPlanTask Task() {
+  MemoryPlanTask task;
+  task.student = Shape(30000, 512, 8);
+  task.teacher = Shape(30000, 1024, 8);
+  task.rows = 4;
+  task.length = 256;
+  return task;
+}
+
+int64_t BytesOf(const MemoryPlan& plan, const std::string& kind) {
+  for (const MemoryPart& part : plan.parts) {
+    if (part.kind == kind) return part.bytes;
+  }
+  return 0;
+}
+
+int64_t Parameters(const DecoderConfig& config) {
+  int64_t elements = 0;
+  for (const torch::Tensor& tensor : DecoderShapes(config, torch::kFloat32)->parameters()) elements += tensor.numel();
+  return elements;
+}
+
+TEST_CASE("a plan holds the state of each stage, whole and shared out") {
+  MemoryPlanTask task = Task();
+  // Deep enough that what stage 2 saves in gradients of blocks is more than the head's, which stage 1 makes in its
+  // bucket.
+  task.student = Shape(30000, 512, 16);
+  const int64_t elements = Parameters(task.student);
+  const auto plan_of = [&](bool bf16, int stage, int ranks) {
+    task.dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
+    task.zero_stage = stage;
+    task.world_size = task.ranks_per_host = ranks;
+    const auto plan = PlanMemory(task);
+    REQUIRE(plan.ok());
+    return *plan;
+  };
+  for (const int stage : {0, 1, 2}) {
+    for (const int ranks : {1, 16}) {
+      for (const bool bf16 : {false, true}) {
+        INFO("stage " << stage << ", ranks " << ranks << ", bf16 " << bf16);
+        const MemoryPlan plan = plan_of(bf16, stage, ranks);
+        const int64_t shares = stage > 0 ? ranks : 1;
+        CheckNear("moments", BytesOf(plan, "optimizer's moments"), 8 * elements / shares, 0.01);
+        CheckNear("weights", BytesOf(plan, "student's weights"), (bf16 ? 2 : 4) * elements, 0.01);
+        CheckNear("teacher", BytesOf(plan, "teacher's weights"), (bf16 ? 2 : 4) * Parameters(*task.teacher), 0.01);
+        CHECK((BytesOf(plan, "student's masters") > 0) == bf16);
+        if (stage < 2 || ranks == 1) CheckNear("gradients", BytesOf(plan, "gradients"), 4 * elements, 0.02);
+      }
+    }
+  }
+  const int64_t whole = plan_of(true, 0, 16).rank_bytes(), first = plan_of(true, 1, 16).rank_bytes(),
+                second = plan_of(true, 2, 16).rank_bytes();
+  CHECK(first < whole);
+  CHECK(second < first);
+  const MemoryPlan third = plan_of(true, 3, 16);
+  CHECK(third.rank_bytes() < second);
+  CHECK(BytesOf(third, "student's weights") < 2 * elements);
+  CHECK(BytesOf(third, "gathered blocks") > 0);
+  task.shard_teacher = true;
+  CHECK(BytesOf(plan_of(true, 3, 16), "teacher's weights") < Parameters(*task.teacher));
+  CHECK(plan_of(true, 2, 1).rank_bytes() == plan_of(true, 0, 1).rank_bytes());  // one rank has nobody to share with
+}
+
+TEST_CASE("the ranks of a host have the program once") {
+  MemoryPlanTask task = Task();
+  task.process = {.own_bytes = 100, .shared_bytes = 1000};
+  task.world_size = task.ranks_per_host = 4;
+  task.zero_stage = 1;
+  const auto without = PlanMemory(task);
+  REQUIRE(without.ok());
+  CHECK(without->host_bytes == 4 * without->rank_bytes() - 3 * 1000);
+  CHECK(BytesOf(*without, "program and libraries") == 1100);
+  CHECK(without->in_shared_memory_bytes > BytesOf(*without, "gradients"));
+}
+
+TEST_CASE("models that are shared out are not there whole when they are loaded") {
+  MemoryPlanTask task = Task();
+  task.student = Shape(3000, 512, 48);
+  task.teacher = Shape(3000, 1024, 48);
+  task.dtype = torch::kBFloat16;
+  task.rows = task.length = 1;
+  task.world_size = task.ranks_per_host = 16;
+  task.zero_stage = 3;
+  const int64_t teacher = 2 * Parameters(*task.teacher), student = 4 * Parameters(task.student);
+  const auto with_whole_teacher = PlanMemory(task);
+  REQUIRE(with_whole_teacher.ok());
+  CHECK(with_whole_teacher->rank_bytes() > teacher);
+  CHECK(with_whole_teacher->rank_bytes() < teacher + student);
+  task.shard_teacher = true;
+  const auto plan = PlanMemory(task);
+  REQUIRE(plan.ok());
+  CHECK(plan->rank_bytes() < (teacher + student) / 2);
+}
+
+TEST_CASE("a report says whether it fits, and what would make it smaller") {
+  MemoryPlanTask task = Task();
+  task.world_size = task.ranks_per_host = 2;
+  const auto plan = PlanMemory(task);
+  REQUIRE(plan.ok());
+  const std::string fits = DescribePlan(task, *plan, {plan->host_bytes, "this host"});
+  INFO(fits);
+  CHECK(absl::StrContains(fits, "\nIt fits: this host has "));
+  CHECK_FALSE(absl::StrContains(fits, "smaller"));
+  const std::string not_so = DescribePlan(task, *plan, {plan->host_bytes - 1, "this host"});
+  INFO(not_so);
+  CHECK(absl::StrContains(not_so, "\nIt does not fit: this host has "));
+  for (const char* name : {"bf16: true", "zero_stage: 2", "gradient_checkpointing: true",
+                           "per_device_train_batch_size: 2", "one rank a host"}) {
+    CHECK(absl::StrContains(not_so, name));
+  }
+}
+
+TEST_CASE("a plan refuses what no run could be") {
+  const auto error = [](auto change) {
+    MemoryPlanTask task = Task();
+    change(task);
+    const absl::Status status = PlanMemory(task).status();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  CHECK(error([](MemoryPlanTask& task) { task.world_size = 0; }) == "world_size: 0 is not above 0");
+  CHECK(error([](MemoryPlanTask& task) { task.zero_stage = 7; }) == "zero_stage: 7 is not 0, 1, 2 or 3");
+  CHECK(error([](MemoryPlanTask& task) {
+          task.world_size = 6;
+          task.ranks_per_host = 4;
+        }) == "world_size 6 is no multiple of ranks_per_host 4: every host has as many ranks");
+}
+
+}  // namespace
+}  // namespace distill
