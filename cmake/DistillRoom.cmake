@@ -58,22 +58,29 @@ function(distill_room name)
   endif()
 endfunction()
 
-# distill_vector_loops(OUT NAME FLAGS flag ... X86 flag ...): NAME_plain.cc and, on x86, the same loops for wider vectors,
-# NAME_avx2.cc and NAME_avx512.cc, one of which is chosen at run time; for the SOURCES of a room. X86: for those two.
-function(distill_vector_loops out name)
-  cmake_parse_arguments(ARG "" "" "FLAGS;X86" ${ARGN})
-  set(sources ${name}_plain.cc)
-  set_source_files_properties(${name}_plain.cc PROPERTIES COMPILE_OPTIONS "${ARG_FLAGS}")
+# distill_vector_loops(OUT SOURCE FLAGS flag ... [X86 flag ...] [AVX512 flag ...]): one source of loops compiled once for
+# every kind of CPU and, on x86, again for AVX2 and for AVX-512, one of which is chosen at run time; OUT: the objects, for
+# the SOURCES of a room. X86: flags for those two. In the source DISTILL_FOR_ITS_CPU (core/vectors.h) names what differs.
+function(distill_vector_loops out source)
+  cmake_parse_arguments(ARG "" "" "FLAGS;X86;AVX512" ${ARGN})
+  set(flags_Plain ${ARG_FLAGS})
+  set(flags_Avx2 ${ARG_FLAGS} -mavx2 ${ARG_X86})
+  set(flags_Avx512 ${flags_Avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512 ${ARG_AVX512})
+  set(kinds Plain)
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-    list(APPEND sources ${name}_avx2.cc ${name}_avx512.cc)
-    list(APPEND ARG_FLAGS -mavx2 ${ARG_X86})
-    set_source_files_properties(${name}_avx2.cc PROPERTIES COMPILE_OPTIONS "${ARG_FLAGS}")
-    list(APPEND ARG_FLAGS -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
-    set_source_files_properties(${name}_avx512.cc PROPERTIES COMPILE_OPTIONS "${ARG_FLAGS}")
+    list(APPEND kinds Avx2 Avx512)
   endif()
-  # Their flags are not those of the precompiled header.
-  set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  set(${out} ${sources} PARENT_SCOPE)
+  cmake_path(GET source STEM name)
+  set(objects "")
+  foreach(kind IN LISTS kinds)
+    string(TOLOWER distill_${name}_${kind} target)
+    add_library(${target} OBJECT ${source})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_options(${target} PRIVATE ${flags_${kind}})
+    target_compile_definitions(${target} PRIVATE DISTILL_VECTORS=${kind})
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
 endfunction()
 
 # distill_cuda_objects(OUT a.cu ...): the object files of CUDA sources, for the SOURCES of a room or a test. nvcc is called

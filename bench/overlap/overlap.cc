@@ -185,5 +185,6 @@ int main(int argc, char** argv) {
   app.add_option("--bucket_bytes", settings.bucket_bytes);
   app.add_flag("--dense", settings.dense, "every word has a gradient");
   CLI11_PARSE(app, argc, argv);
-  return distill::Run({.device = "cpu"}, [&](distill::RunContext& run) { return distill::Bench(run, settings); });
+  return distill::Run({.device = distill::DeviceChoice::kCpu},
+                      [&](distill::RunContext& run) { return distill::Bench(run, settings); });
 }

@@ -62,7 +62,7 @@ absl::Status CompareWithPeer(RunContext& run, const std::string& name, const std
   TrainerOptions options;  // those of the peer
   options.max_steps = static_cast<int64_t>(batches.size());
   options.learning_rate = recipe.learning_rate;
-  options.lr_scheduler_type = "constant";
+  options.lr_scheduler_type = SchedulerType::kConstant;
   options.weight_decay = 0.01;
   options.logging_steps = options.max_steps;
   TimedSteps steps(recipe.loss, recipe.loss_count, std::move(batches));

@@ -81,9 +81,9 @@ absl::Status MakeLlm(const std::string& folder, BenchRecipe& recipe) {
     DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadDecoder(folder + "/teacher"));
     DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadDecoder(folder + "/student"));
   }
-  DISTILL_ASSIGN_OR_RETURN(const Distiller distiller,
-                           Distiller::Create(recipe.teacher, recipe.student, {.temperature = 2, .alpha = 0.5}));
-  recipe.loss = distiller;
+  DISTILL_ASSIGN_OR_RETURN(const auto objective, LogitDistillation::CreateLive(recipe.teacher, recipe.student,
+                                                                               {.temperature = 2, .alpha = 0.5}));
+  recipe.loss = [objective](const TokenBatch& batch) { return objective->Forward(batch, {}).Find("loss")->sum; };
   recipe.loss_count = [](const TokenBatch& batch) { return batch.num_loss_tokens(); };
   recipe.learning_rate = 2e-5;
   recipe.rows = 2;
@@ -111,12 +111,13 @@ absl::Status MakeDistilBert(const std::string& folder, BenchRecipe& recipe) {
     DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadEncoder(folder + "/teacher"));
     DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadEncoder(folder + "/student"));
   }
-  DISTILL_ASSIGN_OR_RETURN(
-      const MaskedDistiller distiller,
-      MaskedDistiller::Create(recipe.teacher, recipe.student, {.temperature = 3, .kl_weight = 0.5, .mlm_weight = 2}));
-  recipe.loss = [distiller](const TokenBatch& batch) {  // as the peer's ranks: a mean over a batch's own labels
+  DISTILL_ASSIGN_OR_RETURN(const auto objective,
+                           MaskedDistillation::Create(LiveTeacher(recipe.teacher), recipe.student,
+                                                      {.temperature = 3, .kl_weight = 0.5, .mlm_weight = 2}));
+  recipe.loss = [objective](const TokenBatch& batch) {  // as the peer's ranks: a mean over a batch's own labels
     const auto labels = static_cast<double>(batch.num_loss_tokens());
-    return distiller(batch, labels > 0 ? static_cast<double>(batch.num_tokens()) / labels : 0);
+    const double tokens_per_label = labels > 0 ? static_cast<double>(batch.num_tokens()) / labels : 0;
+    return objective->Forward(batch, {.factors = {0.5, 2 * tokens_per_label, 1}}).total;
   };
   recipe.loss_count = [](const TokenBatch& batch) { return batch.num_tokens(); };
   recipe.learning_rate = 5e-4;

@@ -13,7 +13,7 @@ namespace distill {
 
 struct BenchRecipe {
   std::shared_ptr<LanguageModel> teacher, student;
-  TokenLoss loss;
+  std::function<torch::Tensor(const TokenBatch&)> loss;  // the sum that is differentiated, over loss_count tokens
   std::function<int64_t(const TokenBatch&)> loss_count;
   double learning_rate = 0;  // the peer's
   // Model FLOPs a token (student 6, teacher 2 a parameter that is multiplied, heads included, and attention's

@@ -6,18 +6,19 @@
 
 namespace distill {
 
-std::vector<MicroStep> TimedSteps::NextStep() {
+absl::StatusOr<std::vector<MicroStep>> TimedSteps::NextStep() {
   if (starts_.size() + 1 == batches_.size()) peak_gib_ = static_cast<double>(PeakMemoryBytes(torch::kCPU)) / (1 << 30);
   const TokenBatch& batch = batches_[starts_.size() % batches_.size()];
   starts_.push_back(std::chrono::steady_clock::now());
-  return {{.loss_count = loss_count_(batch),
-           .num_tokens = batch.num_tokens(),
-           .num_samples = batch.rows,
-           .forward = [this, &batch] {
-             LossSum loss = loss_(batch);
-             losses_.push_back(loss.loss.item<double>() / static_cast<double>(loss.count));
-             return loss;
-           }}};
+  const int64_t count = loss_count_(batch);
+  return {{{.counts = {count},
+            .num_tokens = batch.num_tokens(),
+            .num_samples = batch.rows,
+            .forward = [this, &batch, count](const PassScale&) {
+              const torch::Tensor sum = loss_(batch);
+              losses_.push_back(sum.item<double>() / static_cast<double>(count));
+              return Losses{{"loss", sum, count}};
+            }}}};
 }
 
 double TimedSteps::MedianSeconds() const {

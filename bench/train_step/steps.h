@@ -10,16 +10,17 @@
 
 namespace distill {
 
-class TimedSteps : public StepSource {
+class TimedSteps : public Task {
  public:
-  // One micro-batch a step. `loss_count`: what the loss of a batch will count.
-  TimedSteps(TokenLoss loss, std::function<int64_t(const TokenBatch&)> loss_count, std::vector<TokenBatch> batches)
+  // One micro-batch a step. `loss_count`: what the loss of a batch counts.
+  TimedSteps(std::function<torch::Tensor(const TokenBatch&)> loss, std::function<int64_t(const TokenBatch&)> loss_count,
+             std::vector<TokenBatch> batches)
       : loss_(std::move(loss)), loss_count_(std::move(loss_count)), batches_(std::move(batches)) {}
 
-  int64_t steps_per_epoch() const override { return static_cast<int64_t>(batches_.size()); }
-  std::vector<MicroStep> NextStep() override;
-  ShardState state() const override { return {}; }
-  absl::Status Restore(const ShardState&) override { return absl::UnimplementedError("a benchmark is not resumed"); }
+  absl::StatusOr<int64_t> StepsInEpoch(int64_t) override { return static_cast<int64_t>(batches_.size()); }
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override;
+  std::string Position() const override { return ""; }
+  absl::Status Restore(const std::string&) override { return absl::UnimplementedError("a benchmark is not resumed"); }
 
   // This rank's mean loss of each step.
   const std::vector<double>& losses() const { return losses_; }
@@ -29,7 +30,7 @@ class TimedSteps : public StepSource {
   double peak_gib() const { return peak_gib_; }
 
  private:
-  TokenLoss loss_;
+  std::function<torch::Tensor(const TokenBatch&)> loss_;
   std::function<int64_t(const TokenBatch&)> loss_count_;
   std::vector<TokenBatch> batches_;
   std::vector<double> losses_;

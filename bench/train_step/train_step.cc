@@ -109,7 +109,7 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
   if (shard_teacher) DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *recipe.teacher));
   TrainerOptions options;
   options.max_steps = steps;
-  options.bf16 = bf16;
+  options.bf16 = SwitchOf(bf16);
   options.logging_steps = steps;
   options.zero_stage = zero_stage;
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, recipe.student, options));

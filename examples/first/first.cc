@@ -10,9 +10,9 @@ int main(int argc, char** argv) {
     DISTILL_ASSIGN_OR_RETURN(auto teacher, distill::LoadDecoder(argv[1], {.device = run.device()}));
     DISTILL_ASSIGN_OR_RETURN(auto student, distill::LoadDecoder(argv[2]));
     DISTILL_ASSIGN_OR_RETURN(
-        auto sharder, distill::DataSharder::Create(data.tokens, run.rank(), run.world_size(), {.rows_per_rank = 8}));
-    DISTILL_ASSIGN_OR_RETURN(auto distiller, distill::Distiller::Create(teacher, student, {.temperature = 2.0}));
+        auto batches, distill::TokenBatches::Create(data.tokens, run.rank(), run.world_size(), {.rows_per_rank = 8}));
+    DISTILL_ASSIGN_OR_RETURN(auto task, distill::Distiller::Create(teacher, student, batches, {.temperature = 2.0}));
     DISTILL_ASSIGN_OR_RETURN(auto trainer, distill::Trainer::Create(run, student, {.output_dir = argv[4]}));
-    return trainer->Fit(sharder, distiller).status();
+    return trainer->Fit(*task).status();
   });
 }

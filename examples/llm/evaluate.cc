@@ -4,13 +4,14 @@
 //
 // `loss` and `kl` (KL(teacher || model) at temperature 1) are in nats per assistant token; `exact_match` is the share
 // of conversations whose last answer the model gives word for word, from 0 to 1.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "examples/llm/end_of_answer.h"
+#include "libdistill/config/command_line.h"
 #include "libdistill/distill.h"
 
 namespace distill {
@@ -25,6 +26,15 @@ struct Arguments {
   uint64_t seed = 42;
   std::vector<std::pair<std::string, std::string>> models;  // name, folder
 };
+
+template <class V>
+void Describe(V& v, Arguments& o) {
+  v.Group("Options");
+  v.Field("teacher", o.teacher, "model folder; its tokenizer and chat template are used").Path();
+  v.Field("dataset", o.dataset, "chat file (.jsonl)").Path();
+  v.Field("json", o.json, "file that the figures are written to").Path();
+  v.Field("seed", o.seed, "of the weights of a folder that holds none");
+}
 
 // What the last answer of each conversation should be, and the ids of all that comes before it.
 struct Questions {
@@ -43,26 +53,24 @@ struct HeldOut {
   Tokenizer tokenizer;
   ChatDataset data;
   Questions questions;
+  std::vector<int32_t> ends;  // of an answer, by the teacher's folder
 };
 
 absl::StatusOr<Arguments> ParseArguments(int argc, char** argv) {
   Arguments arguments;
-  std::vector<std::string> models;
-  CLI::App app("Judges models by held-out chat data.");
-  app.add_option("--teacher", arguments.teacher, "model folder; its tokenizer and chat template are used")->required();
-  app.add_option("--dataset", arguments.dataset, "chat file (.jsonl)")->required();
-  app.add_option("--json", arguments.json, "file that the figures are written to");
-  app.add_option("--seed", arguments.seed, "of the weights of a folder that holds none")->capture_default_str();
-  app.add_option("models", models, "NAME=FOLDER of each model")->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::printf("%s", app.help().c_str());
+  const Description description = DescriptionOf(arguments);
+  const ProgramText program = {"evaluate_llm", "Judges models by held-out chat data.", "NAME=FOLDER of each model"};
+  DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
+  if (!line.message.empty()) {
+    std::printf("%s", line.message.c_str());
     return absl::CancelledError();
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(absl::StrCat(error.what(), " (evaluate_llm --help lists the options)"));
   }
-  for (const std::string& model : models) {
+  for (const auto& [name, value] :
+       {std::pair("--teacher", arguments.teacher), std::pair("--dataset", arguments.dataset)}) {
+    if (value.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is required (evaluate_llm --help)"));
+  }
+  if (line.positional.empty()) return absl::InvalidArgumentError("NAME=FOLDER of a model is required");
+  for (const std::string& model : line.positional) {
     const size_t equals = model.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == model.size()) {
       return absl::InvalidArgumentError(absl::StrCat("expected NAME=FOLDER, not '", model, "'"));
@@ -81,9 +89,11 @@ absl::StatusOr<Questions> AskFor(const std::vector<std::vector<ChatMessage>>& co
     const size_t asked = conversation.rend() - answer - 1;  // the messages before it
     DISTILL_ASSIGN_OR_RETURN(std::string prompt, chat_template.Render(absl::MakeConstSpan(conversation.data(), asked),
                                                                       /*add_generation_prompt=*/true));
-    questions.prompts.push_back(tokenizer.Encode(prompt));
+    DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(prompt));
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> answer_ids, tokenizer.Encode(answer->content));
+    questions.prompts.push_back(std::move(ids));
     questions.answers.push_back(answer->content);
-    const int64_t answer_tokens = tokenizer.Encode(answer->content).size();
+    const auto answer_tokens = static_cast<int64_t>(answer_ids.size());
     questions.max_new_tokens = std::max(questions.max_new_tokens, answer_tokens + 1);  // and the end of the turn
   }
   return questions;
@@ -91,25 +101,30 @@ absl::StatusOr<Questions> AskFor(const std::vector<std::vector<ChatMessage>>& co
 
 absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments) {
   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(arguments.teacher));
-  if (!tokenizer.eos_id()) {
-    return absl::InvalidArgumentError(absl::StrCat(arguments.teacher, ": the tokenizer names no eos_token"));
+  DISTILL_ASSIGN_OR_RETURN(auto ends, EndsOfAnswer(arguments.teacher, tokenizer));
+  if (ends.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        arguments.teacher, ": nothing says where an answer ends; set eos_token in tokenizer_config.json, or ",
+        "eos_token_id in generation_config.json"));
   }
   DISTILL_ASSIGN_OR_RETURN(auto chat_template, ChatTemplate::Create("", tokenizer));
   DISTILL_ASSIGN_OR_RETURN(auto data, LoadChatDataset(arguments.dataset, tokenizer, chat_template, {}));
   DISTILL_ASSIGN_OR_RETURN(auto questions, AskFor(data.conversations, chat_template, tokenizer));
-  return HeldOut{std::move(tokenizer), std::move(data), std::move(questions)};
+  return HeldOut{std::move(tokenizer), std::move(data), std::move(questions), std::move(ends)};
 }
 
-double ExactMatch(Decoder& model, const HeldOut& held_out) {
-  const int32_t end = *held_out.tokenizer.eos_id();
+// A student ends its answers as the teacher's chat template does, whatever its own folder names besides.
+absl::StatusOr<double> ExactMatch(Decoder& model, const HeldOut& held_out) {
+  DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ends, ReadStopIds(model.source_folder()));
+  ends.insert(ends.end(), held_out.ends.begin(), held_out.ends.end());
   GenerateOptions options;
   options.max_new_tokens = held_out.questions.max_new_tokens;
-  options.stop_ids = {end};
+  options.stop_ids = ends;
   options.vocabulary = std::min(held_out.tokenizer.vocab_size(), model.head_weight().size(0));
   const auto answers = Generate(model, held_out.questions.prompts, options);
   int64_t right = 0;
   for (size_t i = 0; i < answers.size(); ++i) {
-    const bool ended = !answers[i].empty() && answers[i].back() == end;
+    const bool ended = !answers[i].empty() && std::find(ends.begin(), ends.end(), answers[i].back()) != ends.end();
     const auto words = absl::MakeConstSpan(answers[i].data(), answers[i].size() - (ended ? 1 : 0));
     right += ended && held_out.tokenizer.Decode(words) == held_out.questions.answers[i];
   }
@@ -119,25 +134,28 @@ double ExactMatch(Decoder& model, const HeldOut& held_out) {
 absl::StatusOr<Figures> Judge(const std::shared_ptr<Decoder>& teacher, const std::shared_ptr<Decoder>& model,
                               const HeldOut& held_out) {
   const torch::NoGradGuard no_grad;
-  DISTILL_ASSIGN_OR_RETURN(auto loss, Distiller::Create(teacher, model, {.temperature = 1, .alpha = 1}));
+  DISTILL_ASSIGN_OR_RETURN(const auto objective,
+                           LogitDistillation::CreateLive(teacher, model, {.temperature = 1, .alpha = 1}));
   ShardOptions options;
   options.rows_per_rank = kRows;
   options.shuffle = false;
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(held_out.data.tokens, 0, 1, options));
+  DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(held_out.data.tokens, 0, 1, options));
   Figures figures;
   double tokens = 0;
-  const int64_t steps = sharder.steps_per_epoch();
+  DISTILL_ASSIGN_OR_RETURN(const int64_t steps, batches.StepsInEpoch(0));
   for (int64_t step = 0; step < steps; ++step) {
-    for (const TokenBatch& batch : sharder.NextStep()) {
-      const LossSum sum = loss(batch);
-      tokens += sum.count;
-      figures.loss += sum.sums.at("ce").item<double>();
-      figures.kl += sum.sums.at("kl").item<double>();
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());
+    for (const TokenBatch& batch : micro_batches) {
+      const Losses losses = objective->Forward(batch, {});
+      const LossTerm& ce = *losses.Find("ce");
+      tokens += static_cast<double>(ce.count);
+      figures.loss += ce.sum.item<double>();
+      figures.kl += losses.Find("kl")->sum.item<double>();
     }
   }
   figures.loss /= tokens;
   figures.kl /= tokens;
-  figures.exact_match = ExactMatch(*model, held_out);
+  DISTILL_ASSIGN_OR_RETURN(figures.exact_match, ExactMatch(*model, held_out));
   return figures;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "libdistill/config/llm_config.h"
+#include "examples/llm/options.h"
 #include "libdistill/distill.h"
 
 namespace distill {
@@ -17,16 +17,13 @@ struct LlmText {
 };
 
 // Tokenizers (compared where both models have one), chat template and data.
-[[nodiscard]] absl::StatusOr<LlmText> LoadText(const LlmConfig& config);
+[[nodiscard]] absl::StatusOr<LlmText> LoadText(const LlmOptions& options);
 
 // This rank's part of the training data, or of the held-out data (in its own order).
-[[nodiscard]] absl::StatusOr<DataSharder> ShardTraining(const LlmConfig& config, const LlmText& text,
-                                                        const World& world);
-[[nodiscard]] absl::StatusOr<DataSharder> ShardEvaluation(const LlmConfig& config, const LlmText& text,
-                                                          const World& world);
-
-// What forward passes use: float32, or what bf16 and fp16 ask for.
-torch::Dtype WorkingType(const LlmConfig& config);
+[[nodiscard]] absl::StatusOr<TokenBatches> ShardTraining(const LlmOptions& options, const LlmText& text,
+                                                         const World& world);
+[[nodiscard]] absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const LlmText& text,
+                                                           const World& world);
 
 struct LlmModels {
   std::shared_ptr<Decoder> teacher;  // null: training on labels alone
@@ -35,6 +32,6 @@ struct LlmModels {
 
 // A student folder without weights gives random ones, drawn with the config's seed. A model that the ranks are to share
 // out (zero_stage 3, shard_teacher) comes without its blocks.
-[[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmConfig& config, const RunContext& run);
+[[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run);
 
 }  // namespace distill

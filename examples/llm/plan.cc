@@ -11,6 +11,7 @@
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/device.h"
+#include "libdistill/train/fingerprint.h"
 #include "libdistill/world/available_memory.h"
 
 namespace distill {
@@ -29,26 +30,30 @@ int64_t FileBytes(const std::string& path) {
   return bytes;
 }
 
-absl::StatusOr<MemoryPlanTask> TaskOf(const CommandLine& command, const World& world, bool on_gpu) {
-  const LlmConfig& config = command.config;
-  const ProgramFlags& flags = command.flags;
+absl::StatusOr<MemoryPlanTask> TaskOf(const LlmCommand& command, const World& world, bool on_gpu, c10::Device here) {
+  const LlmOptions& options = command.options;
+  const LlmFlags& flags = command.flags;
   MemoryPlanTask task;
-  DISTILL_ASSIGN_OR_RETURN(task.student, ReadDecoderConfig(config.student_model));
-  if (!config.teacher_model.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(task.teacher, ReadDecoderConfig(config.teacher_model));
+  DISTILL_ASSIGN_OR_RETURN(task.student, ReadDecoderConfig(options.student_model));
+  if (!options.teacher_model.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(task.teacher, ReadDecoderConfig(options.teacher_model));
   }
-  task.dtype = WorkingType(config);
-  task.gradient_checkpointing = config.gradient_checkpointing;
-  task.zero_stage = static_cast<int>(config.zero_stage);
-  task.shard_teacher = config.shard_teacher;
-  task.gradient_compression = config.gradient_compression;
-  task.rows = config.per_device_train_batch_size;
-  task.length = config.max_length;
-  task.accumulation_steps = config.gradient_accumulation_steps;
-  task.packing = config.packing;
-  task.world_size = flags.world_size > 0 ? static_cast<int>(flags.world_size) : world.world_size;
-  task.ranks_per_host = flags.world_size > 0 ? task.world_size : world.local_size;
-  if (flags.ranks_per_host > 0) task.ranks_per_host = static_cast<int>(flags.ranks_per_host);
+  TrainerOptions trainer = options.trainer;
+  // The GPUs of a plan that is made elsewhere multiply bfloat16, as all since 2020 do.
+  if (on_gpu && !here.is_cuda() && trainer.bf16 == Switch::kAuto) trainer.bf16 = Switch::kTrue;
+  task.dtype = WorkingType(trainer, here);
+  task.gradient_checkpointing = options.gradient_checkpointing;
+  task.zero_stage = static_cast<int>(options.trainer.zero_stage);
+  task.shard_teacher = options.shard_teacher;
+  task.gradient_compression = FieldText(options.trainer.gradient_compression);
+  task.chunk_tokens = options.loss.chunk_tokens;
+  task.rows = options.shard.rows_per_rank;
+  task.length = options.shard.max_length;
+  task.accumulation_steps = options.shard.accumulation_steps;
+  task.packing = options.shard.packing;
+  task.world_size = static_cast<int>(flags.world_size.value_or(world.world_size));
+  task.ranks_per_host = flags.world_size ? task.world_size : world.local_size;
+  if (flags.ranks_per_host) task.ranks_per_host = static_cast<int>(*flags.ranks_per_host);
   task.on_gpu = on_gpu;
   return task;
 }
@@ -64,21 +69,22 @@ MemoryAtHand AtHand(bool on_gpu, bool has_gpu) {
 
 }  // namespace
 
-absl::StatusOr<std::string> PlanRun(const CommandLine& command, const World& world) {
-  const LlmConfig& config = command.config;
-  const auto here = ChooseDevice(config.device, world);
-  const bool has_gpu = here.ok() && here->is_cuda(), on_gpu = has_gpu || config.device == "cuda";
-  DISTILL_ASSIGN_OR_RETURN(MemoryPlanTask task, TaskOf(command, world, on_gpu));
+absl::StatusOr<std::string> PlanRun(const LlmCommand& command, const World& world) {
+  const LlmOptions& options = command.options;
+  const auto here = ChooseDevice(options.run.device, world);
+  const bool has_gpu = here.ok() && here->is_cuda(), on_gpu = has_gpu || options.run.device == DeviceChoice::kCuda;
+  DISTILL_ASSIGN_OR_RETURN(MemoryPlanTask task,
+                           TaskOf(command, world, on_gpu, has_gpu ? *here : c10::Device(c10::kCPU)));
   std::optional<Tokenizer> tokenizer;  // counts as a part of the process
   std::string text;
   DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {
-    const std::string& folder = config.teacher_model.empty() ? config.student_model : config.teacher_model;
+    const std::string& folder = options.teacher_model.empty() ? options.student_model : options.teacher_model;
     if (FileExists(JoinPath(folder, "tokenizer.json"))) {
       DISTILL_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(folder));
     }
     if (!on_gpu) {
       task.process = MeasureProcess(task.dtype);
-      task.data_bytes = DataSetBytes(FileBytes(config.dataset_name) + FileBytes(config.eval_dataset_name));
+      task.data_bytes = DataSetBytes(FileBytes(options.dataset_name) + FileBytes(options.eval_dataset_name));
     }
     DISTILL_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(task));
     text = DescribePlan(task, plan, AtHand(on_gpu, has_gpu));

@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "libdistill/config/command_line.h"
+#include "examples/llm/options.h"
 #include "libdistill/distill.h"
 
 namespace distill {
 
 // A table for people. Reads the configs of both models, the tokenizer, and the data's size; neither weights nor data.
-[[nodiscard]] absl::StatusOr<std::string> PlanRun(const CommandLine& command, const World& world);
+[[nodiscard]] absl::StatusOr<std::string> PlanRun(const LlmCommand& command, const World& world);
 
 }  // namespace distill

@@ -83,7 +83,7 @@ void AsyncCalls::Serve() {
       waiting_.pop_front();
     }
     absl::Status status = state->call(communicator_);
-    state->call = nullptr;  // what it holds goes before the waiter goes on
+    state->call = nullptr;  // what it holds goes before the waiter continues
     state->End(std::move(status));
   }
 }

@@ -9,14 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "libdistill/comm/call.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/memory.h"
 #include "libdistill/comm/reduce.h"
+#include "libdistill/comm/reduce_op.h"
 
 namespace distill {
 
-// One thread at a time. Work on a device can fail: the call goes on, with wrong bytes, and Finish says so.
+// One thread at a time. Work on a device can fail: the call continues, with wrong bytes, and Finish says so.
 class BufferWork {
  public:
   // Null: host memory.

@@ -1,49 +1,86 @@
-// What the calls of a communicator take, and what names one in an error.
+// One call of a communicator, as its backend gets it: the operation with its buffers. Internal to comm/.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "libdistill/comm/placement.h"
+#include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
 
-enum class ReduceOp : uint8_t { kSum, kAverage, kMin, kMax, kProduct };
-const char* NameOf(ReduceOp op);
-
-// Where a collective's buffers live and on which queue it runs. The default is host memory.
-struct Placement {
-  bool on_device = false;
-  // A cudaStream_t: the call comes after what is enqueued there and before what will be. Like every call it returns
-  // when this rank's part is done, so that a rank that is lost is this call's error and no stream hangs.
-  void* stream = nullptr;
+enum class CommOperation : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kAllToAll,
+  kBarrier,
+  kSend,
+  kReceive,
+  kAllocate,  // Communicator::Allocate, which backends are not given as a call
 };
 
-// Who is in one color of a Split.
-struct SplitPart {
-  int color = -1;
-  int key = 0;
-  int rank = 0;              // of this process, in the part
-  std::vector<int> members;  // their ranks in the parent, in their new order; empty for a color below 0
-};
+// "all-reduce", "send to", ...
+const char* NameOf(CommOperation operation);
+// Send and Receive concern one other rank; all other operations are collectives.
+constexpr bool IsPair(CommOperation operation) {
+  return operation == CommOperation::kSend || operation == CommOperation::kReceive;
+}
+constexpr bool Reduces(CommOperation operation) {
+  return operation == CommOperation::kAllReduce || operation == CommOperation::kReduceScatter ||
+         operation == CommOperation::kReduce;
+}
+constexpr bool HasRoot(CommOperation operation) {
+  return operation == CommOperation::kBroadcast || operation == CommOperation::kReduce;
+}
 
-// "send to" rank 2, the 3rd message to it; or "barrier", the 7th collective.
-struct CommCall {
-  const char* operation = nullptr;  // lasts for ever
-  int peer = -1;                    // the one other rank that it concerns; -1: it concerns all
-  int64_t number = 0;
-  // What else the ranks must agree on; below 0 where the operation has none.
-  int64_t count = -1;
+// All that the ranks must pass alike; what an operation does not have is as here.
+struct CallSignature {
+  CommOperation operation = CommOperation::kBarrier;
   DType dtype = DType::kUInt8;
-  int op = -1;  // a ReduceOp
-  int root = -1;
-  bool operator==(const CommCall&) const = default;
+  ReduceOp op = ReduceOp::kSum;
+  int32_t root = 0;
+  int64_t count = 0;
+  bool operator==(const CallSignature&) const = default;
 };
 
 // "all-reduce of 10 float32 (sum)", "broadcast of 3 int64 from rank 2".
-std::string DescribeWhat(const CommCall& call);
-// Of what DescribeWhat says: differs, as good as always, where the ranks would have to agree and do not.
-uint32_t FingerprintOf(const CommCall& call);
+std::string Describe(const CallSignature& signature);
+// Of what Describe says: differs, as good as always, where the ranks would have to agree and do not.
+uint32_t FingerprintOf(const CallSignature& signature);
+
+struct CommCall {
+  CommOperation operation = CommOperation::kBarrier;
+  // Null where the operation reads or writes none: Send writes none, Receive reads none, Barrier neither; Reduce writes
+  // on the root alone. A broadcast's buffer is both.
+  const void* input = nullptr;
+  void* output = nullptr;
+  int64_t count = 0;  // elements, of one block where a buffer holds one for each rank
+  DType dtype = DType::kUInt8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+  int peer = -1;  // whom Send and Receive concern
+  Placement placement = {};
+  int64_t number = 0;  // of the collectives of this rank, or of its messages to or from the peer: from 1
+
+  const char* in() const { return static_cast<const char*>(input); }
+  char* out() const { return static_cast<char*>(output); }
+  int64_t bytes() const { return count * SizeOf(dtype); }
+  // How many times `count` elements the input and the output hold, among so many ranks.
+  int input_blocks(int ranks) const {
+    return operation == CommOperation::kReduceScatter || operation == CommOperation::kAllToAll ? ranks : 1;
+  }
+  int output_blocks(int ranks) const {
+    return operation == CommOperation::kAllGather || operation == CommOperation::kAllToAll ? ranks : 1;
+  }
+  // Of the longer one of the two.
+  int blocks(int ranks) const { return operation == CommOperation::kAllGather ? ranks : input_blocks(ranks); }
+  // What a sum over so many ranks is divided by.
+  int divisor(int ranks) const { return op == ReduceOp::kAverage ? ranks : 1; }
+  CallSignature signature() const;
+};
 
 }  // namespace distill

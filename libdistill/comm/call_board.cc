@@ -2,24 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-
 namespace distill {
-
-std::string DescribeWhat(const CommCall& call) {
-  std::string text = call.operation;
-  if (call.count >= 0) absl::StrAppend(&text, " of ", call.count, " ", NameOf(call.dtype));
-  if (call.op >= 0) absl::StrAppend(&text, " (", NameOf(static_cast<ReduceOp>(call.op)), ")");
-  if (call.root >= 0) absl::StrAppend(&text, call.op >= 0 ? " to" : " from", " rank ", call.root);
-  return text;
-}
-
-// FNV-1a.
-uint32_t FingerprintOf(const CommCall& call) {
-  uint32_t hash = 2166136261;
-  for (const char byte : DescribeWhat(call)) hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619;
-  return hash;
-}
 
 void CallBoard::Add(const CommCall& call) {
   Entry& entry = entries_[static_cast<size_t>(call.number) % kKept];
@@ -28,7 +11,7 @@ void CallBoard::Add(const CommCall& call) {
   entry.operation.store(call.operation, std::memory_order_release);
   entry.number.store(call.number, std::memory_order_release);
   entry.count.store(call.count, std::memory_order_release);
-  entry.dtype.store(static_cast<int>(call.dtype), std::memory_order_release);
+  entry.dtype.store(call.dtype, std::memory_order_release);
   entry.op.store(call.op, std::memory_order_release);
   entry.root.store(call.root, std::memory_order_release);
   entry.version.store(version + 2, std::memory_order_release);
@@ -42,11 +25,11 @@ std::vector<CommCall> CallBoard::Read() const {
     call.operation = entry.operation.load(std::memory_order_acquire);
     call.number = entry.number.load(std::memory_order_acquire);
     call.count = entry.count.load(std::memory_order_acquire);
-    call.dtype = static_cast<DType>(entry.dtype.load(std::memory_order_acquire));
+    call.dtype = entry.dtype.load(std::memory_order_acquire);
     call.op = entry.op.load(std::memory_order_acquire);
     call.root = entry.root.load(std::memory_order_acquire);
     const bool whole = version % 2 == 0 && entry.version.load(std::memory_order_relaxed) == version;
-    if (whole && call.operation != nullptr) calls.push_back(call);
+    if (whole && call.number > 0) calls.push_back(call);
   }
   std::sort(calls.begin(), calls.end(), [](const CommCall& a, const CommCall& b) { return a.number < b.number; });
   return calls;

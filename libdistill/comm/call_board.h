@@ -15,7 +15,7 @@ class CallBoard {
  public:
   // One thread; costs a few plain stores.
   void Add(const CommCall& call);
-  // Any thread: the last calls, the oldest first; one that is being written is left out.
+  // Any thread: the last calls, the oldest first, without their buffers; one that is being written is left out.
   std::vector<CommCall> Read() const;
 
  private:
@@ -24,11 +24,11 @@ class CallBoard {
   // Odd versions are being written. Whoever reads a word of a newer call also sees its version.
   struct Entry {
     std::atomic<uint64_t> version{0};
-    std::atomic<const char*> operation{nullptr};
-    std::atomic<int64_t> number{0};
+    std::atomic<CommOperation> operation{};
+    std::atomic<int64_t> number{0};  // 0: of no call
     std::atomic<int64_t> count{0};
-    std::atomic<int> dtype{0};
-    std::atomic<int> op{0};
+    std::atomic<DType> dtype{};
+    std::atomic<ReduceOp> op{};
     std::atomic<int> root{0};
   };
   std::array<Entry, kKept> entries_;

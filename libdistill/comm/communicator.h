@@ -19,15 +19,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "libdistill/comm/call.h"
-#include "libdistill/comm/lifeline.h"
 #include "libdistill/comm/memory.h"
+#include "libdistill/comm/placement.h"
+#include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
+
+struct CommCall;
 
 class Communicator {
  public:
@@ -79,14 +81,15 @@ class Communicator {
   // rank; of two levels the one that is left), with the same options. An error on any rank is every rank's, and leaves
   // this communicator as it was unless the exchange over it failed. Over MPI a call of a part that did not end is also
   // the last of every other communicator of the process (world/mpi_runtime.h).
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key);
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) = 0;
 
   // Memory for the buffers of later calls; on this rank's GPU where `placement` says so, which wants a backend that
   // takes device memory. Every rank must call it, with the same size, above 0. Freed with the object, by each rank for
   // itself, on any thread, also beside a call that does not use it; it may outlive the communicator. ResourceExhausted
   // on every rank, without poisoning the communicator, when one of them has not that much. A call is free of copies
   // where every rank passes parts of memory of the same Allocate; other pointers, and a mixture, work as well.
-  [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes, Placement placement = {});
+  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes,
+                                                                             Placement placement = {}) = 0;
 
   // Unavailable once a peer is known to be lost, to have given up or to have left; OK also where the backend cannot
   // tell. One rank alone may ask. Never blocks, and does not poison.
@@ -94,32 +97,10 @@ class Communicator {
 
   // Ends this rank's and the peers' pending and later calls with this error. Never blocks; from any thread. A call that
   // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process.
-  void Abort(const absl::Status& error) { lifeline_.Abort(error); }
-
-  // Internal: lets a lost rank and the watchdog end calls. Once, before the first call. `timeout`: what a call is
-  // given. An error (ResourceExhausted: no thread for the watchdog) is what every rank's next call returns.
-  [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout,
-                                    absl::Duration grace);
-
-  // Internal: from now on each collective is compared over all ranks before it runs (CommunicatorOptions::debug). Every
-  // rank must call it, once, before the first call.
-  void CompareCalls() { compares_calls_ = true; }
-
-  // Internal: another communicator makes the calls of this one, as parts of its own, which it numbers and names: errors
-  // stay as they are. Once, before the first call.
-  void BecomePart() { is_part_ = true; }
-
-  // Internal: ends a part of a communicator with the error of the whole, which its peers in the part are told.
-  void EndPart(const absl::Status& error);
-
-  // Internal: registers memory that another communicator's Allocate made with this one too, for this rank alone, until
-  // what is returned is freed; not during a call. ResourceExhausted: this host lets no more memory be locked.
-  [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory) {
-    return memory;
-  }
+  virtual void Abort(const absl::Status& error) = 0;
 
   // What is appended to errors, say "step 17". Asked only when a call fails.
-  void SetErrorContext(std::function<std::string()> context) { error_context_ = std::move(context); }
+  virtual void SetErrorContext(std::function<std::string()> context) = 0;
 
  protected:
   Communicator(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
@@ -127,64 +108,13 @@ class Communicator {
   Communicator(int rank, std::vector<std::string> names)
       : rank_(rank), world_size_(static_cast<int>(names.size())), names_(std::move(names)) {}
 
-  // Backends implement these; arguments were checked, count > 0, and world_size > 1 unless the backend is "alone". One
-  // that waits ends as soon as its rendezvous has failed: that is how an Abort and a lost rank reach it.
-  virtual absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                                   Placement placement) = 0;
-  virtual absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                                       Placement placement) = 0;
-  virtual absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype,
-                                   Placement placement) = 0;
-  virtual absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) = 0;
-  // `receive` may be null but on the root.
-  virtual absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                                Placement placement) = 0;
-  virtual absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) = 0;
-  virtual absl::Status DoBarrier() = 0;
-  // `peer` is another rank of this communicator.
-  virtual absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement placement) = 0;
-  virtual absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement placement) = 0;
-  // May use the collectives of this communicator; ranks without a color take part in them, and get null.
-  virtual absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) = 0;
-  // Plain memory by default. ResourceExhausted: this rank, or a peer that it names, has not that much.
-  virtual absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement);
-  // Does a call: what the Do... do happens inside. On the caller's thread by default.
-  virtual absl::Status RunCall(absl::FunctionRef<absl::Status()> call) { return call(); }
-  // Whether a time-out may name a rank that itself waits for the one that never came: rank 0 is then asked.
-  virtual bool asks_who_is_late() const { return false; }
-  // The call that this rank is in.
-  const CommCall& current_call() const { return current_; }
-  // Called once, when the communicator is poisoned and the peers were told: withdraws what is still under way.
-  virtual void Abandon(const absl::Status& error) { (void)error; }
-
  private:
-  // Runs one call: refuses when poisoned, numbers it, and turns its failure into the error described above.
-  absl::Status Guard(const CommCall& about, absl::FunctionRef<absl::Status()> call);
-  absl::Status Guard(CommCall about, int64_t& number, absl::FunctionRef<absl::Status()> call);
-  absl::Status GuardPair(const char* operation, int peer, std::vector<int64_t>& numbers,
-                         absl::FunctionRef<absl::Status()> call);
-  // "barrier number 3 over shm failed on rank 1 on host-a of 2 ranks (step 5)", `where` being "failed on".
-  std::string DescribeCall(const CommCall& call, const char* where) const;
-  // FailedPrecondition: another rank is about to make another collective.
-  absl::Status CompareWithPeers(const CommCall& mine);
-  absl::Status CheckRoot(int root) const;
-  absl::Status CheckBuffers(const void* send, const void* receive, int64_t count, int64_t blocks, DType dtype,
-                            Placement placement) const;
-  absl::Status CheckPlacement(Placement placement) const;
+  // Does a call, with all that holds for every one of them: comm/backend.h.
+  virtual absl::Status Run(const CommCall& call) = 0;
 
   const int rank_;
   const int world_size_;
   const std::vector<std::string> names_;
-  bool is_part_ = false;
-  bool compares_calls_ = false;
-  int64_t sequence_ = 0;
-  CommCall current_;
-  // Of the messages to and from each rank.
-  std::vector<int64_t> sent_ = std::vector<int64_t>(static_cast<size_t>(world_size_));
-  std::vector<int64_t> received_ = std::vector<int64_t>(static_cast<size_t>(world_size_));
-  absl::Status poison_;
-  std::function<std::string()> error_context_;
-  Lifeline lifeline_;
 };
 
 }  // namespace distill

@@ -1,14 +1,13 @@
 #include "libdistill/comm/create.h"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/choose.h"
+#include "libdistill/comm/choose_backend.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/tuning_file.h"
+#include "libdistill/core/description.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/version.h"
@@ -17,26 +16,11 @@
 namespace distill {
 namespace {
 
-constexpr std::array<absl::string_view, 6> kBackends = {"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"};
-
-absl::Status CheckOptions(const CommunicatorOptions& options) {
-  if (std::find(kBackends.begin(), kBackends.end(), options.backend) == kBackends.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("comm_backend is '", options.backend,
-                                                   "'; auto, shm, fabric, hierarchical, mpi and nccl are known"));
-  }
-  DISTILL_RETURN_IF_ERROR(ReadTuning(options, false).status());
-  if (options.timeout <= absl::ZeroDuration()) return absl::InvalidArgumentError("comm_timeout must be positive");
-  if (options.heartbeat_timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("heartbeat_timeout must be positive");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
   const World& world = setup.world;
   DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
-  return RankCard{world.host, world.host_id, VersionLine(),           setup.options.backend,
-                  gpu,        tuning.wish(), tuning.table().Encode(), setup.options.debug}
+  return RankCard{world.host, world.host_id,       VersionLine(),           setup.options.backend,
+                  gpu,        tuning.preference(), tuning.table().Encode(), setup.options.debug}
       .Encode();
 }
 
@@ -71,16 +55,16 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
 std::string DescribeAlgorithms(const std::string& backend, const Setup& setup) {
   constexpr CommOperation kShown = CommOperation::kAllReduce;
   const CommTuning& tuning = setup.tuning;
-  const std::string wish = absl::StrCat("comm_algorithm ", tuning.wish());
+  const std::string preference = absl::StrCat("comm_algorithm ", tuning.preference());
   if (!absl::StrContains(backend, "fabric")) {
-    return tuning.wish() == "auto" ? "" : absl::StrCat("; ", wish, " decides nothing here");
+    return tuning.preference() == "auto" ? "" : absl::StrCat("; ", preference, " decides nothing here");
   }
   const CommLayout all = LayoutOf(HostLayout(setup.host_ids));
   const bool levels = backend != "fabric";
   const CommLayout layout = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
-  const std::string chosen = levels && tuning.wish() == "auto" ? tuning.Describe(kShown, all) : "hierarchical";
+  const std::string chosen = levels && tuning.preference() == "auto" ? tuning.Describe(kShown, all) : "hierarchical";
   return absl::StrCat("; all-reduce over the fabric: ", levels ? absl::StrCat(chosen, ", and in its lanes ") : "",
-                      tuning.Describe(kShown, layout, /*flat_only=*/true), " (", wish, ")");
+                      tuning.Describe(kShown, layout, /*flat_only=*/true), " (", preference, ")");
 }
 
 MadeCommunicator Make(const std::string& backend, Setup setup) {
@@ -98,6 +82,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
                                                                  const CommunicatorOptions& options) {
   absl::Status own_error = options.own_error;
   own_error.Update(CheckOptions(options));
+  own_error.Update(ReadTuning(options, /*with_table=*/false).status());
   TakeBackCrashSignals();
   if (world.world_size == 1 && !own_error.ok()) return own_error;
   if (world.world_size == 1 && options.backend != "nccl") return CreateAloneCommunicator();
@@ -111,9 +96,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   DISTILL_ASSIGN_OR_RETURN(const std::string backend, Introduce(setup));
   const std::string algorithms = DescribeAlgorithms(backend, setup);
   const bool debug = setup.options.debug;
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, Make(backend, std::move(setup)));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, Make(backend, std::move(setup)));
   DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
-  if (debug) made->CompareCalls();
+  if (debug) made->CompareCallsFirst();
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
                          options.backend, "), met over ", rendezvous->kind(), algorithms,

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/core/describe.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
@@ -18,7 +19,7 @@ struct CommunicatorOptions {
   std::string backend = "auto";
   // How ranks on several hosts reduce and gather: auto (what the table of costs says is fastest for the size, in two
   // levels too), flat (the same without levels), hierarchical (always in levels), or an algorithm of
-  // KnownAlgorithmWishes (comm/tuning.h) for the fabric and the lanes of two levels. Under auto the environment's
+  // KnownAlgorithmPreferences (comm/tuning.h) for the fabric and the lanes of two levels. Under auto the environment's
   // DISTILL_COMM_ALGORITHM decides, if it is there. Every rank must say the same. InvalidArgument: a backend is named
   // under which this has no effect.
   std::string algorithm = "auto";
@@ -28,7 +29,7 @@ struct CommunicatorOptions {
   absl::Duration timeout = absl::Seconds(300);
   // How long a rank may be silent before it is lost. A thread beats for each rank, so that computing is no silence.
   absl::Duration heartbeat_timeout = absl::Seconds(15);
-  // How long a call may go on after an Abort or a loss before a watchdog ends the process.
+  // How long a call may continue after an Abort or a loss before a watchdog ends the process.
   absl::Duration abort_grace = absl::Seconds(30);
   // Each collective is compared over all ranks before it runs: ranks that make different ones, or pass other counts,
   // types, operations or roots, all get FailedPrecondition with both ranks' view instead of a hang or wrong bytes.
@@ -40,6 +41,31 @@ struct CommunicatorOptions {
   // What this rank has failed at before (its command line, say): the ranks then meet only to end with it together.
   absl::Status own_error = {};
 };
+
+template <class V>
+void Describe(V& v, CommunicatorOptions& o) {
+  v.Group("Run");
+  v.Field("comm_backend", o.backend, OneOf({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}),
+          "how ranks exchange gradients; auto: nccl where each rank has a GPU of one host, else shm inside a host, "
+          "fabric between, hierarchical for both")
+      .RefuseWord("gloo", "that is torch.distributed's; here fabric or shm do its work, and auto chooses")
+      .Alias("ddp_backend", "dist_backend")
+      .Similar("backend");
+  v.Field("comm_algorithm", o.algorithm,
+          OneOf({"auto", "flat", "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical"}),
+          "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the "
+          "fastest that does not work inside the hosts first");
+  v.Field("comm_tuning_file", o.tuning_file,
+          "table of costs for comm_algorithm auto, as distillrun --tune writes it; rank 0's is every rank's")
+      .Path();
+  v.Field("comm_timeout_seconds", o.timeout, Above(0), "longest time that a rank waits for the others")
+      .Alias("ddp_timeout")
+      .Similar("comm_timeout", "timeout");
+  v.Field("heartbeat_timeout_seconds", o.heartbeat_timeout, Above(0),
+          "how long a rank may be silent (stopped, or cut off) before it is lost; computing is no silence");
+  v.Field("abort_grace_seconds", o.abort_grace, AtLeast(0), "how long a call may take to end after a loss")
+      .InCodeOnly();
+}
 
 // Blocks until all ranks have joined or the time-out passed; every rank must call it. InvalidArgument: a backend that
 // this build or these hosts cannot use (the message says why). FailedPrecondition: ranks that differ in build, backend

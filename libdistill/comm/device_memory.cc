@@ -104,7 +104,7 @@ class CudaMemory : public DeviceMemory {
   const int device_;
   const absl::Duration timeout_;
   bool flushes_ = false;  // what network cards write has to be flushed before it is read
-  std::array<cudaStream_t, 2> copies_ = {nullptr, nullptr};  // of segments in turn: one's way out, the other's way in
+  std::array<cudaStream_t, 2> copies_ = {nullptr, nullptr};  // segments alternate: one's way out, the other's way in
   cudaStream_t reductions_ = nullptr;
   cudaEvent_t called_ = nullptr;
   cudaEvent_t reduced_ = nullptr;

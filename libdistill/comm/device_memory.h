@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "libdistill/comm/call.h"
 #include "libdistill/comm/memory.h"
+#include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {

@@ -1,7 +1,7 @@
 #include "libdistill/comm/device_path.h"
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/common_wish.h"
+#include "libdistill/comm/common_preference.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 
@@ -20,7 +20,7 @@ std::string Obstacle(const DeviceAccess& rank, const DeviceAccess& first, bool m
 }  // namespace
 
 std::string DeviceAccess::Encode() const {
-  return PackStrings({std::to_string(static_cast<int>(kind)), provider, why_not, wish});
+  return PackStrings({std::to_string(static_cast<int>(kind)), provider, why_not, preference});
 }
 
 absl::StatusOr<DeviceAccess> DeviceAccess::Decode(const std::string& bytes) {
@@ -33,15 +33,15 @@ absl::StatusOr<DeviceAccess> DeviceAccess::Decode(const std::string& bytes) {
 
 absl::StatusOr<DevicePath> ChooseDevicePath(const std::vector<DeviceAccess>& ranks,
                                             const std::vector<std::string>& names) {
-  std::vector<std::string> wishes;
-  for (const DeviceAccess& rank : ranks) wishes.push_back(rank.wish);
-  DISTILL_ASSIGN_OR_RETURN(const std::string wish, CommonWish("DISTILL_FABRIC_HMEM", wishes, names));
-  if (wish == "0") return DevicePath{false, "DISTILL_FABRIC_HMEM=0"};
+  std::vector<std::string> preferences;
+  for (const DeviceAccess& rank : ranks) preferences.push_back(rank.preference);
+  DISTILL_ASSIGN_OR_RETURN(const std::string preference, CommonPreference("DISTILL_FABRIC_HMEM", preferences, names));
+  if (preference == "0") return DevicePath{false, "DISTILL_FABRIC_HMEM=0"};
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const std::string obstacle = Obstacle(ranks[r], ranks[0], wish == "1");
+    const std::string obstacle = Obstacle(ranks[r], ranks[0], preference == "1");
     if (obstacle.empty()) continue;
     const std::string why = absl::StrCat(names[r], ": ", obstacle);
-    if (wish != "1") return DevicePath{false, why};
+    if (preference != "1") return DevicePath{false, why};
     return absl::InvalidArgumentError(
         absl::StrCat("DISTILL_FABRIC_HMEM=1, but the fabric cannot carry device memory: ", why));
   }

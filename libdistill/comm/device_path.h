@@ -15,8 +15,8 @@ struct DeviceAccess {
   enum class Kind { kNone, kCopies, kDirect };
   Kind kind = Kind::kNone;
   std::string provider;
-  std::string why_not;  // in other cases than kDirect
-  std::string wish;     // DISTILL_FABRIC_HMEM of its environment: "0", "1", or empty
+  std::string why_not;     // in other cases than kDirect
+  std::string preference;  // DISTILL_FABRIC_HMEM of its environment: "0", "1", or empty
 
   std::string Encode() const;
   // FailedPrecondition: another version's.
@@ -28,9 +28,10 @@ struct DevicePath {
   std::string why;  // for the log
 };
 
-// Over the fabric where every rank's network card moves device memory by itself, with the same provider; under a wish
-// of "1" also where providers copy, and it is an error where one cannot. `names`: of the ranks, for messages.
-// InvalidArgument: another wish, or one that cannot be fulfilled. FailedPrecondition: ranks wish for different things.
+// Over the fabric where every rank's network card moves device memory by itself, with the same provider; under a
+// preference of "1" also where providers copy, and it is an error where one cannot. `names`: of the ranks, for
+// messages. InvalidArgument: another preference, or one that cannot be fulfilled. FailedPrecondition: ranks prefer
+// different things.
 [[nodiscard]] absl::StatusOr<DevicePath> ChooseDevicePath(const std::vector<DeviceAccess>& ranks,
                                                           const std::vector<std::string>& names);
 

@@ -8,7 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "libdistill/comm/buffer_work.h"
-#include "libdistill/comm/call.h"
+#include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 #include "libdistill/transport/fabric_endpoint.h"
 

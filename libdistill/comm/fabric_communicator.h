@@ -1,7 +1,6 @@
-// Internal to comm/: see ring.cc for what moves where.
+// Internal to comm/: see ring.cc and exchange.h for what moves where.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,7 +9,9 @@
 #include "libdistill/comm/buffer_work.h"
 #include "libdistill/comm/exchange.h"
 #include "libdistill/comm/fabric_credits.h"
+#include "libdistill/comm/fabric_cut.h"
 #include "libdistill/comm/fabric_meeting.h"
+#include "libdistill/comm/fabric_region.h"
 #include "libdistill/comm/fabric_regions.h"
 #include "libdistill/comm/fabric_tags.h"
 #include "libdistill/comm/fabric_writes.h"
@@ -25,38 +26,7 @@ constexpr int64_t kFabricChunkBytes = 256 << 10;
 // On a device every reduction is a kernel to start and to wait for.
 constexpr int64_t kDeviceChunkBytes = 1 << 20;
 
-// How a call's data are cut: `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short
-// or empty. A pure function of arguments that are the same on every rank.
-struct FabricCut {
-  FabricCut(int64_t count, int64_t blocks, int64_t element_bytes, int64_t chunk_bytes)
-      : count(count), blocks(blocks), size(element_bytes), longest((count + blocks - 1) / blocks) {
-    per_chunk = std::max<int64_t>(1, std::min(longest, chunk_bytes / size));
-    chunks = (longest + per_chunk - 1) / per_chunk;
-  }
-  int64_t Begin(int64_t block) const { return block * (count / blocks) + std::min(block, count % blocks); }
-  int64_t Length(int64_t block) const { return Begin(block + 1) - Begin(block); }
-  // Where chunk c begins in a block, and how many elements it has there.
-  int64_t ChunkBegin(int64_t chunk) const { return chunk * per_chunk; }
-  int64_t ChunkLength(int64_t block, int64_t chunk) const {
-    return std::clamp<int64_t>(Length(block) - ChunkBegin(chunk), 0, per_chunk);
-  }
-  int64_t count, blocks, size, longest;
-  int64_t per_chunk = 1;
-  int64_t chunks = 1;
-};
-
-// A buffer together with its registration: one of Allocate's, or for this call.
-struct FabricRegion {
-  char* data = nullptr;
-  FabricMemory own;
-  FoundRegion found;
-  RingPiece Piece(int64_t first, int64_t elements, int64_t size) const {
-    return {data + first * size, static_cast<size_t>(elements * size), &memory(), first * size};
-  }
-  const FabricMemory& memory() const { return found.memory != nullptr ? *found.memory : own; }
-};
-
-class FabricCommunicator : public Communicator {
+class FabricCommunicator : public CommBackend {
  public:
   // What this rank does alone: gives the others' addresses to the endpoint, starts its thread, registers buffers.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
@@ -84,28 +54,17 @@ class FabricCommunicator : public Communicator {
   absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement) override;
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement) override;
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement) override;
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
-  absl::Status DoBarrier() override;
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::Status Execute(const CommCall& call) override;
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   // On the progress thread.
-  absl::Status RunCall(absl::FunctionRef<absl::Status()> call) override;
+  absl::Status OnCallThread(absl::FunctionRef<absl::Status()> call) override;
   void Abandon(const absl::Status&) override { Close(); }
   bool asks_who_is_late() const override { return true; }
 
  private:
   FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress, FabricWriting writing)
-      : Communicator(setup.world.rank, setup.Names()),
+      : CommBackend(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
         deadline_(setup.deadline),
@@ -119,19 +78,22 @@ class FabricCommunicator : public Communicator {
         chunk_bytes_(work_.on_device() ? kDeviceChunkBytes : kFabricChunkBytes),
         progress_(std::move(progress)) {}
   int64_t Modulo(int64_t block) const { return (block % world_size() + world_size()) % world_size(); }
-  void Begin() {
-    ++call_;
-    calls_fingerprint_ = calls_fingerprint_ * 16777619 ^ FingerprintOf(current_call());
-    deadline_ = Deadline::After(timeout_);
-  }
-  // See fabric_exchange.cc.
-  CommAlgorithm Choose(CommOperation operation, int64_t count, DType dtype) const;
-  absl::Status ExchangeAllReduce(CommAlgorithm algorithm, const void* send, void* receive, int64_t count, DType dtype,
-                                 ReduceOp op);
-  absl::Status ExchangeReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op);
-  absl::Status ExchangeAllGather(const void* send, void* receive, int64_t count, DType dtype);
-  absl::Status RunExchange(const ExchangePlan& plan, const void* send, int64_t send_count, void* receive,
-                           int64_t receive_count, DType dtype, ReduceOp op);
+  // Begins a collective.
+  void Begin(const CommCall& call);
+  // On the ring: fabric_reductions.cc, fabric_moves.cc.
+  absl::Status RingAllReduce(const CommCall& call);
+  absl::Status ChainReduce(const CommCall& call);
+  absl::Status RingReduceScatter(const CommCall& call);
+  absl::Status RingAllGather(const CommCall& call);
+  absl::Status ChainBroadcast(const CommCall& call);
+  absl::Status DirectAllToAll(const CommCall& call);
+  absl::Status Meet();
+  // A message of a pair goes in chunks like a call, behind a MessageHeader.
+  absl::Status Move(const CommCall& call);
+  absl::Status CheckPair(int peer, bool out, absl::Time& noticed);
+  // By another algorithm: fabric_exchange.cc.
+  CommAlgorithm Choose(const CommCall& call) const;
+  absl::Status RunExchange(CommAlgorithm algorithm, const CommCall& call);
 
   RingSchedule ScheduleOf(int64_t steps, int64_t chunks) const;
   // Of a call whose chunks go one way: from this rank, unless `outgoing` is false, and to it, unless `incoming` is.
@@ -139,14 +101,9 @@ class FabricCommunicator : public Communicator {
   // Has finished blocks, which are messages from number `first` on, written into the next rank's `to`, if they are to
   // be where they are so long.
   void WriteFrom(int64_t first, const FabricCut& cut, const FabricRegion& to, RingSchedule& schedule);
-  absl::Status Meet();
-  // A message of a pair goes in chunks like a call, behind a PairHeader; `numbers`: how many went this way before, by
-  // peer.
-  absl::Status Move(int peer, bool out, const void* data, int64_t count, DType dtype, std::vector<uint64_t>& numbers);
-  absl::Status CheckPair(int peer, bool out, absl::Time& noticed);
   absl::Status Check(const RingSchedule& schedule, bool waits_for_previous);
-  absl::Status Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
-                   absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
+  absl::Status RunRing(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
+                       absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
   // The end of what ran on the endpoint for a call that concerns `whom`. After an error nothing is under way any more.
   absl::Status End(const absl::Status& status, const std::string& whom);
   // Ends what is under way, then the registrations, of memory that may outlive this, then the endpoint and its thread:
@@ -173,6 +130,7 @@ class FabricCommunicator : public Communicator {
   std::shared_ptr<Rendezvous> rendezvous_;
   uint64_t call_ = 0;               // the start is number 1
   uint32_t calls_fingerprint_ = 0;  // of all of them
+  // How many messages went to and came from each rank.
   std::vector<uint64_t> sent_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
   std::vector<uint64_t> received_ = std::vector<uint64_t>(static_cast<size_t>(world_size()));
   const CommLayout layout_;

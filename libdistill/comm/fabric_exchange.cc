@@ -18,54 +18,45 @@ int64_t ChunkElements(int ranks, DType dtype) {
   return bytes / SizeOf(dtype);
 }
 
+ExchangePlan PlanOf(CommAlgorithm algorithm, CommOperation operation, const ExchangeShape& shape) {
+  if (operation == CommOperation::kReduceScatter) return PlanDirectReduceScatter(shape);
+  if (operation == CommOperation::kAllGather) return PlanDirectAllGather(shape);
+  if (algorithm == CommAlgorithm::kRecursiveDoubling) return PlanRecursiveDoubling(shape);
+  if (algorithm == CommAlgorithm::kRabenseifner) return PlanRabenseifner(shape);
+  return PlanDirectAllReduce(shape);
+}
+
 }  // namespace
 
-CommAlgorithm FabricCommunicator::Choose(CommOperation operation, int64_t count, DType dtype) const {
+CommAlgorithm FabricCommunicator::Choose(const CommCall& call) const {
+  if (!HasAlgorithms(call.operation)) return CommAlgorithm::kRing;
   if (work_.on_device() && world_size() > kMostDeviceSources) return CommAlgorithm::kRing;
-  return seed_.tuning.Choose(operation, count * SizeOf(dtype), layout_, /*flat_only=*/true);
+  return seed_.tuning.Choose(call.operation, call.blocks(world_size()) * call.bytes(), layout_, /*flat_only=*/true);
 }
 
-absl::Status FabricCommunicator::ExchangeAllReduce(CommAlgorithm algorithm, const void* send, void* receive,
-                                                   int64_t count, DType dtype, ReduceOp op) {
-  const ExchangeShape shape = {rank(), world_size(), count, ChunkElements(world_size(), dtype), send == receive};
-  const ExchangePlan plan = algorithm == CommAlgorithm::kRecursiveDoubling ? PlanRecursiveDoubling(shape)
-                            : algorithm == CommAlgorithm::kRabenseifner    ? PlanRabenseifner(shape)
-                                                                           : PlanDirectAllReduce(shape);
-  return RunExchange(plan, send, count, receive, count, dtype, op);
-}
-
-absl::Status FabricCommunicator::ExchangeReduceScatter(const void* send, void* receive, int64_t count, DType dtype,
-                                                       ReduceOp op) {
-  const int64_t all = count * world_size();
+absl::Status FabricCommunicator::RunExchange(CommAlgorithm algorithm, const CommCall& call) {
+  const int64_t size = SizeOf(call.dtype);
+  const int64_t all = call.blocks(world_size()) * call.count;
+  const void* input = call.input;
+  if (call.operation == CommOperation::kAllGather) {  // this rank's block goes where it belongs first
+    char* mine = call.out() + rank() * call.bytes();
+    if (mine != call.input) work_.Copy(mine, call.input, call.bytes());
+    input = call.output;
+  }
+  const bool in_place = call.operation != CommOperation::kReduceScatter && input == call.output;
   const ExchangePlan plan =
-      PlanDirectReduceScatter({rank(), world_size(), all, ChunkElements(world_size(), dtype), /*in_place=*/false});
-  return RunExchange(plan, send, all, receive, count, dtype, op);
-}
-
-absl::Status FabricCommunicator::ExchangeAllGather(const void* send, void* receive, int64_t count, DType dtype) {
-  const int64_t all = count * world_size();
-  char* mine = static_cast<char*>(receive) + rank() * count * SizeOf(dtype);
-  if (mine != send) work_.Copy(mine, send, count * SizeOf(dtype));
-  const ExchangePlan plan =
-      PlanDirectAllGather({rank(), world_size(), all, ChunkElements(world_size(), dtype), /*in_place=*/true});
-  return RunExchange(plan, receive, all, receive, all, dtype, ReduceOp::kSum);
-}
-
-absl::Status FabricCommunicator::RunExchange(const ExchangePlan& plan, const void* send, int64_t send_count,
-                                             void* receive, int64_t receive_count, DType dtype, ReduceOp op) {
-  Begin();
-  const int64_t size = SizeOf(dtype);
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, send_count * size));
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, receive_count * size));
+      PlanOf(algorithm, call.operation, {rank(), world_size(), all, ChunkElements(world_size(), call.dtype), in_place});
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(input, all * size));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(call.output, call.output_blocks(world_size()) * call.bytes()));
   DISTILL_RETURN_IF_ERROR(Fit(exchange_memory_, exchange_landing_, std::max<int64_t>(plan.landing * size, 1)));
-  const Exchange::Call call = {.input = {from.data, &from.memory()},
-                               .result = {to.data, &to.memory()},
-                               .landing = {exchange_landing_.data, &exchange_landing_.memory()},
-                               .dtype = dtype,
-                               .op = op,
-                               .ranks = world_size(),
-                               .tag = FabricTag(call_, calls_fingerprint_)};
-  const absl::Status status = exchange_.Run(plan, call, [this](int peer, bool receiving) -> absl::Status {
+  const Exchange::Call buffers = {.input = {from.data, &from.memory()},
+                                  .result = {to.data, &to.memory()},
+                                  .landing = {exchange_landing_.data, &exchange_landing_.memory()},
+                                  .dtype = call.dtype,
+                                  .op = call.op,
+                                  .ranks = world_size(),
+                                  .tag = FabricTag(call_, calls_fingerprint_)};
+  const absl::Status status = exchange_.Run(plan, buffers, [this](int peer, bool receiving) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(rendezvous_->CheckPeersIn(call_));
     if (!deadline_.Passed()) return absl::OkStatus();
     return deadline_.Error(absl::StrCat(receiving ? "waiting for data from " : "sending to ", Describe(peer)));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/common_wish.h"
+#include "libdistill/comm/common_preference.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/socket.h"
@@ -16,14 +16,14 @@ namespace {
 
 constexpr char kWritesVariable[] = "DISTILL_FABRIC_WRITES";
 
-std::string WritesWish() {
-  const char* wish = std::getenv(kWritesVariable);
-  return wish == nullptr ? "" : wish;
+std::string WritesPreference() {
+  const char* preference = std::getenv(kWritesVariable);
+  return preference == nullptr ? "" : preference;
 }
 
 std::string Introduce(const FabricEndpoint& endpoint) {
-  return PackStrings(
-      {endpoint.provider(), endpoint.address(), WritesWish(), absl::StrCat(static_cast<int>(endpoint.write_access()))});
+  return PackStrings({endpoint.provider(), endpoint.address(), WritesPreference(),
+                      absl::StrCat(static_cast<int>(endpoint.write_access()))});
 }
 
 absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
@@ -41,7 +41,7 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
     }
   }
   if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
-  options.writes = WritesWish() != "0";
+  options.writes = WritesPreference() != "0";
   options.device_memory = setup.device_memory != nullptr;
   if (options.device_memory) {
     options.cuda_device = setup.device_memory->device_index();
@@ -56,13 +56,13 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
 }  // namespace
 
 absl::StatusOr<FabricWriting> ChooseWriting(const std::vector<FabricWriteAccess>& access,
-                                            const std::vector<std::string>& wishes,
+                                            const std::vector<std::string>& preferences,
                                             const std::vector<std::string>& names) {
-  const absl::StatusOr<std::string> wish = CommonWish(kWritesVariable, wishes, names);
-  DISTILL_RETURN_IF_ERROR(wish.status());
+  const absl::StatusOr<std::string> preference = CommonPreference(kWritesVariable, preferences, names);
+  DISTILL_RETURN_IF_ERROR(preference.status());
   const auto worst = std::min_element(access.begin(), access.end());
-  if (wish->empty()) return *worst == FabricWriteAccess::kGood ? FabricWriting::kLong : FabricWriting::kNone;
-  if (*wish == "0") return FabricWriting::kNone;
+  if (preference->empty()) return *worst == FabricWriteAccess::kGood ? FabricWriting::kLong : FabricWriting::kNone;
+  if (*preference == "0") return FabricWriting::kNone;
   if (*worst != FabricWriteAccess::kNone) return FabricWriting::kAll;
   return absl::InvalidArgumentError(absl::StrCat(kWritesVariable,
                                                  "=1, but libfabric's provider does not write into peers' memory for ",
@@ -81,12 +81,12 @@ absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
       setup.Exchange(endpoint.ok() ? absl::StatusOr<std::string>(Introduce(**endpoint)) : endpoint.status()));
   std::string first;
   FabricMeeting meeting;
-  std::vector<std::string> wishes;
+  std::vector<std::string> preferences;
   std::vector<FabricWriteAccess> access;
   for (size_t rank = 0; rank < all.size(); ++rank) {
     DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[rank]));
     if (fields.size() != 4)
-      return absl::InternalError("a rank's address, provider, wish and rights came in another form");
+      return absl::InternalError("a rank's address, provider, preference and rights came in another form");
     if (rank == 0) first = fields[0];
     if (fields[0] != first) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -94,14 +94,14 @@ absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
           " on ", setup.NameOf(static_cast<int>(rank)), " (DISTILL_FABRIC_PROVIDER chooses one)"));
     }
     meeting.addresses.push_back(std::move(fields[1]));
-    wishes.push_back(std::move(fields[2]));
+    preferences.push_back(std::move(fields[2]));
     int kind = 0;
     if (!absl::SimpleAtoi(fields[3], &kind) || kind < 0 || kind > static_cast<int>(FabricWriteAccess::kGood)) {
       return absl::InternalError("a rank does not say whether it can write");
     }
     access.push_back(static_cast<FabricWriteAccess>(kind));
   }
-  DISTILL_ASSIGN_OR_RETURN(meeting.writing, ChooseWriting(access, wishes, setup.Names()));
+  DISTILL_ASSIGN_OR_RETURN(meeting.writing, ChooseWriting(access, preferences, setup.Names()));
   return meeting;
 }
 

@@ -21,12 +21,12 @@ struct FabricMeeting {
   FabricWriting writing = FabricWriting::kNone;
 };
 
-// A pure function of what the ranks can and wish for (DISTILL_FABRIC_WRITES: "0", "1" or empty), in their order: they
-// write where that is good for all of them, under a wish of 1 also where it is poor, and blocks of any length.
-// FailedPrecondition: they wish for different things. InvalidArgument: some cannot do what is wished for, or a wish is
-// something else.
+// A pure function of what the ranks can and prefer (DISTILL_FABRIC_WRITES: "0", "1" or empty), in their order: they
+// write where that is good for all of them, under a preference of 1 also where it is poor, and blocks of any length.
+// FailedPrecondition: they prefer different things. InvalidArgument: some cannot do what is asked for, or a preference
+// is something else.
 [[nodiscard]] absl::StatusOr<FabricWriting> ChooseWriting(const std::vector<FabricWriteAccess>& access,
-                                                          const std::vector<std::string>& wishes,
+                                                          const std::vector<std::string>& preferences,
                                                           const std::vector<std::string>& names);
 
 // The endpoint of DISTILL_FABRIC_PROVIDER, on the interface over which the ranks met and what goes beside it, at most

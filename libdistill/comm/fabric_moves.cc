@@ -3,29 +3,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/comm/fabric_communicator.h"
-#include "libdistill/comm/pair_header.h"
+#include "libdistill/comm/same_calls.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 
-absl::Status FabricCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
+absl::Status FabricCommunicator::RingAllGather(const CommCall& call) {
   const int64_t n = world_size();
-  if (Choose(CommOperation::kAllGather, n * count, dtype) != CommAlgorithm::kRing) {
-    return ExchangeAllGather(send, receive, count, dtype);
-  }
-  Begin();
-  const int64_t size = SizeOf(dtype);
-  const FabricCut cut = Cut(n * count, n, dtype);
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));
-  char* mine = to.data + rank() * count * size;
-  if (mine != send) work_.Copy(mine, send, count * size);
+  const int64_t size = SizeOf(call.dtype);
+  const FabricCut cut = Cut(n * call.count, n, call.dtype);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(call.output, n * call.bytes()));
+  char* mine = to.data + rank() * call.bytes();
+  if (mine != call.input) work_.Copy(mine, call.input, call.bytes());
   const auto piece = [&](int64_t block, int64_t m) {
     const int64_t chunk = m % cut.chunks;
-    return to.Piece(block * count + cut.ChunkBegin(chunk), cut.ChunkLength(block, chunk), size);
+    return to.Piece(block * call.count + cut.ChunkBegin(chunk), cut.ChunkLength(block, chunk), size);
   };
   RingSchedule schedule = ScheduleOf(n - 1, cut.chunks);
   WriteFrom(0, cut, to, schedule);
-  return Run(
+  return RunRing(
       schedule, [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks), m); },
       [&](int64_t m) { return piece(Modulo(rank() - m / cut.chunks - 1), m); }, [](int64_t) {});
 }
@@ -41,27 +37,26 @@ void FabricCommunicator::WriteFrom(int64_t first, const FabricCut& cut, const Fa
   writes_.Begin(schedule.next, schedule.previous, schedule.tag, to.found);
 }
 
-absl::Status FabricCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
-  Begin();
-  const FabricCut cut = Cut(count, 1, dtype);
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion data, Use(buffer, count * cut.size));
+absl::Status FabricCommunicator::ChainBroadcast(const CommCall& call) {
+  const FabricCut cut = Cut(call.count, 1, call.dtype);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion data, Use(call.output, call.bytes()));
   const auto piece = [&](int64_t m) { return data.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
-  RingSchedule schedule = OneWay(cut.chunks, /*outgoing=*/Modulo(rank() + 1) != root, /*incoming=*/rank() != root);
-  schedule.reuse = cut.chunks;                     // nothing is overwritten
-  schedule.lag = rank() == root ? cut.chunks : 0;  // elsewhere chunk m goes on once chunk m is here
-  return Run(schedule, piece, piece, [](int64_t) {});
+  RingSchedule schedule =
+      OneWay(cut.chunks, /*outgoing=*/Modulo(rank() + 1) != call.root, /*incoming=*/rank() != call.root);
+  schedule.reuse = cut.chunks;                          // nothing is overwritten
+  schedule.lag = rank() == call.root ? cut.chunks : 0;  // elsewhere chunk m is passed on once it is here
+  return RunRing(schedule, piece, piece, [](int64_t) {});
 }
 
 // In step s each rank sends to the one s further on and receives from the one s before: n-1 steps, each link one block
 // a step.
-absl::Status FabricCommunicator::DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) {
-  Begin();
+absl::Status FabricCommunicator::DirectAllToAll(const CommCall& call) {
   const int64_t n = world_size();
-  const int64_t size = SizeOf(dtype);
-  const FabricCut cut = Cut(count, 1, dtype);
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(send, n * count * size));
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(receive, n * count * size));
-  work_.Copy(to.data + rank() * count * size, from.data + rank() * count * size, count * size);
+  const int64_t size = SizeOf(call.dtype);
+  const FabricCut cut = Cut(call.count, 1, call.dtype);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, Use(call.input, n * call.bytes()));
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion to, Use(call.output, n * call.bytes()));
+  work_.Copy(to.data + rank() * call.bytes(), from.data + rank() * call.bytes(), call.bytes());
   RingSchedule schedule = ScheduleOf(1, cut.chunks);
   schedule.lag = schedule.reuse = cut.chunks;
   for (int64_t step = 1; step < n; ++step) {
@@ -69,44 +64,37 @@ absl::Status FabricCommunicator::DoAllToAll(const void* send, void* receive, int
     schedule.next = static_cast<int>(Modulo(rank() + step));
     schedule.previous = static_cast<int>(Modulo(rank() - step));
     const auto piece = [&](const FabricRegion& region, int64_t block, int64_t m) {
-      return region.Piece(block * count + cut.ChunkBegin(m), cut.ChunkLength(0, m), size);
+      return region.Piece(block * call.count + cut.ChunkBegin(m), cut.ChunkLength(0, m), size);
     };
-    DISTILL_RETURN_IF_ERROR(Run(
+    DISTILL_RETURN_IF_ERROR(RunRing(
         schedule, [&](int64_t m) { return piece(from, schedule.next, m); },
         [&](int64_t m) { return piece(to, schedule.previous, m); }, [](int64_t) {}));
   }
   return absl::OkStatus();
 }
 
-absl::Status FabricCommunicator::DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) {
-  return Move(peer, true, data, count, dtype, sent_);
-}
-
-absl::Status FabricCommunicator::DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) {
-  return Move(peer, false, data, count, dtype, received_);
-}
-
 // Message 0 says what the others are, which are on their way with it.
-absl::Status FabricCommunicator::Move(int peer, bool out, const void* data, int64_t count, DType dtype,
-                                      std::vector<uint64_t>& numbers) {
+absl::Status FabricCommunicator::Move(const CommCall& call) {
+  const int peer = call.peer;
+  const bool out = call.operation == CommOperation::kSend;
   deadline_ = Deadline::After(timeout_);
-  const FabricCut cut = Cut(count, 1, dtype);
-  DISTILL_ASSIGN_OR_RETURN(const FabricRegion region, Use(data, count * cut.size));
-  const PairHeader mine = {count, static_cast<int64_t>(dtype)};
+  const FabricCut cut = Cut(call.count, 1, call.dtype);
+  DISTILL_ASSIGN_OR_RETURN(const FabricRegion region, Use(out ? call.input : call.output, call.bytes()));
+  const MessageHeader mine = MessageHeader::Of(call);
   const RingPiece header = landing_.Piece(0, sizeof(mine), 1);
   if (out) work_.CopyHost(header.data, &mine, sizeof(mine));
   RingSchedule schedule = OneWay(1 + cut.chunks, /*outgoing=*/out, /*incoming=*/!out);
   schedule.next = schedule.previous = peer;
-  schedule.tag = FabricPairTag(++numbers[static_cast<size_t>(peer)], out ? rank() : peer);
+  schedule.tag = FabricPairTag(++(out ? sent_ : received_)[static_cast<size_t>(peer)], out ? rank() : peer);
   const auto piece = [&](int64_t m) {
     return m == 0 ? header : region.Piece(cut.ChunkBegin(m - 1), cut.ChunkLength(0, m - 1), cut.size);
   };
   absl::Status same;
   const auto taken = [&](int64_t m) {
     if (m != 0) return;
-    PairHeader theirs;
+    MessageHeader theirs;
     work_.CopyHost(&theirs, header.data, sizeof(theirs));
-    same = Compare(theirs, Describe(peer), mine, Describe(rank()));
+    same = CompareMessages(theirs, Describe(peer), mine, Describe(rank()));
   };
   absl::Time noticed = absl::InfiniteFuture();
   const absl::Status status = ring_.Run(schedule, piece, piece, taken, [&](const RingSchedule&, bool) -> absl::Status {

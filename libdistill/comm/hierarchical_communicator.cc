@@ -29,19 +29,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
-namespace {
-
-// What is divided is divided at the end, once.
-ReduceOp Undivided(ReduceOp op) { return op == ReduceOp::kAverage ? ReduceOp::kSum : op; }
-
-}  // namespace
 
 HierarchicalCommunicator::HierarchicalCommunicator(const Setup& setup, HierarchicalParts parts)
-    : Communicator(setup.world.rank, setup.Names()),
+    : CommBackend(setup.world.rank, setup.Names()),
       seed_(setup),
       name_(absl::StrCat(parts.inside->takes_device_memory() ? "nccl" : "shm", "+fabric")),
       layout_(std::move(parts.layout)),
@@ -107,46 +100,36 @@ absl::Status HierarchicalCommunicator::RunSegments(int64_t segments, Placement p
   return absl::OkStatus();
 }
 
-absl::Status HierarchicalCommunicator::ReduceToLanes(const LaneCut& cut, int64_t segment, const char* send, char* piece,
-                                                     DType dtype, ReduceOp op, Placement placement) {
-  const ReduceOp inner = Undivided(op);
-  if (cut.lanes != local_size()) {
-    for (int lane = 0; lane < cut.lanes; ++lane) {
-      DISTILL_RETURN_IF_ERROR(inside_->Reduce(send + cut.PieceBegin(segment, lane) * cut.size, piece,
-                                              cut.PieceLength(segment, lane), dtype, inner, lane, placement));
-    }
-    return absl::OkStatus();
+absl::Status HierarchicalCommunicator::Execute(const CommCall& call) {
+  if (IsPair(call.operation) && OnThisHost(call.peer)) {
+    CommCall inner = call;
+    inner.peer = layout_.LocalRankOf(call.peer);
+    return inside_->Run(inner);
   }
-  const int64_t even = cut.Even(segment);
-  DISTILL_RETURN_IF_ERROR(
-      inside_->ReduceScatter(send + cut.Begin(segment) * cut.size, piece, even, dtype, inner, placement));
-  if (cut.Rest(segment) == 0) return absl::OkStatus();
-  return inside_->Reduce(send + (cut.Begin(segment) + cut.lanes * even) * cut.size, piece + even * cut.size,
-                         cut.Rest(segment), dtype, inner, cut.lanes - 1, placement);
+  if (!IsPair(call.operation)) job_->Next();
+  if (GoesFlat(call)) return call.placement.on_device ? ThroughHost(call) : flat_->Run(call);
+  switch (call.operation) {
+    case CommOperation::kAllReduce:
+      return AllReduceInLevels(call);
+    case CommOperation::kReduceScatter:
+      return ReduceScatterInLevels(call);
+    case CommOperation::kAllGather:
+      return AllGatherInLevels(call);
+    case CommOperation::kBroadcast:
+      return BroadcastInLevels(call);
+    case CommOperation::kReduce:
+      return ReduceInLevels(call);
+    default:
+      return MeetInLevels();
+  }
 }
 
-absl::Status HierarchicalCommunicator::SpreadFromLanes(const LaneCut& cut, int64_t segment, char* data, DType dtype,
-                                                       Placement placement) {
-  if (cut.lanes != local_size()) {
-    for (int lane = 0; lane < cut.lanes; ++lane) {
-      DISTILL_RETURN_IF_ERROR(inside_->Broadcast(data + cut.PieceBegin(segment, lane) * cut.size,
-                                                 cut.PieceLength(segment, lane), dtype, lane, placement));
-    }
-    return absl::OkStatus();
-  }
-  const int64_t even = cut.Even(segment);
-  char* begin = data + cut.Begin(segment) * cut.size;
-  DISTILL_RETURN_IF_ERROR(inside_->AllGather(begin + local_rank() * even * cut.size, begin, even, dtype, placement));
-  if (cut.Rest(segment) == 0) return absl::OkStatus();
-  return inside_->Broadcast(begin + cut.lanes * even * cut.size, cut.Rest(segment), dtype, cut.lanes - 1, placement);
-}
-
-absl::Status HierarchicalCommunicator::Divide(void* data, int64_t count, DType dtype, ReduceOp op,
-                                              Placement placement) const {
-  if (op != ReduceOp::kAverage) return absl::OkStatus();
-  if (placement.on_device) return device_->Reduce(data, &data, 1, count, dtype, op, world_size());
-  distill::Reduce(data, &data, 1, count, dtype, op, world_size());
-  return absl::OkStatus();
+// What hosts have nothing to share of, and what the table of costs has go between all ranks, as if they had a host
+// each.
+bool HierarchicalCommunicator::GoesFlat(const CommCall& call) const {
+  if (IsPair(call.operation) || call.operation == CommOperation::kAllToAll) return true;
+  if (!HasAlgorithms(call.operation) || call.placement.on_device) return false;
+  return !seed_.tuning.TakesLevels(call.operation, call.blocks(world_size()) * call.bytes(), costs_layout_);
 }
 
 absl::Status HierarchicalCommunicator::Move(void* to, const void* from, int64_t bytes, Placement placement) const {
@@ -161,126 +144,6 @@ absl::Status HierarchicalCommunicator::Slots::Fit(int64_t wanted, const std::sha
   memory = nullptr;
   DISTILL_ASSIGN_OR_RETURN(memory, BufferWork(device).Allocate(bytes));
   return absl::OkStatus();
-}
-
-absl::Status HierarchicalCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype,
-                                                   ReduceOp op, Placement placement) {
-  job_->Next();
-  if (GoesFlat(CommOperation::kAllReduce, count * SizeOf(dtype), placement)) {
-    return flat_->AllReduce(send, receive, count, dtype, op);
-  }
-  const LaneCut cut(count, lanes_, SizeOf(dtype));
-  const char* from = static_cast<const char*>(send);
-  char* to = static_cast<char*>(receive);
-  const bool carries = Carries(cut.lanes);
-  const auto piece = [&](int64_t k) { return to + (carries ? cut.PieceBegin(k, local_rank()) : 0) * cut.size; };
-  const auto before = [&](int64_t k) { return ReduceToLanes(cut, k, from, piece(k), dtype, op, placement); };
-  const auto part = [&](int64_t k) -> LanePart {
-    if (!carries) return {};
-    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
-    return {piece(k), bytes, piece(k), bytes};
-  };
-  const auto across = [&](const LaneCall& call) -> absl::Status {
-    const int64_t length = cut.PieceLength(call.segment, local_rank());
-    DISTILL_RETURN_IF_ERROR(call.lane.AllReduce(call.in, call.out, length, dtype, Undivided(op), call.placement));
-    return Divide(call.out, length, dtype, op, call.placement);
-  };
-  const auto after = [&](int64_t k) { return SpreadFromLanes(cut, k, to, dtype, placement); };
-  return Pipeline(cut.segments, PieceBytes(cut), placement, {before, part, across, after});
-}
-
-absl::Status HierarchicalCommunicator::DoReduce(const void* send, void* receive, int64_t count, DType dtype,
-                                                ReduceOp op, int root, Placement placement) {
-  job_->Next();
-  const LaneCut cut(count, lanes_, SizeOf(dtype));
-  const int root_host = layout_.HostOf(root);
-  Slots& sums = ScratchIn(placement).out;
-  DISTILL_RETURN_IF_ERROR(sums.Fit(PieceBytes(cut), DeviceOf(placement)));
-  const auto before = [&](int64_t k) {
-    return ReduceToLanes(cut, k, static_cast<const char*>(send), sums.at(k), dtype, op, placement);
-  };
-  const auto part = [&](int64_t k) -> LanePart {
-    if (!Carries(cut.lanes)) return {};
-    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
-    return {sums.at(k), bytes, host() == root_host ? sums.at(k) : nullptr, bytes};
-  };
-  const auto across = [&](const LaneCall& call) -> absl::Status {
-    const int64_t length = cut.PieceLength(call.segment, local_rank());
-    DISTILL_RETURN_IF_ERROR(
-        call.lane.Reduce(call.in, call.out, length, dtype, Undivided(op), root_host, call.placement));
-    return host() == root_host ? Divide(call.out, length, dtype, op, call.placement) : absl::OkStatus();
-  };
-  const auto after = [&](int64_t k) -> absl::Status {
-    if (host() != root_host) return absl::OkStatus();
-    return CollectAtRoot(cut, k, sums.at(k), static_cast<char*>(receive), dtype, root, placement);
-  };
-  return Pipeline(cut.segments, PieceBytes(cut), placement, {before, part, across, after});
-}
-
-absl::Status HierarchicalCommunicator::CollectAtRoot(const LaneCut& cut, int64_t segment, const char* piece,
-                                                     char* receive, DType dtype, int root, Placement placement) {
-  const int root_lane = layout_.LocalRankOf(root);
-  for (int lane = 0; lane < cut.lanes; ++lane) {
-    const int64_t length = cut.PieceLength(segment, lane);
-    char* place = rank() == root ? receive + cut.PieceBegin(segment, lane) * cut.size : nullptr;
-    if (lane == root_lane) {
-      if (rank() == root) DISTILL_RETURN_IF_ERROR(Move(place, piece, length * cut.size, placement));
-    } else if (rank() == root) {
-      DISTILL_RETURN_IF_ERROR(inside_->Receive(place, length, dtype, lane, placement));
-    } else if (local_rank() == lane) {
-      DISTILL_RETURN_IF_ERROR(inside_->Send(piece, length, dtype, root_lane, placement));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What this host has for a rank goes in that rank's lane; a lane's block for a host are those for its ranks there.
-absl::Status HierarchicalCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype,
-                                                       ReduceOp op, Placement placement) {
-  job_->Next();
-  const int64_t size = SizeOf(dtype);
-  if (GoesFlat(CommOperation::kReduceScatter, world_size() * count * size, placement)) {
-    return flat_->ReduceScatter(send, receive, count, dtype, op);
-  }
-  const BlockCut cut(count, layout_.hosts() * seats(), size);
-  Slots& sums = ScratchIn(placement).out;
-  Slots& results = ScratchIn(placement).in;
-  const int64_t longest = seats() * cut.per_segment * size;  // of a host's blocks
-  DISTILL_RETURN_IF_ERROR(sums.Fit(layout_.hosts() * longest, DeviceOf(placement)));
-  DISTILL_RETURN_IF_ERROR(results.Fit(longest, DeviceOf(placement)));
-  const auto before = [&](int64_t k) -> absl::Status {
-    for (int r = 0; r < world_size(); ++r) {
-      char* place = sums.at(k) + (layout_.HostOf(r) * seats() + SeatOf(r)) * cut.Length(k) * size;
-      DISTILL_RETURN_IF_ERROR(inside_->Reduce(static_cast<const char*>(send) + (r * count + cut.Begin(k)) * size, place,
-                                              cut.Length(k), dtype, Undivided(op), LaneOf(r), placement));
-    }
-    return absl::OkStatus();
-  };
-  const auto part = [&](int64_t k) -> LanePart {
-    if (lane_ == nullptr) return {};
-    const int64_t bytes = seats() * cut.Length(k) * size;
-    return {sums.at(k), layout_.hosts() * bytes, results.at(k), bytes, 0, host() * bytes};
-  };
-  const auto across = [&](const LaneCall& call) -> absl::Status {
-    const int64_t length = seats() * cut.Length(call.segment);
-    DISTILL_RETURN_IF_ERROR(call.lane.ReduceScatter(call.in, call.out, length, dtype, Undivided(op), call.placement));
-    return Divide(call.out, length, dtype, op, call.placement);
-  };
-  const auto after = [&](int64_t k) -> absl::Status {
-    char* place = static_cast<char*>(receive) + cut.Begin(k) * size;
-    for (const int r : layout_.RanksOn(host())) {
-      const char* block = results.at(k) + SeatOf(r) * cut.Length(k) * size;
-      if (r == rank() && SeatOf(r) == 0) {
-        DISTILL_RETURN_IF_ERROR(Move(place, block, cut.Length(k) * size, placement));
-      } else if (r == rank()) {
-        DISTILL_RETURN_IF_ERROR(inside_->Receive(place, cut.Length(k), dtype, LaneOf(r), placement));
-      } else if (LaneOf(r) == local_rank()) {
-        DISTILL_RETURN_IF_ERROR(inside_->Send(block, cut.Length(k), dtype, layout_.LocalRankOf(r), placement));
-      }
-    }
-    return absl::OkStatus();
-  };
-  return Pipeline(cut.segments, layout_.hosts() * longest, placement, {before, part, across, after});
 }
 
 }  // namespace distill

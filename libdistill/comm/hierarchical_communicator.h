@@ -25,17 +25,17 @@ namespace distill {
 struct HierarchicalParts {
   HostLayout layout;
   std::shared_ptr<JobCalls> job;
-  std::unique_ptr<Communicator> inside;  // the ranks of this host, by their local ranks
+  std::unique_ptr<CommBackend> inside;  // the ranks of this host, by their local ranks
   // The ranks with this one's local rank, one of each host, by hosts; null where some host has fewer ranks.
-  std::unique_ptr<Communicator> lane;
-  std::unique_ptr<Communicator> flat;    // all ranks
+  std::unique_ptr<CommBackend> lane;
+  std::unique_ptr<CommBackend> flat;     // all ranks
   std::shared_ptr<DeviceMemory> device;  // with GPUs
   // The same ranks as `lane`, for device memory; null where that crosses through host memory.
   std::unique_ptr<FabricCommunicator> device_lane;
   std::unique_ptr<AsyncCalls> lane_calls;
 };
 
-class HierarchicalCommunicator : public Communicator {
+class HierarchicalCommunicator : public CommBackend {
  public:
   HierarchicalCommunicator(const Setup& setup, HierarchicalParts parts);
   ~HierarchicalCommunicator() override;
@@ -45,18 +45,7 @@ class HierarchicalCommunicator : public Communicator {
   absl::Status CheckPeers() override;
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement placement) override;
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement placement) override;
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override;
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) override;
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement placement) override;
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override;
-  absl::Status DoBarrier() override;
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement placement) override;
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement placement) override;
+  absl::Status Execute(const CommCall& call) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   void Abandon(const absl::Status& error) override;
@@ -77,7 +66,7 @@ class HierarchicalCommunicator : public Communicator {
   // The communicator of a lane, and the buffers of its call.
   struct LaneCall {
     int64_t segment;
-    Communicator& lane;
+    Communicator& comm;
     char* in;
     char* out;
     Placement placement;
@@ -99,10 +88,14 @@ class HierarchicalCommunicator : public Communicator {
   absl::Status Across(int64_t segment, Placement placement, const Steps& steps);
   absl::Status After(int64_t segment, Placement placement, const Steps& steps);
 
-  // Whether the table of costs has this call go between all ranks, as if they had a host each.
-  bool GoesFlat(CommOperation operation, int64_t bytes, Placement placement) const {
-    return !placement.on_device && !seed_.tuning.TakesLevels(operation, bytes, costs_layout_);
-  }
+  // Whether a call goes between all ranks and not in levels.
+  bool GoesFlat(const CommCall& call) const;
+  absl::Status AllReduceInLevels(const CommCall& call);
+  absl::Status ReduceInLevels(const CommCall& call);
+  absl::Status ReduceScatterInLevels(const CommCall& call);
+  absl::Status BroadcastInLevels(const CommCall& call);
+  absl::Status AllGatherInLevels(const CommCall& call);
+  absl::Status MeetInLevels();
 
   int host() const { return layout_.HostOf(rank()); }
   int local_rank() const { return layout_.LocalRankOf(rank()); }
@@ -113,15 +106,13 @@ class HierarchicalCommunicator : public Communicator {
 
   // Reduces a segment inside the host, piece by piece: `piece` is where this rank's own goes, if it has a lane in this
   // call. Does not divide.
-  absl::Status ReduceToLanes(const LaneCut& cut, int64_t segment, const char* send, char* piece, DType dtype,
-                             ReduceOp op, Placement placement);
-  // Every rank of the host gets all pieces of the segment, which lie in `data` on the ranks of their lanes.
-  absl::Status SpreadFromLanes(const LaneCut& cut, int64_t segment, char* data, DType dtype, Placement placement);
+  absl::Status ReduceToLanes(const CommCall& call, const LaneCut& cut, int64_t segment, char* piece);
+  // Every rank of the host gets all pieces of the segment, which lie in the output on the ranks of their lanes.
+  absl::Status SpreadFromLanes(const CommCall& call, const LaneCut& cut, int64_t segment);
   // The root, on this host, gets all pieces of the segment; `piece` is this rank's own.
-  absl::Status CollectAtRoot(const LaneCut& cut, int64_t segment, const char* piece, char* receive, DType dtype,
-                             int root, Placement placement);
-  // An average's one division, of sums over all ranks.
-  absl::Status Divide(void* data, int64_t count, DType dtype, ReduceOp op, Placement placement) const;
+  absl::Status CollectAtRoot(const CommCall& call, const LaneCut& cut, int64_t segment, const char* piece);
+  // An average's one division, of the lane's sums over all ranks.
+  absl::Status Divide(const CommCall& call, const LaneCall& lane, int64_t count) const;
   // Of memory on this rank, without overlap.
   absl::Status Move(void* to, const void* from, int64_t bytes, Placement placement) const;
   // For blocks that go with ranks, not with lanes: the lane that carries a rank's block, and the block's number among
@@ -135,9 +126,8 @@ class HierarchicalCommunicator : public Communicator {
   // See hierarchical_device.cc.
   absl::Status FitStage(int64_t slot_bytes);
   char* StageSlot(int64_t segment) const { return stage_->data() + segment % 2 * (stage_->bytes() / 2); }
-  // A call on device memory that goes through host memory as a whole.
-  absl::Status ThroughHost(const void* send, int64_t send_bytes, void* receive, int64_t receive_bytes,
-                           Placement placement, absl::FunctionRef<absl::Status(const void* send, void* receive)> call);
+  // A call on device memory that goes flat, through host memory as a whole.
+  absl::Status ThroughHost(const CommCall& call);
 
   // The second of two buffers is aligned as well as the first.
   static int64_t RoundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -164,10 +154,10 @@ class HierarchicalCommunicator : public Communicator {
   const std::shared_ptr<DeviceMemory> device_;  // null without GPUs
   Scratch host_scratch_, device_scratch_;
   std::unique_ptr<CommMemory> stage_;  // two slots that the fabric can use; made by the first call that needs them
-  std::unique_ptr<Communicator> inside_;
-  std::unique_ptr<Communicator> lane_;
+  std::unique_ptr<CommBackend> inside_;
+  std::unique_ptr<CommBackend> lane_;
   std::unique_ptr<FabricCommunicator> device_lane_;  // null: `lane_` carries what was copied to host memory
-  std::unique_ptr<Communicator> flat_;
+  std::unique_ptr<CommBackend> flat_;
   std::unique_ptr<AsyncCalls> lane_calls_;  // goes first: it uses the lane
 };
 

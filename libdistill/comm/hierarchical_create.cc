@@ -34,8 +34,8 @@ Setup PartOf(const Setup& setup, const std::shared_ptr<JobCalls>& job, const std
 // What a lane on the fabric could do with this rank's device memory, tried with a page of it; `endpoint` gets where.
 DeviceAccess TryDeviceMemory(const Setup& lane, absl::StatusOr<std::unique_ptr<FabricEndpoint>>& endpoint) {
   DeviceAccess access;
-  if (const char* wish = std::getenv("DISTILL_FABRIC_HMEM")) access.wish = wish;
-  if (access.wish == "0") return access;
+  if (const char* preference = std::getenv("DISTILL_FABRIC_HMEM")) access.preference = preference;
+  if (access.preference == "0") return access;
   endpoint = OpenFabric(lane);
   absl::StatusOr<std::unique_ptr<CommMemory>> page = lane.device_memory->Allocate(4096);
   absl::Status status = endpoint.status();
@@ -124,8 +124,8 @@ absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, std::shared_ptr<
 // Every rank takes part in the exchanges of shared memory, also one that is alone on its host.
 MadeCommunicator MakeInsideOnHost(Setup inside) {
   const bool alone = inside.world.world_size == 1;
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, CreateShmCommunicator(std::move(inside)));
-  return alone ? CreateAloneCommunicator() : std::move(made);
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, CreateShmCommunicator(std::move(inside)));
+  return alone ? CreateAloneBackend() : std::move(made);
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> HierarchicalCommunicator::DoSplit(
   return SplitFrom(*this, seed_, part.members, part.rank,
                    [gpus = takes_device_memory()](Setup setup) -> MadeCommunicator {
                      if (setup.one_host && gpus) return CreateNcclCommunicator(std::move(setup));
-                     if (setup.world.world_size == 1) return CreateAloneCommunicator();
+                     if (setup.world.world_size == 1) return CreateAloneBackend();
                      if (setup.one_host) return CreateShmCommunicator(std::move(setup));
                      const bool levels = gpus || HostLayout(setup.host_ids).most() > 1;
                      return levels ? CreateHierarchicalCommunicator(std::move(setup), gpus)

@@ -51,15 +51,20 @@ absl::Status HierarchicalCommunicator::After(int64_t segment, Placement placemen
   return steps.after(segment);
 }
 
-absl::Status HierarchicalCommunicator::ThroughHost(
-    const void* send, int64_t send_bytes, void* receive, int64_t receive_bytes, Placement placement,
-    absl::FunctionRef<absl::Status(const void* send, void* receive)> call) {
-  // A call that takes or gives nothing here still wants a place.
-  std::vector<char> in(static_cast<size_t>(std::max<int64_t>(send_bytes, 1)));
-  std::vector<char> out(static_cast<size_t>(std::max<int64_t>(receive_bytes, 1)));
-  if (send_bytes > 0) DISTILL_RETURN_IF_ERROR(device_->Copy(in.data(), send, send_bytes, placement.stream));
-  DISTILL_RETURN_IF_ERROR(call(in.data(), out.data()));
-  return receive_bytes > 0 ? device_->Copy(receive, out.data(), receive_bytes, placement.stream) : absl::OkStatus();
+absl::Status HierarchicalCommunicator::ThroughHost(const CommCall& call) {
+  const auto bytes_of = [&](const void* buffer, int blocks) { return buffer == nullptr ? 0 : blocks * call.bytes(); };
+  std::vector<char> in(static_cast<size_t>(bytes_of(call.input, call.input_blocks(world_size()))));
+  std::vector<char> out(static_cast<size_t>(bytes_of(call.output, call.output_blocks(world_size()))));
+  CommCall there = call;
+  there.placement = {};
+  there.input = in.data();
+  there.output = out.data();
+  const int64_t in_bytes = static_cast<int64_t>(in.size());
+  const int64_t out_bytes = static_cast<int64_t>(out.size());
+  if (in_bytes > 0) DISTILL_RETURN_IF_ERROR(device_->Copy(in.data(), call.input, in_bytes, call.placement.stream));
+  DISTILL_RETURN_IF_ERROR(flat_->Run(there));
+  if (out_bytes == 0) return absl::OkStatus();
+  return device_->Copy(call.output, out.data(), out_bytes, call.placement.stream);
 }
 
 }  // namespace distill

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -41,7 +42,7 @@ absl::Status Lifeline::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Dura
 
 std::vector<CallView> Lifeline::LastCalls() const {
   std::vector<CallView> views;
-  for (const CommCall& call : board_.Read()) views.push_back({call.number, DescribeWhat(call)});
+  for (const CommCall& call : board_.Read()) views.push_back({call.number, Describe(call.signature())});
   return views;
 }
 
@@ -83,12 +84,13 @@ void Lifeline::Watch(absl::Duration grace) {
   while (!stopping_) {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(kLongestLook, grace / 2)));
     CommCall call;
-    call.operation = broken() ? operation_.load(std::memory_order_acquire) : nullptr;
+    call.number = broken() ? number_.load(std::memory_order_acquire) : 0;
+    call.operation = operation_.load(std::memory_order_relaxed);
     call.peer = peer_.load(std::memory_order_relaxed);
-    call.number = number_.load(std::memory_order_relaxed);
-    if (call.operation == nullptr || call != stuck) {
+    if (call.number == 0 || call.number != stuck.number || call.operation != stuck.operation ||
+        call.peer != stuck.peer) {
       stuck = call;
-      patience = call.operation == nullptr ? Deadline::Never() : Deadline::After(grace);
+      patience = call.number == 0 ? Deadline::Never() : Deadline::After(grace);
     }
     if (!patience.Passed()) continue;
     lock.unlock();

@@ -1,6 +1,6 @@
 // What ends a communicator's calls from outside: an Abort, or a rank that is lost. Internal to comm/.
 //
-// A call that goes on for the grace period after either is stuck in something that cannot be told to end (a driver, a
+// A call that continues for the grace period after either is stuck in something that cannot be told to end (a driver, a
 // vendor's library, an abort that itself blocks): a watchdog, which is a thread of its own, says which call it is and
 // ends the process, so that the job's launcher can act.
 #pragma once
@@ -49,21 +49,22 @@ class Lifeline {
 
   // Around a call.
   void Enter(const CommCall& call) {
-    if (call.peer < 0) board_.Add(call);
+    if (!IsPair(call.operation)) board_.Add(call);
+    operation_.store(call.operation, std::memory_order_relaxed);
     peer_.store(call.peer, std::memory_order_relaxed);
-    number_.store(call.number, std::memory_order_relaxed);
-    operation_.store(call.operation, std::memory_order_release);
+    number_.store(call.number, std::memory_order_release);
   }
-  void Leave() { operation_.store(nullptr, std::memory_order_release); }
+  void Leave() { number_.store(0, std::memory_order_release); }
 
  private:
   void Watch(absl::Duration grace);
   std::vector<CallView> LastCalls() const;
 
   std::atomic<bool> aborted_{false};
-  std::atomic<const char*> operation_{nullptr};
+  // The call that is under way.
+  std::atomic<CommOperation> operation_{};
   std::atomic<int> peer_{-1};
-  std::atomic<int64_t> number_{0};
+  std::atomic<int64_t> number_{0};  // 0: there is none
   CallBoard board_;
   std::shared_ptr<Rendezvous> rendezvous_;
   absl::Duration timeout_;

@@ -105,63 +105,43 @@ absl::Status MpiCalls::CheckWait(const char* what, int peer, Waiting& waiting) c
       absl::StrCat(what, ": some rank of ", ranks_.world_size(), " never came (MPI does not say which); it"));
 }
 
-absl::Status MpiCalls::AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) const {
-  return Await("MPI_Iallreduce", [&](void* request) {
-    return MPI_Iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), MpiType(dtype), MpiOp(op), comm_->comm,
-                          RequestOf(request));
-  });
-}
-
-absl::Status MpiCalls::Reduce(void* data, int64_t count, DType dtype, ReduceOp op, int root) const {
-  return Await("MPI_Ireduce", [&](void* request) {
-    return MPI_Ireduce(ranks_.rank() == root ? MPI_IN_PLACE : data, data, static_cast<int>(count), MpiType(dtype),
-                       MpiOp(op), root, comm_->comm, RequestOf(request));
-  });
-}
-
-absl::Status MpiCalls::ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op) const {
-  return Await("MPI_Ireduce_scatter_block", [&](void* request) {
-    return MPI_Ireduce_scatter_block(send, receive, static_cast<int>(count), MpiType(dtype), MpiOp(op), comm_->comm,
-                                     RequestOf(request));
-  });
-}
-
-absl::Status MpiCalls::AllGather(const void* send, void* receive, int64_t bytes, const char* what) const {
-  return Await(what, [&](void* request) {
-    return MPI_Iallgather(send, static_cast<int>(bytes), MPI_BYTE, receive, static_cast<int>(bytes), MPI_BYTE,
-                          comm_->comm, RequestOf(request));
-  });
-}
-
-absl::Status MpiCalls::Broadcast(void* data, int64_t bytes, int root) const {
-  return Await("MPI_Ibcast", [&](void* request) {
-    return MPI_Ibcast(data, static_cast<int>(bytes), MPI_BYTE, root, comm_->comm, RequestOf(request));
-  });
-}
-
-absl::Status MpiCalls::AllToAll(const void* send, void* receive, int64_t bytes) const {
-  return Await("MPI_Ialltoall", [&](void* request) {
-    return MPI_Ialltoall(send, static_cast<int>(bytes), MPI_BYTE, receive, static_cast<int>(bytes), MPI_BYTE,
-                         comm_->comm, RequestOf(request));
-  });
-}
-
-absl::Status MpiCalls::Barrier() const {
-  return Await("MPI_Ibarrier", [&](void* request) { return MPI_Ibarrier(comm_->comm, RequestOf(request)); });
-}
-
-absl::Status MpiCalls::Send(const void* data, int64_t bytes, int peer) const {
-  const auto start = [&](void* request) {
-    return MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_->comm, RequestOf(request));
+absl::Status MpiCalls::Make(const CommCall& call, const char* what) const {
+  const int count = static_cast<int>(call.count);
+  const MPI_Datatype type = MpiType(call.dtype);
+  const MPI_Op op = MpiOp(call.op);
+  const MPI_Comm comm = comm_->comm;
+  const void* const in = call.input == call.output ? MPI_IN_PLACE : call.input;
+  void* const out = call.output;
+  const auto await = [&](const char* name, absl::FunctionRef<int(MPI_Request*)> start) {
+    return Await(
+        what != nullptr ? what : name, [&](void* request) { return start(RequestOf(request)); }, call.peer);
   };
-  return Await("MPI_Isend", start, peer);
-}
-
-absl::Status MpiCalls::Receive(void* data, int64_t bytes, int peer) const {
-  const auto start = [&](void* request) {
-    return MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_->comm, RequestOf(request));
-  };
-  return Await("MPI_Irecv", start, peer);
+  switch (call.operation) {
+    case CommOperation::kAllReduce:
+      return await("MPI_Iallreduce", [&](MPI_Request* r) { return MPI_Iallreduce(in, out, count, type, op, comm, r); });
+    case CommOperation::kReduceScatter:
+      return await("MPI_Ireduce_scatter_block",
+                   [&](MPI_Request* r) { return MPI_Ireduce_scatter_block(in, out, count, type, op, comm, r); });
+    case CommOperation::kAllGather:
+      return await("MPI_Iallgather",
+                   [&](MPI_Request* r) { return MPI_Iallgather(in, count, type, out, count, type, comm, r); });
+    case CommOperation::kBroadcast:
+      return await("MPI_Ibcast", [&](MPI_Request* r) { return MPI_Ibcast(out, count, type, call.root, comm, r); });
+    case CommOperation::kReduce:
+      return await("MPI_Ireduce", [&](MPI_Request* r) {
+        return MPI_Ireduce(ranks_.rank() == call.root ? in : call.input, out, count, type, op, call.root, comm, r);
+      });
+    case CommOperation::kAllToAll:
+      return await("MPI_Ialltoall",
+                   [&](MPI_Request* r) { return MPI_Ialltoall(in, count, type, out, count, type, comm, r); });
+    case CommOperation::kSend:
+      return await("MPI_Isend",
+                   [&](MPI_Request* r) { return MPI_Isend(call.input, count, type, call.peer, 0, comm, r); });
+    case CommOperation::kReceive:
+      return await("MPI_Irecv", [&](MPI_Request* r) { return MPI_Irecv(out, count, type, call.peer, 0, comm, r); });
+    default:
+      return await("MPI_Ibarrier", [&](MPI_Request* r) { return MPI_Ibarrier(comm, r); });
+  }
 }
 
 // MPI_Comm_split has no non-blocking form: a thread makes the call, and is left in it when a rank never comes; it has

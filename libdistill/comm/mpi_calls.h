@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libdistill/comm/call.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/rendezvous.h"
@@ -35,26 +36,16 @@ class MpiCalls {
   void StartCall() { ++call_; }
   uint64_t call() const { return call_; }
 
-  // Counts fit an int. In place; `dtype` is one that MPI adds (mpi_wire.h), an average is a sum.
-  [[nodiscard]] absl::Status AllReduce(void* data, int64_t count, DType dtype, ReduceOp op) const;
-  // The result is the root's; on the others nothing is written.
-  [[nodiscard]] absl::Status Reduce(void* data, int64_t count, DType dtype, ReduceOp op, int root) const;
-  [[nodiscard]] absl::Status ReduceScatter(const void* send, void* receive, int64_t count, DType dtype,
-                                           ReduceOp op) const;
-  [[nodiscard]] absl::Status AllGather(const void* send, void* receive, int64_t bytes,
-                                       const char* what = "MPI_Iallgather") const;
-  [[nodiscard]] absl::Status Broadcast(void* data, int64_t bytes, int root) const;
-  [[nodiscard]] absl::Status AllToAll(const void* send, void* receive, int64_t bytes) const;
-  [[nodiscard]] absl::Status Barrier() const;
-  [[nodiscard]] absl::Status Send(const void* data, int64_t bytes, int peer) const;
-  [[nodiscard]] absl::Status Receive(void* data, int64_t bytes, int peer) const;
+  // One operation of MPI's. Its count fits an int, its type is one that MPI adds (mpi_wire.h) or bytes, an average is a
+  // sum; a buffer that is input and output is used in place. `what`: for errors, instead of MPI's name of it.
+  [[nodiscard]] absl::Status Make(const CommCall& call, const char* what = nullptr) const;
   // One for this rank's color; null for a rank that is in none. After an error a thread may still be in the call, which
   // has all that it writes to.
   [[nodiscard]] absl::StatusOr<std::shared_ptr<Comm>> Split(bool takes_part, int color, int key) const;
 
  private:
   struct Waiting;
-  // Why a rank that waits, for `peer` alone if that is a rank, should go on no longer.
+  // Why a rank that waits, for `peer` alone if that is a rank, should wait no longer.
   absl::Status CheckWait(const char* what, int peer, Waiting& waiting) const;
   // Makes the non-blocking call, which is given an MPI_Request*, and tests it until it has ended. `peer`: whom alone it
   // waits for. After an error MPI is abandoned: the operation may still be under way.

@@ -4,7 +4,6 @@
 // they differ.
 #include <algorithm>
 #include <cstring>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,8 +11,8 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/mpi_calls.h"
 #include "libdistill/comm/mpi_wire.h"
-#include "libdistill/comm/pair_header.h"
 #include "libdistill/comm/reduce.h"
+#include "libdistill/comm/same_calls.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
@@ -24,17 +23,11 @@ namespace {
 
 constexpr int64_t kDirectElements = int64_t{64} << 20;
 constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
-constexpr size_t kViewBytes = 64;
-// "all-reduce of 10 float32 (sum)".
-std::string View(const char* operation, int64_t count, DType dtype, const std::string& more = "") {
-  return absl::StrCat(operation, " of ", count, " ", NameOf(dtype), more.empty() ? "" : " (", more,
-                      more.empty() ? "" : ")");
-}
 
-class MpiCommunicator : public Communicator {
+class MpiCommunicator : public CommBackend {
  public:
   explicit MpiCommunicator(const Setup& setup)
-      : Communicator(setup.world.rank, setup.Names()),
+      : CommBackend(setup.world.rank, setup.Names()),
         seed_(setup),
         own_(std::make_shared<Own>()),
         calls_(*this, setup.options.timeout, own_) {}
@@ -50,32 +43,25 @@ class MpiCommunicator : public Communicator {
   }
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement) override;
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement) override;
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement) override;
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
-  absl::Status DoBarrier() override;
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::Status Execute(const CommCall& call) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
 
  private:
   // What MPI reads and writes beside the caller's buffers.
   struct Own {
-    PairHeader header = {};
-    char view[kViewBytes] = {};
-    std::vector<char> views;
+    MessageHeader header = {};
+    ShownCall shown = {};
+    std::vector<ShownCall> all_shown;
     std::vector<char> staged;
     std::vector<char> result;
   };
-  // Begins a collective that every rank describes with the same text. FailedPrecondition: they do not; with both views.
-  absl::Status Begin(const std::string& view);
-  absl::Status ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const;
+  // Begins a collective. FailedPrecondition: ranks make different ones; with both views.
+  absl::Status Begin(const CommCall& call);
+  // On the caller's own buffers, a part of a bounded length at a time.
+  absl::Status Direct(const CommCall& call);
+  // Through `staged` and `result`: MPI gets and gives a part of every block.
+  absl::Status Staged(const CommCall& call);
+  absl::Status Move(const CommCall& call);
   // Divides what was summed, where the operation asks for it.
   void Finish(void* data, int64_t count, DType dtype, ReduceOp op) const;
 
@@ -84,20 +70,25 @@ class MpiCommunicator : public Communicator {
   MpiCalls calls_;
 };
 
-absl::Status MpiCommunicator::Begin(const std::string& view) {
+absl::Status MpiCommunicator::Execute(const CommCall& call) {
+  if (IsPair(call.operation)) return Move(call);
+  DISTILL_RETURN_IF_ERROR(Begin(call));
+  if (call.operation == CommOperation::kBarrier) return calls_.Make(call);
+  const bool direct = call.operation == CommOperation::kBroadcast ||
+                      (call.operation == CommOperation::kAllReduce && WireType(call.dtype) == call.dtype);
+  return direct ? Direct(call) : Staged(call);
+}
+
+absl::Status MpiCommunicator::Begin(const CommCall& call) {
   calls_.StartCall();
-  std::memset(own_->view, 0, kViewBytes);
-  std::memcpy(own_->view, view.data(), std::min(view.size(), kViewBytes - 1));
-  own_->views.resize(kViewBytes * static_cast<size_t>(world_size()));
-  DISTILL_RETURN_IF_ERROR(
-      calls_.AllGather(own_->view, own_->views.data(), kViewBytes, "comparing the calls (MPI_Iallgather)"));
-  for (int r = 1; r < world_size(); ++r) {
-    const char* theirs = own_->views.data() + kViewBytes * static_cast<size_t>(r);
-    if (std::memcmp(own_->views.data(), theirs, kViewBytes) == 0) continue;
-    return absl::FailedPreconditionError(absl::StrCat("ranks do not make the same calls: ", Describe(0), " calls ",
-                                                      own_->views.data(), ", ", Describe(r), " calls ", theirs));
-  }
-  return absl::OkStatus();
+  own_->shown = ShownCall::Of(call);
+  own_->all_shown.resize(static_cast<size_t>(world_size()));
+  DISTILL_RETURN_IF_ERROR(calls_.Make({.operation = CommOperation::kAllGather,
+                                       .input = &own_->shown,
+                                       .output = own_->all_shown.data(),
+                                       .count = sizeof(ShownCall)},
+                                      "comparing the calls (MPI_Iallgather)"));
+  return CompareCalls(*this, own_->all_shown);
 }
 
 void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op) const {
@@ -105,139 +96,70 @@ void MpiCommunicator::Finish(void* data, int64_t count, DType dtype, ReduceOp op
   if (op == ReduceOp::kAverage) distill::Reduce(data, sources, 1, count, dtype, op, world_size());
 }
 
-absl::Status MpiCommunicator::ReduceInPlace(void* data, int64_t count, DType dtype, ReduceOp op) const {
-  DISTILL_RETURN_IF_ERROR(calls_.AllReduce(data, count, dtype, op));
-  Finish(data, count, dtype, op);
-  return absl::OkStatus();
-}
-
-absl::Status MpiCommunicator::DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                                          Placement) {
-  DISTILL_RETURN_IF_ERROR(Begin(View("all-reduce", count, dtype, NameOf(op))));
-  const DType wire = WireType(dtype);
-  const int64_t size = SizeOf(dtype);
-  if (wire == dtype) {
-    if (send != receive) std::memcpy(receive, send, static_cast<size_t>(count * size));
-    for (int64_t begin = 0; begin < count; begin += kDirectElements) {
-      const int64_t here = std::min(kDirectElements, count - begin);
-      DISTILL_RETURN_IF_ERROR(ReduceInPlace(static_cast<char*>(receive) + begin * size, here, dtype, op));
-    }
-    return absl::OkStatus();
-  }
-  own_->staged.resize(static_cast<size_t>(std::min(count, kStagedElements) * SizeOf(wire)));
-  for (int64_t begin = 0; begin < count; begin += kStagedElements) {
-    const int64_t here = std::min(kStagedElements, count - begin);
-    ToWire(static_cast<const char*>(send) + begin * size, own_->staged.data(), here, dtype);
-    DISTILL_RETURN_IF_ERROR(ReduceInPlace(own_->staged.data(), here, wire, op));
-    FromWire(own_->staged.data(), static_cast<char*>(receive) + begin * size, here, dtype);
+absl::Status MpiCommunicator::Direct(const CommCall& call) {
+  CommCall part = call;
+  if (!Reduces(call.operation)) part.dtype = DType::kUInt8;  // bytes, whatever they are
+  const int64_t size = SizeOf(part.dtype);
+  const int64_t count = call.bytes() / size;
+  if (call.input != call.output) std::memcpy(call.output, call.input, static_cast<size_t>(call.bytes()));
+  for (int64_t begin = 0; begin < count; begin += kDirectElements) {
+    part.count = std::min(kDirectElements, count - begin);
+    part.output = call.out() + begin * size;
+    part.input = part.output;
+    DISTILL_RETURN_IF_ERROR(calls_.Make(part));
+    if (Reduces(call.operation)) Finish(part.output, part.count, part.dtype, part.op);
   }
   return absl::OkStatus();
 }
 
-absl::Status MpiCommunicator::DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                                              Placement) {
-  DISTILL_RETURN_IF_ERROR(Begin(View("reduce-scatter", count, dtype, NameOf(op))));
+absl::Status MpiCommunicator::Staged(const CommCall& call) {
+  const bool reduces = Reduces(call.operation);
+  const DType dtype = reduces ? call.dtype : DType::kUInt8;
   const DType wire = WireType(dtype);
-  const int64_t size = SizeOf(dtype);
-  const int64_t per_call = std::max<int64_t>(1, std::min(count, kStagedElements / world_size()));
-  own_->staged.resize(static_cast<size_t>(world_size() * per_call * SizeOf(wire)));
-  own_->result.resize(static_cast<size_t>(per_call * SizeOf(wire)));
+  const int64_t size = SizeOf(dtype), wire_size = SizeOf(wire);
+  const int64_t count = call.bytes() / size;
+  const int in_blocks = call.input_blocks(world_size()), out_blocks = call.output_blocks(world_size());
+  const int64_t bound = (reduces ? 1 : 4) * kStagedElements / call.blocks(world_size());
+  const int64_t per_call = std::max<int64_t>(1, std::min(count, bound));
+  const bool in_place = call.blocks(world_size()) == 1;
+  own_->staged.resize(static_cast<size_t>(in_blocks * per_call * wire_size));
+  if (!in_place) own_->result.resize(static_cast<size_t>(out_blocks * per_call * wire_size));
+  CommCall part = call;
+  part.dtype = wire;
+  part.input = own_->staged.data();
+  part.output = in_place ? own_->staged.data() : own_->result.data();
+  const bool takes = call.operation != CommOperation::kReduce || rank() == call.root;
   for (int64_t begin = 0; begin < count; begin += per_call) {
-    const int64_t here = std::min(per_call, count - begin);
-    for (int64_t r = 0; r < world_size(); ++r) {
-      ToWire(static_cast<const char*>(send) + (r * count + begin) * size, own_->staged.data() + r * here * SizeOf(wire),
-             here, dtype);
+    part.count = std::min(per_call, count - begin);
+    for (int64_t b = 0; b < in_blocks; ++b) {
+      ToWire(call.in() + (b * count + begin) * size, own_->staged.data() + b * part.bytes(), part.count, dtype);
     }
-    DISTILL_RETURN_IF_ERROR(calls_.ReduceScatter(own_->staged.data(), own_->result.data(), here, wire, op));
-    Finish(own_->result.data(), here, wire, op);
-    FromWire(own_->result.data(), static_cast<char*>(receive) + begin * size, here, dtype);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MpiCommunicator::DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) {
-  DISTILL_RETURN_IF_ERROR(Begin(View("all-gather", count, dtype)));
-  const int64_t bytes = count * SizeOf(dtype);
-  const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
-  own_->staged.resize(static_cast<size_t>(world_size() * per_call));
-  for (int64_t begin = 0; begin < bytes; begin += per_call) {
-    const int64_t here = std::min(per_call, bytes - begin);
-    DISTILL_RETURN_IF_ERROR(calls_.AllGather(static_cast<const char*>(send) + begin, own_->staged.data(), here));
-    for (int64_t r = 0; r < world_size(); ++r) {
-      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, own_->staged.data() + r * here,
-                  static_cast<size_t>(here));
+    DISTILL_RETURN_IF_ERROR(calls_.Make(part));
+    if (!takes) continue;
+    if (reduces) Finish(part.output, part.count, wire, call.op);
+    for (int64_t b = 0; b < out_blocks; ++b) {
+      FromWire(part.out() + b * part.bytes(), call.out() + (b * count + begin) * size, part.count, dtype);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status MpiCommunicator::DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) {
-  DISTILL_RETURN_IF_ERROR(Begin(View("broadcast", count, dtype, absl::StrCat("from rank ", root))));
-  const int64_t bytes = count * SizeOf(dtype);
-  for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
-    const int64_t here = std::min(kDirectElements, bytes - begin);
-    DISTILL_RETURN_IF_ERROR(calls_.Broadcast(static_cast<char*>(buffer) + begin, here, root));
+// Behind a header that says what the message is.
+absl::Status MpiCommunicator::Move(const CommCall& call) {
+  const bool sends = call.operation == CommOperation::kSend;
+  const MessageHeader expected = MessageHeader::Of(call);
+  own_->header = expected;
+  CommCall part = {.operation = call.operation, .count = sizeof(MessageHeader), .peer = call.peer};
+  part.input = part.output = &own_->header;
+  DISTILL_RETURN_IF_ERROR(calls_.Make(part));
+  if (!sends) {
+    DISTILL_RETURN_IF_ERROR(CompareMessages(own_->header, Describe(call.peer), expected, Describe(rank())));
   }
-  return absl::OkStatus();
-}
-
-absl::Status MpiCommunicator::DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                                       int root, Placement) {
-  DISTILL_RETURN_IF_ERROR(Begin(View("reduce", count, dtype, absl::StrCat(NameOf(op), " to rank ", root))));
-  const DType wire = WireType(dtype);
-  const int64_t size = SizeOf(dtype);
-  const int64_t per_call = std::min(count, kStagedElements);
-  own_->staged.resize(static_cast<size_t>(per_call * SizeOf(wire)));
-  for (int64_t begin = 0; begin < count; begin += per_call) {
-    const int64_t here = std::min(per_call, count - begin);
-    ToWire(static_cast<const char*>(send) + begin * size, own_->staged.data(), here, dtype);
-    DISTILL_RETURN_IF_ERROR(calls_.Reduce(own_->staged.data(), here, wire, op, root));
-    if (rank() != root) continue;
-    Finish(own_->staged.data(), here, wire, op);
-    FromWire(own_->staged.data(), static_cast<char*>(receive) + begin * size, here, dtype);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MpiCommunicator::DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) {
-  DISTILL_RETURN_IF_ERROR(Begin(View("all-to-all", count, dtype)));
-  const int64_t bytes = count * SizeOf(dtype);
-  const int64_t per_call = std::max<int64_t>(1, std::min(bytes, 4 * kStagedElements / world_size()));
-  own_->staged.resize(static_cast<size_t>(world_size() * per_call));
-  own_->result.resize(own_->staged.size());
-  for (int64_t begin = 0; begin < bytes; begin += per_call) {
-    const int64_t here = std::min(per_call, bytes - begin);
-    const size_t length = static_cast<size_t>(here);
-    for (int64_t r = 0; r < world_size(); ++r) {
-      std::memcpy(own_->staged.data() + r * here, static_cast<const char*>(send) + r * bytes + begin, length);
-    }
-    DISTILL_RETURN_IF_ERROR(calls_.AllToAll(own_->staged.data(), own_->result.data(), here));
-    for (int64_t r = 0; r < world_size(); ++r) {
-      std::memcpy(static_cast<char*>(receive) + r * bytes + begin, own_->result.data() + r * here, length);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MpiCommunicator::DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) {
-  own_->header = {count, static_cast<int64_t>(dtype)};
-  DISTILL_RETURN_IF_ERROR(calls_.Send(&own_->header, sizeof(own_->header), peer));
-  const int64_t bytes = count * SizeOf(dtype);
-  for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
-    const int64_t here = std::min(kDirectElements, bytes - begin);
-    DISTILL_RETURN_IF_ERROR(calls_.Send(static_cast<const char*>(data) + begin, here, peer));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MpiCommunicator::DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) {
-  DISTILL_RETURN_IF_ERROR(calls_.Receive(&own_->header, sizeof(own_->header), peer));
-  const PairHeader expected = {count, static_cast<int64_t>(dtype)};
-  DISTILL_RETURN_IF_ERROR(Compare(own_->header, Describe(peer), expected, Describe(rank())));
-  const int64_t bytes = count * SizeOf(dtype);
-  for (int64_t begin = 0; begin < bytes; begin += kDirectElements) {
-    const int64_t here = std::min(kDirectElements, bytes - begin);
-    DISTILL_RETURN_IF_ERROR(calls_.Receive(static_cast<char*>(data) + begin, here, peer));
+  for (int64_t begin = 0; begin < call.bytes(); begin += kDirectElements) {
+    part.count = std::min(kDirectElements, call.bytes() - begin);
+    part.input = sends ? call.in() + begin : nullptr;
+    part.output = sends ? nullptr : call.out() + begin;
+    DISTILL_RETURN_IF_ERROR(calls_.Make(part));
   }
   return absl::OkStatus();
 }
@@ -252,17 +174,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const Spl
     return split.status();
   }
   const auto create = [&](Setup setup) -> MadeCommunicator {
-    if (setup.world.world_size == 1) return CreateAloneCommunicator();
+    if (setup.world.world_size == 1) return CreateAloneBackend();
     auto made = std::make_unique<MpiCommunicator>(setup);
     DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous), *split));
     return made;
   };
   return SplitFrom(*this, seed_, part.members, part.rank, create);
-}
-
-absl::Status MpiCommunicator::DoBarrier() {
-  DISTILL_RETURN_IF_ERROR(Begin("barrier"));
-  return calls_.Barrier();
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/cuda_calls.h"
 #include "libdistill/comm/device_reduce.h"
+#include "libdistill/comm/nccl_memory.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
@@ -61,50 +61,15 @@ ncclRedOp_t NcclOp(ReduceOp op) {
 // time (gradients, blocks of the student, blocks of the teacher), each from a thread of its own, so ranks launch their
 // kernels in different orders, and each waits on the GPU for its like elsewhere. That comes to an end as long as all of
 // them find room there at once, beside computing kernels, which end by themselves: with this bound those of three do on
-// the 108 multiprocessors of an A100; on smaller GPUs, or with more teachers shared out, it is not sure.
+// the 108 multiprocessors of an A100; on smaller GPUs, or with more sharded teachers, it is not sure.
 // NCCL_LAUNCH_ORDER_IMPLICIT (2.26) is no way out: it runs kernels one after the other as each host launched them, and
 // asks for the same order on all; a rank without tokens launches a pass's gathers ahead.
 constexpr int kMaxBlocks = 32;
 
-// What NCCL would choose for its own buffers. It is not registered with a communicator (ncclCommRegister): NCCL leaves
-// undefined what a call does where one rank's buffers are registered and another's are not, and Allocate allows that.
-class NcclMemory : public CommMemory {
- public:
-  static absl::StatusOr<std::unique_ptr<CommMemory>> Create(int device, int64_t bytes) {
-    DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device)));
-    void* data = nullptr;
-    if (const ncclResult_t result = ncclMemAlloc(&data, static_cast<size_t>(bytes)); result != ncclSuccess) {
-      cudaGetLastError();  // else the next call on this thread would have it
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no ", bytes, " bytes of device memory: ncclMemAlloc: ", ncclGetErrorString(result)));
-    }
-    std::unique_ptr<CommMemory> memory(new NcclMemory(device, static_cast<char*>(data), bytes));
-    DISTILL_RETURN_IF_ERROR(CudaError("cudaMemset", cudaMemset(data, 0, static_cast<size_t>(bytes))));
-    // cudaMemset may return before it is done, and streams of the caller's need not wait for it.
-    DISTILL_RETURN_IF_ERROR(CudaError("cudaMemset", cudaStreamSynchronize(nullptr)));
-    return memory;
-  }
-  ~NcclMemory() override {
-    const OnCudaDevice here(device_);
-    ncclMemFree(data());
-  }
-
- private:
-  NcclMemory(int device, char* data, int64_t bytes) : CommMemory(data, bytes), device_(device) {}
-  const int device_;
-};
-
-// What is left to do for an average, once NCCL has the sum.
-struct Division {
-  void* data = nullptr;
-  int64_t count = 0;
-  DType dtype = DType::kUInt8;
-};
-
-class NcclCommunicator : public Communicator {
+class NcclCommunicator : public CommBackend {
  public:
   explicit NcclCommunicator(const Setup& setup)
-      : Communicator(setup.world.rank, setup.Names()),
+      : CommBackend(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
         device_(setup.options.device_index) {}
@@ -121,74 +86,14 @@ class NcclCommunicator : public Communicator {
   }
 
   absl::Status Start(const ncclUniqueId& id);
-  void set_host_communicator(std::unique_ptr<Communicator> host) {
+  void set_host_communicator(std::unique_ptr<CommBackend> host) {
     host_ = std::move(host);
     host_->BecomePart();
   }
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement placement) override {
-    if (!placement.on_device) return host_->AllReduce(send, receive, count, dtype, op);
-    return OnDevice(
-        "ncclAllReduce", placement,
-        [&](cudaStream_t stream) {
-          return ncclAllReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_, stream);
-        },
-        Average(op, receive, count, dtype));
-  }
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement placement) override {
-    if (!placement.on_device) return host_->ReduceScatter(send, receive, count, dtype, op);
-    return OnDevice(
-        "ncclReduceScatter", placement,
-        [&](cudaStream_t stream) {
-          return ncclReduceScatter(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), comm_,
-                                   stream);
-        },
-        Average(op, receive, count, dtype));
-  }
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override {
-    if (!placement.on_device) return host_->AllGather(send, receive, count, dtype);
-    return OnDevice("ncclAllGather", placement, [&](cudaStream_t stream) {
-      return ncclAllGather(send, receive, static_cast<size_t>(count), NcclType(dtype), comm_, stream);
-    });
-  }
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) override {
-    if (!placement.on_device) return host_->Broadcast(buffer, count, dtype, root);
-    return OnDevice("ncclBroadcast", placement, [&](cudaStream_t stream) {
-      return ncclBroadcast(buffer, buffer, static_cast<size_t>(count), NcclType(dtype), root, comm_, stream);
-    });
-  }
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement placement) override {
-    if (!placement.on_device) return host_->Reduce(send, receive, count, dtype, op, root);
-    return OnDevice(
-        "ncclReduce", placement,
-        [&](cudaStream_t stream) {
-          return ncclReduce(send, receive, static_cast<size_t>(count), NcclType(dtype), NcclOp(op), root, comm_,
-                            stream);
-        },
-        Average(op, receive, rank() == root ? count : 0, dtype));
-  }
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) override {
-    if (!placement.on_device) return host_->AllToAll(send, receive, count, dtype);
-    return OnDevice("ncclSend and ncclRecv of an all-to-all", placement, [&](cudaStream_t stream) {
-      return EnqueueAllToAll(static_cast<const char*>(send), static_cast<char*>(receive), count, dtype, stream);
-    });
-  }
-  absl::Status DoBarrier() override { return host_->Barrier(); }
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement placement) override {
-    if (!placement.on_device) return host_->Send(data, count, dtype, peer);
-    return OnDevice("ncclSend", placement, [&](cudaStream_t stream) {
-      return ncclSend(data, static_cast<size_t>(count), NcclType(dtype), peer, comm_, stream);
-    });
-  }
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement placement) override {
-    if (!placement.on_device) return host_->Receive(data, count, dtype, peer);
-    return OnDevice("ncclRecv", placement, [&](cudaStream_t stream) {
-      return ncclRecv(data, static_cast<size_t>(count), NcclType(dtype), peer, comm_, stream);
-    });
+  absl::Status Execute(const CommCall& call) override {
+    return call.placement.on_device ? OnDevice(call) : host_->Run(call);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
     return SplitFrom(*this, seed_, part.members, part.rank, &CreateNcclCommunicator);
@@ -207,12 +112,12 @@ class NcclCommunicator : public Communicator {
   void Abort() {
     if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
   }
-  ncclResult_t EnqueueAllToAll(const char* send, char* receive, int64_t count, DType dtype, cudaStream_t stream) const;
-  static Division Average(ReduceOp op, void* data, int64_t count, DType dtype) {
-    return op == ReduceOp::kAverage ? Division{data, count, dtype} : Division{};
-  }
-  absl::Status OnDevice(const char* what, Placement placement, absl::FunctionRef<ncclResult_t(cudaStream_t)> call,
-                        const Division& division = {});
+  absl::Status OnDevice(const CommCall& call);
+  // Puts NCCL's work on the call's stream.
+  ncclResult_t Enqueue(const CommCall& call) const;
+  ncclResult_t EnqueueAllToAll(const CommCall& call) const;
+  // What is left of an average once NCCL has the sum. Returns a cudaError_t.
+  int EnqueueDivision(const CommCall& call) const;
   absl::Status AwaitEnqueued(const char* what, ncclResult_t result) const;
   absl::Status AwaitDevice(const char* what) const;
   absl::Status NcclError(const char* what, ncclResult_t state) const;
@@ -222,7 +127,7 @@ class NcclCommunicator : public Communicator {
   const int device_;
   ncclComm_t comm_ = nullptr;
   cudaEvent_t done_ = nullptr;
-  std::unique_ptr<Communicator> host_;
+  std::unique_ptr<CommBackend> host_;
   absl::Status ended_;  // the error that ended this communicator
 };
 
@@ -236,29 +141,63 @@ absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
   return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
 }
 
-ncclResult_t NcclCommunicator::EnqueueAllToAll(const char* send, char* receive, int64_t count, DType dtype,
-                                               cudaStream_t stream) const {
-  const int64_t bytes = count * SizeOf(dtype);
+ncclResult_t NcclCommunicator::Enqueue(const CommCall& call) const {
+  const auto stream = static_cast<cudaStream_t>(call.placement.stream);
+  const auto count = static_cast<size_t>(call.count);
+  const ncclDataType_t type = NcclType(call.dtype);
+  const ncclRedOp_t op = NcclOp(call.op);
+  switch (call.operation) {
+    case CommOperation::kAllReduce:
+      return ncclAllReduce(call.input, call.output, count, type, op, comm_, stream);
+    case CommOperation::kReduceScatter:
+      return ncclReduceScatter(call.input, call.output, count, type, op, comm_, stream);
+    case CommOperation::kAllGather:
+      return ncclAllGather(call.input, call.output, count, type, comm_, stream);
+    case CommOperation::kBroadcast:
+      return ncclBroadcast(call.input, call.output, count, type, call.root, comm_, stream);
+    case CommOperation::kReduce:
+      return ncclReduce(call.input, call.output, count, type, op, call.root, comm_, stream);
+    case CommOperation::kAllToAll:
+      return EnqueueAllToAll(call);
+    case CommOperation::kSend:
+      return ncclSend(call.input, count, type, call.peer, comm_, stream);
+    case CommOperation::kReceive:
+      return ncclRecv(call.output, count, type, call.peer, comm_, stream);
+    default:
+      return ncclInvalidUsage;  // a barrier has no buffers, and none of them in device memory
+  }
+}
+
+ncclResult_t NcclCommunicator::EnqueueAllToAll(const CommCall& call) const {
+  const auto stream = static_cast<cudaStream_t>(call.placement.stream);
+  const auto count = static_cast<size_t>(call.count);
+  const ncclDataType_t type = NcclType(call.dtype);
   ncclResult_t result = ncclGroupStart();
   for (int r = 0; r < world_size() && result == ncclSuccess; ++r) {
-    result = ncclSend(send + r * bytes, static_cast<size_t>(count), NcclType(dtype), r, comm_, stream);
+    result = ncclSend(call.in() + r * call.bytes(), count, type, r, comm_, stream);
     if (result != ncclSuccess) break;
-    result = ncclRecv(receive + r * bytes, static_cast<size_t>(count), NcclType(dtype), r, comm_, stream);
+    result = ncclRecv(call.out() + r * call.bytes(), count, type, r, comm_, stream);
   }
   const ncclResult_t ended = ncclGroupEnd();
   return result == ncclSuccess ? ended : result;
 }
 
-absl::Status NcclCommunicator::OnDevice(const char* what, Placement placement,
-                                        absl::FunctionRef<ncclResult_t(cudaStream_t)> call, const Division& division) {
-  const auto stream = static_cast<cudaStream_t>(placement.stream);
+int NcclCommunicator::EnqueueDivision(const CommCall& call) const {
+  const bool has_sum = call.operation != CommOperation::kReduce || rank() == call.root;
+  if (!Reduces(call.operation) || call.op != ReduceOp::kAverage || !has_sum) return cudaSuccess;
+  const void* sum = call.output;
+  return EnqueueReduce(call.output, &sum, 1, call.count, call.dtype, DeviceOp::kSum, world_size(),
+                       call.placement.stream);
+}
+
+absl::Status NcclCommunicator::OnDevice(const CommCall& call) {
+  const std::string what = absl::StrCat(NameOf(call.operation), " by NCCL");
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));  // it is the thread's
-  DISTILL_RETURN_IF_ERROR(AwaitEnqueued(what, call(stream)));
-  const int divided = EnqueueReduce(division.data, &division.data, 1, division.count, division.dtype, DeviceOp::kSum,
-                                    world_size(), stream);
-  DISTILL_RETURN_IF_ERROR(CudaError("dividing an average", divided));
+  DISTILL_RETURN_IF_ERROR(AwaitEnqueued(what.c_str(), Enqueue(call)));
+  DISTILL_RETURN_IF_ERROR(CudaError("dividing an average", EnqueueDivision(call)));
+  const auto stream = static_cast<cudaStream_t>(call.placement.stream);
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(done_, stream)));
-  return AwaitDevice(what);
+  return AwaitDevice(what.c_str());
 }
 
 // Until NCCL has taken what it was asked for; for a collective that means that its kernel is on the stream.
@@ -335,10 +274,10 @@ MadeCommunicator CreateNcclCommunicator(Setup setup) {
   DISTILL_RETURN_IF_ERROR(
       setup.ExchangeStatus(Annotate(made->Start(id), "starting NCCL (comm_backend shm goes without it)")));
   if (setup.world.world_size == 1 && setup.job_ranks.empty()) {
-    made->set_host_communicator(CreateAloneCommunicator());
+    made->set_host_communicator(CreateAloneBackend());
     return made;
   }
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host, CreateShmCommunicator(std::move(setup)));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> host, CreateShmCommunicator(std::move(setup)));
   made->set_host_communicator(std::move(host));
   return made;
 }

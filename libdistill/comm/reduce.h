@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {

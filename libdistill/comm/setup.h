@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/backend.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/tuning.h"
@@ -47,7 +47,9 @@ struct Setup {
 // The error, marked as one that every rank has: see IsSharedError.
 absl::Status SharedError(absl::Status error);
 
-using MadeCommunicator = absl::StatusOr<std::unique_ptr<Communicator>>;
+using MadeCommunicator = absl::StatusOr<std::unique_ptr<CommBackend>>;
+// CreateAloneCommunicator's, for a part of another communicator.
+std::unique_ptr<CommBackend> CreateAloneBackend();
 [[nodiscard]] MadeCommunicator CreateShmCommunicator(Setup setup);
 [[nodiscard]] MadeCommunicator CreateFabricCommunicator(Setup setup);
 [[nodiscard]] MadeCommunicator CreateMpiCommunicator(Setup setup);

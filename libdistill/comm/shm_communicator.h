@@ -1,4 +1,4 @@
-// Internal to comm/: see shm_communicator.cc for what moves where.
+// Internal to comm/: see shm_communicator.cc and shm_reductions.cc for what moves where.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace distill {
 
-class ShmCommunicator : public Communicator {
+class ShmCommunicator : public CommBackend {
  public:
   ShmCommunicator(Setup setup, std::vector<SharedMemory> segments, ShmGroup group)
-      : Communicator(setup.world.rank, setup.Names()),
+      : CommBackend(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
         rendezvous_(std::move(setup.rendezvous)),
@@ -36,29 +36,24 @@ class ShmCommunicator : public Communicator {
   absl::Status CheckPeers() override { return group_.Look(); }
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement) override;
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement) override;
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override;
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement) override;
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override;
-  absl::Status DoBarrier() override;
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override;
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override;
+  absl::Status Execute(const CommCall& call) override;
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
   void Abandon(const absl::Status& error) override { group_.Fail(error); }
 
  private:
-  // Elements [begin, end) of `count` that rank `slice` reduces; borders lie on cache lines.
-  std::pair<int64_t, int64_t> Slice(int slice, int64_t count, int64_t size) const;
-  int Divisor(ReduceOp op) const { return op == ReduceOp::kAverage ? world_size() : 1; }
-  ShmCall Call(ShmOperation operation, const void* send, int64_t send_bytes, int64_t count, DType dtype) const {
-    return {.operation = operation, .dtype = dtype, .count = count, .send = regions_->Find(send, send_bytes)};
+  absl::Status Meet(const CommCall& call);
+  // What the others are told of a call, and where its input lies if that is registered.
+  ShmCall Shown(const CommCall& call) const {
+    return {.signature = call.signature(),
+            .send = regions_->Find(call.input, call.input_blocks(world_size()) * call.bytes())};
   }
+  // Begins a call: with `copy_in` done unless the source is registered, waits for all and learns whether every rank's
+  // buffers lie in one region. A mixture begins anew, with all sources copied in.
+  absl::StatusOr<bool> Begin(const ShmCall& shown, absl::FunctionRef<void()> copy_in, const Deadline& deadline);
+
+  // Reduce-scatter, all-gather, broadcast and all-to-all: each rank gives blocks, and takes its own out of the others'.
+  absl::Status ExchangeBlocks(const CommCall& call);
   // A call through the slots: `copy_in` elements [begin, begin + here) into this rank's slot, `take` them out of all
   // slots once they are there. Or all at once, out of every rank's registered buffer.
   struct Steps {
@@ -66,18 +61,20 @@ class ShmCommunicator : public Communicator {
     absl::FunctionRef<void(uint64_t round, int64_t begin, int64_t here)> take;
     absl::FunctionRef<void()> in_places;
   };
-  absl::Status Run(const ShmCall& call, int64_t total, int64_t per_round, const Steps& steps);
-  // Begins a call: with `copy_in` done unless the source is registered, waits for all and learns whether every rank's
-  // buffers lie in one region. A mixture begins anew, with all sources copied in.
-  absl::StatusOr<bool> Begin(const ShmCall& call, absl::FunctionRef<void()> copy_in, const Deadline& deadline);
+  absl::Status RunRounds(const CommCall& call, int64_t per_round, const Steps& steps);
+  // What this rank takes of elements [begin, begin + here), which lie in `blocks`, one of each rank.
+  void TakeBlocks(const CommCall& call, const void* const* blocks, int64_t begin, int64_t here);
 
-  // An all-reduce, or a reduce to call.root.
-  absl::Status ReduceTo(const ShmCall& call, const char* send, char* receive);
-  bool Takes(const ShmCall& call, int r) const { return call.operation == ShmOperation::kAllReduce || r == call.root; }
-  absl::Status ReduceSmall(const ShmCall& call, const char* send, char* receive);
-  void ReduceInPlaces(const ShmCall& call);
-  absl::Status ReduceRounds(const ShmCall& call, const char* send, char* receive, int64_t per_round,
-                            const Deadline& deadline);
+  // An all-reduce, or a reduce to the root.
+  absl::Status ReduceTo(const CommCall& call);
+  bool Takes(const CommCall& call, int r) const {
+    return call.operation == CommOperation::kAllReduce || r == call.root;
+  }
+  // Elements [begin, end) of `count` that rank `slice` reduces; borders lie on cache lines.
+  std::pair<int64_t, int64_t> Slice(int slice, int64_t count, int64_t size) const;
+  absl::Status ReduceSmall(const CommCall& call, const ShmCall& shown);
+  void ReduceInPlaces(const CommCall& call, const ShmCall& shown);
+  absl::Status ReduceRounds(const CommCall& call, int64_t per_round, const Deadline& deadline);
   // One round of an all-reduce or a reduce, of elements [begin, begin + count) of the call.
   struct Round {
     uint64_t number;
@@ -86,10 +83,10 @@ class ShmCommunicator : public Communicator {
     int64_t count;
   };
   void CopyOthersSlices(const Round& round, int64_t size);
-  void ReduceSlice(const ShmCall& call, const Round& round, Stores stores);
+  void ReduceSlice(const CommCall& call, const Round& round, Stores stores);
   absl::Status CopyOut(const Round& round, int64_t size, Stores stores, const Deadline& deadline);
+
   // Elements from `offset_bytes` on of every slot, but the caller's own data instead of its own slot.
-  const void* const* Slots(int64_t offset_bytes, const void* mine) { return Slots(group_.round(), offset_bytes, mine); }
   const void* const* Slots(uint64_t round, int64_t offset_bytes, const void* mine);
   // `offset_bytes` into what every rank passed as its source.
   const void* const* Places(int64_t offset_bytes);

@@ -49,7 +49,10 @@ absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t 
   std::string ticket = mine.ok() ? mine->ticket() : "";
   ticket.resize(kTicketBytes);
   std::string tickets(kTicketBytes * static_cast<size_t>(world_size()), '\0');
-  DISTILL_RETURN_IF_ERROR(DoAllGather(ticket.data(), tickets.data(), kTicketBytes, DType::kUInt8, {}));
+  DISTILL_RETURN_IF_ERROR(Execute({.operation = CommOperation::kAllGather,
+                                   .input = ticket.data(),
+                                   .output = tickets.data(),
+                                   .count = kTicketBytes}));
   DISTILL_RETURN_IF_ERROR(mine.status());
   const auto ticket_of = [&](int r) { return tickets.data() + kTicketBytes * static_cast<size_t>(r); };
   for (int r = 0; r < world_size(); ++r) {
@@ -64,14 +67,14 @@ absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t 
     if (mapped.ok()) segments[static_cast<size_t>(r)] = *std::move(segment);
   }
   // A rank that cannot map the others' memory keeps its own until they have mapped it: its error stays the only one.
-  DISTILL_RETURN_IF_ERROR(DoBarrier());
+  DISTILL_RETURN_IF_ERROR(Execute({.operation = CommOperation::kBarrier}));
   DISTILL_RETURN_IF_ERROR(mapped);
   return ShmRegions::Add(regions_, std::move(segments));
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(const SplitPart& part) {
   return SplitFrom(*this, seed_, part.members, part.rank, [](Setup setup) -> MadeCommunicator {
-    return setup.world.world_size == 1 ? CreateAloneCommunicator() : CreateShmCommunicator(std::move(setup));
+    return setup.world.world_size == 1 ? CreateAloneBackend() : CreateShmCommunicator(std::move(setup));
   });
 }
 

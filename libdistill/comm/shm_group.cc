@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/comm/same_calls.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/backoff.h"
 
@@ -17,19 +18,6 @@ constexpr size_t kSlots = 4;
 // How long the ranks count as more than the cores, once a wait has shown it.
 constexpr int kCrowdedWaits = 1000;
 constexpr int kFewYields = 16;
-
-std::string Describe(const ShmCall& call) {
-  static constexpr const char* kNames[] = {"barrier",   "all-reduce", "reduce-scatter", "all-gather",
-                                           "broadcast", "reduce",     "all-to-all"};
-  const bool reduces = call.operation == ShmOperation::kAllReduce || call.operation == ShmOperation::kReduceScatter ||
-                       call.operation == ShmOperation::kReduce;
-  const bool rooted = call.operation == ShmOperation::kBroadcast || call.operation == ShmOperation::kReduce;
-  return DescribeWhat({.operation = kNames[static_cast<size_t>(call.operation)],
-                       .count = call.operation == ShmOperation::kBarrier ? -1 : call.count,
-                       .dtype = call.dtype,
-                       .op = reduces ? static_cast<int>(call.op) : -1,
-                       .root = rooted ? call.root : -1});
-}
 
 }  // namespace
 
@@ -142,16 +130,9 @@ absl::Status ShmGroup::WaitForAll(const Deadline& deadline) const {
 
 absl::Status ShmGroup::WaitForSameCall(const Deadline& deadline) const {
   DISTILL_RETURN_IF_ERROR(WaitForAll(deadline));
+  const RankCall mine = {rank_, NameOf(rank_), call_.signature};
   for (int rank = 0; rank < size(); ++rank) {
-    const ShmCall& theirs = CallOf(rank);
-    if (theirs.operation == call_.operation && theirs.dtype == call_.dtype && theirs.op == call_.op &&
-        theirs.root == call_.root && theirs.count == call_.count) {
-      continue;
-    }
-    const auto view = [this](int r, const ShmCall& call) { return absl::StrCat(NameOf(r), " calls ", Describe(call)); };
-    return absl::FailedPreconditionError(
-        absl::StrCat("ranks do not make the same calls: ", view(std::min(rank, rank_), rank < rank_ ? theirs : call_),
-                     ", ", view(std::max(rank, rank_), rank < rank_ ? call_ : theirs)));
+    DISTILL_RETURN_IF_ERROR(CompareCalls(mine, {rank, NameOf(rank), CallOf(rank).signature}));
   }
   return absl::OkStatus();
 }

@@ -21,7 +21,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/call.h"
 #include "libdistill/comm/shm_regions.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/process_watch.h"
@@ -29,15 +29,9 @@
 
 namespace distill {
 
-// shm_group.cc names them in this order.
-enum class ShmOperation : uint8_t { kBarrier, kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kAllToAll };
-
+// What a rank tells the others of a call: what all must pass alike, and where its own buffers lie.
 struct ShmCall {
-  ShmOperation operation = ShmOperation::kBarrier;
-  DType dtype = DType::kUInt8;
-  ReduceOp op = ReduceOp::kSum;
-  int32_t root = 0;
-  int64_t count = 0;
+  CallSignature signature = {};
   ShmPlace send = {};
   ShmPlace receive = {};
 };

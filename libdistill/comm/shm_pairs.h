@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "libdistill/comm/call.h"
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/core/deadline.h"
-#include "libdistill/core/dtype.h"
 
 namespace distill {
 
@@ -20,8 +20,8 @@ class ShmPairs {
 
   // Errors as ShmGroup::WaitFor; FailedPrecondition for the receiver when the other's message has another count or
   // type, with both views.
-  [[nodiscard]] absl::Status Send(int peer, const void* data, int64_t count, DType dtype, const Deadline& deadline);
-  [[nodiscard]] absl::Status Receive(int peer, void* data, int64_t count, DType dtype, const Deadline& deadline);
+  [[nodiscard]] absl::Status Send(const CommCall& call, const Deadline& deadline);
+  [[nodiscard]] absl::Status Receive(const CommCall& call, const Deadline& deadline);
 
  private:
   struct Line;

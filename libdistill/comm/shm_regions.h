@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "libdistill/comm/communicator.h"
+#include "libdistill/comm/memory.h"
 #include "libdistill/transport/shared_memory.h"
 
 namespace distill {

@@ -85,9 +85,9 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, Meet(setup, std::move(place.listener)));
   rendezvous->StartHeartbeat(seed.options.heartbeat_timeout);
   setup.rendezvous = rendezvous;
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, create(std::move(setup)));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, create(std::move(setup)));
   DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, seed.options.timeout, seed.options.abort_grace));
-  if (seed.options.debug) made->CompareCalls();
+  if (seed.options.debug) made->CompareCallsFirst();
   return made;
 }
 

@@ -6,7 +6,7 @@
 //   direct exchange     2 a + 2(n-2) g                    + 2(n-1)/n l S b        + (n-1)/n S c
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
 //   hierarchical        2 a of memory, and the longer of 2 S b of memory (inside) and the best of the above for h ranks
-//                       (across): the two go on at one time, segment by segment
+//                       (across): the two run at the same time, segment by segment
 // Bytes count more where links idle between steps or several ranks send to one: ring 1.1, recursive doubling 1.2,
 // direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md). A
 // flat ring in the order of the hosts crosses each link once each way (x = 1), however many ranks are on a host. Costs
@@ -110,11 +110,6 @@ std::string SizeText(int64_t bytes) {
 
 }  // namespace
 
-const char* NameOf(CommOperation operation) {
-  static constexpr const char* kNames[] = {"all-reduce", "reduce-scatter", "all-gather"};
-  return kNames[static_cast<size_t>(operation)];
-}
-
 const char* NameOf(CommAlgorithm algorithm) {
   static constexpr const char* kNames[] = {"recursive_doubling", "direct_exchange", "rabenseifner", "ring",
                                            "hierarchical"};
@@ -197,24 +192,24 @@ double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int
   return At(FlatLine(algorithm, operation, layout, table), bytes);
 }
 
-const std::vector<std::string>& KnownAlgorithmWishes() {
-  static const std::vector<std::string>& wishes = *[] {
+const std::vector<std::string>& KnownAlgorithmPreferences() {
+  static const std::vector<std::string>& preferences = *[] {
     auto* made = new std::vector<std::string>{"auto", "flat"};
     for (const CommAlgorithm algorithm : kAlgorithms) made->push_back(NameOf(algorithm));
     return made;
   }();
-  return wishes;
+  return preferences;
 }
 
 CommAlgorithm CommTuning::Choose(CommOperation operation, int64_t bytes, const CommLayout& layout,
                                  bool flat_only) const {
-  flat_only = flat_only || wish_ == "flat";
+  flat_only = flat_only || preference_ == "flat";
   CommAlgorithm best = CommAlgorithm::kRing;
   double least = std::numeric_limits<double>::infinity();
   for (const CommAlgorithm algorithm : kAlgorithms) {
     if (!CanRun(algorithm, operation, layout)) continue;
     if (flat_only && algorithm == CommAlgorithm::kHierarchical) continue;
-    if (wish_ == NameOf(algorithm)) return algorithm;
+    if (preference_ == NameOf(algorithm)) return algorithm;
     const double time = PredictMicroseconds(algorithm, operation, bytes, layout, table_);
     if (time < least) {
       least = time;
@@ -225,7 +220,7 @@ CommAlgorithm CommTuning::Choose(CommOperation operation, int64_t bytes, const C
 }
 
 bool CommTuning::TakesLevels(CommOperation operation, int64_t bytes, const CommLayout& layout) const {
-  if (wish_ != "auto") return wish_ != "flat" && CanRun(CommAlgorithm::kHierarchical, operation, layout);
+  if (preference_ != "auto") return preference_ != "flat" && CanRun(CommAlgorithm::kHierarchical, operation, layout);
   return Choose(operation, bytes, layout) == CommAlgorithm::kHierarchical;
 }
 

@@ -3,28 +3,33 @@
 //   CommTuning tuning;   // the default table, everything automatic; rank 0's in a job
 //   switch (tuning.Choose(CommOperation::kAllReduce, bytes, {.ranks = 8, .hosts = 4, .ranks_per_host = 2})) ...
 //
-// The choice is a pure function of its arguments, the table and the wish, which are the same on every rank: so all come
-// to the same. Internal to comm/.
+// The choice is a pure function of its arguments, the table and the preference, which are the same on every rank: so
+// all come to the same. Internal to comm/.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "libdistill/comm/call.h"
 #include "libdistill/comm/host_layout.h"
 
 namespace distill {
 
-enum class CommOperation : uint8_t { kAllReduce, kReduceScatter, kAllGather };
-
 // kHierarchical works inside the hosts first; the others are flat: ranks are ranks, wherever they are.
 enum class CommAlgorithm : uint8_t { kRecursiveDoubling, kDirectExchange, kRabenseifner, kRing, kHierarchical };
 
-const char* NameOf(CommOperation operation);
 // "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical".
 const char* NameOf(CommAlgorithm algorithm);
+
+// Whether there is a choice; what else there is has one way over the fabric.
+constexpr bool HasAlgorithms(CommOperation operation) {
+  return operation == CommOperation::kAllReduce || operation == CommOperation::kReduceScatter ||
+         operation == CommOperation::kAllGather;
+}
 
 // Messages between two ranks at one place, after Hockney's model: time = latency + bytes / bandwidth.
 struct LinkCost {
@@ -69,12 +74,12 @@ double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int
 // What comm_algorithm may say: "auto" (the least time of all), "flat" (of all but hierarchical), or an algorithm, which
 // is then taken wherever it can run, a flat one inside the lanes of two levels; an operation that it cannot carry out
 // is chosen as if it said "auto".
-const std::vector<std::string>& KnownAlgorithmWishes();
+const std::vector<std::string>& KnownAlgorithmPreferences();
 
 class CommTuning {
  public:
   CommTuning() = default;
-  CommTuning(const CostTable& table, std::string wish) : table_(table), wish_(std::move(wish)) {}
+  CommTuning(const CostTable& table, std::string preference) : table_(table), preference_(std::move(preference)) {}
 
   // `flat_only`: as "flat" does, for the parts of a hierarchical call and where there is no such communicator.
   CommAlgorithm Choose(CommOperation operation, int64_t bytes, const CommLayout& layout, bool flat_only = false) const;
@@ -84,11 +89,11 @@ class CommTuning {
   std::string Describe(CommOperation operation, const CommLayout& layout, bool flat_only = false) const;
 
   const CostTable& table() const { return table_; }
-  const std::string& wish() const { return wish_; }
+  const std::string& preference() const { return preference_; }
 
  private:
   CostTable table_;
-  std::string wish_ = "auto";
+  std::string preference_ = "auto";
 };
 
 }  // namespace distill

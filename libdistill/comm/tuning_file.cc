@@ -112,16 +112,16 @@ std::string TuningFileText(const CostTable& table) {
 }
 
 absl::StatusOr<CommTuning> ReadTuning(const CommunicatorOptions& options, bool with_table) {
-  const std::string wish = FromEnvironment(options.algorithm, "auto", "DISTILL_COMM_ALGORITHM");
-  const std::vector<std::string>& known = KnownAlgorithmWishes();
-  if (std::find(known.begin(), known.end(), wish) == known.end()) {
+  const std::string preference = FromEnvironment(options.algorithm, "auto", "DISTILL_COMM_ALGORITHM");
+  const std::vector<std::string>& known = KnownAlgorithmPreferences();
+  if (std::find(known.begin(), known.end(), preference) == known.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("comm_algorithm is '", wish, "'; ", absl::StrJoin(known, ", "), " are known"));
+        absl::StrCat("comm_algorithm is '", preference, "'; ", absl::StrJoin(known, ", "), " are known"));
   }
   const std::string path = FromEnvironment(options.tuning_file, "", "DISTILL_COMM_TUNING_FILE");
-  if (!with_table || path.empty()) return CommTuning({}, wish);
+  if (!with_table || path.empty()) return CommTuning({}, preference);
   DISTILL_ASSIGN_OR_RETURN(const CostTable table, ReadTuningFile(path));
-  return CommTuning(table, wish);
+  return CommTuning(table, preference);
 }
 
 }  // namespace distill

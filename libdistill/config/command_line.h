@@ -1,36 +1,34 @@
-// The command line of distill_llm: a config file, settings that override it, and what the program is to do.
+// The command line of a program: its options by name, a config file that they override, and --help.
+//
+//   DISTILL_ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(argc, argv, program, settings, flags));
 #pragma once
 
-#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "libdistill/config/llm_config.h"
+#include "libdistill/core/description.h"
 
 namespace distill {
 
-struct ProgramFlags {
-  bool show_batch = false;
-  bool plan = false;
-  int64_t world_size = 0;      // to plan for; 0: as launched
-  int64_t ranks_per_host = 0;  // to plan for; 0: all, or as launched
-  std::string generate;        // a model folder: answer `prompt` instead of training
-  std::string prompt;
-  int64_t max_new_tokens = 256;
-  double sampling_temperature = 0;
-  int64_t top_k = 0;
-  double top_p = 1.0;
+struct ProgramText {
+  const char* name;
+  const char* about;                 // one sentence, for --help
+  const char* positional = nullptr;  // what further arguments are; null: there may be none
 };
 
 struct CommandLine {
-  LlmConfig config;
-  ProgramFlags flags;
-  std::string message;  // not empty: print this and end well (--help, --version)
+  std::string message = {};                  // not empty: print this and end well (--help, --version)
+  std::vector<std::string> positional = {};  // arguments without a name
+  std::vector<std::string> notes = {};       // for the user: what was accepted and has no effect here
 };
 
-// "--name value" and "--name=value", with "-" and "_" alike; a yes-or-no setting needs no value. InvalidArgument names
-// the option, or for an unknown one the nearest known; errors of the config file as in ReadConfigFile. The result has
-// passed CheckTogether, unless only text is to be generated; a plan needs the models of those settings alone.
-[[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv);
+// "--name value" and "--name=value", with "-" and "_" alike; a yes-or-no option needs no value. `settings` may also
+// stand in --config_file PATH; `flags` are for the command line alone. Their fields are set, and each is within its
+// limits; Description::Check of both is the program's to call. InvalidArgument names the option, or for an unknown one
+// the nearest known; errors of the config file as in ReadConfigFile.
+[[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
+                                                           const ProgramText& program, const Description& settings,
+                                                           const Description& flags);
 
 }  // namespace distill

@@ -1,14 +1,15 @@
-// Config files. YAML 1.2 contains JSON, so one reader serves both.
+#include "libdistill/config/config_file.h"
+
 #include <yaml-cpp/yaml.h>
 
 #include <fstream>
-#include <set>
+#include <map>
 #include <sstream>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "libdistill/config/llm_config.h"
-#include "libdistill/config/option_table.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "libdistill/config/option_names.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -23,53 +24,127 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text.str();
 }
 
-std::vector<std::string> OptionNames() {
-  std::vector<std::string> names;
-  for (const Option& option : Options()) names.push_back(option.name);
-  return names;
-}
+class Reader {
+ public:
+  // `path`: empty for what stands on a command line.
+  Reader(std::string path, const Description& description, std::vector<std::string>& notes)
+      : path_(std::move(path)), description_(description), notes_(notes) {}
 
-absl::Status SetFromNode(const std::string& key, const YAML::Node& value, LlmConfig& config) {
-  const Option* option = FindOption(key);
-  if (option == nullptr && value.IsMap()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown key '", key, "'; keys are flat here: write what is in it without it (--help lists all options)"));
-  }
-  if (option == nullptr) return UnknownName("key", key, OptionNames());
-  if (value.IsNull()) return absl::OkStatus();
-  if (!value.IsScalar()) {
-    return absl::InvalidArgumentError(absl::StrCat(key, ": expected ", KindOf(*option), ", not a ",
-                                                   value.IsMap() ? "map (keys are flat here)" : "list"));
-  }
-  return Annotate(SetOption(config, *option, value.Scalar()), key);
-}
-
-absl::Status SetFromText(const std::string& path, const std::string& text, LlmConfig& config) {
-  const YAML::Node root = YAML::Load(text);
-  if (root.IsNull()) return absl::OkStatus();
-  if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(path, ":1: expected 'name: value' lines"));
-  std::set<std::string> seen;
-  for (const auto& entry : root) {
-    const std::string place = absl::StrCat(path, ":", entry.first.Mark().line + 1);
-    if (!entry.first.IsScalar()) return absl::InvalidArgumentError(absl::StrCat(place, ": a key must be a name"));
-    const std::string key = entry.first.Scalar();
-    if (!seen.insert(key).second) {
-      return absl::InvalidArgumentError(absl::StrCat(place, ": ", key, " is given twice"));
+  // `prefix`: of the map's keys, "" or "training.".
+  absl::Status ReadMap(const YAML::Node& map, const std::string& prefix) {
+    for (const auto& entry : map) {
+      const int line = entry.first.Mark().line + 1;
+      const std::string place = path_.empty() ? "" : absl::StrCat(path_, ":", line);
+      DISTILL_RETURN_IF_ERROR(At(place, ReadEntry(entry.first, entry.second, prefix, line)));
     }
-    DISTILL_RETURN_IF_ERROR(Annotate(SetFromNode(key, entry.second, config), place));
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+
+ private:
+  // Errors out of a map within have their own line already.
+  static absl::Status At(const std::string& place, const absl::Status& status) {
+    const std::string file = place.substr(0, place.rfind(':') + 1);
+    return place.empty() || absl::StartsWith(status.message(), file) ? status : Annotate(status, place);
+  }
+
+  absl::Status ReadEntry(const YAML::Node& name, const YAML::Node& value, const std::string& prefix, int line) {
+    if (!name.IsScalar()) return absl::InvalidArgumentError("a key must be a name");
+    const std::string key = prefix + name.Scalar();
+    MeantOption meant{.is_map = value.IsMap() && IsMapName(description_, key)};
+    if (!meant.is_map) {
+      DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(value));
+      DISTILL_ASSIGN_OR_RETURN(meant, FindOption(description_, NameKind::kKey, key, text));
+    }
+    const std::string own = meant.field == nullptr ? key : meant.field->name;
+    const auto [before, is_new] = lines_.emplace(own, line);
+    if (!is_new) {
+      const std::string as = own == key ? "" : absl::StrCat(" (as ", key, ")");
+      const std::string first = before->second == line ? "" : absl::StrCat(", first in line ", before->second);
+      return absl::InvalidArgumentError(absl::StrCat(own, as, " is given twice", first));
+    }
+    if (value.IsNull()) return absl::OkStatus();
+    if (meant.is_map) {
+      if (value.IsMap()) return ReadMap(value, key + ".");
+      return absl::InvalidArgumentError(absl::StrCat(key, ": expected a map, 'name: value' lines"));
+    }
+    if (!meant.note.empty()) notes_.push_back(meant.note);
+    if (meant.field == nullptr) return absl::OkStatus();
+    return Annotate(Set(*meant.field, value, meant.value), own == key ? own : absl::StrCat(key, " (", own, ")"));
+  }
+
+  // A list becomes "[a, b]"; a map, which only a section takes, "".
+  static absl::StatusOr<std::string> TextOf(const YAML::Node& value) {
+    if (value.IsScalar()) return value.Scalar();
+    if (value.IsNull()) return "null";
+    std::string text;
+    if (value.IsSequence()) {
+      for (const auto& element : value) {
+        if (!element.IsScalar()) return absl::InvalidArgumentError("a list may hold words and numbers only");
+        absl::StrAppend(&text, text.empty() ? "[" : ", ", element.Scalar());
+      }
+      return absl::StrCat(text.empty() ? "[" : text, "]");
+    }
+    return text;
+  }
+
+  static absl::Status Set(const FieldDescription& field, const YAML::Node& value, const std::string& text) {
+    const bool is_list = absl::string_view(field.kind.type) == "LIST";
+    if (value.IsMap() || (value.IsSequence() && !is_list)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected ", field.kind.words, ", not a ", value.IsMap() ? "map" : "list"));
+    }
+    return SetOption(field, text);
+  }
+
+  const std::string path_;
+  const Description& description_;
+  std::vector<std::string>& notes_;
+  std::map<std::string, int> lines_;  // where each option was given
+};
+
+// Plain where YAML reads it back as the same text; quoted otherwise.
+std::string YamlScalar(const std::string& value) {
+  constexpr absl::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./";
+  const bool is_null = absl::EqualsIgnoreCase(value, "null");
+  if (!value.empty() && !is_null && value.find_first_not_of(kPlain.data()) == std::string::npos && value[0] != '-') {
+    return value;
+  }
+  if (absl::StartsWith(value, "-") && value.find_first_not_of("0123456789.e", 1) == std::string::npos) return value;
+  const std::string escaped =
+      absl::StrReplaceAll(value, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}});
+  return absl::StrCat("\"", escaped, "\"");
 }
 
 }  // namespace
 
-absl::Status ReadConfigFile(const std::string& path, LlmConfig& config) {
+absl::Status ReadConfigFile(const std::string& path, const Description& description, std::vector<std::string>& notes) {
   DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   try {
-    return SetFromText(path, text, config);
+    const YAML::Node root = YAML::Load(text);
+    if (root.IsNull()) return absl::OkStatus();
+    if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(path, ":1: expected 'name: value' lines"));
+    return Reader(path, description, notes).ReadMap(root, "");
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(absl::StrCat(path, ":", error.mark.line + 1, ": ", error.msg));
   }
+}
+
+absl::Status ReadConfigMap(const std::string& name, const std::string& text, const Description& description,
+                           std::vector<std::string>& notes) {
+  try {
+    const YAML::Node map = YAML::Load(text);
+    if (map.IsNull()) return absl::OkStatus();
+    if (map.IsMap())
+      return Reader("", description, notes).ReadMap(map, absl::StrCat(absl::StripPrefix(name, "--"), "."));
+  } catch (const YAML::Exception&) {
+  }
+  return absl::InvalidArgumentError(absl::StrCat(name, ": expected a map, {name: value, ...}, not '", text, "'"));
+}
+
+std::string ValuesToYaml(const FieldValues& values) {
+  std::string text;
+  for (const auto& [name, value] : values) absl::StrAppend(&text, name, ": ", YamlScalar(value), "\n");
+  return text;
 }
 
 }  // namespace distill

@@ -1,5 +1,9 @@
 #include "libdistill/core/vectors.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace distill {
 namespace {
 
@@ -19,6 +23,18 @@ Vectors Look() {
 Vectors VectorsOfThisCpu() {
   static const Vectors vectors = Look();
   return vectors;
+}
+
+bool CpuMultipliesBf16() {
+#if defined(__x86_64__)
+  constexpr unsigned kAvx512Bf16 = 1u << 5, kAmxBf16 = 1u << 22;  // Intel's manual, CPUID leaf 7
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (VectorsOfThisCpu() != Vectors::kAvx512 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool has_amx = (d & kAmxBf16) != 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (has_amx || (a & kAvx512Bf16) != 0);
+#else
+  return false;
+#endif
 }
 
 const char* NameOf(Vectors vectors) {

@@ -9,6 +9,9 @@ enum class Vectors { kPlain, kAvx2, kAvx512 };
 // The widest: kAvx2 with FMA and F16C, kAvx512 with BW, DQ and VL besides. Always kPlain on other machines than x86-64.
 Vectors VectorsOfThisCpu();
 
+// Whether it multiplies matrices of bfloat16 by instructions of its own (AVX512-BF16, AMX).
+bool CpuMultipliesBf16();
+
 // "plain", "avx2" or "avx512"
 const char* NameOf(Vectors vectors);
 
@@ -25,6 +28,11 @@ const T& ForThisCpu(const T& plain, const T& avx2, const T& avx512) {
   }
   return plain;
 }
+
+// NAMEPlain, NAMEAvx2 or NAMEAvx512, in a source that distill_vector_loops compiles once for each.
+#define DISTILL_PASTE_NAMES(a, b) a##b
+#define DISTILL_PASTE(a, b) DISTILL_PASTE_NAMES(a, b)
+#define DISTILL_FOR_ITS_CPU(NAME) DISTILL_PASTE(NAME, DISTILL_VECTORS)
 
 // Of NAMEPlain, NAMEAvx2 and NAMEAvx512; there is but the first where distill_vector_loops compiles no other.
 #if defined(__x86_64__)

@@ -1,17 +1,21 @@
 #include "libdistill/data/batch.h"
 
-#include <algorithm>
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace distill {
 
-int64_t TokenBatch::num_loss_tokens() const {
-  return std::count_if(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoreLabel; });
+int64_t Batch::Count(const std::string& name) const {
+  const auto found = counts.find(name);
+  return found == counts.end() ? rows() : found->second;
 }
 
-int64_t TokenBatch::num_tokens() const {
-  int64_t tokens = 0;
-  for (const std::vector<int64_t>& starts : document_starts) tokens += starts.back();
-  return tokens;
+absl::StatusOr<HostTensor> Batch::Find(const std::string& name) const {
+  if (const auto found = tensors.find(name); found != tensors.end()) return found->second;
+  const std::string there = absl::StrJoin(
+      tensors, ", ", [](std::string* out, const auto& tensor) { absl::StrAppend(out, "'", tensor.first, "'"); });
+  return absl::InvalidArgumentError(
+      absl::StrCat("the batch has no tensor '", name, "'; it has ", there.empty() ? "none" : there));
 }
 
 }  // namespace distill

@@ -1,30 +1,29 @@
-// What one forward and backward pass of a language model works on.
+// A batch of any task: named host tensors, one sample a row. (TokenBatch is that of language models, with packing.)
+//
+//   DISTILL_ASSIGN_OR_RETURN(const HostTensor labels, batch.Find("label"));  // [rows]
+//   loss.count = batch.Count("masked");                                      // what this loss term is divided by
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <map>
+#include <string>
 #include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/host_tensor.h"
 
 namespace distill {
 
-constexpr int32_t kIgnoreLabel = -100;
+struct Batch {
+  std::vector<int64_t> sample_ids;            // of the data set, one a row; none for a rank without a row
+  std::map<std::string, HostTensor> tensors;  // each with rows() as its first dimension
+  std::map<std::string, int64_t> counts;      // set by a collator where a loss term counts something else than rows
 
-struct SentTokens;  // task/token_tensors.h
-
-// `rows` sequences, padded on the right to `length`. A row holds one document, or several one after another (packing).
-// labels[i] is the token that follows input_ids[i] in its document, or kIgnoreLabel: shifted here, once, for all.
-struct TokenBatch {
-  int64_t rows = 0;
-  int64_t length = 0;
-  std::vector<int32_t> input_ids;  // [rows, length]
-  std::vector<int32_t> labels;     // [rows, length]
-  // For each row the starts of its documents and, last, the end of its tokens (padding follows): [0, ..., tokens].
-  std::vector<std::vector<int64_t>> document_starts;
-  std::vector<int64_t> sample_ids;         // which samples of the data set lie in it, in order
-  std::shared_ptr<const SentTokens> sent;  // the same on the GPU that trains, where that was sent ahead; or null
-
-  int64_t num_loss_tokens() const;  // labels that are not ignored
-  int64_t num_tokens() const;       // without padding
+  int64_t rows() const { return static_cast<int64_t>(sample_ids.size()); }
+  // What a loss term is divided by, over all ranks and micro-batches: counts[name], or the rows where there is none.
+  int64_t Count(const std::string& name) const;
+  // InvalidArgument, with what there is: no such tensor.
+  [[nodiscard]] absl::StatusOr<HostTensor> Find(const std::string& name) const;
 };
 
 }  // namespace distill

@@ -1,34 +1,16 @@
+#include "libdistill/data/chat_dataset.h"
+
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/chat_rows.h"
-#include "libdistill/data/dataset.h"
-#include "libdistill/store/jsonl.h"
+#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/data/token_dataset.h"
 
 namespace distill {
 namespace {
-
-constexpr size_t kPlacesShown = 5;
-
-// Rows that have one thing in common, and where the first of them are.
-struct CountedRows {
-  int64_t count = 0;
-  std::vector<std::string> places;
-
-  void Add(std::string place) {
-    if (++count <= static_cast<int64_t>(kPlacesShown)) places.push_back(std::move(place));
-  }
-  std::string Describe(absl::string_view reason) const {
-    if (count == 0) return "";
-    return absl::StrCat(", ", reason, " ", count, " (first: ", absl::StrJoin(places, ", "), ")");
-  }
-};
-
-std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 // A first token is never predicted, so it is no target of any loss.
 bool HasTarget(const TokenSample& sample) {
@@ -41,16 +23,13 @@ class ChatLoader {
   ChatLoader(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options)
       : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
 
-  absl::Status Read(const std::string& file) {
-    DISTILL_ASSIGN_OR_RETURN(JsonlReader reader, JsonlReader::Open(file));
-    while (!full()) {
-      DISTILL_ASSIGN_OR_RETURN(const std::optional<JsonlRow> row, reader.Next());
-      if (!row) break;
-      ++rows_;
-      DISTILL_RETURN_IF_ERROR(
-          Annotate(Add(row->value, absl::StrCat(BaseName(file), ":", row->line)), absl::StrCat(file, ":", row->line)));
-    }
-    return absl::OkStatus();
+  absl::Status Read(const std::string& path) {
+    return ForEachRow(path, options_.split,
+                      [this](const JsonValue& row, const std::string& place) -> absl::StatusOr<bool> {
+                        ++rows_;
+                        DISTILL_RETURN_IF_ERROR(Add(row, place));
+                        return !full();
+                      });
   }
 
   absl::StatusOr<ChatDataset> Finish(const std::string& path) {
@@ -78,14 +57,14 @@ class ChatLoader {
     return options_.num_samples > 0 && static_cast<int64_t>(samples_.size()) == options_.num_samples;
   }
 
-  absl::Status Add(const JsonValue& row, std::string place) {
+  absl::Status Add(const JsonValue& row, const std::string& place) {
     DISTILL_ASSIGN_OR_RETURN(std::vector<ChatMessage> messages, ParseChatRow(row));
     if (!HasAnswer(messages)) {
-      without_answer_.Add(std::move(place));
+      without_answer_.Add(place);
       return absl::OkStatus();
     }
     DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered, chat_template_.RenderForTraining(messages));
-    EncodedChat encoded = EncodeChat(tokenizer_, rendered);
+    DISTILL_ASSIGN_OR_RETURN(EncodedChat encoded, EncodeChat(tokenizer_, rendered));
     TokenSample sample{std::move(encoded.ids), std::move(encoded.is_assistant)};
     if (!HasTarget(sample)) {
       return absl::InvalidArgumentError(
@@ -98,7 +77,7 @@ class ChatLoader {
       sample.ids.resize(max_length);
       sample.is_target.resize(max_length);
       if (!HasTarget(sample)) {
-        cut_before_answer_.Add(std::move(place));
+        cut_before_answer_.Add(place);
         return absl::OkStatus();
       }
     }
@@ -123,16 +102,9 @@ class ChatLoader {
 
 absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
                                             const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
-  if (options.max_length < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("max_length is ", options.max_length, ": at least 2 is needed"));
-  }
-  if (options.num_samples < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_samples is ", options.num_samples, ": it cannot be negative; 0 takes all rows"));
-  }
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindChatFiles(path, options.split));
+  DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/2, options.num_samples));
   ChatLoader loader(tokenizer, chat_template, options);
-  for (const std::string& file : files) DISTILL_RETURN_IF_ERROR(loader.Read(file));
+  DISTILL_RETURN_IF_ERROR(loader.Read(path));
   return loader.Finish(path);
 }
 

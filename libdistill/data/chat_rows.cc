@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/files.h"
 
 namespace distill {
 namespace {
@@ -90,20 +89,6 @@ absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, const std::string& split) {
-  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
-  if (!FolderExists(path)) return std::vector<std::string>{path};
-  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFiles(path, split, ".jsonl"));
-  if (names.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> others, ListFiles(path, "", ""));
-    return absl::NotFoundError(absl::StrCat(path, ": no file matches ", split, "*.jsonl; the folder holds ",
-                                            others.empty() ? "no files" : absl::StrJoin(others, ", "),
-                                            ": name the split that a file's name begins with, or the file itself"));
-  }
-  for (std::string& name : names) name = JoinPath(path, name);
-  return names;
-}
 
 absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row) {
   if (row.kind != JsonValue::Kind::kObject) {

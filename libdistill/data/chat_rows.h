@@ -1,7 +1,6 @@
-// Chat files: which ones a path stands for, and one row of them as messages.
+// One row of a chat file as messages.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,9 +9,6 @@
 #include "libdistill/text/chat_template.h"
 
 namespace distill {
-
-// A file is itself; a folder is its SPLIT*.jsonl in order of name. NotFound: none of them. InvalidArgument: s3://.
-[[nodiscard]] absl::StatusOr<std::vector<std::string>> FindChatFiles(const std::string& path, const std::string& split);
 
 // `messages` (role, content) or `conversations` (from, value). InvalidArgument: neither, or a message that lacks
 // something, whose role is unknown, or that calls tools. An assistant's null is an empty text.

@@ -1,12 +1,16 @@
-// Which rank trains on which sample, when: a seeded shuffle of all samples each epoch, dealt to the ranks.
+// Which rank trains on which sample, when: a seeded shuffle of all samples each epoch, dealt to the ranks. It deals
+// positions in the data set and reads no sample; Batches (batches.h) reads them and makes batches.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(dataset, rank, world_size, {.rows_per_rank = 4}));
-//   while (...) { std::vector<TokenBatch> micro_batches = sharder.NextStep(); ... }
+//   DISTILL_ASSIGN_OR_RETURN(const std::vector<IndexRows> micro_batches, sharder.NextStep());
 //
 // A global batch is rows_per_rank * accumulation_steps * world_size rows, taken in the epoch's global order; packs are
 // formed in that order before the rows are dealt, so its content depends on that product only. Row j of it goes to rank
 // j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins with an empty
 // batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
+//
+// With packing, and only then, lengths decide which samples share a row: all of them are asked for, once, by the first
+// call that needs them, and kept (8 bytes a sample). A call that fails because of that can be made again.
 #pragma once
 
 #include <cstdint>
@@ -16,62 +20,79 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "libdistill/data/batch.h"
 #include "libdistill/data/dataset.h"
+#include "libdistill/data/shard_options.h"
 
 namespace distill {
 
-struct ShardOptions {
-  uint64_t seed = 42;
-  int64_t rows_per_rank = 1;       // of one micro-batch
-  int64_t accumulation_steps = 1;  // micro-batches of one step
-  bool shuffle = true;
-  bool packing = false;  // several documents in a row, up to max_length, none cut
-  int64_t max_length = 4096;
-  int32_t pad_id = 0;
-};
-
 // Where the next step starts. `row` counts rows (packs) of this epoch's global order, so that a job of another size
-// can go on from it.
+// can resume from it.
 struct ShardState {
   int64_t epoch = 0;
   int64_t row = 0;
   uint64_t seed = 0;
 };
 
+// The samples of each row of a micro-batch, by their positions in the data set: one a row, or several with packing.
+using IndexRows = std::vector<std::vector<int64_t>>;
+
 class DataSharder {
  public:
-  // InvalidArgument: an empty data set or sample, or options out of range. Samples longer than max_length are cut.
-  [[nodiscard]] static absl::StatusOr<DataSharder> Create(std::shared_ptr<const TokenDataset> dataset, int rank,
+  // Reads nothing of the data set but its size. InvalidArgument: an empty data set, or options out of range.
+  [[nodiscard]] static absl::StatusOr<DataSharder> Create(std::shared_ptr<const Dataset> dataset, int rank,
                                                           int world_size, const ShardOptions& options);
 
-  // Steps of the epoch that NextStep is in; the same on every rank.
-  int64_t steps_per_epoch() const;
-  // Steps of any epoch: with packing each shuffle makes another number of rows. Forms that epoch's rows to count them.
-  int64_t steps_in_epoch(int64_t epoch) const;
-  // The micro-batches of this rank for the next step: accumulation_steps of them (fewer when a short global batch fills
-  // none further on any rank, the same number on every rank); goes on to the next epoch by itself.
-  std::vector<TokenBatch> NextStep();
+  // Steps of an epoch, from 0; the same on every rank. With packing each shuffle makes another number of rows, and the
+  // epoch's rows are formed to count them. The errors are those of Dataset::Length.
+  [[nodiscard]] absl::StatusOr<int64_t> StepsInEpoch(int64_t epoch);
+  // This rank's micro-batches of the next step: accumulation_steps of them (fewer when a short global batch fills none
+  // further on any rank, the same number on every rank). Continues with the next epoch by itself. After an error, which
+  // is one of Dataset::Length, it stands where it was.
+  [[nodiscard]] absl::StatusOr<std::vector<IndexRows>> NextStep();
 
   // What must be the same on every rank for them to work on one global order, by name: the options, the position, and
-  // XXH3 over all ids and targets of the data set (reads it through).
-  std::vector<std::pair<std::string, std::string>> Fingerprint() const;
+  // the data set's own fingerprint.
+  [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Fingerprint() const;
 
-  const ShardState& state() const { return state_; }
-  // InvalidArgument: another seed, or a position beyond the epoch.
-  [[nodiscard]] absl::Status Restore(const ShardState& state);
+  const Dataset& dataset() const { return *dataset_; }
+
+  // Where the next step starts, as bytes to be saved (docs/formats.md, "Data position").
+  std::string Position() const { return PositionOf(state_.epoch, state_.row, state_.seed); }
+  // InvalidArgument: no such bytes, bytes of another version, another seed, or a position beyond the epoch; then it
+  // stands where it was. Cannot fail for a position that this sharder itself has given.
+  [[nodiscard]] absl::Status Restore(const std::string& position);
+  // Back to the first sample of the first epoch: for another pass over held-out data.
+  void Restart() { state_ = {.epoch = 0, .row = 0, .seed = options_.seed}; }
+
+  // The bytes of a position that was saved as numbers, and back.
+  static std::string PositionOf(int64_t epoch, int64_t row, uint64_t seed);
+  [[nodiscard]] static absl::StatusOr<ShardState> ParsePosition(const std::string& position);
 
  private:
+  // An epoch's samples in global order, and where each of its rows begins among them; without packing every sample is
+  // a row.
+  struct Epoch {
+    int64_t number = -1;
+    std::vector<int64_t> order;
+    std::vector<int64_t> row_begins;
+  };
+
   DataSharder() = default;
-  void StartEpoch();
+  absl::StatusOr<Epoch> Form(int64_t number);
+  // Forms the epoch that the next step is in, unless that has been done.
+  absl::Status FormThis();
+  absl::Status ReadLengths();
+  int64_t RowsOf(const Epoch& epoch) const;
+  std::vector<int64_t> Row(int64_t row) const;
   int64_t rows_per_step() const;  // of all ranks
 
-  std::shared_ptr<const TokenDataset> dataset_;
+  std::shared_ptr<const Dataset> dataset_;
   int rank_ = 0;
   int world_size_ = 1;
   ShardOptions options_;
   ShardState state_;
-  std::vector<std::vector<int64_t>> rows_;  // of this epoch: the samples of each row, in global order
+  Epoch epoch_;                                          // that of the last step, or the next one
+  std::shared_ptr<const std::vector<int64_t>> lengths_;  // of all samples, once they were needed
 };
 
 }  // namespace distill

@@ -1,24 +1,71 @@
 #include "libdistill/data/dataset.h"
 
+#include <xxhash.h>
+
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
 
-class MemoryDataset : public TokenDataset {
+class MemoryDataset : public Dataset {
  public:
-  explicit MemoryDataset(std::vector<TokenSample> samples) : samples_(std::move(samples)) {}
+  MemoryDataset(std::vector<Sample> samples, std::string length_of)
+      : samples_(std::move(samples)), length_of_(std::move(length_of)) {
+    for (size_t i = 0; i < samples_.size(); ++i) samples_[i].id = static_cast<int64_t>(i);
+  }
+
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
-  const TokenSample& sample(int64_t index) const override { return samples_[index]; }
+
+  absl::StatusOr<int64_t> Length(int64_t index) const override {
+    DISTILL_RETURN_IF_ERROR(CheckIndex(*this, index));
+    if (length_of_.empty()) return 1;
+    DISTILL_ASSIGN_OR_RETURN(const HostTensor tensor, samples_[index].Find(length_of_));
+    if (!tensor.shape().empty()) return tensor.shape()[0];
+    return absl::InvalidArgumentError(absl::StrCat("sample ", index, ": '", length_of_, "' is ", tensor.Describe(),
+                                                   ", which has no first dimension to take the length from"));
+  }
+
+  absl::StatusOr<Sample> Read(int64_t index) const override {
+    DISTILL_RETURN_IF_ERROR(CheckIndex(*this, index));
+    return samples_[index];
+  }
+
+  absl::StatusOr<std::string> Fingerprint() const override { return ChecksumOfSamples(*this); }
 
  private:
-  std::vector<TokenSample> samples_;
+  std::vector<Sample> samples_;
+  const std::string length_of_;
 };
 
 }  // namespace
 
-std::shared_ptr<TokenDataset> MakeTokenDataset(std::vector<TokenSample> samples) {
-  return std::make_shared<MemoryDataset>(std::move(samples));
+absl::Status CheckIndex(const Dataset& dataset, int64_t index) {
+  if (index >= 0 && index < dataset.size()) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat("there is no sample ", index, " among ", dataset.size()));
+}
+
+absl::StatusOr<std::string> ChecksumOfSamples(const Dataset& dataset) {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    DISTILL_ASSIGN_OR_RETURN(const Sample sample, dataset.Read(i));
+    for (const auto& [name, tensor] : sample.tensors) {
+      // Names and shapes go in as well, or values could move from a tensor or a sample to the next unseen.
+      const std::string head = absl::StrCat(i, " ", name, " ", tensor.Describe(), "\n");
+      XXH3_64bits_update(hash.get(), head.data(), head.size());
+      XXH3_64bits_update(hash.get(), tensor.data(), static_cast<size_t>(tensor.size_bytes()));
+    }
+  }
+  return absl::StrCat(dataset.size(), " samples with XXH3 ",
+                      absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+}
+
+std::shared_ptr<Dataset> MakeDataset(std::vector<Sample> samples, std::string length_of) {
+  return std::make_shared<MemoryDataset>(std::move(samples), std::move(length_of));
 }
 
 }  // namespace distill

@@ -1,6 +1,10 @@
-// Tokenized samples, and how chat files become them.
+// The contract of every data set: how many samples, how long one is, what is in it. Samples may live in memory, in a
+// mapped file or in a store far away; nothing here asks for all of them at once.
 //
-//   DISTILL_ASSIGN_OR_RETURN(auto dataset, LoadChatDataset("chat.jsonl", tokenizer, chat_template, {}));
+//   class Pictures : public Dataset { ... };                        // one of your own
+//   auto points = MakeDataset({{.tensors = {{"x", HostTensor(std::vector<float>{1, 2})}}}});  // or in memory
+//
+// Samples are numbered from 0 to size() - 1, and never change. Any function may be called from several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -9,43 +13,35 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "libdistill/text/chat_template.h"
-#include "libdistill/text/tokenizer.h"
+#include "libdistill/data/sample.h"
 
 namespace distill {
 
-struct TokenSample {
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> is_target;  // 1 where the loss is taken on predicting this token; as long as ids
-};
-
-class TokenDataset {
+class Dataset {
  public:
-  virtual ~TokenDataset() = default;
+  virtual ~Dataset() = default;
+
+  // Blocks for nothing.
   virtual int64_t size() const = 0;
-  virtual const TokenSample& sample(int64_t index) const = 0;
+  // How long the sample is, in the unit in which rows are packed: tokens of text, frames of features; 1 where there is
+  // no such thing. At least 1. Asked for only by who packs, once for each sample.
+  [[nodiscard]] virtual absl::StatusOr<int64_t> Length(int64_t index) const = 0;
+  // The sample, whose id is `index`. May block while it is fetched; the errors are those of where it lives.
+  [[nodiscard]] virtual absl::StatusOr<Sample> Read(int64_t index) const = 0;
+  // A text that is the same wherever the samples are the same, and another where any of them differs: the number of
+  // samples with a checksum of them, or the version of a file in a store. Ranks compare it before the first step.
+  [[nodiscard]] virtual absl::StatusOr<std::string> Fingerprint() const = 0;
 };
 
-// Samples in memory.
-std::shared_ptr<TokenDataset> MakeTokenDataset(std::vector<TokenSample> samples);
+// OutOfRange: there is no such sample. For implementations of Read and Length.
+[[nodiscard]] absl::Status CheckIndex(const Dataset& dataset, int64_t index);
 
-struct ChatDatasetOptions {
-  std::string split = "";     // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
-  int64_t num_samples = 0;    // 0: all; otherwise the first ones
-  int64_t max_length = 4096;  // longer samples are cut at the end; one that is left without targets is dropped, counted
-};
+// For a data set that has no cheaper fingerprint: XXH3 over names, types, shapes and bytes of all samples, one after
+// the other.
+[[nodiscard]] absl::StatusOr<std::string> ChecksumOfSamples(const Dataset& dataset);
 
-struct ChatDataset {
-  std::shared_ptr<TokenDataset> tokens;
-  std::vector<std::vector<ChatMessage>> conversations;  // the same samples as text (for generation on held-out data)
-  std::string summary;  // "rows 20000, used 19998, cut before the answer 2 (first: train.jsonl:17)": logged by rank 0
-};
-
-// `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from, value).
-// InvalidArgument: broken JSON, bad UTF-8, a missing field, an unknown role, tools (file and line); rows without an
-// assistant's answer (how many, and the first lines); nothing left to train on; an s3:// path. NotFound: no such file.
-[[nodiscard]] absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
-                                                          const ChatTemplate& chat_template,
-                                                          const ChatDatasetOptions& options);
+// Samples in memory, whose ids become their positions. Their length is the first dimension of the tensor `length_of`;
+// where that is "", 1.
+std::shared_ptr<Dataset> MakeDataset(std::vector<Sample> samples, std::string length_of = "");
 
 }  // namespace distill

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "libdistill/data/batch.h"
+#include "libdistill/data/token_batch.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {

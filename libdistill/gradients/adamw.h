@@ -39,6 +39,13 @@ class AdamW {
   AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions& options, const ShardPlan& plan, int shard,
         const std::vector<torch::Tensor>& working, const std::vector<torch::Tensor>& masters);
 
+  // Elements in float32 that it allocates for a rank's part of a parameter that is used in `dtype`: the moments, and
+  // the master, unless the parameter is that itself.
+  static int64_t MomentElements(int64_t elements) { return 2 * elements; }
+  static int64_t MasterElements(int64_t elements, torch::Dtype dtype) {
+    return dtype == torch::kFloat32 ? 0 : elements;
+  }
+
   // Gradients are divided by `divisor` (the step's tokens times what losses were multiplied by, over the clipping
   // factor) on the way.
   void StartStep(double learning_rate, double divisor);

@@ -42,12 +42,6 @@ absl::StatusOr<torch::Tensor> AllocateAnyway(Communicator& comm, int64_t element
   return memory;
 }
 
-std::vector<int64_t> ElementsOf(const std::vector<TrainedParameter>& parameters) {
-  std::vector<int64_t> elements;
-  for (const TrainedParameter& parameter : parameters) elements.push_back(parameter.tensor.numel());
-  return elements;
-}
-
 absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
                                                         const std::vector<TrainedParameter>& parameters,
                                                         const ShardPlan& plan, int stage) {
@@ -57,16 +51,26 @@ absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
   return buckets;
 }
 
+GradientSizes SizesOfGradients(const std::vector<int64_t>& elements, const ShardPlan& plan, int stage) {
+  if (stage < 2) return {.buckets = RoomForAnyPlan(elements, plan.shards())};
+  GradientSizes sizes{.buckets = PlacesInTurn(plan).elements};
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) sizes.slices += plan.slice(b);
+  return sizes;
+}
+
+int64_t SizeOfOwnMemory(const ShardPlan& plan, size_t b, torch::Dtype dtype) {
+  const bool is_gradient =
+      plan.plan().buckets[b].size() == 1 && dtype == torch::kFloat32 && plan.elements(b) == plan.padded(b);
+  return is_gradient ? 0 : plan.padded(b);
+}
+
 absl::Status GradientBuckets::MakeMemory(Communicator& comm) {
   const c10::Device device = parameters_[0].tensor.device();
-  const int64_t elements =
-      stage_ < 2 ? RoomForAnyPlan(ElementsOf(parameters_), plan_.shards()) : PlacesInTurn(plan_).elements;
-  DISTILL_ASSIGN_OR_RETURN(memory_, AllocateAnyway(comm, elements, torch::kFloat32, device));
+  const GradientSizes sizes = SizesOfGradients(ElementsOf(parameters_), plan_, stage_);
+  DISTILL_ASSIGN_OR_RETURN(memory_, AllocateAnyway(comm, sizes.buckets, torch::kFloat32, device));
   if (stage_ < 2) return absl::OkStatus();
   return Agree(comm, CatchTorch([&] {
-                 int64_t slices = 0;
-                 for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
-                 slices_ = torch::zeros({slices}, memory_.options());
+                 slices_ = torch::zeros({sizes.slices}, memory_.options());
                  return absl::OkStatus();
                }));
 }
@@ -109,9 +113,8 @@ void GradientBuckets::ClearGaps(size_t b) {
 }
 
 void GradientBuckets::GiveMemory(size_t b, const torch::Tensor& gradient) {
-  const bool fits = buckets_[b].parameters.size() == 1 && gradient.defined() &&
-                    gradient.scalar_type() == torch::kFloat32 && gradient.layout() == torch::kStrided &&
-                    gradient.is_contiguous() && gradient.numel() == plan_.padded(b);
+  const bool fits = gradient.defined() && gradient.layout() == torch::kStrided && gradient.is_contiguous() &&
+                    SizeOfOwnMemory(plan_, b, gradient.scalar_type()) == 0;
   Place(b, fits ? gradient.detach().view({-1}) : torch::empty({plan_.padded(b)}, slices_.options()));
 }
 

@@ -94,8 +94,16 @@ class GradientBuckets {
   std::vector<torch::Tensor> gradients_;  // views into the buckets
 };
 
-// Number of elements of each.
-std::vector<int64_t> ElementsOf(const std::vector<TrainedParameter>& parameters);
+// What GradientBuckets allocates, in float32 elements.
+struct GradientSizes {
+  int64_t buckets =
+      0;  // that hold any plan's in stages 0 and 1, slots from stage 2 on; memory of Communicator::Allocate
+  int64_t slices = 0;  // from stage 2 on: this rank's
+};
+GradientSizes SizesOfGradients(const std::vector<int64_t>& elements, const ShardPlan& plan, int stage);
+// Elements that GiveMemory allocates, for a bucket without a slot of parameters in `dtype`: none where the gradient
+// that autograd makes can be the bucket's memory.
+int64_t SizeOfOwnMemory(const ShardPlan& plan, size_t b, torch::Dtype dtype);
 
 // A flat tensor in memory of comm.Allocate, which lives as long as the tensor; undefined where there is not that much,
 // or where the communicator does not take memory of this device, on all ranks alike. Every rank must call it, with the

@@ -15,9 +15,9 @@
 // when the backward pass is over leaves in Finish. So ranks may use different parameters in a step, or none at all:
 // what a rank does not use counts as zeros there, and the gradient of a parameter that no rank uses is zero.
 //
-// The first step with a backward pass is observed, and its buckets leave in Finish. Rank 0's order of gradients becomes
-// every rank's order for the steps that follow: the plan is made anew once. How often each parameter's hook fired tells
-// when its gradient is complete. The sum of a bucket does not depend on when it left.
+// The first step with a backward pass is observed, and its buckets leave in Finish; then the plan is made anew once
+// (gradient_order.h). The sum of a bucket does not depend on when it left. How a gradient gets to its bucket's memory
+// depends on the stage (gradient_staging.h).
 //
 // The gradient of a table that is embedding and head may come in two parts (gradient_rows.h): that of the head as any
 // other, that of the rows which a pass looked up by AddRows. The latter are summed after all buckets.
@@ -42,42 +42,18 @@
 #include "libdistill/comm/async.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/gradients/gradient_buckets.h"
+#include "libdistill/gradients/gradient_order.h"
 #include "libdistill/gradients/gradient_rows.h"
+#include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
 #include "libdistill/gradients/parameters.h"
+#include "libdistill/gradients/reducer_options.h"
 
 namespace torch::autograd {
 struct Node;
 }
 
 namespace distill {
-
-struct GradientReducerOptions {
-  int64_t bucket_bytes = 25 << 20;
-  // "none", or "bf16": buckets are rounded to bfloat16 for the way, as by DDP's bf16_compress_hook, and half as many
-  // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|, of each
-  // part where a gradient comes in two.
-  std::string compression = "none";
-  // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
-  // nothing else; 3 as 2, for parameters that are shared out too. From 1 on the order of gradients is the reverse of
-  // the parameters', and is not observed.
-  int zero_stage = 0;
-  // From stage 1 on: the group of each parameter, if buckets must not mix them (gradient_plan.h); empty: one group.
-  std::vector<int64_t> groups = {};
-  // The order() of the run that this one resumes: bits that depend on the plan then stay the same. Empty: to be
-  // observed.
-  std::vector<int64_t> order = {};
-  // The parameter, [rows, width], of which AddRows takes a part of the gradient; none: -1. In stage 0 on CPUs:
-  // elsewhere TakesRows says that it does not.
-  int64_t rows_of = -1;
-};
-
-// The plan of a reducer in stage 0: in this order of parameters, or, where that is empty, in reverse.
-ShardPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
-                      int64_t bucket_bytes);
-// The plan of a reducer from stage 1 on.
-ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
-                      const std::vector<int64_t>& groups = {});
 
 // How well the last step's communication was hidden.
 struct OverlapStats {
@@ -110,19 +86,24 @@ class GradientReducer {
    private:
     GradientReducer& reducer_;
   };
-  // Memory for the gradient of a parameter, for a loss that knows it before the backward pass gives it: float32,
-  // contiguous, of the parameter's shape, holding anything. A gradient that autograd then gives there is in its bucket
-  // already. Undefined where that is not free: outside of a step, once a part of the step's gradient has come, as long
-  // as what was lent before is in use, and from stage 2 on. What is still lent when the memory is needed again counts
-  // as changed, so that autograd throws rather than use it. A hook on the parameter that keeps its gradient must clone
-  // it: the memory is the bucket's, which is summed over ranks and used again.
-  torch::Tensor Lend(const torch::Tensor& parameter);
+  // Borrows memory for the gradient of a parameter, for a loss that knows it before the backward pass gives it:
+  // float32, contiguous, of the parameter's shape, holding anything. A gradient that autograd then gives there is in
+  // its bucket already. Undefined where that is not free: outside of a step, once a part of the step's gradient has
+  // come, as long as what was borrowed before is in use, and from stage 2 on. What is still borrowed when the memory is
+  // needed again counts as changed, so that autograd throws rather than use it. A hook on the parameter that keeps its
+  // gradient must clone it: the memory is the bucket's, which is summed over ranks and used again.
+  torch::Tensor Borrow(const torch::Tensor& parameter);
+  // Borrows the same memory once it holds the sum of a step's earlier micro-batches, for a loss that adds its gradient
+  // there, and then gives it to AddWide, in any type, in place of autograd. Undefined where Borrow would give memory or
+  // what was borrowed is in use, where losses are not final, outside of a step, once the bucket has left, from stage 2
+  // on, and where the parameter has hooks of a user's, which would see more than a part of the gradient.
+  torch::Tensor BorrowSum(const torch::Tensor& parameter);
   // Whether the gradient of this parameter, of a type narrower than float32, is to come by AddWide, if it comes in the
   // step under way, and not by autograd, which would round it. Not where the parameter has hooks of a user's, which
   // would not see it, nor from stage 2 on.
   bool TakesWide(const torch::Tensor& parameter);
-  // In a backward pass in which autograd gives the parameter none: `gradient`, float32, of its shape, may be what Lend
-  // gave. Throws outside of a step, and where the parameter's bucket has left.
+  // In a backward pass in which autograd gives the parameter none: `gradient`, float32, of its shape, may be what
+  // Borrow or BorrowSum gave. Throws outside of a step, where the parameter's bucket has left, and from stage 2 on.
   void AddWide(const torch::Tensor& parameter, const torch::Tensor& gradient);
   // Whether gradients of rows of this parameter are to come by AddRows, if they come in the step under way, and not by
   // autograd. Not where the parameter has hooks of a user's, which would see a part of its gradient.
@@ -144,46 +125,32 @@ class GradientReducer {
   const GradientBuckets& buckets() const { return buckets_; }
   const GradientReducerOptions& options() const { return options_; }
   // Parameters by index in the order of the plan that the next step uses; empty until it was observed. For checkpoints.
-  const std::vector<int64_t>& order() const { return order_; }
+  const std::vector<int64_t>& order() const { return order_.order(); }
   const OverlapStats& stats() const { return stats_; }
 
  private:
   class Hook;
-  struct Gradient {
-    torch::Tensor tensor;                                // the parameter
+  struct Hooked {
+    torch::Tensor parameter;
     std::shared_ptr<torch::autograd::Node> accumulator;  // has the hook
     uintptr_t hook = 0;
-    size_t bucket = 0;
-    bool filled = false;               // its part of the bucket holds this step's gradient
-    std::shared_ptr<c10::Event> came;  // on a GPU: when AddWide's was there, on the stream of that part of the pass
-    c10::weak_intrusive_ptr<c10::TensorImpl> lent{c10::intrusive_ptr<c10::TensorImpl>()};
-    int64_t fires = 0;     // of the hook in this step, but under NoSync
-    int64_t expected = 0;  // fires until its gradient is complete; 0: not known yet
   };
 
   GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options);
   absl::Status PrepareWire(const ShardPlan& plan);
   void AddHooks();
-  void Lay(const ShardPlan& plan);
   // Of autograd's threads, with the lock.
   void OnGradient(size_t i);
   void RefuseLate(size_t i) const;
-  void Take(size_t i);
-  // The first part of a step is put in the bucket, if it is not there already, and later ones are added.
-  void Put(size_t i, const torch::Tensor& part);
+  bool HasLeft(size_t i) const { return buckets_.plan().bucket_of(i) < calls_.size(); }
   // Of a parameter; the parameters' number where it is none.
   size_t IndexOf(const torch::Tensor& parameter) const;
-  // Its part of the bucket is about to change.
-  static void TakeBack(Gradient& gradient);
   void LaunchComplete();
   void Launch();
-  // Where buckets take turns: blocks until this one's memory is free, then moves its gradients there.
-  void FillInTurn(size_t b);
-  void GiveMemory(size_t b);
   // In Finish.
   absl::Status EndStep(absl::Status& mine);
-  void FillUp(size_t b);
-  absl::Status AgreeOnOrder();
+  absl::Status AwaitBuckets(absl::Status status, const std::function<void(size_t bucket)>& on_bucket);
+  absl::Status LearnOrder();
   // On the communication thread.
   absl::Status Reduce(Communicator& comm, size_t b, const c10::Event* ready);
   absl::Status ReduceRows(Communicator& comm);
@@ -192,20 +159,18 @@ class GradientReducer {
   const GradientReducerOptions options_;
   GradientBuckets buckets_;
   GradientWire wire_;
-  std::vector<int64_t> order_;
   std::optional<ShardPlan> next_plan_;  // of the next step; none: it stays
   OverlapStats stats_;
+  std::vector<Hooked> hooked_;  // the parameters
 
   std::mutex mutex_;  // of what hooks touch
-  std::vector<Gradient> gradients_;
-  std::vector<int64_t> incomplete_;   // gradients, of each bucket
-  std::vector<size_t> fired_;         // parameters in the order in which their gradients came
+  GradientOrder order_;
+  const std::unique_ptr<GradientStaging> staging_;
   std::vector<AsyncCall> calls_;      // of the buckets that left, in order
   std::optional<GradientRows> rows_;  // of options_.rows_of, if that is one
   std::optional<AsyncCall> rows_call_;
   bool in_step_ = false;
-  bool learned_ = false;  // `expected` is known
-  bool adds_ = false;     // to the sums of the pass before
+  bool adds_ = false;  // to the sums of the pass before
   std::atomic<bool> syncs_{true};
   std::atomic<bool> lost_{false};  // a bucket has failed: the backward pass need not go on
 

@@ -6,6 +6,9 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_reducer.h"
+#include "libdistill/gradients/reducer_plan.h"
+#include "libdistill/gradients/staging_in_place.h"
+#include "libdistill/gradients/staging_in_slots.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
@@ -37,23 +40,17 @@ absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const
                                                  parameters.size(), " parameters: is the checkpoint another model's?"));
 }
 
+// What depends on the stage is chosen here, once.
+GradientOrder::Options OrderOptions(const GradientReducerOptions& options) {
+  return {.observes = options.zero_stage == 0, .comes_once = options.zero_stage >= 2};
+}
+
+std::unique_ptr<GradientStaging> StagingFor(const GradientReducerOptions& options, GradientBuckets& buckets) {
+  if (options.zero_stage >= 2) return std::make_unique<StagingInSlots>(buckets);
+  return std::make_unique<StagingInPlace>(buckets);
+}
+
 }  // namespace
-
-ShardPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& order,
-                      int64_t bucket_bytes) {
-  const std::vector<int64_t> elements = ElementsOf(parameters);
-  const std::vector<size_t> by_index(order.begin(), order.end());
-  const GradientPlan plan =
-      PlanBuckets(elements, order.empty() ? ReverseOrder(elements.size()) : by_index, bucket_bytes);
-  return ShardPlan(elements, plan, /*shards=*/1);
-}
-
-ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
-                      const std::vector<int64_t>& groups) {
-  const std::vector<int64_t> elements = ElementsOf(parameters);
-  return ShardPlan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), groups, bucket_bytes),
-                   shards);
-}
 
 absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
     Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
@@ -76,7 +73,6 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
     reducer->thread_ = *std::move(thread);
     mine = CatchTorch([&] {
       reducer->AddHooks();
-      reducer->Lay(plan);
       return absl::OkStatus();
     });
   }
@@ -89,18 +85,15 @@ GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, co
       options_(options),
       buckets_(std::move(buckets)),
       wire_(options.compression == "bf16"),
-      order_(options.order),
-      gradients_(buckets_.parameters().size()),
-      learned_(options.zero_stage >= 2) {  // as if each gradient came once
+      order_(buckets_.parameters().size(), options.order, OrderOptions(options)),
+      staging_(StagingFor(options, buckets_)) {
   if (options.rows_of < 0) return;
   const torch::Tensor& table = buckets_.parameters()[static_cast<size_t>(options.rows_of)].tensor;
   rows_.emplace(table.size(0), table.size(1));
 }
 
 absl::Status GradientReducer::PrepareWire(const ShardPlan& plan) {
-  int64_t largest = 0;
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) largest = std::max(largest, plan.padded(b));
-  return wire_.Prepare(comm_, buckets_.parameters()[0].tensor.device(), largest);
+  return wire_.Prepare(comm_, buckets_.parameters()[0].tensor.device(), plan);
 }
 
 }  // namespace distill

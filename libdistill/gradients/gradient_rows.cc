@@ -9,11 +9,19 @@
 namespace distill {
 namespace {
 
+// Of a table, when so many more are looked up.
+int64_t MostRows(int64_t rows, int64_t so_far, int64_t more) { return std::min(rows, so_far + more); }
+
 void AddValues(const float* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
 }  // namespace
+
+int64_t GradientRows::Bytes(int64_t rows, int64_t width, int64_t looked_up, int64_t ranks) {
+  const int64_t own = MostRows(rows, 0, looked_up), summed = MostRows(rows, own, (ranks - 1) * own);
+  return (own + summed) * width * static_cast<int64_t>(sizeof(float)) + rows * static_cast<int64_t>(sizeof(int32_t));
+}
 
 void GradientRows::Clear() {
   for (const int64_t id : ids_) place_[static_cast<size_t>(id)] = kNowhere;
@@ -27,7 +35,7 @@ void GradientRows::Add(const torch::Tensor& ids, const torch::Tensor& gradients)
               "gradients of rows have the shape ", rows.sizes(), " where there are ", indices.numel(), " rows of ",
               width_);
   // Too little memory is noticed before anything has changed.
-  const size_t most = std::min(place_.size(), ids_.size() + static_cast<size_t>(rows.size(0)));
+  const auto most = static_cast<size_t>(MostRows(static_cast<int64_t>(place_.size()), size(), rows.size(0)));
   ids_.reserve(most);
   values_.reserve(most * static_cast<size_t>(width_));
   const auto* id = static_cast<const int64_t*>(indices.data_ptr());

@@ -29,6 +29,10 @@ class GradientRows {
   // Of a table [rows, width].
   GradientRows(int64_t rows, int64_t width) : width_(width), place_(static_cast<size_t>(rows), kNowhere) {}
 
+  // Bytes of a step that looks up `looked_up` rows on each of `ranks`: as they came, as the ranks sum them, and where
+  // each is.
+  static int64_t Bytes(int64_t rows, int64_t width, int64_t looked_up, int64_t ranks);
+
   // Starts anew, without rows.
   void Clear();
   // ids: int64 [N], each below `rows`; gradients: [N, width] of any float type, on the CPU. Rows that come again add

@@ -16,8 +16,15 @@
 
 namespace distill {
 
-absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, int64_t largest) {
+int64_t GradientWire::RoundedElements(const ShardPlan& plan) {
+  int64_t largest = 0;
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) largest = std::max(largest, plan.padded(b));
+  return largest;
+}
+
+absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, const ShardPlan& plan) {
   if (!bfloat16_ || comm.world_size() == 1 || !device.is_cpu()) return absl::OkStatus();
+  const int64_t largest = RoundedElements(plan);
   if (rounded_.defined() && rounded_.numel() >= largest) return absl::OkStatus();
   rounded_ = torch::Tensor();
   DISTILL_ASSIGN_OR_RETURN(rounded_, AllocateForCalls(comm, largest, torch::kBFloat16, device));

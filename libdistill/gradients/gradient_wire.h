@@ -17,14 +17,16 @@ class GradientWire {
   // With `bfloat16` the values are rounded to it for the way.
   explicit GradientWire(bool bfloat16) : bfloat16_(bfloat16) {}
 
-  // Before the first Sum, and when buckets change: makes room for one of `largest` elements, which is on `device`.
-  // Every rank must call it, with the same number.
-  [[nodiscard]] absl::Status Prepare(Communicator& comm, c10::Device device, int64_t largest);
+  // Elements in bfloat16 that gradients are rounded to: the plan's largest bucket.
+  static int64_t RoundedElements(const ShardPlan& plan);
+  // Before the first Sum, and when buckets change: makes room for any of the plan's, which are on `device`. Every rank
+  // must call it, with the same plan.
+  [[nodiscard]] absl::Status Prepare(Communicator& comm, c10::Device device, const ShardPlan& plan);
   // Sums the bucket over ranks, in place, then its squares; of a sharded one this rank's slice, which goes to `mine`
   // where that is memory of its own, added to what is there if `adds`. `ready`: when a device has the values; null for
   // host memory. Every rank must call it; blocks. Throws c10::Error, and then this rank has not taken part.
   [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds);
-  // Sums other values, of host memory, in place; no more of them than Prepare knows. Every rank must call it; blocks.
+  // Sums other values, of host memory, in place; no more of them than RoundedElements. Every rank must call it; blocks.
   [[nodiscard]] absl::Status SumValues(Communicator& comm, float* values, int64_t count);
 
  private:

@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(const torch::nn:
   }
   if (parameters.empty()) return absl::InvalidArgumentError("the module has no parameter that requires a gradient");
   if (restricted != active_rows.size()) {
-    return absl::InvalidArgumentError("SetActiveRows names a parameter that the module does not train");
+    return absl::InvalidArgumentError("the task's TrainedRows name a parameter that the module does not train");
   }
   return parameters;
 }
@@ -55,6 +55,12 @@ absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters) {
                      c10::toString(parameter.tensor.scalar_type()), "; make them alike, or set zero_stage to 0"));
   }
   return absl::OkStatus();
+}
+
+std::vector<int64_t> ElementsOf(const std::vector<TrainedParameter>& parameters) {
+  std::vector<int64_t> elements;
+  for (const TrainedParameter& parameter : parameters) elements.push_back(parameter.tensor.numel());
+  return elements;
 }
 
 }  // namespace distill

@@ -30,4 +30,7 @@ struct TrainedParameter {
 // InvalidArgument: parameters of several types, of which two are named.
 [[nodiscard]] absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters);
 
+// Number of elements of each.
+std::vector<int64_t> ElementsOf(const std::vector<TrainedParameter>& parameters);
+
 }  // namespace distill

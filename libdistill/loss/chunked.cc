@@ -1,6 +1,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -106,9 +107,10 @@ class Chunks {
   const Gradients& gradients() const { return gradients_; }
 
  private:
-  // The first chunk's share is written there, later ones are added.
+  // The first chunk's share is written there, unless it is to be added as later ones are.
   Tensor RoomForWeight(const torch::TensorOptions& options) const {
     const Tensor& memory = inputs_.student_weight_gradient;
+    if (inputs_.adds_student_weight_gradient) return memory;
     const int64_t rows = inputs_.student_weight.size(0), written = tokens_ > 0 ? vocabulary_ : 0;
     const Tensor room = memory.defined() ? memory : torch::empty(inputs_.student_weight.sizes(), options);
     room.narrow(0, written, rows - written).zero_();
@@ -136,10 +138,10 @@ class Chunks {
     }
     if (!gradients_.weight.defined()) return;
     Tensor sum = gradients_.weight.narrow(0, 0, vocabulary_);
-    const double kept = first == 0 ? 0 : 1;  // of what is there; with 0 it is not read
+    const bool adds = first > 0 || inputs_.adds_student_weight_gradient;
     if (gradient.scalar_type() == wide_) {
-      sum.addmm_(gradient.t(), hidden, /*beta=*/kept);
-    } else if (first == 0) {
+      sum.addmm_(gradient.t(), hidden, /*beta=*/adds ? 1 : 0);  // with 0 what is there is not read
+    } else if (!adds) {
       sum.copy_(at::mm(gradient.t(), hidden));
     } else {
       sum.add_(at::mm(gradient.t(), hidden));
@@ -176,7 +178,8 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
     context->saved_data["gradient_scale"] = gradient_scale;
     context->saved_data["weight_dtype"] = weight.scalar_type();
     context->saved_data["bias_dtype"] = bias.value_or(weight).scalar_type();
-    context->saved_data["is_lent"] = inputs.student_weight_gradient.defined();
+    context->saved_data["is_borrowed"] = inputs.student_weight_gradient.defined();
+    context->saved_data["is_sum"] = inputs.adds_student_weight_gradient;
     if (inputs.take_student_weight_gradient && gradients.weight.defined()) {
       auto taker = c10::make_intrusive<Taker>();
       taker->take = inputs.take_student_weight_gradient;
@@ -197,21 +200,29 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
       return factor.defined() ? Times(gradient, factor, dtype) : gradient.to(dtype);
     };
     if (result[0].defined()) result[0] = scaled(result[0], result[0].scalar_type());
-    result[1] = OfWeight(context, result[1], factor, scaled);
+    const bool is_sum = context->saved_data["is_sum"].toBool();
+    if (is_sum && incoming.is_cpu()) CheckScale(incoming.item<double>(), scale);
+    result[1] = OfWeight(context, result[1], is_sum ? Tensor() : factor, scaled);
     result[2] = scaled(result[2], context->saved_data["bias_dtype"].toScalarType());
     result.resize(7);
     return result;
   }
 
  private:
+  // What was added to a sum can no longer be scaled; the incoming scalar is rounded to the loss's type.
+  static void CheckScale(double incoming, double scale) {
+    TORCH_CHECK(std::abs(incoming / scale - 1) < 1e-6, "the head's gradient was added to a sum times ", scale,
+                " when the loss was taken, and the backward pass begins with ", incoming);
+  }
+
   template <typename Scaled>
   static Tensor OfWeight(AutogradContext* context, Tensor gradient, const Tensor& factor, const Scaled& scaled) {
     if (!gradient.defined()) return gradient;
     const auto narrow = context->saved_data["weight_dtype"].toScalarType();
     const auto taker = context->saved_data.find("taker");
     const bool is_taken = taker != context->saved_data.end();
-    // Memory that was lent is scaled in place, where it stays: it is for one backward pass anyway.
-    const bool stays = context->saved_data["is_lent"].toBool() && (is_taken || narrow == gradient.scalar_type());
+    // Borrowed memory is scaled in place, where it stays: it is for one backward pass anyway.
+    const bool stays = context->saved_data["is_borrowed"].toBool() && (is_taken || narrow == gradient.scalar_type());
     if (stays && factor.defined()) gradient.mul_(factor);
     if (!stays) gradient = scaled(gradient, is_taken ? gradient.scalar_type() : narrow);
     if (!is_taken) return gradient;

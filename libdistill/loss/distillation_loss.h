@@ -8,28 +8,13 @@
 // whole step, over all ranks. docs/losses.md has the derivation of the gradients.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include <torch/types.h>
 
-namespace distill {
+#include "libdistill/loss/distillation_options.h"
 
-struct DistillationOptions {
-  double temperature = 2.0;
-  double alpha = 0.5;
-  // 0: KL(teacher || student). 1: KL(student || teacher). Between, with m = beta * teacher + (1 - beta) * student:
-  // beta * KL(teacher || m) + (1 - beta) * KL(student || m).
-  double beta = 0.0;
-  // Tokens whose logits are alive at one time, at most; fewer where these would be large (ChunkTokens, loss_memory.h).
-  int64_t chunk_tokens = 256;
-  // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
-  int64_t vocabulary = 0;
-  // About what the backward pass will multiply the loss by. The chunked loss takes its gradients along in the type of
-  // the student, times this: with float16 what would be too small is then kept, and what is too large becomes infinite,
-  // as in the rest of the backward pass. Nothing else follows from it: what backward() gives is the same for any scale.
-  double gradient_scale = 1.0;
-};
+namespace distill {
 
 // From what a head gives, x = h W^T + bias, to logits: softcap * tanh(scale * x / softcap); scale * x where it is 0.
 struct LogitScaling {
@@ -50,6 +35,10 @@ struct DistillationInputs {
   // Memory for the gradient of student_weight, [Vs, Hs] and contiguous, in float32 (float64 for float64 inputs), which
   // holds anything; undefined: the loss takes its own. Nobody else may write to it until the backward pass is over.
   torch::Tensor student_weight_gradient = {};
+  // That memory holds a sum, of earlier micro-batches, say: the gradient is added to it when the loss is taken, times
+  // gradient_scale, with which the backward pass must then begin, within 1e-6 (it throws otherwise; on a GPU, where
+  // nobody waits to learn it, it is taken as said). Wants take_student_weight_gradient, which is given the sum.
+  bool adds_student_weight_gradient = false;
   // Where it is set, the backward pass gives it the gradient of student_weight, in float32 (or float64), and autograd
   // none: that would be of student_weight's own type, rounded to bfloat16, say.
   std::function<void(const torch::Tensor& gradient)> take_student_weight_gradient = nullptr;

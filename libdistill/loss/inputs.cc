@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "libdistill/core/description.h"
 
 namespace distill {
 namespace {
@@ -35,12 +38,8 @@ void CheckScaling(const char* side, const LogitScaling& scaling) {
 }  // namespace
 
 int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options) {
-  TORCH_CHECK(options.temperature > 0, "the temperature must be positive, not ", options.temperature);
-  TORCH_CHECK(options.alpha >= 0 && options.alpha <= 1, "alpha must lie within 0 and 1, not ", options.alpha);
-  TORCH_CHECK(options.beta >= 0 && options.beta <= 1, "beta must lie within 0 and 1, not ", options.beta);
-  TORCH_CHECK(std::isfinite(options.gradient_scale) && options.gradient_scale > 0, "a gradient_scale of ",
-              options.gradient_scale);
-  TORCH_CHECK(options.chunk_tokens > 0, "chunk_tokens must be positive, not ", options.chunk_tokens);
+  const absl::Status good = CheckOptions(options);
+  TORCH_CHECK(good.ok(), std::string(good.message()));
   TORCH_CHECK(inputs.labels.defined() && inputs.labels.dim() == 1 && inputs.labels.scalar_type() == torch::kInt64,
               "labels must be int64 [N]");
   CheckScaling("student", inputs.student_logits);
@@ -55,6 +54,9 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
     TORCH_CHECK(fits, "student_weight_gradient ", memory.sizes(), " of ", memory.scalar_type(),
                 " does not fit student_weight ", weight.sizes(), " of ", weight.scalar_type());
   }
+  TORCH_CHECK(!inputs.adds_student_weight_gradient ||
+                  (inputs.student_weight_gradient.defined() && inputs.take_student_weight_gradient),
+              "adds_student_weight_gradient without student_weight_gradient and what takes it");
   int64_t rows = inputs.student_weight.size(0);
   if (inputs.teacher_hidden.defined()) {
     CheckSide("teacher", inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, tokens);

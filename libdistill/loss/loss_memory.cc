@@ -20,7 +20,7 @@ LossMemory MemoryOf(const LossShape& shape) {
   LossMemory memory;
   memory.chunk_bytes = (shape.teacher_hidden > 0 ? 2 : 1) * chunk * shape.vocabulary * bytes;
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;
-  if (!shape.is_lent) memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
+  if (!shape.is_borrowed) memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
   // The product [V, H] in the narrow type, and what torch makes of it to add it to float32.
   if (bytes < kWide) memory.rounding_bytes = shape.vocabulary * shape.student_hidden * (bytes + kWide);
   memory.teacher_bytes = shape.tokens * shape.teacher_hidden * bytes;

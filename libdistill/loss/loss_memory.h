@@ -12,7 +12,7 @@ struct LossShape {
   int64_t student_rows = 0, student_hidden = 0;
   int64_t teacher_hidden = 0;  // 0: no teacher
   int64_t element_bytes = 4;   // of both models' type
-  bool is_lent = false;        // memory for the head's gradient (DistillationInputs::student_weight_gradient)
+  bool is_borrowed = false;    // memory for the head's gradient (DistillationInputs::student_weight_gradient)
 };
 
 struct LossMemory {

@@ -1,5 +1,5 @@
 // The arithmetic of the sweep on a GPU, one thread's part of a row at a time; compiled for the host as well, where a
-// test compares it with the CPU's loops. The formulas and their names are those of sweep_loops.h, in logarithms to
+// test compares it with the CPU's loops. The formulas and their names are those of sweep_loops.cc, in logarithms to
 // base 2.
 #pragma once
 
@@ -149,7 +149,7 @@ class DeviceSweep {
     return divergence;
   }
 
-  // Out of the sum of all threads' terms (sweep_loops.h, WithoutRounding).
+  // Out of the sum of all threads' terms (sweep_loops.cc, WithoutRounding).
   __host__ __device__ double DivergenceOf(double terms) const {
     const double d = log_s_ - log2(sums_.s), e = log_t_ - log2(sums_.t);
     if (options_.divergence == Divergence::kForwardKl) terms = terms * exp2(e) - (d - e);

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "libdistill/metrics/record_file.h"
 #include "libdistill/metrics/training_log.h"
 
 namespace distill {
@@ -20,13 +21,8 @@ class JsonlWriter {
   [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& values);
 
  private:
-  struct Close {
-    void operator()(FILE* file) const { std::fclose(file); }
-  };
-  JsonlWriter(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
-
-  std::string path_;
-  std::unique_ptr<FILE, Close> file_;
+  explicit JsonlWriter(RecordFile file) : file_(std::move(file)) {}
+  RecordFile file_;
 };
 
 }  // namespace distill

@@ -1,6 +1,6 @@
-// What one watches of a run: a progress line, metrics.jsonl and TensorBoard's curves. Rank 0 keeps one.
+// What one watches of a run: a progress line, metrics.jsonl, metrics.csv and TensorBoard's curves. Rank 0 keeps one.
 //
-//   DISTILL_ASSIGN_OR_RETURN(auto log, TrainingLog::Open(output_dir, done_steps, total_steps));
+//   DISTILL_ASSIGN_OR_RETURN(auto log, TrainingLog::Open({.output_dir = folder}, done_steps, total_steps));
 //   DISTILL_RETURN_IF_ERROR(log->Train(step, {{"loss", loss}, {"tokens_per_second", speed}}));
 #pragma once
 
@@ -11,17 +11,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "libdistill/metrics/observer.h"
+#include "libdistill/metrics/report_to.h"
 
 namespace distill {
 
-using NamedValues = std::vector<std::pair<std::string, double>>;
-
 class TrainingLog {
  public:
-  // Files go into `output_dir`, none where it is empty. `done_steps` above 0 goes on with the files of an interrupted
-  // run: their records of later steps are dropped.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingLog>> Open(const std::string& output_dir,
-                                                                         int64_t done_steps, int64_t total_steps);
+  // `done_steps` above 0 goes on with the files of an interrupted run: their records of later steps are dropped.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<TrainingLog>> Open(const LogOptions& options, int64_t done_steps,
+                                                                         int64_t total_steps);
   ~TrainingLog();
 
   // One training record: values by name, with "loss" and "tokens_per_second". Errors name the file.

@@ -22,30 +22,38 @@ Tensor AsHeads(const Tensor& tokens, const TokenLayout::Rectangle& rectangle) {
 }
 
 // Each query sees all keys; padded ones are masked, where `real`, bool [n, 1, 1, L], is defined.
-Tensor FullAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& real) {
-  return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt);
+Tensor FullAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& real,
+                     double dropout) {
+  return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,
+                                          dropout);
 }
 
-}  // namespace
-
-Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values) {
-  const int64_t heads = query.size(1), queries = query.size(2), past = keys.size(2) - queries;
+// Query i sees keys 0 to i; T of both. Of the probabilities, `dropout` are dropped.
+Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values, double dropout) {
+  const int64_t heads = query.size(1), queries = query.size(2);
   const bool is_grouped = keys.size(1) != heads;
   // The fused float32 kernels of CUDA take no shared heads; torch would fall back to whole attention matrices.
   const bool takes_groups = query.is_cpu() || query.scalar_type() != torch::kFloat32;
   const bool repeat = is_grouped && !takes_groups;
-  std::optional<Tensor> mask;
-  if (past > 0 && queries > 1) {
-    mask = torch::ones({queries, keys.size(2)}, query.options().dtype(torch::kBool)).tril(past);
-  }
   return at::scaled_dot_product_attention(query, repeat ? RepeatHeads(keys, heads) : keys,
-                                          repeat ? RepeatHeads(values, heads) : values, mask, /*dropout_p=*/0.0,
-                                          /*is_causal=*/past == 0 && queries > 1, /*scale=*/std::nullopt,
+                                          repeat ? RepeatHeads(values, heads) : values, /*attn_mask=*/{}, dropout,
+                                          /*is_causal=*/queries > 1, /*scale=*/std::nullopt,
                                           /*enable_gqa=*/is_grouped && takes_groups);
 }
 
+}  // namespace
+
+// The query heads that share keys are further queries of one head, so that nobody repeats the keys.
+Tensor CachedAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& seen) {
+  const int64_t rows = query.size(0), heads = keys.size(1), shared = query.size(1) / heads;
+  const Tensor grouped = query.reshape({rows, heads, shared * query.size(2), query.size(3)});
+  std::optional<Tensor> mask;
+  if (seen.defined()) mask = shared == 1 ? seen : seen.repeat({1, 1, shared, 1});
+  return at::scaled_dot_product_attention(grouped, keys, values, mask).reshape(query.sizes());
+}
+
 Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
-                         bool is_causal) {
+                         bool is_causal, double dropout) {
   const int64_t width = query.size(1) * query.size(2);
   std::vector<int64_t> sizes;
   for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
@@ -68,7 +76,7 @@ Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& 
     if (!is_causal && rectangle.is_padded) {
       real = layout.real.narrow(0, first, tokens).view({rectangle.documents, 1, 1, rectangle.length});
     }
-    const Tensor attended = is_causal ? CausalAttention(q, k, v) : FullAttention(q, k, v, real);
+    const Tensor attended = is_causal ? CausalAttention(q, k, v, dropout) : FullAttention(q, k, v, real, dropout);
     parts.push_back(attended.transpose(1, 2).reshape({tokens, width}));
     first += tokens;
   }

@@ -51,7 +51,6 @@ std::vector<RefusedField> RefusedInDecoders() {
       {"use_sliding_window", "false"},
       {"attention_chunk_size", ""},
       {"dual_chunk_attention_config", ""},
-      {"attention_dropout", "0"},
       {"attention_sink_size", ""},
       {"is_causal", "true"},
       {"is_encoder_decoder", "false"},
@@ -119,6 +118,7 @@ const FamilyFields& DecoderFields() {
                                        "num_key_value_heads",
                                        "head_dim",
                                        "rms_norm_eps",
+                                       "attention_dropout",
                                        "tie_word_embeddings",
                                        "attention_bias",
                                        "mlp_bias",
@@ -134,7 +134,6 @@ const FamilyFields& DecoderFields() {
   return fields;
 }
 
-// Dropout is for training by other programs: nothing here drops anything.
 const FamilyFields& EncoderFields() {
   static const FamilyFields fields = {RefusedInEncoders(),
                                       {"vocab_size",

@@ -59,6 +59,15 @@ void ConfigReader::Number(const char* name, double& target) {
   target = value->get<double>();
 }
 
+void ConfigReader::Probability(const char* name, double& target) {
+  const json* value = Find(name);
+  if (value == nullptr) return;
+  if (!value->is_number() || !(value->get<double>() >= 0 && value->get<double>() <= 1)) {
+    return Fail(absl::StrCat("\"", name, "\" must be a number within 0 and 1, not ", Shown(*value)));
+  }
+  target = value->get<double>();
+}
+
 void ConfigReader::RequiredNumber(const char* name, double& target) {
   if (Find(name) == nullptr) return Fail(absl::StrCat("no \"", name, "\""));
   Number(name, target);

@@ -31,6 +31,7 @@ class ConfigReader {
   // A missing one is an error where the target is 0.
   void Size(const char* name, int64_t& target);
   void Number(const char* name, double& target);
+  void Probability(const char* name, double& target);
   void RequiredNumber(const char* name, double& target);
   void Bool(const char* name, bool& target);
   void Fail(const std::string& message);

@@ -150,13 +150,14 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   const RotaryAngles angles = layers_->rotary.At(layout->positions, layout->max_length, weight);
   BeginPass();
-  Tensor x = LookUp(weight, ids, config_.pad_token_id);
+  Tensor x = LookUp(weight, ids, config_.pad_token_id, gradient_sink());
   const size_t blocks = layers_->blocks.size();
+  const double dropout = drops_ && is_training() ? config_.attention_dropout : 0;
   for (size_t i = 0; i < blocks; ++i) {
-    const auto forward = [block = layers_->blocks[i], angles, layout,
+    const auto forward = [block = layers_->blocks[i], angles, layout, dropout,
                           here = i + 1 == blocks ? wanted : Tensor()](const Tensor& before) {
       return block->Forward(before, angles, here, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-        return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true);
+        return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true, dropout);
       });
     };
     x = RunBlock(i, forward, x, checkpoints_);
@@ -165,26 +166,26 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   return (*layers_->norm)(x);
 }
 
-Tensor Decoder::HiddenWithCache(const Tensor& input_ids, KeyValueCache& cache) {
-  const int64_t rows = input_ids.size(0), tokens = input_ids.size(1);
+Tensor Decoder::LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache) {
   const Tensor& weight = layers_->embed_tokens->weight;
-  RotaryAngles angles = layers_->rotary.Range(cache.length(), tokens, weight);
-  angles = {angles.cos.repeat({rows, 1, 1}), angles.sin.repeat({rows, 1, 1})};
-  const auto as_heads = [&](const Tensor& flat) {  // [B * T, heads, D] -> [B, heads, T, D]
-    return flat.view({rows, tokens, flat.size(1), flat.size(2)}).transpose(1, 2);
-  };
+  const KeyValueCache::Pass pass = cache.Begin(tokens, weight.device());
+  const RotaryAngles angles = layers_->rotary.At(pass.positions, pass.longest, weight);
   BeginPass();
-  Tensor x = at::embedding(weight, input_ids.reshape({-1}));
-  for (size_t i = 0; i < layers_->blocks.size(); ++i) {
+  Tensor x = at::embedding(weight, pass.ids);
+  const size_t blocks = layers_->blocks.size();
+  for (size_t i = 0; i < blocks; ++i) {
     const auto attend = [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-      const auto [all_keys, all_values] = cache.Append(static_cast<int64_t>(i), as_heads(keys), as_heads(values));
-      return CausalAttention(as_heads(query), all_keys, all_values).transpose(1, 2).flatten(2).flatten(0, 1);
+      return cache.Attend(static_cast<int64_t>(i), pass, query, keys, values);
     };
-    const auto forward = [&](const Tensor& before) { return layers_->blocks[i]->Forward(before, angles, {}, attend); };
+    const Tensor wanted = i + 1 == blocks ? pass.last : Tensor();
+    const auto forward = [&](const Tensor& before) {
+      return layers_->blocks[i]->Forward(before, angles, wanted, attend);
+    };
     x = RunBlock(i, forward, x, /*recomputes=*/false);
   }
-  cache.Advance(tokens);
-  return (*layers_->norm)(x).view({rows, tokens, x.size(1)});
+  if (blocks == 0 && pass.last.defined()) x = RowsAt(x, pass.last);
+  cache.Advance();
+  return (*layers_->norm)(x);
 }
 
 Tensor Decoder::head_weight() const {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/nn/decoder_config.h"
+#include "libdistill/nn/gradient_sink.h"
 #include "libdistill/nn/language_model.h"
 #include "libdistill/nn/load_options.h"
 
@@ -19,7 +20,7 @@ struct TokenLayout;
 
 class KeyValueCache;
 
-class Decoder : public LanguageModel {
+class Decoder : public LanguageModel, public GradientSinkUser {
  public:
   // Random float32 weights on the CPU: normal with the config's initializer_range, norms 1, biases 0 (as transformers
   // does). Equal seeds give equal weights.
@@ -29,9 +30,9 @@ class Decoder : public LanguageModel {
   torch::Tensor Hidden(const TokenInput& input) override;
   // Beyond the last block's attention, nothing is done at other positions.
   torch::Tensor HiddenAt(const TokenInput& input, const torch::Tensor& positions) override;
-  // input_ids int64 [B, T] -> [B, T, H]: one document a row, all rows of equal length, continuing what `cache` holds
-  // (and extending it). For use without gradients.
-  torch::Tensor HiddenWithCache(const torch::Tensor& input_ids, KeyValueCache& cache);
+  // The state of each row's last token, [B, H]. The rows, of any lengths, are documents that continue what `cache`
+  // holds of them, and it holds them too then. For use without gradients.
+  torch::Tensor LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache);
   torch::Tensor head_weight() const override;
   torch::Tensor embedding_weight() const override;
   std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
@@ -45,6 +46,9 @@ class Decoder : public LanguageModel {
   // From then on training keeps each block's input alone and computes the block again in the backward pass: about a
   // third more time, a fraction of the memory for activations, the same bits.
   void EnableGradientCheckpointing() { checkpoints_ = true; }
+  // From then on config().attention_dropout of the attention's probabilities are dropped in training (train(), which
+  // modules are in until eval()), drawn from torch's default generator of the device.
+  void EnableDropout() { drops_ = true; }
 
  private:
   struct Layers;
@@ -60,6 +64,7 @@ class Decoder : public LanguageModel {
   DecoderConfig config_;
   std::string source_folder_;
   bool checkpoints_ = false;
+  bool drops_ = false;
   std::shared_ptr<Layers> layers_;
 };
 

@@ -45,6 +45,7 @@ absl::Status ReadSizes(const json& document, DecoderConfig& config) {
     config.head_dim = config.hidden_size / config.num_attention_heads;
   }
   reader.Number("rms_norm_eps", config.rms_norm_eps);
+  reader.Probability("attention_dropout", config.attention_dropout);
   reader.Number("initializer_range", config.initializer_range);
   reader.Bool("tie_word_embeddings", config.tie_word_embeddings);
   DISTILL_RETURN_IF_ERROR(reader.status());

@@ -31,6 +31,7 @@ struct DecoderConfig {
   int64_t num_key_value_heads = 0;  // divides num_attention_heads
   int64_t head_dim = 0;             // even
   double rms_norm_eps = 1e-6;
+  double attention_dropout = 0.0;  // in training, where it is asked for (LoadOptions::dropout)
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   int64_t pad_token_id = -1;  // its row of the embedding gets no gradient (padding_idx); -1: every row does

@@ -26,6 +26,7 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder, 
   return LoadModel(folder, NamesOf(config), options, [&](const torch::TensorOptions& weights) {
     std::shared_ptr<Decoder> model(new Decoder(config, weights, options.blocks_later && !weights.device().is_meta()));
     model->source_folder_ = folder;
+    model->drops_ = options.dropout;
     return model;
   });
 }
@@ -36,6 +37,7 @@ absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder
   return CreateModel(folder, options, [&] {
     std::shared_ptr<Decoder> model(new Decoder(config, seed, options.blocks_later));
     model->source_folder_ = folder;
+    model->drops_ = options.dropout;
     return model;
   });
 }

@@ -10,20 +10,24 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/nn/encoder_config.h"
+#include "libdistill/nn/gradient_sink.h"
 #include "libdistill/nn/language_model.h"
 #include "libdistill/nn/load_options.h"
 
 namespace distill {
 
-// Every token sees all of its document, and is of type 0. There is no dropout.
-class Encoder : public LanguageModel {
+class EncoderBody;
+
+// Every token sees all of its document.
+class Encoder : public LanguageModel, public GradientSinkUser {
  public:
   // Random float32 weights on the CPU: normal with the config's initializer_range, norms 1, biases 0, the padding
   // token's embedding 0 (as transformers does). Equal seeds give equal weights.
   explicit Encoder(const EncoderConfig& config, uint64_t seed = 42);
   ~Encoder() override;
 
-  // What the last block gives. Throws c10::Error on a document of more than max_position_embeddings tokens.
+  // What the last block gives. Throws c10::Error on a document of more than max_position_embeddings tokens, and on
+  // token types that the family does not have (DistilBERT has none but 0).
   torch::Tensor Hidden(const TokenInput& input) override;
   torch::Tensor HeadInput(const torch::Tensor& hidden) const override;
   torch::Tensor head_weight() const override;  // the embedding of words
@@ -37,22 +41,25 @@ class Encoder : public LanguageModel {
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
                                   torch::Dtype dtype) const override;
   bool saves_in_turn() const override { return true; }
-  const EncoderConfig& config() const { return config_; }
+  const EncoderConfig& config() const;
   // As Decoder's.
   void EnableGradientCheckpointing() { checkpoints_ = true; }
+  // From then on states and attention's probabilities are dropped in training (train(), which modules are in until
+  // eval()), as the config says, drawn from torch's default generator of the device.
+  void EnableDropout();
 
  private:
-  struct Layers;
+  struct Head;
   // As Decoder's.
   Encoder(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
   Encoder(const EncoderConfig& config, uint64_t seed, bool blocks_later);
   friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);
   friend absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string&, uint64_t, const LoadOptions&);
 
-  EncoderConfig config_;
   std::string source_folder_;
   bool checkpoints_ = false;
-  std::shared_ptr<Layers> layers_;
+  std::shared_ptr<EncoderBody> body_;
+  std::unique_ptr<Head> head_;
 };
 
 // Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM

@@ -57,11 +57,25 @@ absl::Status ReadSizes(const json& document, EncoderConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadDropout(const json& document, EncoderConfig& config) {
+  const bool is_bert = config.model_type == "bert";
+  ConfigReader reader(document);
+  reader.Probability(is_bert ? "hidden_dropout_prob" : "dropout", config.hidden_dropout);
+  reader.Probability(is_bert ? "attention_probs_dropout_prob" : "attention_dropout", config.attention_dropout);
+  config.classifier_dropout = is_bert ? config.hidden_dropout : 0.2;
+  reader.Probability(is_bert ? "classifier_dropout" : "seq_classif_dropout", config.classifier_dropout);
+  if (is_bert) return reader.status();
+  config.span_dropout = 0.1;
+  reader.Probability("qa_dropout", config.span_dropout);
+  return reader.status();
+}
+
 absl::Status Parse(const std::string& text, const std::string& name, EncoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
   DISTILL_RETURN_IF_ERROR(ReadModelType(document, config));
   DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, EncoderFields()));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
+  DISTILL_RETURN_IF_ERROR(ReadDropout(document, config));
   // Both families' own default is 0; null is no padding.
   if (document.contains("pad_token_id")) config.pad_token_id = -1;
   DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
@@ -76,6 +90,37 @@ absl::StatusOr<EncoderConfig> ParseEncoderConfig(const std::string& json, const 
   EncoderConfig config;
   DISTILL_RETURN_IF_ERROR(Annotate(Parse(json, name, config), name));
   return config;
+}
+
+absl::StatusOr<int64_t> LabelsOf(const EncoderConfig& config) {
+  int64_t labels = 2;
+  if (config.json.empty()) return labels;
+  DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(config.json));
+  ConfigReader reader(document);
+  if (const json* names = reader.Find("id2label"); names != nullptr) {
+    if (!names->is_object() || names->empty()) return Refuse("id2label", *names, "an object with each label's name is");
+    return static_cast<int64_t>(names->size());
+  }
+  reader.Size("num_labels", labels);
+  DISTILL_RETURN_IF_ERROR(reader.status());
+  return labels;
+}
+
+absl::StatusOr<std::string> JsonWithHead(const EncoderConfig& config, const std::string& architecture, int64_t labels) {
+  DISTILL_ASSIGN_OR_RETURN(const int64_t before, LabelsOf(config));
+  auto document = nlohmann::ordered_json::parse(config.json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return absl::DataLossError("the model has no config.json to save");
+  document["architectures"] = {architecture};
+  if (before == labels) return document.dump();
+  document.erase("num_labels");
+  document["id2label"] = nlohmann::ordered_json::object();
+  document["label2id"] = nlohmann::ordered_json::object();
+  for (int64_t i = 0; i < labels; ++i) {
+    const std::string name = absl::StrCat("LABEL_", i);
+    document["id2label"][absl::StrCat(i)] = name;
+    document["label2id"][name] = i;
+  }
+  return document.dump();
 }
 
 absl::StatusOr<EncoderConfig> ReadEncoderConfig(const std::string& folder) {

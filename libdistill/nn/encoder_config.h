@@ -1,8 +1,7 @@
 // config.json of the BERT and DistilBERT families.
 //
-// Every field that changes the computation is honoured, or refused by its name; dropout is the exception: it is what
-// other programs do in training, and nothing here drops anything. All fields are kept for the config.json that is
-// saved.
+// Every field that changes the computation is honoured, or refused by its name; dropout only where it is asked for
+// (LoadOptions::dropout). All fields are kept for the config.json that is saved.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +23,26 @@ struct EncoderConfig {
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
   int64_t pad_token_id = 0;  // its row of the embedding gets no gradient as an input (padding_idx)
-  std::string json;          // the original text
+  // What is dropped in training, with transformers' defaults: of the states, of the attention's probabilities, and of
+  // what goes into a head.
+  double hidden_dropout = 0.1;
+  double attention_dropout = 0.1;
+  double classifier_dropout = 0.1;
+  double span_dropout = 0.0;
+  std::string json;  // the original text
 };
 
 // NotFound, DataLoss (no JSON), InvalidArgument: file and field are named, with what is supported.
 [[nodiscard]] absl::StatusOr<EncoderConfig> ReadEncoderConfig(const std::string& folder);
 // The same from text; `name` stands for the file in messages.
 [[nodiscard]] absl::StatusOr<EncoderConfig> ParseEncoderConfig(const std::string& json, const std::string& name);
+
+// How many labels a classifier of this config.json has: those of "id2label", or "num_labels"; 2 where there are none.
+// InvalidArgument: the field is named.
+[[nodiscard]] absl::StatusOr<int64_t> LabelsOf(const EncoderConfig& config);
+// The config.json of a model with the same body and transformers' head `architecture`, which gives that many numbers;
+// names of labels stay where there are as many. DataLoss: the config came without its JSON.
+[[nodiscard]] absl::StatusOr<std::string> JsonWithHead(const EncoderConfig& config, const std::string& architecture,
+                                                       int64_t labels);
 
 }  // namespace distill

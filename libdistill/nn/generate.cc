@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -14,7 +13,9 @@ namespace {
 
 using torch::Tensor;
 
-constexpr size_t kMaxBatch = 256;  // bounds the cache's memory
+// Of a batch; they bound the memory of the prompts' pass and of the cache.
+constexpr size_t kMaxRows = 256;
+constexpr size_t kMaxTokens = 16384;
 
 // One id out of a row of logits, by the usual order: temperature, top-k, top-p.
 int32_t Sample(const float* logits, int64_t vocabulary, const GenerateOptions& options, Random& random) {
@@ -43,43 +44,34 @@ int32_t Sample(const float* logits, int64_t vocabulary, const GenerateOptions& o
   return ids[kept - 1];
 }
 
-// Continues prompts of one length, in one batch; `numbers` are their places among all prompts.
+// Continues prompts together; `numbers` are their places among all prompts.
 class Batch {
  public:
   Batch(Decoder& model, const std::vector<std::vector<int32_t>>& prompts, std::vector<size_t> numbers,
         const GenerateOptions& options)
-      : model_(model),
-        options_(options),
-        cache_(model.config().num_hidden_layers),
-        device_(model.head_weight().device()),
-        active_(std::move(numbers)) {
-    std::vector<int64_t> ids;
-    for (const size_t number : active_) ids.insert(ids.end(), prompts[number].begin(), prompts[number].end());
-    const auto rows = static_cast<int64_t>(active_.size());
-    next_ = torch::tensor(ids, torch::kInt64).view({rows, -1}).to(device_);
+      : model_(model), options_(options), cache_(model.config()), active_(std::move(numbers)) {
+    for (const size_t number : active_) next_.push_back(prompts[number]);
     // A generator for each prompt: what it gets does not depend on what shares its batch.
     for (const size_t number : active_) randoms_.emplace_back(options.seed, number);
   }
 
   void Run(std::vector<std::vector<int32_t>>& answers) {
+    const auto& stops = options_.stop_ids;
     for (int64_t step = 0; step < options_.max_new_tokens && !active_.empty(); ++step) {
       const std::vector<int32_t> chosen = Choose(Logits());
-      std::vector<int64_t> left;
-      for (size_t row = 0; row < chosen.size(); ++row) {
+      // From the last row on, since it is the last one that takes the place of a row that ends.
+      for (size_t row = chosen.size(); row-- > 0;) {
         answers[active_[row]].push_back(chosen[row]);
-        const auto& stops = options_.stop_ids;
-        if (std::find(stops.begin(), stops.end(), chosen[row]) == stops.end()) left.push_back(row);
+        next_[row] = {chosen[row]};
+        if (std::find(stops.begin(), stops.end(), chosen[row]) != stops.end()) Drop(row);
       }
-      next_ =
-          torch::tensor(std::vector<int64_t>(chosen.begin(), chosen.end()), torch::kInt64).unsqueeze_(1).to(device_);
-      if (left.size() < chosen.size()) KeepRows(left);
     }
   }
 
  private:
   // [B, V] for the token after the last.
   Tensor Logits() {
-    const Tensor last = model_.HiddenWithCache(next_, cache_).select(1, -1);
+    const Tensor last = model_.LastHidden(next_, cache_);
     const Tensor weight = model_.head_weight();
     const int64_t vocabulary = options_.vocabulary > 0 ? options_.vocabulary : weight.size(0);
     Tensor logits = at::mm(last, weight.narrow(0, 0, vocabulary).t());
@@ -102,49 +94,52 @@ class Batch {
     return chosen;
   }
 
-  void KeepRows(const std::vector<int64_t>& rows) {
-    std::vector<size_t> active;
-    std::vector<Random> randoms;
-    for (const int64_t row : rows) {
-      active.push_back(active_[row]);
-      randoms.push_back(randoms_[row]);
-    }
-    active_ = std::move(active);
-    randoms_ = std::move(randoms);
-    const Tensor kept = torch::tensor(rows, torch::kInt64).to(device_);
-    next_ = next_.index_select(0, kept);
-    cache_.KeepRows(kept);
+  void Drop(size_t row) {
+    active_[row] = active_.back(), active_.pop_back();
+    randoms_[row] = randoms_.back(), randoms_.pop_back();
+    std::swap(next_[row], next_.back()), next_.pop_back();
+    cache_.DropRow(static_cast<int64_t>(row));
   }
 
   Decoder& model_;
   const GenerateOptions& options_;
   KeyValueCache cache_;
-  const torch::Device device_;
-  std::vector<size_t> active_;  // the prompt of each row that goes on
+  std::vector<size_t> active_;  // the prompt of each row that has not ended
   std::vector<Random> randoms_;
-  Tensor next_;  // int64 [B, T]: what the model has not seen yet
+  std::vector<std::vector<int32_t>> next_;  // the tokens of each row that the model has not seen yet
 };
+
+// Prompts of about the same length together, the short ones first.
+std::vector<std::vector<size_t>> CutIntoBatches(const std::vector<std::vector<int32_t>>& prompts) {
+  std::vector<size_t> numbers(prompts.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::stable_sort(numbers.begin(), numbers.end(),
+                   [&](size_t a, size_t b) { return prompts[a].size() < prompts[b].size(); });
+  std::vector<std::vector<size_t>> batches;
+  for (const size_t number : numbers) {
+    const bool has_room = !batches.empty() && batches.back().size() < kMaxRows &&
+                          (batches.back().size() + 1) * prompts[number].size() <= kMaxTokens;
+    if (!has_room) batches.emplace_back();
+    batches.back().push_back(number);
+  }
+  return batches;
+}
 
 }  // namespace
 
 std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std::vector<int32_t>>& prompts,
                                            const GenerateOptions& options) {
   const torch::NoGradGuard no_grad;
-  std::map<size_t, std::vector<size_t>> by_length;
   for (size_t i = 0; i < prompts.size(); ++i) {
     TORCH_CHECK_VALUE(!prompts[i].empty(), "prompt ", i, " is empty");
     const auto [least, most] = std::minmax_element(prompts[i].begin(), prompts[i].end());
     TORCH_CHECK_VALUE(*least >= 0 && *most < model.config().vocab_size, "prompt ", i, " holds the id ",
                       *least < 0 ? *least : *most, ", but the model's vocabulary has ", model.config().vocab_size,
                       " ids; is this its tokenizer?");
-    by_length[prompts[i].size()].push_back(i);
   }
   std::vector<std::vector<int32_t>> answers(prompts.size());
-  for (const auto& [length, numbers] : by_length) {
-    for (size_t first = 0; first < numbers.size(); first += kMaxBatch) {
-      const size_t end = std::min(numbers.size(), first + kMaxBatch);
-      Batch(model, prompts, {numbers.begin() + first, numbers.begin() + end}, options).Run(answers);
-    }
+  for (std::vector<size_t>& numbers : CutIntoBatches(prompts)) {
+    Batch(model, prompts, std::move(numbers), options).Run(answers);
   }
   return answers;
 }

@@ -20,8 +20,9 @@ struct GenerateOptions {
   int64_t vocabulary = 0;  // only the first so many ids are ever chosen; 0: all of the head's rows
 };
 
-// What follows each prompt, without the prompt; a stop id ends it and is included. Prompts of equal length share a
-// batch. Throws c10::Error for an empty prompt and for ids that the model does not know.
+// What follows each prompt, without the prompt; a stop id ends it and is included. Prompts share batches, whatever
+// their lengths, and each gets what it would get alone, but for the rounding of sums. Throws c10::Error for an empty
+// prompt and for ids that the model does not know.
 std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std::vector<int32_t>>& prompts,
                                            const GenerateOptions& options);
 

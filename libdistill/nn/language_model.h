@@ -1,14 +1,12 @@
 // What the trainer needs of a language model: hidden states and the head that would turn them into logits,
-// HeadInput(hidden) head_weight^T + head_bias.
+// HeadInput(hidden) head_weight^T + head_bias, scaled and capped where the family does that.
 //
 // Losses take both (loss/distillation_loss.h), so that the logits of a whole batch never exist.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -28,6 +26,9 @@ struct TokenInput {
   std::vector<std::vector<int64_t>> document_starts;
   // The order in which models work on these tokens; null: each model that is given them finds it anew.
   std::shared_ptr<const TokenLayout> layout = nullptr;
+  // int64 [B, T], for encoders that tell parts of a text from one another by it (BERT's segments: 0 and 1); undefined:
+  // all 0.
+  torch::Tensor token_types = {};
 
   // Finds it for all models, and copies it to the device of input_ids. Throws c10::Error when document_starts do not
   // fit input_ids.
@@ -51,23 +52,10 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   virtual torch::Tensor HeadInput(const torch::Tensor& hidden) const { return hidden; }
   virtual torch::Tensor head_weight() const = 0;          // [V, H]
   virtual torch::Tensor head_bias() const { return {}; }  // [V], or undefined
-  // Memory for the gradient of head_weight(), for a loss that knows it before the backward pass gives it: float32,
-  // contiguous, holding anything; undefined where there is none to be had. Whoever trains the model may lend where the
-  // gradient will lie in the end (GradientReducer::Lend), and it need not be copied there.
-  torch::Tensor HeadGradientMemory() const { return lend_ ? lend_(head_weight()) : torch::Tensor(); }
-  void SetGradientLender(std::function<torch::Tensor(const torch::Tensor& parameter)> lend) { lend_ = std::move(lend); }
-  // What takes the gradient of head_weight() in float32 from such a loss, in place of autograd, which would round it to
-  // the weight's type (GradientReducer::AddWide); null where autograd is to have it.
-  using GradientTaker = std::function<void(const torch::Tensor& gradient)>;
-  GradientTaker HeadGradientTaker() const { return gradient_taker_ ? gradient_taker_(head_weight()) : nullptr; }
-  void SetGradientTaker(std::function<GradientTaker(const torch::Tensor& parameter)> taker) {
-    gradient_taker_ = std::move(taker);
-  }
-  // What takes the gradients of the rows of a table that a pass looks up, in place of autograd: ids int64 [N],
-  // gradients [N, H]. A trainer sets what gives one for each pass and table, null where autograd is to have them: so
-  // that the gradient of a table that is head too need not wait for its rows' (GradientReducer::AddRows).
-  using RowTaker = std::function<void(const torch::Tensor& ids, const torch::Tensor& gradients)>;
-  void SetRowTaker(std::function<RowTaker(const torch::Tensor& table)> taker) { row_taker_ = std::move(taker); }
+  // Logits are logit_scale times the head's product, or, where logit_softcap is above 0,
+  // softcap * tanh(scale * product / softcap): some families scale and cap them.
+  virtual double logit_scale() const { return 1; }
+  virtual double logit_softcap() const { return 0; }
   // [V, H], or undefined where ids are not looked up in a table. Its rows beyond the vocabulary stay as they are.
   virtual torch::Tensor embedding_weight() const { return {}; }
 
@@ -82,15 +70,6 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
   }
   // Whether Save reads weights by WeightsInTurn alone, so that a model that is shared out need not be gathered for it.
   virtual bool saves_in_turn() const { return false; }
-
- protected:
-  // at::embedding: [N, H], the rows of `table` at `ids`, int64 [N]. Those of `padding`, -1: none, get no gradient.
-  torch::Tensor LookUp(const torch::Tensor& table, const torch::Tensor& ids, int64_t padding) const;
-
- private:
-  std::function<torch::Tensor(const torch::Tensor&)> lend_;
-  std::function<GradientTaker(const torch::Tensor&)> gradient_taker_;
-  std::function<RowTaker(const torch::Tensor&)> row_taker_;
 };
 
 }  // namespace distill

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/tensor/unbacked.h"
 
@@ -53,14 +54,10 @@ class DrawnWeights : public BlockSource {
     turns_[weight.unsafeGetTensorImpl()] = {name, state};
   }
   void Read(const Tensor& weight, Tensor values) const override {
-    const torch::NoGradGuard no_grad;
     const auto& [name, state] = turns_.at(weight.unsafeGetTensorImpl());
     at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
     generator.set_state(state);
-    const bool is_float = values.scalar_type() == torch::kFloat32;
-    const Tensor drawn = is_float ? values : torch::empty(values.sizes(), torch::kFloat32);
-    Draw(drawn, name, range_, generator);
-    if (!is_float) values.copy_(drawn);
+    DrawWeight(values, name, range_, generator);
   }
 
  private:
@@ -69,6 +66,27 @@ class DrawnWeights : public BlockSource {
 };
 
 }  // namespace
+
+void DrawWeight(const Tensor& value, const std::string& name, double range, at::Generator& generator) {
+  const torch::NoGradGuard no_grad;
+  if (value.is_cpu() && value.scalar_type() == torch::kFloat32) return Draw(value, name, range, generator);
+  const Tensor drawn = torch::empty(value.sizes(), torch::kFloat32);
+  Draw(drawn, name, range, generator);
+  Tensor(value).copy_(drawn);
+}
+
+torch::nn::Module& HolderOf(torch::nn::Module& root, std::string& path) {
+  const std::vector<std::string> names = absl::StrSplit(path, '.');
+  torch::nn::Module* holder = &root;
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    const auto children = holder->named_children();
+    const std::shared_ptr<torch::nn::Module>* found = children.find(names[i]);
+    holder = found != nullptr ? found->get()
+                              : holder->register_module(names[i], std::make_shared<torch::nn::Module>()).get();
+  }
+  path = names.back();
+  return *holder;
+}
 
 void NameDropped(Tensor weight, const std::string& name) {
   weight.set_data(WithoutMemory(weight.sizes(), weight.scalar_type(), weight.device(), name, kComesLater));

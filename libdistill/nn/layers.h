@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -36,10 +38,24 @@ struct Embedding : torch::nn::Module {
   torch::Tensor weight;  // [rows, size]
 };
 
+// The module below `root` that `path`, of names with dots between them, leads to, but for its last name, which is given
+// back in `path`. What is not there yet is made: modules that only hold others.
+torch::nn::Module& HolderOf(torch::nn::Module& root, std::string& path);
+
+// Registers `child` under such a path below `root`.
+template <typename Child>
+std::shared_ptr<Child> RegisterAt(torch::nn::Module& root, std::string path, std::shared_ptr<Child> child) {
+  torch::nn::Module& holder = HolderOf(root, path);
+  return holder.register_module(path, std::move(child));
+}
+
 // Takes the memory of a block's weights, which waits for its values (LoadOptions::blocks_later).
 void DropMemory(const std::vector<torch::Tensor>& weights);
 // The name that the error has of whoever reads one of those.
 void NameDropped(torch::Tensor weight, const std::string& name);
+
+// A weight of the device and type that it has, as below.
+void DrawWeight(const torch::Tensor& value, const std::string& name, double range, at::Generator& generator);
 
 // Matrices normal with standard deviation `range`, biases 0, weights of norms 1: as transformers does, in the order of
 // named_parameters, so that equal seeds give equal weights. Weights without memory get the same values from the block

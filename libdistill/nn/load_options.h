@@ -16,6 +16,9 @@ struct LoadOptions {
   // (ShardFrozen, zero_stage 3): block by block, so that a model may be larger than a rank's memory. What they share
   // out are rank 0's values. GatedModel::LoadBlocks brings them otherwise, and must before to() or Save.
   bool blocks_later = false;
+  // Whether the model drops in training what its config.json says (EnableDropout). What other programs write there is
+  // often of no use to a student of a teacher, so it is to be asked for.
+  bool dropout = false;
 };
 
 // NotFound: there is no such folder on this machine, where models are.

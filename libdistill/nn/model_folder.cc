@@ -3,12 +3,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/layers.h"
@@ -23,14 +28,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The parameter's tensor, by its own name or the older one; null when there is neither.
+// The parameter's tensor, by its own name or another one, which `name` then is; null when there is none.
 const TensorView* FindWeight(const SafetensorsFolder& weights, const WeightNames& names, std::string& name) {
   const TensorView* view = weights.Find(name);
-  if (view != nullptr || names.older == nullptr) return view;
-  const std::string older = names.older(name);
-  view = weights.Find(older);
-  if (view != nullptr) name = older;
-  return view;
+  if (view != nullptr || names.others == nullptr) return view;
+  for (const std::string& other : names.others(name)) {
+    view = weights.Find(other);
+    if (view == nullptr) continue;
+    name = other;
+    return view;
+  }
+  return nullptr;
+}
+
+bool IsOf(const std::string& path, const std::string& name) { return absl::StartsWith(name, absl::StrCat(path, ".")); }
+
+// The modules of names.drawn of which the files have nothing.
+std::vector<std::string> MissingModules(const torch::nn::Module& model, const SafetensorsFolder& weights,
+                                        const WeightNames& names) {
+  std::vector<std::string> missing;
+  for (const std::string& path : names.drawn.paths) {
+    bool has_any = false;
+    for (const auto& parameter : model.named_parameters()) {
+      std::string name = parameter.key();
+      has_any = has_any || (IsOf(path, name) && FindWeight(weights, names, name) != nullptr);
+    }
+    if (!has_any) missing.push_back(path);
+  }
+  return missing;
+}
+
+bool IsOfAny(const std::vector<std::string>& paths, const std::string& name) {
+  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return IsOf(path, name); });
 }
 
 absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::IntArrayRef expected,
@@ -130,8 +159,10 @@ class WeightsOfFiles : public BlockSource {
 absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights, const WeightNames& names,
                           const std::string& folder) {
   std::set<std::string> claimed;
+  const std::vector<std::string> missing = MissingModules(shapes, weights, names);
   for (const auto& parameter : shapes.named_parameters()) {
     std::string name = parameter.key();
+    if (IsOfAny(missing, name)) continue;
     const TensorView* view = FindWeight(weights, names, name);
     if (view == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor \"", name, "\" of shape ",
@@ -152,6 +183,7 @@ void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, tor
   for (const auto& parameter : model.named_parameters()) {
     std::string name = parameter.key();
     const TensorView* view = FindWeight(weights, names, name);
+    if (view == nullptr) continue;  // drawn afterwards
     if (!HasMemory(parameter.value())) {
       if (later == nullptr) later = std::make_shared<WeightsOfFiles>(weights);
       later->Add(parameter.value(), name);
@@ -162,6 +194,20 @@ void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, tor
     weights.Forget(name);  // a model is not to be in memory twice
   }
   if (later != nullptr) dynamic_cast<GatedModel&>(model).SetBlockSource(std::move(later));
+}
+
+void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model,
+                 const std::string& folder) {
+  const std::vector<std::string> missing = MissingModules(model, weights, names);
+  if (missing.empty()) return;
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(names.drawn.seed);
+  for (const auto& parameter : model.named_parameters()) {
+    if (IsOfAny(missing, parameter.key())) {
+      DrawWeight(parameter.value(), parameter.key(), names.drawn.range, generator);
+    }
+  }
+  LogInfo(absl::StrCat(folder, " has no weights of ", absl::StrJoin(missing, " and "), ": they are drawn from seed ",
+                       names.drawn.seed));
 }
 
 void Convert(torch::nn::Module& model, const LoadOptions& options) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <torch/nn/module.h>
 
@@ -20,10 +21,18 @@ namespace distill {
 
 // What files may hold beside the parameters under their own names.
 struct WeightNames {
-  std::string model_type;                                          // for messages
-  std::map<std::string, std::string> tied = {};                    // further names of a parameter's values
-  std::function<bool(const std::string&)> is_passed_over;          // tensors that change nothing that is computed here
-  std::function<std::string(const std::string&)> older = nullptr;  // what older savers called a parameter
+  std::string model_type;                                  // for messages
+  std::map<std::string, std::string> tied = {};            // further names of a parameter's values
+  std::function<bool(const std::string&)> is_passed_over;  // tensors that change nothing that is computed here
+  // What else a parameter may be called, the preferred name first.
+  std::function<std::vector<std::string>(const std::string&)> others = nullptr;
+  // Modules, by path, whose parameters are drawn where the files have none of them.
+  struct Drawn {
+    std::vector<std::string> paths = {};
+    double range = 0.02;
+    uint64_t seed = 0;
+  };
+  Drawn drawn = {};
 };
 
 // Names, shapes and types of the files against those of a model, before any memory is taken for weights: `shapes` may
@@ -32,6 +41,9 @@ struct WeightNames {
                                         const WeightNames& names, const std::string& folder);
 // After CheckWeights. A model made without its blocks' weights gets the source that brings them out of the files.
 void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model);
+// After CopyWeights: what the files do not have and names.drawn allows. A log line says what that was.
+void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model,
+                 const std::string& folder);
 // As Module::to, for one that may wait for its blocks' weights.
 void Convert(torch::nn::Module& model, const LoadOptions& options);
 
@@ -46,6 +58,7 @@ auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOp
     DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta)), weights, names, folder));
     model = make(torch::TensorOptions(options.dtype).device(options.device));
     CopyWeights(weights, names, *model);
+    DrawMissing(weights, names, *model, folder);
     return absl::OkStatus();
   });
   if (!status.ok()) return Annotate(status, absl::StrCat("loading the model of ", folder));

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "libdistill/tensor/random_state.h"
+
 namespace distill {
 namespace {
 
@@ -13,17 +15,21 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Forward = std::function<Tensor(const Tensor&)>;
 
-// A function that the graph can keep.
+// A function that the graph can keep, and where the generator was when it ran.
 struct KeptForward : torch::CustomClassHolder {
-  explicit KeptForward(Forward forward) : forward(std::move(forward)) {}
+  KeptForward(Forward forward, Tensor random_state)
+      : forward(std::move(forward)), random_state(std::move(random_state)) {}
   Forward forward;
+  Tensor random_state;
 };
 
 struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& input, Forward forward) {
     context->save_for_backward({input});
+    Tensor random_state = RandomState(input.device());
     Tensor output = forward(input);  // gradients are off here
-    context->saved_data["forward"] = c10::IValue::make_capsule(c10::make_intrusive<KeptForward>(std::move(forward)));
+    context->saved_data["forward"] =
+        c10::IValue::make_capsule(c10::make_intrusive<KeptForward>(std::move(forward), std::move(random_state)));
     return output;
   }
 
@@ -32,8 +38,13 @@ struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
     const Tensor input = context->get_saved_variables()[0].detach().requires_grad_();
     {
       const torch::AutoGradMode with_gradients(true);
+      Tensor output;
+      {
+        const RandomStateScope as_before(input.device(), kept->random_state);
+        output = kept->forward(input);
+      }
       // Parameters get theirs in this call, a leaf of the graph each; so does the input.
-      torch::autograd::backward({kept->forward(input)}, {grads[0]});
+      torch::autograd::backward({output}, {grads[0]});
     }
     return {input.grad(), Tensor()};
   }

@@ -8,8 +8,9 @@
 
 namespace distill {
 
-// forward(input), with the gradients that calling it would give, the parameters' that it uses included. `forward` must
-// compute the same bits every time. In the backward pass it runs once more, and its own backward right after. Without
+// forward(input), with the gradients that calling it would give, the parameters' that it uses included. In the backward
+// pass it runs once more, and its own backward right after. It must compute the same bits both times: what it draws
+// from the default generator of the input's device, as dropout does, is drawn once more from the same state. Without
 // gradients being taken it is just called.
 torch::Tensor Recomputed(std::function<torch::Tensor(const torch::Tensor&)> forward, const torch::Tensor& input);
 

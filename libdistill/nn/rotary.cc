@@ -102,11 +102,6 @@ RotaryAngles RotaryTable::At(const Tensor& positions, int64_t length, const Tens
   return {table_.cos.index_select(0, positions), table_.sin.index_select(0, positions)};
 }
 
-RotaryAngles RotaryTable::Range(int64_t first, int64_t count, const Tensor& like) {
-  Extend(first + count, like);
-  return {table_.cos.narrow(0, first, count), table_.sin.narrow(0, first, count)};
-}
-
 Tensor Rotate(const Tensor& x, const RotaryAngles& angles) {
   if (!torch::GradMode::is_enabled()) return Turn(x, angles.cos, angles.sin, 1);
   return RotateFunction<Turn>::apply(x, angles.cos, angles.sin);

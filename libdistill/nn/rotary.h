@@ -21,8 +21,6 @@ class RotaryTable {
 
   // positions int64 [N] on `like`'s device, each below `length`.
   RotaryAngles At(const torch::Tensor& positions, int64_t length, const torch::Tensor& like);
-  // Positions first .. first + count - 1.
-  RotaryAngles Range(int64_t first, int64_t count, const torch::Tensor& like);
 
  private:
   void Extend(int64_t length, const torch::Tensor& like);

@@ -61,8 +61,7 @@ class GatedModel {
   // Brings all that wait, for a model that is not shared out after all; nothing where none does.
   void LoadBlocks();
 
- protected:
-  // At the start of a forward pass.
+  // For the model and what it is made of. At the start of a forward pass:
   void BeginPass() const;
   using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
   // forward(x) of a block, its weights being there, then and in the backward pass; `recomputes`: as by Recomputed.

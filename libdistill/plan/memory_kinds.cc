@@ -1,33 +1,21 @@
 #include "libdistill/plan/memory_kinds.h"
-#include "libdistill/shard/model_blocks.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/gradients/bucket_places.h"
 #include "libdistill/gradients/gradient_buckets.h"
-#include "libdistill/gradients/gradient_reducer.h"
+#include "libdistill/gradients/gradient_wire.h"
+#include "libdistill/gradients/reducer_plan.h"
+#include "libdistill/gradients/staging_in_slots.h"
 #include "libdistill/nn/decoder.h"
+#include "libdistill/shard/flat_parameters.h"
+#include "libdistill/shard/sharded_blocks.h"
+#include "libdistill/shard/sharded_models.h"
 
 namespace distill {
 namespace {
-
-SharedOut ShareOut(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
-  SharedOut shared;
-  std::map<int64_t, int64_t> blocks;
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
-    const int64_t block = block_of[plan.plan().buckets[b][0]];
-    if (block < 0) {
-      shared.rest += plan.padded(b);
-      continue;
-    }
-    shared.shares += plan.slice(b);
-    blocks[block] += plan.padded(b);
-  }
-  for (const auto& [block, elements] : blocks) shared.gathered = std::max(shared.gathered, 2 * elements);
-  return shared;
-}
 
 int64_t LargestOf(const std::vector<int64_t>& elements) { return *std::max_element(elements.begin(), elements.end()); }
 
@@ -42,7 +30,10 @@ MemoryKinds::MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedPa
       task_(task),
       elements_(ElementsOf(parameters)),
       plan_(ShardedPlan(parameters, shards, task.bucket_bytes, block_of)) {
-  if (!block_of.empty()) shared = ShareOut(plan_, block_of);
+  if (!block_of.empty()) {
+    const ShardedBlocks::Sizes blocks = ShardedBlocks::SizesOf(plan_, block_of);
+    shared = {FlatParameters::Elements(plan_, block_of), blocks.shares, blocks.places};
+  }
   for (size_t i = 0; i < elements_.size(); ++i) {
     all += elements_[i];
     own += plan_.OfParameter(i, 0).count;  // the first rank's are never fewer than another's
@@ -54,15 +45,24 @@ MemoryKinds::MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedPa
 
 void MemoryKinds::CountTeacher() {
   const auto shapes = DecoderShapes(*task_.teacher, torch::kFloat32);
-  std::vector<int64_t> elements;
-  for (const torch::Tensor& tensor : shapes->parameters()) elements.push_back(tensor.numel());
-  for (const int64_t count : elements) teacher.rest += count;
+  std::vector<int64_t> elements, block_of;  // of the weights of blocks
+  for (const auto& weights : shapes->BlockWeights()) {
+    const int64_t block = block_of.empty() ? 0 : block_of.back() + 1;
+    for (const torch::Tensor& weight : weights) {
+      elements.push_back(weight.numel());
+      block_of.push_back(block);
+    }
+  }
+  for (const torch::Tensor& weight : shapes->parameters()) teacher.rest += weight.numel();
   shares_teacher = task_.shard_teacher && task_.world_size > 1;
-  const auto parameters = CollectParameters(*shapes, {});
-  if (!shares_teacher || !parameters.ok()) return;
-  const std::vector<int64_t> block_of = BlocksOf(*shapes, *parameters);
-  teacher = ShareOut(ShardedPlan(*parameters, task_.world_size, task_.bucket_bytes, block_of), block_of);
-  largest_of_teacher = LargestOf(elements);
+  if (!shares_teacher) return;
+  const ShardedBlocks::Sizes blocks =
+      ShardedBlocks::SizesOf(PlanOfFrozen(elements, block_of, task_.world_size), block_of);
+  teacher = {teacher.rest - std::accumulate(elements.begin(), elements.end(), int64_t{0}), blocks.shares,
+             blocks.places};
+  for (const torch::Tensor& weight : shapes->parameters()) {
+    largest_of_teacher = std::max(largest_of_teacher, weight.numel());
+  }
 }
 
 LossShape MemoryKinds::Loss() const {
@@ -72,7 +72,7 @@ LossShape MemoryKinds::Loss() const {
                   .student_rows = task_.student.vocab_size,
                   .student_hidden = task_.student.hidden_size,
                   .element_bytes = element_bytes,
-                  .is_lent = stage < 2 && task_.accumulation_steps == 1};
+                  .is_borrowed = stage < 2};
   if (task_.teacher.has_value()) {
     shape.teacher_hidden = task_.teacher->hidden_size;
     shape.vocabulary = std::min(shape.vocabulary, task_.teacher->vocab_size);
@@ -82,21 +82,17 @@ LossShape MemoryKinds::Loss() const {
 
 int64_t MemoryKinds::Weights() const {
   if (stage == 3) return (shared.rest + shared.shares) * element_bytes;
-  return (stage > 0 ? PlacesInARow(plan_).elements : all) * element_bytes;
+  return (stage > 0 ? FlatParameters::Elements(plan_, {}) : all) * element_bytes;
 }
 
 int64_t MemoryKinds::Gradients() const {
-  if (stage < 2) return RoomForAnyPlan(elements_, shards) * kFloatBytes;
-  int64_t slices = 0;
-  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
-  return (PlacesInTurn(plan_).elements + slices) * kFloatBytes;
+  const GradientSizes sizes = SizesOfGradients(elements_, plan_, stage);
+  return (sizes.buckets + sizes.slices) * kFloatBytes;
 }
 
 int64_t MemoryKinds::Wire() const {
   if (task_.gradient_compression == "none" || task_.world_size == 1) return 0;
-  int64_t largest = 0;
-  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) largest = std::max(largest, plan_.padded(b));
-  return 2 * largest;
+  return GradientWire::RoundedElements(plan_) * static_cast<int64_t>(torch::elementSize(torch::kBFloat16));
 }
 
 // Of the run's communicator, and of one for each model that is shared out.
@@ -107,12 +103,11 @@ int64_t MemoryKinds::Segments() const {
 
 // Of weights what collectives write: shares of blocks are in memory of their own.
 int64_t MemoryKinds::InSharedMemory() const {
-  int64_t slices = 0;
-  for (size_t b = 0; stage >= 2 && b < plan_.plan().buckets.size(); ++b) slices += plan_.slice(b);
+  const int64_t gradients = SizesOfGradients(elements_, plan_, stage).buckets * kFloatBytes;
   const int64_t whole = stage > 0 ? Weights() : 0;
   const int64_t student = stage == 3 ? (shared.rest + shared.gathered) * element_bytes : whole;
   const int64_t of_teacher = shares_teacher ? teacher.gathered * element_bytes : 0;
-  return Segments() + Gradients() - slices * kFloatBytes + Wire() + student + of_teacher;
+  return Segments() + gradients + Wire() + student + of_teacher;
 }
 
 // glibc gives blocks of 32 MiB and more (M_MMAP_THRESHOLD's maximum, mallopt(3)) back to the system one by one; those
@@ -131,27 +126,16 @@ int64_t MemoryKinds::Holes() const {
   return largest;
 }
 
-// In stage 2, of gradients that are not in a place: of the parameters of one bucket that is being filled, and of a
-// bucket that has memory of its own as long as it is summed.
-int64_t MemoryKinds::Waiting() const {
-  if (stage < 2) return 0;
-  int64_t waiting = 0;
-  const BucketPlaces places = PlacesInTurn(plan_);
-  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
-    if (places.begin[b] != kNoPlace) waiting = std::max(waiting, plan_.elements(b) * element_bytes);
-  }
-  return waiting;
-}
+int64_t MemoryKinds::Waiting() const { return stage < 2 ? 0 : StagingInSlots::WaitingElements(plan_) * element_bytes; }
 
 int64_t MemoryKinds::OwnBucket() const {
   if (stage < 2) return 0;
   int64_t largest = 0;
   const BucketPlaces places = PlacesInTurn(plan_);
-  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
-    const bool is_gradient = !narrow && plan_.plan().buckets[b].size() == 1 && plan_.padded(b) == plan_.elements(b);
-    if (places.begin[b] == kNoPlace && !is_gradient) largest = std::max(largest, plan_.padded(b) * kFloatBytes);
+  for (size_t b = 0; b < places.begin.size(); ++b) {
+    if (places.begin[b] == kNoPlace) largest = std::max(largest, SizeOfOwnMemory(plan_, b, task_.dtype));
   }
-  return largest;
+  return largest * kFloatBytes;
 }
 
 }  // namespace distill

@@ -28,8 +28,7 @@ class MemoryKinds {
   MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
               const std::vector<int64_t>& block_of);
 
-  // Of a micro-batch's loss. Memory for the head's gradient is lent to the first one of a step alone: the gradients of
-  // later ones are added to it.
+  // Of a micro-batch's loss. Memory for the head's gradient is borrowed where gradients have places of their own.
   LossShape Loss() const;
   // Bytes.
   int64_t Weights() const;         // the student's in use, but for gathered blocks

@@ -1,15 +1,17 @@
 #include "libdistill/plan/memory_plan.h"
-#include "libdistill/shard/model_blocks.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/adamw.h"
+#include "libdistill/gradients/gradient_rows.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/plan/memory_kinds.h"
+#include "libdistill/shard/model_blocks.h"
 
 namespace distill {
 namespace {
@@ -86,7 +88,7 @@ class Planner {
   }
 
  private:
-  bool LendsHeadGradient() const { return of_.Loss().is_lent; }
+  bool BorrowsHeadGradient() const { return of_.Loss().is_borrowed; }
   const char* Type() const { return TypeName(task_.dtype); }
   std::string Share() const { return of_.shards > 1 ? absl::StrCat(", this rank's 1/", of_.shards) : ""; }
 
@@ -116,8 +118,9 @@ class Planner {
     std::vector<MemoryPart> parts = {
         {"student's weights", of_.Weights(), absl::StrCat(Type(), of_.stage == 3 ? ", the blocks' shared out" : "")},
         {"gathered blocks", of_.shared.gathered * of_.element_bytes, "the student's that runs and the next one"}};
-    if (of_.narrow) parts.push_back({"student's masters", of_.own * kFloatBytes, absl::StrCat("float32", Share())});
-    parts.push_back({"optimizer's moments", 2 * of_.own * kFloatBytes, absl::StrCat("2 x float32", Share())});
+    parts.push_back(Masters());
+    parts.push_back(
+        {"optimizer's moments", AdamW::MomentElements(of_.own) * kFloatBytes, absl::StrCat("2 x float32", Share())});
     const char* const what[] = {"float32 buckets", "float32 buckets; sums of this rank's slices are in place",
                                 "float32: the places that buckets take in turn, and this rank's slices"};
     parts.push_back({"gradients", of_.Gradients(), what[std::min(of_.stage, 2)]});
@@ -146,10 +149,13 @@ class Planner {
                   {{"student's weights", whole * kFloatBytes, "float32, as loaded"},
                    {"student's shares", (of_.shared.shares + of_.shared.gathered) * of_.element_bytes, Type()},
                    OnItsWay(of_.largest * (of_.stage == 3 ? kFloatBytes : of_.element_bytes))}};
-    if (of_.narrow) {
-      moment.parts.push_back({"student's masters", of_.own * kFloatBytes, absl::StrCat("float32", Share())});
-    }
+    moment.parts.push_back(Masters());
     return moment;
+  }
+
+  MemoryPart Masters() const {
+    return {"student's masters", AdamW::MasterElements(of_.own, task_.dtype) * kFloatBytes,
+            absl::StrCat("float32", Share())};
   }
 
   static MemoryPart OnItsWay(int64_t bytes) { return {"weight on its way", bytes, "one after the other"}; }
@@ -172,9 +178,9 @@ class Planner {
     Moment moment{"when the backward pass begins", State()};
     moment.parts.push_back(Kept());
     // In the narrower type, where autograd is to have it; and on a GPU, where nobody waits to learn that it is 1, times
-    // the scalar that came, but for what was lent.
+    // the scalar that came, but for what was borrowed.
     const bool is_rounded = of_.narrow && of_.stage >= 2;
-    const bool is_copied = task_.on_gpu && !LendsHeadGradient();
+    const bool is_copied = task_.on_gpu && !BorrowsHeadGradient();
     const int64_t again = is_rounded ? of_.head * of_.element_bytes : is_copied ? of_.head * kFloatBytes : 0;
     moment.parts.push_back({"gradients of head and hidden states", loss_.gradient_bytes + again, ""});
     moment.parts.push_back({"backward pass", student_.backward_bytes + of_.Waiting(),
@@ -184,10 +190,9 @@ class Planner {
 
   // Of looked-up rows alone, as they came and as the ranks sum them (gradient_rows.h).
   int64_t RowsApart() const {
-    const int64_t tokens = task_.rows * task_.length, all = task_.student.vocab_size;
-    const int64_t own = std::min(all, tokens * task_.accumulation_steps);
-    const int64_t summed = std::min(all, own * task_.world_size);
-    return (tokens * of_.element_bytes + (own + summed) * kFloatBytes) * task_.student.hidden_size;
+    const int64_t tokens = task_.rows * task_.length, hidden = task_.student.hidden_size;
+    return tokens * hidden * of_.element_bytes +
+           GradientRows::Bytes(task_.student.vocab_size, hidden, tokens * task_.accumulation_steps, task_.world_size);
   }
 
   // The embedding's gradient; with a tied head that of the head has been waiting for it, unless it is in its bucket.
@@ -197,7 +202,7 @@ class Planner {
       moment.parts.push_back({"gradient of the embedding", RowsApart(), "of the rows that were looked up"});
       return moment;
     }
-    const bool is_in_bucket = of_.narrow ? of_.stage < 2 : LendsHeadGradient();
+    const bool is_in_bucket = of_.narrow ? of_.stage < 2 : BorrowsHeadGradient();
     const int64_t waiting = task_.student.tie_word_embeddings && !is_in_bucket ? 1 : 0;
     const int64_t embedding = (1 + waiting) * of_.head * of_.element_bytes;
     moment.parts.push_back({"gradient of the embedding", embedding + of_.OwnBucket(), ""});

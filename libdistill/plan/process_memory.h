@@ -13,8 +13,8 @@ struct ProcessMemory {
   int64_t bytes() const { return own_bytes + shared_bytes; }
 };
 
-// Measured, in this process: a step of distillation is made on the CPU, of models so small that their tensors do not
-// count (under 2 MiB), since most pages of a library come in when its code first runs. Takes about half a second.
+// Measured, in this process, after a matrix product of this type on the CPU and its gradient, for what its library
+// keeps; the code of a step's other operations is added. Takes some milliseconds.
 ProcessMemory MeasureProcess(torch::Dtype dtype);
 
 }  // namespace distill

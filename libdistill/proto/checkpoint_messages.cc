@@ -24,9 +24,7 @@ std::string Serialize(const TrainerState& state) {
   message.set_step(state.step);
   message.set_updates(state.updates);
   message.set_skipped_in_a_row(state.skipped_in_a_row);
-  message.set_epoch(state.epoch);
-  message.set_row(state.row);
-  message.set_data_seed(state.data_seed);
+  message.set_position(state.position);
   message.set_loss_sum(state.loss_sum);
   message.set_samples(state.samples);
   message.set_tokens(state.tokens);
@@ -39,6 +37,12 @@ std::string Serialize(const TrainerState& state) {
   for (const int64_t parameter : state.gradient_order) message.add_gradient_order(parameter);
   message.set_loss_scale(state.loss_scale);
   message.set_good_steps(state.good_steps);
+  for (const RecordSum& sum : state.record_sums) {
+    proto::RecordSum& saved = *message.add_record_sums();
+    saved.set_name(sum.name);
+    saved.set_sum(sum.sum);
+    saved.set_steps(sum.steps);
+  }
   return message.SerializeAsString();
 }
 
@@ -63,6 +67,7 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   state.step = message.step();
   state.updates = message.updates();
   state.skipped_in_a_row = message.skipped_in_a_row();
+  state.position = message.position();
   state.epoch = message.epoch();
   state.row = message.row();
   state.data_seed = message.data_seed();
@@ -74,6 +79,9 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   state.gradient_order.assign(message.gradient_order().begin(), message.gradient_order().end());
   state.loss_scale = message.loss_scale();
   state.good_steps = message.good_steps();
+  for (const proto::RecordSum& sum : message.record_sums()) {
+    state.record_sums.push_back({sum.name(), sum.sum(), sum.steps()});
+  }
   return state;
 }
 

@@ -23,12 +23,20 @@ struct CheckpointManifest {
   std::vector<FileEntry> files;
 };
 
-// What training goes on from, besides tensors.
+// Of the steps since the last record of the log: a term's sum, and in how many steps it came.
+struct RecordSum {
+  std::string name;
+  double sum = 0;
+  int64_t steps = 0;
+};
+
+// What training resumes from, besides tensors.
 struct TrainerState {
   int64_t step = 0;              // steps done
   int64_t updates = 0;           // of them, those that changed the weights
   int64_t skipped_in_a_row = 0;  // steps at the end that did not
-  int64_t epoch = 0;             // position in the data: see ShardState
+  std::string position;          // of the task (Task::Position); empty in files from before it was bytes
+  int64_t epoch = 0;             // in those: a DataSharder's
   int64_t row = 0;
   uint64_t data_seed = 0;
   double loss_sum = 0;  // of the mean losses of all steps
@@ -39,6 +47,7 @@ struct TrainerState {
   std::vector<int64_t> gradient_order;  // parameters by index, as their gradients came; empty: not known yet
   double loss_scale = 0;                // of float16; 0: none
   int64_t good_steps = 0;               // since it changed
+  std::vector<RecordSum> record_sums;
 };
 
 std::string Serialize(const CheckpointManifest& manifest);

@@ -15,6 +15,13 @@
 namespace distill {
 namespace {
 
+// Of each bucket.
+std::vector<bool> AreOfBlocks(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
+  std::vector<bool> of_blocks;
+  for (const auto& bucket : plan.plan().buckets) of_blocks.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
+  return of_blocks;
+}
+
 // On a GPU: on a stream of its own, after `ready`, and it is done when this returns.
 absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, const c10::Event& ready) {
   const OwnStream stream(padded.device(), ready);
@@ -25,12 +32,15 @@ absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, con
 
 }  // namespace
 
+int64_t FlatParameters::Elements(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
+  return PlacesInARow(plan, AreOfBlocks(plan, block_of)).elements;
+}
+
 absl::StatusOr<std::unique_ptr<FlatParameters>> FlatParameters::Create(
     Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan,
     const std::vector<int64_t>& block_of, size_t blocks, const ShardedBlocks::Options& options) {
   DISTILL_RETURN_IF_ERROR(Agree(comm, RequireOneType(parameters)));
-  std::vector<bool> in_block;
-  for (const auto& bucket : plan.plan().buckets) in_block.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
+  const std::vector<bool> in_block = AreOfBlocks(plan, block_of);
   auto flat = std::make_unique<FlatParameters>();
   flat->parts_.resize(parameters.size());
   DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, options.dtype, options.device));

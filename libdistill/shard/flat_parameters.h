@@ -20,6 +20,8 @@ namespace distill {
 
 class FlatParameters {
  public:
+  // Elements that it allocates itself, those of blocks' parameters apart.
+  static int64_t Elements(const ShardPlan& plan, const std::vector<int64_t>& block_of);
   // Moves the parameters' values, which are of one type, into memory of comm.Allocate in `dtype`, and makes the
   // parameters views into it; they keep it alive. `block_of`, `blocks`, `of_blocks`: as ShardedBlocks wants them;
   // empty: no parameter is of a block. Every rank must call it, with the same parameters and plan. InvalidArgument:

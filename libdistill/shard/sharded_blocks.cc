@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ namespace {
 constexpr size_t kPlaces = 2;
 // Buckets begin at pages, whatever their type.
 constexpr int64_t kAlignment = 4096;  // elements
+
+// Elements of a place that a bucket takes.
+int64_t InPlace(const ShardPlan& plan, size_t b) { return RoundUp(plan.padded(b), kAlignment); }
 
 // Memory that the tensor keeps alive.
 c10::DataPtr Owning(const torch::Tensor& memory) {
@@ -36,7 +40,7 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicato
   std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options));
   blocks->blocks_.resize(blocks_of_pass);
   blocks->FindBlocks(block_of);
-  DISTILL_RETURN_IF_ERROR(blocks->MakeMemory());
+  DISTILL_RETURN_IF_ERROR(blocks->MakePlaces(SizesOf(plan, block_of).places));
   // What one rank fails at alone ends the others' calls, where there are any.
   DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, OrAbort(*blocks->comm_, [&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(blocks->TakeValues(parameters, block_of));
@@ -53,6 +57,19 @@ ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator
 
 ShardedBlocks::~ShardedBlocks() = default;
 
+ShardedBlocks::Sizes ShardedBlocks::SizesOf(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
+  Sizes sizes;
+  std::map<int64_t, int64_t> blocks;  // elements of each
+  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+    const int64_t of = block_of[plan.plan().buckets[b][0]];
+    if (of < 0) continue;
+    sizes.shares += plan.slice(b);
+    const int64_t block = blocks[of] += InPlace(plan, b);
+    sizes.places = std::max(sizes.places, static_cast<int64_t>(kPlaces) * block);
+  }
+  return sizes;
+}
+
 void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
   for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
     const int64_t of = block_of[plan_.plan().buckets[b][0]];
@@ -60,16 +77,13 @@ void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
     Block& block = blocks_[static_cast<size_t>(of)];
     block.buckets.push_back(b);
     block.begin.push_back(block.elements);
-    block.elements += RoundUp(plan_.padded(b), kAlignment);
+    block.elements += InPlace(plan_, b);
   }
   launched_ = acquired_ = turns();
 }
 
-absl::Status ShardedBlocks::MakeMemory() {
-  int64_t place = 0;
-  for (const Block& block : blocks_) place = std::max(place, block.elements);
-  DISTILL_ASSIGN_OR_RETURN(
-      places_, AllocateAnyway(*comm_, static_cast<int64_t>(kPlaces) * place, options_.dtype, options_.device));
+absl::Status ShardedBlocks::MakePlaces(int64_t elements) {
+  DISTILL_ASSIGN_OR_RETURN(places_, AllocateAnyway(*comm_, elements, options_.dtype, options_.device));
   return absl::OkStatus();
 }
 

@@ -47,6 +47,12 @@ class ShardedBlocks : public WeightGate {
     std::shared_ptr<const BlockSource> source = nullptr;
     PartTaker also = nullptr;
   };
+  // What it allocates, in elements of the weights' type.
+  struct Sizes {
+    int64_t shares = 0;  // this rank's, of all blocks
+    int64_t places = 0;  // the two in which blocks take turns
+  };
+  static Sizes SizesOf(const ShardPlan& plan, const std::vector<int64_t>& block_of);
   // Takes the values out of `parameters`, which are whole on every rank, and makes them views of `options`' type that
   // hold nothing until their block is acquired. `block_of`: of each parameter, in the order of the passes, or below 0:
   // left alone; `blocks` of them make a pass, those without a parameter here too. A bucket of `plan`, of one shard a
@@ -110,7 +116,7 @@ class ShardedBlocks : public WeightGate {
 
   ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options);
   void FindBlocks(const std::vector<int64_t>& block_of);
-  absl::Status MakeMemory();
+  absl::Status MakePlaces(int64_t elements);
   absl::Status TakeValues(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& block_of);
   void MakeRoom(const std::vector<TrainedParameter>& parameters);
   absl::Status TakeBlock(size_t block, const std::vector<TrainedParameter>& parameters);

@@ -67,6 +67,12 @@ absl::Status NotRun(const std::string& what, const char* how) {
 
 }  // namespace
 
+ShardPlan PlanOfFrozen(const std::vector<int64_t>& elements, const std::vector<int64_t>& block_of, int shards) {
+  std::vector<size_t> order(elements.size());
+  std::iota(order.begin(), order.end(), 0);
+  return ShardPlan(elements, PlanBucketsOfGroups(elements, order, block_of, kBucketBytes), shards);
+}
+
 absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c10::Device device,
                                                            LanguageModel& model) {
   const auto move = [&] {
@@ -83,11 +89,7 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c
   }
   absl::StatusOr<Weights> weights = WeightsOfBlocks(model);
   DISTILL_RETURN_IF_ERROR(Agree(comm, weights.status()));
-  const std::vector<int64_t> elements = ElementsOf(weights->parameters);
-  std::vector<size_t> order(elements.size());
-  std::iota(order.begin(), order.end(), 0);
-  const ShardPlan plan(elements, PlanBucketsOfGroups(elements, order, weights->block_of, kBucketBytes),
-                       comm.world_size());
+  const ShardPlan plan = PlanOfFrozen(ElementsOf(weights->parameters), weights->block_of, comm.world_size());
   const bool comes_later = model.block_source() != nullptr;
   auto fields = FingerprintOf(plan.plan(), weights->parameters);
   const absl::Status hashed = CatchTorch([&] {

@@ -26,6 +26,9 @@ namespace distill {
 [[nodiscard]] absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c10::Device device,
                                                                          LanguageModel& model);
 
+// Its plan: `elements` and `block_of` of the weights of blocks, in order.
+ShardPlan PlanOfFrozen(const std::vector<int64_t>& elements, const std::vector<int64_t>& block_of, int shards);
+
 struct ShardedModels {
   std::shared_ptr<ShardedBlocks> trained;              // null: it is whole
   std::vector<std::shared_ptr<ShardedBlocks>> frozen;  // that ShardFrozen made

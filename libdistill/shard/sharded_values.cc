@@ -10,8 +10,8 @@ namespace distill {
 namespace {
 
 constexpr char kSharedOut[] =
-    "the weights of blocks are shared out over the ranks, and here only while their block runs. Read a student's in a "
-    "writer that Trainer::SetModelWriter is given, or after a Fit with whole_after_fit; a teacher's before ShardFrozen";
+    "the weights of blocks are sharded over the ranks, and here only while their block runs. Read a student's in "
+    "Task::SaveModel, or after a Fit with whole_after_fit; a teacher's before ShardFrozen";
 
 }  // namespace
 
@@ -21,11 +21,8 @@ absl::Status ShardedBlocks::TakeValues(const std::vector<TrainedParameter>& para
   const torch::NoGradGuard no_grad;
   shares_.resize(plan_.plan().buckets.size());
   parts_.resize(block_of.size());
-  int64_t elements = 0;
-  for (const Block& block : blocks_) {
-    for (const size_t b : block.buckets) elements += plan_.slice(b);
-  }
-  torch::Tensor left = torch::zeros({elements}, torch::TensorOptions().dtype(options_.dtype).device(options_.device));
+  torch::Tensor left = torch::zeros({SizesOf(plan_, block_of).shares},
+                                    torch::TensorOptions().dtype(options_.dtype).device(options_.device));
   for (const Block& block : blocks_) {
     for (const size_t b : block.buckets) {
       shares_[b] = left.narrow(0, 0, plan_.slice(b));

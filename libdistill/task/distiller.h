@@ -1,57 +1,51 @@
-// The loss of logit distillation as a callable: runs the teacher without gradients, the student with, and joins them.
+// Distillation as a task: a teacher, a student, and batches of text.
 //
-//   DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(teacher, student, {.temperature = 2, .alpha = 0.5}));
-//   trainer->Fit(sharder, distiller);
+//   DISTILL_ASSIGN_OR_RETURN(auto task, Distiller::Create(teacher, student, std::move(batches), {.temperature = 2}));
+//   task->SetHeldOut(std::move(held_out));
+//   trainer->Fit(*task);
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "libdistill/data/batch.h"
-#include "libdistill/loss/distillation_loss.h"
-#include "libdistill/nn/language_model.h"
-#include "libdistill/task/step_source.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/data/token_batches.h"
+#include "libdistill/task/batch_task.h"
+#include "libdistill/task/logit_distillation.h"
+#include "libdistill/task/masked_distillation.h"
 
 namespace distill {
 
-class Distiller {
+// Logit distillation (task/logit_distillation.h says what is computed, reported and refused).
+class Distiller : public BatchTask<TokenBatch> {
  public:
-  // `teacher` may be null when alpha is 0: training on labels alone. InvalidArgument: temperature <= 0, alpha or beta
-  // outside [0, 1], a vocabulary that the smaller head does not cover. Where models came from folders with a tokenizer:
-  // the tokenizers of both must be the same (the first token that differs is named), and each head must cover it.
-  [[nodiscard]] static absl::StatusOr<Distiller> Create(std::shared_ptr<LanguageModel> teacher,
-                                                        std::shared_ptr<LanguageModel> student,
-                                                        const DistillationOptions& options);
-  // {loss, count} and the sums "ce" and, with a teacher, "kl" with its T^2 ("reverse_kl" where beta is 1, "jsd" where
-  // it lies between 0 and 1). Where gradients are taken and alpha is 0 the teacher is not asked, unless its weights are
-  // shared out (ShardFrozen): there is then no divergence among the sums.
-  // `gradient_scale`: as in DistillationOptions; Trainer::gradient_scale() in a StepSource of one's own.
-  LossSum operator()(const TokenBatch& batch, double gradient_scale = 1.0) const;
-  // Rows of the student's head that take part: options.vocabulary, or else the smaller head's.
-  int64_t vocabulary() const;
-  // The parameters of `module`, the student or what contains it, with a row for each token and more rows than take part
-  // (its head's weight and bias, its embedding): name, and how many rows are to be trained.
-  std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const;
-  // The student as a folder that loads again (LanguageModel::Save): weights in their type, tokenizer files of the
-  // student's own folder, or of the teacher's where the student's has none.
-  [[nodiscard]] absl::Status SaveStudent(const std::string& folder) const;
-  // Whether that reads weights one after the other (LanguageModel::saves_in_turn).
-  bool SavesInTurn() const { return student_->saves_in_turn(); }
-  bool IsStudent(const torch::nn::Module& module) const { return student_.get() == &module; }
-  // What must be the same on every rank, by name.
-  std::vector<std::pair<std::string, std::string>> Fingerprint() const;
+  // `teacher` may be null when alpha is 0: training on labels alone.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<Distiller>> Create(std::shared_ptr<LanguageModel> teacher,
+                                                                         std::shared_ptr<LanguageModel> student,
+                                                                         TokenBatches batches,
+                                                                         const DistillationOptions& options) {
+    DISTILL_ASSIGN_OR_RETURN(auto objective,
+                             LogitDistillation::CreateLive(std::move(teacher), std::move(student), options));
+    return std::make_unique<Distiller>(std::move(batches), std::move(objective));
+  }
+  Distiller(TokenBatches batches, std::shared_ptr<const LogitDistillation> objective)
+      : BatchTask<TokenBatch>(std::move(batches), std::move(objective)) {}
+};
 
- private:
-  Distiller() = default;
-  std::string DivergenceName() const;
-  bool AsksTeacher() const;
-  std::shared_ptr<LanguageModel> teacher_;
-  std::shared_ptr<LanguageModel> student_;
-  DistillationOptions options_;
+// DistilBERT's three losses (task/masked_distillation.h), of batches whose labels are the words that masks hide.
+class MaskedDistiller : public BatchTask<TokenBatch> {
+ public:
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<MaskedDistiller>> Create(std::shared_ptr<LanguageModel> teacher,
+                                                                               std::shared_ptr<LanguageModel> student,
+                                                                               Batches<TokenBatch> batches,
+                                                                               const MaskedDistillerOptions& options) {
+    DISTILL_ASSIGN_OR_RETURN(auto objective,
+                             MaskedDistillation::Create(LiveTeacher(std::move(teacher)), std::move(student), options));
+    return std::make_unique<MaskedDistiller>(std::move(batches), std::move(objective));
+  }
+  MaskedDistiller(Batches<TokenBatch> batches, std::shared_ptr<const MaskedDistillation> objective)
+      : BatchTask<TokenBatch>(std::move(batches), std::move(objective)) {}
 };
 
 }  // namespace distill

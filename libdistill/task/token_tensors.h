@@ -7,7 +7,7 @@
 #include <c10/core/Stream.h>
 #include <torch/types.h>
 
-#include "libdistill/data/batch.h"
+#include "libdistill/data/token_batch.h"
 #include "libdistill/nn/language_model.h"
 
 namespace distill {

@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace distill {
 
@@ -22,6 +23,13 @@ class StatusError : public std::runtime_error {
  private:
   absl::Status status_;
 };
+
+// The value; an error is thrown as a StatusError.
+template <typename T>
+T OrThrow(absl::StatusOr<T> value) {
+  if (!value.ok()) throw StatusError(std::move(value).status());
+  return *std::move(value);
+}
 
 // In the message of what reads a tensor whose values are not there (tensor/unbacked.h).
 inline constexpr char kNotInMemory[] = " is not in memory: ";

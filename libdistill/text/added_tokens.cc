@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "libdistill/core/utf8.h"
 #include "libdistill/text/unicode.h"
 
 namespace distill {

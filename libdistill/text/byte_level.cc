@@ -1,6 +1,5 @@
 #include "libdistill/text/byte_level.h"
-
-#include "libdistill/text/unicode.h"
+#include "libdistill/core/utf8.h"
 
 namespace distill {
 namespace {

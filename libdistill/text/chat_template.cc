@@ -5,9 +5,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/utf8.h"
+#include "libdistill/jinja/template.h"
 #include "libdistill/store/files.h"
-#include "libdistill/text/jinja.h"
-#include "libdistill/text/unicode.h"
 
 namespace distill {
 namespace {
@@ -141,21 +141,22 @@ ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 
-EncodedChat EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered) {
+absl::StatusOr<EncodedChat> EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered) {
   EncodedChat encoded;
   const absl::string_view text = rendered.text;
-  const auto append = [&](size_t begin, size_t end, bool is_assistant) {
-    const std::vector<int32_t> ids = tokenizer.Encode(text.substr(begin, end - begin));
+  const auto append = [&](size_t begin, size_t end, bool is_assistant) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.Encode(text.substr(begin, end - begin)));
     encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
     encoded.is_assistant.resize(encoded.ids.size(), is_assistant ? 1 : 0);
+    return absl::OkStatus();
   };
   size_t done = 0;
   for (const auto& [begin, end] : rendered.assistant) {
-    append(done, begin, false);
-    append(begin, end, true);
+    DISTILL_RETURN_IF_ERROR(append(done, begin, false));
+    DISTILL_RETURN_IF_ERROR(append(begin, end, true));
     done = end;
   }
-  append(done, text.size(), false);
+  DISTILL_RETURN_IF_ERROR(append(done, text.size(), false));
   return encoded;
 }
 

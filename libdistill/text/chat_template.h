@@ -51,6 +51,8 @@ struct EncodedChat {
   std::vector<uint8_t> is_assistant;  // 1 for tokens that lie in an assistant range, as long as ids
 };
 // The ids of a rendered conversation; a range border is always a token border (pieces are encoded one by one).
-EncodedChat EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered);
+// Fails where Tokenizer::Encode does.
+[[nodiscard]] absl::StatusOr<EncodedChat> EncodeChat(const Tokenizer& tokenizer,
+                                                     const ChatTemplate::Rendered& rendered);
 
 }  // namespace distill

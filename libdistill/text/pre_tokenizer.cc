@@ -9,16 +9,20 @@
 namespace distill {
 namespace {
 
-void Cut(const Regex& regex, const PreTokenizerStep& options, absl::string_view piece,
-         std::vector<absl::string_view>* out) {
+absl::Status Cut(const Regex& regex, const PreTokenizerStep& options, absl::string_view piece,
+                 std::vector<absl::string_view>* out) {
   Regex::Matcher matcher(regex, piece);
-  size_t done = 0, begin = 0, end = 0;
-  while (matcher.Next(&begin, &end)) {
+  for (size_t done = 0;;) {
+    size_t begin = 0, end = 0;
+    DISTILL_ASSIGN_OR_RETURN(const bool found, matcher.Next(&begin, &end));
+    if (!found) {
+      if (done < piece.size() && options.keep_rest) out->push_back(piece.substr(done));
+      return absl::OkStatus();
+    }
     if (begin > done && options.keep_rest) out->push_back(piece.substr(done, begin - done));
     if (options.keep_matches) out->push_back(piece.substr(begin, end - begin));
     done = end;
   }
-  if (done < piece.size() && options.keep_rest) out->push_back(piece.substr(done));
 }
 
 }  // namespace
@@ -36,10 +40,10 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizer
   return result;
 }
 
-void PreTokenizer::Split(absl::string_view text, Words* words) const {
+absl::Status PreTokenizer::Split(absl::string_view text, Words* words) const {
   words->views.clear();
   words->storage.clear();
-  if (text.empty()) return;
+  if (text.empty()) return absl::OkStatus();
   words->views.push_back(text);
   std::vector<absl::string_view> next;
   for (const Step& step : steps_) {
@@ -51,11 +55,12 @@ void PreTokenizer::Split(absl::string_view text, Words* words) const {
       if (step.regex.empty()) {
         next.push_back(piece);
       } else {
-        Cut(step.regex.front(), step.options, piece, &next);
+        DISTILL_RETURN_IF_ERROR(Cut(step.regex.front(), step.options, piece, &next));
       }
     }
     words->views.swap(next);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace distill

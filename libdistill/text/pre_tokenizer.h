@@ -27,7 +27,8 @@ class PreTokenizer {
     std::vector<absl::string_view> views;
     std::deque<std::string> storage;
   };
-  void Split(absl::string_view text, Words* words) const;
+  // InvalidArgument: a pattern that cannot be matched against this text within bounds (Regex::Matcher::Next).
+  [[nodiscard]] absl::Status Split(absl::string_view text, Words* words) const;
 
  private:
   struct Step {

@@ -7,8 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/text/unicode.h"
+#include "libdistill/core/utf8.h"
 
 namespace distill {
 namespace {
@@ -27,8 +28,9 @@ absl::Status Unsupported(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("'", what, "' in the pattern is not supported"));
 }
 
-// Options after "(?" other than i mean something else in Oniguruma's syntax than in PCRE2's.
+// Options after "(?" other than i mean something else in Oniguruma's syntax than in PCRE2's, and "(*" is none of its.
 absl::Status CheckGroup(absl::string_view rest) {
+  if (absl::StartsWith(rest, "(*")) return Unsupported("(*");
   if (!absl::StartsWith(rest, "(?")) return absl::OkStatus();
   for (const char c : rest.substr(2)) {
     if (c == 'i' || c == '-') continue;
@@ -84,9 +86,25 @@ absl::StatusOr<std::string> Translate(const std::string& pattern) {
   return out;
 }
 
+std::string ErrorText(int error) {
+  PCRE2_UCHAR message[256] = {};
+  pcre2_get_error_message(error, message, sizeof(message));
+  return reinterpret_cast<const char*>(message);
+}
+
+// The beginning of a text for a message: whole code points, without line breaks.
+std::string Excerpt(absl::string_view text) {
+  constexpr size_t kShownBytes = 40;
+  size_t end = 0;
+  while (end < text.size() && end < kShownBytes) NextCodePoint(text, &end);
+  return absl::StrCat("'", absl::StrReplaceAll(text.substr(0, end), {{"\n", "\\n"}, {"\r", "\\r"}}),
+                      end < text.size() ? "..." : "", "'");
+}
+
 }  // namespace
 
 struct Regex::Impl {
+  std::string pattern;
   pcre2_code* code = nullptr;
   ~Impl() { pcre2_code_free(code); }
 };
@@ -96,6 +114,7 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
   if (!IsValidUtf8(pattern)) return absl::InvalidArgumentError("the pattern is not UTF-8");
   DISTILL_ASSIGN_OR_RETURN(const std::string translated, Translate(pattern));
   auto impl = std::make_unique<Impl>();
+  impl->pattern = pattern;
   int error = 0;
   PCRE2_SIZE offset = 0;
   pcre2_compile_context* context = pcre2_compile_context_create(nullptr);
@@ -106,38 +125,43 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context);
   pcre2_compile_context_free(context);
   if (impl->code == nullptr) {
-    PCRE2_UCHAR message[256] = {};
-    pcre2_get_error_message(error, message, sizeof(message));
-    return absl::InvalidArgumentError(
-        absl::StrCat("the pattern '", pattern, "' does not compile: ", reinterpret_cast<const char*>(message)));
+    return absl::InvalidArgumentError(absl::StrCat("the pattern '", pattern, "' does not compile: ", ErrorText(error)));
   }
   pcre2_jit_compile(impl->code, PCRE2_JIT_COMPLETE);  // without it, matching is slower, and the same
   return Regex(std::move(impl));
 }
 
 struct Regex::Matcher::State {
-  const pcre2_code* code;
+  const Impl& regex;
   absl::string_view text;
   size_t position = 0;
   pcre2_match_data* data;
+
+  int Match(uint32_t options) {
+    return pcre2_match(regex.code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
+                       PCRE2_NO_UTF_CHECK | options, data, nullptr);
+  }
+  absl::Status Error(int error) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the pattern '", regex.pattern, "' fails at byte ", position, " of a text of ", text.size(),
+                     " bytes, at ", Excerpt(text.substr(position)), ": ", ErrorText(error),
+                     "; shorten the text there, or give the tokenizer a pattern that tries fewer ways to match it"));
+  }
 };
 
 Regex::Matcher::Matcher(const Regex& regex, absl::string_view text)
-    : state_(new State{regex.impl_->code, text, 0, pcre2_match_data_create(1, nullptr)}) {}
+    : state_(new State{*regex.impl_, text, 0, pcre2_match_data_create(1, nullptr)}) {}
 
 Regex::Matcher::~Matcher() { pcre2_match_data_free(state_->data); }
 
-bool Regex::Matcher::Next(size_t* begin, size_t* end) {
+absl::StatusOr<bool> Regex::Matcher::Next(size_t* begin, size_t* end) {
   State& state = *state_;
   while (state.position < state.text.size()) {
-    const auto match = [&state](uint32_t options) {
-      return pcre2_match(state.code, reinterpret_cast<PCRE2_SPTR>(state.text.data()), state.text.size(), state.position,
-                         PCRE2_NO_UTF_CHECK | options, state.data, nullptr);
-    };
-    int result = match(0);
+    int result = state.Match(0);
     // The interpreter keeps its stack on the heap.
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
-    if (result < 0) return false;
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = state.Match(PCRE2_NO_JIT);
+    if (result == PCRE2_ERROR_NOMATCH) return false;
+    if (result < 0) return state.Error(result);
     const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state.data);
     *begin = span[0];
     *end = span[1];

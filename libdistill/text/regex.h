@@ -27,9 +27,9 @@ class Regex {
     Matcher(const Matcher&) = delete;
     Matcher& operator=(const Matcher&) = delete;
 
-    // The next match that is not empty, as [begin, end); false after the last one. A pattern that backtracks without
-    // bound stops matching there.
-    bool Next(size_t* begin, size_t* end);
+    // The next match that is not empty, as [begin, end); false after the last one. InvalidArgument: the pattern needs
+    // more attempts or memory on this text than PCRE2 allows; pattern, text and place are named.
+    [[nodiscard]] absl::StatusOr<bool> Next(size_t* begin, size_t* end);
 
    private:
     struct State;

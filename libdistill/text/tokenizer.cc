@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/utf8.h"
 #include "libdistill/store/files.h"
 #include "libdistill/text/byte_level.h"
 #include "libdistill/text/tokenizer_json.h"
@@ -70,8 +71,9 @@ struct Tokenizer::Impl {
         config(std::move(tokenizer_config)) {}
 
   absl::Status IndexTokens(const TokenizerSpec& spec);
-  void EncodeNormalized(absl::string_view text, PreTokenizer::Words* words, std::vector<int32_t>* ids) const;
+  absl::Status EncodeNormalized(absl::string_view text, PreTokenizer::Words* words, std::vector<int32_t>* ids) const;
 
+  std::string name;  // of tokenizer.json, in messages
   bool nfc;
   AddedTokenMatcher raw_tokens, normalized_tokens;
   PreTokenizer pre_tokenizer;
@@ -138,6 +140,7 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const std::string& tokenizer_json, co
     DISTILL_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.steps));
     DISTILL_ASSIGN_OR_RETURN(BytePairEncoder bpe, BytePairEncoder::Create(spec.bpe));
     auto impl = std::make_unique<Impl>(spec, *std::move(config), std::move(pre_tokenizer), std::move(bpe));
+    impl->name = name;
     DISTILL_RETURN_IF_ERROR(impl->IndexTokens(spec));
     return Tokenizer(std::move(impl));
   };
@@ -146,7 +149,7 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const std::string& tokenizer_json, co
   return tokenizer;
 }
 
-std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text) const {
   std::string repaired;
   if (!IsValidUtf8(text)) text = repaired = LossyUtf8(text);
   std::vector<int32_t> ids;
@@ -154,25 +157,26 @@ std::vector<int32_t> Tokenizer::Encode(absl::string_view text) const {
   for (const AddedTokenMatcher::Piece& piece : impl_->raw_tokens.Split(text)) {
     if (piece.id >= 0) {
       ids.push_back(piece.id);
-    } else if (impl_->nfc) {
-      impl_->EncodeNormalized(Nfc(piece.text), &words, &ids);
-    } else {
-      impl_->EncodeNormalized(piece.text, &words, &ids);
+      continue;
     }
+    const absl::Status status = impl_->nfc ? impl_->EncodeNormalized(Nfc(piece.text), &words, &ids)
+                                           : impl_->EncodeNormalized(piece.text, &words, &ids);
+    if (!status.ok()) return Annotate(status, impl_->name);
   }
   return ids;
 }
 
-void Tokenizer::Impl::EncodeNormalized(absl::string_view text, PreTokenizer::Words* words,
-                                       std::vector<int32_t>* out) const {
+absl::Status Tokenizer::Impl::EncodeNormalized(absl::string_view text, PreTokenizer::Words* words,
+                                               std::vector<int32_t>* out) const {
   for (const AddedTokenMatcher::Piece& piece : normalized_tokens.Split(text)) {
     if (piece.id >= 0) {
       out->push_back(piece.id);
       continue;
     }
-    pre_tokenizer.Split(piece.text, words);
+    DISTILL_RETURN_IF_ERROR(pre_tokenizer.Split(piece.text, words));
     for (const absl::string_view word : words->views) bpe.Encode(word, out);
   }
+  return absl::OkStatus();
 }
 
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const {

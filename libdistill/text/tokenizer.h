@@ -2,7 +2,7 @@
 // the `tokenizers` package gives.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load("models/teacher"));
-//   std::vector<int32_t> ids = tokenizer.Encode("Hello");
+//   DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode("Hello"));
 //
 // Immutable once made; any thread may use it.
 #pragma once
@@ -33,8 +33,10 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Added and special tokens in the text become their ids; no post-processor (no BOS) is applied.
-  std::vector<int32_t> Encode(absl::string_view text) const;
+  // Added and special tokens in the text become their ids; no post-processor (no BOS) is applied. InvalidArgument: the
+  // pattern of tokenizer.json backtracks without bound on this text; file, pattern and place are named. A pattern can
+  // only be known to do so by matching, so Load cannot say it.
+  [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const;
   // As `tokenizers` decodes: bytes that are no UTF-8 become U+FFFD.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens = false) const;
 

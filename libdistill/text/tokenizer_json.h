@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/text/added_tokens.h"
-#include "libdistill/text/bpe.h"
+#include "libdistill/text/byte_pair_encoder.h"
 #include "libdistill/text/pre_tokenizer.h"
 
 namespace distill {

@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/cuda.h>
 
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/vectors.h"
 #include "libdistill/tensor/torch_cuda.h"
 #include "libdistill/world/cores.h"
 #include "libdistill/world/own_cores.h"
@@ -44,20 +47,17 @@ bool UserBindsThreads() {
 
 }  // namespace
 
-absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World& world) {
-  if (device != "auto" && device != "cpu" && device != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat("device: '", device, "' is none of auto, cpu, cuda"));
-  }
-  if (device == "cpu") return c10::Device(c10::kCPU);
+absl::StatusOr<c10::Device> ChooseDevice(DeviceChoice choice, const World& world) {
+  if (choice == DeviceChoice::kCpu) return c10::Device(c10::kCPU);
   const int64_t gpus = torch::cuda::is_available() ? static_cast<int64_t>(torch::cuda::device_count()) : 0;
   if (gpus == 0) {
-    if (device == "auto") return c10::Device(c10::kCPU);
+    if (choice == DeviceChoice::kAuto) return c10::Device(c10::kCPU);
     const std::string& why = WhyNoTorchCuda();
     return absl::InvalidArgumentError(absl::StrCat("device: cuda, but no GPU is usable on ", world.host, ": ",
                                                    why.empty() ? "LibTorch's CUDA part finds none" : why,
                                                    " (use device: cpu, or check nvidia-smi)"));
   }
-  if (world.local_size > gpus && device == "auto") {
+  if (world.local_size > gpus && choice == DeviceChoice::kAuto) {
     LogWarning(absl::StrCat("device: auto takes the CPU: ", world.local_size, " ranks on ", world.host, ", which has ",
                             gpus, " GPUs (start one rank a GPU)"));
     return c10::Device(c10::kCPU);
@@ -67,6 +67,12 @@ absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World&
                                                    ", which has ", gpus, " GPUs: start one rank a GPU"));
   }
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
+}
+
+bool MultipliesBf16(c10::Device device) {
+  if (device.is_cpu()) return CpuMultipliesBf16();
+  const c10::DeviceGuard guard(device);
+  return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
 }
 
 void UseDeterministicAlgorithms() {

@@ -1,18 +1,21 @@
 // Which device a run computes on, and how many threads it may use: decided once.
 #pragma once
 
-#include <string>
-
 #include <c10/core/Device.h>
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/train/run_options.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
 
-// auto: this rank's GPU where there is one, else the CPU. InvalidArgument: another word, or cuda on a machine without.
-[[nodiscard]] absl::StatusOr<c10::Device> ChooseDevice(const std::string& device, const World& world);
+// InvalidArgument: kCuda on a machine without a usable GPU.
+[[nodiscard]] absl::StatusOr<c10::Device> ChooseDevice(DeviceChoice choice, const World& world);
+
+// Whether it has instructions of its own for matrix products of bfloat16, which are emulated elsewhere: GPUs from
+// compute capability 8.0 on, CPUs with AVX512-BF16 or AMX.
+bool MultipliesBf16(c10::Device device);
 
 // From now on this process computes the same bits whenever it does the same on the same kind of machine with the same
 // number of threads: LibTorch's and cuDNN's deterministic algorithms, a fixed workspace for cuBLAS. An operation that

@@ -16,7 +16,7 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 // Settings, kind of device, names, shapes and types of parameters and buffers.
 Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options);
 
-// What forward passes use: float32, or what bf16 and fp16 ask for.
-torch::Dtype WorkingType(const TrainerOptions& options);
+// What forward passes use on this device: float32, or what bf16 and fp16 ask for.
+torch::Dtype WorkingType(const TrainerOptions& options, c10::Device device);
 
 }  // namespace distill

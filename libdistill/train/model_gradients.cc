@@ -1,13 +1,52 @@
 #include "libdistill/train/model_gradients.h"
 
+#include "libdistill/nn/gradient_sink.h"
+
 namespace distill {
 
 namespace {
 
-// A module that is none, or has no such table: -1.
+// A reducer that a model may outlive.
+class ReducerSink : public GradientSink {
+ public:
+  explicit ReducerSink(const std::shared_ptr<GradientReducer>& reducer) : reducer_(reducer) {}
+
+  torch::Tensor Borrow(const torch::Tensor& parameter) override {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    return reducer != nullptr ? reducer->Borrow(parameter) : torch::Tensor();
+  }
+  torch::Tensor BorrowSum(const torch::Tensor& parameter) override {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    return reducer != nullptr ? reducer->BorrowSum(parameter) : torch::Tensor();
+  }
+  bool TakesWide(const torch::Tensor& parameter) override {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    return reducer != nullptr && reducer->TakesWide(parameter);
+  }
+  void AddWide(const torch::Tensor& parameter, const torch::Tensor& gradient) override {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    TORCH_CHECK(reducer != nullptr, "the head's gradient came when its reducer was gone");
+    reducer->AddWide(parameter, gradient);
+  }
+  bool TakesRows(const torch::Tensor& table) override {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    return reducer != nullptr && reducer->TakesRows(table);
+  }
+  void AddRows(const torch::Tensor& /*table*/, const torch::Tensor& ids, const torch::Tensor& gradients) override {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    TORCH_CHECK(reducer != nullptr, "gradients of looked-up rows came when their reducer was gone");
+    reducer->AddRows(ids, gradients);
+  }
+
+ private:
+  const std::weak_ptr<GradientReducer> reducer_;
+};
+
+// A module that is no such model, or has no such table: -1.
 int64_t TableOf(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters) {
   const auto* model = dynamic_cast<const LanguageModel*>(&module);
   if (model == nullptr || !model->embedding_weight().defined()) return -1;
+  if (dynamic_cast<const GradientSinkUser*>(&module) == nullptr) return -1;
   if (!model->embedding_weight().is_same(model->head_weight())) return -1;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].tensor.is_same(model->head_weight())) return static_cast<int64_t>(i);
@@ -25,30 +64,12 @@ int64_t TiedTable(const torch::nn::Module& module, const std::vector<TrainedPara
   return table;
 }
 
-void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, LanguageModel& model) {
-  const std::weak_ptr<GradientReducer> weak = reducer;
-  model.SetGradientLender([weak](const torch::Tensor& parameter) {
-    const std::shared_ptr<GradientReducer> reducer = weak.lock();
-    return reducer != nullptr ? reducer->Lend(parameter) : torch::Tensor();
-  });
-  model.SetGradientTaker([weak](const torch::Tensor& parameter) -> LanguageModel::GradientTaker {
-    const std::shared_ptr<GradientReducer> reducer = weak.lock();
-    if (reducer == nullptr || !reducer->TakesWide(parameter)) return nullptr;
-    return [weak, parameter](const torch::Tensor& gradient) {
-      const std::shared_ptr<GradientReducer> reducer = weak.lock();
-      TORCH_CHECK(reducer != nullptr, "the head's gradient came when its reducer was gone");
-      reducer->AddWide(parameter, gradient);
-    };
-  });
-  model.SetRowTaker([weak](const torch::Tensor& table) -> LanguageModel::RowTaker {
-    const std::shared_ptr<GradientReducer> reducer = weak.lock();
-    if (reducer == nullptr || !reducer->TakesRows(table)) return nullptr;
-    return [weak](const torch::Tensor& ids, const torch::Tensor& gradients) {
-      const std::shared_ptr<GradientReducer> reducer = weak.lock();
-      TORCH_CHECK(reducer != nullptr, "gradients of looked-up rows came when their reducer was gone");
-      reducer->AddRows(ids, gradients);
-    };
-  });
+void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, torch::nn::Module& module) {
+  const auto sink = std::make_shared<ReducerSink>(reducer);
+  if (auto* user = dynamic_cast<GradientSinkUser*>(&module)) user->SetGradientSink(sink);
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    if (auto* user = dynamic_cast<GradientSinkUser*>(part.get())) user->SetGradientSink(sink);
+  }
 }
 
 }  // namespace distill

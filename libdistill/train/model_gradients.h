@@ -13,12 +13,13 @@
 
 namespace distill {
 
-// The parameter that is embedding and head of a model among the module's parts, for GradientReducerOptions::rows_of;
-// -1: none.
+// The parameter that is embedding and head of a model among the module's parts which gives its rows' gradients to a
+// sink, for GradientReducerOptions::rows_of; -1: none.
 int64_t TiedTable(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters);
 
-// From here on losses find memory for the head's gradient in the reducer's buckets, and the gradients of rows that are
-// looked up go to the reducer where it takes them; until the reducer is gone, or another one is given.
-void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, LanguageModel& model);
+// Gives a sink to the module and its parts that can use one (nn/gradient_sink.h), until another one is given: losses
+// borrow memory for the head's gradient in the reducer's buckets, and the gradients of rows that are looked up go to
+// the reducer where it takes them. Once the reducer is gone autograd has all gradients again.
+void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, torch::nn::Module& module);
 
 }  // namespace distill

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/core/description.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, abs
   if (options.deterministic) UseDeterministicAlgorithms();
   c10::Device device(c10::kCPU);
   mine = options.input;
+  mine.Update(CheckOptions(options));
   if (mine.ok()) {
     mine = CatchTorch([&]() -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(device, ChooseDevice(options.device, world));

@@ -15,25 +15,12 @@
 
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/comm/create.h"
+#include "libdistill/train/run_options.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
 
 class ShardedBlocks;
-
-struct RunOptions {
-  std::string device = "auto";  // auto, cpu or cuda
-  // The same bits from run to run, on the same machines with the same number of ranks and threads; on GPUs some
-  // operations are slower, and those that have no deterministic algorithm throw.
-  bool deterministic = false;
-  // Where CPUs compute, threads stay on this rank's own cores (train/device.h, UseOwnCores); the same on every rank.
-  bool pin_threads = true;
-  CommunicatorOptions communicator = {};
-  // For what this rank's command line or config file was refused, if so: `body` is then not called, and all ranks end
-  // with this error, also those that found nothing wrong with theirs.
-  absl::Status input = {};
-};
 
 class RunContext {
  public:

@@ -1,32 +1,33 @@
-// Learning rate over the steps of a run: warm-up, then cosine, linear or constant, as transformers computes them
-// (optimization.py, get_cosine_schedule_with_warmup and its neighbours).
+// Learning rate over the steps of a run: a warm-up, then what the type says, as transformers computes it
+// (optimization.py, get_scheduler).
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "absl/status/statusor.h"
+#include "libdistill/train/trainer_options.h"
 
 namespace distill {
 
 class Schedule {
  public:
-  // `type`: cosine, linear, constant (which has no warm-up, as in transformers) or constant_with_warmup. Warm-up takes
-  // ceil(total_steps * warmup_ratio) steps. InvalidArgument: another type.
-  [[nodiscard]] static absl::StatusOr<Schedule> Create(const std::string& type, double learning_rate,
-                                                       double warmup_ratio, int64_t total_steps);
+  // Of options that CheckOptions finds good. The warm-up takes warmup_steps, or that share of all steps, or else the
+  // share warmup_ratio; shares are rounded up.
+  Schedule(const TrainerOptions& options, int64_t total_steps);
 
   // For the update of step `step`, counted from 1. The first step of a warm-up has rate 0, as in transformers.
   double LearningRate(int64_t step) const;
 
  private:
-  enum class Kind { kCosine, kLinear, kConstant, kConstantWithWarmup };
-  Schedule() = default;
+  double Share(double done) const;
+  double WarmupShare(double done) const;
+  double Cosine(double past, double rest, double cycles) const;
+  double StableDecayShare(double done) const;
 
-  Kind kind_ = Kind::kCosine;
-  double learning_rate_ = 0;
-  int64_t warmup_steps_ = 0;
-  int64_t total_steps_ = 1;
+  SchedulerType type_;
+  ScheduleShape shape_;
+  double learning_rate_;
+  double lowest_ = 0;              // the lowest rate, as a share of learning_rate_
+  double warmup_ = 0, total_ = 1;  // steps
 };
 
 }  // namespace distill

@@ -1,14 +1,11 @@
 #include "libdistill/train/train_step.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -17,127 +14,101 @@ namespace distill {
 namespace {
 
 constexpr char kLoss[] = "loss";
-constexpr size_t kNamesBytes = 256;
+
+absl::Status CheckCounts(const std::vector<MicroStep>& micro_steps, size_t terms) {
+  for (const MicroStep& micro_step : micro_steps) {
+    if (micro_step.counts.size() == terms) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a micro-batch has ", micro_step.counts.size(), " counts, the task ",
+                                                   terms, " loss terms: give one of each (Task::LossTerms)"));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
-absl::Status SumsOverRanks::Add(const LossSum& loss, int64_t expected_count) {
-  if (loss.count != expected_count) {
-    return absl::InvalidArgumentError(absl::StrCat("the loss counted ", loss.count, " tokens in a batch of ",
-                                                   expected_count, ": both must be the same, or means are wrong"));
-  }
-  if (loss.count == 0) return absl::OkStatus();
-  size_t name_bytes = sizeof(kLoss);
-  for (const auto& [name, value] : loss.sums) name_bytes += name.size() + 1;
-  if (name_bytes > kNamesBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the names of a loss's sums are longer than ", kNamesBytes, " bytes together: shorten them"));
-  }
-  const auto add = [this](const std::string& name, const torch::Tensor& value) {
-    torch::Tensor& sum = sums_[name];
-    const torch::Tensor term = value.detach().to(torch::kFloat64);
-    sum = sum.defined() ? sum + term : term;
-  };
-  add(kLoss, loss.loss);
-  for (const auto& [name, value] : loss.sums) add(name, value);
-  return absl::OkStatus();
-}
-
-absl::Status SumsOverRanks::AgreeOnNames() {
-  std::vector<std::string> mine;
-  for (const auto& [name, sum] : sums_) {
-    if (name != kLoss) mine.push_back(name);
-  }
-  std::string text;
-  if (!sums_.empty()) text = absl::StrCat(kLoss, mine.empty() ? "" : "\n", absl::StrJoin(mine, "\n"));
-  text.resize(kNamesBytes, '\0');
-  std::string all(kNamesBytes * comm_.world_size(), '\0');
-  DISTILL_RETURN_IF_ERROR(comm_.AllGather(text.data(), all.data(), kNamesBytes, DType::kUInt8));
-  std::string longest;
-  for (int rank = 0; rank < comm_.world_size(); ++rank) {
-    const std::string theirs(all.c_str() + rank * kNamesBytes, strnlen(all.c_str() + rank * kNamesBytes, kNamesBytes));
-    if (theirs.size() > longest.size()) longest = theirs;
-  }
-  has_agreed_ = !longest.empty();
-  names_ = has_agreed_ ? absl::StrSplit(longest, '\n') : std::vector<std::string>{kLoss};
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::pair<std::string, double>>> SumsOverRanks::Finish(absl::Status mine, int64_t count) {
-  if (!has_agreed_) DISTILL_RETURN_IF_ERROR(AgreeOnNames());
-  DISTILL_ASSIGN_OR_RETURN(Totals totals, SumAll(mine));
-  if (totals.failed == 0 && totals.unknown > 0) {  // a loss that has begun to report more
-    DISTILL_RETURN_IF_ERROR(AgreeOnNames());
-    DISTILL_ASSIGN_OR_RETURN(totals, SumAll(mine));
-  }
-  sums_.clear();
-  if (totals.failed > 0) return Agree(comm_, mine);
-  std::vector<std::pair<std::string, double>> means;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    means.emplace_back(names_[i], totals.values[i] / static_cast<double>(std::max<int64_t>(1, count)));
-  }
-  return means;
-}
-
-absl::StatusOr<SumsOverRanks::Totals> SumsOverRanks::SumAll(absl::Status& mine) {
-  std::vector<double> values(names_.size() + 2, 0.0);  // the last ones count ranks with other names, and that failed
-  // A device reports here what went wrong on it since.
-  mine.Update(CatchTorch([&] {
-    for (size_t i = 0; i < names_.size(); ++i) {
-      if (const auto found = sums_.find(names_[i]); found != sums_.end()) values[i] = found->second.item<double>();
-    }
-    return absl::OkStatus();
-  }));
-  const auto is_known = [this](const auto& sum) { return std::count(names_.begin(), names_.end(), sum.first) > 0; };
-  values[names_.size()] = std::all_of(sums_.begin(), sums_.end(), is_known) ? 0.0 : 1.0;
-  values.back() = mine.ok() ? 0.0 : 1.0;
-  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
-                                          DType::kFloat64, ReduceOp::kSum));
-  Totals totals{.unknown = values[names_.size()], .failed = values.back()};
-  values.resize(names_.size());
-  totals.values = std::move(values);
-  return totals;
-}
-
-absl::StatusOr<StepOutcome> TrainStep::Run(StepSource& source, double learning_rate, absl::Status mine) {
+absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine, bool wants_to_stop) {
   std::vector<MicroStep> micro_steps;
-  mine.Update(CatchTorch([&] {
-    micro_steps = source.NextStep();
-    return absl::OkStatus();
+  mine.Update(CatchTorch([&]() -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(micro_steps, task.NextStep());
+    return CheckCounts(micro_steps, terms_.size());
   }));
-  std::array<int64_t, 4> counts = {0, 0, 0, mine.ok() ? 0 : 1};  // the last one: ranks that failed
-  for (const MicroStep& micro_step : micro_steps) {
-    counts[0] += micro_step.loss_count;
-    counts[1] += micro_step.num_tokens;
-    counts[2] += micro_step.num_samples;
-  }
-  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(counts.data(), counts.data(), counts.size(), DType::kInt64, ReduceOp::kSum));
-  if (counts[3] > 0) return Agree(comm_, mine);
   StepOutcome outcome;
-  outcome.loss_tokens = counts[0];
-  outcome.tokens = counts[1];
-  outcome.samples = counts[2];
-
-  if (loss_scale_ != nullptr) loss_scale_->StartStep(outcome.loss_tokens);
+  DISTILL_RETURN_IF_ERROR(CountStep(micro_steps, mine, outcome));
+  if (loss_scale_ != nullptr) loss_scale_->StartStep(outcome.divisor);
+  scale_ = ScaleOf(outcome);
 
   mine = absl::OkStatus();
   const auto on_bucket = [&](size_t bucket) {
-    if (!waits_for_norm() && outcome.loss_tokens > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
+    if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
-  DISTILL_ASSIGN_OR_RETURN(outcome.means, sums_.Finish(mine, outcome.loss_tokens));
-  if (outcome.loss_tokens == 0) return outcome;
+  absl::StatusOr<SumsOverRanks::Result> sums = sums_over_ranks_.Add(sums_, mine, wants_to_stop);
+  sums_.Clear();
+  if (!sums.ok()) return sums.status();
+  outcome.means = Means(sums->sums);
+  outcome.wants_to_stop = sums->any_flag;
+  if (outcome.divisor == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
   DISTILL_RETURN_IF_ERROR(NameNonFinite(outcome));
   DISTILL_RETURN_IF_ERROR(waits_for_norm() ? UpdateAll(outcome, learning_rate) : GatherArrived(outcome));
   return outcome;
 }
 
+// Over all ranks; an error of any rank is returned on all.
+absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, const absl::Status& mine,
+                                  StepOutcome& outcome) {
+  const size_t terms = terms_.size();
+  std::vector<int64_t> counts(terms + 3, 0);  // tokens, samples, and ranks that failed come last
+  for (const MicroStep& micro_step : micro_steps) {
+    if (!mine.ok()) break;
+    for (size_t term = 0; term < terms; ++term) counts[term] += micro_step.counts[term];
+    counts[terms] += micro_step.num_tokens;
+    counts[terms + 1] += micro_step.num_samples;
+  }
+  counts[terms + 2] = mine.ok() ? 0 : 1;
+  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(counts.data(), counts.data(), static_cast<int64_t>(counts.size()),
+                                          DType::kInt64, ReduceOp::kSum));
+  if (counts[terms + 2] > 0) return Agree(comm_, mine);
+  outcome.tokens = counts[terms];
+  outcome.samples = counts[terms + 1];
+  counts.resize(terms);
+  for (const int64_t count : counts) {
+    if (outcome.divisor == 0) outcome.divisor = count;
+  }
+  outcome.counts = std::move(counts);
+  return absl::OkStatus();
+}
+
+PassScale TrainStep::ScaleOf(const StepOutcome& outcome) const {
+  PassScale scale{.gradient_scale = loss_scale_ != nullptr ? loss_scale_->factor() : 1.0};
+  for (size_t term = 0; term < terms_.size(); ++term) {
+    const int64_t count = outcome.counts[term];
+    const double share = count > 0 ? static_cast<double>(outcome.divisor) / static_cast<double>(count) : 0;
+    scale.factors.push_back(terms_[term].weight * share);
+  }
+  return scale;
+}
+
+std::vector<std::pair<std::string, double>> TrainStep::Means(const std::vector<SumsOverRanks::Sum>& sums) const {
+  std::map<std::string, double> means;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].count > 0) means[sums_over_ranks_.names()[i]] = sums[i].sum / static_cast<double>(sums[i].count);
+  }
+  double loss = 0;
+  for (const TermWeight& term : terms_) {
+    if (const auto mean = means.find(term.name); mean != means.end()) loss += term.weight * mean->second;
+  }
+  means.erase(kLoss);
+  std::vector<std::pair<std::string, double>> named = {{kLoss, loss}};
+  named.insert(named.end(), means.begin(), means.end());
+  return named;
+}
+
 absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                                  const std::function<void(size_t)>& on_bucket) {
   std::vector<const MicroStep*> with_loss;
   for (const MicroStep& micro_step : micro_steps) {
-    if (micro_step.loss_count > 0) with_loss.push_back(&micro_step);
+    if (micro_step.has_loss()) with_loss.push_back(&micro_step);
   }
   const bool sums_each = reducer_.options().zero_stage >= 2;  // there is no memory to add up before
   int64_t rounds = static_cast<int64_t>(with_loss.size());
@@ -177,18 +148,44 @@ void TrainStep::RunRound(const std::vector<const MicroStep*>& with_loss, int64_t
 }
 
 absl::Status TrainStep::RunMicroStep(const MicroStep& micro_step) {
-  const LossSum loss = micro_step.forward();
-  DISTILL_RETURN_IF_ERROR(sums_.Add(loss, micro_step.loss_count));
+  const Losses losses = micro_step.forward(scale_);
+  DISTILL_ASSIGN_OR_RETURN(const torch::Tensor total, Total(losses, micro_step.counts));
+  for (const LossTerm& term : losses.terms) {
+    if (term.count > 0) sums_.Add(term);
+  }
   if (loss_scale_ == nullptr) {
-    loss.loss.backward();
+    total.backward();
   } else {
-    loss.loss.backward(torch::full_like(loss.loss, loss_scale_->factor()));
+    total.backward(torch::full_like(total, loss_scale_->factor()));
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<torch::Tensor> TrainStep::Total(const Losses& losses, const std::vector<int64_t>& counts) const {
+  torch::Tensor total = losses.total;
+  for (size_t i = 0; i < terms_.size(); ++i) {
+    const TermWeight& term = terms_[i];
+    const LossTerm* found = losses.Find(term.name);
+    if (found == nullptr) {
+      if (term.weight == 0 || counts[i] == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("a pass gave no loss term '", term.name, "', which the task names (Task::LossTerms)"));
+    }
+    if (found->count != counts[i]) {
+      return absl::InvalidArgumentError(absl::StrCat("the loss term '", term.name, "' counted ", found->count,
+                                                     " in a batch of ", counts[i],
+                                                     ": both must be the same, or means are wrong"));
+    }
+    if (losses.total.defined() || term.weight == 0 || found->count == 0) continue;
+    const torch::Tensor scaled = scale_.factors[i] == 1 ? found->sum : found->sum * scale_.factors[i];
+    total = total.defined() ? total + scaled : scaled;
+  }
+  if (total.defined()) return total;
+  return absl::InvalidArgumentError("a pass gave no loss to differentiate");
+}
+
 double TrainStep::Divisor(const StepOutcome& outcome) const {
-  return static_cast<double>(outcome.loss_tokens) * (loss_scale_ != nullptr ? loss_scale_->factor() : 1.0);
+  return static_cast<double>(outcome.divisor) * (loss_scale_ != nullptr ? loss_scale_->factor() : 1.0);
 }
 
 // What is decided from here on follows from values that are the same on every rank.

@@ -14,77 +14,64 @@
 #include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_models.h"
+#include "libdistill/task/task.h"
 #include "libdistill/train/loss_scale.h"
-#include "libdistill/train/trainer.h"
+#include "libdistill/train/sums_over_ranks.h"
 
 namespace distill {
 
 // Over the global batch; the same on every rank.
 struct StepOutcome {
-  int64_t loss_tokens = 0;
+  std::vector<int64_t> counts;  // of each loss term
+  int64_t divisor = 0;          // the first of them that is not 0, which divides the gradients; 0: there was no loss
   int64_t tokens = 0;
   int64_t samples = 0;
-  std::vector<std::pair<std::string, double>> means;  // "loss" first, then the callable's sums, before the update
+  std::vector<std::pair<std::string, double>> means;  // "loss" first, then the terms by name, before the update
   double grad_norm = 0;                               // of the divided gradients, before clipping
   size_t updated_buckets = 0;                         // of gradients: all, none, or those before one not finite
-  absl::Status update;     // an update that failed on this rank alone: to be brought into the next Run
-  std::string non_finite;  // what kept the update from being made: "the loss", or a parameter's name
-};
-
-// The means of sums over micro-batches and ranks: how training and evaluation both add up their losses.
-class SumsOverRanks {
- public:
-  explicit SumsOverRanks(Communicator& comm) : comm_(comm) {}
-
-  // Adds one micro-batch. InvalidArgument: a count that differs from `expected_count`.
-  [[nodiscard]] absl::Status Add(const LossSum& loss, int64_t expected_count);
-  // Sums over ranks, divides by `count`, starts anew. Every rank must call it with its own status; an error of any rank
-  // is returned on all.
-  [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, double>>> Finish(absl::Status mine, int64_t count);
-
- private:
-  struct Totals {
-    std::vector<double> values = {};  // by name, over all ranks
-    double unknown = 0, failed = 0;   // ranks
-  };
-  absl::Status AgreeOnNames();
-  absl::StatusOr<Totals> SumAll(absl::Status& mine);
-
-  Communicator& comm_;
-  std::map<std::string, torch::Tensor> sums_;  // float64 scalars, where the loss was computed
-  std::vector<std::string> names_;             // ranks without tokens know none
-  bool has_agreed_ = false;                    // on them, once a rank has brought sums
+  absl::Status update;         // an update that failed on this rank alone: to be brought into the next Run
+  std::string non_finite;      // what kept the update from being made: "the loss", or a parameter's name
+  bool wants_to_stop = false;  // any rank (TrainStep::Run)
 };
 
 class TrainStep {
  public:
+  // `terms`: the task's (Task::LossTerms). `names`: of all sums that passes report on any rank (UnionOfNames).
   // `flat`: the parameters, where ranks update parts of them; may be null, as `loss_scale`, which Run starts a step of.
-  TrainStep(Communicator& comm, GradientReducer& reducer, AdamW& optimizer, FlatParameters* flat, ShardedModels models,
-            double max_grad_norm, LossScale* loss_scale)
+  TrainStep(Communicator& comm, std::vector<TermWeight> terms, std::vector<std::string> names, GradientReducer& reducer,
+            AdamW& optimizer, FlatParameters* flat, ShardedModels models, double max_grad_norm, LossScale* loss_scale)
       : comm_(comm),
+        terms_(std::move(terms)),
+        sums_over_ranks_(comm, std::move(names)),
         reducer_(reducer),
         optimizer_(optimizer),
         flat_(flat),
         models_(std::move(models)),
         max_grad_norm_(max_grad_norm),
-        loss_scale_(loss_scale),
-        sums_(comm) {}
+        loss_scale_(loss_scale) {}
 
-  // Every rank must call it, with what failed on it alone since the last call: an error of any rank is returned on all,
-  // and then, with clipping, no rank has updated its weights.
+  // Every rank must call it, with what failed on it alone since the last call, and whether it wants training to end: an
+  // error of any rank is returned on all, and then, with clipping, no rank has updated its weights.
   //
   // Without clipping (`max_grad_norm` 0), or a loss scale, nothing waits for the global norm: each bucket is updated
   // when it has arrived and the backward pass, which computes on the same cores, is over, while later ones are on their
   // way. A gradient that is not finite then keeps its own bucket and
   // the later ones from being updated (one that is finite is updated also where the loss is not), and an error may come
   // after some were.
-  [[nodiscard]] absl::StatusOr<StepOutcome> Run(StepSource& source, double learning_rate, absl::Status mine);
+  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, double learning_rate, absl::Status mine,
+                                                bool wants_to_stop);
 
  private:
+  absl::Status CountStep(const std::vector<MicroStep>& micro_steps, const absl::Status& mine, StepOutcome& outcome);
+  PassScale ScaleOf(const StepOutcome& outcome) const;
   // Forward and backward passes of all micro-steps, until the buckets are summed.
   absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                         const std::function<void(size_t)>& on_bucket);
   absl::Status RunMicroStep(const MicroStep& micro_step);
+  // What the backward pass of these losses starts from.
+  absl::StatusOr<torch::Tensor> Total(const Losses& losses, const std::vector<int64_t>& counts) const;
+  // The step's means out of its sums: "loss" first.
+  std::vector<std::pair<std::string, double>> Means(const std::vector<SumsOverRanks::Sum>& sums) const;
   // Of those with a loss the one of this round, while all ranks make `rounds` of them; `mine` gets what fails.
   void RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine);
   // With clipping, or a loss scale.
@@ -99,13 +86,16 @@ class TrainStep {
   double Divisor(const StepOutcome& outcome) const;
 
   Communicator& comm_;
+  const std::vector<TermWeight> terms_;
+  SumsOverRanks sums_over_ranks_;
+  TermSums sums_;    // of this rank's passes of the step
+  PassScale scale_;  // of the step
   GradientReducer& reducer_;
   AdamW& optimizer_;
   FlatParameters* flat_;
   ShardedModels models_;
   double max_grad_norm_;
   LossScale* loss_scale_;
-  SumsOverRanks sums_;
 };
 
 }  // namespace distill

@@ -1,6 +1,7 @@
 #include "libdistill/train/trainer.h"
 #include "libdistill/shard/model_blocks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -10,8 +11,6 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
-#include "libdistill/task/distiller.h"
-#include "libdistill/task/token_steps.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/evaluation.h"
@@ -36,49 +35,31 @@ class StopWatch {
 Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Trainer::~Trainer() = default;
 
-void Trainer::SetEvaluation(DataSharder sharder) { impl_->evaluation = std::move(sharder); }
-void Trainer::SetModelWriter(ModelWriter writer) { impl_->model_writer = std::move(writer); }
-void Trainer::SetActiveRows(const std::string& parameter, int64_t rows) { impl_->active_rows[parameter] = rows; }
-double Trainer::gradient_scale() const { return impl_->loss_scale ? impl_->loss_scale->factor() : 1.0; }
+void Trainer::AddObserver(std::shared_ptr<Observer> observer) { impl_->observers.push_back(std::move(observer)); }
 
-absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, TokenLoss loss) {
-  TokenSteps source(sharder, loss, impl_->run.device());
-  return impl_->Fit(source, {.evaluation_loss = std::move(loss)}, *this);
+absl::StatusOr<TrainResult> Trainer::Fit(Task& task) {
+  impl_->task = &task;
+  absl::StatusOr<TrainResult> result = impl_->Fit();
+  impl_->task = nullptr;
+  return result;
 }
 
-absl::StatusOr<TrainResult> Trainer::Fit(DataSharder& sharder, const Distiller& distiller) {
-  const torch::nn::Module& module = *impl_->module;
-  FitTask task{.evaluation_loss = distiller,
-               .active_rows = distiller.TrainedRows(module),
-               .fingerprint = distiller.Fingerprint()};
-  if (distiller.IsStudent(module)) {
-    task.model_writer = [distiller](const std::string& folder) { return distiller.SaveStudent(folder); };
-    task.writes_in_turn = distiller.SavesInTurn();
-  }
-  const auto loss = [&](const TokenBatch& batch) { return distiller(batch, gradient_scale()); };
-  TokenSteps source(sharder, loss, impl_->run.device());
-  return impl_->Fit(source, std::move(task), *this);
-}
-
-absl::StatusOr<TrainResult> Trainer::Fit(StepSource& source) { return impl_->Fit(source, {}, *this); }
-
-absl::StatusOr<TrainResult> Trainer::Impl::Fit(StepSource& source, FitTask what, Trainer& trainer) {
-  task = std::move(what);
-  absl::Status trained = CatchTorch([&] { return Prepare(source); });
+absl::StatusOr<TrainResult> Trainer::Impl::Fit() {
+  absl::Status trained = CatchTorch([this] { return Prepare(); });
   const StopWatch watch;
   if (trained.ok()) {
     SetErrorContext([this] { return absl::StrCat("step ", state.step + 1); });
-    trained = CatchTorch([&] { return Loop(source, trainer); });
+    trained = CatchTorch([this] { return Loop(); });
   }
-  absl::StatusOr<TrainResult> result = trained.ok() ? Finish(trainer, watch.Seconds()) : trained;
-  epochs.reset();  // it asks the source
+  absl::StatusOr<TrainResult> result = trained.ok() ? Finish(watch.Seconds()) : trained;
+  task->Stop();
+  epochs.reset();  // it asks the task
   reducer.reset();
   optimizer.reset();
   if (const absl::Status whole = result.ok() ? Unshard() : absl::OkStatus(); !whole.ok()) result = whole;
   SetErrorContext(nullptr);
   interruption.reset();
   flat.reset();
-  task = {};  // it holds the models
   return result;
 }
 
@@ -93,35 +74,66 @@ TensorState Trainer::Impl::Tensors() const {
   return tensors;
 }
 
-absl::Status Trainer::Impl::Loop(StepSource& source, Trainer& trainer) {
-  DISTILL_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::Create(options.lr_scheduler_type, options.learning_rate,
-                                                                     options.warmup_ratio, total_steps));
-  TrainStep step(comm(), *reducer, *optimizer, flat.get(), Sharded(), options.max_grad_norm,
-                 loss_scale.has_value() ? &*loss_scale : nullptr);
-  int64_t tokens_since_log = 0;
-  StopWatch since_log;
+absl::Status Trainer::Impl::Loop() {
+  const Schedule schedule(options, total_steps);
+  TrainStep step(comm(), task->LossTerms(), term_names, *reducer, *optimizer, flat.get(), Sharded(),
+                 options.max_grad_norm, loss_scale.has_value() ? &*loss_scale : nullptr);
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
+  bool stops = false;
   module->train();
-  while (state.step < total_steps) {
-    const double learning_rate = schedule.LearningRate(state.step + 1);
+  clock.Resume();
+  while (state.step < total_steps && !stops) {
+    // With a loss scale, steps that are left out do not count.
+    const double learning_rate = schedule.LearningRate((loss_scale ? optimizer->steps() : state.step) + 1);
     const double scale = loss_scale ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(source, learning_rate, mine));
+    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(*task, learning_rate, mine, control.stops()));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
-    tokens_since_log += outcome.tokens;
-    const bool is_last = state.step == total_steps;
-    if (IsDue(options.logging_steps) || (options.logging_steps > 0 && is_last)) {
-      mine.Update(Log(outcome, learning_rate, scale, static_cast<double>(tokens_since_log) / since_log.Seconds()));
-      tokens_since_log = 0;
-      since_log = {};
-    }
+    stops = outcome.wants_to_stop;
+    const bool is_last = stops || state.step == total_steps;
+    mine.Update(EndStep(outcome, learning_rate, scale, is_last));
     const bool evaluates = IsDue(options.eval_steps) && !is_last;
-    const bool saves = IsDue(options.save_steps) && !options.output_dir.empty();
-    if (evaluates || saves || is_last) DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
-    if (evaluates) DISTILL_RETURN_IF_ERROR(EvaluateNow(trainer));
-    if (saves) DISTILL_RETURN_IF_ERROR(Save(source));
+    const bool saves = options.save_steps > 0 && !options.output_dir.empty() && (IsDue(options.save_steps) || is_last);
+    if (!evaluates && !saves && !is_last) continue;
+    DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+    clock.Pause();
+    if (evaluates) DISTILL_RETURN_IF_ERROR(EvaluateNow());
+    if (saves) DISTILL_RETURN_IF_ERROR(Save());
+    clock.Resume();
   }
   return absl::OkStatus();
+}
+
+// What observers see of it; their errors are this rank's alone.
+absl::Status Trainer::Impl::EndStep(const StepOutcome& outcome, double learning_rate, double scale, bool is_last) {
+  tokens_since_record += outcome.tokens;
+  record.Add(outcome.means);
+  absl::Status status;
+  for (const auto& observer : observers) {
+    const StepRecord seen{state.step, total_steps, ValuesOf(outcome, outcome.means, learning_rate, scale)};
+    status.Update(observer->OnStep(seen, control));
+  }
+  const bool is_due = IsDue(options.logging_steps) || (options.logging_steps > 0 && is_last);
+  if (!is_due && !(options.logging_first_step && state.step == 1)) return status;
+  NamedValues values = ValuesOf(outcome, record.Take(), learning_rate, scale);
+  clock.Pause();
+  status.Update(Log(values, static_cast<double>(tokens_since_record) / clock.Seconds()));
+  tokens_since_record = 0;
+  clock = {};
+  clock.Resume();
+  return status;
+}
+
+NamedValues Trainer::Impl::ValuesOf(const StepOutcome& outcome, NamedValues means, double learning_rate, double scale) {
+  NamedValues values = std::move(means);
+  values.emplace_back("grad_norm", outcome.grad_norm);
+  values.emplace_back("learning_rate", learning_rate);
+  values.emplace_back("epoch", epochs->EpochsOf(state.step));
+  if (loss_scale) {
+    values.emplace_back("loss_scale", scale);
+    values.emplace_back("skipped_steps", static_cast<double>(state.step - optimizer->steps()));
+  }
+  return values;
 }
 
 // What is decided here follows from values that are the same on every rank.
@@ -133,7 +145,7 @@ absl::Status Trainer::Impl::NoteStep(const StepOutcome& outcome) {
   if (std::isfinite(outcome.means[0].second)) state.loss_sum += outcome.means[0].second;
   if (outcome.non_finite.empty()) {
     state.skipped_in_a_row = 0;
-    if (loss_scale && outcome.loss_tokens > 0) loss_scale->NoteGood();
+    if (loss_scale && outcome.divisor > 0) loss_scale->NoteGood();
     return absl::OkStatus();
   }
   ++state.skipped_in_a_row;
@@ -161,45 +173,42 @@ absl::Status Trainer::Impl::HalveLossScale(const std::string& what) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Impl::Log(const StepOutcome& outcome, double learning_rate, double scale,
-                                double tokens_per_second) {
-  if (log == nullptr) return absl::OkStatus();
-  NamedValues values = outcome.means;
-  values.emplace_back("grad_norm", outcome.grad_norm);
-  values.emplace_back("learning_rate", learning_rate);
-  values.emplace_back("epoch", epochs->EpochsOf(state.step));
-  values.emplace_back("tokens_per_second", tokens_per_second);
-  if (loss_scale) {
-    values.emplace_back("loss_scale", scale);
-    values.emplace_back("skipped_steps", static_cast<double>(state.step - optimizer->steps()));
+absl::Status Trainer::Impl::Log(NamedValues values, double tokens_per_second) {
+  // Where it has always stood.
+  const auto epoch =
+      std::find_if(values.begin(), values.end(), [](const auto& value) { return value.first == "epoch"; });
+  values.emplace(epoch + 1, "tokens_per_second", tokens_per_second);
+  absl::Status status = log != nullptr ? log->Train(state.step, values) : absl::OkStatus();
+  for (const auto& observer : observers) {
+    status.Update(observer->OnLog({state.step, total_steps, values}, control));
   }
-  return log->Train(state.step, values);
+  return status;
 }
 
-absl::Status Trainer::Impl::EvaluateNow(Trainer& trainer) {
-  if (!evaluation.has_value()) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const auto means, trainer.Evaluate(*evaluation, task.evaluation_loss));
+absl::Status Trainer::Impl::EvaluateNow() {
+  if (task->evaluator() == nullptr) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const MetricValues metrics, Evaluate(*task->evaluator()));
   last_evaluation.clear();
-  for (const auto& [name, value] : means) last_evaluation.emplace_back(absl::StrCat("eval_", name), value);
-  absl::Status written;
+  for (const auto& [name, value] : metrics) last_evaluation.emplace_back(absl::StrCat("eval_", name), value);
+  const double epoch = epochs->EpochsOf(state.step);
+  absl::Status mine;
   if (log != nullptr) {
     NamedValues values = last_evaluation;
-    values.emplace_back("epoch", epochs->EpochsOf(state.step));
-    written = log->Evaluation(state.step, values);
+    values.emplace_back("epoch", epoch);
+    mine = log->Evaluation(state.step, values);
   }
-  return Agree(comm(), written);
+  for (const auto& observer : observers) mine.Update(observer->OnEvaluate({state.step, epoch, metrics}, control));
+  return Agree(comm(), mine);
 }
 
-absl::Status Trainer::Impl::Save(const StepSource& source) {
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
-                                  const ShardState position = source.state();
-                                  state.epoch = position.epoch;
-                                  state.row = position.row;
-                                  state.data_seed = position.seed;
+absl::Status Trainer::Impl::Save() {
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([this] {
+                                  state.position = task->Position();
                                   state.updates = optimizer->steps();
                                   state.loss_scale = loss_scale ? loss_scale->scale() : 0;
                                   state.good_steps = loss_scale ? loss_scale->good_steps() : 0;
                                   state.gradient_order = reducer->order();
+                                  record.SaveTo(state);
                                   return absl::OkStatus();
                                 })));
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));
@@ -211,7 +220,10 @@ absl::Status Trainer::Impl::Save(const StepSource& source) {
     how_to_go_on = HowToGoOn(options, newest_checkpoint);
     WillSayWhereItEnds();
   }
-  return absl::OkStatus();
+  absl::Status mine;
+  const SaveRecord saved{state.step, CheckpointFolder(options.output_dir, state.step)};
+  for (const auto& observer : observers) mine.Update(observer->OnSave(saved, control));
+  return Agree(comm(), mine);
 }
 
 // Rank 0, which writes, gets weights that are shared out block by block; for a writer that may look at any of them, all
@@ -237,9 +249,7 @@ absl::Status Trainer::Impl::Unshard() {
 }
 
 absl::Status Trainer::Impl::WriteModel(const std::string& folder) {
-  if (model_writer) return model_writer(folder);
-  absl::Status written = absl::UnimplementedError("no writer");
-  if (task.model_writer) written = task.model_writer(folder);
+  const absl::Status written = task->SaveModel(*module, folder);
   return absl::IsUnimplemented(written) ? WriteWeights(*module, folder) : written;
 }
 
@@ -255,8 +265,8 @@ absl::StatusOr<double> Trainer::Impl::PeakMemoryOfRanks() {
   return gib;
 }
 
-absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double seconds) {
-  DISTILL_RETURN_IF_ERROR(CatchTorch([&] { return EvaluateNow(trainer); }));
+absl::StatusOr<TrainResult> Trainer::Impl::Finish(double seconds) {
+  DISTILL_RETURN_IF_ERROR(CatchTorch([this] { return EvaluateNow(); }));
   if (!options.output_dir.empty()) {
     DISTILL_RETURN_IF_ERROR(WithModuleToSave([this](ShardedBlocks* in_turn) {
       const auto write = [this](const std::string& folder) { return WriteModel(folder); };
@@ -277,20 +287,25 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish(Trainer& trainer, double secon
   values.insert(values.end(), last_evaluation.begin(), last_evaluation.end());
   values.emplace_back("epoch", epochs->EpochsOf(state.step));
   if (log != nullptr) log->Final(values);
+  absl::Status mine;
+  for (const auto& observer : observers) mine.Update(observer->OnEnd(values));
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
   result.metrics.insert(values.begin(), values.end());
   return result;
 }
 
-absl::StatusOr<std::map<std::string, double>> Trainer::Evaluate(DataSharder& sharder, const TokenLoss& loss) {
-  const auto parameters = impl_->module->parameters();
-  if (!parameters.empty() && parameters[0].device() != impl_->run.device()) {
+absl::StatusOr<MetricValues> Trainer::Evaluate(Evaluator& evaluator) { return impl_->Evaluate(evaluator); }
+
+absl::StatusOr<MetricValues> Trainer::Impl::Evaluate(Evaluator& evaluator) {
+  const auto tensors = module->parameters();
+  if (!tensors.empty() && tensors[0].device() != run.device()) {
     return absl::FailedPreconditionError(
-        "Evaluate: with zero_stage 3 the module is on the host until Fit shares it out: evaluate in Fit, by "
-        "SetEvaluation, or after it");
+        "Evaluate: with zero_stage 3 the module is on the host until Fit shards it: evaluate in Fit, by the task's "
+        "evaluator, or after it");
   }
-  // After a Fit that left it shared out nobody would take part for a rank without a batch.
-  if (impl_->flat == nullptr) DISTILL_RETURN_IF_ERROR(RequireWhole(*impl_->module));
-  return MeansOverData(impl_->comm(), *impl_->module, impl_->Sharded(), sharder, loss);
+  // After a Fit that left it sharded nobody would take part for a rank without a batch.
+  if (flat == nullptr) DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
+  return EvaluateOverRanks(comm(), *module, Sharded(), run.device(), evaluator);
 }
 
 }  // namespace distill

@@ -18,21 +18,13 @@
 #include "libdistill/train/epochs.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/loss_scale.h"
+#include "libdistill/train/record.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {
-
-// What one call of Fit adds to what the trainer was told before.
-struct FitTask {
-  TokenLoss evaluation_loss = {};                   // empty: no loss for held-out token batches
-  ModelWriter model_writer = {};                    // used where the user has set none
-  bool writes_in_turn = true;                       // by WeightsInTurn alone
-  std::map<std::string, int64_t> active_rows = {};  // what SetActiveRows said goes first
-  Fields fingerprint = {};                          // of the loss: the same on every rank
-};
 
 struct Trainer::Impl {
   Impl(RunContext& run, std::shared_ptr<torch::nn::Module> module, const TrainerOptions& options)
@@ -41,13 +33,16 @@ struct Trainer::Impl {
   RunContext& run;
   std::shared_ptr<torch::nn::Module> module;
   TrainerOptions options;
-  std::map<std::string, int64_t> active_rows;
-  ModelWriter model_writer;
+  std::vector<std::shared_ptr<Observer>> observers;
   bool writes_whole = false;  // rank 0's writer may look at any weight
-  std::optional<DataSharder> evaluation;
 
   // Made by Fit.
-  FitTask task;
+  Task* task = nullptr;
+  std::vector<std::string> term_names;  // of all that passes report on any rank
+  RecordSums record;
+  TrainingClock clock;  // since the last record
+  int64_t tokens_since_record = 0;
+  TrainingControl control;  // what this rank's observers ask for
   std::unique_ptr<AdamW> optimizer;
   std::vector<TrainedParameter> parameters;
   std::unique_ptr<FlatParameters> flat;  // where state is sharded
@@ -63,7 +58,7 @@ struct Trainer::Impl {
   TrainerState state;
   int64_t total_steps = 0;
   int64_t samples_before = 0, tokens_before = 0;  // of the run that this one resumes
-  std::vector<std::pair<std::string, double>> last_evaluation;
+  NamedValues last_evaluation;                    // names begin with "eval_"
 
   Communicator& comm() { return run.communicator(); }
   // One rank has nobody to share with.
@@ -71,11 +66,12 @@ struct Trainer::Impl {
   bool IsDue(int64_t every) const { return every > 0 && state.step % every == 0; }
   TensorState Tensors() const;
 
-  absl::StatusOr<TrainResult> Fit(StepSource& source, FitTask what, Trainer& trainer);
+  absl::StatusOr<TrainResult> Fit();
   void SetErrorContext(const std::function<std::string()>& context);
   // trainer_start.cc
-  absl::Status Prepare(StepSource& source);
-  absl::Status CountSteps(StepSource& source, Fields& fields);
+  absl::Status Prepare();
+  absl::Status AgreeOnTask();
+  absl::Status CountSteps(Fields& fields);
   absl::Status FindParameters();
   absl::Status FindBlocks();
   absl::Status MakeOptimizer();
@@ -84,21 +80,24 @@ struct Trainer::Impl {
   ShardedModels Sharded();
   // Makes a sharded module whole again.
   absl::Status Unshard();
-  absl::Status Resume(StepSource& source);
+  absl::Status Resume();
   absl::Status MakeReducer();
   absl::Status OpenLog();
   void WillSayWhereItEnds();
   // trainer.cc
-  absl::Status Loop(StepSource& source, Trainer& trainer);
+  absl::Status Loop();
   absl::Status NoteStep(const StepOutcome& outcome);
+  absl::Status EndStep(const StepOutcome& outcome, double learning_rate, double scale, bool is_last);
+  NamedValues ValuesOf(const StepOutcome& outcome, NamedValues means, double learning_rate, double scale);
   absl::Status HalveLossScale(const std::string& what);
-  absl::Status Log(const StepOutcome& outcome, double learning_rate, double scale, double tokens_per_second);
-  absl::Status EvaluateNow(Trainer& trainer);
-  absl::Status Save(const StepSource& source);
+  absl::Status Log(NamedValues values, double tokens_per_second);
+  absl::Status EvaluateNow();
+  absl::StatusOr<MetricValues> Evaluate(Evaluator& evaluator);
+  absl::Status Save();
   absl::Status WriteModel(const std::string& folder);
   absl::StatusOr<double> PeakMemoryOfRanks();
   absl::Status WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body);
-  absl::StatusOr<TrainResult> Finish(Trainer& trainer, double seconds);
+  absl::StatusOr<TrainResult> Finish(double seconds);
 };
 
 }  // namespace distill

@@ -1,4 +1,4 @@
-// The options of a Trainer, and what is checked of them before anything is trained.
+// The options of a Trainer (train/trainer.h).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "libdistill/core/describe.h"
+#include "libdistill/metrics/report_to.h"
+#include "libdistill/train/schedule_options.h"
+#include "libdistill/train/training_arguments.h"
 
 namespace distill {
+
+// How gradients travel between ranks.
+enum class GradientCompression { kNone, kBf16 };
+constexpr EnumNames<GradientCompression, 2> NamesOf(GradientCompression) {
+  return {{{"none", GradientCompression::kNone}, {"bf16", GradientCompression::kBf16}}};
+}
 
 struct TrainerOptions {
   std::string output_dir = "";  // empty: nothing is written
@@ -23,16 +33,24 @@ struct TrainerOptions {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double warmup_ratio = 0.1;
-  std::string lr_scheduler_type = "cosine";  // cosine, linear, constant, constant_with_warmup
-  double max_grad_norm = 1.0;                // 0: no clipping
-  bool bf16 = false;                         // bfloat16 working weights over float32 master weights
+  double warmup_steps = 0;  // above 0: overrides warmup_ratio; below 1 it is a share of the steps, as in transformers
+  SchedulerType lr_scheduler_type = SchedulerType::kCosine;
+  ScheduleShape lr_scheduler_kwargs = {};
+  double max_grad_norm = 1.0;  // 0: no clipping
+  // bfloat16 working weights over float32 master weights. kAuto: where the device multiplies them by itself (GPUs from
+  // compute capability 8.0 on, CPUs with AVX512-BF16 or AMX); ranks that differ in it are an error.
+  Switch bf16 = Switch::kFalse;
   // float16 working weights over float32 master weights. Gradients are made from losses times a scale (loss_scale.h),
   // which halves after a step with one that is not finite. Such a step is left out on every rank; that the scale has
   // come down to 1 without an end of them is an error. Not together with bf16.
   bool fp16 = false;
   double initial_loss_scale = 65536;  // of fp16; a power of two rounds nothing
   int64_t loss_scale_window = 2000;   // of fp16: steps in a row without such a gradient that double the scale
-  int64_t logging_steps = 1;
+  int64_t logging_steps = 1;          // 0: none
+  bool logging_first_step = false;
+  std::vector<ReportTo> report_to = {ReportTo::kJsonl, ReportTo::kTensorBoard};
+  std::string run_name = "";     // in the log, and of the folder with TensorBoard's curves
+  bool disable_tqdm = false;     // nothing about progress on stdout, but the summary at the end
   int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
   int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
   int64_t eval_steps = 0;        // 0: only at the end
@@ -41,9 +59,8 @@ struct TrainerOptions {
   uint64_t seed = 42;
   // Gradients are summed over ranks in buckets of about this size, while the backward pass goes on.
   int64_t bucket_bytes = 25 << 20;
-  // none, or bf16: gradients travel in bfloat16, as by DDP's bf16_compress_hook (gradients/gradient_reducer.h has the
-  // error).
-  std::string gradient_compression = "none";
+  // kBf16: as by DDP's bf16_compress_hook (gradients/gradient_reducer.h has the error).
+  GradientCompression gradient_compression = GradientCompression::kNone;
   // ZeRO (Rajbhandari et al. 2020), over all ranks: 1: each keeps and updates its share of the optimizer's state and of
   // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass; 3: and of the
   // weights of the module's blocks, which are all there only while a block runs (shard/sharded_blocks.h; the module, or
@@ -61,7 +78,106 @@ struct TrainerOptions {
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };
 
-// InvalidArgument: options out of range, each by name.
-[[nodiscard]] absl::Status CheckTrainerOptions(const TrainerOptions& options);
+// What makes the updates.
+template <class V>
+void DescribeOptimizer(V& v, TrainerOptions& o) {
+  v.Group("Training");
+  v.Field("num_train_epochs", o.num_train_epochs, Above(0), "passes over the data")
+      .Alias("epochs", "num_epochs", "n_epochs", "train_epochs", "max_epochs");
+  v.Field("max_steps", o.max_steps, AtLeast(-1), "above 0: steps, instead of num_train_epochs")
+      .Alias("num_steps", "max_train_steps", "num_train_steps", "train_steps")
+      .Similar("steps", "total_steps");
+  v.Field("learning_rate", o.learning_rate, AtLeast(0), "highest learning rate").Alias("lr", "max_lr", "peak_lr");
+  v.Field("weight_decay", o.weight_decay, AtLeast(0), "AdamW's, not on norms and biases").Alias("wd");
+  v.Field("adam_beta1", o.adam_beta1, FromUpTo(0, 1), "how long AdamW's mean of gradients remembers").Alias("beta1");
+  v.Field("adam_beta2", o.adam_beta2, FromUpTo(0, 1), "how long its mean of their squares does").Alias("beta2");
+  v.Field("adam_epsilon", o.adam_epsilon, Above(0), "added to that mean's root").Alias("adam_eps");
+  v.Field("warmup_ratio", o.warmup_ratio, Within(0, 1), "share of the steps over which the learning rate rises")
+      .Similar("warmup");
+  v.Field("warmup_steps", o.warmup_steps, AtLeast(0),
+          "above 0: that many steps, or below 1 that share of them, instead of warmup_ratio")
+      .Alias("num_warmup_steps", "lr_warmup_steps");
+  v.Field("lr_scheduler_type", o.lr_scheduler_type, "what the learning rate does after that")
+      .Alias("scheduler", "lr_scheduler", "lr_schedule", "lr_decay_style")
+      .RefuseWord("reduce_lr_on_plateau", "the rate does not follow evaluations here; constant is its first part")
+      .RefuseWord("greedy", "the rate does not follow the loss here");
+  Describe(v, o.lr_scheduler_kwargs);
+  v.Together([&o] { return CheckSchedule(o.lr_scheduler_type, o.lr_scheduler_kwargs, o.learning_rate); });
+  v.Field("max_grad_norm", o.max_grad_norm, AtLeast(0), "gradients are scaled down to this norm; 0: never")
+      .Alias("clip_grad", "clip_grad_norm", "grad_clip", "gradient_clip_val", "gradient_clipping");
+}
+
+// What decides about speed and memory.
+template <class V>
+void DescribeCompute(V& v, TrainerOptions& o) {
+  v.Field("gradient_compression", o.gradient_compression,
+          "bf16: gradients travel in bfloat16, as by DDP's bf16_compress_hook");
+  v.Field("zero_stage", o.zero_stage, Within(0, 3),
+          "1: each rank keeps a share of the optimizer's state; 2: and of the gradients; 3: and of the blocks' weights "
+          "(embeddings and head stay whole)");
+  v.Field("whole_after_fit", o.whole_after_fit, "after zero_stage 3, each rank has the whole model").InCodeOnly();
+  v.Field("bucket_bytes", o.bucket_bytes, AtLeast(1), "gradients are summed over ranks in parts of about this size");
+  v.Field("fp16", o.fp16, "compute in float16, with float32 master weights and a dynamic loss scale; for GPUs");
+  v.Field("initial_loss_scale", o.initial_loss_scale, Within(1, int64_t{1} << 40), "of fp16, at the start");
+  v.Field("loss_scale_window", o.loss_scale_window, AtLeast(1), "of fp16: good steps after which the scale doubles");
+  v.Field("bf16", o.bf16,
+          "compute in bfloat16, with float32 master weights; auto: where the device multiplies it by itself")
+      .AliasOf("torch_dtype", {{"bfloat16", "true"}, {"bf16", "true"}, {"float32", "false"}, {"auto", "auto"}})
+      .AliasOf("dtype", {{"bfloat16", "true"}, {"bf16", "true"}, {"float32", "false"}, {"auto", "auto"}})
+      .AliasOf("mixed_precision", {{"bf16", "true"}, {"no", "false"}})
+      .Similar("precision");
+}
+
+// What is written, and when.
+template <class V>
+void DescribeRecords(V& v, TrainerOptions& o) {
+  v.Group("Logging and checkpoints");
+  v.Field("save_steps", o.save_steps, AtLeast(0), "steps between checkpoints; 0: none, only the trained model")
+      .Alias("save_interval", "save_every", "checkpoint_interval");
+  v.Field("save_total_limit", o.save_total_limit, AtLeast(0), "checkpoints to keep; 0: all")
+      .Alias("keep_checkpoints", "max_checkpoints");
+  v.Field("logging_steps", o.logging_steps, AtLeast(0), "steps between records; 0: none")
+      .Alias("log_interval", "log_every", "log_steps");
+  v.Field("logging_first_step", o.logging_first_step, "a record of the first step too, whatever logging_steps says");
+  v.Field("report_to", o.report_to, "where records go, in output_dir; also all or none")
+      .RefuseWord("wandb", "not written here; `wandb sync OUTPUT_DIR/tensorboard` uploads TensorBoard's curves")
+      .RefuseWord("mlflow", "not written here; give metrics.jsonl's records to mlflow.log_metrics when the run is done")
+      .RefuseWord("comet_ml", "not written here; upload TensorBoard's curves");
+  v.Field("disable_tqdm", o.disable_tqdm, "no progress on stdout, only the summary at the end");
+  v.Field("eval_steps", o.eval_steps, AtLeast(0), "steps between evaluations; 0: only at the end")
+      .Alias("eval_interval", "eval_every");
+  v.Field("resume_from_checkpoint", o.resume_from_checkpoint,
+          "a checkpoint folder, latest (or true) for the newest in output_dir, false (or none) to start anew")
+      .Path()
+      .Alias("resume", "resume_from", "resume_path")
+      .Similar("checkpoint");
+}
+
+template <class V>
+void Describe(V& v, TrainerOptions& o) {
+  v.Group("Run");
+  v.Field("output_dir", o.output_dir, "folder of the trained model, checkpoints and metrics")
+      .Path()
+      .Alias("output", "out", "out_dir", "output_path", "save_dir", "save_path");
+  v.Field("overwrite_output_dir", o.overwrite_output_dir,
+          "replace the model that lies there, and remove its run's checkpoints, unless they are resumed from")
+      .Alias("overwrite", "overwrite_output")
+      .Similar("force");
+  v.Field("run_name", o.run_name, "name of the run: in the log, and of the folder of TensorBoard's curves")
+      .Similar("wandb_name");
+  v.Field("seed", o.seed, "seed of shuffles and of random weights");
+  DescribeOptimizer(v, o);
+  DescribeCompute(v, o);
+  DescribeRecords(v, o);
+  DescribeTrainingArguments(v);
+  v.Together([&o]() -> absl::Status {
+    if (o.run_name.find('/') == std::string::npos && o.run_name != "..") return absl::OkStatus();
+    return absl::InvalidArgumentError("run_name: must be a folder's name, not a path");
+  });
+  v.Together([&o]() -> absl::Status {
+    if (!o.fp16 || o.bf16 != Switch::kTrue) return absl::OkStatus();
+    return absl::InvalidArgumentError("bf16 and fp16 are both true: choose one of them");
+  });
+}
 
 }  // namespace distill

@@ -4,9 +4,12 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/core/description.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/data_sharder.h"
 #include "libdistill/gradients/parameters.h"
+#include "libdistill/gradients/reducer_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/nn/language_model.h"
 #include "libdistill/shard/model_blocks.h"
@@ -14,13 +17,22 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/model_gradients.h"
+#include "libdistill/train/sums_over_ranks.h"
 #include "libdistill/train/trainer_impl.h"
 
 namespace distill {
 namespace {
 
-void Append(Fields& fields, const char* what, const Fields& more) {
-  for (const auto& [name, value] : more) fields.emplace_back(absl::StrCat(name, " of ", what), value);
+// Older checkpoints have the numbers of a DataSharder.
+std::string PositionOf(const TrainerState& state) {
+  return state.position.empty() ? DataSharder::PositionOf(state.epoch, state.row, state.data_seed) : state.position;
+}
+
+LogOptions LogOptionsOf(const TrainerOptions& options) {
+  return {.output_dir = options.output_dir,
+          .report_to = options.report_to,
+          .run_name = options.run_name,
+          .shows_progress = !options.disable_tqdm};
 }
 
 AdamWOptions AdamWOptionsOf(const TrainerOptions& options) {
@@ -52,7 +64,7 @@ std::vector<torch::Tensor> CopyParts(const std::vector<TrainedParameter>& parame
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
                                                          const TrainerOptions& options) {
   absl::Status mine = module == nullptr ? absl::InvalidArgumentError("a trainer needs a module") : absl::OkStatus();
-  mine.Update(CheckTrainerOptions(options));
+  mine.Update(CheckOptions(options));
   if (run.rank() == 0) mine.Update(CheckOutputFolder(options));
   if (mine.ok()) {
     mine = CatchTorch([&]() -> absl::Status {
@@ -80,45 +92,62 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
 }
 
 // The number of steps, and what must be the same on every rank before one is made.
-absl::Status Trainer::Impl::CountSteps(StepSource& source, Fields& fields) {
-  if (evaluation.has_value() && !task.evaluation_loss) {
-    return absl::InvalidArgumentError(
-        "SetEvaluation: this Fit brings no loss of token batches to evaluate held-out data with; call Fit with a "
-        "DataSharder and a loss, or Evaluate with a loss of its own");
-  }
-  const int64_t first_epoch = source.steps_in_epoch(0);
+absl::Status Trainer::Impl::CountSteps(Fields& fields) {
+  task->Start(run.device());
+  DISTILL_ASSIGN_OR_RETURN(const int64_t first_epoch, task->StepsInEpoch(0));
   total_steps = options.max_steps > 0 ? options.max_steps : epochs->StepsOf(options.num_train_epochs);
+  Evaluator* evaluator = task->evaluator();
   // Ranks that disagree on these would wait for each other in vain.
   fields = {{"the number of steps", absl::StrCat(total_steps)},
             {"steps of the first epoch", absl::StrCat(first_epoch)},
-            {"whether there is held-out data", absl::StrCat(evaluation.has_value())}};
-  Append(fields, "the loss", task.fingerprint);
-  Append(fields, "the training data", source.Fingerprint());
-  if (evaluation.has_value()) Append(fields, "the held-out data", evaluation->Fingerprint());
-  for (const auto& [name, rows] : active_rows) fields.emplace_back("trained rows of " + name, absl::StrCat(rows));
+            {"whether there is held-out data", absl::StrCat(evaluator != nullptr)}};
+  for (const TermWeight& term : task->LossTerms())
+    fields.emplace_back("loss term " + term.name, NumberText(term.weight));
+  DISTILL_ASSIGN_OR_RETURN(const Fields of_task, task->Fingerprint());
+  fields.insert(fields.end(), of_task.begin(), of_task.end());
+  if (evaluator != nullptr) {
+    DISTILL_ASSIGN_OR_RETURN(const Fields held_out, evaluator->Fingerprint());
+    for (const auto& [name, value] : held_out) fields.emplace_back(absl::StrCat(name, " of the held-out data"), value);
+  }
+  for (const auto& [name, rows] : task->TrainedRows(*module)) {
+    fields.emplace_back("trained rows of " + name, absl::StrCat(rows));
+  }
   return absl::OkStatus();
 }
 
-absl::Status Trainer::Impl::Prepare(StepSource& source) {
-  state = {};
-  newest_checkpoint.clear();
-  last_evaluation.clear();
-  loss_scale.reset();
-  if (options.fp16) loss_scale.emplace(options.initial_loss_scale, options.loss_scale_window);
-  epochs.emplace([&source](int64_t epoch) { return source.steps_in_epoch(epoch); });
+absl::Status Trainer::Impl::AgreeOnTask() {
   Fields fields;
   const absl::Status mine = CatchTorch([&]() -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(CountSteps(source, fields));
+    if (task->LossTerms().empty()) return absl::InvalidArgumentError("the task names no loss term (Task::LossTerms)");
+    DISTILL_RETURN_IF_ERROR(CountSteps(fields));
     return FindParameters();
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), fields));
-  int64_t whole = run.rank() == 0 && (model_writer != nullptr || !task.writes_in_turn) ? 1 : 0;
+  std::vector<std::string> names = task->Reported();
+  for (const TermWeight& term : task->LossTerms()) names.push_back(term.name);
+  DISTILL_ASSIGN_OR_RETURN(term_names, UnionOfNames(comm(), names));
+  int64_t whole = run.rank() == 0 && !task->saves_in_turn() ? 1 : 0;
   DISTILL_RETURN_IF_ERROR(comm().AllReduce(&whole, &whole, 1, DType::kInt64, ReduceOp::kMax));
   writes_whole = whole != 0;
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Impl::Prepare() {
+  state = {};
+  record = {};
+  clock = {};
+  control = {};
+  tokens_since_record = 0;
+  newest_checkpoint.clear();
+  last_evaluation.clear();
+  loss_scale.reset();
+  if (options.fp16) loss_scale.emplace(options.initial_loss_scale, options.loss_scale_window);
+  epochs.emplace([this](int64_t epoch) { return OrThrow(task->StepsInEpoch(epoch)); });
+  DISTILL_RETURN_IF_ERROR(AgreeOnTask());
   DISTILL_RETURN_IF_ERROR(zero_stage() > 0 ? MakeShardedOptimizer() : MakeOptimizer());
   torch::manual_seed(options.seed + static_cast<uint64_t>(run.rank()));  // dropout of ranks must not be alike
-  if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume(source));
+  if (WantsToResume(options)) DISTILL_RETURN_IF_ERROR(Resume());
   DISTILL_RETURN_IF_ERROR(MakeReducer());
   samples_before = state.samples;
   tokens_before = state.tokens;
@@ -127,9 +156,7 @@ absl::Status Trainer::Impl::Prepare(StepSource& source) {
 
 absl::Status Trainer::Impl::FindParameters() {
   DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
-  std::map<std::string, int64_t> rows = active_rows;
-  rows.insert(task.active_rows.begin(), task.active_rows.end());
-  DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, rows));
+  DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, task->TrainedRows(*module)));
   for (const TrainedParameter& parameter : parameters) {
     if (options.fp16 || parameter.tensor.scalar_type() != torch::kFloat16) continue;
     return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name,
@@ -165,10 +192,10 @@ absl::Status Trainer::Impl::FindBlocks() {
 
 // The optimizer first: it keeps the float32 values as masters when the module is narrowed.
 absl::Status Trainer::Impl::MakeOptimizer() {
-  const bool narrows = WorkingType(options) != torch::kFloat32;
+  const bool narrows = WorkingType(options, run.device()) != torch::kFloat32;
   return Agree(comm(), CatchTorch([&] {
                  optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options));
-                 if (narrows) module->to(WorkingType(options));
+                 if (narrows) module->to(WorkingType(options, run.device()));
                  optimizer->RenewWorkingCopies();
                  return absl::OkStatus();
                }));
@@ -178,8 +205,8 @@ absl::Status Trainer::Impl::MakeShardedOptimizer() {
   // Ranks that disagree on the plan would not meet in what follows.
   const ShardPlan plan = ShardedPlan(parameters, comm().world_size(), options.bucket_bytes, block_of);
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), FingerprintOf(plan.plan(), parameters)));
-  const bool converts = WorkingType(options) != torch::kFloat32;
-  const torch::Dtype dtype = converts ? WorkingType(options) : parameters[0].tensor.scalar_type();
+  const bool converts = WorkingType(options, run.device()) != torch::kFloat32;
+  const torch::Dtype dtype = converts ? WorkingType(options, run.device()) : parameters[0].tensor.scalar_type();
   const bool narrows = dtype != torch::kFloat32;
   DISTILL_RETURN_IF_ERROR(LoadUntrained());
   std::vector<torch::Tensor> masters;  // in float32 these are the parts in use themselves
@@ -229,7 +256,7 @@ ShardedModels Trainer::Impl::Sharded() {
   return {.trained = flat != nullptr ? flat->blocks() : nullptr, .frozen = run.frozen()};
 }
 
-absl::Status Trainer::Impl::Resume(StepSource& source) {
+absl::Status Trainer::Impl::Resume() {
   DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors(), newest_checkpoint));
   if (state.step == 0) return absl::OkStatus();
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
@@ -238,8 +265,8 @@ absl::Status Trainer::Impl::Resume(StepSource& source) {
                                     loss_scale->Restore(state.loss_scale, state.good_steps);
                                   }
                                   optimizer->RenewWorkingCopies();
-                                  return source.Restore(
-                                      {.epoch = state.epoch, .row = state.row, .seed = state.data_seed});
+                                  record.Restore(state);
+                                  return task->Restore(PositionOf(state));
                                 })));
   return flat != nullptr ? flat->GatherAll(comm()) : absl::OkStatus();
 }
@@ -248,14 +275,13 @@ absl::Status Trainer::Impl::MakeReducer() {
   reducer.reset();
   DISTILL_ASSIGN_OR_RETURN(reducer, GradientReducer::Create(comm(), parameters,
                                                             {.bucket_bytes = options.bucket_bytes,
-                                                             .compression = options.gradient_compression,
+                                                             .compression = FieldText(options.gradient_compression),
                                                              .zero_stage = zero_stage(),
                                                              .groups = block_of,
                                                              .order = state.gradient_order,
+                                                             .losses_are_final = task->losses_are_final(),
                                                              .rows_of = TiedTable(*module, parameters)}));
-  for (const auto& part : module->modules()) {
-    if (auto* model = dynamic_cast<LanguageModel*>(part.get())) GiveGradientsTo(reducer, *model);
-  }
+  GiveGradientsTo(reducer, *module);
   return absl::OkStatus();
 }
 
@@ -265,9 +291,9 @@ absl::Status Trainer::Impl::OpenLog() {
     const bool replaces =
         std::exchange(options.overwrite_output_dir, false) && !(state.step > 0 && ResumesInOutputDir(options));
     if (replaces && state.step > 0) {  // resumed from elsewhere: the records here are the other run's from the first on
-      DISTILL_RETURN_IF_ERROR(TrainingLog::Open(options.output_dir, 0, total_steps).status());
+      DISTILL_RETURN_IF_ERROR(TrainingLog::Open(LogOptionsOf(options), 0, total_steps).status());
     }
-    DISTILL_ASSIGN_OR_RETURN(log, TrainingLog::Open(options.output_dir, state.step, total_steps));
+    DISTILL_ASSIGN_OR_RETURN(log, TrainingLog::Open(LogOptionsOf(options), state.step, total_steps));
     // As late as may be: a run that fails before has removed none.
     if (replaces) DISTILL_RETURN_IF_ERROR(RemoveCheckpoints(options.output_dir, newest_checkpoint));
     interruption = std::make_unique<Interruption>();

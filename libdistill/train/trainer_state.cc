@@ -1,7 +1,6 @@
 #include "libdistill/train/trainer_state.h"
 #include "libdistill/tensor/saved_tensor.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
 #include <filesystem>
@@ -20,28 +19,25 @@
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/random_state.h"
+#include "libdistill/train/rank0_bytes.h"
 
 namespace distill {
 namespace {
 
-at::Generator GeneratorOf(c10::Device device) {
-  return device.is_cuda() ? at::globalContext().defaultGenerator(device) : at::detail::getDefaultCPUGenerator();
-}
-
-std::string RandomState(c10::Device device) {
-  const torch::Tensor state = GeneratorOf(device).get_state().cpu().contiguous();
+std::string RandomBytes(c10::Device device) {
+  const torch::Tensor state = RandomState(device);
   return std::string(static_cast<const char*>(state.data_ptr()), state.nbytes());
 }
 
-void SetRandomState(c10::Device device, const std::string& bytes) {
+void SetRandomBytes(c10::Device device, const std::string& bytes) {
   const torch::Tensor state = torch::empty({static_cast<int64_t>(bytes.size())}, torch::kUInt8);
   std::copy(bytes.begin(), bytes.end(), static_cast<char*>(state.data_ptr()));
-  at::Generator generator = GeneratorOf(device);
-  generator.set_state(state);
+  SetRandomState(device, state);
 }
 
 absl::StatusOr<std::vector<std::string>> RandomStatesOfAllRanks(RunContext& run) {
-  const std::string mine = RandomState(run.device());
+  const std::string mine = RandomBytes(run.device());
   std::string all(mine.size() * run.world_size(), '\0');
   DISTILL_RETURN_IF_ERROR(
       run.communicator().AllGather(mine.data(), all.data(), static_cast<int64_t>(mine.size()), DType::kUInt8));
@@ -109,8 +105,8 @@ absl::Status ReadTensors(RunContext& run, const Checkpoint& checkpoint, const Te
 
 void RestoreRandomState(const RunContext& run, const TrainerState& state) {
   const bool fits = static_cast<int>(state.random_states.size()) == run.world_size() &&
-                    state.random_states[run.rank()].size() == RandomState(run.device()).size();
-  if (fits) return SetRandomState(run.device(), state.random_states[run.rank()]);
+                    state.random_states[run.rank()].size() == RandomBytes(run.device()).size();
+  if (fits) return SetRandomBytes(run.device(), state.random_states[run.rank()]);
   if (run.rank() != 0) return;
   LogWarning(absl::StrCat("the checkpoint is of ", state.random_states.size(),
                           " ranks or of another kind of device: random states start anew"));
@@ -147,14 +143,6 @@ void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& stat
       LogWarning(absl::StrCat("resuming with ", name, " = ", value, "; the checkpoint was made with ", found->second));
     }
   }
-}
-
-absl::StatusOr<std::string> BroadcastBytes(Communicator& comm, std::string bytes) {
-  int64_t size = static_cast<int64_t>(bytes.size());
-  DISTILL_RETURN_IF_ERROR(comm.Broadcast(&size, 1, DType::kInt64, 0));
-  bytes.resize(size);
-  DISTILL_RETURN_IF_ERROR(comm.Broadcast(bytes.data(), size, DType::kUInt8, 0));
-  return bytes;
 }
 
 }  // namespace

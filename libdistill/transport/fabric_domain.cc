@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_library.h"
+#include "libdistill/world/different_calls.h"
 
 namespace distill {
 namespace {
@@ -201,9 +202,8 @@ absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)>
     operation->done = true;
     NoteReached(operation->peer);
     if (operation->receiving && entries[i].len != operation->bytes) {
-      operation->status = absl::FailedPreconditionError(
-          absl::StrCat(NameOf(*operation), " sent ", entries[i].len, " bytes where this rank expects ",
-                       operation->bytes, ": the ranks do not make the same calls"));
+      operation->status = DifferentCalls(absl::StrCat(NameOf(*operation), " sent ", entries[i].len, " bytes"),
+                                         absl::StrCat("this rank expects ", operation->bytes));
     }
   }
   return true;
@@ -218,9 +218,8 @@ absl::Status FabricDomain::TakeError() {
   if (operation == nullptr) return FabricError("the fabric failed", -error.err);
   operation->done = true;
   if (error.err == FI_ETRUNC) {
-    operation->status = absl::FailedPreconditionError(
-        absl::StrCat(NameOf(*operation), " sent more than the ", operation->bytes,
-                     " bytes that this rank expects: the ranks do not make the same calls"));
+    operation->status = DifferentCalls(absl::StrCat(NameOf(*operation), " sent more bytes"),
+                                       absl::StrCat("this rank expects ", operation->bytes));
   } else {
     operation->status = FabricError(
         absl::StrCat(operation->receiving ? "receiving from " : "sending to ", NameOf(*operation)), -error.err);

@@ -14,6 +14,7 @@
 #include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
+#include "libdistill/world/different_calls.h"
 #include "libdistill/world/join_server.h"
 
 namespace distill {
@@ -176,9 +177,8 @@ void Star::Compare(const std::vector<CallView>& mine) {
     for (const CallView& call : calls) {
       const First& other = first.try_emplace(call.number, First{name, call.text}).first->second;
       if (other.text == call.text) continue;
-      Note(absl::FailedPreconditionError(absl::StrCat("ranks do not make the same calls: in call number ", call.number,
-                                                      " ", other.name, " calls ", other.text, ", ", name, " calls ",
-                                                      call.text)));
+      Note(DifferentCalls(absl::StrCat("in call number ", call.number, " ", other.name, " calls ", other.text),
+                          absl::StrCat(name, " calls ", call.text)));
       return;
     }
   };
@@ -232,9 +232,8 @@ void Star::Take(Peer& peer, Frame frame) {
     }
     default:
       if (peer.waiting) {
-        Note(absl::FailedPreconditionError(absl::StrCat(peer.name, " began exchange ", frame.sequence,
-                                                        " before exchange ", peer.waiting->sequence,
-                                                        " had ended: ranks do not make the same calls")));
+        Note(DifferentCalls(absl::StrCat(peer.name, " begins exchange ", frame.sequence),
+                            absl::StrCat("exchange ", peer.waiting->sequence, " has not ended here")));
       }
       peer.waiting = std::move(frame);
   }
@@ -344,9 +343,8 @@ absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t se
   for (Peer& peer : peers_) {
     const Frame frame = *std::exchange(peer.waiting, std::nullopt);
     if (frame.kind != kind || frame.sequence != sequence) {
-      return FailLocked(
-          absl::FailedPreconditionError(absl::StrCat(peer.name, " is at exchange ", frame.sequence, ", this rank at ",
-                                                     sequence, ": ranks do not make the same calls")));
+      return FailLocked(DifferentCalls(absl::StrCat(peer.name, " is at exchange ", frame.sequence),
+                                       absl::StrCat("this rank at exchange ", sequence)));
     }
     payloads.push_back(frame.payload);
   }

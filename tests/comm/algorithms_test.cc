@@ -160,8 +160,8 @@ TEST_CASE("ranks that want different algorithms are told so, and an unknown one 
   const auto unknown = RunRanks(1, absl::Seconds(30), [](const World& world) {
     return ExpectError(
         Join(world, Options("tree")).status(), absl::StatusCode::kInvalidArgument,
-        {"comm_algorithm is 'tree'; auto, flat, recursive_doubling, direct_exchange, rabenseifner, ring, "
-         "hierarchical are known"});
+        {"comm_algorithm: must be one of auto, flat, recursive_doubling, direct_exchange, rabenseifner, ring, "
+         "hierarchical, not 'tree'"});
   });
   CHECK(Failures(unknown) == "");
 }

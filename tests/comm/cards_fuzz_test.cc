@@ -1,7 +1,7 @@
 // What ranks tell one another when they make a communicator, with a few mutations each, in the hands of every parser of
 // it: an error or a value, never a crash (the address sanitizer's build runs this too).
 #include "absl/strings/match.h"
-#include "libdistill/comm/choose.h"
+#include "libdistill/comm/choose_backend.h"
 #include "libdistill/comm/device_path.h"
 #include "libdistill/comm/tuning.h"
 #include "libdistill/transport/fabric_rails.h"

@@ -1,4 +1,4 @@
-#include "libdistill/comm/choose.h"
+#include "libdistill/comm/choose_backend.h"
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/catch.h"

@@ -61,7 +61,12 @@ TEST_CASE("wrong arguments are refused, and the communicator stays poisoned with
 
 TEST_CASE("options that make no sense are refused by name") {
   CHECK_THAT(std::string(CreateCommunicator(World(), Over("smoke")).status().message()), Catch::Contains("'smoke'"));
-  CHECK(!CreateCommunicator(World(), Over("shm", absl::ZeroDuration())).ok());
+  CHECK_THAT(std::string(CreateCommunicator(World(), Over("shm", absl::ZeroDuration())).status().message()),
+             Catch::Contains("comm_timeout_seconds: must be above 0"));
+  CommunicatorOptions options = Over("shm");
+  options.heartbeat_timeout = absl::ZeroDuration();
+  CHECK_THAT(std::string(CreateCommunicator(World(), options).status().message()),
+             Catch::Contains("heartbeat_timeout_seconds: must be above 0"));
 }
 
 TEST_CASE("auto takes shared memory on one host, the fabric between hosts, and both where ranks share some hosts") {

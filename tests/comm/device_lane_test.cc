@@ -29,42 +29,19 @@ using testing::RunRanks;
 constexpr Placement kOnDevice = {.on_device = true};
 
 // Passes every call on with the same placement, and takes device memory itself.
-class Forward : public Communicator {
+class Forward : public CommBackend {
  public:
-  Forward(std::unique_ptr<Communicator> to, Placement placement)
-      : Communicator(to->rank(), to->world_size()), to_(std::move(to)), placement_(placement) {}
+  Forward(std::unique_ptr<CommBackend> to, Placement placement)
+      : CommBackend(to->rank(), to->world_size()), to_(std::move(to)), placement_(placement) {}
   absl::string_view backend() const override { return to_->backend(); }
   bool takes_device_memory() const override { return true; }
   absl::Status CheckPeers() override { return to_->CheckPeers(); }
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement) override {
-    return to_->AllReduce(send, receive, count, dtype, op, placement_);
-  }
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement) override {
-    return to_->ReduceScatter(send, receive, count, dtype, op, placement_);
-  }
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
-    return to_->AllGather(send, receive, count, dtype, placement_);
-  }
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override {
-    return to_->Broadcast(buffer, count, dtype, root, placement_);
-  }
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement) override {
-    return to_->Reduce(send, receive, count, dtype, op, root, placement_);
-  }
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
-    return to_->AllToAll(send, receive, count, dtype, placement_);
-  }
-  absl::Status DoBarrier() override { return to_->Barrier(); }
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override {
-    return to_->Send(data, count, dtype, peer, placement_);
-  }
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override {
-    return to_->Receive(data, count, dtype, peer, placement_);
+  absl::Status Execute(const CommCall& call) override {
+    CommCall forwarded = call;
+    forwarded.placement = placement_;
+    return to_->Run(forwarded);
   }
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement) override {
     return to_->Allocate(bytes, placement_);
@@ -74,7 +51,7 @@ class Forward : public Communicator {
   }
 
  private:
-  const std::unique_ptr<Communicator> to_;
+  const std::unique_ptr<CommBackend> to_;
   const Placement placement_;
 };
 
@@ -148,11 +125,11 @@ MadeCommunicator Join(World world, const std::string& places) {
   for (size_t rank = 0; rank < places.size(); ++rank) setup.hosts.push_back(host_of(rank));
   setup.host_ids = setup.hosts;
   const auto inside = [](Setup part) -> MadeCommunicator {
-    DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> shm, CreateShmCommunicator(std::move(part)));
+    DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> shm, CreateShmCommunicator(std::move(part)));
     return std::make_unique<Forward>(std::move(shm), Placement{});
   };
   DISTILL_ASSIGN_OR_RETURN(
-      std::unique_ptr<Communicator> made,
+      std::unique_ptr<CommBackend> made,
       CreateHierarchicalCommunicatorOf(std::move(setup), std::make_shared<HostAsDevice>(), inside));
   DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
   DISTILL_RETURN_IF_ERROR(Expect(made->backend() == "nccl+fabric", "over another backend"));
@@ -179,7 +156,7 @@ std::string RunOn(const std::string& places, Path path, const std::function<absl
       }));
 }
 
-DeviceAccess Direct(const std::string& wish = "") { return {DeviceAccess::Kind::kDirect, "efa", "", wish}; }
+DeviceAccess Direct(const std::string& preference = "") { return {DeviceAccess::Kind::kDirect, "efa", "", preference}; }
 
 }  // namespace
 
@@ -246,7 +223,7 @@ TEST_CASE("device memory crosses over the fabric where every rank's network card
   CHECK_FALSE(DeviceAccess::Decode("?").ok());
 }
 
-TEST_CASE("a wish for the fabric that no provider fulfils is every rank's error") {
+TEST_CASE("a preference for the fabric that no provider can meet is every rank's error") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
     setenv("DISTILL_FABRIC_HMEM", "1", 1);

@@ -200,8 +200,8 @@ TEST_CASE("a call that waits for the next rank's note ends in time, or by an abo
 
 TEST_CASE("blocks are written where that is good for every rank, unless ranks ask otherwise") {
   using enum FabricWriteAccess;
-  const auto choose = [](FabricWriteAccess access, const std::string& wish) {
-    return ChooseWriting({kGood, access}, {"", wish}, {"rank 0 on a", "rank 1 on b"});
+  const auto choose = [](FabricWriteAccess access, const std::string& preference) {
+    return ChooseWriting({kGood, access}, {"", preference}, {"rank 0 on a", "rank 1 on b"});
   };
   CHECK(choose(kGood, "").value() == FabricWriting::kLong);
   CHECK(choose(kPoor, "").value() == FabricWriting::kNone);

@@ -110,26 +110,20 @@ TEST_CASE("an abort ends the pending and the later calls of every rank, and does
 
 // A backend of which something is stuck that nobody can end, as a driver may be: the barrier, or, after a barrier that
 // fails, what lets go of its memory.
-class StuckCommunicator : public Communicator {
+class StuckCommunicator : public CommBackend {
  public:
   explicit StuckCommunicator(bool in_abandon)
-      : Communicator(0, {"rank 0 on host-a", "rank 1 on host-b"}), in_abandon_(in_abandon) {}
+      : CommBackend(0, {"rank 0 on host-a", "rank 1 on host-b"}), in_abandon_(in_abandon) {}
   absl::string_view backend() const override { return "stuck"; }
   std::atomic<bool> aborted{false};
 
  protected:
-  absl::Status DoAllReduce(const void*, void*, int64_t, DType, ReduceOp, Placement) override { return DoBarrier(); }
-  absl::Status DoReduceScatter(const void*, void*, int64_t, DType, ReduceOp, Placement) override { return DoBarrier(); }
-  absl::Status DoAllGather(const void*, void*, int64_t, DType, Placement) override { return DoBarrier(); }
-  absl::Status DoBroadcast(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
-  absl::Status DoReduce(const void*, void*, int64_t, DType, ReduceOp, int, Placement) override { return DoBarrier(); }
-  absl::Status DoAllToAll(const void*, void*, int64_t, DType, Placement) override { return DoBarrier(); }
-  absl::Status DoSend(const void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
-  absl::Status DoReceive(void*, int64_t, DType, int, Placement) override { return DoBarrier(); }
-  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart&) override { return DoBarrier(); }
-  absl::Status DoBarrier() override {
+  absl::Status Execute(const CommCall&) override {
     while (!in_abandon_ || !aborted) absl::SleepFor(absl::Milliseconds(10));
     return absl::CancelledError("told to stop");
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart&) override {
+    return absl::UnimplementedError("no test splits this one");
   }
   void Abandon(const absl::Status&) override {
     while (in_abandon_) absl::SleepFor(absl::Hours(1));

@@ -96,16 +96,16 @@ TEST_CASE("the board of calls keeps the last ones, in order") {
   CallBoard board;
   CHECK(board.Read().empty());
   for (int64_t number = 1; number <= 10; ++number) {
-    board.Add({.operation = "reduce", .number = number, .count = 2, .op = static_cast<int>(ReduceOp::kMin), .root = 1});
+    board.Add({.operation = CommOperation::kReduce, .count = 2, .op = ReduceOp::kMin, .root = 1, .number = number});
   }
   const std::vector<CommCall> calls = board.Read();
   REQUIRE(calls.size() == 4);
   for (size_t i = 0; i < 4; ++i) CHECK(calls[i].number == static_cast<int64_t>(7 + i));
-  CHECK(DescribeWhat(calls[0]) == "reduce of 2 uint8 (min) to rank 1");
+  CHECK(Describe(calls[0].signature()) == "reduce of 2 uint8 (min) to rank 1");
   CommCall other = calls[0];
-  CHECK(FingerprintOf(other) == FingerprintOf(calls[3]));
+  CHECK(FingerprintOf(other.signature()) == FingerprintOf(calls[3].signature()));
   other.root = 0;
-  CHECK(FingerprintOf(other) != FingerprintOf(calls[3]));
+  CHECK(FingerprintOf(other.signature()) != FingerprintOf(calls[3].signature()));
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/backend.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/reduce.h"
@@ -51,74 +51,42 @@ class DeviceCopy {
 };
 
 // Gives every buffer to `nccl` in device memory, on a stream; what is in place here is in place there.
-class OnDevice : public Communicator {
+class OnDevice : public CommBackend {
  public:
   OnDevice(Communicator& nccl, cudaStream_t stream)
-      : Communicator(nccl.rank(), nccl.world_size()), nccl_(nccl), placement_{true, stream} {}
+      : CommBackend(nccl.rank(), nccl.world_size()),
+        nccl_(static_cast<CommBackend&>(nccl)),  // as every communicator is one
+        placement_{true, stream} {}
   absl::string_view backend() const override { return nccl_.backend(); }
 
  protected:
-  absl::Status DoAllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                           Placement) override {
-    return Staged(send, count, receive, count, dtype,
-                  [&](const char* in, char* out) { return nccl_.AllReduce(in, out, count, dtype, op, placement_); });
-  }
-  absl::Status DoReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
-                               Placement) override {
-    return Staged(send, world_size() * count, receive, count, dtype, [&](const char* in, char* out) {
-      return nccl_.ReduceScatter(in, out, count, dtype, op, placement_);
-    });
-  }
-  absl::Status DoAllGather(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
-    return Staged(send, count, receive, world_size() * count, dtype,
-                  [&](const char* in, char* out) { return nccl_.AllGather(in, out, count, dtype, placement_); });
-  }
-  absl::Status DoBroadcast(void* buffer, int64_t count, DType dtype, int root, Placement) override {
-    return Staged(buffer, count, buffer, count, dtype,
-                  [&](const char*, char* out) { return nccl_.Broadcast(out, count, dtype, root, placement_); });
-  }
-  absl::Status DoReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
-                        Placement) override {
-    const bool takes = rank() == root;
-    return Staged(send, count, takes ? receive : const_cast<void*>(send), takes ? count : 0, dtype,
-                  [&](const char* in, char* out) { return nccl_.Reduce(in, out, count, dtype, op, root, placement_); });
-  }
-  absl::Status DoAllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement) override {
-    return Staged(send, world_size() * count, receive, world_size() * count, dtype,
-                  [&](const char* in, char* out) { return nccl_.AllToAll(in, out, count, dtype, placement_); });
-  }
-  absl::Status DoBarrier() override { return nccl_.Barrier(); }
-  absl::Status DoSend(const void* data, int64_t count, DType dtype, int peer, Placement) override {
-    return Staged(data, count, const_cast<void*>(data), 0, dtype,
-                  [&](const char* in, char*) { return nccl_.Send(in, count, dtype, peer, placement_); });
-  }
-  absl::Status DoReceive(void* data, int64_t count, DType dtype, int peer, Placement) override {
-    return Staged(data, count, data, count, dtype,
-                  [&](const char*, char* out) { return nccl_.Receive(out, count, dtype, peer, placement_); });
+  absl::Status Execute(const CommCall& call) override {
+    if (call.operation == CommOperation::kBarrier) return nccl_.Run(call);
+    const int64_t in_bytes = call.input == nullptr ? 0 : call.input_blocks(world_size()) * call.bytes();
+    const int64_t out_bytes = call.output == nullptr ? 0 : call.output_blocks(world_size()) * call.bytes();
+    const char* in = in_bytes > 0 ? call.in() : call.out();
+    char* out = out_bytes > 0 ? call.out() : const_cast<char*>(in);
+    const bool in_place = in < out + out_bytes && out < in + in_bytes;
+    const char* begin = in_place ? std::min<const char*>(in, out) : in;
+    const char* end = in_place ? std::max<const char*>(in + in_bytes, out + out_bytes) : in + in_bytes;
+    DeviceCopy first;
+    DeviceCopy second;
+    DISTILL_RETURN_IF_ERROR(first.Create(begin, end - begin, call.dtype));
+    if (!in_place) DISTILL_RETURN_IF_ERROR(second.Create(out, out_bytes, call.dtype));
+    CommCall there = call;
+    there.placement = placement_;
+    char* device_out = in_place ? first.data() + (out - begin) : second.data();
+    there.input = call.input == nullptr ? nullptr : first.data() + (in - begin);
+    there.output = call.output == nullptr ? nullptr : device_out;
+    DISTILL_RETURN_IF_ERROR(nccl_.Run(there));
+    return Cuda("copying out", cudaMemcpy(out, device_out, static_cast<size_t>(out_bytes), cudaMemcpyDeviceToHost));
   }
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
     return nccl_.Split(part.color, part.key);
   }
 
  private:
-  absl::Status Staged(const void* send, int64_t send_count, void* receive, int64_t receive_count, DType dtype,
-                      absl::FunctionRef<absl::Status(const char*, char*)> call) const {
-    const char* in = static_cast<const char*>(send);
-    char* out = static_cast<char*>(receive);
-    const char* in_end = in + send_count * SizeOf(dtype);
-    const char* out_end = out + receive_count * SizeOf(dtype);
-    const bool in_place = in < out_end && out < in_end;
-    const char* begin = in_place ? std::min<const char*>(in, out) : in;
-    DeviceCopy first;
-    DeviceCopy second;
-    DISTILL_RETURN_IF_ERROR(first.Create(begin, (in_place ? std::max(in_end, out_end) : in_end) - begin, dtype));
-    if (!in_place) DISTILL_RETURN_IF_ERROR(second.Create(out, out_end - out, dtype));
-    char* device_out = in_place ? first.data() + (out - begin) : second.data();
-    DISTILL_RETURN_IF_ERROR(call(first.data() + (in - begin), device_out));
-    return Cuda("copying out", cudaMemcpy(out, device_out, static_cast<size_t>(out_end - out), cudaMemcpyDeviceToHost));
-  }
-
-  Communicator& nccl_;
+  CommBackend& nccl_;
   const Placement placement_;
 };
 

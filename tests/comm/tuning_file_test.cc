@@ -4,7 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/config/option_table.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/description.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -62,8 +63,9 @@ TEST_CASE("a broken file is one error with file, line and what is wrong") {
   CHECK(absl::StrContains(missing.message(), "/nowhere/tuning.yaml: No such file or directory"));
 }
 
-TEST_CASE("the config's choices are the algorithms that are known") {
-  CHECK(FindOption("comm_algorithm")->limits.choices == KnownAlgorithmWishes());
+TEST_CASE("the option's choices are the algorithms that are known") {
+  CommunicatorOptions options;
+  CHECK(DescriptionOf(options).Find("comm_algorithm")->choices == KnownAlgorithmPreferences());
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST_CASE("short calls take the fewest messages, long ones the fewest bytes") {
     const CommLayout layout = {ranks, ranks, 1};
     CAPTURE(ranks);
     const CommAlgorithm shortest = tuning.Choose(CommOperation::kAllReduce, 4, layout);
-    for (const std::string& name : KnownAlgorithmWishes()) {
+    for (const std::string& name : KnownAlgorithmPreferences()) {
       const CommTuning forced({}, name);
       const CommAlgorithm other = forced.Choose(CommOperation::kAllReduce, 4, layout);
       CHECK(PredictMicroseconds(shortest, CommOperation::kAllReduce, 4, layout, {}) <=
@@ -72,7 +72,7 @@ TEST_CASE("every rank comes to the same choice from what rank 0 sent") {
   }
 }
 
-TEST_CASE("a wish is taken wherever it can be carried out") {
+TEST_CASE("a preference is taken wherever it can be carried out") {
   const CommLayout one_host = {4, 1, 4}, two_hosts = {4, 2, 2};
   for (const std::string name : {"ring", "recursive_doubling", "rabenseifner", "direct_exchange", "hierarchical"}) {
     const CommTuning forced({}, name);
@@ -90,7 +90,7 @@ TEST_CASE("a wish is taken wherever it can be carried out") {
         CommAlgorithm::kDirectExchange);
 }
 
-TEST_CASE("whether a call goes in two levels follows from table, layout and size, or from a wish") {
+TEST_CASE("whether a call goes in two levels follows from table, layout and size, or from a preference") {
   const CommLayout layout = {4, 2, 2};
   const auto levels = [&](const CommTuning& tuning, int64_t bytes) {
     return tuning.TakesLevels(CommOperation::kAllReduce, bytes, layout);

@@ -1,11 +1,16 @@
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/dtype.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/vectors.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -56,6 +61,14 @@ TEST_CASE("element sizes follow their names") {
   CHECK(SizeOf(DType::kBFloat16) == 2);
   CHECK(SizeOf(DType::kInt64) == 8);
   CHECK(std::string(NameOf(DType::kFloat16)) == "float16");
+}
+
+TEST_CASE("a CPU multiplies bfloat16 by itself where the kernel names such instructions") {
+  std::ifstream file("/proc/cpuinfo");
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (VectorsOfThisCpu() != Vectors::kAvx512) text = "";
+  const bool expected = absl::StrContains(text, "avx512_bf16") || absl::StrContains(text, "amx_bf16");
+  CHECK(CpuMultipliesBf16() == expected);
 }
 
 }  // namespace

@@ -3,12 +3,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/utf8.h"
 #include "libdistill/text/byte_level.h"
-#include "libdistill/text/unicode.h"
 
 namespace distill {
 
-Tokenizer ByteTokenizer() {
+Tokenizer ByteTokenizer(const std::string& eos_token) {
   std::string vocab, added;
   for (int byte = 0; byte < 256; ++byte) {
     std::string token;
@@ -26,7 +26,8 @@ Tokenizer ByteTokenizer() {
       absl::StrCat("{\"added_tokens\": [", added, "], \"pre_tokenizer\": {\"type\": \"ByteLevel\", ",
                    "\"add_prefix_space\": false}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": ",
                    "\"BPE\", \"vocab\": {", vocab, "}, \"merges\": []}}");
-  return Tokenizer::Parse(json, "", "tokenizer.json").value();
+  const std::string config = eos_token.empty() ? "" : absl::StrCat("{\"eos_token\": \"", eos_token, "\"}");
+  return Tokenizer::Parse(json, config, "tokenizer.json").value();
 }
 
 }  // namespace distill

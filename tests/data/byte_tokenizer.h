@@ -1,10 +1,13 @@
 // The smallest real tokenizer: a token for every byte, and the special tokens of ChatML (256, 257) and Llama 3.
 #pragma once
 
+#include <string>
+
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
 
-Tokenizer ByteTokenizer();
+// `eos_token`: one of those, or "" for none.
+Tokenizer ByteTokenizer(const std::string& eos_token = "");
 
 }  // namespace distill

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
+#include "libdistill/data/batches.h"
 #include "libdistill/data/collate.h"
-#include "libdistill/data/dataset.h"
 #include "libdistill/data/show_batch.h"
 #include "tests/data/chat_files.h"
 #include "tests/support/catch.h"
@@ -44,7 +44,7 @@ std::string LoadMarked(const std::string& row, const std::string& chat_template)
   INFO(data.status().ToString());
   REQUIRE(data.ok());
   REQUIRE(data->tokens->size() == 1);
-  return Marked(data->tokens->sample(0));
+  return Marked(TokensOf(*data->tokens, 0));
 }
 
 TEST_CASE("the loss is on each answer and its end of turn, not on the newline after: ChatML") {
@@ -112,9 +112,10 @@ TEST_CASE("a sample longer than max_length is cut at its end, and dropped when n
   const auto data = LoadChat(path, {.max_length = 30});
   REQUIRE(data.ok());
   REQUIRE(data->tokens->size() == 2);
-  CHECK(data->tokens->sample(0).ids.size() == 20 + 3);
-  CHECK(data->tokens->sample(1).ids.size() == 30);
-  CHECK(std::count(data->tokens->sample(1).is_target.begin(), data->tokens->sample(1).is_target.end(), 1) == 10);
+  CHECK(TokensOf(*data->tokens, 0).ids.size() == 20 + 3);
+  const TokenSample cut = TokensOf(*data->tokens, 1);
+  CHECK(cut.ids.size() == 30);
+  CHECK(std::count(cut.is_target.begin(), cut.is_target.end(), 1) == 10);
   CHECK(data->conversations[1][1].content == std::string(100, 'x'));
   CHECK(data->summary == "rows 3, used 2, cut before the answer 1 (first: c.jsonl:3), cut to max_length 30 1");
 }
@@ -155,8 +156,9 @@ TEST_CASE("a described batch shows its text and marks what the loss is taken on"
   const TempFolder files;
   const auto data = LoadChat(files.Write("c.jsonl", ChatRow("a", "b") + ChatRow("Hi", "yes")));
   REQUIRE(data.ok());
-  const std::vector<std::vector<int64_t>> rows = {{1, 0}};
-  CHECK(DescribeBatch(Collate(*data->tokens, rows, 100, 0), ByteTokenizer()) ==
+  const auto rows = ReadRows(*data->tokens, {{1, 0}});
+  REQUIRE(rows.ok());
+  CHECK(DescribeBatch(Collate(*rows, 100, 0).value(), ByteTokenizer()) ==
         "1 rows of up to 49 tokens; 49 tokens, 6 of them with loss; samples 1, 0\n"
         "row 0, tokens 0 to 26\n"
         "       | <|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n\n"

@@ -4,7 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/data/dataset.h"
+#include "libdistill/data/chat_dataset.h"
+#include "libdistill/data/token_dataset.h"
 #include "tests/data/byte_tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -15,6 +16,16 @@ namespace distill {
 inline std::string ChatRow(const std::string& question, const std::string& answer) {
   return absl::StrCat(R"({"messages":[{"role":"user","content":")", question, R"("},{"role":"assistant","content":")",
                       answer, "\"}]}\n");
+}
+
+// A sample of a token data set.
+inline TokenSample TokensOf(const Dataset& dataset, int64_t index) {
+  const auto sample = dataset.Read(index);
+  REQUIRE(sample.ok());
+  const auto ids = sample->Get<int32_t>("ids");
+  const auto is_target = sample->Get<uint8_t>("is_target");
+  REQUIRE((ids.ok() && is_target.ok()));
+  return {{ids->begin(), ids->end()}, {is_target->begin(), is_target->end()}};
 }
 
 inline absl::StatusOr<ChatDataset> LoadChat(const std::string& path, const ChatDatasetOptions& options = {},

@@ -1,6 +1,7 @@
 #include "libdistill/data/data_sharder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,49 +9,58 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/core/random.h"
+#include "libdistill/data/token_dataset.h"
 #include "tests/support/catch.h"
 
 namespace distill {
 namespace {
 
-// `count` samples of 1 to 9 tokens; sample i holds the token 100 * i + position; every other token is a target.
-std::shared_ptr<TokenDataset> MakeSamples(int64_t count) {
-  Random random(7);
+std::shared_ptr<Dataset> OfLengths(const std::vector<int64_t>& lengths) {
   std::vector<TokenSample> samples;
-  for (int64_t i = 0; i < count; ++i) {
-    TokenSample sample;
-    const int64_t length = 1 + static_cast<int64_t>(random.Below(9));
-    for (int64_t j = 0; j < length; ++j) {
-      sample.ids.push_back(static_cast<int32_t>(100 * i + j));
-      sample.is_target.push_back(j % 2);
-    }
-    samples.push_back(std::move(sample));
+  for (const int64_t length : lengths) {
+    samples.push_back({std::vector<int32_t>(length, 1), std::vector<uint8_t>(length, 1)});
   }
   return MakeTokenDataset(std::move(samples));
 }
 
-DataSharder Make(std::shared_ptr<const TokenDataset> dataset, int rank, int world_size, const ShardOptions& options) {
+// `count` samples of 1 to 9 tokens.
+std::shared_ptr<Dataset> MakeSamples(int64_t count) {
+  Random random(7);
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < count; ++i) lengths.push_back(1 + static_cast<int64_t>(random.Below(9)));
+  return OfLengths(lengths);
+}
+
+DataSharder Make(std::shared_ptr<const Dataset> dataset, int rank, int world_size, const ShardOptions& options) {
   auto sharder = DataSharder::Create(std::move(dataset), rank, world_size, options);
   REQUIRE(sharder.ok());
   return *std::move(sharder);
 }
 
-// One global batch: the rows of all ranks as their tokens, sorted, for the order among ranks is not the content's.
-using Rows = std::vector<std::vector<int32_t>>;
-
-void AppendRows(const TokenBatch& batch, Rows* rows) {
-  for (int64_t r = 0; r < batch.rows; ++r) {
-    const auto begin = batch.input_ids.begin() + r * batch.length;
-    rows->emplace_back(begin, begin + batch.document_starts[r].back());
-  }
+std::vector<IndexRows> Next(DataSharder& sharder) {
+  auto step = sharder.NextStep();
+  INFO(step.status());
+  REQUIRE(step.ok());
+  return *std::move(step);
 }
 
-Rows GlobalBatch(std::vector<DataSharder>* ranks) {
-  Rows rows;
+// The samples of one epoch, row by row.
+IndexRows EpochOf(DataSharder sharder, int64_t epoch) {
+  REQUIRE(sharder.Restore(DataSharder::PositionOf(epoch, 0, 42)).ok());
+  IndexRows rows;
+  for (int64_t steps = sharder.StepsInEpoch(epoch).value(); steps > 0; --steps) {
+    for (const IndexRows& micro_batch : Next(sharder)) rows.insert(rows.end(), micro_batch.begin(), micro_batch.end());
+  }
+  return rows;
+}
+
+// One global batch: the rows of all ranks, sorted, for the order among ranks is not the content's.
+IndexRows GlobalBatch(std::vector<DataSharder>* ranks) {
+  IndexRows rows;
   std::vector<size_t> micro_batches;
   for (DataSharder& rank : *ranks) {
-    const std::vector<TokenBatch> step = rank.NextStep();
-    for (const TokenBatch& batch : step) AppendRows(batch, &rows);
+    const std::vector<IndexRows> step = Next(rank);
+    for (const IndexRows& batch : step) rows.insert(rows.end(), batch.begin(), batch.end());
     micro_batches.push_back(step.size());
   }
   CHECK(std::adjacent_find(micro_batches.begin(), micro_batches.end(), std::not_equal_to<>()) == micro_batches.end());
@@ -58,7 +68,7 @@ Rows GlobalBatch(std::vector<DataSharder>* ranks) {
   return rows;
 }
 
-std::vector<DataSharder> MakeRanks(const std::shared_ptr<TokenDataset>& dataset, int world_size,
+std::vector<DataSharder> MakeRanks(const std::shared_ptr<Dataset>& dataset, int world_size,
                                    const ShardOptions& options) {
   std::vector<DataSharder> ranks;
   for (int rank = 0; rank < world_size; ++rank) ranks.push_back(Make(dataset, rank, world_size, options));
@@ -77,30 +87,42 @@ TEST_CASE("every sample comes exactly once an epoch, in equal steps, over ranks 
         std::vector<DataSharder> ranks = MakeRanks(dataset, world_size, options);
         for (int epoch = 0; epoch < 2; ++epoch) {
           std::map<int64_t, int> seen;
-          const int64_t steps = ranks[0].steps_per_epoch();
-          for (const DataSharder& rank : ranks) CHECK(rank.steps_in_epoch(epoch) == steps);
-          CHECK(Make(dataset, 0, world_size, options).steps_in_epoch(epoch) == steps);  // seen from the first epoch
+          const int64_t steps = ranks[0].StepsInEpoch(epoch).value();
+          for (DataSharder& rank : ranks) CHECK(rank.StepsInEpoch(epoch).value() == steps);
+          CHECK(Make(dataset, 0, world_size, options).StepsInEpoch(epoch).value() == steps);  // seen from the first one
           for (int64_t step = 0; step < steps; ++step) {
-            CHECK(ranks[0].state().epoch == epoch);
+            CHECK(DataSharder::ParsePosition(ranks[0].Position())->epoch == epoch);
             std::vector<size_t> micro_batches;
             for (DataSharder& rank : ranks) {
-              const std::vector<TokenBatch> batches = rank.NextStep();
+              const std::vector<IndexRows> batches = Next(rank);
               micro_batches.push_back(batches.size());
-              for (const TokenBatch& batch : batches) {
-                CHECK(batch.rows <= 2);
-                for (const int64_t sample : batch.sample_ids) ++seen[sample];
+              for (const IndexRows& batch : batches) {
+                CHECK(batch.size() <= 2);
+                for (const std::vector<int64_t>& row : batch) {
+                  for (const int64_t sample : row) ++seen[sample];
+                }
               }
             }
             CHECK(*std::max_element(micro_batches.begin(), micro_batches.end()) == micro_batches.back());
             CHECK(micro_batches.front() >= 1);
           }
-          for (const DataSharder& rank : ranks) CHECK((rank.state().epoch == epoch + 1 && rank.state().row == 0));
+          for (const DataSharder& rank : ranks) CHECK(rank.Position() == DataSharder::PositionOf(epoch + 1, 0, 42));
           CHECK(seen.size() == 37);
           CHECK(std::all_of(seen.begin(), seen.end(), [](const auto& count) { return count.second == 1; }));
         }
       }
     }
   }
+}
+
+TEST_CASE("a seed's order is the same in every version: that of SplitMix64 and Fisher-Yates, packed as it comes") {
+  const auto dataset = OfLengths({3, 9, 1, 4, 7, 2, 8, 5, 6, 30});
+  const DataSharder plain = Make(dataset, 0, 1, {.rows_per_rank = 3});
+  const DataSharder packed = Make(dataset, 0, 1, {.rows_per_rank = 2, .packing = true, .max_length = 10});
+  CHECK(EpochOf(plain, 0) == IndexRows{{1}, {9}, {0}, {8}, {2}, {6}, {3}, {4}, {7}, {5}});
+  CHECK(EpochOf(plain, 2) == IndexRows{{8}, {6}, {4}, {5}, {2}, {1}, {9}, {0}, {7}, {3}});
+  CHECK(EpochOf(packed, 0) == IndexRows{{1}, {9}, {0, 8, 2}, {6}, {3}, {4}, {7, 5}});
+  CHECK(EpochOf(packed, 1) == IndexRows{{3, 7, 2}, {5}, {9}, {8}, {6}, {0, 4}, {1}});
 }
 
 TEST_CASE("a global batch holds the same rows however many ranks share it") {
@@ -113,7 +135,7 @@ TEST_CASE("a global batch holds the same rows however many ranks share it") {
     std::vector<DataSharder> one = MakeRanks(dataset, 1, options(4, 3)), two = MakeRanks(dataset, 2, options(2, 3)),
                              three = MakeRanks(dataset, 3, options(4, 1)), four = MakeRanks(dataset, 4, options(1, 3));
     for (int step = 0; step < 30; ++step) {
-      const Rows expected = GlobalBatch(&one);
+      const IndexRows expected = GlobalBatch(&one);
       CHECK(GlobalBatch(&two) == expected);
       CHECK(GlobalBatch(&three) == expected);
       CHECK(GlobalBatch(&four) == expected);
@@ -122,72 +144,64 @@ TEST_CASE("a global batch holds the same rows however many ranks share it") {
 }
 
 TEST_CASE("row j of a global batch goes to rank j mod world size, in micro-batches of rows_per_rank") {
-  std::vector<TokenSample> samples;
-  for (int32_t i = 0; i < 11; ++i) samples.push_back({{i}, {0}});
-  const auto dataset = MakeTokenDataset(std::move(samples));
+  const auto dataset = MakeSamples(11);
   const ShardOptions options{.rows_per_rank = 2, .accumulation_steps = 2, .shuffle = false};
   DataSharder first = Make(dataset, 0, 2, options), second = Make(dataset, 1, 2, options);
-  CHECK(first.steps_per_epoch() == 2);
-  std::vector<TokenBatch> step = first.NextStep();
-  REQUIRE(step.size() == 2);
-  CHECK(step[0].sample_ids == std::vector<int64_t>{0, 2});
-  CHECK(step[1].sample_ids == std::vector<int64_t>{4, 6});
-  step = second.NextStep();
-  CHECK(step[1].sample_ids == std::vector<int64_t>{5, 7});
-  CHECK(first.NextStep()[0].sample_ids == std::vector<int64_t>{8, 10});
-  CHECK(second.NextStep()[0].sample_ids == std::vector<int64_t>{9});
+  CHECK(first.StepsInEpoch(0).value() == 2);
+  CHECK(Next(first) == std::vector<IndexRows>{{{0}, {2}}, {{4}, {6}}});
+  CHECK(Next(second) == std::vector<IndexRows>{{{1}, {3}}, {{5}, {7}}});
+  CHECK(Next(first) == std::vector<IndexRows>{{{8}, {10}}});
+  CHECK(Next(second) == std::vector<IndexRows>{{{9}}});
 }
 
 TEST_CASE("a rank without a row joins a short step with an empty batch") {
   const auto dataset = MakeSamples(1);
   for (int rank = 0; rank < 4; ++rank) {
     DataSharder sharder = Make(dataset, rank, 4, {.rows_per_rank = 2, .accumulation_steps = 8});
-    const std::vector<TokenBatch> step = sharder.NextStep();
+    const std::vector<IndexRows> step = Next(sharder);
     REQUIRE(step.size() == 1);
-    CHECK(step[0].rows == (rank == 0 ? 1 : 0));
+    CHECK(step[0].size() == (rank == 0 ? 1 : 0));
   }
 }
 
 TEST_CASE("packing fills rows in the global order, cuts nothing and never goes beyond max_length") {
   const auto dataset = MakeSamples(200);
-  DataSharder sharder = Make(dataset, 0, 1, {.rows_per_rank = 1, .packing = true, .max_length = 12});
-  std::vector<int64_t> order;
-  int64_t rows = 0;
+  const IndexRows rows = EpochOf(Make(dataset, 0, 1, {.packing = true, .max_length = 12}), 0);
+  const IndexRows plain = EpochOf(Make(dataset, 0, 1, {}), 0);
+  CHECK(rows.size() < 120);
+  size_t next = 0;
   int64_t last_room = 0;
-  for (int64_t steps = sharder.steps_per_epoch(); steps > 0; --steps, ++rows) {
-    const TokenBatch batch = sharder.NextStep()[0];
-    CHECK(batch.length <= 12);
-    const std::vector<int64_t>& starts = batch.document_starts[0];
-    REQUIRE(starts.size() == batch.sample_ids.size() + 1);
-    for (size_t d = 0; d < batch.sample_ids.size(); ++d) {
-      const std::vector<int32_t>& ids = dataset->sample(batch.sample_ids[d]).ids;
-      CHECK(std::vector<int32_t>(batch.input_ids.begin() + starts[d], batch.input_ids.begin() + starts[d + 1]) == ids);
-      order.push_back(batch.sample_ids[d]);
-      if (d == 0) CHECK(static_cast<int64_t>(ids.size()) > last_room);  // it did not fit into the row before
+  for (const std::vector<int64_t>& row : rows) {
+    int64_t room = 12;
+    CHECK(dataset->Length(row[0]).value() > last_room);  // it did not fit into the row before
+    for (const int64_t index : row) {
+      room -= dataset->Length(index).value();
+      CHECK(plain[next++] == std::vector<int64_t>{index});
     }
-    last_room = 12 - starts.back();
+    CHECK(room >= 0);
+    last_room = room;
   }
-  CHECK(rows < 120);
-  DataSharder plain = Make(dataset, 0, 1, {.rows_per_rank = 200});
-  CHECK(plain.NextStep()[0].sample_ids == order);
+  CHECK(next == 200);
 }
 
 TEST_CASE("epochs are shuffled differently, and alike for the same seed") {
   const auto dataset = MakeSamples(50);
   const ShardOptions options{.seed = 5, .rows_per_rank = 50};
   DataSharder a = Make(dataset, 0, 1, options), b = Make(dataset, 0, 1, options);
-  const std::vector<int64_t> first = a.NextStep()[0].sample_ids, second = a.NextStep()[0].sample_ids;
+  const auto first = Next(a), second = Next(a);
   CHECK(first != second);
-  CHECK(b.NextStep()[0].sample_ids == first);
-  CHECK(b.NextStep()[0].sample_ids == second);
+  CHECK(Next(b) == first);
+  CHECK(Next(b) == second);
+  b.Restart();
+  CHECK(Next(b) == first);
   DataSharder other = Make(dataset, 0, 1, {.seed = 6, .rows_per_rank = 50});
-  CHECK(other.NextStep()[0].sample_ids != first);
+  CHECK(Next(other) != first);
   DataSharder plain = Make(dataset, 0, 1, {.rows_per_rank = 50, .shuffle = false});
-  const std::vector<int64_t> in_order = plain.NextStep()[0].sample_ids;
+  const IndexRows in_order = Next(plain)[0];
   CHECK(std::is_sorted(in_order.begin(), in_order.end()));
 }
 
-TEST_CASE("a restored position goes on exactly, also on another number of ranks") {
+TEST_CASE("a restored position continues exactly, also on another number of ranks") {
   const auto dataset = MakeSamples(61);
   for (const bool packing : {false, true}) {
     const auto options = [packing](int64_t rows) {
@@ -195,45 +209,124 @@ TEST_CASE("a restored position goes on exactly, also on another number of ranks"
     };
     std::vector<DataSharder> undisturbed = MakeRanks(dataset, 2, options(2));
     for (int step = 0; step < 9; ++step) {
-      const ShardState state = undisturbed[0].state();
-      CHECK((state.row == undisturbed[1].state().row && state.epoch == undisturbed[1].state().epoch));
+      const std::string position = undisturbed[0].Position();
+      CHECK(position == undisturbed[1].Position());
       std::vector<DataSharder> same = MakeRanks(dataset, 2, options(2)), four = MakeRanks(dataset, 4, options(1));
-      for (DataSharder& rank : same) REQUIRE(rank.Restore(state).ok());
-      for (DataSharder& rank : four) REQUIRE(rank.Restore(state).ok());
+      for (DataSharder& rank : same) REQUIRE(rank.Restore(position).ok());
+      for (DataSharder& rank : four) REQUIRE(rank.Restore(position).ok());
       std::vector<DataSharder> wide = MakeRanks(dataset, 4, options(2));  // twice the global batch
-      for (DataSharder& rank : wide) REQUIRE(rank.Restore(state).ok());
-      const Rows expected = GlobalBatch(&undisturbed);
+      for (DataSharder& rank : wide) REQUIRE(rank.Restore(position).ok());
+      const IndexRows expected = GlobalBatch(&undisturbed);
       CHECK(GlobalBatch(&same) == expected);
       CHECK(GlobalBatch(&four) == expected);
-      const Rows both = GlobalBatch(&wide);
+      const IndexRows both = GlobalBatch(&wide);
       CHECK(std::includes(both.begin(), both.end(), expected.begin(), expected.end()));
     }
   }
 }
 
 TEST_CASE("positions that do not fit are refused, and leave the sharder where it was") {
-  const auto dataset = MakeSamples(10);
-  DataSharder sharder = Make(dataset, 0, 1, {.seed = 3});
-  sharder.NextStep();
-  CHECK(absl::StrContains(sharder.Restore({.epoch = 0, .row = 0, .seed = 4}).message(), "seed 4, this job 3"));
-  CHECK(absl::StrContains(sharder.Restore({.epoch = 0, .row = 10, .seed = 3}).message(),
-                          "row 10 of an epoch of 10 rows"));
-  CHECK_FALSE(sharder.Restore({.epoch = -1, .row = 0, .seed = 3}).ok());
-  CHECK_FALSE(sharder.Restore({.epoch = 0, .row = -1, .seed = 3}).ok());
-  CHECK((sharder.state().epoch == 0 && sharder.state().row == 1));
+  const auto dataset = OfLengths(std::vector<int64_t>(10, 2));
+  for (const bool packing : {false, true}) {
+    DataSharder sharder = Make(dataset, 0, 1, {.seed = 3, .packing = packing, .max_length = 2});
+    Next(sharder);
+    const std::string before = sharder.Position();
+    CHECK(before == "DataSharder 1 0 1 3");  // the format of docs/formats.md
+    const auto refuses = [&](const std::string& position, const std::string& what) {
+      const absl::Status status = sharder.Restore(position);
+      INFO(status);
+      CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+      CHECK(absl::StrContains(status.message(), what));
+      CHECK(sharder.Position() == before);
+    };
+    refuses(DataSharder::PositionOf(0, 0, 4), "seed 4, this job 3: resume with the same seed");
+    refuses(DataSharder::PositionOf(0, 10, 3), "row 10 of an epoch of 10 rows");
+    refuses(DataSharder::PositionOf(7, 10, 3), "row 10 of an epoch of 10 rows");
+    refuses(DataSharder::PositionOf(-1, 0, 3), "no data position");
+    refuses(DataSharder::PositionOf(0, -1, 3), "no data position");
+    refuses("DataSharder 2 0 0 3 7", "of version 2; this program knows version 1");
+    for (const std::string bytes : {"", "DataSharder", "DataSharder 1", "DataSharder 1 0 0", "DataSharder 1 0 0 3 0",
+                                    "DataSharder 1 0 x 3", "Sampler 1 0 0 3"}) {
+      refuses(bytes, "no data position: '" + bytes + "'");
+    }
+    REQUIRE(sharder.Restore(DataSharder::PositionOf(4, 9, 3)).ok());
+    CHECK(Next(sharder).size() == 1);
+    CHECK(sharder.Position() == DataSharder::PositionOf(5, 0, 3));
+  }
+}
+
+// What is asked of a data set, which may fail.
+class Watched : public Dataset {
+ public:
+  explicit Watched(int64_t size) : samples_(MakeSamples(size)) {}
+  int64_t size() const override { return samples_->size(); }
+  absl::StatusOr<int64_t> Length(int64_t index) const override {
+    ++lengths;
+    if (fails) return absl::UnavailableError("the store is away");
+    return samples_->Length(index);
+  }
+  absl::StatusOr<Sample> Read(int64_t index) const override {
+    ++reads;
+    return samples_->Read(index);
+  }
+  absl::StatusOr<std::string> Fingerprint() const override { return std::string("version 7"); }
+
+  mutable std::atomic<int64_t> lengths = 0, reads = 0;
+  bool fails = false;
+
+ private:
+  std::shared_ptr<Dataset> samples_;
+};
+
+TEST_CASE("no sample is read, and lengths only where rows are packed, once each, not in Create") {
+  const auto data = std::make_shared<Watched>(40);
+  DataSharder plain = Make(data, 0, 2, {});
+  for (int step = 0; step < 60; ++step) Next(plain);
+  CHECK(plain.StepsInEpoch(3).value() == 20);
+  CHECK(data->lengths == 0);
+  DataSharder packed = Make(data, 0, 2, {.packing = true, .max_length = 12});
+  CHECK(data->lengths == 0);
+  for (int step = 0; step < 60; ++step) Next(packed);
+  CHECK(packed.StepsInEpoch(9).ok());
+  CHECK(data->lengths == 40);
+  CHECK(data->reads == 0);
+  const auto fields = packed.Fingerprint();
+  REQUIRE(fields.ok());
+  CHECK(std::find(fields->begin(), fields->end(), std::pair<std::string, std::string>("samples", "version 7")) !=
+        fields->end());
+  CHECK(data->reads == 0);
+}
+
+TEST_CASE("lengths that cannot be read are the store's error, and can be asked for again") {
+  const auto data = std::make_shared<Watched>(40);
+  DataSharder sharder = Make(data, 0, 1, {.packing = true, .max_length = 12});
+  const std::string start = sharder.Position();
+  data->fails = true;
+  const absl::Status away = absl::UnavailableError("the store is away");
+  CHECK(sharder.NextStep().status() == away);
+  CHECK(sharder.StepsInEpoch(0).status() == away);
+  CHECK(sharder.Restore(DataSharder::PositionOf(0, 3, 42)) == away);
+  CHECK(sharder.Position() == start);
+  CHECK(sharder.Restore(start).ok());  // a first row needs no length
+  data->fails = false;
+  DataSharder undisturbed = Make(MakeSamples(40), 0, 1, {.packing = true, .max_length = 12});
+  CHECK(Next(sharder) == Next(undisturbed));
 }
 
 TEST_CASE("data sets and options that make no sense are refused") {
-  const auto status = [](std::shared_ptr<TokenDataset> dataset, int rank, int world_size, ShardOptions options) {
+  const auto status = [](std::shared_ptr<Dataset> dataset, int rank, int world_size, ShardOptions options) {
     return DataSharder::Create(std::move(dataset), rank, world_size, options).status();
   };
-  CHECK(absl::StrContains(status(MakeTokenDataset({}), 0, 1, {}).message(), "no samples"));
-  CHECK(absl::StrContains(status(MakeTokenDataset({{{}, {}}}), 0, 1, {}).message(), "sample 0 has no tokens"));
-  CHECK(absl::StrContains(status(MakeTokenDataset({{{1}, {}}}), 0, 1, {}).message(), "1 ids, but 0 target marks"));
+  CHECK(absl::StrContains(status(OfLengths({}), 0, 1, {}).message(), "no samples"));
+  CHECK(absl::StrContains(status(nullptr, 0, 1, {}).message(), "no data set"));
   CHECK(absl::StrContains(status(MakeSamples(1), 2, 2, {}).message(), "rank 2 of 2"));
-  CHECK(absl::StrContains(status(MakeSamples(1), 0, 1, {.rows_per_rank = 0}).message(), "rows_per_rank is 0"));
-  CHECK(absl::StrContains(status(MakeSamples(1), 0, 1, {.accumulation_steps = -1}).message(), "accumulation_steps"));
-  CHECK(absl::StrContains(status(MakeSamples(1), 0, 1, {.max_length = 0}).message(), "max_length is 0"));
+  CHECK(absl::StrContains(status(MakeSamples(1), 0, 1, {.rows_per_rank = 0}).message(),
+                          "per_device_train_batch_size: must be at least 1"));
+  CHECK(absl::StrContains(status(MakeSamples(1), 0, 1, {.accumulation_steps = -1}).message(),
+                          "gradient_accumulation_steps: must be at least 1"));
+  CHECK(absl::StrContains(status(MakeSamples(1), 0, 1, {.max_length = 0}).message(), "max_length: must be at least 2"));
+  CHECK(absl::StrContains(Make(OfLengths({2, 0}), 0, 1, {.packing = true}).NextStep().status().message(),
+                          "sample 1 has length 0"));
 }
 
 }  // namespace distill

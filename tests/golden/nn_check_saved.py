@@ -1,7 +1,7 @@
 """Opens every folder that the C++ test saved, as a user of transformers would: nn_check_saved.py OUT_FOLDER...
 
-OUT_FOLDER/NAME/saved is a folder by SaveDecoder or Encoder::Save, OUT_FOLDER/NAME/saved_logits.safetensors has input_ids and the logits
-that libdistill computes with it, in float32.
+OUT_FOLDER/NAME/saved is a folder by SaveDecoder or Save of an encoder, OUT_FOLDER/NAME/saved_logits.safetensors has
+input_ids, where rows are padded their lengths, and the logits that libdistill computes with it, in float32.
 """
 import json
 import pathlib
@@ -18,14 +18,19 @@ def check(case):
     dtype = config.get("dtype", config.get("torch_dtype"))
     stored = {str(t.dtype).removeprefix("torch.") for t in load_file(saved / "model.safetensors").values()}
     assert stored == {dtype}, f"{saved}: config.json says {dtype}, the file holds {stored}"
-    is_encoder = config["model_type"] in ("bert", "distilbert")
-    family = transformers.AutoModelForMaskedLM if is_encoder else transformers.AutoModelForCausalLM
+    family = getattr(transformers, config["architectures"][0])
     model, info = family.from_pretrained(
         saved, dtype="auto", attn_implementation="eager", output_loading_info=True)
     assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     assert str(model.dtype) == f"torch.{dtype}", model.dtype
+    ids = dump["input_ids"]
+    mask = torch.ones_like(ids)
+    if "lengths" in dump:
+        mask = (torch.arange(ids.shape[1]) < dump["lengths"].unsqueeze(1)).long()
     with torch.no_grad():
-        logits = model.float()(dump["input_ids"]).logits
+        out = model.float()(ids, attention_mask=mask)
+    is_span = config["architectures"][0].endswith("QuestionAnswering")
+    logits = torch.stack([out.start_logits, out.end_logits], -1) * mask.unsqueeze(-1) if is_span else out.logits
     difference = (logits - dump["logits"]).abs().max() / logits.abs().max()
     assert difference < 1e-4, f"{saved}: logits differ by {difference:.2e}"
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(saved)

@@ -1,6 +1,6 @@
-"""Tiny random models by transformers, with what they compute: nn_golden.py DECODERS_FOLDER ENCODERS_FOLDER
+"""Tiny random models by transformers, with what they compute: nn_golden.py DECODERS_FOLDER ENCODERS_FOLDER HEADS_FOLDER
 
-Encoders: encoder_golden.py.
+Encoders: encoder_golden.py, and with other heads: heads_golden.py.
 DECODERS_FOLDER/NAME/model is a folder that LoadDecoder reads; DECODERS_FOLDER/NAME/golden.safetensors holds, in float32:
   input_ids [B, T], logits [B, T, V], grad.PARAMETER     plain rows; the gradient of the summed next-token cross-entropy
   packed_ids [B, T], packed_starts [B, S] (-1: no more), packed_logits [B, T, V] (each document on its own, zero in the
@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import encoder_golden
+import heads_golden
 
 SIZES = dict(vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
              max_position_embeddings=128)
@@ -140,6 +141,7 @@ def main():
     assert (root / "qwen2_sharded/model/model.safetensors.index.json").exists()
     print(f"{len(CASES)} models in {root}")
     encoder_golden.write(pathlib.Path(sys.argv[2]), randomise, save)
+    heads_golden.write(pathlib.Path(sys.argv[3]), randomise, save)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "libdistill/train/trainer.h"
 #include "tests/gradients/reducer_nets.h"
 #include "tests/support/catch.h"
+#include "tests/support/counted_task.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
@@ -151,19 +152,18 @@ struct Chain : torch::nn::Module {
   std::vector<torch::Tensor> layers;
 };
 
-class FaultySteps : public StepSource {
+class FaultySteps : public testing::CountedTask {
  public:
   FaultySteps(Chain& chain, std::function<void()> happens) : chain_(chain), fault_{std::move(happens)} {}
   int64_t steps_per_epoch() const override { return 10; }
-  ShardState state() const override { return {}; }
-  absl::Status Restore(const ShardState&) override { return absl::OkStatus(); }
-  std::vector<MicroStep> NextStep() override {
-    return {{.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this] {
-               torch::Tensor x = torch::ones({2, 16}).matmul(chain_.layers[0]);
-               if (fault_.happens) x = FaultyBackward::apply(x, reinterpret_cast<int64_t>(&fault_));
-               for (size_t l = 1; l < chain_.layers.size(); ++l) x = x.matmul(chain_.layers[l]);
-               return LossSum{x.sum(), 1, {}};
-             }}};
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
+    return std::vector<MicroStep>{
+        {.counts = {1}, .num_tokens = 1, .num_samples = 1, .forward = [this](const PassScale&) {
+           torch::Tensor x = torch::ones({2, 16}).matmul(chain_.layers[0]);
+           if (fault_.happens) x = FaultyBackward::apply(x, reinterpret_cast<int64_t>(&fault_));
+           for (size_t l = 1; l < chain_.layers.size(); ++l) x = x.matmul(chain_.layers[l]);
+           return Losses{{"loss", x.sum(), 1}};
+         }}};
   }
 
  private:
@@ -174,7 +174,7 @@ class FaultySteps : public StepSource {
 TrainerOptions Options() {
   TrainerOptions options = {
       .max_steps = 6, .learning_rate = 0.05, .logging_steps = 0, .save_steps = 0, .bucket_bytes = 1};
-  options.lr_scheduler_type = "constant";
+  options.lr_scheduler_type = SchedulerType::kConstant;
   return options;
 }
 

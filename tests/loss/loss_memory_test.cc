@@ -8,6 +8,8 @@
 namespace distill {
 namespace {
 
+using torch::Tensor;
+
 TEST_CASE("no tensor of all tokens times the vocabulary is ever alive") {
   constexpr int64_t kTokens = 2048, kVocabulary = 4096, kHidden = 16, kChunk = 64;
   constexpr size_t kChunkBytes = kChunk * kVocabulary * sizeof(float);
@@ -34,6 +36,32 @@ TEST_CASE("no tensor of all tokens times the vocabulary is ever alive") {
   // The measure itself: the whole logits of the reference are seen.
   { ReferenceDistillationLoss(inputs, options); }
   CHECK(allocator.largest_bytes() >= kLogitsBytes);
+}
+
+TEST_CASE("a head's gradient that is added to a sum in borrowed memory takes none of its own") {
+  constexpr int64_t kTokens = 64, kVocabulary = 4096, kHidden = 256, kChunk = 16;
+  constexpr size_t kHeadBytes = kVocabulary * kHidden * sizeof(float);
+  torch::manual_seed(1);
+  const Tensor sum = torch::zeros({kVocabulary, kHidden});
+  const auto peak_bytes = [&](bool borrows) {
+    const DistillationInputs inputs{.student_hidden = torch::randn({kTokens, kHidden}, torch::requires_grad()),
+                                    .student_weight = torch::randn({kVocabulary, kHidden}, torch::requires_grad()),
+                                    .student_bias = {},
+                                    .teacher_hidden = {},
+                                    .teacher_weight = {},
+                                    .teacher_bias = {},
+                                    .labels = torch::randint(kVocabulary, {kTokens}, torch::kInt64),
+                                    .student_weight_gradient = borrows ? sum : Tensor(),
+                                    .adds_student_weight_gradient = borrows,
+                                    .take_student_weight_gradient = [](const Tensor&) {}};
+    const CountingAllocator allocator;
+    DistillationLoss(inputs, {.alpha = 0, .chunk_tokens = kChunk}).loss.backward();
+    for (const Tensor& leaf : {inputs.student_hidden, inputs.student_weight}) leaf.mutable_grad().reset();
+    return allocator.peak_bytes();
+  };
+  CHECK(peak_bytes(/*borrows=*/false) > kHeadBytes);
+  CHECK(peak_bytes(/*borrows=*/true) < kHeadBytes / 4);
+  CHECK(sum.abs().max().item<float>() > 0);
 }
 
 TEST_CASE("a chunk's logits take no more than the student's head, where they are large") {

@@ -94,7 +94,7 @@ TEST_CASE("a vocabulary below both heads leaves the other rows without gradient"
   CHECK(result.gradients[2].narrow(0, 31, 9).abs().max().item<float>() == 0.0f);
 }
 
-TEST_CASE("the head's gradient is made in memory that is lent, whatever it holds") {
+TEST_CASE("the head's gradient is made in borrowed memory, whatever it holds") {
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16}) {
     for (const int64_t tokens : {0, 12}) {
       DistillationInputs inputs = MakeInputs({tokens, 8, 8, 40, 48, true}, dtype, torch::kCPU);
@@ -103,13 +103,37 @@ TEST_CASE("the head's gradient is made in memory that is lent, whatever it holds
       const Result own = Evaluate(DistillationLoss, inputs, options);
       const torch::Dtype wide = at::promote_types(dtype, torch::kFloat32);
       inputs.student_weight_gradient = torch::full({40, 8}, NAN, wide);
-      const Result lent = Evaluate(DistillationLoss, inputs, options);
+      const Result borrowed = Evaluate(DistillationLoss, inputs, options);
       INFO(dtype << ", " << tokens << " tokens");
-      for (size_t i = 0; i < own.gradients.size(); ++i) CHECK(torch::equal(lent.gradients[i], own.gradients[i]));
+      for (size_t i = 0; i < own.gradients.size(); ++i) CHECK(torch::equal(borrowed.gradients[i], own.gradients[i]));
       CHECK(torch::equal(inputs.student_weight_gradient.to(dtype), own.gradients[1]));
       inputs.student_weight_gradient = torch::full({40, 8}, 1, wide).t();
       CHECK_THROWS_AS(DistillationLoss(inputs, options), c10::Error);
     }
+  }
+}
+
+TEST_CASE("the head's gradient is added to a sum in borrowed memory, by a backward pass of the scale that was said") {
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16}) {
+    DistillationInputs inputs = MakeInputs({12, 8, 8, 40, 48, true}, dtype, torch::kCPU);
+    inputs.labels = inputs.labels.remainder(31);
+    const DistillationOptions options{.chunk_tokens = 5, .vocabulary = 31, .gradient_scale = 4};
+    const Result own = Evaluate(DistillationLoss, inputs, options, /*incoming=*/4);
+    const torch::Dtype wide = at::promote_types(dtype, torch::kFloat32);
+    const Tensor before = torch::randn({40, 8}, torch::TensorOptions(wide));
+    inputs.student_weight_gradient = before.clone();
+    inputs.adds_student_weight_gradient = true;
+    CHECK_THROWS_AS(DistillationLoss(inputs, options), c10::Error);  // nobody takes it
+    Tensor given;
+    inputs.take_student_weight_gradient = [&](const Tensor& sum) { given = sum; };
+    const Result added = Evaluate(DistillationLoss, inputs, options, 4);
+    INFO(dtype);
+    CHECK(given.data_ptr() == inputs.student_weight_gradient.data_ptr());
+    CHECK_FALSE(added.gradients[1].defined());
+    CHECK(RelativeError(given - before, own.gradients[1].to(wide)) < (dtype == torch::kBFloat16 ? 2e-2 : 1e-5));
+    CHECK(torch::equal(given.narrow(0, 31, 9), before.narrow(0, 31, 9)));
+    CHECK(torch::equal(added.gradients[0], own.gradients[0]));
+    CHECK_THROWS_AS(Evaluate(DistillationLoss, inputs, options, 3), c10::Error);
   }
 }
 

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/metrics/csv_writer.h"
 #include "libdistill/metrics/interruption.h"
 #include "libdistill/metrics/jsonl_writer.h"
 #include "libdistill/metrics/progress.h"
@@ -136,7 +138,7 @@ TEST_CASE("a log without an output folder writes no files") {
   const TempFolder folder;
   const auto here = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
-  auto log = TrainingLog::Open("", 0, 3);
+  auto log = TrainingLog::Open({}, 0, 3);
   REQUIRE(log.ok());
   CHECK((*log)->Train(1, {{"loss", 1}}) == absl::OkStatus());
   CHECK((*log)->Evaluation(1, {{"eval_loss", 1}}) == absl::OkStatus());
@@ -144,10 +146,49 @@ TEST_CASE("a log without an output folder writes no files") {
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE("records go where report_to says, and nowhere else") {
+  const auto files_of = [](const LogOptions& options) {
+    auto log = TrainingLog::Open(options, 0, 3);
+    REQUIRE(log.ok());
+    CHECK((*log)->Train(1, {{"loss", 0.1}}) == absl::OkStatus());
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(options.output_dir)) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  };
+  const TempFolder all, none, named;
+  using Names = std::set<std::string>;
+  CHECK(files_of({.output_dir = all.path()}) == Names{"metrics.jsonl", "tensorboard"});
+  CHECK(files_of({.output_dir = none.path(), .report_to = {}}).empty());
+  CHECK(files_of(
+            {.output_dir = named.path(), .report_to = {ReportTo::kCsv, ReportTo::kTensorBoard}, .run_name = "first"}) ==
+        Names{"metrics.csv", "tensorboard"});
+  CHECK(std::filesystem::is_directory(named / "tensorboard/first"));
+  CHECK(named.Read("metrics.csv") == "step,name,value\n1,loss,0.1\n");
+}
+
+TEST_CASE("metrics.csv has a line a value, and a resumed run drops what came after its step") {
+  const TempFolder folder;
+  const std::string path = folder / "metrics.csv";
+  const auto write = [&](int64_t done, int64_t step, const NamedValues& values) {
+    auto writer = CsvWriter::Open(path, done);
+    REQUIRE(writer.ok());
+    CHECK((*writer)->Write(step, values) == absl::OkStatus());
+  };
+  write(0, 1, {{"loss", 1.0 / 3}, {"epoch", 0.5}});
+  CHECK(folder.Read("metrics.csv") == "step,name,value\n1,loss,0.3333333333333333\n1,epoch,0.5\n");
+  folder.Write("metrics.csv", folder.Read("metrics.csv") + "2,loss,0.25\n3,lo");
+  write(1, 2, {{"eval_loss", 2}});
+  CHECK(folder.Read("metrics.csv") == "step,name,value\n1,loss,0.3333333333333333\n1,epoch,0.5\n2,eval_loss,2\n");
+  write(0, 1, {{"loss", 4}});
+  CHECK(folder.Read("metrics.csv") == "step,name,value\n1,loss,4\n");
+}
+
 TEST_CASE("an output folder that cannot be made is an error that names it") {
   const TempFolder folder;
   std::ofstream(folder.path() + "/file") << "x";
-  const auto log = TrainingLog::Open(folder.path() + "/file/out", 0, 3);
+  const auto log = TrainingLog::Open({.output_dir = folder / "file/out"}, 0, 3);
   CHECK(log.status().code() == absl::StatusCode::kPermissionDenied);
   CHECK(absl::StrContains(log.status().message(), folder.path() + "/file/out"));
 }

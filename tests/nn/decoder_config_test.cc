@@ -89,7 +89,7 @@ TEST_CASE("what changes the computation in a way that is not there is refused by
     CHECK(absl::StrContains(ParseWith("rope_scaling", rope).status().message(), type));
   }
   CheckRefused("hidden_act", "\"gelu\"");
-  CheckRefused("attention_dropout", "0.1");
+  CheckRefused("attention_dropout", "1.1");
   CheckRefused("pretraining_tp", "2");
   CheckRefused("partial_rotary_factor", "0.5");
   CheckRefused("quantization_config", R"({"bits": 4})");

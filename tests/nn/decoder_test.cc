@@ -209,31 +209,60 @@ TEST_CASE("a change of one document does not reach its neighbours") {
   CHECK_FALSE(torch::equal(one.narrow(1, 10, 10), two.narrow(1, 10, 10)));
 }
 
-TEST_CASE("tokens through a cache, in pieces of any size, are as if they came at once") {
+std::vector<int32_t> IdsOf(const Tensor& ids, int64_t row, int64_t first, int64_t count) {
+  const Tensor part = ids[row].narrow(0, first, count).to(torch::kCPU).to(torch::kInt32).contiguous();
+  return {part.const_data_ptr<int32_t>(), part.const_data_ptr<int32_t>() + count};
+}
+
+TEST_CASE("tokens through a cache, in pieces of any size for each row, are as if they came at once") {
+  // How many tokens each of the three rows gets in each pass.
+  const std::vector<std::vector<std::vector<int64_t>>> cases = {
+      {{7, 7, 7}, {1, 1, 1}, {60, 60, 60}, {1, 1, 1}, {20, 20, 20}},
+      {{30, 2, 7}, {1, 1, 1}, {1, 1, 1}, {40, 3, 1}, {1, 60, 2}, {1, 1, 1}},
+      {{1, 1, 1}, {1, 2, 70}, {1, 1, 1}},
+  };
   for (const torch::Device& device : TestDevices()) {
     Decoder model = MakeModel(device);
     const Tensor ids = RandomIds(3, 90, device);
     const torch::NoGradGuard no_grad;
     const Tensor whole = model.Hidden({ids, {}});
-    KeyValueCache cache(model.config().num_hidden_layers);
-    std::vector<Tensor> pieces;
-    for (const int64_t count : {7, 1, 1, 60, 1, 20}) {
-      pieces.push_back(model.HiddenWithCache(ids.narrow(1, cache.length(), count), cache));
+    for (const auto& passes : cases) {
+      KeyValueCache cache(model.config());
+      std::vector<int64_t> lengths = {0, 0, 0};
+      for (const std::vector<int64_t>& counts : passes) {
+        std::vector<std::vector<int32_t>> tokens;
+        for (int64_t row = 0; row < 3; ++row) tokens.push_back(IdsOf(ids, row, lengths[row], counts[row]));
+        const Tensor last = model.LastHidden(tokens, cache);
+        for (int64_t row = 0; row < 3; ++row) {
+          lengths[row] += counts[row];
+          INFO("row " << row << " after " << lengths[row] << " tokens");
+          CHECK(RelativeError(last[row], whole[row][lengths[row] - 1]) < kTolerance);
+        }
+        CHECK(cache.lengths() == lengths);
+      }
     }
-    CHECK(cache.length() == 90);
-    CHECK(RelativeError(torch::cat(pieces, 1), whole) < kTolerance);
   }
 }
 
-TEST_CASE("rows of a cache are kept in the order asked for") {
+TEST_CASE("a row that is dropped leaves its place to the last one, and no memory is taken for that") {
   Decoder model = MakeModel(torch::kCPU);
-  const Tensor ids = RandomIds(3, 12, torch::kCPU), kept = torch::tensor({2, 0}, torch::kInt64);
+  const Tensor ids = RandomIds(4, 40, torch::kCPU);
   const torch::NoGradGuard no_grad;
-  KeyValueCache cache(model.config().num_hidden_layers);
-  model.HiddenWithCache(ids.narrow(1, 0, 8), cache);
-  cache.KeepRows(kept);
-  const Tensor rest = model.HiddenWithCache(ids.index_select(0, kept).narrow(1, 8, 4), cache);
-  CHECK(RelativeError(rest, model.Hidden({ids, {}}).index_select(0, kept).narrow(1, 8, 4)) < kTolerance);
+  const Tensor whole = model.Hidden({ids, {}});
+  KeyValueCache cache(model.config());
+  model.LastHidden({IdsOf(ids, 0, 0, 20), IdsOf(ids, 1, 0, 5), IdsOf(ids, 2, 0, 9), IdsOf(ids, 3, 0, 3)}, cache);
+  {
+    const CountingAllocator memory;
+    cache.DropRow(0);
+    cache.DropRow(2);
+    CHECK(memory.peak_bytes() == 0);
+  }
+  CHECK(cache.lengths() == std::vector<int64_t>{3, 5});
+  const Tensor last = model.LastHidden({IdsOf(ids, 3, 3, 30), IdsOf(ids, 1, 5, 1)}, cache);
+  CHECK(RelativeError(last[0], whole[3][32]) < kTolerance);
+  CHECK(RelativeError(last[1], whole[1][5]) < kTolerance);
+  CHECK_THROWS_AS(model.LastHidden({{1}}, cache), c10::Error);
+  CHECK_THROWS_AS(model.LastHidden({{1}, {}}, cache), c10::Error);
 }
 
 TEST_CASE("bfloat16 is float32 but for its rounding, and gradients keep their dtype") {

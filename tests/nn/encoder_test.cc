@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tests/support/catch.h"
+#include "tests/nn/tiny_encoders.h"
 #include "tests/support/temp_folder.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -11,23 +11,6 @@ namespace distill {
 namespace {
 
 using torch::Tensor;
-
-constexpr const char* kBert = R"({
-  "model_type": "bert", "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
-  "num_attention_heads": 4, "max_position_embeddings": 32, "hidden_dropout_prob": 0.1, "initializer_range": 0.2,
-  "torch_dtype": "float32"
-})";
-constexpr const char* kDistilBert = R"({
-  "model_type": "distilbert", "vocab_size": 61, "dim": 24, "hidden_dim": 40, "n_layers": 2, "n_heads": 4,
-  "max_position_embeddings": 32, "dropout": 0.1, "initializer_range": 0.2, "dtype": "float32"
-})";
-
-EncoderConfig Config(const std::string& json) {
-  auto config = ParseEncoderConfig(json, "tiny");
-  INFO(config.status());
-  REQUIRE(config.ok());
-  return *config;
-}
 
 absl::Status ParseEncoderWith(const std::string& json, const std::string& field) {
   return ParseEncoderConfig(absl::StrReplaceAll(json, {{"\"vocab_size\"", absl::StrCat(field, ", \"vocab_size\"")}}),
@@ -48,7 +31,7 @@ std::vector<Tensor> GradientsOf(Encoder& model, const TokenInput& input) {
 TEST_CASE("an encoder's config is refused, by file and field, where it asks for another computation") {
   const std::vector<std::string> of_both = {R"("is_decoder": true)", R"("tie_word_embeddings": false)",
                                             R"("position_embedding_type": "relative_key")"};
-  for (const std::string json : {kBert, kDistilBert}) {
+  for (const std::string json : {kTinyBert, kTinyDistilBert}) {
     for (const std::string& field : of_both) {
       const absl::Status status = ParseEncoderWith(json, field);
       INFO(status);
@@ -57,23 +40,23 @@ TEST_CASE("an encoder's config is refused, by file and field, where it asks for 
       CHECK(absl::StrContains(status.message(), field.substr(0, field.find(':'))));
     }
   }
-  CHECK(absl::StrContains(ParseEncoderWith(kBert, R"("hidden_act": "gelu_new")").message(), "\"hidden_act\""));
-  CHECK(absl::StrContains(ParseEncoderWith(kDistilBert, R"("activation": "relu")").message(), "\"activation\""));
-  CHECK(absl::StrContains(ParseEncoderWith(kDistilBert, R"("sinusoidal_pos_embds": true)").message(),
+  CHECK(absl::StrContains(ParseEncoderWith(kTinyBert, R"("hidden_act": "gelu_new")").message(), "\"hidden_act\""));
+  CHECK(absl::StrContains(ParseEncoderWith(kTinyDistilBert, R"("activation": "relu")").message(), "\"activation\""));
+  CHECK(absl::StrContains(ParseEncoderWith(kTinyDistilBert, R"("sinusoidal_pos_embds": true)").message(),
                           "sinusoidal_pos_embds"));
-  CHECK(ParseEncoderWith(kBert, R"("hidden_act": "gelu")").ok());
+  CHECK(ParseEncoderWith(kTinyBert, R"("hidden_act": "gelu")").ok());
   const auto other = ParseEncoderConfig(R"({"model_type": "qwen2"})", "x");
   CHECK(absl::StrContains(other.status().message(), "supported are \"bert\" and \"distilbert\""));
   const auto heads =
-      ParseEncoderConfig(absl::StrReplaceAll(kBert, {{"\"hidden_size\": 24", "\"hidden_size\": 25"}}), "x");
+      ParseEncoderConfig(absl::StrReplaceAll(kTinyBert, {{"\"hidden_size\": 24", "\"hidden_size\": 25"}}), "x");
   CHECK(absl::StrContains(heads.status().message(), "no multiple of \"num_attention_heads\""));
 }
 
 TEST_CASE("an encoder that is saved is loaded again, bit for bit, without what takes no part") {
-  for (const std::string json : {kBert, kDistilBert}) {
+  for (const std::string json : {kTinyBert, kTinyDistilBert}) {
     const testing::TempFolder folder;
     folder.Write("vocab.txt", "[PAD]\n");
-    const Encoder model(Config(json), /*seed=*/3);
+    const Encoder model(TinyEncoder(json), /*seed=*/3);
     const std::string saved = folder.path() + "/saved";
     REQUIRE(model.Save(saved, folder.path(), torch::kFloat32).ok());
     CHECK(folder.Read("saved/vocab.txt") == "[PAD]\n");
@@ -95,7 +78,7 @@ TEST_CASE("an encoder that is saved is loaded again, bit for bit, without what t
 
 TEST_CASE("a tied head of another value is named") {
   const testing::TempFolder folder;
-  const Encoder model(Config(kBert));
+  const Encoder model(TinyEncoder(kTinyBert));
   REQUIRE(model.Save(folder.path(), "", torch::kFloat32).ok());
   const std::string path = folder.path() + "/model.safetensors";
   std::map<std::string, Tensor> tensors = ReadTensors(path);
@@ -110,7 +93,7 @@ TEST_CASE("a tied head of another value is named") {
 
 TEST_CASE("with checkpoints an encoder's gradients are the same bits") {
   for (const torch::Device& device : TestDevices()) {
-    Encoder plain(Config(kBert)), checkpointed(Config(kBert));
+    Encoder plain(TinyEncoder(kTinyBert)), checkpointed(TinyEncoder(kTinyBert));
     for (Encoder* model : {&plain, &checkpointed}) model->to(device);
     checkpointed.EnableGradientCheckpointing();
     torch::manual_seed(5);
@@ -127,7 +110,7 @@ TEST_CASE("with checkpoints an encoder's gradients are the same bits") {
 }
 
 TEST_CASE("a document that is longer than the positions is refused with both numbers") {
-  Encoder model(Config(kDistilBert));
+  Encoder model(TinyEncoder(kTinyDistilBert));
   CHECK_THROWS_WITH(model.Hidden({torch::zeros({1, 33}, torch::kInt64), {}}),
                     Catch::Contains("33") && Catch::Contains("32"));
   CHECK(model.Hidden({torch::zeros({1, 33}, torch::kInt64), {{0, 20, 33}}}).size(1) == 33);

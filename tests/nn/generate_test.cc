@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "libdistill/core/random.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "tests/nn/tiny_models.h"
 #include "tests/support/temp_folder.h"
@@ -62,6 +63,80 @@ TEST_CASE("a stop id ends its answer and no other") {
     CHECK(stopped[i] == expected);
   }
   CHECK(stopped[0].size() <= 4);
+}
+
+// Lengths from 1 to 40, in no order.
+Ids MixedPrompts(size_t count) {
+  Ids prompts;
+  Random random(7, 0);
+  for (size_t i = 0; i < count; ++i) {
+    prompts.emplace_back(1 + random.Below(40));
+    for (int32_t& id : prompts.back()) id = static_cast<int32_t>(random.Below(61));
+  }
+  return prompts;
+}
+
+TEST_CASE("prompts of different lengths, whose answers end at different times, get what each gets alone") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
+      for (const std::string family : {"qwen2", "llama"}) {
+        INFO(family << " in " << dtype << " on " << device);
+        Decoder model(TinyConfig(family));
+        model.to(device, dtype);
+        const Ids prompts = MixedPrompts(30);
+        const Ids whole = Generate(model, prompts, {.max_new_tokens = 30, .stop_ids = {}});
+        const GenerateOptions options{.max_new_tokens = 30, .stop_ids = {whole[0][2], whole[7][11], whole[20][25]}};
+        const Ids together = Generate(model, prompts, options);
+        std::set<size_t> lengths;
+        for (size_t i = 0; i < prompts.size(); ++i) {
+          INFO("prompt " << i << " of " << prompts[i].size() << " tokens");
+          CHECK(together[i] == Generate(model, {prompts[i]}, options)[0]);
+          lengths.insert(together[i].size());
+        }
+        CHECK(lengths.size() > 3);
+      }
+    }
+  }
+}
+
+// In a narrow type two logits are often equal but for the rounding of sums, whose order depends on the batch's shape.
+TEST_CASE("in narrow types, too, each token of a mixed batch is the likeliest one but for rounding") {
+  for (const torch::Dtype dtype : {torch::kBFloat16, torch::kFloat16}) {
+    Decoder model(TinyConfig());
+    model.to(dtype);
+    const Ids prompts = MixedPrompts(20);
+    const Ids answers = Generate(model, prompts, {.max_new_tokens = 10, .stop_ids = {}});
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      std::vector<int64_t> ids(prompts[i].begin(), prompts[i].end());
+      ids.insert(ids.end(), answers[i].begin(), answers[i].end());
+      const torch::Tensor hidden = model.Hidden({torch::tensor(ids, torch::kInt64).unsqueeze(0), {}})[0];
+      const torch::Tensor logits = hidden.matmul(model.head_weight().t()).to(torch::kFloat32);
+      for (size_t t = 0; t < answers[i].size(); ++t) {
+        const torch::Tensor row = logits[static_cast<int64_t>(prompts[i].size() + t) - 1];
+        const double best = row.max().item<double>(), chosen = row[answers[i][t]].item<double>();
+        CHECK(best - chosen < 0.03 * row.abs().max().item<double>());
+      }
+    }
+  }
+}
+
+// Counts passes of the model; all weights are there.
+class CountPasses : public WeightGate {
+ public:
+  void BeginPass(bool) override { ++passes; }
+  void Acquire(size_t) override {}
+  void Release(size_t) override {}
+  void Fetch(size_t) override {}
+  int64_t passes = 0;
+};
+
+TEST_CASE("prompts of different lengths share every pass of the model") {
+  Decoder model(TinyConfig());
+  const auto gate = std::make_shared<CountPasses>();
+  model.SetWeightGate(gate);
+  Generate(model, MixedPrompts(30), {.max_new_tokens = 12, .stop_ids = {}});
+  CHECK(gate->passes == 12);
 }
 
 TEST_CASE("the ids that end an answer come from generation_config.json, else from config.json") {

@@ -17,28 +17,46 @@ Tensor GradientOfTable(LanguageModel& model, const TokenInput& input) {
   return gradient;
 }
 
+// Takes rows alone.
+struct RowSink : GradientSink {
+  Tensor Borrow(const Tensor&) override { return {}; }
+  Tensor BorrowSum(const Tensor&) override { return {}; }
+  bool TakesWide(const Tensor&) override { return false; }
+  void AddWide(const Tensor&, const Tensor&) override { FAIL("none is wide"); }
+  bool TakesRows(const Tensor& asked_for) override {
+    table = asked_for;
+    ++asked;
+    return takes;
+  }
+  void AddRows(const Tensor& of, const Tensor& ids, const Tensor& gradients) override {
+    CHECK(of.is_same(table));
+    taken.index_add_(0, ids, gradients);
+  }
+
+  bool takes = true;
+  int asked = 0;
+  Tensor table, taken;
+};
+
 void CompareTaken(LanguageModel& model, int64_t padding) {
   Tensor ids = torch::randint(61, {3, 16}, torch::kInt64);
   ids.narrow(1, 12, 4).fill_(padding);
   const TokenInput input = {ids, {}};
   const Tensor expected = GradientOfTable(model, input);
   REQUIRE(expected.defined());
-  Tensor taken = torch::zeros_like(expected);
-  int passes = 0;
-  model.SetRowTaker([&](const Tensor& table) -> LanguageModel::RowTaker {
-    CHECK(table.is_same(model.embedding_weight()));
-    ++passes;
-    return [&](const Tensor& rows, const Tensor& gradients) { taken.index_add_(0, rows, gradients); };
-  });
+  const auto sink = std::make_shared<RowSink>();
+  sink->taken = torch::zeros_like(expected);
+  dynamic_cast<GradientSinkUser&>(model).SetGradientSink(sink);
   CHECK_FALSE(GradientOfTable(model, input).defined());
-  CHECK(torch::allclose(taken, expected, 1e-5, 1e-6));
-  CHECK(taken.select(0, padding).abs().max().item<float>() == 0);
+  CHECK(sink->table.is_same(model.embedding_weight()));
+  CHECK(torch::allclose(sink->taken, expected, 1e-5, 1e-6));
+  CHECK(sink->taken.select(0, padding).abs().max().item<float>() == 0);
   {
     const torch::NoGradGuard no_grad;
     (void)model.Hidden(input);
   }
-  CHECK(passes == 1);  // without gradients nobody is asked
-  model.SetRowTaker([](const Tensor&) { return nullptr; });
+  CHECK(sink->asked == 1);  // without gradients nobody is asked
+  sink->takes = false;
   CHECK(torch::equal(GradientOfTable(model, input), expected));
 }
 

@@ -106,7 +106,7 @@ def check_plan_of_a_large_job(folder):
 def check_refusals(folder):
     config = settings(folder)
     for arguments, expected in [
-            (["--plan", "--world_size", "0"], "--world_size: .*range"),
+            (["--plan", "--world_size", "0"], "--world_size: must be at least 1"),
             (["--plan", "--world_size", "many"], "--world_size"),
             (["--plan", "--world_size", "6", "--ranks_per_host", "4"], "no multiple of ranks_per_host 4"),
             (["--world_size", "6"], "--world_size and --ranks_per_host go with --plan"),

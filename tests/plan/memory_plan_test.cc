@@ -9,11 +9,12 @@
 #include <unordered_map>
 
 #include "absl/strings/match.h"
+#include "libdistill/gradients/adamw.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/plan/memory_report.h"
-#include "libdistill/task/distiller.h"
+#include "libdistill/task/logit_distillation.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -79,7 +80,7 @@ void CheckCase(const Case& c) {
   student->to(c.dtype);
   teacher->to(c.dtype);
   if (c.recomputes) student->EnableGradientCheckpointing();
-  const auto distiller = Distiller::Create(teacher, student, {});
+  const auto distiller = LogitDistillation::CreateLive(teacher, student, {});
   REQUIRE(distiller.ok());
   TokenBatch batch;
   batch.rows = kRows;
@@ -116,7 +117,7 @@ void CheckCase(const Case& c) {
       if (measures) CheckNear("activations", memory.kept_bytes, tensors->now() - before, 0.03);
     }
     tensors->StartAnew();
-    const LossSum loss = (*distiller)(batch);
+    const Losses loss = (*distiller)->Forward(batch, {});
     if (measures) {
       CheckNear("the loss", memory.kept_bytes + loss_memory.during_bytes(), tensors->most() - before, 0.03);
     }
@@ -196,6 +197,31 @@ TEST_CASE("a plan holds the state of each stage, whole and shared out") {
   task.shard_teacher = true;
   CHECK(BytesOf(plan_of(true, 3, 16), "teacher's weights") < Parameters(*task.teacher));
   CHECK(plan_of(true, 2, 1).rank_bytes() == plan_of(true, 0, 1).rank_bytes());  // one rank has nobody to share with
+}
+
+TEST_CASE("accumulation costs no second gradient of the head") {
+  for (const bool is_tied : {false, true}) {
+    MemoryPlanTask task = Task();
+    task.student.tie_word_embeddings = is_tied;
+    task.rows = task.length = 8;
+    const int64_t once = PlanMemory(task).value().rank_bytes();
+    task.accumulation_steps = 8;
+    const int64_t head = int64_t{4} * task.student.vocab_size * task.student.hidden_size;
+    CHECK(PlanMemory(task).value().rank_bytes() - once < head / 20);  // batches, and rows that are looked up
+  }
+}
+
+TEST_CASE("the optimizer's state takes what it says itself") {
+  const auto tensors = std::make_shared<Tensors>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, tensors);
+  const int64_t count = 3000 * 64;
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
+    const std::vector<TrainedParameter> parameters = {{.name = "p", .tensor = torch::zeros({3000, 64}, dtype)}};
+    const int64_t before = tensors->now();
+    const AdamW optimizer(parameters, {});
+    const int64_t elements = AdamW::MomentElements(count) + AdamW::MasterElements(count, dtype);
+    CHECK(tensors->now() - before == elements * static_cast<int64_t>(sizeof(float)));
+  }
 }
 
 TEST_CASE("the ranks of a host have the program once") {

@@ -14,7 +14,8 @@ ALLOWED = {
     "world": ["core"],
     "transport": ["core", "world"],
     "comm": ["core", "world", "transport"],
-    "text": ["core", "store"],
+    "jinja": ["core"],
+    "text": ["core", "store", "jinja"],
     "data": ["core", "store", "text"],
     "metrics": ["core", "proto", "store"],
     "tensor": ["core", "store"],
@@ -25,7 +26,7 @@ ALLOWED = {
     "gradients": ["core", "world", "transport", "comm", "store", "tensor", "optim"],
     "shard": ["core", "world", "transport", "comm", "store", "tensor", "nn", "optim", "gradients"],
     "task": ["core", "store", "text", "data", "tensor", "nn", "loss"],
-    "plan": ["core", "world", "comm", "store", "text", "data", "tensor", "nn", "loss", "optim", "gradients", "shard", "task"],
+    "plan": ["core", "world", "comm", "store", "tensor", "nn", "loss", "optim", "gradients", "shard"],
     "train": ["core", "config", "proto", "store", "world", "transport", "comm", "text", "data", "metrics", "tensor", "nn",
               "loss", "optim", "checkpoint", "gradients", "shard", "task", "plan"],
 }

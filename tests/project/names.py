@@ -1,4 +1,4 @@
-"""One name, one class: two in namespace distill, in headers of different rooms, would be merged by the linker in a program
+"""One name, one class: two of one namespace, in headers of different rooms, would be merged by the linker in a program
 that has both, which then runs one's functions on the other's objects."""
 import os
 import re
@@ -10,15 +10,15 @@ DEFINED = re.compile(r"^(?:template <.*> )?(?:class|struct|enum class|enum) (\w+
 
 
 def defined(lines):
-    """The classes of a header that other files can name: not those of an unnamed namespace."""
-    unnamed = False
+    """The classes of a header that other files can name, each with its namespace: not those of an unnamed one."""
+    namespaces = []
     for line in lines:
-        if line.startswith("namespace {"):
-            unnamed = True
-        elif line.startswith("}  // namespace") and not line.startswith("}  // namespace distill"):
-            unnamed = False
-        elif not unnamed and DEFINED.match(line):
-            yield DEFINED.match(line)[1]
+        if line.startswith("namespace "):
+            namespaces.append(line[len("namespace "):].split("{")[0].strip())
+        elif line.startswith("}  // namespace"):
+            namespaces.pop()
+        elif "" not in namespaces and DEFINED.match(line):
+            yield "::".join(namespaces + [DEFINED.match(line)[1]])
 
 
 def headers():
@@ -34,8 +34,9 @@ def taken_twice(found):
 
 
 def main():
-    sample = ["class A {", "struct B : public A {", "namespace {", "struct C {", "}  // namespace", "enum class D { kOne };", "class E;"]
-    assert list(defined(sample)) == ["A", "B", "D"]
+    sample = ["class A {", "namespace x::y {", "struct B : public A {", "namespace {", "struct C {", "}  // namespace", "enum class D { kOne };",
+              "class E;", "}  // namespace x::y", "struct B {"]
+    assert list(defined(sample)) == ["A", "x::y::B", "x::y::D", "B"]
     assert taken_twice([("A", "x.h"), ("B", "x.h"), ("A", "y.h")]) == [("A", "x.h", "y.h")]
     found = []
     for path in sorted(headers()):

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/token_dataset.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/task/distiller.h"
 #include "libdistill/train/trainer.h"
@@ -77,14 +78,14 @@ absl::Status Train(const World& world, TrainerOptions options) {
   RunContext run(world, std::move(comm), torch::kCPU);
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, testing::TinyLlama(/*layers=*/3, /*intermediate=*/128));
   const auto student = std::make_shared<Student>(config);
-  DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
   const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run.rank(), run.world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(data, run.rank(), run.world_size(), {}));
   options.logging_steps = 0;
   options.save_steps = 1;
   options.zero_stage = 3;
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, student, options));
-  return trainer->Fit(sharder, distiller).status();
+  DISTILL_ASSIGN_OR_RETURN(auto task, Distiller::Create(nullptr, student, std::move(batches), {.alpha = 0}));
+  return trainer->Fit(*task).status();
 }
 
 TEST_CASE("a rank that is lost while a block is fetched for a checkpoint is named to all; the one before goes on") {

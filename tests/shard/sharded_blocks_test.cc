@@ -7,11 +7,13 @@
 #include "absl/strings/str_replace.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/token_dataset.h"
 #include "libdistill/gradients/gradient_buckets.h"
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/shard/sharded_models.h"
+#include "libdistill/task/make_task.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/unbacked.h"
 #include "libdistill/train/shard_frozen.h"
@@ -238,18 +240,19 @@ TEST_CASE("a rank holds its share of a sharded model, and two blocks") {
 
 // A step of training beside a frozen model, of which one rank has no data.
 absl::Status Step(const World& world, int64_t zero_stage,
-                  const std::function<LossSum(LanguageModel& frozen, LanguageModel& student, const TokenBatch&)>& loss,
+                  const std::function<Losses(LanguageModel& frozen, LanguageModel& student, const TokenBatch&)>& loss,
                   const std::vector<std::string>& error) {
   DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
   DISTILL_ASSIGN_OR_RETURN(const auto frozen, Make("qwen2", false));
   DISTILL_ASSIGN_OR_RETURN(const auto student, Make("llama", false));
   DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *frozen));
   const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run->rank(), run->world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(data, run->rank(), run->world_size(), {}));
   DISTILL_ASSIGN_OR_RETURN(
       auto trainer, Trainer::Create(*run, student, {.max_steps = 2, .logging_steps = 0, .zero_stage = zero_stage}));
   const auto of_batch = [&](const TokenBatch& batch) { return loss(*frozen, *student, batch); };
-  return ExpectError(trainer->Fit(sharder, of_batch).status(), absl::StatusCode::kFailedPrecondition, error);
+  const auto task = MakeTask(std::move(batches), {.forward = of_batch});
+  return ExpectError(trainer->Fit(*task).status(), absl::StatusCode::kFailedPrecondition, error);
 }
 
 TEST_CASE("a loss that does not run what is shared out once a micro-batch is refused on all ranks, with what to do") {
@@ -264,7 +267,7 @@ TEST_CASE("a loss that does not run what is shared out once a micro-batch is ref
         (void)frozen.Hidden(Ids(2));
       }
       const torch::Tensor of = c.trains ? student.Hidden(Ids(2)) : student.head_weight();
-      return LossSum{.loss = of.sum(), .count = batch.num_loss_tokens(), .sums = {}};
+      return Losses{{"loss", of.sum(), batch.num_loss_tokens()}};
     };
     const auto outcomes =
         RunRanks(3, kLimit, [&](const World& world) { return Step(world, c.zero_stage, loss, error); });
@@ -283,9 +286,9 @@ TEST_CASE("a weight that is read while its block is away is named, with where to
   for (const bool of_frozen : {false, true}) {
     const auto loss = [&](LanguageModel& frozen, LanguageModel& student, const TokenBatch& batch) {
       const torch::Tensor weight = (of_frozen ? frozen : student).BlockWeights()[1][0];
-      return LossSum{.loss = weight.square().sum(), .count = batch.num_loss_tokens(), .sums = {}};
+      return Losses{{"loss", weight.square().sum(), batch.num_loss_tokens()}};
     };
-    const std::vector<std::string> error = {"model.layers.1.", " is not in memory", "SetModelWriter",
+    const std::vector<std::string> error = {"model.layers.1.", " is not in memory", "Task::SaveModel",
                                             "before ShardFrozen"};
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) { return Step(world, 3, loss, error); })) == "");
   }

@@ -9,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/token_dataset.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/shard/model_blocks.h"
 #include "libdistill/shard/sharded_models.h"
-#include "libdistill/task/distiller.h"
+#include "libdistill/task/logit_distillation.h"
+#include "libdistill/task/make_task.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/shard_frozen.h"
@@ -206,19 +208,29 @@ TEST_CASE("an encoder whose blocks come later, shared out or not, gives the bits
   }
 }
 
+// Trains on labels, and saves by `save` where there is one.
+absl::StatusOr<std::unique_ptr<BatchTask<TokenBatch>>> OnLabels(
+    const std::shared_ptr<Decoder>& student, TokenBatches batches,
+    const std::function<absl::Status(const std::string&)>& save) {
+  DISTILL_ASSIGN_OR_RETURN(auto objective, LogitDistillation::CreateLive(nullptr, student, {.alpha = 0}));
+  if (save == nullptr) return std::make_unique<BatchTask<TokenBatch>>(std::move(batches), std::move(objective));
+  const auto loss = [objective](const TokenBatch& batch) { return objective->Forward(batch, {}); };
+  return MakeTask(std::move(batches), {.forward = loss, .reported = {"ce"}, .save = save});
+}
+
 // Two steps of a student in stage 3, on labels.
 absl::StatusOr<std::shared_ptr<Decoder>> Train(RunContext& run, const testing::TempFolder& folder, bool blocks_later,
-                                               TrainerOptions options, const std::function<void(Trainer&)>& change) {
+                                               TrainerOptions options,
+                                               const std::function<absl::Status(const std::string&)>& save) {
   DISTILL_ASSIGN_OR_RETURN(auto student, Load(folder, blocks_later));
-  DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
   const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run.rank(), run.world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(data, run.rank(), run.world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto task, OnLabels(student, std::move(batches), save));
   options.learning_rate = 1e-3;
   options.logging_steps = 0;
   options.zero_stage = 3;
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, student, options));
-  if (change != nullptr) change(*trainer);
-  DISTILL_RETURN_IF_ERROR(trainer->Fit(sharder, distiller).status());
+  DISTILL_RETURN_IF_ERROR(trainer->Fit(*task).status());
   return student;
 }
 
@@ -263,7 +275,7 @@ TEST_CASE("a student that is loaded block by block ends with the weights of one 
     MakeFolder(folder, /*hidden=*/32, /*has_weights=*/bf16);
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
             DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
-            const TrainerOptions options = {.max_steps = 3, .bf16 = bf16, .save_steps = 0};
+            const TrainerOptions options = {.max_steps = 3, .bf16 = SwitchOf(bf16), .save_steps = 0};
             DISTILL_ASSIGN_OR_RETURN(const auto expected,
                                      Train(*run, folder, /*blocks_later=*/false, options, nullptr));
             DISTILL_ASSIGN_OR_RETURN(const auto found, Train(*run, folder, /*blocks_later=*/true, options, nullptr));
@@ -282,30 +294,31 @@ TEST_CASE("a writer that rank 0 alone has gets all weights; what Fit leaves shar
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
           DISTILL_ASSIGN_OR_RETURN(auto student, Load(folder, /*blocks_later=*/true));
-          DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, student, {.alpha = 0}));
           // One row: a rank has none.
           const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}});
-          DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(data, run->rank(), run->world_size(), {}));
+          DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(data, run->rank(), run->world_size(), {}));
           DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, student,
                                                                  {.output_dir = output.path(),
                                                                   .max_steps = 1,
                                                                   .logging_steps = 0,
+                                                                  .save_steps = 0,
                                                                   .zero_stage = 3,
                                                                   .whole_after_fit = false}));
           int written = 0;
-          if (run->rank() == 0) {
-            trainer->SetModelWriter([&](const std::string&) -> absl::Status {
-              for (const torch::Tensor& weight : student->parameters()) {
-                DISTILL_RETURN_IF_ERROR(Expect(weight.isfinite().all().item<bool>(), "a weight is not there"));
-              }
-              ++written;
-              return absl::OkStatus();
-            });
-          }
-          DISTILL_RETURN_IF_ERROR(trainer->Fit(sharder, distiller).status());
+          const auto save = [&](const std::string&) -> absl::Status {
+            for (const torch::Tensor& weight : student->parameters()) {
+              DISTILL_RETURN_IF_ERROR(Expect(weight.isfinite().all().item<bool>(), "a weight is not there"));
+            }
+            ++written;
+            return absl::OkStatus();
+          };
+          const auto not_called = [](const std::string&) { return absl::InternalError("rank 1 writes"); };
+          DISTILL_ASSIGN_OR_RETURN(
+              auto task, run->rank() == 0 ? OnLabels(student, batches, save) : OnLabels(student, batches, not_called));
+          DISTILL_RETURN_IF_ERROR(trainer->Fit(*task).status());
           DISTILL_RETURN_IF_ERROR(Expect(written == (run->rank() == 0 ? 1 : 0), "not written once"));
-          const auto loss = [&](const TokenBatch& batch) { return distiller(batch); };
-          return ExpectError(trainer->Evaluate(sharder, loss).status(), absl::StatusCode::kFailedPrecondition,
+          task->SetHeldOut(batches);
+          return ExpectError(trainer->Evaluate(*task->evaluator()).status(), absl::StatusCode::kFailedPrecondition,
                              {"whole_after_fit"});
         })) == "");
 }
@@ -318,11 +331,9 @@ TEST_CASE("a rank that is lost while a checkpoint is written is named to all, an
     const int64_t mine = getpid();
     std::vector<int64_t> pids(3);
     DISTILL_RETURN_IF_ERROR(run->communicator().AllGather(&mine, pids.data(), 1, DType::kInt64));
-    const auto kills = [&](Trainer& trainer) {
-      trainer.SetModelWriter([&](const std::string&) {
-        kill(static_cast<pid_t>(pids[1]), SIGKILL);
-        return absl::OkStatus();
-      });
+    const auto kills = [&](const std::string&) {
+      kill(static_cast<pid_t>(pids[1]), SIGKILL);
+      return absl::OkStatus();
     };
     const auto lost = Train(*run, folder, /*blocks_later=*/true,
                             {.output_dir = output.path(), .max_steps = 2, .save_steps = 1}, kills);

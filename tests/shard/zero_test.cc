@@ -13,6 +13,7 @@
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/counted_task.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
 
@@ -57,7 +58,7 @@ struct Net : torch::nn::Module, GatedModel {
 
 // The same global batches for any number of ranks that divides 12; micro-batches of one row. In step `nan_step` one
 // rank's loss is not a number.
-class Rows : public StepSource {
+class Rows : public testing::CountedTask {
  public:
   Rows(Net& net, const World& world, int64_t nan_step, int64_t empty_step = -1, int64_t failing_step = -1,
        int64_t killed_step = -1)
@@ -67,18 +68,12 @@ class Rows : public StepSource {
         empty_step_(empty_step),
         failing_step_(failing_step),
         killed_step_(killed_step) {}
-  int64_t steps_per_epoch() const override { return 100; }
-  ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 0}; }
-  absl::Status Restore(const ShardState& state) override {
-    made_ = state.row;
-    return absl::OkStatus();
-  }
   // As a disk that is full after so many bytes of a file.
   void LimitFiles(rlim_t bytes) {
     signal(SIGXFSZ, SIG_IGN);
     file_limit_ = {.rlim_cur = bytes, .rlim_max = bytes};
   }
-  std::vector<MicroStep> NextStep() override {
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     std::vector<MicroStep> steps;
     const int64_t step = made_++;
     if (step == 1) setrlimit(RLIMIT_FSIZE, &file_limit_);
@@ -86,15 +81,17 @@ class Rows : public StepSource {
       if (row == 11) continue;  // one rank has a micro-batch less
       const float first = step == nan_step_ && row == 1 ? NAN : 1.0f;
       const int64_t loss_count = step == empty_step_ ? 0 : 1;
-      steps.push_back(
-          {.loss_count = loss_count, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row, first] {
-             if (step == killed_step_ && row == 4) raise(SIGKILL);
-             TORCH_CHECK_VALUE(step != failing_step_ || row != 4, "no such row");
-             const auto size = torch::TensorOptions().dtype(torch::kFloat32);
-             torch::Tensor x = torch::arange(13, size).mul_(0.1 * (row + 1) + step).sin_();
-             x[0] = first;
-             return LossSum{net_.Loss(x), 1, {}};
-           }});
+      steps.push_back({.counts = {loss_count},
+                       .num_tokens = 1,
+                       .num_samples = 1,
+                       .forward = [this, step, row, first](const PassScale&) {
+                         if (step == killed_step_ && row == 4) raise(SIGKILL);
+                         TORCH_CHECK_VALUE(step != failing_step_ || row != 4, "no such row");
+                         const auto size = torch::TensorOptions().dtype(torch::kFloat32);
+                         torch::Tensor x = torch::arange(13, size).mul_(0.1 * (row + 1) + step).sin_();
+                         x[0] = first;
+                         return Losses{{"loss", net_.Loss(x), 1}};
+                       }});
     }
     return steps;
   }
@@ -103,7 +100,6 @@ class Rows : public StepSource {
   Net& net_;
   const World& world_;
   const int64_t nan_step_, empty_step_, failing_step_, killed_step_;
-  int64_t made_ = 0;
   rlimit file_limit_ = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
 };
 
@@ -140,22 +136,23 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
     const auto blocks = net->BlockWeights();
     for (const torch::Tensor& weight : blocks[static_cast<size_t>(c.frozen_block)]) weight.set_requires_grad(false);
   }
-  TrainerOptions options = {.output_dir = c.folder,
-                            .max_steps = c.steps,
-                            .learning_rate = 0.01,
-                            .max_grad_norm = c.max_grad_norm,
-                            .bf16 = c.bf16,
-                            .fp16 = c.fp16,
-                            .logging_steps = 0,
-                            .save_steps = 3,
-                            .resume_from_checkpoint = c.resume,
-                            .bucket_bytes = c.bucket_bytes,
-                            .gradient_compression = c.compression,
-                            .zero_stage = c.stage};
-  options.lr_scheduler_type = "constant";
+  TrainerOptions options = {
+      .output_dir = c.folder,
+      .max_steps = c.steps,
+      .learning_rate = 0.01,
+      .max_grad_norm = c.max_grad_norm,
+      .bf16 = SwitchOf(c.bf16),
+      .fp16 = c.fp16,
+      .logging_steps = 0,
+      .save_steps = 3,
+      .resume_from_checkpoint = c.resume,
+      .bucket_bytes = c.bucket_bytes,
+      .gradient_compression = c.compression == "bf16" ? GradientCompression::kBf16 : GradientCompression::kNone,
+      .zero_stage = c.stage};
+  options.lr_scheduler_type = SchedulerType::kConstant;
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
-  trainer->SetActiveRows("padded", 5);
   Rows rows(*net, world, c.nan_step, c.empty_step, c.failing_step, c.killed_step);
+  rows.trained_rows = {{"padded", 5}};
   if (world.rank == 0) rows.LimitFiles(c.file_bytes);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(rows));
   Trained trained;

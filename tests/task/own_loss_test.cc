@@ -20,25 +20,29 @@ absl::StatusOr<double> Train(const distill::World& world, const std::string& fol
   distill::RunContext run(world, std::move(comm), torch::kCPU);
   DISTILL_ASSIGN_OR_RETURN(const auto student, Student());
   const auto data = distill::MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 0, 1, 1}}});
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, distill::DataSharder::Create(data, run.rank(), run.world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto batches, distill::TokenBatches::Create(data, run.rank(), run.world_size(), {}));
   DISTILL_ASSIGN_OR_RETURN(auto trainer,
                            distill::Trainer::Create(run, student, {.output_dir = folder, .max_steps = 4}));
-  if (!own) {
-    DISTILL_ASSIGN_OR_RETURN(const auto distiller, distill::Distiller::Create(nullptr, student, {.alpha = 0}));
-    DISTILL_ASSIGN_OR_RETURN(const distill::TrainResult result, trainer->Fit(sharder, distiller));
+  const auto fit = [&](distill::Task& task) -> absl::StatusOr<double> {
+    DISTILL_ASSIGN_OR_RETURN(const distill::TrainResult result, trainer->Fit(task));
     return result.train_loss;
+  };
+  if (!own) {
+    DISTILL_ASSIGN_OR_RETURN(const auto task,
+                             distill::Distiller::Create(nullptr, student, std::move(batches), {.alpha = 0}));
+    return fit(*task);
   }
-  trainer->SetModelWriter(
-      [&](const std::string& written) { return student->Save(written, student->source_folder(), torch::kFloat32); });
-  const distill::TokenLoss loss = [&](const distill::TokenBatch& batch) -> distill::LossSum {
+  const auto loss = [&](const distill::TokenBatch& batch) -> distill::Losses {
     const distill::TokenTensors tensors = distill::ToTensors(batch, run.device());
-    if (tensors.labels.numel() == 0) return {};
     const torch::Tensor logits = student->HiddenAt(tensors.input, tensors.positions).matmul(student->head_weight().t());
     const torch::Tensor log_q = torch::log_softmax(logits, -1);
-    return {-log_q.gather(1, tensors.labels.unsqueeze(1)).sum(), tensors.labels.numel()};
+    return {{"loss", -log_q.gather(1, tensors.labels.unsqueeze(1)).sum(), tensors.labels.numel()}};
   };
-  DISTILL_ASSIGN_OR_RETURN(const distill::TrainResult result, trainer->Fit(sharder, loss));
-  return result.train_loss;
+  const auto save = [&](const std::string& written) {
+    return student->Save(written, student->source_folder(), torch::kFloat32);
+  };
+  const auto task = distill::MakeTask(std::move(batches), {.forward = loss, .save = save});
+  return fit(*task);
 }
 
 TEST_CASE("a callable that takes cross-entropy trains as a distiller that does, and leaves a model that loads") {

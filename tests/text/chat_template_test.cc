@@ -6,8 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/utf8.h"
 #include "libdistill/text/byte_level.h"
-#include "libdistill/text/unicode.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -81,7 +81,7 @@ TEST_CASE("the encoded conversation marks exactly the assistant's tokens") {
   const Tokenizer tokenizer = MakeTokenizer();
   const auto chat_template = ChatTemplate::Create("chatml", tokenizer);
   const auto rendered = chat_template->RenderForTraining(kMessages);
-  const EncodedChat encoded = EncodeChat(tokenizer, *rendered);
+  const EncodedChat encoded = EncodeChat(tokenizer, *rendered).value();
   REQUIRE(encoded.ids.size() == encoded.is_assistant.size());
   CHECK(tokenizer.Decode(encoded.ids) == rendered->text);
   std::vector<int32_t> targets;

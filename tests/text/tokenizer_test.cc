@@ -7,8 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "libdistill/core/utf8.h"
 #include "libdistill/text/byte_level.h"
-#include "libdistill/text/unicode.h"
+#include "libdistill/text/chat_template.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -62,8 +63,8 @@ void RequireRefused(const Parts& parts, const std::string& what) {
 TEST_CASE("merges in both forms apply in order, and added tokens are found in the text") {
   const auto tokenizer = Parse({});
   REQUIRE(tokenizer.ok());
-  CHECK(tokenizer->Encode("hello<|end|>hel") == std::vector<int32_t>{259, 260, 256, 'l'});
-  CHECK(tokenizer->Encode("").empty());
+  CHECK(tokenizer->Encode("hello<|end|>hel").value() == std::vector<int32_t>{259, 260, 256, 'l'});
+  CHECK(tokenizer->Encode("").value().empty());
   CHECK(tokenizer->vocab_size() == 261);
   CHECK(tokenizer->TokenToId("<|end|>") == 260);
   CHECK(tokenizer->TokenToId("nothing") == std::nullopt);
@@ -87,7 +88,7 @@ TEST_CASE("a megabyte without a space is encoded in bounded time, and comes back
   REQUIRE(tokenizer.ok());
   std::string text;
   while (text.size() < (1 << 20)) text += "hellhelhello";
-  const std::vector<int32_t> ids = tokenizer->Encode(text);
+  const std::vector<int32_t> ids = tokenizer->Encode(text).value();
   CHECK(tokenizer->Decode(ids) == text);
   CHECK(std::vector<int32_t>(ids.begin(), ids.begin() + 4) == std::vector<int32_t>{258, 256, 'l', 259});
 }
@@ -96,14 +97,33 @@ TEST_CASE("the scan of short words and the heap of long ones merge alike") {
   const auto tokenizer = Parse({});
   REQUIRE(tokenizer.ok());
   const std::string unit = "hellohelhell";
-  const std::vector<int32_t> once = tokenizer->Encode(unit);
+  const std::vector<int32_t> once = tokenizer->Encode(unit).value();
   std::string text;
   std::vector<int32_t> expected;
   for (int i = 0; i < 40; ++i) {
     text += unit;
     expected.insert(expected.end(), once.begin(), once.end());
-    CHECK(tokenizer->Encode(text) == expected);
+    CHECK(tokenizer->Encode(text).value() == expected);
   }
+}
+
+TEST_CASE("a pattern that backtracks without bound is an error that names file, pattern and place") {
+  const auto tokenizer = Parse({.pre_tokenizer = R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern":
+      {"Regex": "(?:l+)+[xy]|."}, "behavior": "Isolated"}, {"type": "ByteLevel", "use_regex": false}]})"});
+  REQUIRE(tokenizer.ok());
+  CHECK(tokenizer->Encode("llx").ok());
+  // Each way to cut this run into parts is tried, 2^59 of them.
+  const std::string run(60, 'l');
+  const absl::Status status = tokenizer->Encode("<|end|>he" + run + "\nhe").status();
+  INFO(status);
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StartsWith(status.message(),
+                         "m/tokenizer.json: the pattern '(?:l+)+[xy]|.' fails at byte 2 of a text of "
+                         "65 bytes, at 'llllllllllllllllllllllllllllllllllllllll...': match limit"));
+  CHECK(
+      absl::StrContains(status.message(), "shorten the text there, or give the tokenizer a pattern that tries fewer"));
+  const ChatTemplate::Rendered rendered{"llx" + run, {{3, 63}}};
+  CHECK(EncodeChat(*tokenizer, rendered).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("tokenizer_config.json gives the special tokens in both forms and the default chat template") {
@@ -172,7 +192,8 @@ TEST_CASE("what is not supported is refused by name, with what is supported") {
                  "'Contiguous'");
   RequireRefused({.decoder = R"({"type": "WordPiece"})"}, "decoder 'WordPiece'");
   RequireRefused({.post_processor = R"({"type": "BertProcessing"})"}, "post_processor 'BertProcessing'");
-  for (const char* pattern : {R"(\\w+)", R"([a&&b])", R"(a{2}+)", R"((?m:a))", R"((a)", R"(\\b)"}) {
+  for (const char* pattern :
+       {R"(\\w+)", R"([a&&b])", R"(a{2}+)", R"((?m:a))", R"((a)", R"(\\b)", "(*LIMIT_MATCH=1)a"}) {
     RequireRefused({.pre_tokenizer = absl::StrCat(R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern":
       {"Regex": ")",
                                                   pattern, R"("}, "behavior": "Isolated"}, {"type": "ByteLevel"}]})")},

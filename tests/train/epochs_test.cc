@@ -3,6 +3,8 @@
 #include <torch/nn/modules/linear.h>
 
 #include "libdistill/core/random.h"
+#include "libdistill/data/token_dataset.h"
+#include "libdistill/task/make_task.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 
@@ -44,26 +46,27 @@ TEST_CASE("a run over packed data ends with its last epoch, however many packs e
     const size_t length = 3 + random.Below(10);
     samples.push_back({std::vector<int32_t>(length, 1), std::vector<uint8_t>(length, 1)});
   }
-  auto sharder = DataSharder::Create(MakeTokenDataset(std::move(samples)), 0, 1, {.packing = true, .max_length = 16});
-  REQUIRE(sharder.ok());
+  auto batches = TokenBatches::Create(MakeTokenDataset(std::move(samples)), 0, 1, {.packing = true, .max_length = 16});
+  REQUIRE(batches.ok());
   constexpr int64_t kEpochs = 4;
   int64_t steps = 0;
-  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) steps += sharder->steps_in_epoch(epoch);
-  REQUIRE(steps != kEpochs * sharder->steps_in_epoch(0));  // or this test tests nothing
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) steps += batches->StepsInEpoch(epoch).value();
+  REQUIRE(steps != kEpochs * batches->StepsInEpoch(0).value());  // or this test tests nothing
 
   RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
   auto module = std::make_shared<torch::nn::LinearImpl>(1, 1);
   auto trainer = Trainer::Create(run, module, {.num_train_epochs = kEpochs, .logging_steps = 0, .save_steps = 0});
   REQUIRE(trainer.ok());
-  const auto result = (*trainer)->Fit(*sharder, [&](const TokenBatch& batch) {
+  const auto task = MakeTask(*std::move(batches), {.forward = [&](const TokenBatch& batch) {
     const torch::Tensor ones = torch::ones({batch.num_loss_tokens(), 1});
-    return LossSum{module->forward(ones).square().sum(), batch.num_loss_tokens(), {}};
-  });
+    const torch::Tensor sum = module->forward(ones).square().sum();
+    return Losses{{"loss", sum, batch.num_loss_tokens()}};
+  }});
+  const auto result = (*trainer)->Fit(*task);
   REQUIRE(result.ok());
   CHECK(result->steps == steps);
   CHECK(result->metrics.at("epoch") == kEpochs);
-  CHECK(sharder->state().epoch == kEpochs);
-  CHECK(sharder->state().row == 0);
+  CHECK(task->Position() == DataSharder::PositionOf(kEpochs, 0, ShardOptions().seed));
 }
 
 }  // namespace distill

@@ -10,6 +10,7 @@
 #include "libdistill/train/loss_scale.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/counted_task.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
 
@@ -50,7 +51,7 @@ struct Case {
 Case Float16(int64_t steps) {
   Case c;
   c.options = {.max_steps = steps, .learning_rate = 0.01, .fp16 = true, .logging_steps = 0, .save_steps = 0};
-  c.options.lr_scheduler_type = "constant";
+  c.options.lr_scheduler_type = SchedulerType::kConstant;
   c.options.warmup_ratio = 0;
   c.options.initial_loss_scale = 1024;
   return c;
@@ -63,26 +64,20 @@ struct Seen {
 };
 
 // The same global batches of four rows, each a token, for 1, 2 and 4 ranks; one micro-batch a row.
-class Rows : public StepSource {
+class Rows : public testing::CountedTask {
  public:
-  Rows(Net& net, const World& world, const Case& c, const Trainer& trainer, Seen& seen)
-      : net_(net), world_(world), case_(c), trainer_(trainer), seen_(seen) {}
-  int64_t steps_per_epoch() const override { return 100; }
-  ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 0}; }
-  absl::Status Restore(const ShardState& state) override {
-    made_ = state.row;
-    return absl::OkStatus();
-  }
-  std::vector<MicroStep> NextStep() override {
+  Rows(Net& net, const World& world, const Case& c, Seen& seen) : net_(net), world_(world), case_(c), seen_(seen) {}
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     seen_.weights.push_back(net_.Flat());
     std::vector<MicroStep> steps;
     const int64_t step = made_++;
     for (int64_t row = world_.rank; row < 4; row += world_.world_size) {
-      steps.push_back({.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row] {
-                         if (row == world_.rank) seen_.scales.push_back(trainer_.gradient_scale() * 4);
-                         const torch::Tensor x = torch::arange(6).to(torch::kFloat32) * 0.1 * (row + 1.0) + step;
-                         return LossSum{net_.Loss(torch::sin(x)) * case_.weight(step, world_.rank), 1, {}};
-                       }});
+      steps.push_back(
+          {.counts = {1}, .num_tokens = 1, .num_samples = 1, .forward = [this, step, row](const PassScale& scale) {
+             if (row == world_.rank) seen_.scales.push_back(scale.gradient_scale * 4);
+             const torch::Tensor x = torch::arange(6).to(torch::kFloat32) * 0.1 * (row + 1.0) + step;
+             return Losses{{"loss", net_.Loss(torch::sin(x)) * case_.weight(step, world_.rank), 1}};
+           }});
     }
     return steps;
   }
@@ -91,9 +86,7 @@ class Rows : public StepSource {
   Net& net_;
   const World& world_;
   const Case& case_;
-  const Trainer& trainer_;
   Seen& seen_;
-  int64_t made_ = 0;
 };
 
 absl::StatusOr<Seen> Train(const World& world, const Case& c) {
@@ -103,7 +96,7 @@ absl::StatusOr<Seen> Train(const World& world, const Case& c) {
   auto net = std::make_shared<Net>();
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, c.options));
   Seen seen;
-  Rows rows(*net, world, c, *trainer, seen);
+  Rows rows(*net, world, c, seen);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(rows));
   seen.weights.push_back(net->Flat());
   seen.loss = result.train_loss;
@@ -151,6 +144,44 @@ TEST_CASE("the loss scale halves at once, and doubles after a window of good ste
   scale.Restore(LossScale::kLargest, 2);
   scale.NoteGood();
   CHECK(scale.scale() == LossScale::kLargest);
+}
+
+// The learning rate of each step.
+class SeesRates : public Observer {
+ public:
+  absl::Status OnStep(const StepRecord& record, TrainingControl&) override {
+    for (const auto& [name, value] : record.values) {
+      if (name == "learning_rate") rates.push_back(value);
+    }
+    return absl::OkStatus();
+  }
+  std::vector<double> rates;
+};
+
+TEST_CASE("in float16 a step that is left out does not advance the schedule") {
+  const auto rates = [](int64_t infinite_step) {
+    RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+    auto net = std::make_shared<Net>();
+    Case c = Float16(6);
+    c.options.warmup_ratio = 0.5;
+    c.options.lr_scheduler_type = SchedulerType::kConstantWithWarmup;
+    c.weight = [infinite_step](int64_t step, int) { return step == infinite_step ? HUGE_VAL : 1.0; };
+    auto trainer = Trainer::Create(run, net, c.options);
+    REQUIRE(trainer.ok());
+    const auto seen = std::make_shared<SeesRates>();
+    (*trainer)->AddObserver(seen);
+    Seen unused;
+    Rows rows(*net, run.world(), c, unused);
+    REQUIRE((*trainer)->Fit(rows).ok());
+    return seen->rates;
+  };
+  const std::vector<double> all = rates(-1), without = rates(1);
+  REQUIRE(all.size() == 6);
+  REQUIRE(without.size() == 6);
+  CHECK(without[1] == all[1]);
+  CHECK(without[2] == all[1]);  // again, since the step before it was left out
+  CHECK(without[3] == all[2]);
+  CHECK(all[1] < all[2]);
 }
 
 TEST_CASE("float16 on one and two ranks ends with what float32 gives, within its rounding, clipped or not") {
@@ -269,7 +300,7 @@ TEST_CASE("a gradient too small for float16 survives with a scale, and is lost w
 
 TEST_CASE("options and modules that float16 cannot be trained with are refused by name") {
   Case c = Float16(1);
-  c.options.bf16 = true;
+  c.options.bf16 = Switch::kTrue;
   const absl::Status both = Train(World{}, c).status();
   CHECK(both.code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(both.message(), "bf16 and fp16 are both true"));
@@ -290,7 +321,7 @@ TEST_CASE("options and modules that float16 cannot be trained with are refused b
   auto trainer = Trainer::Create(run, net, c.options);
   REQUIRE(trainer.ok());
   Seen seen;
-  Rows rows(*net, run.world(), c, **trainer, seen);
+  Rows rows(*net, run.world(), c, seen);
   const absl::Status narrow = (*trainer)->Fit(rows).status();
   CHECK(narrow.code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(narrow.message(), "parameter first is in float16, which only fp16: true trains"));
@@ -302,10 +333,9 @@ TEST_CASE("a trainer that has trained in float16 goes on in it") {
   const Case c = Float16(2);
   auto trainer = Trainer::Create(run, net, c.options);
   REQUIRE(trainer.ok());
-  CHECK((*trainer)->gradient_scale() == 1);
   Seen seen;
   for (int i = 0; i < 2; ++i) {
-    Rows rows(*net, run.world(), c, **trainer, seen);
+    Rows rows(*net, run.world(), c, seen);
     REQUIRE((*trainer)->Fit(rows).ok());
   }
   CHECK(seen.scales == std::vector<double>(4, 1024.0));

@@ -11,11 +11,13 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/token_dataset.h"
 #include "libdistill/store/files.h"
 #include "libdistill/task/distiller.h"
 #include "libdistill/train/run.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/counted_task.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
 
@@ -44,23 +46,22 @@ struct Point : torch::nn::Module {
   torch::Tensor weight, mean, flag;
 };
 
-class Steps : public StepSource {
+class Steps : public testing::CountedTask {
  public:
   Steps(Point& point, int64_t throws_at, int64_t per_epoch = 10)
       : point_(point), throws_at_(throws_at), per_epoch_(per_epoch) {}
   int64_t steps_per_epoch() const override { return per_epoch_; }
-  ShardState state() const override { return {}; }
-  absl::Status Restore(const ShardState&) override { return absl::OkStatus(); }
-  std::vector<MicroStep> NextStep() override {
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     if (++made_ == throws_at_) throw std::runtime_error("the disk of the data is gone");
-    return {{.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this] {
-               return LossSum{(point_.weight - 1).square().sum(), 1, {}};
-             }}};
+    return std::vector<MicroStep>{
+        {.counts = {1}, .num_tokens = 1, .num_samples = 1, .forward = [this](const PassScale&) {
+           return Losses{{"loss", (point_.weight - 1).square().sum(), 1}};
+         }}};
   }
 
  private:
   Point& point_;
-  int64_t throws_at_, per_epoch_, made_ = 0;
+  int64_t throws_at_, per_epoch_;
 };
 
 TEST_CASE("a run is deterministic where that is asked, and in no other") {
@@ -83,27 +84,27 @@ TEST_CASE("a run is deterministic where that is asked, and in no other") {
 
 TrainerOptions Options() { return {.max_steps = 2000, .logging_steps = 1, .save_steps = 0}; }
 
-// Whose loss reports "late" from its third step on, on rank 1 alone.
-class LateSums : public Steps {
+// Whose passes report a term of their rank's own.
+class OwnTerms : public Steps {
  public:
-  LateSums(Point& point, int rank) : Steps(point, /*throws_at=*/-1), rank_(rank) {}
-  std::vector<MicroStep> NextStep() override {
-    std::vector<MicroStep> steps = Steps::NextStep();
-    if (++made_ < 3 || rank_ != 1) return steps;
-    steps[0].forward = [forward = steps[0].forward] {
-      LossSum sum = forward();
-      sum.sums["late"] = torch::full({}, 7.0);
-      return sum;
+  OwnTerms(Point& point, std::string declared, std::string reported)
+      : Steps(point, /*throws_at=*/-1), declared_(std::move(declared)), reported_(std::move(reported)) {}
+  std::vector<std::string> Reported() const override { return {declared_}; }
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<MicroStep> steps, Steps::NextStep());
+    steps[0].forward = [this, forward = steps[0].forward](const PassScale& scale) {
+      Losses losses = forward(scale);
+      losses.terms.push_back({reported_, torch::full({}, 7.0), 2});
+      return losses;
     };
     return steps;
   }
 
  private:
-  const int rank_;
-  int64_t made_ = 0;
+  const std::string declared_, reported_;
 };
 
-TEST_CASE("what a loss begins to report later, on one rank, is logged from then on") {
+TEST_CASE("terms that one rank alone reports are logged, each divided by its own count") {
   const testing::TempFolder output;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
@@ -112,17 +113,29 @@ TEST_CASE("what a loss begins to report later, on one rank, is logged from then 
               const auto trainer,
               Trainer::Create(*run, point,
                               {.output_dir = output.path(), .max_steps = 5, .logging_steps = 1, .save_steps = 0}));
-          trainer->SetModelWriter([](const std::string&) { return absl::OkStatus(); });
-          LateSums steps(*point, world.rank);
+          const std::string name = world.rank == 0 ? "a" : "b";
+          OwnTerms steps(*point, name, name);
           return trainer->Fit(steps).status();
         })) == "");
   const std::vector<std::string> lines =
       absl::StrSplit(ReadFile(output.path() + "/metrics.jsonl").value(), '\n', absl::SkipEmpty());
   REQUIRE(lines.size() == 5);
-  for (size_t step = 1; step <= lines.size(); ++step) {
-    INFO(lines[step - 1]);
-    CHECK(absl::StrContains(lines[step - 1], "\"late\":3.5") == (step >= 3));
+  for (const std::string& line : lines) {
+    INFO(line);
+    CHECK(absl::StrContains(line, "\"a\":3.5"));
+    CHECK(absl::StrContains(line, "\"b\":3.5"));
   }
+}
+
+TEST_CASE("a term that no rank had named before the first step is an error on all") {
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+          const auto point = std::make_shared<Point>(0.5);
+          DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(*run, point, Options()));
+          OwnTerms steps(*point, "a", world.rank == 0 ? "a" : "late");
+          return ExpectError(trainer->Fit(steps).status(), absl::StatusCode::kInvalidArgument,
+                             {"'late'", "which no rank had named", "a, loss"});
+        })) == "");
 }
 
 // A model of four words.
@@ -151,28 +164,27 @@ std::string FitApart(const Differing& other, std::vector<std::string> parts) {
     auto words = std::make_shared<Words>();
     DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, words, Options()));
     const auto shard = [&](int32_t word, const ShardOptions& options) {
-      return DataSharder::Create(MakeTokenDataset({{{1, word, 3}, {0, 1, mine.target}}, {{1, 3, 2}, {0, 1, 1}}}),
-                                 world.rank, 2, options);
+      return TokenBatches::Create(MakeTokenDataset({{{1, word, 3}, {0, 1, mine.target}}, {{1, 3, 2}, {0, 1, 1}}}),
+                                  world.rank, 2, options);
     };
     DISTILL_ASSIGN_OR_RETURN(auto training, shard(mine.word, mine.shard));
     DISTILL_ASSIGN_OR_RETURN(auto held_out, shard(mine.held_out_word, {}));
-    DISTILL_ASSIGN_OR_RETURN(auto distiller, Distiller::Create(nullptr, words, mine.loss));
-    if (mine.evaluates) trainer->SetEvaluation(std::move(held_out));
-    return ExpectError(trainer->Fit(training, distiller).status(), absl::StatusCode::kFailedPrecondition, parts);
+    DISTILL_ASSIGN_OR_RETURN(auto task, Distiller::Create(nullptr, words, std::move(training), mine.loss));
+    if (mine.evaluates) task->SetHeldOut(std::move(held_out));
+    return ExpectError(trainer->Fit(*task).status(), absl::StatusCode::kFailedPrecondition, parts);
   }));
 }
 
 // Noise that each rank draws for itself.
-class NoisySteps : public StepSource {
+class NoisySteps : public testing::CountedTask {
  public:
   explicit NoisySteps(Point& point) : point_(point) {}
   int64_t steps_per_epoch() const override { return 10; }
-  ShardState state() const override { return {}; }
-  absl::Status Restore(const ShardState&) override { return absl::OkStatus(); }
-  std::vector<MicroStep> NextStep() override {
-    return {{.loss_count = 1, .num_tokens = 1, .num_samples = 1, .forward = [this] {
-               return LossSum{(point_.weight - torch::rand({3})).square().sum(), 1, {}};
-             }}};
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
+    return std::vector<MicroStep>{
+        {.counts = {1}, .num_tokens = 1, .num_samples = 1, .forward = [this](const PassScale&) {
+           return Losses{{"loss", (point_.weight - torch::rand({3})).square().sum(), 1}};
+         }}};
   }
 
  private:
@@ -184,7 +196,7 @@ absl::StatusOr<torch::Tensor> TrainNoisily(RunContext& run, const std::string& f
                                            const std::string& resume) {
   auto point = std::make_shared<Point>(0.5);
   TrainerOptions options{.output_dir = folder, .max_steps = steps, .learning_rate = 0.1, .save_steps = 3};
-  options.lr_scheduler_type = "constant";
+  options.lr_scheduler_type = SchedulerType::kConstant;
   options.resume_from_checkpoint = resume;
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, point, options));
   NoisySteps source(*point);
@@ -256,9 +268,9 @@ TEST_CASE("ranks with other numbers of steps are told apart before the first ste
 }
 
 TEST_CASE("ranks with other tokens, targets or settings are told apart before the first step, by what differs") {
-  CHECK(FitApart({.word = 3}, {"tokens and targets of the training data", "2 samples"}) == "");
-  CHECK(FitApart({.target = 0}, {"tokens and targets of the training data"}) == "");
-  CHECK(FitApart({.held_out_word = 3}, {"tokens and targets of the held-out data"}) == "");
+  CHECK(FitApart({.word = 3}, {"samples of the training data", "2 samples"}) == "");
+  CHECK(FitApart({.target = 0}, {"samples of the training data"}) == "");
+  CHECK(FitApart({.held_out_word = 3}, {"samples of the held-out data"}) == "");
   CHECK(FitApart({.evaluates = false}, {"held-out data"}) == "");
   CHECK(FitApart({.loss = {.temperature = 3, .alpha = 0}}, {"temperature of the loss", "2", "3"}) == "");
   CHECK(FitApart({.shard = {.seed = 7}}, {"seed of the training data", "42", "7"}) == "");

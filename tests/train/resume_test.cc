@@ -8,6 +8,7 @@
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
 #include "tests/support/catch.h"
+#include "tests/support/counted_task.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
@@ -36,25 +37,20 @@ struct Scale : torch::nn::Module {
   torch::Tensor weight, mean, batches, seen;
 };
 
-class Noise : public StepSource {
+class Noise : public testing::CountedTask {
  public:
   explicit Noise(Scale& module) : module_(module) {}
   int64_t steps_per_epoch() const override { return 10; }
-  ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 7}; }
-  absl::Status Restore(const ShardState& state) override {
-    made_ = state.row;
-    return absl::OkStatus();
-  }
-  std::vector<MicroStep> NextStep() override {
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     const torch::Tensor x = torch::sin(torch::arange(4).to(torch::kFloat32) + static_cast<double>(made_++));
-    return {{.loss_count = 4, .num_tokens = 4, .num_samples = 4, .forward = [this, x] {
-               return LossSum{(module_.forward(x) - 1).square().sum(), 4, {}};
-             }}};
+    return std::vector<MicroStep>{
+        {.counts = {4}, .num_tokens = 4, .num_samples = 4, .forward = [this, x](const PassScale&) {
+           return Losses{{"loss", (module_.forward(x) - 1).square().sum(), 4}};
+         }}};
   }
 
  private:
   Scale& module_;
-  int64_t made_ = 0;
 };
 
 struct Outcome {
@@ -72,7 +68,7 @@ Outcome Train(const std::string& folder, int64_t steps, const std::string& resum
                                   .overwrite_output_dir = overwrite,
                                   .max_steps = steps,
                                   .learning_rate = 0.05,
-                                  .lr_scheduler_type = "constant",
+                                  .lr_scheduler_type = SchedulerType::kConstant,
                                   .logging_steps = 0,
                                   .save_steps = save_steps,
                                   .resume_from_checkpoint = resume});
@@ -84,7 +80,7 @@ Outcome Train(const std::string& folder, int64_t steps, const std::string& resum
 
 }  // namespace
 
-TEST_CASE("a resumed run ends with the bits of the undisturbed one, buffers too") {
+TEST_CASE("a finished run that is extended ends with the bits of one that was as long from the start, buffers too") {
   const TempFolder whole, parts;
   const Outcome expected = Train(whole.path(), 20, "");
   REQUIRE(Train(parts.path(), 9, "").status.ok());
@@ -103,7 +99,7 @@ TEST_CASE("a resumed run ends with the bits of the undisturbed one, buffers too"
 TEST_CASE("'latest' starts anew where there is no checkpoint at all, and 'True' goes on from one") {
   const TempFolder folder;
   REQUIRE(Train(folder.path(), 9, "latest").status == absl::OkStatus());
-  CHECK(Train(folder.path(), 9, "True").batches() == 9);  // from step 7, with 7 batches seen
+  CHECK(Train(folder.path(), 9, "True").batches() == 9);  // of a finished run: nothing is left to do
 }
 
 TEST_CASE("a new run is kept out of a folder with checkpoints of another one, which stays as it is") {
@@ -115,7 +111,7 @@ TEST_CASE("a new run is kept out of a folder with checkpoints of another one, wh
         Trainer::Create(run, std::make_shared<Scale>(), {.output_dir = folder.path(), .resume_from_checkpoint = no});
     CHECK(refused.status().code() == absl::StatusCode::kInvalidArgument);
     for (const char* part :
-         {"/checkpoint-7", "resume_from_checkpoint", "latest", "another output_dir", "overwrite_output_dir"}) {
+         {"/checkpoint-9", "resume_from_checkpoint", "latest", "another output_dir", "overwrite_output_dir"}) {
       INFO(part);
       CHECK(absl::StrContains(refused.status().message(), part));
     }
@@ -147,9 +143,9 @@ TEST_CASE("overwriting removes another run's checkpoints, but not those that the
   const TempFolder folder;
   REQUIRE(Train(folder.path(), 20, "").status == absl::OkStatus());
   CHECK(WillResume({.output_dir = folder.path(), .resume_from_checkpoint = "latest"}));
-  CHECK(Train(folder.path(), 20, "latest", 6, /*overwrite=*/true).status == absl::OkStatus());
+  CHECK(Train(folder.path(), 26, "latest", 6, /*overwrite=*/true).batches() == 26);
   CHECK(fs::exists(folder.path() + "/checkpoint-7"));
-  CHECK(fs::exists(folder.path() + "/checkpoint-18"));
+  CHECK(fs::exists(folder.path() + "/checkpoint-24"));
   CHECK(Train(folder.path(), 9, "", 5, /*overwrite=*/true).batches() == 9);
   CHECK(fs::exists(folder.path() + "/checkpoint-5"));
   CHECK_FALSE(fs::exists(folder.path() + "/checkpoint-7"));
@@ -166,7 +162,7 @@ TEST_CASE("a checkpoint of another folder excuses no folder with checkpoints, an
       Trainer::Create(run, std::make_shared<Scale>(), {.output_dir = folder.path(), .resume_from_checkpoint = named})
           .status();
   CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(refused.message(), folder.path() + "/checkpoint-8"));
+  CHECK(absl::StrContains(refused.message(), folder.path() + "/checkpoint-9"));
   std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":1,\"loss\":0.0}\n";  // Train logs no step
   CHECK(Train(folder.path(), 13, named, 12, /*overwrite=*/true).batches() == 13);
   CHECK(fs::file_size(folder.path() + "/metrics.jsonl") == 0);
@@ -208,8 +204,8 @@ TEST_CASE("an interrupted run is told where to go on, or why there is no checkpo
     INFO(HowToGoOn(options, checkpoint));
     CHECK(absl::StrContains(HowToGoOn(options, checkpoint), part));
   };
-  const std::string newest = folder.path() + "/checkpoint-14", older = folder.path() + "/checkpoint-7";
-  says(options, newest, "/checkpoint-14: ");
+  const std::string newest = folder.path() + "/checkpoint-20", older = folder.path() + "/checkpoint-14";
+  says(options, newest, "/checkpoint-20: ");
   says(options, newest, "--resume_from_checkpoint latest ");
   says(options, older, ("--resume_from_checkpoint " + older + " ").c_str());
   says({.output_dir = elsewhere.path()}, newest, ("--resume_from_checkpoint " + newest + " ").c_str());
@@ -234,10 +230,12 @@ TEST_CASE("curves of an earlier run leave with its log, those of a resumed one s
 TEST_CASE("'latest' with damaged checkpoints only is an error that names the file") {
   const TempFolder folder;
   REQUIRE(Train(folder.path(), 9, "").status.ok());
-  fs::resize_file(folder.path() + "/checkpoint-7/optimizer.safetensors", 30);
+  for (const char* step : {"7", "9"}) {
+    fs::resize_file(folder.path() + "/checkpoint-" + step + "/optimizer.safetensors", 30);
+  }
   const absl::Status status = Train(folder.path(), 9, "latest").status;
   CHECK(status.code() == absl::StatusCode::kDataLoss);
-  CHECK(absl::StrContains(status.message(), "checkpoint-7/optimizer.safetensors"));
+  CHECK(absl::StrContains(status.message(), "checkpoint-9/optimizer.safetensors"));
 }
 
 TEST_CASE("a save that fails leaves no draft, and the next one clears those of crashed runs") {
@@ -247,7 +245,7 @@ TEST_CASE("a save that fails leaves no draft, and the next one clears those of c
   auto trainer = Trainer::Create(run, module, {.output_dir = folder.path(), .max_steps = 2, .save_steps = 1});
   REQUIRE(trainer.ok());
   Noise source(*module);
-  (*trainer)->SetModelWriter([](const std::string&) { return absl::ResourceExhaustedError("no space left"); });
+  source.save = [](const std::string&) { return absl::ResourceExhaustedError("no space left"); };
   CHECK(
       absl::StrContains((*trainer)->Fit(source).status().message(), "saving the checkpoint of step 1: no space left"));
   CHECK_FALSE(fs::exists(folder.path() + "/.checkpoint-1.tmp"));

@@ -4,12 +4,16 @@
 #include <fstream>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "libdistill/core/random.h"
+#include "libdistill/core/vectors.h"
+#include "libdistill/data/token_dataset.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"
+#include "tests/support/counted_task.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
@@ -27,45 +31,42 @@ struct Line : torch::nn::Module {
   torch::Tensor weight, bias;
 };
 
-class Points : public StepSource {
+class Points : public testing::CountedTask {
  public:
   explicit Points(Line& line, int64_t count_error = 0, int64_t nan_from = 1000, int64_t nan_to = 1000)
       : line_(line), count_error_(count_error), nan_from_(nan_from), nan_to_(nan_to) {}
 
   int64_t steps_per_epoch() const override { return 10; }
-  ShardState state() const override { return {.epoch = 0, .row = made_, .seed = 7}; }
-  absl::Status Restore(const ShardState& state) override {
-    made_ = state.row;
-    return absl::OkStatus();
-  }
-  std::vector<MicroStep> NextStep() override {
+  std::vector<std::string> Reported() const override { return {"absolute"}; }
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     Random random(7, made_++);
     std::vector<MicroStep> steps;
     for (int64_t size : {1, 5, 2}) {
       std::vector<float> xs;
       for (int64_t i = 0; i < size; ++i) xs.push_back(static_cast<float>(random.Uniform() * 2 - 1));
       const bool is_nan = made_ >= nan_from_ && made_ < nan_to_;
-      steps.push_back({.loss_count = size, .num_tokens = size, .num_samples = size, .forward = [=, this] {
-                         const torch::Tensor x = torch::tensor(xs).view({size, 1});
-                         const torch::Tensor error = line_.forward(x) - (3 * x + 0.5);
-                         torch::Tensor loss = error.square().sum();
-                         if (is_nan) loss = loss * std::numeric_limits<float>::quiet_NaN();
-                         return LossSum{loss, size + count_error_, {{"absolute", error.abs().sum().detach()}}};
-                       }});
+      steps.push_back(
+          {.counts = {size}, .num_tokens = size, .num_samples = size, .forward = [=, this](const PassScale&) {
+             const torch::Tensor x = torch::tensor(xs).view({size, 1});
+             const torch::Tensor error = line_.forward(x) - (3 * x + 0.5);
+             torch::Tensor loss = error.square().sum();
+             if (is_nan) loss = loss * std::numeric_limits<float>::quiet_NaN();
+             return Losses{{"loss", loss, size + count_error_}, {"absolute", error.abs().sum(), size}};
+           }});
     }
     return steps;
   }
 
  private:
   Line& line_;
-  int64_t count_error_, nan_from_, nan_to_, made_ = 0;
+  int64_t count_error_, nan_from_, nan_to_;
 };
 
 TrainerOptions Options(int64_t steps) {
   TrainerOptions options;
   options.max_steps = steps;
   options.learning_rate = 0.05;
-  options.lr_scheduler_type = "constant";
+  options.lr_scheduler_type = SchedulerType::kConstant;
   options.weight_decay = 0;
   options.max_grad_norm = 0;
   options.save_steps = 0;
@@ -105,6 +106,42 @@ TEST_CASE("a user's own module, batches and loss are trained") {
   CHECK(static_cast<const float*>(saved->Find("bias")->data)[0] == line->bias.item<float>());
 }
 
+TEST_CASE("logging_first_step records the first step besides those of logging_steps") {
+  const auto steps_of = [](bool first) {
+    RunContext run = Alone();
+    auto line = std::make_shared<Line>();
+    TrainerOptions options = Options(5);
+    const testing::TempFolder folder;
+    options.output_dir = folder.path();
+    options.logging_steps = 2;
+    options.logging_first_step = first;
+    auto trainer = Trainer::Create(run, line, options);
+    REQUIRE(trainer.ok());
+    Points points(*line);
+    REQUIRE((*trainer)->Fit(points).ok());
+    std::string steps;
+    for (const std::string& record : Lines(folder / "metrics.jsonl")) {
+      absl::StrAppend(&steps, record.substr(0, record.find(',')), "} ");
+    }
+    return steps;
+  };
+  CHECK(steps_of(false) == "{\"step\":2} {\"step\":4} {\"step\":5} ");
+  CHECK(steps_of(true) == "{\"step\":1} {\"step\":2} {\"step\":4} {\"step\":5} ");
+}
+
+TEST_CASE("bf16: auto computes in bfloat16 where the device multiplies it by itself") {
+  TrainerOptions options;
+  const auto type = [&](Switch bf16) {
+    options.bf16 = bf16;
+    return WorkingType(options, torch::kCPU);
+  };
+  CHECK(type(Switch::kFalse) == torch::kFloat32);
+  CHECK(type(Switch::kTrue) == torch::kBFloat16);
+  CHECK(type(Switch::kAuto) == (CpuMultipliesBf16() ? torch::kBFloat16 : torch::kFloat32));
+  options.fp16 = true;
+  CHECK(type(Switch::kAuto) == torch::kFloat16);
+}
+
 TEST_CASE("the gradient is divided once by all tokens of the step, not per micro-batch") {
   RunContext run = Alone();
   auto line = std::make_shared<Line>();
@@ -117,7 +154,12 @@ TEST_CASE("the gradient is divided once by all tokens of the step, not per micro
   Line whole;
   Points points(whole);
   torch::Tensor sum;
-  for (const MicroStep& step : points.NextStep()) sum = sum.defined() ? sum + step.forward().loss : step.forward().loss;
+  const auto steps = points.NextStep();
+  REQUIRE(steps.ok());
+  for (const MicroStep& step : *steps) {
+    const torch::Tensor loss = step.forward({}).Find("loss")->sum;
+    sum = sum.defined() ? sum + loss : loss;
+  }
   (sum / 8).backward();
   const double norm = std::hypot(whole.weight.grad().item<double>(), whole.bias.grad().item<double>());
 
@@ -175,26 +217,7 @@ TEST_CASE("a loss that counts other tokens than the batch is an error with both 
   Points points(*line, /*count_error=*/1);
   const auto status = (*trainer)->Fit(points).status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(std::string(status.message()).find("counted 2 tokens in a batch of 1") != std::string::npos);
-}
-
-TEST_CASE("held-out data is refused where a Fit brings no loss for it, also after one that did") {
-  RunContext run = Alone();
-  auto line = std::make_shared<Line>();
-  auto trainer = Trainer::Create(run, line, Options(2));
-  auto sharder = DataSharder::Create(MakeTokenDataset({{{1, 2, 3}, {0, 1, 1}}}), 0, 1, {});
-  REQUIRE((trainer.ok() && sharder.ok()));
-  (*trainer)->SetEvaluation(*sharder);
-  const auto with_loss = (*trainer)->Fit(*sharder, [&](const TokenBatch& batch) {
-    const int64_t count = batch.num_loss_tokens();
-    return LossSum{(line->forward(torch::ones({count, 1})) - 1).square().sum(), count, {}};
-  });
-  REQUIRE(with_loss.ok());
-  CHECK(with_loss->metrics.count("eval_loss") == 1);
-  Points points(*line);
-  const auto status = (*trainer)->Fit(points).status();
-  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(std::string(status.message()).find("SetEvaluation") != std::string::npos);
+  CHECK(std::string(status.message()).find("'loss' counted 2 in a batch of 1") != std::string::npos);
 }
 
 TEST_CASE("every option is among what ranks compare, to its last digit") {
@@ -210,9 +233,9 @@ TEST_CASE("every option is among what ranks compare, to its last digit") {
       [](TrainerOptions& o) { o.adam_beta2 = 0.99; },
       [](TrainerOptions& o) { o.adam_epsilon = 1e-6; },
       [](TrainerOptions& o) { o.warmup_ratio = 0; },
-      [](TrainerOptions& o) { o.lr_scheduler_type = "linear"; },
+      [](TrainerOptions& o) { o.lr_scheduler_type = SchedulerType::kLinear; },
       [](TrainerOptions& o) { o.max_grad_norm = 0; },
-      [](TrainerOptions& o) { o.bf16 = true; },
+      [](TrainerOptions& o) { o.bf16 = Switch::kTrue; },
       [](TrainerOptions& o) { o.logging_steps = 2; },
       [](TrainerOptions& o) { o.save_steps = 2; },
       [](TrainerOptions& o) { o.save_total_limit = 2; },
@@ -221,7 +244,7 @@ TEST_CASE("every option is among what ranks compare, to its last digit") {
       [](TrainerOptions& o) { o.seed = 1; },
       [](TrainerOptions& o) { o.bucket_bytes = 1; },
       [](TrainerOptions& o) { o.zero_stage = 1; },
-      [](TrainerOptions& o) { o.gradient_compression = "bf16"; },
+      [](TrainerOptions& o) { o.gradient_compression = GradientCompression::kBf16; },
       [](TrainerOptions& o) {
         o.resolved_config = {{"a", "b"}};
       }};
@@ -244,11 +267,13 @@ TEST_CASE("options out of range are refused by name") {
   CHECK(refused([](TrainerOptions& o) { o.zero_stage = 4; }).find("zero_stage") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.adam_beta2 = 1; }).find("adam_beta2") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.adam_epsilon = 0; }).find("adam_epsilon") != std::string::npos);
-  CHECK(refused([](TrainerOptions& o) { o.gradient_compression = "fp8"; }).find("gradient_compression") !=
-        std::string::npos);
+  CHECK(refused([](TrainerOptions& o) {
+          o.gradient_compression = static_cast<GradientCompression>(7);
+        }).find("gradient_compression") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) { o.warmup_ratio = 2; }).find("warmup_ratio") != std::string::npos);
-  CHECK(refused([](TrainerOptions& o) { o.lr_scheduler_type = "step"; }).find("lr_scheduler_type") !=
-        std::string::npos);
+  CHECK(refused([](TrainerOptions& o) {
+          o.lr_scheduler_type = static_cast<SchedulerType>(70);
+        }).find("lr_scheduler_type") != std::string::npos);
   CHECK(refused([](TrainerOptions& o) {
           o.max_steps = 0;
           o.num_train_epochs = 0;

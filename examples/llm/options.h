@@ -1,0 +1,153 @@
+// What distill_llm can be told: the recipe's own options, and those of the library's parts that it is made of.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/config/command_line.h"
+#include "libdistill/data/shard_options.h"
+#include "libdistill/loss/distillation_options.h"
+#include "libdistill/train/run_options.h"
+#include "libdistill/train/trainer_options.h"
+
+namespace distill {
+
+struct LlmOptions {
+  LlmOptions() {
+    shard.accumulation_steps = 8;
+    trainer.whole_after_fit = false;  // it is saved, and used no more
+  }
+
+  std::string project_name = "distil-logits";
+  std::string dataset_name;
+  std::string dataset_split = "train";
+  int64_t num_samples = 0;
+  std::string eval_dataset_name;
+  std::string eval_split = "test";
+  std::string chat_template;
+  std::string teacher_model;
+  std::string student_model;
+  bool use_flash_attention = false;
+  bool shard_teacher = false;
+  bool gradient_checkpointing = false;
+
+  RunOptions run;
+  ShardOptions shard;
+  DistillationOptions loss;
+  TrainerOptions trainer;
+};
+
+// What to do instead of training; on the command line alone.
+struct LlmFlags {
+  bool show_batch = false;
+  bool plan = false;
+  std::optional<int64_t> world_size;      // to plan for; none: as launched
+  std::optional<int64_t> ranks_per_host;  // to plan for; none: all, or as launched
+  std::string generate;                   // a model folder: answer `prompt` instead of training
+  std::string prompt;
+  int64_t max_new_tokens = 256;
+  double sampling_temperature = 0;
+  int64_t top_k = 0;
+  double top_p = 1.0;
+};
+
+struct LlmCommand {
+  LlmOptions options;
+  LlmFlags flags;
+  CommandLine line;
+};
+
+// The command line, and the config file that it names. InvalidArgument as in ParseCommandLine, and for options that
+// lack or exclude one another, of which generation needs none, and a plan the models alone.
+[[nodiscard]] absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv);
+
+// Name and value of every option, which a config file may hold again. To overwrite was asked for once, and would be of
+// this run's own checkpoints later.
+FieldValues OptionsToKeep(LlmOptions options);
+
+template <class V>
+void DescribeData(V& v, LlmOptions& o) {
+  v.Group("Data");
+  v.Field("dataset_name", o.dataset_name, "chat data: a .jsonl file, or a folder of them")
+      .Path()
+      .Alias("dataset", "data", "data_path", "dataset_path", "train_file", "train_data", "train_dataset");
+  v.Field("dataset_split", o.dataset_split, "of a folder, not of a file: the files whose names start with it")
+      .Alias("dataset_train_split", "train_split")
+      .Similar("split");
+  v.Field("num_samples", o.num_samples, AtLeast(0), "only the first so many usable rows; 0: all")
+      .Alias("max_samples", "max_train_samples");
+  v.Field("eval_dataset_name", o.eval_dataset_name, "held-out chat data")
+      .Path()
+      .Alias("validation_file", "eval_file", "eval_data", "eval_dataset", "validation_dataset");
+  v.Field("eval_split", o.eval_split, "of a folder of held-out data: the files whose names start with it")
+      .Alias("dataset_test_split", "validation_split", "test_split");
+  v.Field("chat_template", o.chat_template, "chatml, llama3, a Jinja file or template text; empty: the tokenizer's own")
+      .Alias("chat_template_path");
+}
+
+template <class V>
+void DescribeModels(V& v, LlmOptions& o) {
+  v.Group("Models and loss");
+  v.Field("teacher_model", o.teacher_model, "model folder; may be empty when alpha is 0")
+      .Path()
+      .Alias("teacher", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_path", "teacher_model_path");
+  v.Field("student_model", o.student_model, "model folder; one without weights gives random ones, drawn with seed")
+      .Path()
+      .Alias("student", "model", "model_name", "model_name_or_path", "model_path", "base_model", "train_model",
+             "student_model_name_or_path", "student_path", "student_model_path");
+  v.Field("use_flash_attention", o.use_flash_attention,
+          "take torch's flash kernels and no others; needs a GPU and bf16")
+      .Alias("flash_attention", "use_flash_attn", "flash_attn")
+      .AliasOf("attn_implementation", {{"flash_attention_2", "true"}, {"sdpa", "false"}, {"eager", "false"}});
+  v.Accept("layers_to_unfreeze", {""},
+           "training only some layers is not supported yet; leave it out to train all of them");
+  v.Group("Training");
+  v.Field("shard_teacher", o.shard_teacher,
+          "each rank keeps a share of the weights of the teacher's blocks, as zero_stage 3 does of the student's");
+  v.Field("gradient_checkpointing", o.gradient_checkpointing,
+          "compute each layer again in the backward pass: slower, far less memory")
+      .Alias("activation_checkpointing", "use_gradient_checkpointing", "recompute", "checkpoint_activations");
+}
+
+// Maps of a config file: DistillKit's, and two that are shorter to write.
+template <class V>
+void DescribeSections(V& v) {
+  v.Section("dataset", {{"name", "dataset_name"}, {"split", "dataset_split"}, {"eval_name", "eval_dataset_name"}});
+  v.Section("models", {{"teacher", "teacher_model"}, {"student", "student_model"}});
+  v.Section("model", {{"teacher", "teacher_model"}, {"student", "student_model"}});
+  for (const char* name : {"tokenizer", "training", "distillation", "model_config", "spectrum"}) v.Section(name);
+}
+
+template <class V>
+void Describe(V& v, LlmOptions& o) {
+  v.Group("Run");
+  v.Field("project_name", o.project_name, "name of the project, in logs")
+      .Alias("project", "wandb_project", "experiment_name");
+  Describe(v, o.trainer);
+  Describe(v, o.run);
+  DescribeData(v, o);
+  DescribeModels(v, o);
+  Describe(v, o.shard);
+  Describe(v, o.loss);
+  DescribeSections(v);
+}
+
+template <class V>
+void Describe(V& v, LlmFlags& o) {
+  constexpr FieldLimits kCount = Within(1, 1 << 20);
+  v.Group("Instead of training");
+  v.Field("show_batch", o.show_batch, "print one decoded batch with its loss mask");
+  v.Field("plan", o.plan, "print the memory that a rank and a host need, by kind");
+  v.Field("world_size", o.world_size, kCount, "ranks to --plan for; otherwise as many as were started");
+  v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
+  v.Field("generate", o.generate, "answer --prompt with the model of this folder").Path();
+  v.Field("prompt", o.prompt, "what the user says");
+  v.Field("max_new_tokens", o.max_new_tokens, kCount, "longest answer");
+  v.Field("sampling_temperature", o.sampling_temperature, AtLeast(0), "0: always the most likely token");
+  v.Field("top_k", o.top_k, AtLeast(0), "draw from the k most likely tokens; 0: from all");
+  v.Field("top_p", o.top_p, Within(0, 1), "draw from the likeliest tokens that hold this share");
+}
+
+}  // namespace distill

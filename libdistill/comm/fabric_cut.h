@@ -1,0 +1,29 @@
+// How the data of a call over the fabric are cut. Internal to comm/.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace distill {
+
+// `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short
+// or empty. A pure function of arguments that are the same on every rank.
+struct FabricCut {
+  FabricCut(int64_t count, int64_t blocks, int64_t element_bytes, int64_t chunk_bytes)
+      : count(count), blocks(blocks), size(element_bytes), longest((count + blocks - 1) / blocks) {
+    per_chunk = std::max<int64_t>(1, std::min(longest, chunk_bytes / size));
+    chunks = (longest + per_chunk - 1) / per_chunk;
+  }
+  int64_t Begin(int64_t block) const { return block * (count / blocks) + std::min(block, count % blocks); }
+  int64_t Length(int64_t block) const { return Begin(block + 1) - Begin(block); }
+  // Where chunk c begins in a block, and how many elements it has there.
+  int64_t ChunkBegin(int64_t chunk) const { return chunk * per_chunk; }
+  int64_t ChunkLength(int64_t block, int64_t chunk) const {
+    return std::clamp<int64_t>(Length(block) - ChunkBegin(chunk), 0, per_chunk);
+  }
+  int64_t count, blocks, size, longest;
+  int64_t per_chunk = 1;
+  int64_t chunks = 1;
+};
+
+}  // namespace distill

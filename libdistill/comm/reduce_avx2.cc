@@ -1,7 +1,0 @@
-#include "libdistill/comm/reduce_loops.h"
-
-namespace distill {
-
-const ReduceTable kReduceAvx2 = kLoops;
-
-}  // namespace distill

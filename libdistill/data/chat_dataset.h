@@ -1,0 +1,37 @@
+// Chat files as token samples.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto dataset, LoadChatDataset("chat.jsonl", tokenizer, chat_template, {}));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/dataset.h"
+#include "libdistill/text/chat_template.h"
+#include "libdistill/text/tokenizer.h"
+
+namespace distill {
+
+struct ChatDatasetOptions {
+  std::string split = "";     // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
+  int64_t num_samples = 0;    // 0: all; otherwise the first ones
+  int64_t max_length = 4096;  // longer samples are cut at the end; one that is left without targets is dropped, counted
+};
+
+struct ChatDataset {
+  std::shared_ptr<Dataset> tokens;                      // token samples (data/token_dataset.h), in memory
+  std::vector<std::vector<ChatMessage>> conversations;  // the same samples as text (for generation on held-out data)
+  std::string summary;  // "rows 20000, used 19998, cut before the answer 2 (first: train.jsonl:17)": logged by rank 0
+};
+
+// `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from, value).
+// InvalidArgument: broken JSON, bad UTF-8, a missing field, an unknown role, tools (file and line); rows without an
+// assistant's answer (how many, and the first lines); nothing left to train on; an s3:// path. NotFound: no such file.
+[[nodiscard]] absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
+                                                          const ChatTemplate& chat_template,
+                                                          const ChatDatasetOptions& options);
+
+}  // namespace distill

@@ -1,0 +1,99 @@
+#include "libdistill/data/jsonl_rows.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+constexpr int64_t kPlacesShown = 5;
+
+std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path, const std::string& split) {
+  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
+  if (!FolderExists(path)) return std::vector<std::string>{path};
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFiles(path, split, ".jsonl"));
+  if (names.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> others, ListFiles(path, "", ""));
+    return absl::NotFoundError(absl::StrCat(path, ": no file matches ", split, "*.jsonl; the folder holds ",
+                                            others.empty() ? "no files" : absl::StrJoin(others, ", "),
+                                            ": name the split that a file's name begins with, or the file itself"));
+  }
+  for (std::string& name : names) name = JoinPath(path, name);
+  return names;
+}
+
+absl::Status ForEachRow(
+    const std::string& path, const std::string& split,
+    absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindJsonlFiles(path, split));
+  for (const std::string& file : files) {
+    DISTILL_ASSIGN_OR_RETURN(JsonlReader reader, JsonlReader::Open(file));
+    for (;;) {
+      DISTILL_ASSIGN_OR_RETURN(const std::optional<JsonlRow> row, reader.Next());
+      if (!row) break;
+      const auto goes_on = on_row(row->value, absl::StrCat(BaseName(file), ":", row->line));
+      if (!goes_on.ok()) return Annotate(goes_on.status(), absl::StrCat(file, ":", row->line));
+      if (!*goes_on) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name) {
+  if (row.kind != JsonValue::Kind::kObject) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the row is not a JSON object; JSON Lines has one sample a line, {\"", name, "\": ...}"));
+  }
+  if (const JsonValue* value = row.Find(name)) return value;
+  const std::string there = absl::StrJoin(
+      row.members, ", ", [](std::string* out, const auto& member) { absl::StrAppend(out, "'", member.first, "'"); });
+  return absl::InvalidArgumentError(absl::StrCat("the field '", name, "' is missing; the row has ",
+                                                 there.empty() ? "none" : there, ": name the column, or add it"));
+}
+
+absl::StatusOr<std::string> TextOf(const JsonValue& row, const std::string& name) {
+  DISTILL_ASSIGN_OR_RETURN(const JsonValue* value, FieldOf(row, name));
+  if (value->kind == JsonValue::Kind::kString) return value->text;
+  return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not a string; write the text itself, in quotes"));
+}
+
+absl::StatusOr<int64_t> WholeNumberOf(const JsonValue& value, const std::string& what) {
+  constexpr double kMost = 9007199254740992;  // 2^53: beyond, doubles leave whole numbers out
+  if (value.kind == JsonValue::Kind::kNumber && value.number >= 0 && value.number <= kMost &&
+      std::floor(value.number) == value.number) {
+    return static_cast<int64_t>(value.number);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", what, "' is not a whole number from 0"));
+}
+
+void CountedRows::Add(const std::string& place) {
+  if (++count <= kPlacesShown) places.push_back(place);
+}
+
+std::string CountedRows::Describe(absl::string_view reason) const {
+  if (count == 0) return "";
+  return absl::StrCat(", ", reason, " ", count, " (first: ", absl::StrJoin(places, ", "), ")");
+}
+
+absl::Status CheckLimits(int64_t max_length, int64_t least, int64_t num_samples) {
+  if (max_length < least) {
+    return absl::InvalidArgumentError(absl::StrCat("max_length is ", max_length, ": at least ", least, " is needed"));
+  }
+  if (num_samples < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_samples is ", num_samples, ": it cannot be negative; 0 takes all rows"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill

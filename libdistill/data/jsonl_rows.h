@@ -1,0 +1,44 @@
+// What data sets out of JSON Lines files have in common: which files a path stands for, their rows, and their fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/store/jsonl.h"
+
+namespace distill {
+
+// A file is itself; a folder is its SPLIT*.jsonl in order of name. NotFound: none of them. InvalidArgument: s3://.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path,
+                                                                      const std::string& split);
+
+// Hands over the rows of these files, in order, until `on_row` returns false. `place` is "train.jsonl:17". What
+// `on_row` returns as an error gets the file's path and the line before it, as errors of the file itself have.
+[[nodiscard]] absl::Status ForEachRow(
+    const std::string& path, const std::string& split,
+    absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row);
+
+// A member of a row that is an object. InvalidArgument: it is missing, or of another kind.
+[[nodiscard]] absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name);
+[[nodiscard]] absl::StatusOr<std::string> TextOf(const JsonValue& row, const std::string& name);
+// A whole number from 0. InvalidArgument: anything else; `what` is what it is called.
+[[nodiscard]] absl::StatusOr<int64_t> WholeNumberOf(const JsonValue& value, const std::string& what);
+
+// Rows that have one thing in common, and where the first of them are.
+struct CountedRows {
+  int64_t count = 0;
+  std::vector<std::string> places = {};
+
+  void Add(const std::string& place);
+  // ", REASON 2 (first: train.jsonl:17, train.jsonl:20)"; "" where there is none.
+  std::string Describe(absl::string_view reason) const;
+};
+
+// InvalidArgument: max_length below `least`, or num_samples below 0.
+[[nodiscard]] absl::Status CheckLimits(int64_t max_length, int64_t least, int64_t num_samples);
+
+}  // namespace distill

@@ -1,0 +1,66 @@
+#include "libdistill/data/labelled_text_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/data/jsonl_rows.h"
+
+namespace distill {
+namespace {
+
+absl::StatusOr<int64_t> LabelOf(const JsonValue& row, const LabelledTextOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const JsonValue* value, FieldOf(row, options.label_column));
+  const auto count = static_cast<int64_t>(options.labels.size());
+  if (value->kind == JsonValue::Kind::kString) {
+    const auto found = std::find(options.labels.begin(), options.labels.end(), value->text);
+    if (found != options.labels.end()) return found - options.labels.begin();
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", options.label_column, "' is '", value->text, "', which is not among the labels (",
+                     options.labels.empty() ? "none are named" : absl::StrJoin(options.labels, ", "),
+                     "); name it, or write a number"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const int64_t label, WholeNumberOf(*value, options.label_column));
+  if (count == 0 || label < count) return label;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", options.label_column, "' is ", label, ", but there are ", count, " labels"));
+}
+
+}  // namespace
+
+absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& path, const Tokenizer& tokenizer,
+                                                            const LabelledTextOptions& options) {
+  DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/1, options.num_samples));
+  std::vector<Sample> samples;
+  LabelledTextDataset data;
+  data.num_labels = static_cast<int64_t>(options.labels.size());
+  int64_t cut = 0;
+  const auto add = [&](const JsonValue& row, const std::string&) -> absl::StatusOr<bool> {
+    DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, options.text_column));
+    DISTILL_ASSIGN_OR_RETURN(const int64_t label, LabelOf(row, options));
+    DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(text));
+    if (ids.empty()) return absl::InvalidArgumentError("the text has no tokens; write one, or remove the row");
+    if (static_cast<int64_t>(ids.size()) > options.max_length) {
+      ids.resize(options.max_length);
+      ++cut;
+    }
+    data.num_labels = std::max(data.num_labels, label + 1);
+    samples.push_back(
+        {.tensors = {{"ids", HostTensor(std::move(ids))}, {"label", HostTensor(std::vector<int64_t>{label}, {})}}});
+    return options.num_samples == 0 || static_cast<int64_t>(samples.size()) < options.num_samples;
+  };
+  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, add));
+  if (samples.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the data set is empty; write a row a line, {\"",
+                                                   options.text_column, "\": \"...\", \"", options.label_column,
+                                                   "\": 0}, or name another file"));
+  }
+  data.summary = absl::StrCat("rows ", samples.size(), ", labels ", data.num_labels,
+                              cut == 0 ? "" : absl::StrCat(", cut to max_length ", options.max_length, " ", cut));
+  data.samples = MakeDataset(std::move(samples), "ids");
+  return data;
+}
+
+}  // namespace distill

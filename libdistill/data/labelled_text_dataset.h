@@ -1,0 +1,39 @@
+// Texts with a class each, out of JSON Lines: {"text": "...", "label": 1}.
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto data, LoadLabelledTextDataset("reviews.jsonl", tokenizer, {.max_length = 128}));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/dataset.h"
+#include "libdistill/text/tokenizer.h"
+
+namespace distill {
+
+struct LabelledTextOptions {
+  std::string split = "";  // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
+  std::string text_column = "text";
+  std::string label_column = "label";
+  std::vector<std::string> labels = {};  // names of the classes, from 0, where rows hold names in place of numbers
+  int64_t num_samples = 0;               // 0: all; otherwise the first ones
+  int64_t max_length = 512;              // longer texts are cut at the end
+};
+
+struct LabelledTextDataset {
+  std::shared_ptr<Dataset> samples;  // "ids" (int32 [T]) and "label" (int64 []), in memory; their length is T
+  int64_t num_labels = 0;            // the names given, or one more than the largest number
+  std::string summary;               // "rows 25000, labels 2, cut to max_length 512 120"
+};
+
+// `path`: a .jsonl file, or a folder of them. No row is left out: evaluation counts each. InvalidArgument: broken JSON,
+// bad UTF-8, a missing field, a text without tokens, a label that is no whole number from 0 or not among the names
+// (file and line); no rows. NotFound: no such file.
+[[nodiscard]] absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& path,
+                                                                          const Tokenizer& tokenizer,
+                                                                          const LabelledTextOptions& options);
+
+}  // namespace distill

@@ -1,0 +1,41 @@
+// The options of a DataSharder.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/core/describe.h"
+
+namespace distill {
+
+struct ShardOptions {
+  uint64_t seed = 42;
+  int64_t rows_per_rank = 1;       // of one micro-batch
+  int64_t accumulation_steps = 1;  // micro-batches of one step
+  bool shuffle = true;
+  bool packing = false;       // several samples in a row, up to max_length, none cut
+  int64_t max_length = 4096;  // of a row; a sample that is longer counts as so long, and has a row of its own
+};
+
+template <class V>
+void Describe(V& v, ShardOptions& o) {
+  constexpr FieldLimits kCount = Within(1, int64_t{1} << 31), kLength = Within(2, int64_t{1} << 31);
+  v.Group("Run");
+  v.Field("seed", o.seed, "seed of shuffles and of random weights").Alias("random_seed", "manual_seed", "data_seed");
+  v.Group("Data");
+  v.Field("max_length", o.max_length, kLength, "tokens of a row; longer samples are cut")
+      .Alias("max_seq_length", "max_seq_len", "seq_len", "seq_length", "sequence_length", "sequence_len",
+             "model_max_length", "cutoff_len")
+      .Similar("block_size");
+  v.Field("packing", o.packing, "several samples in a row, without attention across them")
+      .Alias("pack", "sample_packing");
+  v.Field("shuffle", o.shuffle, "another order of the samples each epoch").InCodeOnly();
+  v.Group("Training");
+  v.Field("per_device_train_batch_size", o.rows_per_rank, kCount, "rows of a micro-batch of one rank")
+      .Alias("micro_batch_size", "per_device_batch_size", "per_gpu_train_batch_size", "train_micro_batch_size_per_gpu")
+      .Similar("batch_size", "train_batch_size");
+  v.Field("gradient_accumulation_steps", o.accumulation_steps, kCount, "micro-batches of a step")
+      .Alias("gradient_accumulation", "grad_accum", "grad_accum_steps", "grad_accumulation_steps", "accumulation_steps",
+             "accumulate_grad_batches");
+}
+
+}  // namespace distill

@@ -1,0 +1,40 @@
+// How gradients get from autograd into the memory of their buckets. When a bucket leaves is GradientOrder's matter.
+//
+//   StagingInPlace   each gradient has a place of its own, and adds up there over micro-batches (stages 0 and 1)
+//   StagingInSlots   gradients wait where autograd left them until their bucket's turn in a slot has come (from 2 on)
+#pragma once
+
+#include <cstddef>
+
+#include <torch/types.h>
+
+#include "absl/status/status.h"
+
+namespace distill {
+
+// All but the destructor is called with the reducer's lock, without gradients (torch::NoGradGuard); `i` is a parameter
+// by index, `b` a bucket. They throw c10::Error.
+class GradientStaging {
+ public:
+  virtual ~GradientStaging() = default;
+
+  // There are no gradients.
+  virtual void StartStep() = 0;
+  // See GradientReducer::Borrow, BorrowSum, TakesWide and AddWide: what needs places that stay.
+  virtual bool has_places() const = 0;
+  virtual torch::Tensor Borrow(size_t i) = 0;
+  virtual torch::Tensor BorrowSum(size_t i) = 0;
+  virtual void AddWide(size_t i, const torch::Tensor& gradient) = 0;
+
+  // Autograd has made a part of the gradient.
+  virtual void OnGradient(size_t i) = 0;
+  // That was the last part: one that comes late must not be added to what is on its way.
+  virtual void OnComplete(size_t i) = 0;
+  // At the step's end, of a bucket that has not left: zeros for what the step did not make. What fails leaves values of
+  // no use in memory that others may sum all the same.
+  [[nodiscard]] virtual absl::Status FillUp(size_t b) = 0;
+  // The bucket leaves next, once what the current stream holds now is done. Its memory is free.
+  virtual void OnLaunch(size_t b) = 0;
+};
+
+}  // namespace distill

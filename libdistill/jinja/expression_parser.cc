@@ -1,0 +1,208 @@
+// The tokens that an expression is read from, and its operators; expression_parser_operands.cc reads what they work on.
+#include "libdistill/jinja/expression_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill::jinja {
+namespace {
+
+using Kind = Expression::Kind;
+
+// Operators that bind to the left, the loosest first; "not", comparisons and powers stand between and above them.
+struct Level {
+  std::vector<absl::string_view> operators;
+};
+
+const Level& LevelOf(int level) {
+  static const Level kLevels[] = {{{"+", "-"}}, {{"~"}}, {{"*", "/", "//", "%"}}};
+  return kLevels[level];
+}
+
+// Counts one level of nesting while it lives.
+class Nested {
+ public:
+  explicit Nested(int* depth) : depth_(depth) { ++*depth_; }
+  ~Nested() { --*depth_; }
+
+ private:
+  int* depth_;
+};
+
+}  // namespace
+
+bool ExpressionParser::SkipOperator(absl::string_view text) {
+  if (!IsOperator(text)) return false;
+  Advance();
+  return true;
+}
+
+bool ExpressionParser::SkipName(absl::string_view text) {
+  if (!IsName(text)) return false;
+  Advance();
+  return true;
+}
+
+absl::Status ExpressionParser::ErrorHere(absl::string_view message) const { return ErrorAt(Now().line, message); }
+
+std::string ExpressionParser::Describe() const {
+  switch (Now().kind) {
+    case Token::Kind::kEnd:
+      return "the template's end";
+    case Token::Kind::kBlockEnd:
+      return "'%}'";
+    case Token::Kind::kOutputEnd:
+      return "'}}'";
+    case Token::Kind::kString:
+      return "a string";
+    default:
+      return absl::StrCat("'", Now().text, "'");
+  }
+}
+
+absl::Status ExpressionParser::ExpectOperator(absl::string_view text) {
+  if (SkipOperator(text)) return absl::OkStatus();
+  return ErrorHere(absl::StrCat("expected '", text, "', but found ", Describe()));
+}
+
+absl::StatusOr<std::string> ExpressionParser::ExpectName() {
+  if (Now().kind != Token::Kind::kName) return ErrorHere(absl::StrCat("expected a name, but found ", Describe()));
+  std::string name = Now().text;
+  Advance();
+  return name;
+}
+
+absl::Status ExpressionParser::Grow(Expression* node) const {
+  int height = 0;
+  for (const ExpressionPtr& child : node->children) height = std::max(height, child == nullptr ? 0 : child->height);
+  for (const auto& [name, child] : node->keywords) height = std::max(height, child->height);
+  node->height = height + 1;
+  return node->height > kMaxHeight ? ErrorAt(node->line, "the expression is too long") : absl::OkStatus();
+}
+
+ExpressionParser::Result ExpressionParser::Make(Kind kind, int line, std::string name,
+                                                std::vector<ExpressionPtr> children) const {
+  auto node = std::make_unique<Expression>();
+  node->kind = kind;
+  node->line = line;
+  node->name = std::move(name);
+  node->children = std::move(children);
+  DISTILL_RETURN_IF_ERROR(Grow(node.get()));
+  return node;
+}
+
+ExpressionParser::Result ExpressionParser::ParseExpression(bool with_condition) {
+  const Nested nested(&nesting_);
+  if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
+  return with_condition ? ParseConditional() : ParseBinary(-2);
+}
+
+ExpressionParser::Result ExpressionParser::ParseConditional() {
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseBinary(-2));
+  while (IsName("if")) {
+    const int line = Now().line;
+    Advance();
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr condition, ParseBinary(-2));
+    ExpressionPtr otherwise;
+    if (SkipName("else")) {
+      DISTILL_ASSIGN_OR_RETURN(otherwise, ParseExpression());
+    }
+    DISTILL_ASSIGN_OR_RETURN(
+        node, Make(Kind::kConditional, line, "", Nodes(std::move(node), std::move(condition), std::move(otherwise))));
+  }
+  return node;
+}
+
+// Level -2: or; -1: and; 0 and up: LevelOf. Above "and" stand "not" and comparisons, above the last level powers.
+ExpressionParser::Result ExpressionParser::ParseBinary(int level) {
+  const auto parse_next = [this, level] {
+    return level == -1 ? ParseNot() : level == 2 ? ParsePower() : ParseBinary(level + 1);
+  };
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, parse_next());
+  for (;;) {
+    const std::string name = Now().text;
+    const int line = Now().line;
+    if (level < 0) {
+      if (!SkipName(level == -2 ? "or" : "and")) return node;
+    } else {
+      const auto& operators = LevelOf(level).operators;
+      if (std::none_of(operators.begin(), operators.end(), [this](absl::string_view o) { return IsOperator(o); })) {
+        return node;
+      }
+      Advance();
+    }
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr right, parse_next());
+    const Kind kind = level == -2 ? Kind::kOr : level == -1 ? Kind::kAnd : Kind::kBinary;
+    DISTILL_ASSIGN_OR_RETURN(node, Make(kind, line, name, Nodes(std::move(node), std::move(right))));
+  }
+}
+
+ExpressionParser::Result ExpressionParser::ParseNot() {
+  const int line = Now().line;
+  if (!SkipName("not")) return ParseCompare();
+  const Nested nested(&nesting_);
+  if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseNot());
+  return Make(Kind::kNot, line, "", Nodes(std::move(node)));
+}
+
+ExpressionParser::Result ExpressionParser::ParseCompare() {
+  const int line = Now().line;
+  std::vector<ExpressionPtr> operands;
+  std::vector<std::string> operators;
+  for (;;) {
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr operand, ParseBinary(0));
+    operands.push_back(std::move(operand));
+    std::string name;
+    if (Now().kind == Token::Kind::kOperator) {
+      for (const char* o : {"==", "!=", "<", "<=", ">", ">="}) {
+        if (IsOperator(o)) name = o;
+      }
+    } else if (IsName("in")) {
+      name = "in";
+    } else if (IsName("not") && Ahead().kind == Token::Kind::kName && Ahead().text == "in") {
+      name = "not in";
+      Advance();
+    }
+    if (name.empty()) break;
+    Advance();
+    operators.push_back(std::move(name));
+  }
+  if (operators.empty()) return std::move(operands.front());
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kCompare, line, "", std::move(operands)));
+  node->operators = std::move(operators);
+  return node;
+}
+
+ExpressionParser::Result ExpressionParser::ParsePower() {
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseUnary(true));
+  while (IsOperator("**")) {
+    const int line = Now().line;
+    Advance();
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr right, ParseUnary(true));
+    DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kBinary, line, "**", Nodes(std::move(node), std::move(right))));
+  }
+  return node;
+}
+
+ExpressionParser::Result ExpressionParser::ParseUnary(bool with_filter) {
+  const Nested nested(&nesting_);
+  if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
+  const int line = Now().line;
+  ExpressionPtr node;
+  if (IsOperator("-") || IsOperator("+")) {
+    const Kind kind = IsOperator("-") ? Kind::kNegative : Kind::kPositive;
+    Advance();
+    DISTILL_ASSIGN_OR_RETURN(node, ParseUnary(false));
+    DISTILL_ASSIGN_OR_RETURN(node, Make(kind, line, "", Nodes(std::move(node))));
+  } else {
+    DISTILL_ASSIGN_OR_RETURN(node, ParsePrimary());
+  }
+  DISTILL_ASSIGN_OR_RETURN(node, ParsePostfix(std::move(node)));
+  return with_filter ? ParseFilterOrTest(std::move(node)) : std::move(node);
+}
+
+}  // namespace distill::jinja

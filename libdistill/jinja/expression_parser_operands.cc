@@ -1,0 +1,225 @@
+// What operators of an expression work on: constants, names, brackets, and what is written behind them.
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/jinja/builtins.h"
+#include "libdistill/jinja/expression_parser.h"
+
+namespace distill::jinja {
+namespace {
+
+using Kind = Expression::Kind;
+
+}  // namespace
+
+ExpressionParser::Result ExpressionParser::ParsePostfix(ExpressionPtr node) {
+  for (;;) {
+    const int line = Now().line;
+    if (SkipOperator(".")) {
+      if (Now().kind == Token::Kind::kInteger) {
+        DISTILL_ASSIGN_OR_RETURN(ExpressionPtr index, ParseConstant());
+        DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kItem, line, "", Nodes(std::move(node), std::move(index))));
+      } else {
+        DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());
+        DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kAttribute, line, std::move(name), Nodes(std::move(node))));
+      }
+    } else if (SkipOperator("[")) {
+      DISTILL_ASSIGN_OR_RETURN(node, ParseSubscript(std::move(node)));
+    } else if (IsOperator("(")) {
+      DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kCall, line, "", Nodes(std::move(node))));
+      DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+    } else {
+      return node;
+    }
+  }
+}
+
+ExpressionParser::Result ExpressionParser::ParseSubscript(ExpressionPtr node) {
+  const int line = Now().line;
+  std::vector<ExpressionPtr> parts = Nodes(std::move(node), ExpressionPtr(), ExpressionPtr(), ExpressionPtr());
+  size_t part = 1;
+  while (!IsOperator("]")) {
+    if (IsOperator(":")) {
+      if (++part > 3) return ErrorHere("a slice has at most three parts");
+      Advance();
+      continue;
+    }
+    if (parts[part] != nullptr) return ErrorHere(absl::StrCat("expected ']', but found ", Describe()));
+    DISTILL_ASSIGN_OR_RETURN(parts[part], ParseExpression());
+  }
+  Advance();
+  if (part > 1) return Make(Kind::kSlice, line, "", std::move(parts));
+  if (parts[1] == nullptr) return ErrorAt(line, "a subscript is empty");
+  return Make(Kind::kItem, line, "", Nodes(std::move(parts[0]), std::move(parts[1])));
+}
+
+ExpressionParser::Result ExpressionParser::ParseFilterOrTest(ExpressionPtr node) {
+  for (;;) {
+    const int line = Now().line;
+    if (SkipOperator("|")) {
+      DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
+      if (!HasFilter(name))
+        return ErrorAt(line, absl::StrCat("the filter '", name, "' is not supported; supported: ", FilterNames()));
+      DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kFilter, line, name, Nodes(std::move(node))));
+      if (IsOperator("(")) DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+    } else if (SkipName("is")) {
+      DISTILL_ASSIGN_OR_RETURN(node, ParseTest(std::move(node)));
+    } else if (IsOperator("(")) {
+      DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kCall, line, "", Nodes(std::move(node))));
+      DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+    } else {
+      return node;
+    }
+  }
+}
+
+ExpressionParser::Result ExpressionParser::ParseTest(ExpressionPtr node) {
+  const int line = Now().line;
+  const bool negated = SkipName("not");
+  DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
+  if (!HasTest(name))
+    return ErrorAt(line, absl::StrCat("the test '", name, "' is not supported; supported: ", TestNames()));
+  DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kTest, line, name, Nodes(std::move(node))));
+  const Token::Kind kind = Now().kind;
+  if (IsOperator("(")) {
+    DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+  } else if (IsName("is")) {
+    return ErrorHere("tests cannot be chained with 'is'");
+  } else if (kind == Token::Kind::kString || kind == Token::Kind::kInteger || kind == Token::Kind::kFloat ||
+             IsOperator("[") || IsOperator("{") ||
+             (kind == Token::Kind::kName && !IsName("else") && !IsName("or") && !IsName("and"))) {
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr argument, ParsePrimary());
+    DISTILL_ASSIGN_OR_RETURN(argument, ParsePostfix(std::move(argument)));
+    node->children.push_back(std::move(argument));
+    DISTILL_RETURN_IF_ERROR(Grow(node.get()));
+  }
+  return negated ? Make(Kind::kNot, line, "", Nodes(std::move(node))) : std::move(node);
+}
+
+absl::Status ExpressionParser::ParseArguments(Expression* call) {
+  DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
+  while (!SkipOperator(")")) {
+    if (IsOperator("*") || IsOperator("**")) return ErrorHere("'*' and '**' before arguments are not supported");
+    if (Now().kind == Token::Kind::kName && Ahead().kind == Token::Kind::kOperator && Ahead().text == "=") {
+      const std::string name = Now().text;
+      Advance();
+      Advance();
+      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
+      call->keywords.emplace_back(name, std::move(value));
+    } else {
+      if (!call->keywords.empty()) return ErrorHere("an argument without a name follows one with a name");
+      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
+      call->children.push_back(std::move(value));
+    }
+    if (!IsOperator(")")) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
+  }
+  return Grow(call);
+}
+
+ExpressionParser::Result ExpressionParser::ParsePrimary() {
+  const int line = Now().line;
+  switch (Now().kind) {
+    case Token::Kind::kString:
+    case Token::Kind::kInteger:
+    case Token::Kind::kFloat:
+      return ParseConstant();
+    case Token::Kind::kName: {
+      const std::string name = Now().text;
+      Advance();
+      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kConstant, line, name, {}));
+      if (name == "true" || name == "True") {
+        node->constant = Value(true);
+      } else if (name == "false" || name == "False") {
+        node->constant = Value(false);
+      } else if (name == "none" || name == "None") {
+        node->constant = Value::MakeNone();
+      } else {
+        node->kind = Kind::kName;
+      }
+      return node;
+    }
+    default:
+      break;
+  }
+  if (SkipOperator("(")) return ParseParenthesized();
+  if (SkipOperator("[")) {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<ExpressionPtr> items, ParseItems("]"));
+    return Make(Kind::kList, line, "", std::move(items));
+  }
+  if (SkipOperator("{")) return ParseDict();
+  return ErrorHere(absl::StrCat("expected an expression, but found ", Describe()));
+}
+
+// A number, or one or more strings side by side.
+ExpressionParser::Result ExpressionParser::ParseConstant() {
+  const Token token = Now();
+  Advance();
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kConstant, token.line, "", {}));
+  if (token.kind == Token::Kind::kString) {
+    std::string text = token.text;
+    for (; Now().kind == Token::Kind::kString; Advance()) text += Now().text;
+    node->constant = Value(std::move(text));
+  } else if (token.kind == Token::Kind::kInteger) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(token.text, &number)) return ErrorAt(token.line, absl::StrCat(token.text, " is too large"));
+    node->constant = Value(number);
+  } else {
+    double number = 0;
+    if (!absl::SimpleAtod(token.text, &number)) return ErrorAt(token.line, absl::StrCat(token.text, " is no number"));
+    node->constant = Value(number);
+  }
+  return node;
+}
+
+ExpressionParser::Result ExpressionParser::ParseParenthesized() {
+  const int line = Now().line;
+  if (SkipOperator(")")) return Make(Kind::kTuple, line, "", {});
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseTuple());
+  DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));
+  return node;
+}
+
+ExpressionParser::Result ExpressionParser::ParseDict() {
+  const int line = Now().line;
+  std::vector<ExpressionPtr> items;
+  while (!SkipOperator("}")) {
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr key, ParseExpression());
+    items.push_back(std::move(key));
+    DISTILL_RETURN_IF_ERROR(ExpectOperator(":"));
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
+    items.push_back(std::move(value));
+    if (!IsOperator("}")) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
+  }
+  return Make(Kind::kDict, line, "", std::move(items));
+}
+
+absl::StatusOr<std::vector<ExpressionPtr>> ExpressionParser::ParseItems(absl::string_view close) {
+  std::vector<ExpressionPtr> items;
+  while (!SkipOperator(close)) {
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr item, ParseExpression());
+    items.push_back(std::move(item));
+    if (!IsOperator(close)) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
+  }
+  return items;
+}
+
+bool ExpressionParser::AtEndOfTuple() const {
+  return Now().kind == Token::Kind::kBlockEnd || Now().kind == Token::Kind::kOutputEnd ||
+         Now().kind == Token::Kind::kEnd || IsOperator(")") || IsName("in");
+}
+
+ExpressionParser::Result ExpressionParser::ParseTuple(bool with_condition) {
+  const int line = Now().line;
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr first, ParseExpression(with_condition));
+  if (!IsOperator(",")) return first;
+  std::vector<ExpressionPtr> items = Nodes(std::move(first));
+  while (SkipOperator(",") && !AtEndOfTuple()) {
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr item, ParseExpression(with_condition));
+    items.push_back(std::move(item));
+  }
+  return Make(Kind::kTuple, line, "", std::move(items));
+}
+
+}  // namespace distill::jinja

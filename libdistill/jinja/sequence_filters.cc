@@ -1,0 +1,206 @@
+// Filters over lists, and over whatever else can be iterated.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/jinja/builtins.h"
+#include "libdistill/jinja/letter_case.h"
+
+namespace distill::jinja {
+namespace {
+
+using Result = absl::StatusOr<Value>;
+
+// "a.b.0" of an item, as map and selectattr look it up; `otherwise` stands for every part that is undefined.
+Result Lookup(Value item, const Value& path, const Value* otherwise = nullptr) {
+  for (const absl::string_view part : absl::StrSplit(ToText(path), '.')) {
+    int64_t index = 0;
+    DISTILL_ASSIGN_OR_RETURN(item, GetItem(item, absl::SimpleAtoi(part, &index) ? Value(index) : Value(part)));
+    if (otherwise != nullptr && item.IsUndefined()) item = *otherwise;
+  }
+  return item;
+}
+
+// What sort, unique, min and max compare: an attribute, without case unless they are told to mind it.
+Result SortKey(const Value& item, const Value* attribute, bool case_sensitive) {
+  Value key = item;
+  if (attribute != nullptr && !attribute->IsNone()) {
+    DISTILL_ASSIGN_OR_RETURN(key, Lookup(item, *attribute));
+  }
+  return key.IsString() && !case_sensitive ? Value(ToLower(*key.text())) : key;
+}
+
+using Keyed = std::vector<std::pair<Value, Value>>;  // key, item
+
+absl::StatusOr<Keyed> WithKeys(const Value& input, const Value* attribute, const Value* case_sensitive) {
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
+  Keyed keyed;
+  for (Value& item : items) {
+    DISTILL_ASSIGN_OR_RETURN(Value key, SortKey(item, attribute, case_sensitive != nullptr && IsTrue(*case_sensitive)));
+    keyed.emplace_back(std::move(key), std::move(item));
+  }
+  return keyed;
+}
+
+Result Join(const Value& input, const Arguments& arguments) {
+  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("join", {"d", "attribute"}));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
+  std::string out;
+  for (size_t i = 0; i < items.size() && out.size() <= kMaxTextBytes; ++i) {
+    if (i > 0 && given[0] != nullptr) out += ToText(*given[0]);
+    Value item = items[i];
+    if (given[1] != nullptr) {
+      DISTILL_ASSIGN_OR_RETURN(item, Lookup(item, *given[1]));
+    }
+    out += ToText(item);
+  }
+  return BoundedText(std::move(out));
+}
+
+template <bool last>
+Result End(const Value& input, const Arguments& arguments) {
+  DISTILL_RETURN_IF_ERROR(arguments.Bind("first", {}).status());
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
+  if (items.empty()) return Value::MakeUndefined("the sequence is empty");
+  return last ? items.back() : items.front();
+}
+
+Result ToList(const Value& input, const Arguments& arguments) {
+  DISTILL_RETURN_IF_ERROR(arguments.Bind("list", {}).status());
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
+  return MakeList(std::move(items));
+}
+
+Result Items(const Value& input, const Arguments& arguments) {
+  if (input.IsUndefined()) return MakeList({});
+  if (!HasMethod(input, "items")) return Error(absl::StrCat("items: ", TypeName(input), " is no dict"));
+  return CallMethod(input, "items", arguments);
+}
+
+Result Reverse(const Value& input, const Arguments& arguments) {
+  DISTILL_RETURN_IF_ERROR(arguments.Bind("reverse", {}).status());
+  if (input.IsString()) return Slice(input, Value(), Value(), Value(-1));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
+  std::reverse(items.begin(), items.end());
+  return MakeList(std::move(items));
+}
+
+Result Sort(const Value& input, const Arguments& arguments) {
+  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("sort", {"reverse", "case_sensitive", "attribute"}));
+  DISTILL_ASSIGN_OR_RETURN(Keyed keyed, WithKeys(input, given[2], given[1]));
+  const bool reverse = given[0] != nullptr && IsTrue(*given[0]);
+  absl::Status failure;
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    const absl::StatusOr<int> order = reverse ? Compare(b.first, a.first) : Compare(a.first, b.first);
+    if (!order.ok()) failure = order.status();
+    return order.ok() && *order < 0;
+  });
+  DISTILL_RETURN_IF_ERROR(failure);
+  std::vector<Value> items;
+  for (auto& [key, item] : keyed) items.push_back(std::move(item));
+  return MakeList(std::move(items));
+}
+
+Result Unique(const Value& input, const Arguments& arguments) {
+  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("unique", {"case_sensitive", "attribute"}));
+  DISTILL_ASSIGN_OR_RETURN(Keyed keyed, WithKeys(input, given[1], given[0]));
+  std::vector<Value> seen, items;
+  for (auto& [key, item] : keyed) {
+    if (std::any_of(seen.begin(), seen.end(), [&key = key](const Value& other) { return Equal(key, other); })) continue;
+    seen.push_back(std::move(key));
+    items.push_back(std::move(item));
+  }
+  return MakeList(std::move(items));
+}
+
+template <bool largest>
+Result Extreme(const Value& input, const Arguments& arguments) {
+  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("min", {"case_sensitive", "attribute"}));
+  DISTILL_ASSIGN_OR_RETURN(const Keyed keyed, WithKeys(input, given[1], given[0]));
+  if (keyed.empty()) return Value::MakeUndefined("the sequence is empty");
+  const auto* best = &keyed.front();
+  for (const auto& entry : keyed) {
+    DISTILL_ASSIGN_OR_RETURN(const int order, Compare(entry.first, best->first));
+    if (largest ? order > 0 : order < 0) best = &entry;
+  }
+  return best->second;
+}
+
+// map(attribute="name", default=...) or map("filter", arguments...).
+Result Map(const Value& input, const Arguments& arguments) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
+  std::vector<Value> mapped;
+  if (!arguments.positional.empty()) {
+    const std::string name = ToText(arguments.positional[0]);
+    if (!HasFilter(name)) return Error(absl::StrCat("map: the filter '", name, "' is not supported"));
+    Arguments rest = arguments;
+    rest.positional.erase(rest.positional.begin());
+    for (const Value& item : items) {
+      DISTILL_ASSIGN_OR_RETURN(Value value, ApplyFilter(name, item, rest));
+      mapped.push_back(std::move(value));
+    }
+    return MakeList(std::move(mapped));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("map", {"attribute", "default"}, 1));
+  for (const Value& item : items) {
+    DISTILL_ASSIGN_OR_RETURN(Value value, Lookup(item, *given[0], given[1]));
+    mapped.push_back(std::move(value));
+  }
+  return MakeList(std::move(mapped));
+}
+
+// The items, or those with an attribute, of which a test (truth without one) holds or does not hold.
+template <bool keep, bool attribute>
+Result Select(const Value& input, const Arguments& arguments) {
+  const size_t used = attribute ? 1 : 0;
+  if (!arguments.named.empty() || arguments.positional.size() < used) return Error("select: wrong arguments");
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
+  std::vector<Value> test(arguments.positional.begin() + used, arguments.positional.end()), selected;
+  std::string name;
+  if (!test.empty()) {
+    name = ToText(test.front());
+    test.erase(test.begin());
+  }
+  for (const Value& item : items) {
+    Value subject = item;
+    if (attribute) {
+      DISTILL_ASSIGN_OR_RETURN(subject, Lookup(item, arguments.positional[0]));
+    }
+    bool holds = IsTrue(subject);
+    if (!name.empty()) {
+      DISTILL_ASSIGN_OR_RETURN(holds, ApplyTest(name, subject, test));
+    }
+    if (holds == keep) selected.push_back(item);
+  }
+  return MakeList(std::move(selected));
+}
+
+}  // namespace
+
+const std::map<absl::string_view, Filter>& SequenceFilters() {
+  static const std::map<absl::string_view, Filter> kFilters = {
+      {"first", End<false>},
+      {"items", Items},
+      {"join", Join},
+      {"last", End<true>},
+      {"list", ToList},
+      {"map", Map},
+      {"max", Extreme<true>},
+      {"min", Extreme<false>},
+      {"reject", Select<false, false>},
+      {"rejectattr", Select<false, true>},
+      {"reverse", Reverse},
+      {"select", Select<true, false>},
+      {"selectattr", Select<true, true>},
+      {"sort", Sort},
+      {"unique", Unique},
+  };
+  return kFilters;
+}
+
+}  // namespace distill::jinja

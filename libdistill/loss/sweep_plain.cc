@@ -1,7 +1,0 @@
-#include "libdistill/loss/sweep_loops.h"
-
-namespace distill {
-
-const SweepRowFunction kSweepPlain = SweepRowLoops;
-
-}  // namespace distill

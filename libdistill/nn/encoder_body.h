@@ -1,0 +1,55 @@
+// The embeddings and blocks of BERT and DistilBERT, without a head; inside nn/ only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "libdistill/nn/encoder_config.h"
+#include "libdistill/nn/gradient_sink.h"
+#include "libdistill/nn/language_model.h"
+#include "libdistill/nn/weight_gate.h"
+
+namespace distill {
+
+// A module that its model registers under EncoderPrefix, so that parameters carry transformers' names. The model is
+// the one whose blocks may be kept by a gate.
+class EncoderBody : public torch::nn::Module {
+ public:
+  // Weights that hold anything yet; `blocks_later`: as in LoadOptions.
+  EncoderBody(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later);
+  ~EncoderBody() override;
+
+  // What the last block gives, [B, T, H]. `sink`, or null: of the words' gradients. `recomputes`: each block's input
+  // alone is kept. Throws c10::Error on a document of more than max_position_embeddings tokens, and on token types that
+  // the family does not have.
+  torch::Tensor Hidden(const TokenInput& input, const GatedModel& model, const std::shared_ptr<GradientSink>& sink,
+                       bool recomputes) const;
+  // The embedding of words, [V, H].
+  torch::Tensor words() const;
+  std::vector<std::vector<torch::Tensor>> BlockWeights() const;
+  // From then on states and probabilities are dropped in training, as the config says.
+  void EnableDropout() { drops_ = true; }
+  // `probability`, where something is to be dropped now.
+  double DropoutNow(double probability) const { return drops_ && is_training() ? probability : 0; }
+  const EncoderConfig& config() const { return config_; }
+
+ private:
+  struct Layers;
+  torch::Tensor Embed(const torch::Tensor& words, const TokenInput& input, const TokenLayout& layout) const;
+  torch::Tensor TypesOf(const TokenInput& input, const TokenLayout& layout) const;
+
+  const EncoderConfig config_;
+  bool drops_ = false;
+  std::unique_ptr<Layers> layers_;
+};
+
+// "bert" or "distilbert".
+const char* EncoderPrefix(const EncoderConfig& config);
+
+// A body with random float32 weights on the CPU, and the same in the model's other parts: InitialiseWeights, but the
+// padding token's embedding is 0, as in transformers.
+void InitialiseEncoder(torch::nn::Module& model, const EncoderBody& body, uint64_t seed);
+
+}  // namespace distill

@@ -1,0 +1,150 @@
+// The loops of layer_sweep.h, compiled once for each kind of CPU.
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "libdistill/core/vector_math.h"
+#include "libdistill/core/vectors.h"
+#include "libdistill/nn/layer_sweep_table.h"
+
+namespace distill {
+namespace {
+
+// T is float, or uint16_t for bfloat16.
+template <typename T>
+inline const T* Elements(const void* values) {
+  return static_cast<const T*>(values);
+}
+template <typename T>
+inline T* Elements(void* values) {
+  return static_cast<T*>(values);
+}
+
+// What a T can hold of it.
+template <typename T, typename V>
+inline V Rounded(V value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return value;
+  } else {
+    T stored[sizeof(V) / sizeof(float)];
+    Store(stored, value);
+    return Load<V>(stored);
+  }
+}
+
+template <typename T>
+void Norm(const NormRows& r, int64_t begin, int64_t end) {
+  const T* weight = Elements<T>(r.weight);
+  for (int64_t row = begin; row < end; ++row) {
+    const T* x = Elements<T>(r.input) + row * r.size;
+    T* out = Elements<T>(r.output) + row * r.size;
+    Sum squares;
+    ForEach(r.size, [&](auto v, int64_t i) {
+      const auto value = Load<decltype(v)>(x + i);
+      squares.Add(value * value);
+    });
+    const float scale = static_cast<float>(
+        1 / std::sqrt(squares.Total() / static_cast<double>(r.size) + static_cast<double>(r.epsilon)));
+    r.scales[row] = scale;
+    ForEach(r.size, [&](auto v, int64_t i) {
+      using V = decltype(v);
+      Store(out + i, Rounded<T>(Load<V>(x + i) * scale) * Load<V>(weight + i));
+    });
+  }
+}
+
+template <typename T>
+void NormGradient(const NormRows& r, int64_t begin, int64_t end) {
+  const T* weight = Elements<T>(r.weight);
+  for (int64_t row = begin; row < end; ++row) {
+    const T* x = Elements<T>(r.input) + row * r.size;
+    const T* gradient = Elements<T>(r.gradient) + row * r.size;
+    const float scale = r.scales[row];
+    Sum products;
+    ForEach(r.size, [&](auto v, int64_t i) {
+      using V = decltype(v);
+      const V product = Load<V>(gradient + i) * (Load<V>(x + i) * scale);
+      products.Add(product * Load<V>(weight + i));
+      if (r.weight_gradient != nullptr) Store(r.weight_gradient + i, Load<V>(r.weight_gradient + i) + product);
+    });
+    if (r.input_gradient == nullptr) continue;
+    T* out = Elements<T>(r.input_gradient) + row * r.size;
+    const float mean = static_cast<float>(products.Total() / static_cast<double>(r.size));
+    ForEach(r.size, [&](auto v, int64_t i) {
+      using V = decltype(v);
+      const V y = Load<V>(x + i) * scale;
+      Store(out + i, (Load<V>(gradient + i) * Load<V>(weight + i) - y * mean) * scale);
+    });
+  }
+}
+
+// 1 / (1 + e^-x), from the power that cannot overflow.
+template <typename V>
+inline V Sigmoid(V x) {
+  const V magnitude = x < 0 ? -x : x, e = Exp2(-kLog2E * magnitude), inverse = 1.0f / (1.0f + e);
+  return x < 0 ? e * inverse : inverse;
+}
+
+template <typename T>
+void Gated(const GatedElements& g, int64_t begin, int64_t end) {
+  const T *gate = Elements<T>(g.gate) + begin, *up = Elements<T>(g.up) + begin;
+  T* out = Elements<T>(g.output) + begin;
+  ForEach(end - begin, [&](auto v, int64_t i) {
+    using V = decltype(v);
+    const V x = Load<V>(gate + i);
+    Store(out + i, x * Sigmoid(x) * Load<V>(up + i));
+  });
+}
+
+template <typename T>
+void GatedGradient(const GatedElements& g, int64_t begin, int64_t end) {
+  const T *gate = Elements<T>(g.gate) + begin, *up = Elements<T>(g.up) + begin;
+  const T* gradient = Elements<T>(g.gradient) + begin;
+  T *of_gate = Elements<T>(g.gate_gradient) + begin, *of_up = Elements<T>(g.up_gradient) + begin;
+  ForEach(end - begin, [&](auto v, int64_t i) {
+    using V = decltype(v);
+    const V x = Load<V>(gate + i), incoming = Load<V>(gradient + i), sigmoid = Sigmoid(x), silu = x * sigmoid;
+    Store(of_up + i, incoming * silu);
+    Store(of_gate + i, incoming * Load<V>(up + i) * (sigmoid + silu * (1.0f - sigmoid)));
+  });
+}
+
+template <typename T>
+void Turn(const TurnedRows& r, int64_t begin, int64_t end) {
+  const float sign = r.back ? -1.0f : 1.0f;
+  for (int64_t row = begin; row < end; ++row) {
+    const T *cos = Elements<T>(r.cos) + row * r.half, *sin = Elements<T>(r.sin) + row * r.half;
+    for (int64_t head = 0; head < r.heads; ++head) {
+      const T* x = Elements<T>(r.input) + row * r.row_stride + head * r.head_stride;
+      T* out = Elements<T>(r.output) + (row * r.heads + head) * 2 * r.half;
+      ForEach(r.half, [&](auto v, int64_t i) {
+        using V = decltype(v);
+        const V x1 = Load<V>(x + i), x2 = Load<V>(x + r.half + i), c = Load<V>(cos + i), s = Load<V>(sin + i) * sign;
+        Store(out + i, x1 * c - x2 * s);
+        Store(out + r.half + i, x2 * c + x1 * s);
+      });
+    }
+  }
+}
+
+template <auto floats, auto bfloats>
+struct ByType {
+  template <typename Work>
+  static void Run(const Work& work, int64_t begin, int64_t end) {
+    work.dtype == DType::kFloat32 ? floats(work, begin, end) : bfloats(work, begin, end);
+  }
+};
+
+constexpr LayerSweeps kLoops = {
+    .norm = ByType<Norm<float>, Norm<uint16_t>>::Run<NormRows>,
+    .norm_gradient = ByType<NormGradient<float>, NormGradient<uint16_t>>::Run<NormRows>,
+    .gated = ByType<Gated<float>, Gated<uint16_t>>::Run<GatedElements>,
+    .gated_gradient = ByType<GatedGradient<float>, GatedGradient<uint16_t>>::Run<GatedElements>,
+    .turn = ByType<Turn<float>, Turn<uint16_t>>::Run<TurnedRows>,
+};
+
+}  // namespace
+
+const LayerSweeps DISTILL_FOR_ITS_CPU(kLayerSweeps) = kLoops;
+
+}  // namespace distill

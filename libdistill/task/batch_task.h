@@ -1,0 +1,168 @@
+// A task out of batches and an objective. A thread makes each step's batches while the step before is computed, and on
+// a GPU sends them there too.
+//
+//   BatchTask<TokenBatch> task(std::move(batches), objective);
+//   task.SetHeldOut(std::move(held_out));
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/data/batches.h"
+#include "libdistill/data/prefetch.h"
+#include "libdistill/task/objective.h"
+#include "libdistill/task/task.h"
+#include "libdistill/tensor/own_stream.h"
+
+namespace distill {
+
+// Batches that are made ahead of their use, and sent ahead to a GPU.
+template <typename B>
+class BatchesAhead {
+ public:
+  BatchesAhead(Batches<B>& batches, std::shared_ptr<const Objective<B>> objective, c10::Device device)
+      : objective_(std::move(objective)), ahead_(batches, Preparation(device)) {}
+
+  Prefetch<Batches<B>>& operator*() { return ahead_; }
+  Prefetch<Batches<B>>* operator->() { return &ahead_; }
+
+ private:
+  std::function<void(std::vector<B>&)> Preparation(c10::Device device) {
+    if (device.is_cpu()) {
+      return [objective = objective_](std::vector<B>& step) {
+        for (B& batch : step) objective->Prepare(batch, nullptr);
+      };
+    }
+    return [objective = objective_, copies = StreamOfPool(device, /*first=*/false)](std::vector<B>& step) {
+      for (B& batch : step) objective->Prepare(batch, &copies);
+    };
+  }
+
+  const std::shared_ptr<const Objective<B>> objective_;
+  Prefetch<Batches<B>> ahead_;
+};
+
+template <typename B>
+bool HasLoss(const Objective<B>& objective, const B& batch) {
+  return MicroStep{.counts = objective.Counts(batch)}.has_loss();
+}
+
+// A pass over held-out batches with an objective.
+template <typename B>
+class BatchEvaluator : public Evaluator {
+ public:
+  BatchEvaluator(Batches<B> batches, std::shared_ptr<const Objective<B>> objective)
+      : batches_(std::move(batches)), objective_(std::move(objective)) {}
+
+  absl::Status Start(c10::Device device) override {
+    ahead_.reset();
+    batches_.Restart();
+    DISTILL_ASSIGN_OR_RETURN(left_, batches_.StepsInEpoch(0));
+    ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<int64_t> Steps() override { return left_; }
+  absl::StatusOr<std::vector<Pass>> NextStep() override {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, (*ahead_)->NextStep());
+    std::vector<Pass> passes;
+    for (B& made : batches) {
+      if (!HasLoss(*objective_, made)) {
+        passes.push_back(nullptr);
+        continue;
+      }
+      const auto batch = std::make_shared<const B>(std::move(made));
+      passes.push_back(
+          [objective = objective_, batch](Metrics& metrics) { return objective->Evaluate(*batch, metrics); });
+    }
+    return passes;
+  }
+  void Stop() override { ahead_.reset(); }
+  absl::StatusOr<MetricValues> Summarize(const MetricValues& means, const Predictions& predictions) override {
+    return objective_->Summarize(means, predictions);
+  }
+  absl::StatusOr<Fields> Fingerprint() override { return batches_.Fingerprint(); }
+
+ private:
+  Batches<B> batches_;
+  const std::shared_ptr<const Objective<B>> objective_;
+  int64_t left_ = 0;
+  std::unique_ptr<BatchesAhead<B>> ahead_;  // last: its thread uses what is above
+};
+
+template <typename B>
+class BatchTask : public Task {
+ public:
+  BatchTask(Batches<B> batches, std::shared_ptr<const Objective<B>> objective)
+      : batches_(std::move(batches)), objective_(std::move(objective)) {}
+
+  // Held-out batches: evaluated with the same objective, or with another one.
+  void SetHeldOut(Batches<B> held_out) { SetHeldOut(std::move(held_out), objective_); }
+  void SetHeldOut(Batches<B> held_out, std::shared_ptr<const Objective<B>> objective) {
+    evaluator_ = std::make_unique<BatchEvaluator<B>>(std::move(held_out), std::move(objective));
+  }
+  const Objective<B>& objective() const { return *objective_; }
+
+  std::vector<TermWeight> LossTerms() const override { return objective_->LossTerms(); }
+  std::vector<std::string> Reported() const override { return objective_->Reported(); }
+  void Start(c10::Device device) override {
+    Stop();
+    ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device);
+  }
+  void Stop() override { ahead_.reset(); }
+  // The answer is the same wherever the batches stand.
+  absl::StatusOr<int64_t> StepsInEpoch(int64_t epoch) override {
+    return ahead_ != nullptr ? (*ahead_)->Pause().StepsInEpoch(epoch) : batches_.StepsInEpoch(epoch);
+  }
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
+    if (ahead_ == nullptr) Start(c10::kCPU);
+    DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, (*ahead_)->NextStep());
+    std::vector<MicroStep> steps;
+    for (B& made : batches) {
+      const auto batch = std::make_shared<const B>(std::move(made));
+      steps.push_back({.counts = objective_->Counts(*batch),
+                       .num_tokens = objective_->Tokens(*batch),
+                       .num_samples = static_cast<int64_t>(batch->sample_ids.size()),
+                       .forward = [objective = objective_, batch](const PassScale& scale) {
+                         return objective->Forward(*batch, scale);
+                       }});
+    }
+    return steps;
+  }
+  std::string Position() const override { return ahead_ != nullptr ? (*ahead_)->Position() : batches_.Position(); }
+  absl::Status Restore(const std::string& position) override {
+    return ahead_ != nullptr ? (*ahead_)->Restore(position) : batches_.Restore(position);
+  }
+  absl::StatusOr<Fields> Fingerprint() override {
+    if (ahead_ != nullptr) DISTILL_RETURN_IF_ERROR((*ahead_)->Settle());
+    Fields fields;
+    DISTILL_ASSIGN_OR_RETURN(const Fields of_loss, objective_->Fingerprint());
+    for (const auto& [name, value] : of_loss) fields.emplace_back(absl::StrCat(name, " of the loss"), value);
+    DISTILL_ASSIGN_OR_RETURN(const Fields of_data, batches_.Fingerprint());
+    for (const auto& [name, value] : of_data) fields.emplace_back(absl::StrCat(name, " of the training data"), value);
+    return fields;
+  }
+  std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const override {
+    return objective_->TrainedRows(module);
+  }
+  absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override {
+    return objective_->SaveModel(module, folder);
+  }
+  bool saves_in_turn() const override { return objective_->saves_in_turn(); }
+  bool losses_are_final() const override { return objective_->losses_are_final(); }
+  Evaluator* evaluator() override { return evaluator_.get(); }
+
+ private:
+  Batches<B> batches_;
+  const std::shared_ptr<const Objective<B>> objective_;
+  std::unique_ptr<BatchEvaluator<B>> evaluator_;
+  std::unique_ptr<BatchesAhead<B>> ahead_;  // last: its thread uses what is above
+};
+
+}  // namespace distill

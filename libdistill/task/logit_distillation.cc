@@ -1,0 +1,131 @@
+#include "libdistill/task/logit_distillation.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/description.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+#include "libdistill/task/head_inputs.h"
+#include "libdistill/task/token_tensors.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/text/tokenizer.h"
+
+namespace distill {
+namespace {
+
+constexpr char kTokenizerFile[] = "tokenizer.json";
+
+// The folder where it is one with a tokenizer; empty where nothing is known of it.
+std::string TokenizerFolder(const std::string& folder) {
+  return !folder.empty() && FileExists(JoinPath(folder, kTokenizerFile)) ? folder : "";
+}
+
+// `covered`: rows of the smaller head.
+absl::Status CheckTokenizers(const std::string& teacher_folder, const std::string& student_folder, int64_t covered) {
+  const std::string& folder = student_folder.empty() ? teacher_folder : student_folder;
+  if (folder.empty()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(folder));
+  if (tokenizer.vocab_size() > covered) {
+    return absl::InvalidArgumentError(absl::StrCat("the tokenizer in ", folder, " has ", tokenizer.vocab_size(),
+                                                   " ids, the smaller model's head only ", covered,
+                                                   " rows; teacher and student must both cover it"));
+  }
+  if (teacher_folder.empty() || student_folder.empty()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::string of_teacher, ReadFile(JoinPath(teacher_folder, kTokenizerFile)));
+  DISTILL_ASSIGN_OR_RETURN(const std::string of_student, ReadFile(JoinPath(student_folder, kTokenizerFile)));
+  if (of_teacher == of_student) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const Tokenizer teachers, Tokenizer::Load(teacher_folder));
+  return Annotate(RequireSameTokenizer(teachers, tokenizer), absl::StrCat(teacher_folder, " and ", student_folder));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LogitDistillation>> LogitDistillation::Create(std::shared_ptr<Teacher> teacher,
+                                                                             std::shared_ptr<LanguageModel> student,
+                                                                             const DistillationOptions& options) {
+  if (student == nullptr) return absl::InvalidArgumentError("a distiller needs a student");
+  DISTILL_RETURN_IF_ERROR(CheckOptions(options));
+  if (teacher == nullptr && options.alpha != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("alpha: ", options.alpha, " wants a teacher, and there is none"));
+  }
+  int64_t covered = student->head_weight().size(0);
+  if (teacher != nullptr) covered = std::min(covered, teacher->vocabulary());
+  if (options.vocabulary > covered) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer has ", options.vocabulary, " ids, the smaller head only ", covered, " rows"));
+  }
+  const std::string of_teacher = teacher != nullptr ? TokenizerFolder(teacher->source_folder()) : "";
+  DISTILL_RETURN_IF_ERROR(CheckTokenizers(of_teacher, TokenizerFolder(student->source_folder()), covered));
+  DistillationOptions used = options;
+  if (options.vocabulary <= 0) used.vocabulary = covered;
+  return std::shared_ptr<LogitDistillation>(new LogitDistillation(std::move(teacher), std::move(student), used));
+}
+
+std::vector<std::string> LogitDistillation::Reported() const {
+  if (!AsksTeacher(/*trains=*/true)) return {"ce"};
+  return {"ce", DivergenceName()};
+}
+
+std::map<std::string, int64_t> LogitDistillation::TrainedRows(const torch::nn::Module& module) const {
+  std::set<const c10::TensorImpl*> padded;
+  for (const torch::Tensor& tensor : {student_->head_weight(), student_->head_bias(), student_->embedding_weight()}) {
+    if (tensor.defined() && tensor.size(0) > vocabulary()) padded.insert(tensor.unsafeGetTensorImpl());
+  }
+  std::map<std::string, int64_t> rows;
+  for (const auto& item : module.named_parameters()) {
+    // Once each: a parameter that goes by two names is trained by its first.
+    const bool is_padded = padded.erase(item.value().unsafeGetTensorImpl()) > 0;
+    if (is_padded && item.value().requires_grad()) rows[item.key()] = vocabulary();
+  }
+  return rows;
+}
+
+absl::Status LogitDistillation::SaveModel(const torch::nn::Module& module, const std::string& folder) const {
+  if (&module != student_.get())
+    return absl::UnimplementedError("the module that is trained is not the student itself");
+  std::string tokenizer_folder = TokenizerFolder(student_->source_folder());
+  if (tokenizer_folder.empty() && teacher_ != nullptr) tokenizer_folder = TokenizerFolder(teacher_->source_folder());
+  return student_->Save(folder, tokenizer_folder, student_->head_weight().scalar_type());
+}
+
+absl::StatusOr<Fields> LogitDistillation::Fingerprint() const {
+  FieldValues fields = ValuesOf(options_);
+  fields.emplace_back("has a teacher", absl::StrCat(teacher_ != nullptr));
+  return fields;
+}
+
+std::string LogitDistillation::DivergenceName() const {
+  if (options_.beta == 0) return "kl";
+  return options_.beta == 1 ? "reverse_kl" : "jsd";
+}
+
+bool LogitDistillation::AsksTeacher(bool trains) const {
+  return teacher_ != nullptr && (options_.alpha > 0 || !trains || teacher_->must_be_asked());
+}
+
+void LogitDistillation::Prepare(TokenBatch& batch, const c10::Stream* copies) const {
+  if (copies != nullptr && batch.num_loss_tokens() > 0) batch.sent = Send(batch, *copies);
+}
+
+Losses LogitDistillation::Forward(const TokenBatch& batch, const PassScale& scale) const {
+  const int64_t count = batch.num_loss_tokens();
+  if (count == 0) return {};
+  const TokenTensors tensors = ToTensors(batch, student_->head_weight().device());
+
+  DistillationInputs inputs;
+  inputs.labels = tensors.labels;
+  const bool asks_teacher = AsksTeacher(torch::GradMode::is_enabled());
+  if (asks_teacher) SetTeacherHead(OrThrow(teacher_->Ask(tensors, /*asks_words=*/true)), inputs);
+  inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
+  SetStudentHead(*student_, inputs);
+  DistillationOptions options = options_;
+  options.gradient_scale = scale.gradient_scale;
+  const DistillationSums sums = DistillationLoss(inputs, options);
+  Losses losses = {{"loss", sums.loss, count}, {"ce", sums.ce, count}};
+  if (asks_teacher) losses.terms.push_back({DivergenceName(), sums.divergence, count});
+  return losses;
+}
+
+}  // namespace distill

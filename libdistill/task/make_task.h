@@ -1,0 +1,51 @@
+// A task out of batches and callables: what most programs of one's own want.
+//
+//   Batches<Batch> batches(std::move(sharder), [](auto rows) { return StackRows(rows); });
+//   auto task = MakeTask(std::move(batches), {.forward = [&](const TensorBatch& batch) {
+//     const torch::Tensor logits = model->forward(batch["x"]);
+//     return Losses{{"loss", torch::cross_entropy_loss(logits, batch["label"], {}, at::Reduction::Sum), batch.rows()}};
+//   }});
+//   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(*task));
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libdistill/data/batches.h"
+#include "libdistill/data/token_batches.h"
+#include "libdistill/task/batch_task.h"
+#include "libdistill/task/tensor_batch.h"
+
+namespace distill {
+
+// B: TensorBatch, or TokenBatch for language models. Callables may throw.
+template <typename B>
+struct TaskParts {
+  // A pass: each loss term with its sum, and its count as the batch has it (Batch::Count of the term's name, by default
+  // the rows; of a TokenBatch, its labels).
+  std::function<Losses(const B& batch)> forward;
+  std::vector<TermWeight> loss_terms = {{"loss"}};
+  std::vector<std::string> reported = {};  // names of the further terms that `forward` returns
+  // A held-out pass; empty: the means of what `forward` returns.
+  std::function<void(const B& batch, Metrics& metrics)> evaluate = nullptr;
+  // Metrics out of the predictions of all ranks, beside the means; called on rank 0.
+  std::function<absl::StatusOr<MetricValues>(const Predictions& predictions)> summarize = nullptr;
+  // Writes the model into a folder, on rank 0; empty: model.safetensors.
+  std::function<absl::Status(const std::string& folder)> save = nullptr;
+  // Parameters of which the first rows alone are trained.
+  std::map<std::string, int64_t> trained_rows = {};
+  // Settings that must be the same on every rank.
+  Fields fingerprint = {};
+};
+
+// Tensors are loaded, and sent to a GPU, on the thread that makes batches.
+std::unique_ptr<BatchTask<TensorBatch>> MakeTask(Batches<TensorBatch> batches, TaskParts<TensorBatch> parts);
+std::unique_ptr<BatchTask<TokenBatch>> MakeTask(TokenBatches batches, TaskParts<TokenBatch> parts);
+
+// Batches of `sharder`'s samples, which `collate` makes.
+Batches<TensorBatch> MakeBatches(DataSharder sharder, Batches<Batch>::Collator collate, Fields collator_fields = {});
+
+}  // namespace distill

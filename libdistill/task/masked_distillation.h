@@ -1,0 +1,51 @@
+// The objective of DistilBERT (Sanh et al. 2019, "DistilBERT, a distilled version of BERT", section 2): on masked text,
+// the student's words and states are to be the teacher's, and the masked words the true ones. MaskedDistiller
+// (task/distiller.h) trains with it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/task/logit_distillation.h"
+#include "libdistill/task/masked_distiller_options.h"
+
+namespace distill {
+
+class MaskedDistillation : public Objective<TokenBatch> {
+ public:
+  // InvalidArgument: a weight below 0, both of the logits' weights 0, states of different sizes, and what
+  // LogitDistillation::Create says of temperature, vocabularies and tokenizers.
+  [[nodiscard]] static absl::StatusOr<std::shared_ptr<MaskedDistillation>> Create(
+      std::shared_ptr<Teacher> teacher, std::shared_ptr<LanguageModel> student, const MaskedDistillerOptions& options);
+
+  // "kl" with its T^2 and "cosine" over all tokens but padding, "mlm" over those with a label: labels[i] is the word
+  // that input_ids[i] hides, or kIgnoreLabel. Where gradients are taken, what has the weight 0 is left out, and the
+  // teacher with it where nothing asks for it.
+  std::vector<TermWeight> LossTerms() const override;
+  std::vector<int64_t> Counts(const TokenBatch& batch) const override;
+  int64_t Tokens(const TokenBatch& batch) const override { return batch.num_tokens(); }
+  void Prepare(TokenBatch& batch, const c10::Stream* copies) const override;
+  Losses Forward(const TokenBatch& batch, const PassScale& scale) const override;
+
+  // As LogitDistillation's.
+  std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const override {
+    return logits_->TrainedRows(module);
+  }
+  [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override {
+    return logits_->SaveModel(module, folder);
+  }
+  bool saves_in_turn() const override { return logits_->saves_in_turn(); }
+  [[nodiscard]] absl::StatusOr<Fields> Fingerprint() const override;
+
+ private:
+  MaskedDistillation(std::shared_ptr<LogitDistillation> logits, const MaskedDistillerOptions& options)
+      : logits_(std::move(logits)), options_(options) {}
+
+  const std::shared_ptr<LogitDistillation> logits_;  // of the same models
+  const MaskedDistillerOptions options_;
+};
+
+}  // namespace distill

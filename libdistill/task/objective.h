@@ -1,0 +1,73 @@
+// What a batch of type B costs a model, and how the model is judged by held-out ones: the part of a task that a
+// researcher changes. BatchTask (batch_task.h) makes a task of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <c10/core/Stream.h>
+#include <torch/nn/module.h>
+
+#include "absl/status/statusor.h"
+#include "libdistill/task/evaluator.h"
+#include "libdistill/task/losses.h"
+
+namespace distill {
+
+template <typename B>
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  // As Task's.
+  virtual std::vector<TermWeight> LossTerms() const { return {{"loss"}}; }
+  virtual std::vector<std::string> Reported() const { return {}; }
+  [[nodiscard]] virtual absl::StatusOr<Fields> Fingerprint() const { return Fields(); }
+  virtual std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const {
+    (void)module;
+    return {};
+  }
+  [[nodiscard]] virtual absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const {
+    (void)module, (void)folder;
+    return absl::UnimplementedError("the objective has no format of its own");
+  }
+  virtual bool saves_in_turn() const { return true; }
+  virtual bool losses_are_final() const { return false; }
+
+  // What each loss term will count in the batch. A batch in which all count 0 is not run.
+  virtual std::vector<int64_t> Counts(const B& batch) const = 0;
+  // Tokens of the batch, for tokens_per_second; 0 where there is no such thing.
+  virtual int64_t Tokens(const B& batch) const {
+    (void)batch;
+    return 0;
+  }
+  // On the thread that makes batches, once for each: what can be done ahead of its pass. For a GPU, `copies` is the
+  // stream on which copies to it are enqueued, without waiting for them; null on a CPU.
+  virtual void Prepare(B& batch, const c10::Stream* copies) const { (void)batch, (void)copies; }
+  // Runs the model: with gradients while training, without in an evaluation. May throw.
+  virtual Losses Forward(const B& batch, const PassScale& scale) const = 0;
+
+  // One held-out batch, without gradients: the means of all terms, unless overridden. May throw.
+  [[nodiscard]] virtual absl::Status Evaluate(const B& batch, Metrics& metrics) const {
+    for (const LossTerm& term : Forward(batch, {}).terms) metrics.Mean(term.name, term.sum, term.count);
+    return absl::OkStatus();
+  }
+  // As Evaluator's: the means, and "loss", the weighted sum of the loss terms' means where all are there.
+  [[nodiscard]] virtual absl::StatusOr<MetricValues> Summarize(const MetricValues& means,
+                                                               const Predictions& predictions) const {
+    (void)predictions;
+    MetricValues values = means;
+    double loss = 0;
+    for (const TermWeight& term : LossTerms()) {
+      const auto mean = means.find(term.name);
+      if (mean == means.end()) return values;
+      loss += term.weight * mean->second;
+    }
+    values.emplace("loss", loss);
+    return values;
+  }
+};
+
+}  // namespace distill

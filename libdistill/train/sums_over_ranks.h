@@ -1,0 +1,44 @@
+// Sums and counts over micro-batches and ranks: how training and evaluation both make means.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/comm/communicator.h"
+#include "libdistill/task/losses.h"
+
+namespace distill {
+
+// The names that any rank gives, sorted: what all ranks then report. Every rank must call it.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> UnionOfNames(Communicator& comm,
+                                                                    const std::vector<std::string>& mine);
+
+class SumsOverRanks {
+ public:
+  struct Sum {
+    double sum = 0;
+    int64_t count = 0;
+  };
+
+  // `names`: the same on every rank, in the same order (UnionOfNames).
+  SumsOverRanks(Communicator& comm, std::vector<std::string> names) : comm_(comm), names_(std::move(names)) {}
+
+  struct Result {
+    std::vector<Sum> sums = {};  // of each name; a rank that lacks one adds nothing to its sum and count
+    bool any_flag = false;       // whether any rank raised its flag
+  };
+  // Every rank must call it, with its own sums and status: an error of any rank is returned on all. InvalidArgument: a
+  // sum of a name that is none of those above.
+  [[nodiscard]] absl::StatusOr<Result> Add(const TermSums& mine, absl::Status status, bool flag = false);
+
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  Communicator& comm_;
+  const std::vector<std::string> names_;
+};
+
+}  // namespace distill

@@ -1,0 +1,81 @@
+// Names of transformers' TrainingArguments (and of TRL's and DeepSpeed's configs) that are no options of a Trainer
+// here, but in configs of users all the same: accepted where their value asks for what happens anyway, refused
+// otherwise.
+#pragma once
+
+namespace distill {
+
+// What chooses kernels, precisions and optimizers.
+template <class V>
+void DescribeForeignCompute(V& v) {
+  v.Accept("optim", {"adamw_torch", "adamw_torch_fused", "adamw", "adamw_hf"}, "AdamW is the only optimizer");
+  v.Accept("optim_args", {""}, "AdamW has no other arguments than adam_beta1, adam_beta2, adam_epsilon, weight_decay");
+  v.Accept("half_precision_backend", {"auto"}, "bf16 and fp16 say in which type models compute");
+  v.Accept("fp16_opt_level", {"O1"}, "fp16: true computes in float16 over float32 master weights");
+  v.Accept("bf16_full_eval", {"false"}, "held-out data is evaluated in the type of the training: set bf16");
+  v.Accept("fp16_full_eval", {"false"}, "held-out data is evaluated in the type of the training: set fp16");
+  v.Accept("tf32", {"false"}, "matrix products of float32 are exact here; bf16: true is faster still");
+  v.Accept("torch_compile", {"false"}, "there is no Python to compile; what it would fuse is fused already");
+  v.Accept("use_liger_kernel", {"false", "true"}, "the loss never holds whole logits, nor do other kernels need it");
+  v.Accept("use_cache", {"false"}, "training keeps no keys and values");
+  v.Accept("gradient_checkpointing_kwargs", {""}, "gradient_checkpointing takes no arguments");
+  v.Accept("auto_find_batch_size", {"false"}, "--plan tells what fits; set per_device_train_batch_size");
+  v.Accept("average_tokens_across_devices", {"true"}, "losses are means over the tokens of all ranks");
+  v.Accept("label_smoothing_factor", {"0", "0.0"}, "label smoothing is not supported");
+  v.Accept("neftune_noise_alpha", {"0"}, "noise on embeddings is not supported");
+  v.Refuse({"deepspeed", "fsdp", "fsdp_config", "zero"}, "set zero_stage to 1, 2 or 3, and nothing else");
+  v.Refuse({"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "load_in_4bit", "load_in_8bit"},
+           "adapters and quantized weights are not supported: all weights are trained");
+}
+
+// What moves data.
+template <class V>
+void DescribeForeignData(V& v) {
+  v.Note("dataloader_num_workers", "one thread makes batches ahead, whatever it says");
+  v.Note("dataloader_prefetch_factor", "one step is made ahead, whatever it says");
+  v.Note("dataloader_persistent_workers", "the thread that makes batches lives as long as the run");
+  v.Note("dataset_num_proc", "data is tokenized by one thread");
+  v.Accept("dataloader_pin_memory", {"true"}, "batches go to a GPU out of pinned memory");
+  v.Accept("dataloader_drop_last", {"false"}, "the last, short step of an epoch is kept");
+  v.Accept("remove_unused_columns", {"true"}, "columns that no model takes are not read");
+  v.Accept("group_by_length", {"false"}, "rows come in the order of the shuffle; packing: true wastes no padding");
+  v.Accept("train_sampling_strategy", {"random"}, "rows come in the order of the shuffle");
+  v.Accept("ignore_data_skip", {"false"}, "a run that resumes goes on with the rows that come next");
+  v.Accept("ddp_find_unused_parameters", {"false"}, "a parameter without a gradient counts as one with zeros");
+  v.Accept("ddp_broadcast_buffers", {"true"}, "rank 0's buffers are every rank's");
+  v.Accept("ddp_static_graph", {"false", "true"}, "the order of gradients is learnt in the first step");
+  v.Refuse({"ddp_bucket_cap_mb"}, "the buckets' size is bucket_bytes, in bytes");
+}
+
+// What says when to log, evaluate and save.
+template <class V>
+void DescribeForeignRecords(V& v) {
+  v.Refuse({"eval_strategy", "evaluation_strategy"}, "not supported yet: eval_steps says when (0: only at the end)");
+  v.Refuse({"save_strategy"}, "not supported yet: save_steps says when (0: only the trained model, at the end)");
+  v.Refuse({"per_device_eval_batch_size", "per_gpu_eval_batch_size", "eval_batch_size"},
+           "not supported yet: held-out data is evaluated with per_device_train_batch_size");
+  v.Refuse({"metric_for_best_model", "greater_is_better", "load_best_model_at_end", "early_stopping_patience"},
+           "not supported yet: evaluations are recorded, and decide nothing");
+  v.Accept("logging_strategy", {"steps"}, "logging_steps says when");
+  v.Refuse({"logging_dir"}, "curves are in output_dir/tensorboard");
+  v.Accept("log_level", {"passive", "info"}, "progress and warnings are always printed");
+  v.Accept("log_on_each_node", {"false"}, "rank 0 alone writes progress");
+  v.Accept("logging_nan_inf_filter", {"false"}, "a loss that is not finite is recorded as it is, and warned of");
+  v.Accept("save_safetensors", {"true"}, "weights are saved as safetensors");
+  v.Accept("save_only_model", {"false"}, "checkpoints hold all that a run needs to go on");
+  v.Accept("save_on_each_node", {"false"}, "rank 0 writes checkpoints");
+  v.Accept("push_to_hub", {"false"}, "nothing is sent anywhere: upload output_dir");
+  v.Accept("do_train", {"true", "false"}, "distillation trains");
+  v.Accept("do_eval", {"true", "false"}, "held-out data is evaluated where there is some");
+  v.Accept("do_predict", {"false"}, "answers are what --generate is for");
+  v.Accept("local_rank", {"-1"}, "the launcher says who a rank is");
+}
+
+template <class V>
+void DescribeTrainingArguments(V& v) {
+  DescribeForeignCompute(v);
+  DescribeForeignData(v);
+  DescribeForeignRecords(v);
+}
+
+}  // namespace distill

@@ -1,0 +1,255 @@
+#include "examples/llm/options.h"
+
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/config/config_file.h"
+#include "libdistill/config/option_names.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+
+namespace distill {
+namespace {
+
+absl::StatusOr<LlmCommand> Parse(std::vector<std::string> arguments) {
+  std::vector<const char*> argv = {"distill_llm"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return ParseLlmCommand(static_cast<int>(argv.size()), argv.data());
+}
+
+// A good command line with these arguments added.
+absl::StatusOr<LlmCommand> ParseGood(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(),
+                   {"--student_model", "s", "--teacher_model", "t", "--dataset_name", "d.jsonl", "--output_dir", "o"});
+  return Parse(arguments);
+}
+
+LlmOptions OptionsOf(std::vector<std::string> arguments) {
+  const auto command = ParseGood(std::move(arguments));
+  INFO(command.status().ToString());
+  REQUIRE(command.ok());
+  return command->options;
+}
+
+std::string ErrorOf(std::vector<std::string> arguments) {
+  const auto command = ParseGood(std::move(arguments));
+  REQUIRE_FALSE(command.ok());
+  CHECK(command.status().code() == absl::StatusCode::kInvalidArgument);
+  return std::string(command.status().message());
+}
+
+}  // namespace
+
+TEST_CASE("defaults are those of the first release") {
+  const LlmOptions options;
+  CHECK(options.trainer.seed == 42);
+  CHECK(options.shard.max_length == 4096);
+  CHECK(options.trainer.num_train_epochs == 3);
+  CHECK(options.shard.rows_per_rank == 1);
+  CHECK(options.trainer.learning_rate == 2e-5);
+  CHECK(options.trainer.weight_decay == 0.05);
+  CHECK(options.trainer.warmup_ratio == 0.1);
+  CHECK(options.trainer.lr_scheduler_type == SchedulerType::kCosine);
+  CHECK(options.trainer.save_steps == 1000);
+  CHECK(options.trainer.logging_steps == 1);
+  CHECK(options.trainer.bf16 == Switch::kFalse);
+  CHECK(options.loss.temperature == 2.0);
+  CHECK(options.loss.alpha == 0.5);
+  CHECK(options.run.communicator.timeout == absl::Seconds(300));
+  CHECK(options.run.communicator.heartbeat_timeout == absl::Seconds(15));
+  // Eight micro-batches a step are the recipe's, one is the library's.
+  CHECK(options.shard.accumulation_steps == 8);
+  CHECK(ShardOptions().accumulation_steps == 1);
+}
+
+TEST_CASE("no name means two options") {
+  LlmOptions options;
+  LlmFlags flags;
+  std::set<std::string> seen;
+  for (const Description& description : {DescriptionOf(options), DescriptionOf(flags)}) {
+    for (const std::string& name : AllNames(description)) {
+      INFO(name);
+      CHECK(seen.insert(name).second);
+    }
+  }
+}
+
+TEST_CASE("names of transformers and TRL are accepted where they mean the same") {
+  CHECK(OptionsOf({"--lr", "1e-4"}).trainer.learning_rate == 1e-4);
+  CHECK(OptionsOf({"--epochs", "2"}).trainer.num_train_epochs == 2);
+  CHECK(OptionsOf({"--adam_beta1", "0.8"}).trainer.adam_beta1 == 0.8);
+  CHECK(OptionsOf({"--warmup_steps", "10"}).trainer.warmup_steps == 10);
+  CHECK(OptionsOf({"--max_seq_length", "128"}).shard.max_length == 128);
+  CHECK(OptionsOf({"--model_name_or_path", "m"}).student_model == "m");
+  CHECK(OptionsOf({"--teacher_model_name_or_path", "m"}).teacher_model == "m");
+  CHECK(OptionsOf({"--ddp_timeout", "1800"}).run.communicator.timeout == absl::Seconds(1800));
+  CHECK(OptionsOf({"--ddp_backend", "nccl"}).run.communicator.backend == "nccl");
+  CHECK(OptionsOf({"--use_cpu"}).run.device == DeviceChoice::kCpu);
+  CHECK(OptionsOf({"--torch_dtype", "bfloat16"}).trainer.bf16 == Switch::kTrue);
+  CHECK(OptionsOf({"--optim", "adamw_torch", "--dataloader_drop_last", "false"}).trainer.adam_beta2 == 0.999);
+  CHECK(ParseGood({"--dataloader_num_workers", "4"})->line.notes.size() == 1);
+  CHECK(OptionsOf({"--bf16", "auto"}).trainer.bf16 == Switch::kAuto);
+  CHECK(OptionsOf({"--bf16"}).trainer.bf16 == Switch::kTrue);
+}
+
+TEST_CASE("names of other tools are refused with our name or the reason where they mean something else") {
+  CHECK(absl::StrContains(ErrorOf({"--batch-size", "2"}), "; here it is '--per_device_train_batch_size'"));
+  CHECK(absl::StrContains(ErrorOf({"--kd_ratio", "2"}), "; here it is '--alpha'"));
+  CHECK(absl::StrContains(ErrorOf({"--warmup", "2"}), "; here it is '--warmup_ratio'"));
+  CHECK(absl::StrContains(ErrorOf({"--optim", "sgd"}), "--optim: sgd: AdamW is the only optimizer"));
+  CHECK(absl::StrContains(ErrorOf({"--deepspeed", "ds.json"}), "set zero_stage"));
+  CHECK(absl::StrContains(ErrorOf({"--lora_r", "8"}), "adapters"));
+  CHECK(absl::StrContains(ErrorOf({"--ddp_backend", "gloo"}), "fabric or shm"));
+  CHECK(absl::StrContains(ErrorOf({"--attn_implementation", "flex_attention"}), "must be one of"));
+  CHECK(absl::StrContains(ErrorOf({"--lr_scheduler_type", "reduce_lr_on_plateau"}), "does not follow evaluations"));
+}
+
+TEST_CASE("DistillKit's config is read as it is") {
+  const testing::TempFolder folder;
+  const std::string path = folder.Write("distillkit.yaml", R"(project_name: distil-logits
+dataset:
+  name: data.jsonl
+  split: train
+  num_samples: 12
+  seed: 7
+models:
+  teacher: t
+  student: s
+tokenizer:
+  max_length: 2048
+  chat_template: "{% for message in messages %}{% endfor %}"
+training:
+  output_dir: results
+  num_train_epochs: 2
+  per_device_train_batch_size: 2
+  gradient_accumulation_steps: 4
+  save_steps: 500
+  logging_steps: 2
+  learning_rate: 3e-5
+  weight_decay: 0.01
+  warmup_ratio: 0.2
+  lr_scheduler_type: linear
+  resume_from_checkpoint: null
+  fp16: false
+  bf16: true
+distillation:
+  temperature: 3.0
+  alpha: 0.25
+model_config:
+  use_flash_attention: true
+spectrum:
+  layers_to_unfreeze: null
+)");
+  const auto command = Parse({"--config_file", path});
+  INFO(command.status().ToString());
+  REQUIRE(command.ok());
+  const LlmOptions& options = command->options;
+  CHECK(options.dataset_name == "data.jsonl");
+  CHECK(options.num_samples == 12);
+  CHECK(options.trainer.seed == 7);
+  CHECK(options.shard.seed == 7);
+  CHECK(options.teacher_model == "t");
+  CHECK(options.student_model == "s");
+  CHECK(options.shard.max_length == 2048);
+  CHECK(options.trainer.output_dir == "results");
+  CHECK(options.shard.accumulation_steps == 4);
+  CHECK(options.trainer.lr_scheduler_type == SchedulerType::kLinear);
+  CHECK(options.trainer.bf16 == Switch::kTrue);
+  CHECK(options.loss.temperature == 3);
+  CHECK(options.loss.alpha == 0.25);
+  CHECK(options.use_flash_attention);
+}
+
+TEST_CASE("records go to the tools that are named, and others are refused with what to do") {
+  using Reports = std::vector<ReportTo>;
+  CHECK(LlmOptions().trainer.report_to == Reports{ReportTo::kJsonl, ReportTo::kTensorBoard});
+  CHECK(OptionsOf({"--report_to", "csv,jsonl"}).trainer.report_to == Reports{ReportTo::kCsv, ReportTo::kJsonl});
+  CHECK(OptionsOf({"--report_to", "none"}).trainer.report_to.empty());
+  CHECK(absl::StrContains(ErrorOf({"--report_to", "wandb"}), "wandb sync OUTPUT_DIR/tensorboard"));
+  CHECK(absl::StrContains(ErrorOf({"--report_to", "csv,mlflow"}), "mlflow.log_metrics"));
+  CHECK(absl::StrContains(ErrorOf({"--report_to", "paper"}), "must be one of jsonl, tensorboard, csv"));
+  CHECK(OptionsOf({"--run_name", "first"}).trainer.run_name == "first");
+  CHECK(absl::StrContains(ErrorOf({"--run_name", "../x"}), "run_name: must be a folder's name"));
+  CHECK(OptionsOf({"--disable_tqdm", "true"}).trainer.disable_tqdm);
+}
+
+TEST_CASE("docs/config.md is what --help_markdown prints") {
+  const auto command = Parse({"--help_markdown"});
+  REQUIRE(command.ok());
+  std::ifstream file(DISTILL_SOURCE_DIR "/docs/config.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  INFO("write it anew: build/bin/distill_llm --help_markdown > docs/config.md");
+  CHECK(command->line.message == page);
+}
+
+TEST_CASE("what is not supported yet is refused by name") {
+  CHECK(absl::StrContains(ErrorOf({"--layers_to_unfreeze", "x.yaml"}), "layers_to_unfreeze: x.yaml: training only"));
+  for (const char* name : {"--eval_strategy", "--save_strategy", "--per_device_eval_batch_size",
+                           "--load_best_model_at_end", "--metric_for_best_model", "--early_stopping_patience"}) {
+    CHECK(absl::StrContains(ErrorOf({name, "2"}), "not supported yet"));
+  }
+  for (const char* option : {"--dataset_name", "--teacher_model", "--student_model", "--output_dir",
+                             "--eval_dataset_name", "--resume_from_checkpoint"}) {
+    const std::string error = ErrorOf({option, "s3://bucket/x"});
+    CHECK(absl::StrContains(error, option));
+    CHECK(absl::StrContains(error, "s3://bucket/x"));
+  }
+}
+
+TEST_CASE("options that exclude one another, or lack another, are refused") {
+  CHECK(absl::StrContains(ErrorOf({"--teacher_model", ""}), "teacher_model"));
+  CHECK(absl::StrContains(ErrorOf({"--eval_steps", "5"}), "eval_dataset_name"));
+  CHECK(absl::StrContains(ErrorOf({"--bf16", "--fp16"}), "bf16 and fp16 are both true"));
+  CHECK(OptionsOf({"--bf16", "auto", "--fp16"}).trainer.fp16);
+  CHECK(absl::StrContains(ErrorOf({"--lr_scheduler_kwargs", "{power: 2}"}), "cosine does not use it"));
+  CHECK(absl::StrContains(ErrorOf({"--comm-backend", "token-ring"}), "--comm_backend: must be one of auto, shm"));
+  CHECK(absl::StrContains(ErrorOf({"--device=tpu"}), "--device: must be one of auto, cpu, cuda, not 'tpu'"));
+  const auto without = Parse({"--student_model", "s", "--output_dir", "o"});
+  CHECK(absl::StrContains(without.status().message(), "dataset_name is missing"));
+  CHECK(Parse({"--student_model", "s", "--dataset_name", "d", "--output_dir", "o", "--alpha", "0"}).ok());
+}
+
+TEST_CASE("what a run keeps of its options reads back to the same, but that it overwrites nothing again") {
+  LlmOptions options;
+  options.trainer.overwrite_output_dir = true;
+  options.trainer.lr_scheduler_type = SchedulerType::kCosineWithMinLr;
+  options.trainer.lr_scheduler_kwargs.min_lr_rate = 0.1;
+  options.chat_template = "{% if \"x\" %}: # \\\r\n\t{% endif %}";
+  options.project_name = "null";
+  const testing::TempFolder folder;
+  LlmOptions back;
+  std::vector<std::string> notes;
+  const std::string path = folder.Write("resolved.yaml", ValuesToYaml(OptionsToKeep(options)));
+  REQUIRE(ReadConfigFile(path, DescriptionOf(back), notes) == absl::OkStatus());
+  CHECK_FALSE(back.trainer.overwrite_output_dir);
+  options.trainer.overwrite_output_dir = false;
+  CHECK(ValuesOf(back) == ValuesOf(options));
+}
+
+TEST_CASE("a plan needs the models alone, and takes ranks that a run does not") {
+  const auto command = Parse({"--plan", "--world-size", "16", "--student_model", "s", "--alpha", "0"});
+  INFO(command.status().ToString());
+  REQUIRE(command.ok());
+  CHECK(command->flags.plan);
+  CHECK(command->flags.world_size == 16);
+  CHECK_FALSE(command->flags.ranks_per_host.has_value());
+  CHECK(absl::StrContains(Parse({"--plan"}).status().message(), "student_model is missing"));
+  CHECK(absl::StrContains(Parse({"--plan", "--student_model", "s"}).status().message(), "no teacher_model"));
+  CHECK(absl::StrContains(ErrorOf({"--plan", "--world_size", "0"}), "world_size"));
+  CHECK(absl::StrContains(ErrorOf({"--ranks_per_host", "2"}), "go with --plan"));
+}
+
+TEST_CASE("version and generation need no other options") {
+  CHECK(absl::StartsWith(Parse({"--version"})->line.message, "libdistill "));
+  const auto command = Parse({"--generate", "out", "--prompt", "hi --there", "--sampling-temperature", "0.7"});
+  REQUIRE(command.ok());
+  CHECK(command->flags.generate == "out");
+  CHECK(command->flags.prompt == "hi --there");
+  CHECK(command->flags.sampling_temperature == 0.7);
+  CHECK_FALSE(Parse({"--generate", "out"}).ok());
+}
+
+}  // namespace distill

@@ -1,0 +1,175 @@
+#include "libdistill/nn/gru.h"
+
+#include <cmath>
+#include <limits>
+
+#include <ATen/ops/ctc_loss.h>
+
+#include "tests/support/catch.h"
+#include "tests/tensor/test_tensors.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+const std::vector<int64_t> kFrames = {7, 2, 9, 1};
+
+GruOptions TinyGru(bool is_bidirectional) {
+  return {.features = 5, .hidden = 6, .layers = 3, .classes = 4, .dropout = 0.3, .is_bidirectional = is_bidirectional};
+}
+
+// The formulas of torch.nn.GRU, frame by frame: x [T, F] -> [T, H].
+Tensor OneDirection(const Tensor& x, Tensor state, const std::map<std::string, Tensor>& weights,
+                    const std::string& suffix, bool is_reverse) {
+  const auto gates = [&](const Tensor& input, const std::string& kind) {
+    return input.matmul(weights.at("weight_" + kind + suffix).t()).add(weights.at("bias_" + kind + suffix)).chunk(3);
+  };
+  std::vector<Tensor> states(x.size(0));
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    const int64_t t = is_reverse ? x.size(0) - 1 - i : i;
+    const auto of_input = gates(x[t], "ih_l0"), of_state = gates(state, "hh_l0");
+    const Tensor reset = (of_input[0] + of_state[0]).sigmoid(), update = (of_input[1] + of_state[1]).sigmoid();
+    const Tensor proposal = (of_input[2] + reset * of_state[2]).tanh();
+    state = (1 - update) * proposal + update * state;
+    states[t] = state;
+  }
+  return torch::stack(states);
+}
+
+// Without dropout, for one row without padding: [T, F] -> [T, C].
+Tensor Reference(GruCtc& model, Tensor x) {
+  const auto parameters = model.named_parameters();
+  for (int64_t layer = 0; layer < model.options().layers; ++layer) {
+    const std::string path = "layers." + std::to_string(layer) + ".";
+    std::map<std::string, Tensor> weights;
+    for (const auto& parameter : parameters) {
+      if (parameter.key().rfind(path, 0) == 0) weights[parameter.key().substr(path.size())] = parameter.value();
+    }
+    const Tensor starts = parameters["initial_states." + std::to_string(layer)];
+    std::vector<Tensor> directions = {OneDirection(x, starts[0], weights, "", /*is_reverse=*/false)};
+    if (starts.size(0) == 2) directions.push_back(OneDirection(x, starts[1], weights, "_reverse", /*is_reverse=*/true));
+    x = torch::cat(directions, 1);
+  }
+  return at::log_softmax(x.matmul(parameters["classifier.weight"].t()) + parameters["classifier.bias"], -1);
+}
+
+std::vector<Tensor> TakeGradients(GruCtc& model) {
+  std::vector<Tensor> gradients;
+  for (Tensor& parameter : model.parameters()) {
+    gradients.push_back(parameter.grad().clone());
+    parameter.mutable_grad().reset();
+  }
+  return gradients;
+}
+
+void CompareWithReference(bool is_bidirectional, torch::Device device) {
+  torch::manual_seed(2);
+  GruCtc model(TinyGru(is_bidirectional));
+  {
+    const torch::NoGradGuard no_grad;
+    for (int64_t i = 0; i < 3; ++i) model.named_parameters()["initial_states." + std::to_string(i)].normal_();
+  }
+  model.to(device);
+  model.eval();
+  const Tensor features = torch::randn({4, 9, 5}).to(device);
+  Tensor padded = features.clone();  // rows know nothing of their padding
+  for (int64_t row = 0; row < 4; ++row) {
+    padded[row].narrow(0, kFrames[row], 9 - kFrames[row]).fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  const auto [log_probabilities, lengths] = model.forward(padded, torch::tensor(kFrames, torch::kInt64));
+  REQUIRE(log_probabilities.sizes() == torch::IntArrayRef({9, 4, 4}));
+  CHECK(torch::equal(lengths, torch::tensor(kFrames, torch::kInt64)));
+  Tensor loss = torch::zeros({}, device), expected_loss = loss;
+  for (int64_t row = 0; row < 4; ++row) {
+    const Tensor actual = log_probabilities.select(1, row).narrow(0, 0, kFrames[row]);
+    const Tensor expected = Reference(model, features[row].narrow(0, 0, kFrames[row]));
+    CHECK(RelativeError(actual, expected) < 1e-4);
+    loss = loss + actual.sin().sum();
+    expected_loss = expected_loss + expected.sin().sum();
+  }
+  loss.backward();
+  const std::vector<Tensor> gradients = TakeGradients(model);
+  expected_loss.backward();
+  const std::vector<Tensor> expected = TakeGradients(model);
+  for (size_t i = 0; i < gradients.size(); ++i) CHECK(RelativeError(gradients[i], expected[i]) < 1e-3);
+}
+
+TEST_CASE("a GRU of several layers is the plain formulas on each row's frames, and so are its gradients") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const bool is_bidirectional : {false, true}) {
+      INFO("bidirectional " << is_bidirectional << " on " << device);
+      CompareWithReference(is_bidirectional, device);
+    }
+  }
+}
+
+TEST_CASE("a GRU learns rows of different lengths by CTC") {
+  GruCtc model({.features = 5, .hidden = 16, .layers = 2, .classes = 4, .is_bidirectional = true});
+  torch::manual_seed(2);
+  const Tensor features = torch::randn({4, 9, 5}), frames = torch::tensor(kFrames, torch::kInt64);
+  const Tensor targets = torch::tensor({1, 2, 3, 1, 2, 2, 1, 3}, torch::kInt64);
+  const Tensor target_lengths = torch::tensor({3, 1, 3, 1}, torch::kInt64);
+  const auto loss_of = [&] {
+    const auto [log_probabilities, lengths] = model.forward(features, frames);
+    return at::ctc_loss(log_probabilities, targets, lengths, target_lengths);
+  };
+  const double before = loss_of().item<double>();
+  for (int step = 0; step < 60; ++step) {
+    loss_of().backward();
+    const torch::NoGradGuard no_grad;
+    for (Tensor& parameter : model.parameters()) {
+      parameter.sub_(parameter.grad(), 0.2);
+      parameter.mutable_grad().reset();
+    }
+  }
+  CHECK(std::isfinite(before));
+  CHECK(loss_of().item<double>() < before / 2);
+}
+
+TEST_CASE("equal seeds give equal GRUs, whoever draws beside them") {
+  torch::manual_seed(1);
+  const Tensor next = torch::rand({2});
+  torch::manual_seed(1);
+  GruCtc one(TinyGru(true), 3);
+  CHECK(torch::equal(torch::rand({2}), next));
+  GruCtc same(TinyGru(true), 3), other(TinyGru(true), 4);
+  for (size_t i = 0; i < one.parameters().size(); ++i) {
+    INFO(one.named_parameters()[i].key());
+    CHECK(torch::equal(one.parameters()[i], same.parameters()[i]));
+    const bool is_state = one.parameters()[i].abs().max().item<float>() == 0;  // which begin at 0
+    CHECK(torch::equal(one.parameters()[i], other.parameters()[i]) == is_state);
+  }
+}
+
+TEST_CASE("a GRU drops between its layers in training alone, the same for the same seed") {
+  GruCtc model(TinyGru(false));
+  const Tensor features = torch::randn({2, 4, 5}), frames = torch::tensor({4, 3}, torch::kInt64);
+  const auto seeded = [&](uint64_t seed) {
+    torch::manual_seed(seed);
+    return model.forward(features, frames).log_probabilities;
+  };
+  const Tensor dropped = seeded(1);
+  CHECK(torch::equal(dropped, seeded(1)));
+  CHECK_FALSE(torch::equal(dropped, seeded(2)));
+  model.eval();
+  CHECK(torch::equal(seeded(1), seeded(2)));
+  CHECK_FALSE(torch::equal(seeded(1), dropped));
+}
+
+TEST_CASE("a GRU refuses sizes, features and lengths that do not fit") {
+  CHECK_THROWS_WITH(GruCtc({.features = 5, .hidden = 0, .classes = 2}), Catch::Contains("0 hidden numbers"));
+  CHECK_THROWS_WITH(GruCtc({.features = 5, .hidden = 2, .classes = 2, .dropout = 2}), Catch::Contains("dropout"));
+  GruCtc model(TinyGru(false));
+  const Tensor features = torch::zeros({2, 4, 5});
+  const auto with = [&](const Tensor& x, std::vector<int64_t> lengths) {
+    return model.forward(x, torch::tensor(lengths, torch::kInt64));
+  };
+  CHECK_THROWS_WITH(with(torch::zeros({2, 4, 6}), {4, 4}), Catch::Contains("must be [B, T, 5]"));
+  CHECK_THROWS_WITH(with(features, {4}), Catch::Contains("int64 [2]"));
+  CHECK_THROWS_WITH(with(features, {5, 4}), Catch::Contains("within 1 and the 4 frames"));
+  CHECK_THROWS_WITH(with(features, {0, 4}), Catch::Contains("within 1 and the 4 frames"));
+}
+
+}  // namespace
+}  // namespace distill
