@@ -146,6 +146,7 @@ absl::StatusOr<Figures> Judge(const std::shared_ptr<Decoder>& teacher, const std
   for (int64_t step = 0; step < steps; ++step) {
     DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());
     for (const TokenBatch& batch : micro_batches) {
+      if (batch.num_loss_tokens() == 0) continue;
       const Losses losses = objective->Forward(batch, {});
       const LossTerm& ce = *losses.Find("ce");
       tokens += static_cast<double>(ce.count);

@@ -63,7 +63,7 @@ class Observer {
     (void)record, (void)control;
     return absl::OkStatus();
   }
-  // Every logging_steps, and after the last step.
+  // Every logging_steps, and after the last step; never where logging_steps is 0.
   [[nodiscard]] virtual absl::Status OnLog(const StepRecord& record, TrainingControl& control) {
     (void)record, (void)control;
     return absl::OkStatus();

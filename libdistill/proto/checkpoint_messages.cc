@@ -24,7 +24,7 @@ std::string Serialize(const TrainerState& state) {
   message.set_step(state.step);
   message.set_updates(state.updates);
   message.set_skipped_in_a_row(state.skipped_in_a_row);
-  message.set_position(state.position);
+  if (state.position.has_value()) message.set_position(*state.position);
   message.set_loss_sum(state.loss_sum);
   message.set_samples(state.samples);
   message.set_tokens(state.tokens);
@@ -67,7 +67,7 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   state.step = message.step();
   state.updates = message.updates();
   state.skipped_in_a_row = message.skipped_in_a_row();
-  state.position = message.position();
+  if (message.has_position()) state.position = message.position();
   state.epoch = message.epoch();
   state.row = message.row();
   state.data_seed = message.data_seed();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,11 +33,11 @@ struct RecordSum {
 
 // What training resumes from, besides tensors.
 struct TrainerState {
-  int64_t step = 0;              // steps done
-  int64_t updates = 0;           // of them, those that changed the weights
-  int64_t skipped_in_a_row = 0;  // steps at the end that did not
-  std::string position;          // of the task (Task::Position); empty in files from before it was bytes
-  int64_t epoch = 0;             // in those: a DataSharder's
+  int64_t step = 0;                     // steps done
+  int64_t updates = 0;                  // of them, those that changed the weights
+  int64_t skipped_in_a_row = 0;         // steps at the end that did not
+  std::optional<std::string> position;  // of the task (Task::Position); none in files from before it was bytes
+  int64_t epoch = 0;                    // in those: a DataSharder's
   int64_t row = 0;
   uint64_t data_seed = 0;
   double loss_sum = 0;  // of the mean losses of all steps

@@ -60,15 +60,17 @@ class BatchEvaluator : public Evaluator {
  public:
   BatchEvaluator(Batches<B> batches, std::shared_ptr<const Objective<B>> objective)
       : batches_(std::move(batches)), objective_(std::move(objective)) {}
+  BatchEvaluator(const BatchEvaluator&) = delete;  // a thread may read its batches
+  BatchEvaluator& operator=(const BatchEvaluator&) = delete;
 
   absl::Status Start(c10::Device device) override {
     ahead_.reset();
     batches_.Restart();
-    DISTILL_ASSIGN_OR_RETURN(left_, batches_.StepsInEpoch(0));
+    DISTILL_ASSIGN_OR_RETURN(steps_, batches_.StepsInEpoch(0));
     ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device);
     return absl::OkStatus();
   }
-  absl::StatusOr<int64_t> Steps() override { return left_; }
+  absl::StatusOr<int64_t> Steps() override { return steps_; }
   absl::StatusOr<std::vector<Pass>> NextStep() override {
     DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, (*ahead_)->NextStep());
     std::vector<Pass> passes;
@@ -92,7 +94,7 @@ class BatchEvaluator : public Evaluator {
  private:
   Batches<B> batches_;
   const std::shared_ptr<const Objective<B>> objective_;
-  int64_t left_ = 0;
+  int64_t steps_ = 0;
   std::unique_ptr<BatchesAhead<B>> ahead_;  // last: its thread uses what is above
 };
 
@@ -101,6 +103,8 @@ class BatchTask : public Task {
  public:
   BatchTask(Batches<B> batches, std::shared_ptr<const Objective<B>> objective)
       : batches_(std::move(batches)), objective_(std::move(objective)) {}
+  BatchTask(const BatchTask&) = delete;  // a thread may read its batches
+  BatchTask& operator=(const BatchTask&) = delete;
 
   // Held-out batches: evaluated with the same objective, or with another one.
   void SetHeldOut(Batches<B> held_out) { SetHeldOut(std::move(held_out), objective_); }

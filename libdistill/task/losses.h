@@ -23,8 +23,9 @@ namespace distill {
 // The counts of a step's loss terms are known before its first pass (MicroStep::counts), so each pass can be told what
 // its sums are multiplied by.
 struct PassScale {
-  // Of each loss term, in the order of Task::LossTerms: its weight, times the count of the step's first term over its
-  // own. The gradients are divided by the first term's count in the end. Empty: the weights of an evaluation, all 1.
+  // Of each loss term, in the order of Task::LossTerms: its weight, times the count of the step's first term that
+  // counts anything over its own. The gradients are divided by that count in the end. Empty: those of an evaluation,
+  // all 1.
   std::vector<double> factors = {};
   // What the backward pass multiplies the loss by: 1 but in float16.
   double gradient_scale = 1;

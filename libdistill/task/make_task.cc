@@ -44,7 +44,7 @@ class CallableObjective : public Objective<B> {
     absl::StatusOr<MetricValues> values = Objective<B>::Summarize(means, predictions);
     if (!values.ok() || !parts_.summarize) return values;
     DISTILL_ASSIGN_OR_RETURN(const MetricValues more, parts_.summarize(predictions));
-    values->insert(more.begin(), more.end());
+    for (const auto& [name, value] : more) values->insert_or_assign(name, value);
     return values;
   }
 

@@ -1,6 +1,6 @@
 // A task out of batches and callables: what most programs of one's own want.
 //
-//   Batches<Batch> batches(std::move(sharder), [](auto rows) { return StackRows(rows); });
+//   auto batches = MakeBatches(std::move(sharder), [](auto rows) { return StackRows(rows); });
 //   auto task = MakeTask(std::move(batches), {.forward = [&](const TensorBatch& batch) {
 //     const torch::Tensor logits = model->forward(batch["x"]);
 //     return Losses{{"loss", torch::cross_entropy_loss(logits, batch["label"], {}, at::Reduction::Sum), batch.rows()}};

@@ -65,7 +65,7 @@ class Objective {
       if (mean == means.end()) return values;
       loss += term.weight * mean->second;
     }
-    values.emplace("loss", loss);
+    values["loss"] = loss;
     return values;
   }
 };

@@ -45,7 +45,7 @@ class Task {
   virtual ~Task() = default;
 
   // --- What is counted. The same on every rank, and from the first step to the last.
-  // Each of these is divided by its own count (losses.h). The first one's count divides the gradients.
+  // Each of these is divided by its own count (losses.h). The first count that is not 0 divides the gradients.
   virtual std::vector<TermWeight> LossTerms() const { return {{"loss"}}; }
   // What passes report besides: names of further terms, logged as means.
   virtual std::vector<std::string> Reported() const { return {}; }

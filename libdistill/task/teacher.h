@@ -1,5 +1,5 @@
-// What a student learns from: given a batch, states with a head, or logits. It may be a model beside the student
-// (LiveTeacher), or whatever else can answer.
+// What a student learns from: given a batch, states with a head. It may be a model beside the student (LiveTeacher), or
+// whatever else can answer.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
@@ -34,10 +35,21 @@ void ReadPairs(const std::string& bytes, Take take) {
   }
 }
 
-absl::Status RunPasses(const ShardedModels& models, c10::Device device, Evaluator& evaluator, Metrics& metrics) {
+// Starts it, and gives its steps, which are the same on every rank.
+absl::StatusOr<int64_t> StartOnAllRanks(Communicator& comm, c10::Device device, Evaluator& evaluator) {
+  int64_t steps = 0;
+  const absl::Status mine = CatchTorch([&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(evaluator.Start(device));
+    DISTILL_ASSIGN_OR_RETURN(steps, evaluator.Steps());
+    return absl::OkStatus();
+  });
+  DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, {{"the steps of an evaluation", absl::StrCat(steps)}}));
+  return steps;
+}
+
+absl::Status RunPasses(const ShardedModels& models, int64_t steps, Evaluator& evaluator, Metrics& metrics) {
   const torch::NoGradGuard no_grad;
-  DISTILL_RETURN_IF_ERROR(evaluator.Start(device));
-  DISTILL_ASSIGN_OR_RETURN(const int64_t steps, evaluator.Steps());
   for (int64_t step = 0; step < steps; ++step) {
     DISTILL_ASSIGN_OR_RETURN(const std::vector<Evaluator::Pass> passes, evaluator.NextStep());
     for (const Evaluator::Pass& pass : passes) {
@@ -104,7 +116,9 @@ absl::StatusOr<MetricValues> EvaluateOverRanks(Communicator& comm, torch::nn::Mo
   const bool was_training = module.is_training();
   module.eval();
   Metrics metrics;
-  const absl::Status mine = CatchTorch([&] { return RunPasses(models, device, evaluator, metrics); });
+  absl::StatusOr<int64_t> steps = StartOnAllRanks(comm, device, evaluator);
+  absl::Status mine = steps.status();
+  if (mine.ok()) mine = CatchTorch([&] { return RunPasses(models, *steps, evaluator, metrics); });
   if (!mine.ok()) models.Abort(mine);
   evaluator.Stop();
   module.train(was_training);

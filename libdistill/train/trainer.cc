@@ -51,7 +51,9 @@ absl::StatusOr<TrainResult> Trainer::Impl::Fit() {
     SetErrorContext([this] { return absl::StrCat("step ", state.step + 1); });
     trained = CatchTorch([this] { return Loop(); });
   }
-  absl::StatusOr<TrainResult> result = trained.ok() ? Finish(watch.Seconds()) : trained;
+  absl::StatusOr<TrainResult> result = absl::UnknownError("not finished");
+  if (trained.ok()) trained = CatchTorch([&] { return (result = Finish(watch.Seconds())).status(); });
+  if (!trained.ok()) result = trained;
   task->Stop();
   epochs.reset();  // it asks the task
   reducer.reset();
@@ -76,8 +78,8 @@ TensorState Trainer::Impl::Tensors() const {
 
 absl::Status Trainer::Impl::Loop() {
   const Schedule schedule(options, total_steps);
-  TrainStep step(comm(), task->LossTerms(), term_names, *reducer, *optimizer, flat.get(), Sharded(),
-                 options.max_grad_norm, loss_scale.has_value() ? &*loss_scale : nullptr);
+  TrainStep step(comm(), terms, term_names, *reducer, *optimizer, flat.get(), Sharded(), options.max_grad_norm,
+                 loss_scale.has_value() ? &*loss_scale : nullptr);
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
   bool stops = false;
   module->train();
@@ -91,7 +93,7 @@ absl::Status Trainer::Impl::Loop() {
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
     stops = outcome.wants_to_stop;
     const bool is_last = stops || state.step == total_steps;
-    mine.Update(EndStep(outcome, learning_rate, scale, is_last));
+    mine.Update(CatchTorch([&] { return EndStep(outcome, learning_rate, scale, is_last); }));
     const bool evaluates = IsDue(options.eval_steps) && !is_last;
     const bool saves = options.save_steps > 0 && !options.output_dir.empty() && (IsDue(options.save_steps) || is_last);
     if (!evaluates && !saves && !is_last) continue;
@@ -107,7 +109,7 @@ absl::Status Trainer::Impl::Loop() {
 // What observers see of it; their errors are this rank's alone.
 absl::Status Trainer::Impl::EndStep(const StepOutcome& outcome, double learning_rate, double scale, bool is_last) {
   tokens_since_record += outcome.tokens;
-  record.Add(outcome.means);
+  if (outcome.divisor > 0) record.Add(outcome.means);
   absl::Status status;
   for (const auto& observer : observers) {
     const StepRecord seen{state.step, total_steps, ValuesOf(outcome, outcome.means, learning_rate, scale)};
@@ -174,10 +176,10 @@ absl::Status Trainer::Impl::HalveLossScale(const std::string& what) {
 }
 
 absl::Status Trainer::Impl::Log(NamedValues values, double tokens_per_second) {
-  // Where it has always stood.
-  const auto epoch =
-      std::find_if(values.begin(), values.end(), [](const auto& value) { return value.first == "epoch"; });
-  values.emplace(epoch + 1, "tokens_per_second", tokens_per_second);
+  if (tokens_per_second > 0) {  // a task need not count tokens
+    const auto is_epoch = [](const auto& value) { return value.first == "epoch"; };
+    values.emplace(std::find_if(values.begin(), values.end(), is_epoch) + 1, "tokens_per_second", tokens_per_second);
+  }
   absl::Status status = log != nullptr ? log->Train(state.step, values) : absl::OkStatus();
   for (const auto& observer : observers) {
     status.Update(observer->OnLog({state.step, total_steps, values}, control));
@@ -190,15 +192,19 @@ absl::Status Trainer::Impl::EvaluateNow() {
   DISTILL_ASSIGN_OR_RETURN(const MetricValues metrics, Evaluate(*task->evaluator()));
   last_evaluation.clear();
   for (const auto& [name, value] : metrics) last_evaluation.emplace_back(absl::StrCat("eval_", name), value);
-  const double epoch = epochs->EpochsOf(state.step);
-  absl::Status mine;
-  if (log != nullptr) {
-    NamedValues values = last_evaluation;
-    values.emplace_back("epoch", epoch);
-    mine = log->Evaluation(state.step, values);
-  }
-  for (const auto& observer : observers) mine.Update(observer->OnEvaluate({state.step, epoch, metrics}, control));
-  return Agree(comm(), mine);
+  return Agree(comm(), CatchTorch([&] {
+                 const double epoch = epochs->EpochsOf(state.step);
+                 absl::Status mine;
+                 if (log != nullptr) {
+                   NamedValues values = last_evaluation;
+                   values.emplace_back("epoch", epoch);
+                   mine = log->Evaluation(state.step, values);
+                 }
+                 for (const auto& observer : observers) {
+                   mine.Update(observer->OnEvaluate({state.step, epoch, metrics}, control));
+                 }
+                 return mine;
+               }));
 }
 
 absl::Status Trainer::Impl::Save() {
@@ -220,10 +226,12 @@ absl::Status Trainer::Impl::Save() {
     how_to_go_on = HowToGoOn(options, newest_checkpoint);
     WillSayWhereItEnds();
   }
-  absl::Status mine;
-  const SaveRecord saved{state.step, CheckpointFolder(options.output_dir, state.step)};
-  for (const auto& observer : observers) mine.Update(observer->OnSave(saved, control));
-  return Agree(comm(), mine);
+  return Agree(comm(), CatchTorch([&] {
+                 absl::Status mine;
+                 const SaveRecord saved{state.step, CheckpointFolder(options.output_dir, state.step)};
+                 for (const auto& observer : observers) mine.Update(observer->OnSave(saved, control));
+                 return mine;
+               }));
 }
 
 // Rank 0, which writes, gets weights that are shared out block by block; for a writer that may look at any of them, all
@@ -285,11 +293,13 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish(double seconds) {
                         {"train_loss", result.train_loss},
                         {"peak_memory_gib", peak_memory_gib}};
   values.insert(values.end(), last_evaluation.begin(), last_evaluation.end());
-  values.emplace_back("epoch", epochs->EpochsOf(state.step));
-  if (log != nullptr) log->Final(values);
-  absl::Status mine;
-  for (const auto& observer : observers) mine.Update(observer->OnEnd(values));
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                  values.emplace_back("epoch", epochs->EpochsOf(state.step));
+                                  if (log != nullptr) log->Final(values);
+                                  absl::Status mine;
+                                  for (const auto& observer : observers) mine.Update(observer->OnEnd(values));
+                                  return mine;
+                                })));
   result.metrics.insert(values.begin(), values.end());
   return result;
 }

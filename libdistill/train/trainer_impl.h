@@ -38,6 +38,7 @@ struct Trainer::Impl {
 
   // Made by Fit.
   Task* task = nullptr;
+  std::vector<TermWeight> terms;        // its loss terms
   std::vector<std::string> term_names;  // of all that passes report on any rank
   RecordSums record;
   TrainingClock clock;  // since the last record

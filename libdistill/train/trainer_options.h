@@ -65,8 +65,8 @@ struct TrainerOptions {
   // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass; 3: and of the
   // weights of the module's blocks, which are all there only while a block runs (shard/sharded_blocks.h; the module, or
   // one within it, is a GatedModel, InvalidArgument otherwise). The losses are those of 0, to rounding; checkpoints are
-  // the same: rank 0 gets the others' state and blocks piece by piece while it saves (but has all weights for a writer
-  // that SetModelWriter set, or of a family that does not save in turn). Parameters must be of one type
+  // the same: rank 0 gets the others' state and blocks piece by piece while it saves (but has all weights for a task
+  // whose model does not save in turn, Task::saves_in_turn). Parameters must be of one type
   // (InvalidArgument), and stay views into one memory of Communicator::Allocate's; in stage 3 a module may come on the
   // host, also without its blocks (LoadOptions::blocks_later). A Fit that fails leaves it without its blocks' weights.
   int64_t zero_stage = 0;

@@ -1,4 +1,5 @@
 // What a Trainer does before the first step: all ranks have the same task, or all end here.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +26,23 @@ namespace {
 
 // Older checkpoints have the numbers of a DataSharder.
 std::string PositionOf(const TrainerState& state) {
-  return state.position.empty() ? DataSharder::PositionOf(state.epoch, state.row, state.data_seed) : state.position;
+  return state.position.value_or(DataSharder::PositionOf(state.epoch, state.row, state.data_seed));
+}
+
+// Of all that a task's passes report.
+absl::StatusOr<std::vector<std::string>> NamesOf(const std::vector<TermWeight>& terms,
+                                                 const std::vector<std::string>& reported) {
+  if (terms.empty()) return absl::InvalidArgumentError("the task names no loss term (Task::LossTerms)");
+  std::vector<std::string> names;
+  for (const TermWeight& term : terms) names.push_back(term.name);
+  for (const std::string& name : reported) {
+    if (name == "loss" || std::find(names.begin(), names.end(), name) != names.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Task::Reported names '", name, "', which is the name of the loss or of one of its terms"));
+    }
+    names.push_back(name);
+  }
+  return names;
 }
 
 LogOptions LogOptionsOf(const TrainerOptions& options) {
@@ -101,8 +118,7 @@ absl::Status Trainer::Impl::CountSteps(Fields& fields) {
   fields = {{"the number of steps", absl::StrCat(total_steps)},
             {"steps of the first epoch", absl::StrCat(first_epoch)},
             {"whether there is held-out data", absl::StrCat(evaluator != nullptr)}};
-  for (const TermWeight& term : task->LossTerms())
-    fields.emplace_back("loss term " + term.name, NumberText(term.weight));
+  for (const TermWeight& term : terms) fields.emplace_back("loss term " + term.name, NumberText(term.weight));
   DISTILL_ASSIGN_OR_RETURN(const Fields of_task, task->Fingerprint());
   fields.insert(fields.end(), of_task.begin(), of_task.end());
   if (evaluator != nullptr) {
@@ -117,17 +133,18 @@ absl::Status Trainer::Impl::CountSteps(Fields& fields) {
 
 absl::Status Trainer::Impl::AgreeOnTask() {
   Fields fields;
+  std::vector<std::string> names;
+  int64_t whole = 0;
   const absl::Status mine = CatchTorch([&]() -> absl::Status {
-    if (task->LossTerms().empty()) return absl::InvalidArgumentError("the task names no loss term (Task::LossTerms)");
+    terms = task->LossTerms();
+    DISTILL_ASSIGN_OR_RETURN(names, NamesOf(terms, task->Reported()));
+    whole = run.rank() == 0 && !task->saves_in_turn() ? 1 : 0;
     DISTILL_RETURN_IF_ERROR(CountSteps(fields));
     return FindParameters();
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), fields));
-  std::vector<std::string> names = task->Reported();
-  for (const TermWeight& term : task->LossTerms()) names.push_back(term.name);
   DISTILL_ASSIGN_OR_RETURN(term_names, UnionOfNames(comm(), names));
-  int64_t whole = run.rank() == 0 && !task->saves_in_turn() ? 1 : 0;
   DISTILL_RETURN_IF_ERROR(comm().AllReduce(&whole, &whole, 1, DType::kInt64, ReduceOp::kMax));
   writes_whole = whole != 0;
   return absl::OkStatus();

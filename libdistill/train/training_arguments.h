@@ -42,7 +42,8 @@ void DescribeForeignData(V& v) {
   v.Accept("train_sampling_strategy", {"random"}, "rows come in the order of the shuffle");
   v.Accept("ignore_data_skip", {"false"}, "a run that resumes goes on with the rows that come next");
   v.Accept("ddp_find_unused_parameters", {"false"}, "a parameter without a gradient counts as one with zeros");
-  v.Accept("ddp_broadcast_buffers", {"true"}, "rank 0's buffers are every rank's");
+  v.Accept("ddp_broadcast_buffers", {"true"},
+           "rank 0's buffers are every rank's at the start, and before evaluations and checkpoints");
   v.Accept("ddp_static_graph", {"false", "true"}, "the order of gradients is learnt in the first step");
   v.Refuse({"ddp_bucket_cap_mb"}, "the buckets' size is bucket_bytes, in bytes");
 }
@@ -65,8 +66,8 @@ void DescribeForeignRecords(V& v) {
   v.Accept("save_only_model", {"false"}, "checkpoints hold all that a run needs to go on");
   v.Accept("save_on_each_node", {"false"}, "rank 0 writes checkpoints");
   v.Accept("push_to_hub", {"false"}, "nothing is sent anywhere: upload output_dir");
-  v.Accept("do_train", {"true", "false"}, "distillation trains");
-  v.Accept("do_eval", {"true", "false"}, "held-out data is evaluated where there is some");
+  v.Accept("do_train", {"true"}, "distillation trains");
+  v.Accept("do_eval", {"true"}, "held-out data is evaluated where there is some");
   v.Accept("do_predict", {"false"}, "answers are what --generate is for");
   v.Accept("local_rank", {"-1"}, "the launcher says who a rank is");
 }

@@ -67,7 +67,7 @@ TEST_CASE("a position that was saved as numbers is read as them") {
   // Fields 4 to 6 of TrainerState as varints: epoch 2, row 3, seed 300.
   const auto state = ParseTrainerState(std::string("\x20\x02\x28\x03\x30\xac\x02", 7), "an old one");
   REQUIRE(state.ok());
-  CHECK(state->position.empty());
+  CHECK_FALSE(state->position.has_value());
   CHECK(state->epoch == 2);
   CHECK(state->row == 3);
   CHECK(state->data_seed == 300);

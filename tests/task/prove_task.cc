@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
@@ -18,7 +19,7 @@
 namespace distill::testing {
 namespace {
 
-constexpr int64_t kKilledAt = 6, kSavedEvery = 2, kEvaluatedEvery = 3;
+constexpr int64_t kKilledAt = 6, kSavedBeforeIt = 4, kSavedEvery = 2, kEvaluatedEvery = 3;
 
 // Ends its rank as a machine that is switched off does.
 class KillsAt : public Observer {
@@ -31,6 +32,20 @@ class KillsAt : public Observer {
 
  private:
   const int64_t step_;
+};
+
+// That a resumed run begins behind its checkpoint, and not anew.
+class BeginsAt : public Observer {
+ public:
+  explicit BeginsAt(int64_t step) : step_(step) {}
+  absl::Status OnStep(const StepRecord& record, TrainingControl&) override {
+    if (has_begun_ || record.step == step_) return has_begun_ = true, absl::OkStatus();
+    return absl::InternalError(absl::StrCat("the resumed run began with step ", record.step, ", not ", step_));
+  }
+
+ private:
+  const int64_t step_;
+  bool has_begun_ = false;
 };
 
 absl::Status Train(const World& world, const TaskMaker& make, const Proof& proof, const std::string& folder,
@@ -47,6 +62,7 @@ absl::Status Train(const World& world, const TaskMaker& make, const Proof& proof
   options.resume_from_checkpoint = resume;
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, made.module, options));
   if (kill_at > 0) trainer->AddObserver(std::make_shared<KillsAt>(kill_at));
+  if (!resume.empty()) trainer->AddObserver(std::make_shared<BeginsAt>(kSavedBeforeIt + 1));
   return trainer->Fit(*made.task).status();
 }
 

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <cstdlib>
+#include <stdexcept>
 
 #include <ATen/Context.h>
 
@@ -124,6 +125,40 @@ TEST_CASE("terms that one rank alone reports are logged, each divided by its own
     INFO(line);
     CHECK(absl::StrContains(line, "\"a\":3.5"));
     CHECK(absl::StrContains(line, "\"b\":3.5"));
+  }
+}
+
+// What a program's own code may do.
+class Throws : public Observer {
+ public:
+  explicit Throws(std::string where) : where_(std::move(where)) {}
+  absl::Status OnStep(const StepRecord& record, TrainingControl&) override {
+    if (where_ == "OnStep" && record.step == 2) throw std::out_of_range("no such metric");
+    return absl::OkStatus();
+  }
+  absl::Status OnEnd(const NamedValues&) override {
+    if (where_ == "OnEnd") throw std::out_of_range("no such metric");
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string where_;
+};
+
+TEST_CASE("an observer that throws on one rank ends all ranks with its error") {
+  for (const char* where : {"OnStep", "OnEnd"}) {
+    INFO(where);
+    CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+            DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+            const auto point = std::make_shared<Point>(0.5);
+            DISTILL_ASSIGN_OR_RETURN(
+                const auto trainer,
+                Trainer::Create(*run, point, {.max_steps = 6, .logging_steps = 0, .save_steps = 0}));
+            if (world.rank == 1) trainer->AddObserver(std::make_shared<Throws>(where));
+            Steps steps(*point, -1);
+            const absl::Status status = trainer->Fit(steps).status();
+            return Expect(absl::StrContains(status.message(), "no such metric"), status.ToString());
+          })) == "");
   }
 }
 
