@@ -14,7 +14,7 @@ struct GradientReducerOptions {
   // part where a gradient comes in two.
   std::string compression = "none";
   // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
-  // nothing else; 3 as 2, for parameters that are shared out too. From 1 on the order of gradients is the reverse of
+  // nothing else; 3 as 2, for sharded parameters too. From 1 on the order of gradients is the reverse of
   // the parameters', and is not observed.
   int zero_stage = 0;
   // From stage 1 on: the group of each parameter, if buckets must not mix them (gradient_plan.h); empty: one group.

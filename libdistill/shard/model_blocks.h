@@ -18,7 +18,7 @@ void LoadBlocks(torch::nn::Module& module);
 // Of each parameter, the model's block that it is of; -1: none.
 std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters);
 
-// FailedPrecondition: the module, or one within it, has weights that are shared out, by ShardFrozen or by a Fit that
+// FailedPrecondition: the module, or one within it, has sharded weights, by ShardFrozen or by a Fit that
 // failed or was to leave them so (TrainerOptions::whole_after_fit).
 [[nodiscard]] absl::Status RequireWhole(const torch::nn::Module& module);
 

@@ -31,7 +31,7 @@ class RunContext {
   int world_size() const { return world_.world_size; }
   Communicator& communicator() { return *communicator_; }
   c10::Device device() const { return device_; }
-  // Models that ShardFrozen shared out (shard/sharded_models.h), while they live.
+  // Models that ShardFrozen sharded (shard/sharded_models.h), while they live.
   void AddFrozen(const std::shared_ptr<ShardedBlocks>& model) { frozen_.push_back(model); }
   std::vector<std::shared_ptr<ShardedBlocks>> frozen() const {
     std::vector<std::shared_ptr<ShardedBlocks>> models;

@@ -234,7 +234,7 @@ absl::Status Trainer::Impl::Save() {
                }));
 }
 
-// Rank 0, which writes, gets weights that are shared out block by block; for a writer that may look at any of them, all
+// Rank 0, which writes, gets sharded weights block by block; for a writer that may look at any of them, all
 // of them.
 absl::Status Trainer::Impl::WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body) {
   const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
