@@ -32,7 +32,7 @@ def finish(process, what):
 
 
 def run_ranks(command, environments, per_host, what):
-    """So many ranks on each host in turn; rank 0's lines."""
+    """So many ranks on each host, one host after the other; rank 0's lines."""
     processes = [hosts.start(rank // per_host, command, environment) for rank, environment in enumerate(environments)]
     try:
         lines = finish(processes[0], what)
@@ -76,7 +76,7 @@ def rate_both_ways(control, seconds):
 
 def fastest_control(seconds):
     """Of the kernel's ways to control congestion (BBR, say, may stay below a shaper's rate), with its stream's rate: the
-    best of three in turn, for the machine has slow moments."""
+    best of three, one after the other, for the machine has slow moments."""
     with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="utf-8") as file:
         controls = file.read().split()
     rates = dict.fromkeys(controls, 0.0)

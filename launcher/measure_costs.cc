@@ -139,7 +139,7 @@ absl::Status MeasureNetwork(Communicator& comm, const HostLayout& hosts, CostTab
   return TakeSlowest(comm, pair == nullptr ? nullptr : &cost, table.network).status();
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const std::string& backend) {
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, BackendPreference backend) {
   CommunicatorOptions options;
   options.backend = backend;
   options.timeout = absl::Seconds(60);
@@ -153,12 +153,12 @@ absl::StatusOr<MeasuredCosts> MeasureCosts(const World& world) {
   MeasuredCosts measured;
   HostLayout hosts;
   {
-    DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> levels, Join(world, "auto"));
+    DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> levels, Join(world, BackendPreference::kAuto));
     DISTILL_ASSIGN_OR_RETURN(hosts, LearnHosts(*levels, world));
     if (hosts.most() > 1) DISTILL_RETURN_IF_ERROR(MeasureSharedMemory(*levels, hosts, measured.table));
     DISTILL_RETURN_IF_ERROR(levels->Barrier());
   }
-  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> flat, Join(world, "fabric"));
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> flat, Join(world, BackendPreference::kFabric));
   DISTILL_RETURN_IF_ERROR(MeasureNetwork(*flat, hosts, measured.table));
   measured.table.reduction_gigabytes_per_second = MeasureReduction();
   DISTILL_RETURN_IF_ERROR(

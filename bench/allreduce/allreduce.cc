@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "bench/allreduce/sweep.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/world.h"
@@ -141,7 +142,7 @@ absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered, doubl
   return absl::OkStatus();
 }
 
-absl::Status Bench(const std::string& backend, const std::vector<int64_t>& sizes, int64_t total_bytes) {
+absl::Status Bench(BackendPreference backend, const std::vector<int64_t>& sizes, int64_t total_bytes) {
   DISTILL_ASSIGN_OR_RETURN(const World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   CommunicatorOptions options;
@@ -178,12 +179,14 @@ int main(int argc, char** argv) {
   CLI::App app("All-reduce of float32 sums, verified, then timed");
   std::string backend = "auto";
   std::vector<int64_t> sizes = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28};
-  app.add_option("--backend", backend, "auto, shm, fabric, mpi");
+  app.add_option("--backend", backend)->check(CLI::IsMember({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}));
   app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(int64_t{4}, int64_t{1} << 34));
   int64_t total_bytes = int64_t{1} << 28;
   app.add_option("--total", total_bytes, "bytes to reduce at each size, in 10 to 1000 calls");
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = distill::Bench(backend, sizes, total_bytes);
+  distill::BackendPreference asked = {};
+  distill::ParseField(backend, asked);
+  const absl::Status status = distill::Bench(asked, sizes, total_bytes);
   if (!status.ok()) std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

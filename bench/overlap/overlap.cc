@@ -18,6 +18,7 @@
 #include "bench/distilbert.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/nn/encoder.h"
@@ -33,7 +34,7 @@ constexpr int64_t kTokens = 128;
 struct Settings {
   int64_t rounds = 7;
   int64_t rows = 8;  // of kTokens tokens each, a rank
-  std::string compression = "none";
+  GradientCompression compression = GradientCompression::kNone;
   int64_t bucket_bytes = GradientReducerOptions().bucket_bytes;
   bool dense = false;
 };
@@ -75,7 +76,7 @@ absl::StatusOr<StepTime> Step(const std::shared_ptr<GradientReducer>& reducer, E
 
 // Each bucket of `local`, summed by a call after the backward pass, against what `reducer` has.
 absl::Status Verify(Communicator& comm, const GradientReducer& reducer, const GradientReducer& local,
-                    const std::string& compression) {
+                    GradientCompression compression) {
   double worst = 0;
   for (size_t i = 0; i < reducer.buckets().parameters().size(); ++i) {
     const torch::Tensor sum = local.buckets().gradient(i).clone(), found = reducer.buckets().gradient(i);
@@ -84,12 +85,12 @@ absl::Status Verify(Communicator& comm, const GradientReducer& reducer, const Gr
     const double largest = sum.abs().max().item<double>();
     if (largest > 0) worst = std::max(worst, (sum - found).abs().max().item<double>() / largest);
   }
-  const bool right = worst <= (compression == "none" ? 1e-5 : 2e-2);
+  const bool right = worst <= (compression == GradientCompression::kNone ? 1e-5 : 2e-2);
   return Agree(comm, right ? absl::OkStatus()
                            : absl::InternalError(absl::StrCat("gradients are off by ", worst, " of the largest")));
 }
 
-// All buckets with nothing else going on, of the type that travels.
+// All buckets while nothing else runs, of the type that travels.
 absl::StatusOr<double> CommunicationAlone(Communicator& comm, const GradientReducer& reducer, DType dtype) {
   const StopWatch watch;
   for (size_t b = 0; b < reducer.buckets().num_buckets(); ++b) {
@@ -125,7 +126,7 @@ void Report(const Communicator& comm, const GradientReducer& reducer, const Sett
   std::printf(
       "JSON {\"case\": \"%s/%d/%s\", \"bytes\": %lld, \"backward_ms\": %.2f, \"backward_with_ms\": %.2f, "
       "\"ratio\": %.3f, \"step_ms\": %.2f, \"step_with_ms\": %.2f, \"communication_ms\": %.2f, \"waited_ms\": %.2f}\n",
-      std::string(comm.backend()).c_str(), comm.world_size(), settings.compression.c_str(),
+      std::string(comm.backend()).c_str(), comm.world_size(), FieldText(settings.compression).c_str(),
       static_cast<long long>(elements * 4), Median(rounds.without), Median(rounds.with), Median(ratios),
       Median(rounds.step_without), Median(rounds.step_with), Median(rounds.communication), Median(rounds.waited));
 }
@@ -146,7 +147,7 @@ absl::Status Bench(RunContext& run, const Settings& settings) {
                            GradientReducer::Create(comm, parameters, options));
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<GradientReducer> local,
                            GradientReducer::Create(*alone, parameters, options));
-  const DType travels = settings.compression == "none" ? DType::kFloat32 : DType::kBFloat16;
+  const DType travels = settings.compression == GradientCompression::kNone ? DType::kFloat32 : DType::kBFloat16;
   Rounds rounds;
   // The first step is observed, the second has the plan; two more until connections have found their pace.
   for (int64_t round = -4; round < settings.rounds; ++round) {
@@ -181,10 +182,12 @@ int main(int argc, char** argv) {
   distill::Settings settings;
   app.add_option("--rounds", settings.rounds)->check(CLI::Range(1, 1000));
   app.add_option("--rows", settings.rows, "of 128 tokens each, a rank")->check(CLI::Range(1, 1024));
-  app.add_option("--gradient_compression", settings.compression, "none or bf16");
+  std::string compression = "none";
+  app.add_option("--gradient_compression", compression)->check(CLI::IsMember({"none", "bf16"}));
   app.add_option("--bucket_bytes", settings.bucket_bytes);
   app.add_flag("--dense", settings.dense, "every word has a gradient");
   CLI11_PARSE(app, argc, argv);
+  distill::ParseField(compression, settings.compression);
   return distill::Run({.device = distill::DeviceChoice::kCpu},
                       [&](distill::RunContext& run) { return distill::Bench(run, settings); });
 }

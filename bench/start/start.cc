@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/world.h"
@@ -14,7 +15,7 @@
 namespace distill {
 namespace {
 
-absl::Status Start(const std::string& backend) {
+absl::Status Start(BackendPreference backend) {
   DISTILL_ASSIGN_OR_RETURN(const World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   CommunicatorOptions options;
@@ -32,9 +33,11 @@ absl::Status Start(const std::string& backend) {
 int main(int argc, char** argv) {
   CLI::App app("From nothing to the first collective");
   std::string backend = "auto";
-  app.add_option("--backend", backend, "auto, shm, fabric, mpi");
+  app.add_option("--backend", backend)->check(CLI::IsMember({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}));
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = distill::Start(backend);
+  distill::BackendPreference asked = {};
+  distill::ParseField(backend, asked);
+  const absl::Status status = distill::Start(asked);
   if (!status.ok()) std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

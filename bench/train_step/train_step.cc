@@ -60,7 +60,7 @@ struct BenchOptions {
 };
 
 // On each of `ranks`: of a parameter of the student working copy, gradient, moments, and the master of a narrower
-// working copy; of blocks whose weights are shared out, two at a time whole.
+// working copy; of blocks whose weights are sharded, two at a time whole.
 double LimitGiB(const BenchRecipe& recipe, const BenchOptions& options, int ranks) {
   const double state = options.bf16 ? 12 : 8, gradient = 4, working = options.bf16 ? 2 : 4;
   const auto weights = [&](const LanguageModel& model, bool is_sharded) {

@@ -51,9 +51,9 @@ int32_t PadIdOf(const Tokenizer& tokenizer) {
   return tokenizer.TokenToId(tokenizer.pad_token()).value_or(tokenizer.eos_id().value_or(0));
 }
 
-// What is to be shared out over ranks may fit neither on a device nor in a rank's memory.
-LoadOptions OptionsOf(torch::Dtype dtype, c10::Device device, bool is_shared_out) {
-  return {.dtype = dtype, .device = is_shared_out ? c10::Device(torch::kCPU) : device, .blocks_later = is_shared_out};
+// What is to be sharded over ranks may fit neither on a device nor in a rank's memory.
+LoadOptions OptionsOf(torch::Dtype dtype, c10::Device device, bool is_sharded) {
+  return {.dtype = dtype, .device = is_sharded ? c10::Device(torch::kCPU) : device, .blocks_later = is_sharded};
 }
 
 absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmOptions& options, const RunContext& run) {

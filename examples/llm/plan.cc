@@ -45,7 +45,7 @@ absl::StatusOr<MemoryPlanTask> TaskOf(const LlmCommand& command, const World& wo
   task.gradient_checkpointing = options.gradient_checkpointing;
   task.zero_stage = static_cast<int>(options.trainer.zero_stage);
   task.shard_teacher = options.shard_teacher;
-  task.gradient_compression = FieldText(options.trainer.gradient_compression);
+  task.gradient_compression = options.trainer.gradient_compression;
   task.chunk_tokens = options.loss.chunk_tokens;
   task.rows = options.shard.rows_per_rank;
   task.length = options.shard.max_length;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/join_server.h"
 
@@ -16,11 +17,13 @@ std::string Describe(const std::vector<RankCard>& cards, size_t rank) {
   return absl::StrCat("rank ", rank, " on ", cards[rank].host);
 }
 
-absl::Status RequireSame(const std::vector<RankCard>& cards, const char* what, std::string RankCard::*field) {
+template <class T>
+absl::Status RequireSame(const std::vector<RankCard>& cards, const char* what, T RankCard::*field) {
   for (size_t rank = 1; rank < cards.size(); ++rank) {
     if (cards[rank].*field == cards[0].*field) continue;
-    return absl::FailedPreconditionError(absl::StrCat(what, " differs: ", Describe(cards, 0), " has ", cards[0].*field,
-                                                      ", ", Describe(cards, rank), " has ", cards[rank].*field));
+    return absl::FailedPreconditionError(absl::StrCat(what, " differs: ", Describe(cards, 0), " has ",
+                                                      FieldText(cards[0].*field), ", ", Describe(cards, rank), " has ",
+                                                      FieldText(cards[rank].*field)));
   }
   return absl::OkStatus();
 }
@@ -67,25 +70,66 @@ bool SharesSomeHost(const std::vector<RankCard>& cards) {
   return hosts.size() < cards.size();
 }
 
-std::string TwoLevels(const std::vector<RankCard>& cards, bool has_nccl) {
-  return has_nccl && CheckNccl(cards).ok() ? "nccl+fabric" : "shm+fabric";
+bool CanUseNccl(const std::vector<RankCard>& cards, bool has_nccl) { return has_nccl && CheckNccl(cards).ok(); }
+
+ChosenBackend TwoLevels(const std::vector<RankCard>& cards, bool has_nccl) {
+  return CanUseNccl(cards, has_nccl) ? ChosenBackend::kNcclAndFabric : ChosenBackend::kShmAndFabric;
 }
 
 // Two preferences of which one would have no effect.
-absl::Status CheckPreferences(const std::string& backend, const std::string& algorithm) {
-  if (backend == "auto" || algorithm == "auto") return absl::OkStatus();
-  const std::string both = absl::StrCat("comm_algorithm ", algorithm, " under comm_backend ", backend, ": ");
-  if (backend == "hierarchical" && algorithm == "flat") {
+absl::Status CheckPreferences(BackendPreference backend, AlgorithmPreference algorithm) {
+  if (backend == BackendPreference::kAuto || algorithm == AlgorithmPreference::kAuto) return absl::OkStatus();
+  const bool fabric = backend == BackendPreference::kFabric, levels = backend == BackendPreference::kHierarchical;
+  const std::string both =
+      absl::StrCat("comm_algorithm ", FieldText(algorithm), " under comm_backend ", FieldText(backend), ": ");
+  if (levels && algorithm == AlgorithmPreference::kFlat) {
     return absl::InvalidArgumentError(
         absl::StrCat(both, "two levels and none; use comm_backend fabric, or another algorithm"));
   }
-  if (backend == "fabric" && algorithm == "hierarchical") {
+  if (fabric && algorithm == AlgorithmPreference::kHierarchical) {
     return absl::InvalidArgumentError(
         absl::StrCat(both, "the fabric alone has one level; use comm_backend auto or hierarchical"));
   }
-  if (backend == "fabric" || backend == "hierarchical") return absl::OkStatus();
+  if (fabric || levels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       both, "it decides over the fabric and in two levels alone; use comm_backend auto, or comm_algorithm auto"));
+}
+
+ChosenBackend ChooseFreely(const std::vector<RankCard>& cards, bool has_nccl) {
+  if (ShareOneHost(cards)) return CanUseNccl(cards, has_nccl) ? ChosenBackend::kNccl : ChosenBackend::kShm;
+  const bool levels = SharesSomeHost(cards) && cards[0].algorithm != AlgorithmPreference::kFlat;
+  return levels ? TwoLevels(cards, has_nccl) : ChosenBackend::kFabric;
+}
+
+absl::Status RequireOneHost(const std::vector<RankCard>& cards) {
+  if (ShareOneHost(cards)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("comm_backend ", FieldText(cards[0].backend),
+                                                 " joins the ranks of one host, but rank 0 is on ", cards[0].host,
+                                                 " and others are elsewhere: use auto or fabric"));
+}
+
+// Of ranks that ask for the same.
+absl::StatusOr<ChosenBackend> Choose(const std::vector<RankCard>& cards, bool has_nccl) {
+  switch (cards[0].backend) {
+    case BackendPreference::kAuto:
+      break;
+    case BackendPreference::kShm:
+      DISTILL_RETURN_IF_ERROR(RequireOneHost(cards));
+      return ChosenBackend::kShm;
+    case BackendPreference::kFabric:
+      return ChosenBackend::kFabric;
+    case BackendPreference::kHierarchical:
+      if (!ShareOneHost(cards)) return TwoLevels(cards, has_nccl);
+      return absl::InvalidArgumentError(absl::StrCat(
+          "comm_backend hierarchical joins several hosts, but all ranks are on ", cards[0].host, ": use auto or shm"));
+    case BackendPreference::kMpi:
+      return ChosenBackend::kMpi;
+    case BackendPreference::kNccl:
+      DISTILL_RETURN_IF_ERROR(RequireOneHost(cards));
+      if (has_nccl) DISTILL_RETURN_IF_ERROR(CheckNccl(cards));
+      return ChosenBackend::kNccl;
+  }
+  return ChooseFreely(cards, has_nccl);
 }
 
 }  // namespace
@@ -95,31 +139,13 @@ bool ShareOneHost(const std::vector<RankCard>& cards) {
                      [&](const RankCard& card) { return card.host_id == cards[0].host_id; });
 }
 
-absl::StatusOr<std::string> ChooseBackend(const std::vector<RankCard>& cards, bool has_nccl) {
+absl::StatusOr<ChosenBackend> ChooseBackend(const std::vector<RankCard>& cards, bool has_nccl) {
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "libdistill", &RankCard::build));
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "comm_backend", &RankCard::backend));
   DISTILL_RETURN_IF_ERROR(RequireSame(cards, "comm_algorithm", &RankCard::algorithm));
   DISTILL_RETURN_IF_ERROR(RequireOneKindOfDevice(cards));
   DISTILL_RETURN_IF_ERROR(CheckPreferences(cards[0].backend, cards[0].algorithm));
-  const std::string& wanted = cards[0].backend;
-  const bool one_host = ShareOneHost(cards);
-  if (wanted == "auto") {
-    const bool levels = SharesSomeHost(cards) && cards[0].algorithm != "flat";
-    if (!one_host) return levels ? TwoLevels(cards, has_nccl) : "fabric";
-    return has_nccl && CheckNccl(cards).ok() ? "nccl" : "shm";
-  }
-  if (!one_host && (wanted == "shm" || wanted == "nccl")) {
-    return absl::InvalidArgumentError(absl::StrCat("comm_backend ", wanted,
-                                                   " joins the ranks of one host, but rank 0 is on ", cards[0].host,
-                                                   " and others are elsewhere: use auto or fabric"));
-  }
-  if (wanted == "hierarchical" && one_host) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "comm_backend hierarchical joins several hosts, but all ranks are on ", cards[0].host, ": use auto or shm"));
-  }
-  if (wanted == "hierarchical") return TwoLevels(cards, has_nccl);
-  if (wanted == "nccl" && has_nccl) DISTILL_RETURN_IF_ERROR(CheckNccl(cards));
-  return wanted;
+  return Choose(cards, has_nccl);
 }
 
 }  // namespace distill

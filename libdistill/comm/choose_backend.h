@@ -1,7 +1,6 @@
 // Which backend a job's ranks use: a pure function of what all of them said about themselves. Internal to comm/.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,10 +10,13 @@ namespace distill {
 
 bool ShareOneHost(const std::vector<RankCard>& cards);
 
-// "shm", "fabric", "mpi", "nccl", or in two levels "shm+fabric" or "nccl+fabric". auto: nccl when every rank computes
+// The last two in two levels: inside the hosts, and between them.
+enum class ChosenBackend { kShm, kFabric, kMpi, kNccl, kShmAndFabric, kNcclAndFabric };
+
+// auto: nccl when every rank computes
 // on a GPU of its own on one host and this build has NCCL; else shm on one host; between hosts two levels when some
 // host has several ranks, else fabric. FailedPrecondition: ranks of different builds, backends or devices, by name.
 // InvalidArgument: a backend that these ranks cannot use, or an algorithm that could have no effect under it.
-[[nodiscard]] absl::StatusOr<std::string> ChooseBackend(const std::vector<RankCard>& cards, bool has_nccl);
+[[nodiscard]] absl::StatusOr<ChosenBackend> ChooseBackend(const std::vector<RankCard>& cards, bool has_nccl);
 
 }  // namespace distill

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/comm/choose_backend.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/tuning_file.h"
@@ -30,7 +30,7 @@ bool AsksForDebug() {
 }
 
 // Every rank learns who the others are, and comes to the same choice.
-absl::StatusOr<std::string> Introduce(Setup& setup) {
+absl::StatusOr<ChosenBackend> Introduce(Setup& setup) {
   const absl::Status& own_error = setup.options.own_error;
   absl::StatusOr<std::string> mine = own_error.ok() ? NameGpu(setup.options.device_index) : own_error;
   if (mine.ok()) mine = EncodeCard(setup, *mine);
@@ -47,32 +47,43 @@ absl::StatusOr<std::string> Introduce(Setup& setup) {
   setup.one_host = ShareOneHost(cards);
   DISTILL_ASSIGN_OR_RETURN(const CostTable table, CostTable::Decode(cards[0].costs));
   setup.tuning = CommTuning(table, cards[0].algorithm);
-  absl::StatusOr<std::string> chosen = ChooseBackend(cards, HasNccl());
+  absl::StatusOr<ChosenBackend> chosen = ChooseBackend(cards, HasNccl());
   return chosen.ok() ? chosen : SharedError(chosen.status());
 }
 
 // How an all-reduce is carried out: in two levels and between their lanes, or between all ranks.
-std::string DescribeAlgorithms(const std::string& backend, const Setup& setup) {
+std::string DescribeAlgorithms(ChosenBackend backend, const Setup& setup) {
   constexpr CommOperation kShown = CommOperation::kAllReduce;
   const CommTuning& tuning = setup.tuning;
-  const std::string preference = absl::StrCat("comm_algorithm ", tuning.preference());
-  if (!absl::StrContains(backend, "fabric")) {
-    return tuning.preference() == "auto" ? "" : absl::StrCat("; ", preference, " decides nothing here");
+  const std::string preference = absl::StrCat("comm_algorithm ", FieldText(tuning.preference()));
+  const bool levels = backend == ChosenBackend::kShmAndFabric || backend == ChosenBackend::kNcclAndFabric;
+  if (!levels && backend != ChosenBackend::kFabric) {
+    return tuning.preference() == AlgorithmPreference::kAuto ? ""
+                                                             : absl::StrCat("; ", preference, " decides nothing here");
   }
   const CommLayout all = LayoutOf(HostLayout(setup.host_ids));
-  const bool levels = backend != "fabric";
   const CommLayout layout = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
-  const std::string chosen = levels && tuning.preference() == "auto" ? tuning.Describe(kShown, all) : "hierarchical";
+  const std::string chosen =
+      levels && tuning.preference() == AlgorithmPreference::kAuto ? tuning.Describe(kShown, all) : "hierarchical";
   return absl::StrCat("; all-reduce over the fabric: ", levels ? absl::StrCat(chosen, ", and in its lanes ") : "",
                       tuning.Describe(kShown, layout, /*flat_only=*/true), " (", preference, ")");
 }
 
-MadeCommunicator Make(const std::string& backend, Setup setup) {
-  if (backend == "mpi") return CreateMpiCommunicator(std::move(setup));
-  if (backend == "fabric") return CreateFabricCommunicator(std::move(setup));
-  if (backend == "shm+fabric") return CreateHierarchicalCommunicator(std::move(setup), false);
-  if (backend == "nccl+fabric") return CreateHierarchicalCommunicator(std::move(setup), true);
-  if (backend == "nccl") return CreateNcclCommunicator(std::move(setup));
+MadeCommunicator Make(ChosenBackend backend, Setup setup) {
+  switch (backend) {
+    case ChosenBackend::kShm:
+      break;
+    case ChosenBackend::kFabric:
+      return CreateFabricCommunicator(std::move(setup));
+    case ChosenBackend::kMpi:
+      return CreateMpiCommunicator(std::move(setup));
+    case ChosenBackend::kNccl:
+      return CreateNcclCommunicator(std::move(setup));
+    case ChosenBackend::kShmAndFabric:
+      return CreateHierarchicalCommunicator(std::move(setup), false);
+    case ChosenBackend::kNcclAndFabric:
+      return CreateHierarchicalCommunicator(std::move(setup), true);
+  }
   return CreateShmCommunicator(std::move(setup));
 }
 
@@ -85,7 +96,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   own_error.Update(ReadTuning(options, /*with_table=*/false).status());
   TakeBackCrashSignals();
   if (world.world_size == 1 && !own_error.ok()) return own_error;
-  if (world.world_size == 1 && options.backend != "nccl") return CreateAloneCommunicator();
+  if (world.world_size == 1 && options.backend != BackendPreference::kNccl) return CreateAloneCommunicator();
   // A time-out that is no good must not keep the rank from telling the others so.
   const Deadline deadline = Deadline::After(own_error.ok() ? options.timeout : CommunicatorOptions().timeout);
   DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
@@ -93,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   Setup setup = {world, options, deadline, rendezvous, {}, false};
   setup.options.own_error = own_error;
   setup.options.debug = options.debug || AsksForDebug();
-  DISTILL_ASSIGN_OR_RETURN(const std::string backend, Introduce(setup));
+  DISTILL_ASSIGN_OR_RETURN(const ChosenBackend backend, Introduce(setup));
   const std::string algorithms = DescribeAlgorithms(backend, setup);
   const bool debug = setup.options.debug;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, Make(backend, std::move(setup)));
@@ -101,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   if (debug) made->CompareCallsFirst();
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
-                         options.backend, "), met over ", rendezvous->kind(), algorithms,
+                         FieldText(options.backend), "), met over ", rendezvous->kind(), algorithms,
                          debug ? "; each call is compared over all ranks" : ""));
   }
   return made;

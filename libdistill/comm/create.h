@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/comm/preferences.h"
 #include "libdistill/core/describe.h"
 #include "libdistill/world/world.h"
 
@@ -16,13 +17,12 @@ struct CommunicatorOptions {
   // auto: alone for one rank; nccl when all ranks share a host and each computes on a GPU of its own (and this build
   // has NCCL); shm when they share a host; hierarchical between hosts of which some have several ranks: nccl or shm
   // inside each, by the same rule, and fabric across; else fabric. Or: shm, fabric, hierarchical, mpi, nccl.
-  std::string backend = "auto";
+  BackendPreference backend = BackendPreference::kAuto;
   // How ranks on several hosts reduce and gather: auto (what the table of costs says is fastest for the size, in two
-  // levels too), flat (the same without levels), hierarchical (always in levels), or an algorithm of
-  // KnownAlgorithmPreferences (comm/tuning.h) for the fabric and the lanes of two levels. Under auto the environment's
-  // DISTILL_COMM_ALGORITHM decides, if it is there. Every rank must say the same. InvalidArgument: a backend is named
-  // under which this has no effect.
-  std::string algorithm = "auto";
+  // levels too), flat (the same without levels), hierarchical (always in levels), or an algorithm for the fabric and
+  // the lanes of two levels. Under auto the environment's DISTILL_COMM_ALGORITHM decides, if it is there. Every rank
+  // must say the same. InvalidArgument: a backend is named under which this has no effect.
+  AlgorithmPreference algorithm = AlgorithmPreference::kAuto;
   // The table of costs, as distillrun --tune writes it; rank 0's holds for all. Empty: DISTILL_COMM_TUNING_FILE, else
   // the default table.
   std::string tuning_file = {};
@@ -45,14 +45,13 @@ struct CommunicatorOptions {
 template <class V>
 void Describe(V& v, CommunicatorOptions& o) {
   v.Group("Run");
-  v.Field("comm_backend", o.backend, OneOf({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}),
+  v.Field("comm_backend", o.backend,
           "how ranks exchange gradients; auto: nccl where each rank has a GPU of one host, else shm inside a host, "
           "fabric between, hierarchical for both")
       .RefuseWord("gloo", "that is torch.distributed's; here fabric or shm do its work, and auto chooses")
       .Alias("ddp_backend", "dist_backend")
       .Similar("backend");
   v.Field("comm_algorithm", o.algorithm,
-          OneOf({"auto", "flat", "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical"}),
           "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the "
           "fastest that does not work inside the hosts first");
   v.Field("comm_tuning_file", o.tuning_file,

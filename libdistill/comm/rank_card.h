@@ -4,18 +4,19 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "libdistill/comm/preferences.h"
 
 namespace distill {
 
 struct RankCard {
   std::string host;
   std::string host_id;
-  std::string build;               // VersionLine()
-  std::string backend;             // what its options ask for
-  std::string gpu;                 // which GPU of its host it computes on (NameGpu); empty: none
-  std::string algorithm = "auto";  // what its options and environment ask for
-  std::string costs = {};          // CostTable::Encode(), on rank 0
-  bool debug = false;              // wants collectives to be compared
+  std::string build;  // VersionLine()
+  BackendPreference backend = BackendPreference::kAuto;
+  std::string gpu;  // which GPU of its host it computes on (NameGpu); empty: none
+  AlgorithmPreference algorithm = AlgorithmPreference::kAuto;  // of its options, or else of its environment
+  std::string costs = {};                                      // CostTable::Encode(), on rank 0
+  bool debug = false;                                          // wants collectives to be compared
 
   std::string Encode() const;
   // FailedPrecondition: another version's card.

@@ -22,6 +22,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -110,11 +111,23 @@ std::string SizeText(int64_t bytes) {
 
 }  // namespace
 
-const char* NameOf(CommAlgorithm algorithm) {
-  static constexpr const char* kNames[] = {"recursive_doubling", "direct_exchange", "rabenseifner", "ring",
-                                           "hierarchical"};
-  return kNames[static_cast<size_t>(algorithm)];
+AlgorithmPreference PreferenceFor(CommAlgorithm algorithm) {
+  switch (algorithm) {
+    case CommAlgorithm::kRecursiveDoubling:
+      return AlgorithmPreference::kRecursiveDoubling;
+    case CommAlgorithm::kDirectExchange:
+      return AlgorithmPreference::kDirectExchange;
+    case CommAlgorithm::kRabenseifner:
+      return AlgorithmPreference::kRabenseifner;
+    case CommAlgorithm::kRing:
+      return AlgorithmPreference::kRing;
+    case CommAlgorithm::kHierarchical:
+      return AlgorithmPreference::kHierarchical;
+  }
+  return AlgorithmPreference::kAuto;
 }
+
+std::string NameOf(CommAlgorithm algorithm) { return FieldText(PreferenceFor(algorithm)); }
 
 std::string CostTable::Encode() const {
   std::vector<std::string> fields;
@@ -192,24 +205,15 @@ double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int
   return At(FlatLine(algorithm, operation, layout, table), bytes);
 }
 
-const std::vector<std::string>& KnownAlgorithmPreferences() {
-  static const std::vector<std::string>& preferences = *[] {
-    auto* made = new std::vector<std::string>{"auto", "flat"};
-    for (const CommAlgorithm algorithm : kAlgorithms) made->push_back(NameOf(algorithm));
-    return made;
-  }();
-  return preferences;
-}
-
 CommAlgorithm CommTuning::Choose(CommOperation operation, int64_t bytes, const CommLayout& layout,
                                  bool flat_only) const {
-  flat_only = flat_only || preference_ == "flat";
+  flat_only = flat_only || preference_ == AlgorithmPreference::kFlat;
   CommAlgorithm best = CommAlgorithm::kRing;
   double least = std::numeric_limits<double>::infinity();
   for (const CommAlgorithm algorithm : kAlgorithms) {
     if (!CanRun(algorithm, operation, layout)) continue;
     if (flat_only && algorithm == CommAlgorithm::kHierarchical) continue;
-    if (preference_ == NameOf(algorithm)) return algorithm;
+    if (preference_ == PreferenceFor(algorithm)) return algorithm;
     const double time = PredictMicroseconds(algorithm, operation, bytes, layout, table_);
     if (time < least) {
       least = time;
@@ -220,7 +224,9 @@ CommAlgorithm CommTuning::Choose(CommOperation operation, int64_t bytes, const C
 }
 
 bool CommTuning::TakesLevels(CommOperation operation, int64_t bytes, const CommLayout& layout) const {
-  if (preference_ != "auto") return preference_ != "flat" && CanRun(CommAlgorithm::kHierarchical, operation, layout);
+  if (preference_ != AlgorithmPreference::kAuto) {
+    return preference_ != AlgorithmPreference::kFlat && CanRun(CommAlgorithm::kHierarchical, operation, layout);
+  }
   return Choose(operation, bytes, layout) == CommAlgorithm::kHierarchical;
 }
 
@@ -232,7 +238,7 @@ std::string CommTuning::Describe(CommOperation operation, const CommLayout& layo
     if (here == Choose(operation, 2 * bytes, layout, flat_only)) continue;
     absl::StrAppend(&text, NameOf(here), " up to ", SizeText(bytes), ", ");
   }
-  const char* last = NameOf(Choose(operation, kLargest, layout, flat_only));
+  const std::string last = NameOf(Choose(operation, kLargest, layout, flat_only));
   return text.empty() ? last : absl::StrCat(text, last, " above");
 }
 

@@ -9,21 +9,22 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libdistill/comm/call.h"
 #include "libdistill/comm/host_layout.h"
+#include "libdistill/comm/preferences.h"
 
 namespace distill {
 
 // kHierarchical works inside the hosts first; the others are flat: ranks are ranks, wherever they are.
 enum class CommAlgorithm : uint8_t { kRecursiveDoubling, kDirectExchange, kRabenseifner, kRing, kHierarchical };
 
-// "recursive_doubling", "direct_exchange", "rabenseifner", "ring", "hierarchical".
-const char* NameOf(CommAlgorithm algorithm);
+// What asks for this algorithm.
+AlgorithmPreference PreferenceFor(CommAlgorithm algorithm);
+// "recursive_doubling", ...: the preference's name.
+std::string NameOf(CommAlgorithm algorithm);
 
 // Whether there is a choice; what else there is has one way over the fabric.
 constexpr bool HasAlgorithms(CommOperation operation) {
@@ -71,17 +72,12 @@ bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& 
 double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int64_t bytes, const CommLayout& layout,
                            const CostTable& table);
 
-// What comm_algorithm may say: "auto" (the least time of all), "flat" (of all but hierarchical), or an algorithm, which
-// is then taken wherever it can run, a flat one inside the lanes of two levels; an operation that it cannot carry out
-// is chosen as if it said "auto".
-const std::vector<std::string>& KnownAlgorithmPreferences();
-
 class CommTuning {
  public:
   CommTuning() = default;
-  CommTuning(const CostTable& table, std::string preference) : table_(table), preference_(std::move(preference)) {}
+  CommTuning(const CostTable& table, AlgorithmPreference preference) : table_(table), preference_(preference) {}
 
-  // `flat_only`: as "flat" does, for the parts of a hierarchical call and where there is no such communicator.
+  // `flat_only`: as kFlat does, for the parts of a hierarchical call and where there is no such communicator.
   CommAlgorithm Choose(CommOperation operation, int64_t bytes, const CommLayout& layout, bool flat_only = false) const;
   // Whether a call goes in two levels, where there are two; else flat between all ranks.
   bool TakesLevels(CommOperation operation, int64_t bytes, const CommLayout& layout) const;
@@ -89,11 +85,11 @@ class CommTuning {
   std::string Describe(CommOperation operation, const CommLayout& layout, bool flat_only = false) const;
 
   const CostTable& table() const { return table_; }
-  const std::string& preference() const { return preference_; }
+  AlgorithmPreference preference() const { return preference_; }
 
  private:
   CostTable table_;
-  std::string preference_ = "auto";
+  AlgorithmPreference preference_ = AlgorithmPreference::kAuto;
 };
 
 }  // namespace distill

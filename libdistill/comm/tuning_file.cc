@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -73,9 +74,15 @@ absl::StatusOr<CostTable> ReadTable(const std::string& text) {
   return table;
 }
 
-std::string FromEnvironment(const std::string& option, const std::string& unset, const char* name) {
-  const char* value = std::getenv(name);
-  return option == unset && value != nullptr ? value : option;
+absl::StatusOr<AlgorithmPreference> PreferenceOf(const CommunicatorOptions& options) {
+  const char* value = std::getenv("DISTILL_COMM_ALGORITHM");
+  AlgorithmPreference preference = options.algorithm;
+  if (value == nullptr || preference != AlgorithmPreference::kAuto || ParseField(std::string(value), preference)) {
+    return preference;
+  }
+  const auto name = [](std::string* out, const auto& known) { out->append(known.name); };
+  return absl::InvalidArgumentError(
+      absl::StrCat("comm_algorithm is '", value, "'; ", absl::StrJoin(NamesOf(preference), ", ", name), " are known"));
 }
 
 }  // namespace
@@ -112,13 +119,9 @@ std::string TuningFileText(const CostTable& table) {
 }
 
 absl::StatusOr<CommTuning> ReadTuning(const CommunicatorOptions& options, bool with_table) {
-  const std::string preference = FromEnvironment(options.algorithm, "auto", "DISTILL_COMM_ALGORITHM");
-  const std::vector<std::string>& known = KnownAlgorithmPreferences();
-  if (std::find(known.begin(), known.end(), preference) == known.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("comm_algorithm is '", preference, "'; ", absl::StrJoin(known, ", "), " are known"));
-  }
-  const std::string path = FromEnvironment(options.tuning_file, "", "DISTILL_COMM_TUNING_FILE");
+  DISTILL_ASSIGN_OR_RETURN(const AlgorithmPreference preference, PreferenceOf(options));
+  const char* file = std::getenv("DISTILL_COMM_TUNING_FILE");
+  const std::string path = options.tuning_file.empty() && file != nullptr ? file : options.tuning_file;
   if (!with_table || path.empty()) return CommTuning({}, preference);
   DISTILL_ASSIGN_OR_RETURN(const CostTable table, ReadTuningFile(path));
   return CommTuning(table, preference);

@@ -16,8 +16,6 @@
 
 #include <array>
 #include <limits>
-#include <string>
-#include <vector>
 
 namespace distill {
 
@@ -34,12 +32,6 @@ constexpr FieldLimits Above(double low) { return {.low = low, .excludes_low = tr
 constexpr FieldLimits Within(double low, double high) { return {.low = low, .high = high}; }
 // The low end belongs to it, the high one does not.
 constexpr FieldLimits FromUpTo(double low, double high) { return {.low = low, .high = high, .excludes_high = true}; }
-
-// Of a text that is one of these words.
-struct FieldChoices {
-  std::vector<std::string> words;
-};
-inline FieldChoices OneOf(std::vector<std::string> words) { return {std::move(words)}; }
 
 // What an enum's values are called in files and on the command line. The enum's NamesOf, found beside it, returns it.
 template <class E>

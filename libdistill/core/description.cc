@@ -52,16 +52,12 @@ absl::Status CheckField(const FieldDescription& field) {
       DISTILL_RETURN_IF_ERROR(CheckNumber(field.limits, *number));
     }
     DISTILL_RETURN_IF_ERROR(CheckText(field, place.text()));
+    if (const std::string first = field.places.front().text(); place.text() != first) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("is ", first, " in one struct and ", place.text(), " in another: give both the same"));
+    }
   }
   return absl::OkStatus();
-}
-
-FieldEntry Description::Field(const char* name, std::string& value, FieldChoices choices, const char* help) {
-  FieldEntry entry = Field(name, value, FieldLimits(), help);
-  for (FieldDescription& field : fields_) {
-    if (field.name == name) field.choices = std::move(choices.words);
-  }
-  return entry;
 }
 
 size_t Description::Add(FieldDescription field) {
@@ -71,8 +67,6 @@ size_t Description::Add(FieldDescription field) {
     fields_.push_back(std::move(field));
     return fields_.size() - 1;
   }
-  DISTILL_CHECK(same->initial == field.initial,
-                absl::StrCat(field.name, " is ", same->initial, " in one struct and ", field.initial, " in another"));
   same->places.push_back(std::move(field.places.front()));
   return same - fields_.begin();
 }

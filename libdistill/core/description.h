@@ -75,7 +75,6 @@ class Description {
   FieldEntry Field(const char* name, T& value, const char* help);
   template <class T>
   FieldEntry Field(const char* name, T& value, FieldLimits limits, const char* help);
-  FieldEntry Field(const char* name, std::string& value, FieldChoices choices, const char* help);
   // A name of another tool whose `values` ask for what happens here anyway; others are refused for `reason`.
   void Accept(const char* name, std::vector<std::string> values, const char* reason);
   // One that changes nothing here: accepted, and the user is told so by `note`.
@@ -95,7 +94,8 @@ class Description {
   const std::vector<ConfigSection>& sections() const { return sections_; }
   // Null where there is none. `name` is the field's own.
   const FieldDescription* Find(absl::string_view name) const;
-  // InvalidArgument names the first field out of its limits, or what does not fit together.
+  // InvalidArgument names the first field out of its limits or not the same in all structs, or what does not fit
+  // together.
   absl::Status Check() const;
   FieldValues Values(bool with_code_only = true) const;
 
@@ -142,7 +142,7 @@ class FieldEntry {
 // "at least 0 and below 1"; "" where there is no limit.
 std::string LimitsText(const FieldLimits& limits);
 
-// InvalidArgument says what a value must be and is, without the name.
+// InvalidArgument says what a value must be and is, or how structs differ in it, without the name.
 absl::Status CheckField(const FieldDescription& field);
 
 template <class T>

@@ -30,7 +30,7 @@ BucketPlaces PlacesInARow(const ShardPlan& plan, const std::vector<bool>& left_o
   return places;
 }
 
-BucketPlaces PlacesInTurn(const ShardPlan& plan) {
+BucketPlaces PlacesInSlots(const ShardPlan& plan) {
   const size_t buckets = plan.plan().buckets.size();
   std::vector<int64_t> sizes;
   for (size_t b = 0; b < buckets; ++b) sizes.push_back(RoundUp(plan.padded(b), kAlignment));

@@ -20,8 +20,8 @@ struct BucketPlaces {
 int64_t RoomForAnyPlan(const std::vector<int64_t>& elements, int shards);
 // One after the other; kNoPlace for those that `left_out` names (empty: none).
 BucketPlaces PlacesInARow(const ShardPlan& plan, const std::vector<bool>& left_out = {});
-// Four places that buckets take in turn. Those that are much larger than the others (embeddings) get none: one for them
-// would be most of a small model's gradients.
-BucketPlaces PlacesInTurn(const ShardPlan& plan);
+// Four slots that buckets use in rotation. Those that are much larger than the others (embeddings) get none: one for
+// them would be most of a small model's gradients.
+BucketPlaces PlacesInSlots(const ShardPlan& plan);
 
 }  // namespace distill

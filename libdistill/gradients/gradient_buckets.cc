@@ -53,7 +53,7 @@ absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
 
 GradientSizes SizesOfGradients(const std::vector<int64_t>& elements, const ShardPlan& plan, int stage) {
   if (stage < 2) return {.buckets = RoomForAnyPlan(elements, plan.shards())};
-  GradientSizes sizes{.buckets = PlacesInTurn(plan).elements};
+  GradientSizes sizes{.buckets = PlacesInSlots(plan).elements};
   for (size_t b = 0; b < plan.plan().buckets.size(); ++b) sizes.slices += plan.slice(b);
   return sizes;
 }
@@ -78,7 +78,7 @@ absl::Status GradientBuckets::MakeMemory(Communicator& comm) {
 void GradientBuckets::Lay(const ShardPlan& plan) {
   plan_ = plan;
   buckets_.clear();
-  const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInTurn(plan_);
+  const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInSlots(plan_);
   for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
     GradientBucket& bucket = buckets_.emplace_back();
     bucket.parameters = plan.plan().buckets[b];

@@ -3,7 +3,7 @@
 //
 // With a ShardPlan of several shards each rank keeps the sums of its slice alone (shard_plan.h). In stage 1 (ZeRO's
 // P_os) that slice is a part of the bucket, which stays. From stage 2 on (P_os+g) slices are in memory of their own, so
-// that what a rank holds of a gradient is a share: buckets take turns in a few places, or, much larger ones, have
+// that what a rank holds of a gradient is a share: buckets use a few slots in rotation, or, much larger ones, have
 // memory only from the time when their last gradient came until they are summed.
 #pragma once
 

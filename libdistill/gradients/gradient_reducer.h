@@ -1,4 +1,4 @@
-// Sums gradients over ranks while the backward pass that makes them goes on.
+// Sums gradients over ranks while the backward pass that makes them still runs.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto reducer, GradientReducer::Create(comm, parameters, {}));
 //   reducer->StartStep();
@@ -172,7 +172,7 @@ class GradientReducer {
   bool in_step_ = false;
   bool adds_ = false;  // to the sums of the pass before
   std::atomic<bool> syncs_{true};
-  std::atomic<bool> lost_{false};  // a bucket has failed: the backward pass need not go on
+  std::atomic<bool> lost_{false};  // a bucket has failed: the backward pass need not continue
 
   std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above
 };

@@ -19,10 +19,6 @@ absl::Status CheckReducer(const std::vector<TrainedParameter>& parameters, const
   if (options.bucket_bytes <= 0) {
     return absl::InvalidArgumentError(absl::StrCat("bucket_bytes: ", options.bucket_bytes, " is not above 0"));
   }
-  if (options.compression != "none" && options.compression != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gradient_compression: '", options.compression, "' is neither none nor bf16"));
-  }
   if (options.zero_stage < 0 || options.zero_stage > 3) {
     return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", options.zero_stage, " is not 0, 1, 2 or 3"));
   }
@@ -84,7 +80,7 @@ GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, co
     : comm_(comm),
       options_(options),
       buckets_(std::move(buckets)),
-      wire_(options.compression == "bf16"),
+      wire_(options.compression == GradientCompression::kBf16),
       order_(buckets_.parameters().size(), options.order, OrderOptions(options)),
       staging_(StagingFor(options, buckets_)) {
   if (options.rows_of < 0) return;

@@ -1,7 +1,7 @@
 // How gradients get from autograd into the memory of their buckets. When a bucket leaves is GradientOrder's matter.
 //
 //   StagingInPlace   each gradient has a place of its own, and adds up there over micro-batches (stages 0 and 1)
-//   StagingInSlots   gradients wait where autograd left them until their bucket's turn in a slot has come (from 2 on)
+//   StagingInSlots   gradients wait where autograd left them until a slot is free for their bucket (from 2 on)
 #pragma once
 
 #include <cstddef>

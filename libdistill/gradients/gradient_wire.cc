@@ -37,7 +37,7 @@ absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, const
 absl::Status GradientWire::Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds) {
   const torch::NoGradGuard no_grad;
   if (ready == nullptr) return SumOnHost(comm, bucket, adds);
-  // A stream of its own, so that the backward pass goes on beside it.
+  // A stream of its own, so that the backward pass continues beside it.
   const OwnStream stream(bucket.values.device(), *ready);
   return SumOnDevice(comm, bucket, adds);
 }

@@ -2,17 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
+
+#include "libdistill/gradients/compression.h"
 
 namespace distill {
 
 struct GradientReducerOptions {
   int64_t bucket_bytes = 25 << 20;
-  // "none", or "bf16": buckets are rounded to bfloat16 for the way, as by DDP's bf16_compress_hook, and half as many
-  // bytes travel. Over n ranks a sum of g_r is then off by at most ((1 + 2^-8)^n - 1) times the sum of |g_r|, of each
-  // part where a gradient comes in two.
-  std::string compression = "none";
+  GradientCompression compression = GradientCompression::kNone;
   // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
   // nothing else; 3 as 2, for sharded parameters too. From 1 on the order of gradients is the reverse of
   // the parameters', and is not observed.

@@ -7,7 +7,7 @@
 namespace distill {
 
 int64_t StagingInSlots::WaitingElements(const ShardPlan& plan) {
-  const BucketPlaces places = PlacesInTurn(plan);
+  const BucketPlaces places = PlacesInSlots(plan);
   int64_t most = 0;
   for (size_t b = 0; b < places.begin.size(); ++b) {
     if (places.begin[b] != kNoPlace) most = std::max(most, plan.elements(b));

@@ -1,4 +1,4 @@
-// What a run says when SIGINT (Ctrl-C) or SIGTERM ends it: how far it came, and how to go on. Rank 0 keeps one.
+// What a run says when SIGINT (Ctrl-C) or SIGTERM ends it: how far it came, and how to resume. Rank 0 keeps one.
 //
 //   Interruption interruption;
 //   while (...) interruption.WillSay(absl::StrCat("interrupted after step ", step));

@@ -41,7 +41,7 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   // SaveDecoder; Unimplemented where the config came without its JSON.
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
                                   torch::Dtype dtype) const override;
-  bool saves_in_turn() const override { return true; }
+  bool saves_in_order() const override { return true; }
   const DecoderConfig& config() const { return config_; }
   // From then on training keeps each block's input alone and computes the block again in the backward pass: about a
   // third more time, a fraction of the memory for activations, the same bits.

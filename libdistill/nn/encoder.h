@@ -40,7 +40,7 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   // Unimplemented where the config came without its JSON. Blocks until all files are synced.
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
                                   torch::Dtype dtype) const override;
-  bool saves_in_turn() const override { return true; }
+  bool saves_in_order() const override { return true; }
   const EncoderConfig& config() const;
   // As Decoder's.
   void EnableGradientCheckpointing() { checkpoints_ = true; }

@@ -68,8 +68,8 @@ class LanguageModel : public torch::nn::Module, public GatedModel {
     (void)folder, (void)tokenizer_folder, (void)dtype;
     return absl::UnimplementedError("this model has no folder format of its own");
   }
-  // Whether Save reads weights by WeightsInTurn alone, so that a model that is shared out need not be gathered for it.
-  virtual bool saves_in_turn() const { return false; }
+  // Whether Save reads weights by WeightsInOrder alone, so that a model that is sharded need not be gathered for it.
+  virtual bool saves_in_order() const { return false; }
 };
 
 }  // namespace distill

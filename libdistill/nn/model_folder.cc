@@ -257,7 +257,7 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot create the folder"));
   const auto saved_type = [dtype](torch::Dtype) { return dtype; };
   DISTILL_RETURN_IF_ERROR(
-      WriteInTurn(model, {model.named_parameters()}, absl::StrCat(folder, "/model.safetensors"), saved_type));
+      WriteInOrder(model, {model.named_parameters()}, absl::StrCat(folder, "/model.safetensors"), saved_type));
   DISTILL_RETURN_IF_ERROR(WriteSynced(absl::StrCat(folder, "/config.json"), config));
   if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
   return SyncFolder(folder);

@@ -80,7 +80,7 @@ Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool
   return OnBackward(after, [gate = gate_, block] { gate->Acquire(block); });
 }
 
-WeightsInTurn::WeightsInTurn(const torch::nn::Module& module) {
+WeightsInOrder::WeightsInOrder(const torch::nn::Module& module) {
   const auto add = [&](const torch::nn::Module* part) {
     const auto* gated = dynamic_cast<const GatedModel*>(part);
     if (gated == nullptr || gated->weight_gate() == nullptr) return;
@@ -94,7 +94,7 @@ WeightsInTurn::WeightsInTurn(const torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/false)) add(part.get());
 }
 
-void WeightsInTurn::Bring(const Tensor& weight) {
+void WeightsInOrder::Bring(const Tensor& weight) {
   const auto found = places_.find(weight.unsafeGetTensorImpl());
   if (found == places_.end()) {
     if (HasMemory(weight)) return;
@@ -105,9 +105,9 @@ void WeightsInTurn::Bring(const Tensor& weight) {
   here_ = found->second;
 }
 
-absl::Status WriteInTurn(const torch::nn::Module& module,
-                         const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
-                         const std::string& path, absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type) {
+absl::Status WriteInOrder(const torch::nn::Module& module,
+                          const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
+                          const std::string& path, absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type) {
   std::map<std::string, torch::Tensor> by_name;
   std::map<std::string, TensorView> views;
   for (const auto& items : tensors) {
@@ -117,12 +117,12 @@ absl::Status WriteInTurn(const torch::nn::Module& module,
       views[item.key()] = {dtype, tensor.sizes().vec(), nullptr, tensor.numel() * SizeOf(dtype)};
     }
   }
-  WeightsInTurn turns(module);
+  WeightsInOrder weights(module);
   return WriteSafetensors(path, views, {{"format", "pt"}},  // transformers asks for this entry
                           [&](const std::string& name, ByteSink sink) {
                             return CatchTorch([&] {
                               const torch::Tensor& tensor = by_name[name];
-                              turns.Bring(tensor);
+                              weights.Bring(tensor);
                               const torch::Tensor on_host = ToHost(tensor, saved_type(tensor.scalar_type()));
                               return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
                             });

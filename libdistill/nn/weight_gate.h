@@ -58,7 +58,7 @@ class GatedModel {
   // Null: no weight waits for its values. Before that the model cannot run.
   void SetBlockSource(std::shared_ptr<const BlockSource> source) { source_ = std::move(source); }
   const std::shared_ptr<const BlockSource>& block_source() const { return source_; }
-  // Brings all that wait, for a model that is not shared out after all; nothing where none does.
+  // Brings all that wait, for a model that is not sharded after all; nothing where none does.
   void LoadBlocks();
 
   // For the model and what it is made of. At the start of a forward pass:
@@ -73,9 +73,9 @@ class GatedModel {
 };
 
 // Reads a module's weights one after the other, those that are kept by a gate too.
-class WeightsInTurn {
+class WeightsInOrder {
  public:
-  explicit WeightsInTurn(const torch::nn::Module& module);
+  explicit WeightsInOrder(const torch::nn::Module& module);
   // From now on the weight can be read, until the next call. Throws where it cannot be had.
   void Bring(const torch::Tensor& weight);
 
@@ -89,12 +89,12 @@ class WeightsInTurn {
   Place here_{nullptr, 0};
 };
 
-// Writes and syncs a file of a module's tensors, one after the other as WeightsInTurn brings them: it neither copies
-// more than one on the host nor, of a model that is shared out, asks for more than a block at a time. `saved_type`:
+// Writes and syncs a file of a module's tensors, one after the other as WeightsInOrder brings them: it neither copies
+// more than one on the host nor, of a model that is sharded, asks for more than a block at a time. `saved_type`:
 // what the file has one of this type in. InvalidArgument: a type that files have no name for.
-[[nodiscard]] absl::Status WriteInTurn(const torch::nn::Module& module,
-                                       const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
-                                       const std::string& path,
-                                       absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type);
+[[nodiscard]] absl::Status WriteInOrder(const torch::nn::Module& module,
+                                        const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
+                                        const std::string& path,
+                                        absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type);
 
 }  // namespace distill

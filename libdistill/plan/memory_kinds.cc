@@ -54,8 +54,8 @@ void MemoryKinds::CountTeacher() {
     }
   }
   for (const torch::Tensor& weight : shapes->parameters()) teacher.rest += weight.numel();
-  shares_teacher = task_.shard_teacher && task_.world_size > 1;
-  if (!shares_teacher) return;
+  shards_teacher = task_.shard_teacher && task_.world_size > 1;
+  if (!shards_teacher) return;
   const ShardedBlocks::Sizes blocks =
       ShardedBlocks::SizesOf(PlanOfFrozen(elements, block_of, task_.world_size), block_of);
   teacher = {teacher.rest - std::accumulate(elements.begin(), elements.end(), int64_t{0}), blocks.shares,
@@ -91,13 +91,13 @@ int64_t MemoryKinds::Gradients() const {
 }
 
 int64_t MemoryKinds::Wire() const {
-  if (task_.gradient_compression == "none" || task_.world_size == 1) return 0;
+  if (task_.gradient_compression == GradientCompression::kNone || task_.world_size == 1) return 0;
   return GradientWire::RoundedElements(plan_) * static_cast<int64_t>(torch::elementSize(torch::kBFloat16));
 }
 
-// Of the run's communicator, and of one for each model that is shared out.
+// Of the run's communicator, and of one for each model that is sharded.
 int64_t MemoryKinds::Segments() const {
-  const int64_t communicators = 1 + (stage == 3 ? 1 : 0) + (shares_teacher ? 1 : 0);
+  const int64_t communicators = 1 + (stage == 3 ? 1 : 0) + (shards_teacher ? 1 : 0);
   return communicators * static_cast<int64_t>(ShmGroup::SegmentBytes(task_.ranks_per_host));
 }
 
@@ -106,7 +106,7 @@ int64_t MemoryKinds::InSharedMemory() const {
   const int64_t gradients = SizesOfGradients(elements_, plan_, stage).buckets * kFloatBytes;
   const int64_t whole = stage > 0 ? Weights() : 0;
   const int64_t student = stage == 3 ? (shared.rest + shared.gathered) * element_bytes : whole;
-  const int64_t of_teacher = shares_teacher ? teacher.gathered * element_bytes : 0;
+  const int64_t of_teacher = shards_teacher ? teacher.gathered * element_bytes : 0;
   return Segments() + gradients + Wire() + student + of_teacher;
 }
 
@@ -131,7 +131,7 @@ int64_t MemoryKinds::Waiting() const { return stage < 2 ? 0 : StagingInSlots::Wa
 int64_t MemoryKinds::OwnBucket() const {
   if (stage < 2) return 0;
   int64_t largest = 0;
-  const BucketPlaces places = PlacesInTurn(plan_);
+  const BucketPlaces places = PlacesInSlots(plan_);
   for (size_t b = 0; b < places.begin.size(); ++b) {
     if (places.begin[b] == kNoPlace) largest = std::max(largest, SizeOfOwnMemory(plan_, b, task_.dtype));
   }

@@ -14,11 +14,11 @@ namespace distill {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-// Elements of a model whose blocks' weights are shared out (sharded_blocks.h).
-struct SharedOut {
+// Elements of a model whose blocks' weights are sharded (sharded_blocks.h).
+struct ShardedElements {
   int64_t rest = 0;      // of no block: whole
   int64_t shares = 0;    // a rank's, of all blocks
-  int64_t gathered = 0;  // the two places in which blocks take turns
+  int64_t gathered = 0;  // the two slots that blocks use in rotation
   int64_t sum() const { return rest + shares + gathered; }
 };
 
@@ -45,9 +45,9 @@ class MemoryKinds {
   const bool narrow;            // float32 masters beside them
   int64_t all = 0, own = 0;     // elements of the student, and those of which a rank keeps the optimizer's state
   int64_t head = 0, largest = 0, largest_of_teacher = 0;  // elements of one weight
-  SharedOut shared;                                       // the student, in stage 3
-  SharedOut teacher;                                      // all in `rest` where it is not shared out
-  bool shares_teacher = false;
+  ShardedElements shared;                                 // the student, in stage 3
+  ShardedElements teacher;                                // all in `rest` where it is not sharded
+  bool shards_teacher = false;
 
  private:
   void CountTeacher();

@@ -9,8 +9,8 @@
 //
 // What lies in memory changes within a step, so a plan looks at the moments at which it may be most, and keeps the one
 // at which it is: while a chunk's logits are there; when the backward pass is at the last block, with all activations
-// still kept; at its end, at the embedding; in the teacher's pass; when models are loaded and shared out. A
-// checkpoint is written piece by piece (save_turns.h), in less memory than the loss takes.
+// still kept; at its end, at the embedding; in the teacher's pass; when models are loaded and sharded. A
+// checkpoint is written piece by piece (ordered_save.h), in less memory than the loss takes.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include <torch/types.h>
 
 #include "absl/status/statusor.h"
+#include "libdistill/gradients/compression.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/plan/process_memory.h"
 
@@ -33,7 +34,7 @@ struct MemoryPlanTask {
   bool gradient_checkpointing = false;
   int zero_stage = 0;
   bool shard_teacher = false;
-  std::string gradient_compression = "none";
+  GradientCompression gradient_compression = GradientCompression::kNone;
   int64_t bucket_bytes = 25 << 20;
   int64_t chunk_tokens = 256;  // of the loss
   // Of a micro-batch; every row is taken as full, and the loss as taken at all of its tokens.
@@ -67,8 +68,8 @@ struct MemoryPlan {
 // and whether it is a target.
 int64_t DataSetBytes(int64_t file_bytes);
 
-// InvalidArgument: sizes below 1, ranks_per_host that does not divide world_size, stages and compressions that there
-// are not.
+// InvalidArgument: sizes below 1, ranks_per_host that does not divide world_size, stages that there are
+// not.
 [[nodiscard]] absl::StatusOr<MemoryPlan> PlanMemory(const MemoryPlanTask& task);
 
 }  // namespace distill

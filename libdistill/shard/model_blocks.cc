@@ -35,7 +35,7 @@ absl::Status RequireWhole(const torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/false)) all = all && is_whole(part.get());
   if (all) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "the module's weights are shared out over the ranks, by ShardFrozen or by a Fit with zero_stage 3 that failed, "
+      "the module's weights are sharded over the ranks, by ShardFrozen or by a Fit with zero_stage 3 that failed, "
       "or "
       "was to leave them so (whole_after_fit): take one that is whole, loaded anew");
 }

@@ -44,8 +44,8 @@ std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module
 }
 
 absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder) {
-  return WriteInTurn(module, {module.named_parameters(), module.named_buffers()},
-                     absl::StrCat(folder, "/model.safetensors"), SavedType);
+  return WriteInOrder(module, {module.named_parameters(), module.named_buffers()},
+                      absl::StrCat(folder, "/model.safetensors"), SavedType);
 }
 
 }  // namespace distill

@@ -239,7 +239,7 @@ void ShardedBlocks::Fetch(size_t index) {
   if (whole_) return;
   if (announce_ == nullptr) {
     throw StatusError(absl::FailedPreconditionError(
-        "weights are read that are shared out over the ranks: the trainer saves them, in Fit"));
+        "weights are read that are sharded over the ranks: the trainer saves them, in Fit"));
   }
   DropWhole();
   const size_t place = next_place_;

@@ -2,7 +2,7 @@
 // (Rajbhandari et al. 2020, P_os+g+p).
 //
 // A block's parameters are views into one storage (c10::StorageImpl), which holds no memory while the block is away.
-// Acquire points it to one of two places in which blocks take turns, once the other ranks' shares have been gathered
+// Acquire points it to one of two slots that blocks use in rotation, once the other ranks' shares have been gathered
 // there; what autograd saved of a parameter is a view of the same storage, and is there again when the backward pass
 // acquires the block. The parameters themselves are given a storage that refuses to be read while the block is away,
 // with an error that names the parameter. While a block runs the next one is gathered, by a thread and over a
@@ -50,7 +50,7 @@ class ShardedBlocks : public WeightGate {
   // What it allocates, in elements of the weights' type.
   struct Sizes {
     int64_t shares = 0;  // this rank's, of all blocks
-    int64_t places = 0;  // the two in which blocks take turns
+    int64_t places = 0;  // the two slots that blocks use in rotation
   };
   static Sizes SizesOf(const ShardPlan& plan, const std::vector<int64_t>& block_of);
   // Takes the values out of `parameters`, which are whole on every rank, and makes them views of `options`' type that

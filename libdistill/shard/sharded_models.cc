@@ -129,12 +129,12 @@ absl::Status ShardedModels::RunOnce(bool trains, absl::FunctionRef<absl::Status(
   for (size_t i = 0; i < frozen.size(); ++i) {
     if (frozen[i]->EndRound()) continue;
     status.Update(
-        NotRun(absl::StrCat("model ", i + 1, " of the ", frozen.size(), " that ShardFrozen shared out"),
+        NotRun(absl::StrCat("model ", i + 1, " of the ", frozen.size(), " that ShardFrozen sharded"),
                "to its last block; one that it has no use for must not live while Fit or Evaluate is called"));
   }
   if (trained != nullptr && !trained->EndRound()) {
     status.Update(
-        NotRun("the module, whose weights zero_stage 3 shares out",
+        NotRun("the module, whose weights zero_stage 3 shards",
                trains ? "forward and backward; choose zero_stage 2 for a loss that does not" : "in an evaluation too"));
   }
   return status;

@@ -21,7 +21,7 @@ namespace distill {
 // passes for good, on all ranks; reading a weight outside of passes throws, and names it. Every rank must call
 // it; blocks. On one rank the model goes to the device, whole. InvalidArgument: a model that tells of no blocks, or
 // weights of several types; FailedPrecondition: ranks whose models differ in names, shapes, types or values, or that is
-// shared out already. A model that was loaded without its blocks (LoadOptions::blocks_later) gets rank 0's weights on
+// sharded already. A model that was loaded without its blocks (LoadOptions::blocks_later) gets rank 0's weights on
 // every rank, and each holds its share and one weight meanwhile.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c10::Device device,
                                                                          LanguageModel& model);

@@ -9,7 +9,7 @@
 namespace distill {
 namespace {
 
-constexpr char kSharedOut[] =
+constexpr char kSharded[] =
     "the weights of blocks are sharded over the ranks, and here only while their block runs. Read a student's in "
     "Task::SaveModel, or after a Fit with whole_after_fit; a teacher's before ShardFrozen";
 
@@ -74,7 +74,7 @@ void ShardedBlocks::MakeView(Block& block, int64_t begin, const TrainedParameter
   const auto of_type = torch::TensorOptions().dtype(options_.dtype).device(options_.device);
   torch::Tensor tensor = parameter.tensor;
   Weight weight = {.parameter = tensor,
-                   .away = RefusingStorage(block.storage->nbytes(), options_.device, parameter.name, kSharedOut)};
+                   .away = RefusingStorage(block.storage->nbytes(), options_.device, parameter.name, kSharded)};
   tensor.set_data(ViewInto(weight.away, begin, tensor.sizes(), of_type));
   tensor.unsafeGetTensorImpl()->set_allow_tensor_metadata_change(true);  // the storage's, by Point
   block.weights.push_back(std::move(weight));

@@ -158,7 +158,7 @@ class BatchTask : public Task {
   absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override {
     return objective_->SaveModel(module, folder);
   }
-  bool saves_in_turn() const override { return objective_->saves_in_turn(); }
+  bool saves_in_order() const override { return objective_->saves_in_order(); }
   bool losses_are_final() const override { return objective_->losses_are_final(); }
   Evaluator* evaluator() override { return evaluator_.get(); }
 

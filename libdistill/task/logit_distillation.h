@@ -48,7 +48,7 @@ class LogitDistillation : public Objective<TokenBatch> {
   // Where `module` is the student itself: the student as a folder that loads again (LanguageModel::Save), weights in
   // their type, tokenizer files of the student's own folder, or of the teacher's where the student's has none.
   [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override;
-  bool saves_in_turn() const override { return student_->saves_in_turn(); }
+  bool saves_in_order() const override { return student_->saves_in_order(); }
   bool losses_are_final() const override { return true; }
   [[nodiscard]] absl::StatusOr<Fields> Fingerprint() const override;
 

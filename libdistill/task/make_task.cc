@@ -26,7 +26,7 @@ class CallableObjective : public Objective<B> {
   absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override {
     return parts_.save ? parts_.save(folder) : Objective<B>::SaveModel(module, folder);
   }
-  bool saves_in_turn() const override { return !parts_.save; }  // a callable may look at any weight
+  bool saves_in_order() const override { return !parts_.save; }  // a callable may look at any weight
   std::vector<int64_t> Counts(const B& batch) const override {
     std::vector<int64_t> counts;
     for (const TermWeight& term : parts_.loss_terms) counts.push_back(CountOf(batch, term.name));

@@ -37,7 +37,7 @@ class MaskedDistillation : public Objective<TokenBatch> {
   [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override {
     return logits_->SaveModel(module, folder);
   }
-  bool saves_in_turn() const override { return logits_->saves_in_turn(); }
+  bool saves_in_order() const override { return logits_->saves_in_order(); }
   [[nodiscard]] absl::StatusOr<Fields> Fingerprint() const override;
 
  private:

@@ -33,7 +33,7 @@ class Objective {
     (void)module, (void)folder;
     return absl::UnimplementedError("the objective has no format of its own");
   }
-  virtual bool saves_in_turn() const { return true; }
+  virtual bool saves_in_order() const { return true; }
   virtual bool losses_are_final() const { return false; }
 
   // What each loss term will count in the batch. A batch in which all count 0 is not run.

@@ -84,9 +84,9 @@ class Task {
     (void)module, (void)folder;
     return absl::UnimplementedError("the task has no format of its own");
   }
-  // Whether SaveModel reads weights by WeightsInTurn alone (nn/weight_gate.h), so that a sharded model need not be
+  // Whether SaveModel reads weights by WeightsInOrder alone (nn/weight_gate.h), so that a sharded model need not be
   // gathered for it.
-  virtual bool saves_in_turn() const { return true; }
+  virtual bool saves_in_order() const { return true; }
 
   // Whether each pass's loss is differentiated as it is, times PassScale::gradient_scale alone, so that what it adds to
   // a parameter's gradient while it is computed (GradientSink::BorrowSum) is final.

@@ -220,7 +220,7 @@ absl::Status Trainer::Impl::Save() {
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm(), *module));
   const auto write = [this](const std::string& folder) { return WriteModel(folder); };
   DISTILL_RETURN_IF_ERROR(WithModuleToSave(
-      [&](ShardedBlocks* in_turn) { return SaveCheckpoint(run, options, Tensors(), in_turn, write, state); }));
+      [&](ShardedBlocks* in_order) { return SaveCheckpoint(run, options, Tensors(), in_order, write, state); }));
   if (run.rank() == 0) {
     newest_checkpoint = CheckpointFolder(options.output_dir, state.step);
     how_to_go_on = HowToGoOn(options, newest_checkpoint);
@@ -236,7 +236,7 @@ absl::Status Trainer::Impl::Save() {
 
 // Rank 0, which writes, gets sharded weights block by block; for a writer that may look at any of them, all
 // of them.
-absl::Status Trainer::Impl::WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body) {
+absl::Status Trainer::Impl::WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_order)> body) {
   const std::shared_ptr<ShardedBlocks> blocks = Sharded().trained;
   if (blocks == nullptr || !writes_whole) return body(blocks.get());
   DISTILL_RETURN_IF_ERROR(blocks->GatherWhole(/*keep=*/run.rank() == 0));
@@ -276,9 +276,11 @@ absl::StatusOr<double> Trainer::Impl::PeakMemoryOfRanks() {
 absl::StatusOr<TrainResult> Trainer::Impl::Finish(double seconds) {
   DISTILL_RETURN_IF_ERROR(CatchTorch([this] { return EvaluateNow(); }));
   if (!options.output_dir.empty()) {
-    DISTILL_RETURN_IF_ERROR(WithModuleToSave([this](ShardedBlocks* in_turn) {
+    DISTILL_RETURN_IF_ERROR(WithModuleToSave([this](ShardedBlocks* in_order) {
       const auto write = [this](const std::string& folder) { return WriteModel(folder); };
-      return SaveTurns(comm(), {}, in_turn).Run([&](SaveTurns&) { return PublishFiles(options.output_dir, write); });
+      return OrderedSave(comm(), {}, in_order).Run([&](OrderedSave&) {
+        return PublishFiles(options.output_dir, write);
+      });
     }));
   }
 

@@ -97,7 +97,7 @@ struct Trainer::Impl {
   absl::Status Save();
   absl::Status WriteModel(const std::string& folder);
   absl::StatusOr<double> PeakMemoryOfRanks();
-  absl::Status WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_turn)> body);
+  absl::Status WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_order)> body);
   absl::StatusOr<TrainResult> Finish(double seconds);
 };
 

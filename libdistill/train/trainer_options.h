@@ -8,17 +8,12 @@
 
 #include "absl/status/status.h"
 #include "libdistill/core/describe.h"
+#include "libdistill/gradients/compression.h"
 #include "libdistill/metrics/report_to.h"
 #include "libdistill/train/schedule_options.h"
 #include "libdistill/train/training_arguments.h"
 
 namespace distill {
-
-// How gradients travel between ranks.
-enum class GradientCompression { kNone, kBf16 };
-constexpr EnumNames<GradientCompression, 2> NamesOf(GradientCompression) {
-  return {{{"none", GradientCompression::kNone}, {"bf16", GradientCompression::kBf16}}};
-}
 
 struct TrainerOptions {
   std::string output_dir = "";  // empty: nothing is written
@@ -59,14 +54,14 @@ struct TrainerOptions {
   uint64_t seed = 42;
   // Gradients are summed over ranks in buckets of about this size, while the backward pass goes on.
   int64_t bucket_bytes = 25 << 20;
-  // kBf16: as by DDP's bf16_compress_hook (gradients/gradient_reducer.h has the error).
+  // kBf16: as by DDP's bf16_compress_hook (gradients/compression.h has the error).
   GradientCompression gradient_compression = GradientCompression::kNone;
   // ZeRO (Rajbhandari et al. 2020), over all ranks: 1: each keeps and updates its share of the optimizer's state and of
   // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass; 3: and of the
   // weights of the module's blocks, which are all there only while a block runs (shard/sharded_blocks.h; the module, or
   // one within it, is a GatedModel, InvalidArgument otherwise). The losses are those of 0, to rounding; checkpoints are
   // the same: rank 0 gets the others' state and blocks piece by piece while it saves (but has all weights for a task
-  // whose model does not save in turn, Task::saves_in_turn). Parameters must be of one type
+  // whose model does not save in order, Task::saves_in_order). Parameters must be of one type
   // (InvalidArgument), and stay views into one memory of Communicator::Allocate's; in stage 3 a module may come on the
   // host, also without its blocks (LoadOptions::blocks_later). A Fit that fails leaves it without its blocks' weights.
   int64_t zero_stage = 0;

@@ -138,7 +138,7 @@ absl::Status Trainer::Impl::AgreeOnTask() {
   const absl::Status mine = CatchTorch([&]() -> absl::Status {
     terms = task->LossTerms();
     DISTILL_ASSIGN_OR_RETURN(names, NamesOf(terms, task->Reported()));
-    whole = run.rank() == 0 && !task->saves_in_turn() ? 1 : 0;
+    whole = run.rank() == 0 && !task->saves_in_order() ? 1 : 0;
     DISTILL_RETURN_IF_ERROR(CountSteps(fields));
     return FindParameters();
   });
@@ -292,7 +292,7 @@ absl::Status Trainer::Impl::MakeReducer() {
   reducer.reset();
   DISTILL_ASSIGN_OR_RETURN(reducer, GradientReducer::Create(comm(), parameters,
                                                             {.bucket_bytes = options.bucket_bytes,
-                                                             .compression = FieldText(options.gradient_compression),
+                                                             .compression = options.gradient_compression,
                                                              .zero_stage = zero_stage(),
                                                              .groups = block_of,
                                                              .order = state.gradient_order,

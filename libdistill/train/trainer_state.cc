@@ -46,21 +46,21 @@ absl::StatusOr<std::vector<std::string>> RandomStatesOfAllRanks(RunContext& run)
   return states;
 }
 
-absl::Status Fill(CheckpointDraft& draft, SaveTurns& turns, const ModelWriter& writer, const TrainerState& state) {
+absl::Status Fill(CheckpointDraft& draft, OrderedSave& save, const ModelWriter& writer, const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(writer(draft.folder()));
   std::map<std::string, TensorView> views;
-  for (const auto& [name, tensor] : turns.tensors()) {
+  for (const auto& [name, tensor] : save.tensors()) {
     DISTILL_ASSIGN_OR_RETURN(views[name], SavedAs(tensor.mine.scalar_type(), tensor.shape));
   }
   DISTILL_RETURN_IF_ERROR(
-      draft.WriteTensors(views, [&](const std::string& name, ByteSink sink) { return turns.Pass(name, sink); }));
+      draft.WriteTensors(views, [&](const std::string& name, ByteSink sink) { return save.Pass(name, sink); }));
   return draft.Commit(state);
 }
 
-absl::Status Write(const TrainerOptions& options, SaveTurns& turns, const ModelWriter& writer,
+absl::Status Write(const TrainerOptions& options, OrderedSave& save, const ModelWriter& writer,
                    const TrainerState& state) {
   DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(options.output_dir, state.step));
-  const absl::Status filled = CatchTorch([&] { return Fill(draft, turns, writer, state); });
+  const absl::Status filled = CatchTorch([&] { return Fill(draft, save, writer, state); });
   if (!filled.ok()) {
     draft.Discard();
     return filled;
@@ -151,8 +151,8 @@ absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, cons
                             ShardedBlocks* blocks, const ModelWriter& writer, TrainerState state) {
   DISTILL_ASSIGN_OR_RETURN(state.random_states, RandomStatesOfAllRanks(run));
   state.settings = options.resolved_config;
-  const absl::Status saved = SaveTurns(run.communicator(), tensors, blocks).Run([&](SaveTurns& turns) {
-    return Write(options, turns, writer, state);
+  const absl::Status saved = OrderedSave(run.communicator(), tensors, blocks).Run([&](OrderedSave& save) {
+    return Write(options, save, writer, state);
   });
   return Annotate(saved, absl::StrCat("saving the checkpoint of step ", state.step));
 }

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/proto/checkpoint_messages.h"
-#include "libdistill/shard/save_turns.h"
+#include "libdistill/shard/ordered_save.h"
 #include "libdistill/train/run.h"
 #include "libdistill/train/trainer.h"
 
@@ -14,8 +14,8 @@ namespace distill {
 
 using ModelWriter = std::function<absl::Status(const std::string& folder)>;
 
-// Writes output_dir/checkpoint-STEP on rank 0, to which the others bring what is spread over ranks (save_turns.h): it
-// is whole in the files, so that another number of ranks can go on from it. `blocks`: as SaveTurns wants them. Every
+// Writes output_dir/checkpoint-STEP on rank 0, to which the others bring what is spread over ranks (ordered_save.h): it
+// is whole in the files, so that another number of ranks can go on from it. `blocks`: as OrderedSave wants them. Every
 // rank must call it; all return the same. After an error there is no such checkpoint, and the older ones stand.
 [[nodiscard]] absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, const TensorState& tensors,
                                           ShardedBlocks* blocks, const ModelWriter& writer, TrainerState state);

@@ -86,7 +86,7 @@ struct FabricSpot {
 using FabricPlace = std::vector<FabricSpot>;
 
 // kGood: efa, where the card writes by itself. kPoor: the provider has Write, but leaves it to processors, or it does
-// not end as it should: shm's peers go on when this endpoint is withdrawn, and libfabric 1.17's rxm over tcp crashes
+// not end as it should: shm's peers continue when this endpoint is withdrawn, and libfabric 1.17's rxm over tcp crashes
 // when a connection ends in the middle of a write that comes in.
 enum class FabricWriteAccess { kNone, kPoor, kGood };
 
@@ -142,7 +142,7 @@ class FabricEndpoint {
 
   // Whether the provider says when there is something for Poll; Sleep then ends at once.
   bool wakes() const;
-  // Whether operations go on, and peers are served, while nobody polls.
+  // Whether operations proceed, and peers are served, while nobody polls.
   bool progresses_alone() const;
   // Blocks until there may be something for Poll, `other` (a file descriptor, or -1) can be read, or the time is over.
   void Sleep(absl::Duration limit, int other);

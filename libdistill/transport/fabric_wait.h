@@ -33,7 +33,7 @@ class FabricWait {
   }
 
  private:
-  // Spins, then about as long again in yields: with a wait object there is no reason to go on for longer.
+  // Spins, then about as long again in yields: with a wait object there is no reason to continue for longer.
   static constexpr int kBeforeSleep = 512;
   static constexpr int kBeforePoliteSleep = 4;
   static constexpr absl::Duration kLook = absl::Milliseconds(2);

@@ -67,14 +67,14 @@ int64_t SendBufferFor(absl::Duration round_trip) {
   return std::max(kLeast, static_cast<int64_t>(bytes));
 }
 
-std::optional<int> ChooseSendBuffer(int64_t wish, absl::Duration round_trip, int64_t allowed) {
-  const int64_t bytes = wish == kByRoundTrip ? SendBufferFor(round_trip) : wish;
-  if (wish == kByRoundTrip && bytes > allowed) return std::nullopt;
+std::optional<int> ChooseSendBuffer(int64_t preference, absl::Duration round_trip, int64_t allowed) {
+  const int64_t bytes = preference == kByRoundTrip ? SendBufferFor(round_trip) : preference;
+  if (preference == kByRoundTrip && bytes > allowed) return std::nullopt;
   return static_cast<int>(std::min<int64_t>(bytes, std::numeric_limits<int>::max()));
 }
 
-TcpSendBuffer::TcpSendBuffer(absl::string_view own, const std::vector<std::string>& peers, int64_t wish)
-    : own_(Key(own)), wish_(wish) {
+TcpSendBuffer::TcpSendBuffer(absl::string_view own, const std::vector<std::string>& peers, int64_t preference)
+    : own_(Key(own)), preference_(preference) {
   for (const std::string& peer : peers) peers_.push_back(Key(peer));
   std::sort(peers_.begin(), peers_.end());
 }
@@ -90,7 +90,7 @@ bool TcpSendBuffer::IsOurs(int fd) const {
 }
 
 bool TcpSendBuffer::BoundOne(int fd, int64_t allowed) const {
-  const std::optional<int> bytes = ChooseSendBuffer(wish_, ShortestRoundTrip(fd), allowed);
+  const std::optional<int> bytes = ChooseSendBuffer(preference_, ShortestRoundTrip(fd), allowed);
   return bytes.has_value() && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &*bytes, sizeof(*bytes)) == 0;
 }
 

@@ -24,15 +24,15 @@ int64_t SendBufferFor(absl::Duration round_trip);
 
 constexpr int64_t kByRoundTrip = -1;
 
-// What to ask for: `wish`, of which the kernel takes no more than a program is allowed (net.core.wmem_max); or by the
-// round trip, and nothing where that is not allowed: the kernel's own may be longer.
-std::optional<int> ChooseSendBuffer(int64_t wish, absl::Duration round_trip, int64_t allowed);
+// What to ask for: `preference`, of which the kernel takes no more than a program is allowed (net.core.wmem_max); or by
+// the round trip, and nothing where that is not allowed: the kernel's own may be longer.
+std::optional<int> ChooseSendBuffer(int64_t preference, absl::Duration round_trip, int64_t allowed);
 
 class TcpSendBuffer {
  public:
   // Of connections that this rank has accepted at its own address, or made to one of the peers': sockaddr_in or
-  // sockaddr_in6, as libfabric has them. `wish`: in bytes, or kByRoundTrip: each connection's shortest.
-  TcpSendBuffer(absl::string_view own, const std::vector<std::string>& peers, int64_t wish);
+  // sockaddr_in6, as libfabric has them. `preference`: in bytes, or kByRoundTrip: each connection's shortest.
+  TcpSendBuffer(absl::string_view own, const std::vector<std::string>& peers, int64_t preference);
 
   // For those that there are now. How many were bounded. Tens of microseconds, and some for each open file.
   int Bound() const;
@@ -43,7 +43,7 @@ class TcpSendBuffer {
 
   std::string own_;
   std::vector<std::string> peers_;  // sorted
-  int64_t wish_;
+  int64_t preference_;
 };
 
 }  // namespace distill

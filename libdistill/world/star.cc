@@ -141,7 +141,7 @@ int Star::PollMilliseconds() const {
 // Beats, and looks who does not.
 void Star::Beat() {
   next_beat_ = Deadline::After(Interval());
-  // A process that was stopped and goes on has heard nobody for as long; the silence was its own.
+  // A process that was stopped and continues has heard nobody for as long; the silence was its own.
   const bool slept = awake_.Passed();
   awake_ = Deadline::After(timeout_ / 2);
   const std::vector<CallView> calls = last_calls_ ? last_calls_() : std::vector<CallView>();

@@ -19,7 +19,7 @@ namespace distill {
 struct MeetingPlace {
   std::string kind;              // what told the ranks
   Socket listener;               // rank 0
-  std::vector<HostPort> places;  // the others: rank 0's addresses, tried in turn
+  std::vector<HostPort> places;  // the others: rank 0's addresses, tried in order
 };
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvousAt(const World& world, MeetingPlace place,
                                                                                 const Deadline& deadline);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/comm/join.h"
@@ -25,13 +26,15 @@ using testing::Join;
 using testing::RankOutcome;
 using testing::RunRanks;
 
-constexpr const char* kAlgorithms[] = {"recursive_doubling", "direct_exchange", "rabenseifner", "ring"};
+constexpr AlgorithmPreference kAlgorithms[] = {AlgorithmPreference::kRecursiveDoubling,
+                                               AlgorithmPreference::kDirectExchange, AlgorithmPreference::kRabenseifner,
+                                               AlgorithmPreference::kRing};
 
-CommunicatorOptions Options(const std::string& algorithm) {
-  return {.backend = "fabric", .algorithm = algorithm, .timeout = absl::Seconds(60)};
+CommunicatorOptions Options(AlgorithmPreference algorithm) {
+  return {.backend = BackendPreference::kFabric, .algorithm = algorithm, .timeout = absl::Seconds(60)};
 }
 
-std::string RunWith(const std::string& algorithm, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+std::string RunWith(AlgorithmPreference algorithm, int ranks, const std::function<absl::Status(Communicator&)>& body) {
   testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
@@ -42,16 +45,17 @@ std::string RunWith(const std::string& algorithm, int ranks, const std::function
 }
 
 // What is forced here; the ring has the whole grid of every backend besides (grid_test.cc).
-constexpr const char* kNew[] = {"recursive_doubling", "direct_exchange", "rabenseifner"};
+constexpr AlgorithmPreference kNew[] = {AlgorithmPreference::kRecursiveDoubling, AlgorithmPreference::kDirectExchange,
+                                        AlgorithmPreference::kRabenseifner};
 
 TEST_CASE("every algorithm gives what one process computes, for every type, operation and count") {
-  for (const std::string algorithm : kNew) {
+  for (const AlgorithmPreference algorithm : kNew) {
     for (const int ranks : {1, 2, 3, 4}) {
-      CAPTURE(algorithm, ranks);
+      CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) { return testing::CheckAllReduces(comm, {}); }) == "");
     }
     for (const int ranks : {5, 6, 7, 8}) {
-      CAPTURE(algorithm, ranks);
+      CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
               return testing::CheckAllReduces(comm,
                                               {.counts = {0, 1, 3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}});
@@ -61,9 +65,9 @@ TEST_CASE("every algorithm gives what one process computes, for every type, oper
 }
 
 TEST_CASE("every algorithm is exact over many chunks") {
-  for (const std::string algorithm : kNew) {
+  for (const AlgorithmPreference algorithm : kNew) {
     for (const int ranks : {2, 3, 4}) {
-      CAPTURE(algorithm, ranks);
+      CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
               return testing::CheckAllReduces(
                   comm,
@@ -85,7 +89,7 @@ int64_t PeakKibibytes() {
 TEST_CASE("a reduce-scatter along the ring takes the room of a few chunks, however long the blocks are") {
   constexpr int64_t kCount = 6'000'011;
   const auto value = [](int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 3) % 61); };
-  CHECK(RunWith("ring", 3, [&](Communicator& comm) -> absl::Status {
+  CHECK(RunWith(AlgorithmPreference::kRing, 3, [&](Communicator& comm) -> absl::Status {
           std::vector<float> send(3 * kCount), receive(kCount, -1.0f);
           for (int64_t i = 0; i < 3 * kCount; ++i) send[static_cast<size_t>(i)] = value(comm.rank(), i);
           DISTILL_RETURN_IF_ERROR(comm.Barrier());
@@ -103,23 +107,23 @@ TEST_CASE("a reduce-scatter along the ring takes the room of a few chunks, howev
 }
 
 TEST_CASE("all ranks end with the same bits of every algorithm, and the same call gives them again") {
-  for (const std::string algorithm : kNew) {
+  for (const AlgorithmPreference algorithm : kNew) {
     for (const int ranks : {2, 3, 5, 8}) {
-      CAPTURE(algorithm, ranks);
+      CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, testing::CheckSameBits) == "");
     }
   }
 }
 
 TEST_CASE("random schedules of calls come out right under every algorithm") {
-  for (const std::string algorithm : kAlgorithms) {
-    CAPTURE(algorithm);
+  for (const AlgorithmPreference algorithm : kAlgorithms) {
+    CAPTURE(FieldText(algorithm));
     CHECK(RunWith(algorithm, 5, [](Communicator& comm) { return testing::RunRandomSchedule(comm, 4, 60); }) == "");
   }
 }
 
 TEST_CASE("direct exchange adds 16-bit types in float32 and rounds once") {
-  CHECK(RunWith("direct_exchange", 3, [](Communicator& comm) -> absl::Status {
+  CHECK(RunWith(AlgorithmPreference::kDirectExchange, 3, [](Communicator& comm) -> absl::Status {
           // 256 + 1 + 1: rounded after each addition it would stay 256.
           std::vector<uint16_t> data(5000, comm.rank() == 0 ? 0x4380 : 0x3f80);
           DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 5000, DType::kBFloat16, ReduceOp::kSum));
@@ -129,8 +133,8 @@ TEST_CASE("direct exchange adds 16-bit types in float32 and rounds once") {
 }
 
 TEST_CASE("a rank that is killed in any algorithm is named by the others") {
-  for (const std::string algorithm : kAlgorithms) {
-    CAPTURE(algorithm);
+  for (const AlgorithmPreference algorithm : kAlgorithms) {
+    CAPTURE(FieldText(algorithm));
     const auto outcomes = RunRanks(4, absl::Seconds(40), [&](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
       std::vector<float> data(3000, 1.0f);
@@ -152,16 +156,17 @@ TEST_CASE("a rank that is killed in any algorithm is named by the others") {
 
 TEST_CASE("ranks that want different algorithms are told so, and an unknown one is refused") {
   const auto differ = RunRanks(2, absl::Seconds(30), [](const World& world) {
-    return ExpectError(Join(world, Options(world.rank == 0 ? "auto" : "ring")).status(),
-                       absl::StatusCode::kFailedPrecondition,
-                       {"comm_algorithm differs: rank 0 on ", " has auto, rank 1 on ", " has ring"});
+    return ExpectError(
+        Join(world, Options(world.rank == 0 ? AlgorithmPreference::kAuto : AlgorithmPreference::kRing)).status(),
+        absl::StatusCode::kFailedPrecondition,
+        {"comm_algorithm differs: rank 0 on ", " has auto, rank 1 on ", " has ring"});
   });
   CHECK(Failures(differ) == "");
   const auto unknown = RunRanks(1, absl::Seconds(30), [](const World& world) {
     return ExpectError(
-        Join(world, Options("tree")).status(), absl::StatusCode::kInvalidArgument,
+        Join(world, Options(static_cast<AlgorithmPreference>(77))).status(), absl::StatusCode::kInvalidArgument,
         {"comm_algorithm: must be one of auto, flat, recursive_doubling, direct_exchange, rabenseifner, ring, "
-         "hierarchical, not 'tree'"});
+         "hierarchical, not 'the value 77'"});
   });
   CHECK(Failures(unknown) == "");
 }
@@ -169,14 +174,14 @@ TEST_CASE("ranks that want different algorithms are told so, and an unknown one 
 TEST_CASE("the environment names the algorithm and the table where the options do not") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
     setenv("DISTILL_COMM_ALGORITHM", "tree", 1);
-    DISTILL_RETURN_IF_ERROR(ExpectError(Join(world, Options("auto")).status(), absl::StatusCode::kInvalidArgument,
-                                        {"comm_algorithm is 'tree'"}));
+    DISTILL_RETURN_IF_ERROR(ExpectError(Join(world, Options(AlgorithmPreference::kAuto)).status(),
+                                        absl::StatusCode::kInvalidArgument, {"comm_algorithm is 'tree'"}));
     return absl::OkStatus();
   });
   CHECK(Failures(outcomes) == "");
   const auto without_file = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
     if (world.rank == 0) setenv("DISTILL_COMM_TUNING_FILE", "/nowhere/at/all", 1);
-    return ExpectError(Join(world, Options("auto")).status(), absl::StatusCode::kNotFound,
+    return ExpectError(Join(world, Options(AlgorithmPreference::kAuto)).status(), absl::StatusCode::kNotFound,
                        {"rank 0 on ", "cannot read the tuning file /nowhere/at/all: No such file or directory"});
   });
   CHECK(Failures(without_file) == "");

@@ -33,14 +33,15 @@ void ParseAll(const std::string& bytes) {
     REQUIRE(CommonRails({*card, *card})[0][0] == 0);
   }
   if (const auto table = CostTable::Decode(bytes); table.ok()) {
-    const CommAlgorithm chosen = CommTuning(*table, "auto").Choose(CommOperation::kAllReduce, 1 << 20, {6, 3, 2});
+    const CommAlgorithm chosen =
+        CommTuning(*table, AlgorithmPreference::kAuto).Choose(CommOperation::kAllReduce, 1 << 20, {6, 3, 2});
     REQUIRE(CanRun(chosen, CommOperation::kAllReduce, {6, 3, 2}));
   }
 }
 
 TEST_CASE("cards and tables with a few mutations each are read or refused") {
   std::mt19937_64 random(5);
-  RankCard rank = {"node", "node/boot/1", "libdistill 1", "auto", "0000:3b:00.0"};
+  RankCard rank = {"node", "node/boot/1", "libdistill 1", BackendPreference::kAuto, "0000:3b:00.0"};
   rank.costs = CostTable().Encode();
   const DeviceAccess access = {DeviceAccess::Kind::kCopies, "efa", "it would copy", "1"};
   const std::vector<std::string> corpus = {

@@ -20,7 +20,7 @@ using testing::ExpectError;
 using testing::Failures;
 using testing::RunRanks;
 
-CommunicatorOptions Over(const std::string& backend, absl::Duration timeout = absl::Seconds(10)) {
+CommunicatorOptions Over(BackendPreference backend, absl::Duration timeout = absl::Seconds(10)) {
   CommunicatorOptions options;
   options.backend = backend;
   options.timeout = timeout;
@@ -28,7 +28,7 @@ CommunicatorOptions Over(const std::string& backend, absl::Duration timeout = ab
 }
 
 TEST_CASE("a job of one rank needs nobody") {
-  const auto comm = CreateCommunicator(World(), Over("auto")).value();
+  const auto comm = CreateCommunicator(World(), Over(BackendPreference::kAuto)).value();
   CHECK(comm->backend() == "alone");
   float in = 3;
   float out = 0;
@@ -60,10 +60,13 @@ TEST_CASE("wrong arguments are refused, and the communicator stays poisoned with
 }
 
 TEST_CASE("options that make no sense are refused by name") {
-  CHECK_THAT(std::string(CreateCommunicator(World(), Over("smoke")).status().message()), Catch::Contains("'smoke'"));
-  CHECK_THAT(std::string(CreateCommunicator(World(), Over("shm", absl::ZeroDuration())).status().message()),
-             Catch::Contains("comm_timeout_seconds: must be above 0"));
-  CommunicatorOptions options = Over("shm");
+  CHECK_THAT(
+      std::string(CreateCommunicator(World(), Over(static_cast<BackendPreference>(77))).status().message()),
+      Catch::Contains("comm_backend: must be one of auto, shm, fabric, hierarchical, mpi, nccl, not 'the value 77'"));
+  CHECK_THAT(
+      std::string(CreateCommunicator(World(), Over(BackendPreference::kShm, absl::ZeroDuration())).status().message()),
+      Catch::Contains("comm_timeout_seconds: must be above 0"));
+  CommunicatorOptions options = Over(BackendPreference::kShm);
   options.heartbeat_timeout = absl::ZeroDuration();
   CHECK_THAT(std::string(CreateCommunicator(World(), options).status().message()),
              Catch::Contains("heartbeat_timeout_seconds: must be above 0"));
@@ -74,22 +77,24 @@ TEST_CASE("auto takes shared memory on one host, the fabric between hosts, and b
     setenv("FI_TCP_IFACE", "lo", 1);
     for (const int ranks_a_host : {3, 2, 1}) {
       world.host_id = absl::StrCat("pretended ", world.rank / ranks_a_host);
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, Over("auto")));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, Over(BackendPreference::kAuto)));
       const std::string expected = ranks_a_host == 3 ? "shm" : ranks_a_host == 2 ? "shm+fabric" : "fabric";
       DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == expected, std::string(comm->backend())));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
     }
-    return ExpectError(CreateCommunicator(world, Over("shm")).status(), absl::StatusCode::kInvalidArgument,
-                       {"comm_backend shm joins the ranks of one host"});
+    return ExpectError(CreateCommunicator(world, Over(BackendPreference::kShm)).status(),
+                       absl::StatusCode::kInvalidArgument, {"comm_backend shm joins the ranks of one host"});
   });
   CHECK(Failures(outcomes) == "");
 }
 
 TEST_CASE("ranks that want different backends hear which") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
-    return ExpectError(CreateCommunicator(world, Over(world.rank == 0 ? "shm" : "fabric")).status(),
-                       absl::StatusCode::kFailedPrecondition,
-                       {"comm_backend differs: rank 0 on ", "has shm, rank 1 on ", "has fabric"});
+    return ExpectError(
+        CreateCommunicator(world, Over(world.rank == 0 ? BackendPreference::kShm : BackendPreference::kFabric))
+            .status(),
+        absl::StatusCode::kFailedPrecondition,
+        {"comm_backend differs: rank 0 on ", "has shm, rank 1 on ", "has fabric"});
   });
   CHECK(Failures(outcomes) == "");
 }
@@ -97,8 +102,8 @@ TEST_CASE("ranks that want different backends hear which") {
 TEST_CASE("one rank that cannot join stops all, with its reason") {
   const auto outcomes = RunRanks(3, absl::Seconds(30), [](const World& world) {
     if (world.rank == 1) setenv("DISTILL_FABRIC_PROVIDER", "carrier_pigeon", 1);
-    return ExpectError(CreateCommunicator(world, Over("fabric")).status(), absl::StatusCode::kUnavailable,
-                       {"rank 1 on ", "carrier_pigeon"});
+    return ExpectError(CreateCommunicator(world, Over(BackendPreference::kFabric)).status(),
+                       absl::StatusCode::kUnavailable, {"rank 1 on ", "carrier_pigeon"});
   });
   CHECK(Failures(outcomes) == "");
 }
@@ -106,7 +111,8 @@ TEST_CASE("one rank that cannot join stops all, with its reason") {
 TEST_CASE("ranks on different fabrics hear which, before any of them waits for the others") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
     setenv("DISTILL_FABRIC_PROVIDER", world.rank == 0 ? "tcp" : "sockets", 1);
-    return ExpectError(CreateCommunicator(world, Over("fabric")).status(), absl::StatusCode::kFailedPrecondition,
+    return ExpectError(CreateCommunicator(world, Over(BackendPreference::kFabric)).status(),
+                       absl::StatusCode::kFailedPrecondition,
                        {"different fabrics", "tcp;ofi_rxm on rank 0", "sockets on rank 1"});
   });
   CHECK(Failures(outcomes) == "");
@@ -115,8 +121,8 @@ TEST_CASE("ranks on different fabrics hear which, before any of them waits for t
 
 TEST_CASE("NCCL is refused where the ranks compute on the CPU") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
-    return ExpectError(CreateCommunicator(world, Over("nccl")).status(), absl::StatusCode::kInvalidArgument,
-                       {"comm_backend nccl", "CPU"});
+    return ExpectError(CreateCommunicator(world, Over(BackendPreference::kNccl)).status(),
+                       absl::StatusCode::kInvalidArgument, {"comm_backend nccl", "CPU"});
   });
   CHECK(Failures(outcomes) == "");
 }
@@ -129,7 +135,7 @@ TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded
     struct sigaction crash_before = {};
     sigaction(SIGINT, &ours, nullptr);
     sigaction(SIGBUS, nullptr, &crash_before);
-    DISTILL_RETURN_IF_ERROR(CreateCommunicator(world, Over("fabric")).status());
+    DISTILL_RETURN_IF_ERROR(CreateCommunicator(world, Over(BackendPreference::kFabric)).status());
     struct sigaction interrupt = {};
     struct sigaction crash = {};
     sigaction(SIGINT, nullptr, &interrupt);
@@ -142,8 +148,8 @@ TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded
 
 TEST_CASE("MPI's backend is refused outside mpirun") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
-    return ExpectError(CreateCommunicator(world, Over("mpi")).status(), absl::StatusCode::kInvalidArgument,
-                       {"rank 0 on ", "comm_backend mpi", "mpirun"});
+    return ExpectError(CreateCommunicator(world, Over(BackendPreference::kMpi)).status(),
+                       absl::StatusCode::kInvalidArgument, {"rank 0 on ", "comm_backend mpi", "mpirun"});
   });
   CHECK(Failures(outcomes) == "");
 }

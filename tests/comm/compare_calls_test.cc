@@ -1,5 +1,6 @@
 // The debug mode: ranks that make different collectives get both ranks' view, over every backend of this host.
 
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/join.h"
 #include "tests/support/catch.h"
@@ -17,7 +18,7 @@ using testing::RunRanks;
 constexpr auto kLimit = absl::Seconds(20);
 
 // One rank that asks is enough.
-CommunicatorOptions Options(const World& world, const std::string& backend) {
+CommunicatorOptions Options(const World& world, BackendPreference backend) {
   return {.backend = backend, .timeout = absl::Seconds(60), .debug = world.rank == 1};
 }
 
@@ -67,9 +68,9 @@ const std::vector<Mismatch> kMismatches = {
 }  // namespace
 
 TEST_CASE("ranks that make different collectives are told so in debug mode, with both ranks' view") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     for (const Mismatch& mismatch : kMismatches) {
-      INFO(mismatch.name << " over " << backend);
+      INFO(mismatch.name << " over " << FieldText(backend));
       const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
         DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(world, backend)));
         comm->SetErrorContext([&world] { return "step " + std::to_string(7 + world.rank); });  // is not compared
@@ -84,7 +85,7 @@ TEST_CASE("ranks that make different collectives are told so in debug mode, with
 }
 
 TEST_CASE("the same collectives have their results in debug mode, also over what was split off") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(world, backend)));
       DISTILL_ASSIGN_OR_RETURN(const auto part, comm->Split(world.rank > 0 ? 1 : 0, 0));

@@ -1,6 +1,6 @@
 // In which order, and on whose thread, a communicator over the fabric gives back what libfabric holds. tcp does not
-// mind; a network card would go on writing to memory that is registered no more. So libfabric's own closing calls are
-// watched here, with registrations for every buffer, as efa wants them.
+// mind; a network card would continue to write to memory that is registered no more. So libfabric's own closing calls
+// are watched here, with registrations for every buffer, as efa wants them.
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -123,7 +123,8 @@ TEST_CASE("after an error the fabric's operations end before the registrations o
     INFO(operation);
     const auto outcomes = RunRanks(2, absl::Seconds(90), [&](const World& world) -> absl::Status {
       DISTILL_RETURN_IF_ERROR(WatchFabric());
-      DISTILL_ASSIGN_OR_RETURN(auto comm, JoinForCallsOf(absl::Seconds(1), world, "fabric", {"a", "b"}));
+      DISTILL_ASSIGN_OR_RETURN(auto comm,
+                               JoinForCallsOf(absl::Seconds(1), world, BackendPreference::kFabric, {"a", "b"}));
       DISTILL_ASSIGN_OR_RETURN(auto memory, comm->Allocate(kBytes));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       Forget();
@@ -143,7 +144,8 @@ TEST_CASE("after an error the fabric's operations end before the registrations o
 TEST_CASE("a communicator that ends in order closes the endpoint, then its registrations, on the fabric's thread") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(WatchFabric());
-    DISTILL_ASSIGN_OR_RETURN(auto comm, JoinForCallsOf(absl::Seconds(20), world, "fabric", {"a", "b"}));
+    DISTILL_ASSIGN_OR_RETURN(auto comm,
+                             JoinForCallsOf(absl::Seconds(20), world, BackendPreference::kFabric, {"a", "b"}));
     DISTILL_ASSIGN_OR_RETURN(auto memory, comm->Allocate(1000));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
     Forget();

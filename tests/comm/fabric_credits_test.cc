@@ -58,7 +58,8 @@ TEST_CASE("a rank that sends and sends waits for a receiver that sleeps, whose m
     INFO(operation);
     Shared& shared = *MapShared();
     const auto outcomes = RunRanks(2, absl::Seconds(90), [&](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(60)}));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                               Join(world, {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(60)}));
       std::vector<char> data(kBytes, 'x');
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
       if (world.rank == 0) {
@@ -86,10 +87,10 @@ TEST_CASE("a rank that sends and sends waits for a receiver that sleeps, whose m
 
 // Over shared memory at the first message, over the fabric when the room for messages on their way is used up.
 TEST_CASE("ranks that send in a circle, none receiving first, get an error that says so within the time-out") {
-  constexpr const char* kBackends[] = {"shm", "fabric"};
   const auto jobs = testing::RunJobs(2, 3, absl::Seconds(90), [&](int job, const World& world) -> absl::Status {
     const std::vector<std::string> hosts(3, "host-a");
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, testing::JoinForCallsOf(absl::Seconds(2), world, kBackends[job], hosts));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             testing::JoinForCallsOf(absl::Seconds(2), world, testing::kBackends[job], hosts));
     const absl::Time start = absl::Now();
     absl::Status status;
     for (int round = 0; round < 40 && status.ok(); ++round) {
@@ -109,7 +110,8 @@ TEST_CASE("ranks that send in a circle, none receiving first, get an error that 
 TEST_CASE("a sender may leave while the receiver is behind, and two ranks may send before they receive") {
   for (const int64_t calls : {16, 17, 32}) {
     const auto outcomes = RunRanks(3, absl::Seconds(60), [&](const World& world) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(30)}));
+      DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                               Join(world, {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(30)}));
       std::vector<char> data(kBytes);
       for (int64_t i = 0; world.rank < 2 && i < 40; ++i) {
         DISTILL_RETURN_IF_ERROR(comm->Send(data.data(), 100, DType::kUInt8, 1 - world.rank));

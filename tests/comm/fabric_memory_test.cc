@@ -47,7 +47,8 @@ bool ComesDownTo(int threads) {
 
 TEST_CASE("registered memory over the fabric may be freed while its communicator lives, and used beside plain memory") {
   const auto outcomes = RunRanks(3, absl::Seconds(60), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(20)}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             Join(world, {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(20)}));
     DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == "fabric", "another backend"));
     DISTILL_ASSIGN_OR_RETURN(const auto kept, comm->Allocate(kCount * 4));
     std::vector<float> plain(kCount);
@@ -69,7 +70,8 @@ TEST_CASE("registered memory outlives its communicator over the fabric, also one
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     const int before = Threads();
     for (const bool aborts : {false, true}) {  // a failure of one rank is the other's: it comes last
-      DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(20)}));
+      DISTILL_ASSIGN_OR_RETURN(auto comm,
+                               Join(world, {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(20)}));
       DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(kCount * 4));
       const absl::Status summed = Sum(*comm, reinterpret_cast<float*>(memory->data()));
       // The other rank may be done already, and its abort here first.

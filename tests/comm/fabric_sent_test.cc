@@ -75,7 +75,8 @@ TEST_CASE("blocks are written where the receiver's result is registered, and its
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     setenv("DISTILL_FABRIC_WRITES", "1", 1);
     DISTILL_RETURN_IF_ERROR(testing::WatchedFabric::Watch({.on_endpoint = &Count}));
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, testing::Join(world, {.backend = "fabric", .algorithm = "ring"}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, testing::Join(world, {.backend = BackendPreference::kFabric,
+                                                                    .algorithm = AlgorithmPreference::kRing}));
     constexpr int64_t kTwoBlocks = 2 << 20;
     DISTILL_ASSIGN_OR_RETURN(const auto first, comm->Allocate(3 * kTwoBlocks));
     DISTILL_ASSIGN_OR_RETURN(const auto second, comm->Allocate(3 * kTwoBlocks));

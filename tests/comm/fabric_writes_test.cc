@@ -39,7 +39,9 @@ void WriteAlways(const std::string& provider) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> JoinRing(const World& world, const std::string& provider) {
   WriteAlways(provider);
-  return testing::Join(world, {.backend = "fabric", .algorithm = "ring", .timeout = absl::Seconds(60)});
+  return testing::Join(
+      world,
+      {.backend = BackendPreference::kFabric, .algorithm = AlgorithmPreference::kRing, .timeout = absl::Seconds(60)});
 }
 
 using Body = std::function<absl::Status(Communicator&)>;
@@ -176,7 +178,7 @@ TEST_CASE("a call that waits for the next rank's note ends in time, or by an abo
   const auto jobs = testing::RunJobs(kJobs, 2, absl::Seconds(60), [](int job, const World& world) -> absl::Status {
     WriteAlways("tcp");
     const absl::Duration timeout = absl::Seconds(job == kAborts ? 30 : 2);
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(timeout, world, "fabric", {"a", "b"}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(timeout, world, BackendPreference::kFabric, {"a", "b"}));
     DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(kBytes));
     if (world.rank == 0) {
       while (comm->CheckPeers().ok()) absl::SleepFor(absl::Milliseconds(5));
@@ -219,7 +221,8 @@ TEST_CASE("blocks are written where that is good for every rank, unless ranks as
 TEST_CASE("ranks that ask for writes and for none are told so") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
     setenv("DISTILL_FABRIC_WRITES", world.rank == 0 ? "0" : "1", 1);
-    return ExpectError(testing::Join(world, {.backend = "fabric"}).status(), absl::StatusCode::kFailedPrecondition,
+    return ExpectError(testing::Join(world, {.backend = BackendPreference::kFabric}).status(),
+                       absl::StatusCode::kFailedPrecondition,
                        {"DISTILL_FABRIC_WRITES differs: 0 for rank 0 on ", ", 1 for rank 1 on "});
   });
   CHECK(Failures(outcomes) == "");

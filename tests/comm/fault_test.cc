@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/join.h"
 #include "tests/support/catch.h"
@@ -41,7 +42,7 @@ absl::Status ReduceForever(Communicator& comm, std::vector<float>& data) {
 }
 
 TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(3, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       comm->SetErrorContext([] { return "step 5"; });
@@ -52,20 +53,20 @@ TEST_CASE("a killed rank fails the others' all-reduce within seconds, by name") 
       DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
       if (world.rank == 2) kill(getpid(), SIGKILL);
       const absl::Status status = ExpectWithin(absl::Seconds(10), [&] { return ReduceForever(*comm, data); });
-      DISTILL_RETURN_IF_ERROR(ExpectError(
-          status, absl::StatusCode::kUnavailable,
-          {absl::StrCat("all-reduce number 4 over ", backend, " failed on rank ", world.rank, " on ", world.host),
-           "(step 5)", absl::StrCat("rank 2 on ", world.host, " was lost")}));
+      DISTILL_RETURN_IF_ERROR(ExpectError(status, absl::StatusCode::kUnavailable,
+                                          {absl::StrCat("all-reduce number 4 over ", FieldText(backend),
+                                                        " failed on rank ", world.rank, " on ", world.host),
+                                           "(step 5)", absl::StrCat("rank 2 on ", world.host, " was lost")}));
       return Expect(comm->Barrier() == status, "not poisoned");
     });
     CHECK(outcomes[2].signal == SIGKILL);
-    testing::PrintTimes(absl::StrCat("SIGKILL of rank 2 over ", backend), outcomes);
+    testing::PrintTimes(absl::StrCat("SIGKILL of rank 2 over ", FieldText(backend)), outcomes);
     CHECK(Failures({outcomes[0], outcomes[1]}) == "");
   }
 }
 
 TEST_CASE("a killed rank 0 is named as well") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
@@ -74,19 +75,18 @@ TEST_CASE("a killed rank 0 is named as well") {
       return ExpectError(ExpectWithin(absl::Seconds(10), [&] { return comm->Barrier(); }),
                          absl::StatusCode::kUnavailable, {"barrier number 2", "rank 0 ", "was lost"});
     });
-    testing::PrintTimes(absl::StrCat("SIGKILL of rank 0 over ", backend), outcomes);
+    testing::PrintTimes(absl::StrCat("SIGKILL of rank 0 over ", FieldText(backend)), outcomes);
     CHECK(Failures({outcomes[1]}) == "");
   }
 }
 
 // The jobs of a test that mostly waits, all at one time.
-constexpr const char* kBackends[] = {"shm", "fabric"};
 constexpr absl::Duration kTimeout = absl::Seconds(3);
 
 TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
   const auto jobs = RunJobs(2, 2, absl::Seconds(30), [](int job, const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm,
-                             JoinForCallsOf(kTimeout, world, kBackends[job], {world.host, world.host}));
+                             JoinForCallsOf(kTimeout, world, testing::kBackends[job], {world.host, world.host}));
     if (world.rank == 1) {
       AwaitFailure(*comm);
       return absl::OkStatus();
@@ -106,7 +106,7 @@ TEST_CASE("a rank that never makes the call runs into the deadline, by name") {
 TEST_CASE("a stopped rank runs the others into the deadline, by name") {
   const auto jobs = RunJobs(2, 2, absl::Seconds(30), [](int job, const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm,
-                             JoinForCallsOf(kTimeout, world, kBackends[job], {world.host, world.host}));
+                             JoinForCallsOf(kTimeout, world, testing::kBackends[job], {world.host, world.host}));
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
     DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
     if (world.rank == 1) kill(getpid(), SIGSTOP);
@@ -122,7 +122,7 @@ TEST_CASE("a stopped rank runs the others into the deadline, by name") {
 }
 
 TEST_CASE("a rank that gives up tells the others why") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       float x = 0;
@@ -142,7 +142,7 @@ TEST_CASE("a rank that gives up tells the others why") {
 }
 
 TEST_CASE("a rank that ends before the others need it is named at once, one that is done is no error") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
@@ -157,7 +157,7 @@ TEST_CASE("a rank that ends before the others need it is named at once, one that
 }
 
 TEST_CASE("ranks that finish a broadcast early may go while it still travels") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(4, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       std::vector<char> data(5000, static_cast<char>(world.rank));
@@ -171,7 +171,7 @@ TEST_CASE("ranks that finish a broadcast early may go while it still travels") {
 }
 
 TEST_CASE("a rank that asks hears of a lost peer without a collective") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->CheckPeers());
@@ -191,7 +191,7 @@ TEST_CASE("a rank that asks hears of a lost peer without a collective") {
 TEST_CASE("ranks that never start are listed on those that did") {
   const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) {
     if (world.rank == 2) return absl::OkStatus();
-    return ExpectError(Join(world, {.backend = "auto", .timeout = absl::Seconds(1)}).status(),
+    return ExpectError(Join(world, {.backend = BackendPreference::kAuto, .timeout = absl::Seconds(1)}).status(),
                        absl::StatusCode::kDeadlineExceeded, {"waiting for rank 2 of 3 to join"});
   });
   CHECK(Failures(outcomes) == "");
@@ -199,7 +199,8 @@ TEST_CASE("ranks that never start are listed on those that did") {
 
 TEST_CASE("calls of different lengths over the fabric are an error, not a hang") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(10)}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             Join(world, {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(10)}));
     std::vector<float> data(1000);
     const absl::Status status =
         comm->AllReduce(data.data(), data.data(), world.rank == 0 ? 1000 : 900, DType::kFloat32, ReduceOp::kSum);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/comm/load_fabric.h"
@@ -18,14 +19,16 @@ using testing::RunRanks;
 using Body = std::function<absl::Status(Communicator&)>;
 
 // Runs the body on every rank, over the backend, which must be the one that moves the bytes.
-std::string RunOver(const std::string& backend, int ranks, const Body& body) {
+std::string RunOver(BackendPreference backend, int ranks, const Body& body) {
   testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) -> absl::Status {
     CommunicatorOptions options;
     options.backend = backend;
     options.timeout = absl::Seconds(20);
     DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
-    const std::string expected = ranks == 1 ? "alone" : backend == "auto" ? "shm" : backend;
+    const std::string expected = ranks == 1                            ? "alone"
+                                 : backend == BackendPreference::kAuto ? "shm"
+                                                                       : FieldText(backend);
     DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == expected, absl::StrCat("over ", std::string(comm->backend()))));
     return body(*comm);
   }));
@@ -34,13 +37,13 @@ std::string RunOver(const std::string& backend, int ranks, const Body& body) {
 absl::Status WholeGrid(Communicator& comm) { return testing::CheckCollectives(comm, {}); }
 
 TEST_CASE("every collective is exact over shared memory") {
-  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) CHECK(RunOver("shm", ranks, WholeGrid) == "");
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) CHECK(RunOver(BackendPreference::kShm, ranks, WholeGrid) == "");
 }
 
 TEST_CASE("every collective is exact over the fabric") {
-  for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver("fabric", ranks, WholeGrid) == "");
+  for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver(BackendPreference::kFabric, ranks, WholeGrid) == "");
   for (const int ranks : {5, 6, 7, 8}) {
-    CHECK(RunOver("fabric", ranks, [](Communicator& comm) {
+    CHECK(RunOver(BackendPreference::kFabric, ranks, [](Communicator& comm) {
             DISTILL_RETURN_IF_ERROR(
                 testing::CheckCollectives(comm, {.counts = {3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}}));
             return testing::CheckCollectives(comm, {.counts = {11}, .dtypes = testing::kOtherTypes});
@@ -53,15 +56,15 @@ TEST_CASE("every collective is exact in registered memory, and where only some r
     const auto grid = [kind](Communicator& comm) {
       return testing::CheckCollectives(comm, {.buffers = kind, .counts = {0, 1, 1009, 5003}});
     };
-    for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver("shm", ranks, grid) == "");
-    CHECK(RunOver("fabric", 2, grid) == "");
-    CHECK(RunOver("shm", 3,
+    for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver(BackendPreference::kShm, ranks, grid) == "");
+    CHECK(RunOver(BackendPreference::kFabric, 2, grid) == "");
+    CHECK(RunOver(BackendPreference::kShm, 3,
                   [kind](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20, kind); }) == "");
   }
 }
 
 TEST_CASE("registered memory is freed by each rank for itself") {
-  CHECK(RunOver("shm", 2, [](Communicator& comm) -> absl::Status {
+  CHECK(RunOver(BackendPreference::kShm, 2, [](Communicator& comm) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(auto first, comm.Allocate(1 << 20));
           DISTILL_ASSIGN_OR_RETURN(auto second, comm.Allocate(1 << 20));
           if (comm.rank() == 0) first.reset();
@@ -74,7 +77,7 @@ TEST_CASE("registered memory is freed by each rank for itself") {
 }
 
 TEST_CASE("ranks that call different collectives get an error with both views") {
-  const std::string failures = RunOver("shm", 2, [](Communicator& comm) {
+  const std::string failures = RunOver(BackendPreference::kShm, 2, [](Communicator& comm) {
     int64_t value = 1;
     return comm.rank() == 0 ? comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum) : comm.Barrier();
   });
@@ -85,7 +88,7 @@ TEST_CASE("ranks that call different collectives get an error with both views") 
 }
 
 TEST_CASE("large collectives are exact") {
-  for (const char* backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     for (const int ranks : {2, 3}) {
       CHECK(RunOver(backend, ranks, [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20); }) ==
             "");
@@ -94,7 +97,7 @@ TEST_CASE("large collectives are exact") {
 }
 
 TEST_CASE("an all-reduce of 64 MiB is exact over shared memory") {
-  CHECK(RunOver("auto", 2, [](Communicator& comm) -> absl::Status {
+  CHECK(RunOver(BackendPreference::kAuto, 2, [](Communicator& comm) -> absl::Status {
           std::vector<float> data(16 << 20);
           for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000 + comm.rank());
           DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), static_cast<int64_t>(data.size()),
@@ -107,12 +110,12 @@ TEST_CASE("an all-reduce of 64 MiB is exact over shared memory") {
 }
 
 TEST_CASE("all ranks end with the same bits, and the same call gives them again") {
-  CHECK(RunOver("shm", 3, testing::CheckSameBits) == "");
-  CHECK(RunOver("fabric", 3, testing::CheckSameBits) == "");
+  CHECK(RunOver(BackendPreference::kShm, 3, testing::CheckSameBits) == "");
+  CHECK(RunOver(BackendPreference::kFabric, 3, testing::CheckSameBits) == "");
 }
 
 TEST_CASE("bfloat16 is rounded once over shared memory") {
-  CHECK(RunOver("shm", 3, [](Communicator& comm) -> absl::Status {
+  CHECK(RunOver(BackendPreference::kShm, 3, [](Communicator& comm) -> absl::Status {
           // 256 + 1 + 1: rounded after each addition it would stay 256.
           std::vector<uint16_t> data(5000, comm.rank() == 0 ? 0x4380 : 0x3f80);
           DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), 5000, DType::kBFloat16, ReduceOp::kSum));

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/join.h"
 #include "tests/support/catch.h"
@@ -31,10 +32,9 @@ using testing::RunJobs;
 using testing::RunRanks;
 
 // The jobs of a test that mostly waits, all at one time.
-constexpr const char* kBackends[] = {"shm", "fabric"};
 constexpr absl::Duration kHeartbeat = absl::Seconds(2);
 
-CommunicatorOptions Options(const std::string& backend) {
+CommunicatorOptions Options(BackendPreference backend) {
   return {.backend = backend, .timeout = absl::Seconds(60), .heartbeat_timeout = kHeartbeat};
 }
 
@@ -48,7 +48,7 @@ absl::Status ReduceForever(Communicator& comm) {
 TEST_CASE("a stopped rank is named by every other rank within the heartbeat's time-out") {
   constexpr int kStopped[] = {2, 0, 2, 0};
   const auto jobs = RunJobs(4, 3, absl::Seconds(40), [&](int job, const World& world) -> absl::Status {
-    const std::string backend = kBackends[job / 2];
+    const BackendPreference backend = testing::kBackends[job / 2];
     DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
     comm->SetErrorContext([] { return "step 5"; });
     DISTILL_RETURN_IF_ERROR(comm->Barrier());
@@ -57,12 +57,14 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
     return ExpectError(
         ExpectWithin(kHeartbeat + absl::Seconds(5), [&] { return ReduceForever(*comm); }),
         absl::StatusCode::kUnavailable,
-        {absl::StrCat("all-reduce number 2 over ", backend, " failed on rank ", world.rank, " on ", world.host),
+        {absl::StrCat("all-reduce number 2 over ", FieldText(backend), " failed on rank ", world.rank, " on ",
+                      world.host),
          "(step 5)",
          absl::StrCat("rank ", kStopped[job], " on ", world.host, " was lost: nothing heard from it for 2s")});
   });
   for (size_t job = 0; job < jobs.size(); ++job) {
-    testing::PrintTimes(absl::StrCat("SIGSTOP of rank ", kStopped[job], " over ", kBackends[job / 2]), jobs[job]);
+    testing::PrintTimes(
+        absl::StrCat("SIGSTOP of rank ", kStopped[job], " over ", FieldText(testing::kBackends[job / 2])), jobs[job]);
     for (const auto& outcome : jobs[job]) {
       if (outcome.rank == kStopped[job]) {
         CHECK(!outcome.ended);
@@ -75,7 +77,7 @@ TEST_CASE("a stopped rank is named by every other rank within the heartbeat's ti
 
 TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not lost") {
   const auto jobs = RunJobs(2, 2, absl::Seconds(30), [](int job, const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(kBackends[job])));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(testing::kBackends[job])));
     volatile double sum = 0;
     for (const Deadline busy = Deadline::After(2 * kHeartbeat); world.rank == 1 && !busy.Passed();) sum = sum + 1;
     return comm->Barrier();
@@ -84,7 +86,7 @@ TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not 
 }
 
 TEST_CASE("an abort ends the pending and the later calls of every rank, and does not wait") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining

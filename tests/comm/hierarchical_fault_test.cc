@@ -153,7 +153,8 @@ TEST_CASE("an abort ends the pending calls of every rank in two levels") {
 TEST_CASE("a rank that never makes the call runs those of its host into the deadline, and all hear of it") {
   const auto outcomes = RunRanks(4, absl::Seconds(30), [](const World& world) -> absl::Status {
     const std::vector<std::string> hosts = {HostOf(0), HostOf(1), HostOf(2), HostOf(3)};
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(absl::Seconds(4), world, "hierarchical", hosts));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             JoinForCallsOf(absl::Seconds(4), world, BackendPreference::kHierarchical, hosts));
     if (world.rank == 3) {  // is there until the others have failed: one that leaves is another error
       const Deadline patience = Deadline::After(absl::Seconds(20));
       while (comm->CheckPeers().ok() && !patience.Passed()) absl::SleepFor(absl::Milliseconds(10));

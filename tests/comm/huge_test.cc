@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -104,7 +105,7 @@ int64_t AvailableBytes() {
   return 0;
 }
 
-// One mapping of the ranks of all backends in turn: the kernel clears its pages once.
+// One mapping of the ranks of all backends, one after the other: the kernel clears its pages once.
 class Space {
  public:
   Space()
@@ -120,14 +121,15 @@ class Space {
   void* data_;
 };
 
-std::string RunHuge(const std::string& backend, const Space* space) {
+std::string RunHuge(BackendPreference backend, const Space* space) {
   return Failures(RunRanks(2, absl::Seconds(240), [&](const World& world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
     CommunicatorOptions options;
     options.backend = backend;
     options.timeout = absl::Seconds(100);
     DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
-    DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == backend, absl::StrCat("over ", std::string(comm->backend()))));
+    DISTILL_RETURN_IF_ERROR(
+        Expect(comm->backend() == FieldText(backend), absl::StrCat("over ", std::string(comm->backend()))));
     if (space != nullptr) return CheckHuge(*comm, space->of(comm->rank()));
     DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(kHuge));
     return CheckHugeMax(*comm, memory->data());
@@ -160,11 +162,11 @@ bool HasMemory() {
 
 TEST_CASE("buffers of more than 2^31 bytes arrive whole") {
   if (!HasMemory()) return;
-  CHECK(RunHuge("shm", nullptr) == "");
+  CHECK(RunHuge(BackendPreference::kShm, nullptr) == "");
   const Space space;
   REQUIRE(space.ok());
-  CHECK(RunHuge("shm", &space) == "");
-  CHECK(RunHuge("fabric", &space) == "");
+  CHECK(RunHuge(BackendPreference::kShm, &space) == "");
+  CHECK(RunHuge(BackendPreference::kFabric, &space) == "");
 }
 
 TEST_CASE("buffers of more than 2^31 bytes arrive whole in two levels") {

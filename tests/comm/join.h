@@ -15,15 +15,18 @@
 
 namespace distill::testing {
 
+// What joins the ranks of one host, in every build.
+inline constexpr BackendPreference kBackends[] = {BackendPreference::kShm, BackendPreference::kFabric};
+
 inline absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const CommunicatorOptions& options) {
   setenv("FI_TCP_IFACE", "lo", 1);
   return CreateCommunicator(world, options);
 }
 
-// For a test of a call's time-out, over "shm", "fabric" or "hierarchical", with the ranks on `hosts`: joining has a
+// For a test of a call's time-out, over kShm, kFabric or kHierarchical, with the ranks on `hosts`: joining has a
 // minute, as ranks take their time to start on a loaded machine.
 inline absl::StatusOr<std::unique_ptr<Communicator>> JoinForCallsOf(absl::Duration timeout, World world,
-                                                                    const std::string& backend,
+                                                                    BackendPreference backend,
                                                                     const std::vector<std::string>& hosts) {
   setenv("FI_TCP_IFACE", "lo", 1);
   world.host = world.host_id = hosts[static_cast<size_t>(world.rank)];
@@ -34,10 +37,11 @@ inline absl::StatusOr<std::unique_ptr<Communicator>> JoinForCallsOf(absl::Durati
   rendezvous->StartHeartbeat(options.heartbeat_timeout);
   Setup setup = {.world = world, .options = options, .deadline = deadline, .rendezvous = rendezvous, .hosts = hosts};
   setup.host_ids = hosts;
-  setup.one_host = backend == "shm";
-  DISTILL_ASSIGN_OR_RETURN(auto comm, backend == "shm"      ? CreateShmCommunicator(std::move(setup))
-                                      : backend == "fabric" ? CreateFabricCommunicator(std::move(setup))
-                                                            : CreateHierarchicalCommunicator(std::move(setup), false));
+  setup.one_host = backend == BackendPreference::kShm;
+  DISTILL_ASSIGN_OR_RETURN(auto comm, backend == BackendPreference::kShm ? CreateShmCommunicator(std::move(setup))
+                                      : backend == BackendPreference::kFabric
+                                          ? CreateFabricCommunicator(std::move(setup))
+                                          : CreateHierarchicalCommunicator(std::move(setup), false));
   DISTILL_RETURN_IF_ERROR(comm->Attach(rendezvous, options.timeout, options.abort_grace));
   return comm;
 }

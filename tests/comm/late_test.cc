@@ -38,7 +38,7 @@ std::function<absl::Status(Communicator&)> AllReduceOf(int64_t count) {
 absl::Status MissOne(const LateCase& one, const World& world) {
   std::vector<std::string> hosts(kRanks, world.host);
   if (one.two_hosts) hosts = {"host-a", "host-a", "host-b", "host-b"};
-  const std::string backend = one.two_hosts ? "hierarchical" : "fabric";
+  const auto backend = one.two_hosts ? BackendPreference::kHierarchical : BackendPreference::kFabric;
   DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinForCallsOf(absl::Seconds(5), world, backend, hosts));
   DISTILL_RETURN_IF_ERROR(comm->Barrier());
   if (world.rank == one.missing) {  // is there until the others have failed: one that leaves is another error

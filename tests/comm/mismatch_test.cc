@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "libdistill/comm/call_board.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
@@ -52,9 +53,9 @@ const std::vector<Mismatch>& Mismatches() {
 }
 
 // Over shared memory, then over the fabric.
-constexpr const char* kBackends[] = {"shm", "fabric"};
+constexpr BackendPreference kBackends[] = {BackendPreference::kShm, BackendPreference::kFabric};
 
-absl::Status MakeCalls(const std::string& backend, const Mismatch& mismatch, const World& world) {
+absl::Status MakeCalls(BackendPreference backend, const Mismatch& mismatch, const World& world) {
   CommunicatorOptions options;
   options.backend = backend;
   options.timeout = absl::Seconds(20);
@@ -63,7 +64,7 @@ absl::Status MakeCalls(const std::string& backend, const Mismatch& mismatch, con
   const absl::Time start = absl::Now();
   const bool odd = world.rank == world.world_size - 1;
   absl::Status status = (odd ? mismatch.odd : mismatch.others)(*comm, x.data());
-  // Who has sent all that it has to send goes on, and hears of it in the next call.
+  // Who has sent all that it has to send continues, and hears of it in the next call.
   if (status.ok()) status = comm->Barrier();
   const absl::Duration took = absl::Now() - start;
   DISTILL_RETURN_IF_ERROR(Expect(took < absl::Seconds(15), absl::StrCat("took ", absl::FormatDuration(took))));
@@ -83,8 +84,8 @@ TEST_CASE("ranks that disagree on shape, type, operation, root or order get an e
         });
     for (size_t job = 0; job < jobs.size(); ++job) {
       const Mismatch& mismatch = Mismatches()[job % kinds];
-      const std::string what =
-          absl::StrCat(mismatch.odd_view, " against ", mismatch.others_view, " over ", kBackends[job / kinds]);
+      const std::string what = absl::StrCat(mismatch.odd_view, " against ", mismatch.others_view, " over ",
+                                            FieldText(kBackends[job / kinds]));
       CAPTURE(what, ranks);
       testing::PrintTimes(what, jobs[job]);
       CHECK(Failures(jobs[job]) == "");

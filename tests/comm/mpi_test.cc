@@ -20,8 +20,7 @@
 namespace distill {
 namespace {
 
-std::unique_ptr<Communicator> Join(World world, const std::string& backend, absl::Duration timeout,
-                                   bool debug = false) {
+std::unique_ptr<Communicator> Join(World world, BackendPreference backend, absl::Duration timeout, bool debug = false) {
   SetIdentity({world.rank, world.world_size, world.host});
   absl::StatusOr<std::unique_ptr<Communicator>> comm =
       CreateCommunicator(world, {.backend = backend, .timeout = timeout, .debug = debug});
@@ -40,7 +39,7 @@ World MpiWorld() {
 
 TEST_CASE("every collective is exact over MPI") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(30));
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(30));
   CHECK(comm->backend() == (world.world_size == 1 ? "alone" : "mpi"));
   CHECK(testing::CheckCollectives(*comm, {}) == absl::OkStatus());
   CHECK(testing::CheckLargeCollectives(*comm, 5 << 20) == absl::OkStatus());
@@ -49,13 +48,13 @@ TEST_CASE("every collective is exact over MPI") {
 }
 
 TEST_CASE("random schedules over communicators that were split over MPI give what one process computes") {
-  const auto comm = Join(MpiWorld(), "mpi", absl::Seconds(30));
+  const auto comm = Join(MpiWorld(), BackendPreference::kMpi, absl::Seconds(30));
   CHECK(testing::RunRandomSchedule(*comm, 11, 150) == absl::OkStatus());
 }
 
 TEST_CASE("parts of a split over MPI have a name, an order and an end of their own") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(30));
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(30));
   const auto part = comm->Split(comm->rank() == 0 ? -1 : 3, -comm->rank()).value();
   CHECK((part == nullptr) == (world.rank == 0));
   if (part == nullptr) return;
@@ -66,7 +65,7 @@ TEST_CASE("parts of a split over MPI have a name, an order and an end of their o
 }
 
 TEST_CASE("a message of another length or type over MPI fails the receiver's part with both views, and no more") {
-  const auto comm = Join(MpiWorld(), "mpi", absl::Seconds(30));
+  const auto comm = Join(MpiWorld(), BackendPreference::kMpi, absl::Seconds(30));
   struct Case {
     int64_t count;
     DType dtype;
@@ -92,7 +91,7 @@ TEST_CASE("ranks that meet over MPI use shared memory on one host and the fabric
   World world = MpiWorld();
   for (const bool one_host : {true, false}) {
     if (!one_host) world.host_id = absl::StrCat("pretended ", world.rank);
-    const auto comm = Join(world, "auto", absl::Seconds(30));
+    const auto comm = Join(world, BackendPreference::kAuto, absl::Seconds(30));
     if (world.world_size > 1) CHECK(comm->backend() == (one_host ? "shm" : "fabric"));
     testing::GridOptions options;
     options.dtypes = {DType::kFloat32, DType::kBFloat16};
@@ -103,7 +102,7 @@ TEST_CASE("ranks that meet over MPI use shared memory on one host and the fabric
 
 TEST_CASE("a rank that never makes the call runs the others into the deadline", "[lost]") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(2));
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(2));
   REQUIRE(comm->Barrier().ok());
   if (world.rank == 1) {
     absl::SleepFor(absl::Seconds(4));
@@ -117,7 +116,7 @@ TEST_CASE("a rank that never makes the call runs the others into the deadline", 
 
 TEST_CASE("after a call of a part that did not end no call of MPI's is made in the process", "[given_up]") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(world.rank == 0 ? 2 : 30));
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(world.rank == 0 ? 2 : 30));
   const auto part = comm->Split(0, 0).value();
   if (world.rank == 0) {
     float x[4] = {};
@@ -132,7 +131,7 @@ TEST_CASE("after a call of a part that did not end no call of MPI's is made in t
 
 TEST_CASE("a rank that does not come to a split runs the others into the deadline", "[unsplit]") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(2));
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(2));
   REQUIRE(comm->Barrier().ok());
   if (world.rank == 1) {  // tells its color, as a split does, and comes no further
     const int64_t mine[] = {0, 1};
@@ -153,7 +152,7 @@ TEST_CASE("a rank that does not come to a split runs the others into the deadlin
 
 TEST_CASE("ranks that make different calls over MPI get an error with both views", "[differ]") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(10));
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(10));
   float x[2] = {1, 1};
   const auto op = world.rank == 0 ? ReduceOp::kSum : ReduceOp::kMax;
   const absl::Status status = comm->AllReduce(x, x, 2, DType::kFloat32, op);
@@ -165,7 +164,7 @@ TEST_CASE("ranks that make different calls over MPI get an error with both views
 TEST_CASE("in debug mode equal calls over MPI have their results, and different ones an error with both views",
           "[debug]") {
   const World world = MpiWorld();
-  const auto comm = Join(world, "mpi", absl::Seconds(30), /*debug=*/world.rank == 1);
+  const auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(30), /*debug=*/world.rank == 1);
   comm->SetErrorContext([] { return "step 3"; });  // which only the debug mode tells the others
   int64_t sum = 1;
   REQUIRE(comm->AllReduce(&sum, &sum, 1, DType::kInt64, ReduceOp::kSum).ok());
@@ -178,7 +177,7 @@ TEST_CASE("in debug mode equal calls over MPI have their results, and different 
 
 TEST_CASE("a rank that leaves before the others need it is named over MPI", "[left]") {
   const World world = MpiWorld();
-  auto comm = Join(world, "mpi", absl::Seconds(60));
+  auto comm = Join(world, BackendPreference::kMpi, absl::Seconds(60));
   REQUIRE(comm->Barrier().ok());
   if (world.rank == 2) return comm.reset();
   const absl::Time start = absl::Now();
@@ -195,7 +194,7 @@ void LoseRankTwo(int signal) {
   World world = MpiWorld();
   SetIdentity({world.rank, world.world_size, world.host});
   CommunicatorOptions options;
-  options.backend = "mpi";
+  options.backend = BackendPreference::kMpi;
   options.timeout = absl::Seconds(60);
   options.heartbeat_timeout = absl::Seconds(2);
   absl::StatusOr<std::unique_ptr<Communicator>> comm = CreateCommunicator(world, options);
@@ -239,7 +238,7 @@ TEST_CASE("a rank that never starts MPI does not keep the others waiting for eve
     absl::SleepFor(absl::Seconds(60));  // mpirun ends it as soon as rank 0 has given up
     return;
   }
-  Join(world, "mpi", absl::Seconds(2));
+  Join(world, BackendPreference::kMpi, absl::Seconds(2));
   FAIL("rank 0 did not wait for rank 1");
 }
 

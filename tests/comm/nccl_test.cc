@@ -125,7 +125,7 @@ absl::Status SumInAllocated(Communicator& comm, cudaStream_t stream) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, int gpu, const std::string& asked) {
+absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, int gpu, BackendPreference asked) {
   DISTILL_RETURN_IF_ERROR(Cuda("cudaSetDevice", cudaSetDevice(gpu)));
   CommunicatorOptions options;
   options.backend = asked;
@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, int gpu, 
   return CreateCommunicator(world, options);
 }
 
-absl::Status WholeGrid(const World& world, int gpu, const std::string& asked, const std::string& expected) {
+absl::Status WholeGrid(const World& world, int gpu, BackendPreference asked, const std::string& expected) {
   DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, gpu, asked));
   cudaStream_t stream = nullptr;
   DISTILL_RETURN_IF_ERROR(Cuda("cudaStreamCreate", cudaStreamCreate(&stream)));
@@ -191,7 +191,7 @@ TEST_CASE("every collective is exact over NCCL, in device memory and on a stream
   if (gpus == 1) std::printf("two ranks are left out: NCCL wants a GPU for each, and there is one here\n");
   for (int ranks = 1; ranks <= std::min(gpus, 2); ++ranks) {
     CHECK(testing::Failures(testing::RunRanks(ranks, absl::Seconds(120), [](const World& world) {
-            return WholeGrid(world, world.rank, "nccl", "nccl");
+            return WholeGrid(world, world.rank, BackendPreference::kNccl, "nccl");
           })) == "");
   }
 }
@@ -210,7 +210,7 @@ TEST_CASE("a rank that is killed ends the others' calls on device memory, by nam
   if (gpus < 2) std::printf("the loss of a rank is left out: it wants two GPUs, and there are %d here\n", gpus);
   if (gpus < 2) return;
   const auto outcomes = testing::RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, world.rank, "nccl"));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, world.rank, BackendPreference::kNccl));
     const Placement placement = {.on_device = true};
     DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(4 << 20, placement));
     const auto sum = [&] {
@@ -233,7 +233,7 @@ TEST_CASE("every collective is exact in two levels with NCCL inside, between ran
     const auto outcomes = testing::RunRanks(2 * ranks_a_host, absl::Seconds(240), [&](World world) {
       setenv("FI_TCP_IFACE", "lo", 1);
       world.host_id = absl::StrCat("pretended ", world.rank / ranks_a_host);
-      return WholeGrid(world, world.rank % ranks_a_host, "hierarchical", "nccl+fabric");
+      return WholeGrid(world, world.rank % ranks_a_host, BackendPreference::kHierarchical, "nccl+fabric");
     });
     CHECK(testing::Failures(outcomes) == "");
   }
@@ -250,7 +250,7 @@ TEST_CASE("every collective is exact in two levels where the fabric carries devi
     setenv("DISTILL_FABRIC_PROVIDER", "shm", 1);
     setenv("DISTILL_FABRIC_HMEM", "1", 1);
     world.host_id = absl::StrCat("pretended ", world.rank);
-    const absl::Status status = WholeGrid(world, 0, "hierarchical", "nccl+fabric");
+    const absl::Status status = WholeGrid(world, 0, BackendPreference::kHierarchical, "nccl+fabric");
     if (!absl::StrContains(status.message(), "the fabric cannot carry device memory")) return status;
     if (world.rank == 0) std::printf("left out: %s\n", std::string(status.message()).c_str());
     std::fflush(stdout);

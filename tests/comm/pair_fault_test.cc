@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/join.h"
 #include "tests/support/catch.h"
@@ -27,7 +28,7 @@ absl::Status Within(absl::Duration limit, absl::Time fault) {
 }
 
 TEST_CASE("a killed peer fails a receive within seconds, by name, number and step") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       comm->SetErrorContext([] { return "step 5"; });
@@ -44,8 +45,8 @@ TEST_CASE("a killed peer fails a receive within seconds, by name, number and ste
       DISTILL_RETURN_IF_ERROR(Within(absl::Seconds(8), killed));
       DISTILL_RETURN_IF_ERROR(
           ExpectError(status, absl::StatusCode::kUnavailable,
-                      {absl::StrCat("receive from rank 1 number 2 over ", backend, " failed on rank 0 on "), "(step 5)",
-                       absl::StrCat("rank 1 on ", world.host, " was lost")}));
+                      {absl::StrCat("receive from rank 1 number 2 over ", FieldText(backend), " failed on rank 0 on "),
+                       "(step 5)", absl::StrCat("rank 1 on ", world.host, " was lost")}));
       return Expect(comm->Barrier() == status, "not poisoned");
     });
     CHECK(Failures({outcomes[0]}) == "");
@@ -53,7 +54,7 @@ TEST_CASE("a killed peer fails a receive within seconds, by name, number and ste
 }
 
 TEST_CASE("a peer that left is named at once, and others that left do not matter") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : testing::kBackends) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());
@@ -73,9 +74,9 @@ TEST_CASE("a peer that left is named at once, and others that left do not matter
 }
 
 TEST_CASE("a message that never comes runs into the deadline, by name") {
-  constexpr const char* kBackends[] = {"shm", "fabric"};
   const auto jobs = testing::RunJobs(2, 2, absl::Seconds(30), [&](int job, const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = kBackends[job], .timeout = absl::Seconds(1)}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             Join(world, {.backend = testing::kBackends[job], .timeout = absl::Seconds(1)}));
     if (world.rank == 1) {
       absl::SleepFor(absl::Seconds(3));
       return absl::OkStatus();
@@ -92,7 +93,8 @@ TEST_CASE("a message that never comes runs into the deadline, by name") {
 
 TEST_CASE("a message of another length or type is an error with both views") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "shm", .timeout = absl::Seconds(20)}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             Join(world, {.backend = BackendPreference::kShm, .timeout = absl::Seconds(20)}));
     std::vector<float> data(1000);
     const absl::Status status = world.rank == 0 ? comm->Send(data.data(), 1000, DType::kFloat32, 1)
                                                 : comm->Receive(data.data(), 900, DType::kInt32, 0);
@@ -116,7 +118,8 @@ TEST_CASE("a message of another length or type over the fabric is an error with 
       {7, 7, DType::kFloat32, DType::kInt32, {"sends 7 float32", "receives 7 int32"}},
   };
   const auto outcomes = RunRanks(2, absl::Seconds(60), [&cases](const World& world) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = "fabric", .timeout = absl::Seconds(20)}));
+    DISTILL_ASSIGN_OR_RETURN(const auto comm,
+                             Join(world, {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(20)}));
     std::vector<float> data(131072);
     for (const Case& c : cases) {
       DISTILL_ASSIGN_OR_RETURN(const auto part, comm->Split(0, 0));

@@ -1,6 +1,7 @@
 // Many calls in a row, of every kind, over several communicators at once.
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
@@ -14,7 +15,7 @@ using testing::Expect;
 using testing::Failures;
 using testing::RunRanks;
 
-std::string RunOver(const std::string& backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+std::string RunOver(BackendPreference backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
   testing::LoadFabric();
   return Failures(RunRanks(ranks, absl::Seconds(120), [&](const World& world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
@@ -22,7 +23,8 @@ std::string RunOver(const std::string& backend, int ranks, const std::function<a
     options.backend = backend;
     options.timeout = absl::Seconds(60);
     DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
-    DISTILL_RETURN_IF_ERROR(Expect(comm->backend() == backend, absl::StrCat("over ", std::string(comm->backend()))));
+    DISTILL_RETURN_IF_ERROR(
+        Expect(comm->backend() == FieldText(backend), absl::StrCat("over ", std::string(comm->backend()))));
     return body(*comm);
   }));
 }
@@ -31,8 +33,8 @@ TEST_CASE("random schedules of calls over several communicators give what one pr
   for (const uint64_t seed : {1, 2, 3}) {
     const auto schedule = [seed](Communicator& comm) { return testing::RunRandomSchedule(comm, seed, 150); };
     CAPTURE(seed);
-    for (const int ranks : {2, 5}) CHECK(RunOver("shm", ranks, schedule) == "");
-    CHECK(RunOver("fabric", 3, schedule) == "");
+    for (const int ranks : {2, 5}) CHECK(RunOver(BackendPreference::kShm, ranks, schedule) == "");
+    CHECK(RunOver(BackendPreference::kFabric, 3, schedule) == "");
   }
 }
 
@@ -56,13 +58,13 @@ TEST_CASE("ten thousand small calls in a row stay in step") {
     }
     return absl::OkStatus();
   };
-  CHECK(RunOver("shm", 2, calls) == "");
-  CHECK(RunOver("shm", 4, calls) == "");
-  CHECK(RunOver("fabric", 2, calls) == "");
+  CHECK(RunOver(BackendPreference::kShm, 2, calls) == "");
+  CHECK(RunOver(BackendPreference::kShm, 4, calls) == "");
+  CHECK(RunOver(BackendPreference::kFabric, 2, calls) == "");
 }
 
 TEST_CASE("eight ranks make progress however few cores there are") {
-  CHECK(RunOver("shm", 8, [](Communicator& comm) -> absl::Status {
+  CHECK(RunOver(BackendPreference::kShm, 8, [](Communicator& comm) -> absl::Status {
           std::vector<float> large(1 << 18);
           for (int i = 0; i < 10'000; ++i) {
             float value = static_cast<float>(comm.rank() + i % 100);

@@ -1,6 +1,7 @@
 // Communicators that were split from another: who is in them, and that each lives and fails for itself.
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/support/catch.h"
@@ -14,7 +15,7 @@ using testing::ExpectError;
 using testing::Failures;
 using testing::RunRanks;
 
-std::string RunOver(const std::string& backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
+std::string RunOver(BackendPreference backend, int ranks, const std::function<absl::Status(Communicator&)>& body) {
   return Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) -> absl::Status {
     setenv("FI_TCP_IFACE", "lo", 1);
     CommunicatorOptions options;
@@ -33,11 +34,11 @@ absl::StatusOr<std::vector<int64_t>> WhoIsIn(Communicator& part, int64_t me) {
 }
 
 TEST_CASE("a split by parity has the ranks of each color in the order of their keys") {
-  for (const char* backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     CHECK(
         RunOver(backend, 5, [backend](Communicator& comm) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(const auto part, comm.Split(comm.rank() % 2, -comm.rank()));
-          DISTILL_RETURN_IF_ERROR(Expect(part->backend() == backend, std::string(part->backend())));
+          DISTILL_RETURN_IF_ERROR(Expect(part->backend() == FieldText(backend), std::string(part->backend())));
           DISTILL_ASSIGN_OR_RETURN(const std::vector<int64_t> all, WhoIsIn(*part, comm.rank()));
           const std::vector<int64_t> even = {4, 2, 0}, odd = {3, 1};
           DISTILL_RETURN_IF_ERROR(Expect(all == (comm.rank() % 2 == 0 ? even : odd), "other ranks"));
@@ -48,7 +49,7 @@ TEST_CASE("a split by parity has the ranks of each color in the order of their k
 }
 
 TEST_CASE("a rank without a color gets none, a rank alone gets one of its own, and parts are split again") {
-  for (const char* backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     CHECK(RunOver(backend, 4, [](Communicator& comm) -> absl::Status {
             DISTILL_ASSIGN_OR_RETURN(const auto three, comm.Split(comm.rank() == 2 ? -1 : 7, 0));
             if (comm.rank() == 2) return Expect(three == nullptr, "a communicator for color -1");
@@ -65,7 +66,7 @@ TEST_CASE("a rank without a color gets none, a rank alone gets one of its own, a
 }
 
 TEST_CASE("a part that fails leaves the others and its parent as they were") {
-  for (const char* backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     CHECK(RunOver(backend, 4, [](Communicator& comm) -> absl::Status {
             DISTILL_ASSIGN_OR_RETURN(const auto part, comm.Split(comm.rank() / 2, 0));
             int64_t x = 1;

@@ -89,7 +89,7 @@ void Count(Communicator& comm, float* data, bool until_quiet, Counted& counted) 
     const int64_t waits = testing::CountedSystemCalls().waits;
     counted.status = Step(comm, data);
     if (testing::CountedSystemCalls().waits == waits) ++quiet;
-    // All go on, or none: ranks that lack some, and ranks that have waited long enough.
+    // All continue, or none: ranks that lack some, and ranks that have waited long enough.
     int64_t ranks[] = {quiet < kQuietSteps ? 1 : 0, absl::Now() > late ? 1 : 0};
     counted.status.Update(comm.AllReduce(ranks, ranks, 2, DType::kInt64, ReduceOp::kSum));
     counted.all_were_quiet = ranks[0] == 0;
@@ -116,7 +116,7 @@ Counted CountInThread(Communicator& comm, float* data, bool until_quiet) {
 std::string CheckSteady(int ranks, bool registered, bool enough_cores) {
   return Failures(RunRanks(ranks, absl::Seconds(60), [=](const World& world) -> absl::Status {
     CommunicatorOptions options;
-    options.backend = "shm";
+    options.backend = BackendPreference::kShm;
     options.timeout = absl::Seconds(50);
     DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
     DISTILL_ASSIGN_OR_RETURN(const auto memory, comm->Allocate(2 * kLongest * 4));

@@ -63,10 +63,5 @@ TEST_CASE("a broken file is one error with file, line and what is wrong") {
   CHECK(absl::StrContains(missing.message(), "/nowhere/tuning.yaml: No such file or directory"));
 }
 
-TEST_CASE("the option's choices are the algorithms that are known") {
-  CommunicatorOptions options;
-  CHECK(DescriptionOf(options).Find("comm_algorithm")->choices == KnownAlgorithmPreferences());
-}
-
 }  // namespace
 }  // namespace distill

@@ -25,8 +25,9 @@ TEST_CASE("short calls take the fewest messages, long ones the fewest bytes") {
     const CommLayout layout = {ranks, ranks, 1};
     CAPTURE(ranks);
     const CommAlgorithm shortest = tuning.Choose(CommOperation::kAllReduce, 4, layout);
-    for (const std::string& name : KnownAlgorithmPreferences()) {
-      const CommTuning forced({}, name);
+    for (const auto& [name, preference] : NamesOf(AlgorithmPreference())) {
+      CAPTURE(name);
+      const CommTuning forced({}, preference);
       const CommAlgorithm other = forced.Choose(CommOperation::kAllReduce, 4, layout);
       CHECK(PredictMicroseconds(shortest, CommOperation::kAllReduce, 4, layout, {}) <=
             PredictMicroseconds(other, CommOperation::kAllReduce, 4, layout, {}));
@@ -59,11 +60,11 @@ TEST_CASE("as calls grow the choice moves on and never comes back") {
 
 TEST_CASE("every rank comes to the same choice from what rank 0 sent") {
   const CostTable table = {{0.1, 1.0 / 3, 7.7}, {19.3, 2.0 / 7, 1.1}, 12.3};
-  const CommTuning here(table, "auto");
+  const CommTuning here(table, AlgorithmPreference::kAuto);
   const absl::StatusOr<CostTable> sent = CostTable::Decode(table.Encode());
   REQUIRE(sent.ok());
   CHECK(*sent == table);
-  const CommTuning there(*sent, "auto");
+  const CommTuning there(*sent, AlgorithmPreference::kAuto);
   for (const CommLayout& layout : Layouts()) {
     for (int64_t bytes = 1; bytes < 100'000'000; bytes = bytes * 3 + 1) {
       CHECK(here.Choose(CommOperation::kAllReduce, bytes, layout) ==
@@ -74,19 +75,24 @@ TEST_CASE("every rank comes to the same choice from what rank 0 sent") {
 
 TEST_CASE("a preference is taken wherever it can be carried out") {
   const CommLayout one_host = {4, 1, 4}, two_hosts = {4, 2, 2};
-  for (const std::string name : {"ring", "recursive_doubling", "rabenseifner", "direct_exchange", "hierarchical"}) {
-    const CommTuning forced({}, name);
+  for (const CommAlgorithm algorithm :
+       {CommAlgorithm::kRing, CommAlgorithm::kRecursiveDoubling, CommAlgorithm::kRabenseifner,
+        CommAlgorithm::kDirectExchange, CommAlgorithm::kHierarchical}) {
+    CAPTURE(NameOf(algorithm));
+    const CommTuning forced({}, PreferenceFor(algorithm));
     for (const int64_t bytes : {1, 1 << 20}) {
-      CHECK(NameOf(forced.Choose(CommOperation::kAllReduce, bytes, two_hosts)) == name);
+      CHECK(forced.Choose(CommOperation::kAllReduce, bytes, two_hosts) == algorithm);
       CHECK(forced.Choose(CommOperation::kAllReduce, bytes, two_hosts, true) != CommAlgorithm::kHierarchical);
     }
   }
-  CHECK(CommTuning({}, "hierarchical").Choose(CommOperation::kAllReduce, 8, one_host) != CommAlgorithm::kHierarchical);
-  CHECK(CommTuning({}, "flat").Choose(CommOperation::kAllReduce, 1 << 24, {32, 4, 8}) != CommAlgorithm::kHierarchical);
+  CHECK(CommTuning({}, AlgorithmPreference::kHierarchical).Choose(CommOperation::kAllReduce, 8, one_host) !=
+        CommAlgorithm::kHierarchical);
+  CHECK(CommTuning({}, AlgorithmPreference::kFlat).Choose(CommOperation::kAllReduce, 1 << 24, {32, 4, 8}) !=
+        CommAlgorithm::kHierarchical);
   CHECK(CommTuning().Choose(CommOperation::kAllReduce, 1 << 24, {32, 4, 8}) == CommAlgorithm::kHierarchical);
-  CHECK(CommTuning({}, "recursive_doubling").Choose(CommOperation::kAllGather, 1 << 24, two_hosts, true) !=
-        CommAlgorithm::kRecursiveDoubling);
-  CHECK(CommTuning({}, "direct_exchange").Choose(CommOperation::kAllReduce, 8, {1000, 1000, 1}) !=
+  CHECK(CommTuning({}, AlgorithmPreference::kRecursiveDoubling)
+            .Choose(CommOperation::kAllGather, 1 << 24, two_hosts, true) != CommAlgorithm::kRecursiveDoubling);
+  CHECK(CommTuning({}, AlgorithmPreference::kDirectExchange).Choose(CommOperation::kAllReduce, 8, {1000, 1000, 1}) !=
         CommAlgorithm::kDirectExchange);
 }
 
@@ -99,12 +105,14 @@ TEST_CASE("whether a call goes in two levels follows from table, layout and size
   // Memory that is slower than the network: short calls save messages in two levels, long ones bytes without.
   CostTable slow_memory;
   slow_memory.shared_memory.gigabytes_per_second = 0.5;
-  CHECK(levels({slow_memory, "auto"}, 1 << 10));
-  CHECK(!levels({slow_memory, "auto"}, 1 << 24));
-  CHECK(levels({slow_memory, "hierarchical"}, 1 << 24));
-  CHECK(levels({slow_memory, "ring"}, 1 << 24));
-  CHECK(!levels({CostTable(), "flat"}, 4));
-  CHECK(CommTuning(slow_memory, "auto").Describe(CommOperation::kAllReduce, layout).find("hierarchical up to ") == 0);
+  CHECK(levels({slow_memory, AlgorithmPreference::kAuto}, 1 << 10));
+  CHECK(!levels({slow_memory, AlgorithmPreference::kAuto}, 1 << 24));
+  CHECK(levels({slow_memory, AlgorithmPreference::kHierarchical}, 1 << 24));
+  CHECK(levels({slow_memory, AlgorithmPreference::kRing}, 1 << 24));
+  CHECK(!levels({CostTable(), AlgorithmPreference::kFlat}, 4));
+  CHECK(CommTuning(slow_memory, AlgorithmPreference::kAuto)
+            .Describe(CommOperation::kAllReduce, layout)
+            .find("hierarchical up to ") == 0);
   CHECK(!CommTuning().TakesLevels(CommOperation::kAllReduce, 4, {4, 4, 1}));
 }
 
@@ -137,7 +145,7 @@ TEST_CASE("a faster network moves the border between the algorithms up") {
     CostTable table;
     table.network.gigabytes_per_second = gigabytes_per_second;
     int64_t bytes = 4;
-    const CommTuning tuning(table, "auto");
+    const CommTuning tuning(table, AlgorithmPreference::kAuto);
     while (tuning.Choose(CommOperation::kAllReduce, bytes, {4, 4, 1}) == CommAlgorithm::kRecursiveDoubling) bytes += 64;
     return bytes;
   };
@@ -147,7 +155,7 @@ TEST_CASE("a faster network moves the border between the algorithms up") {
 
 TEST_CASE("the description names each algorithm up to where it is taken") {
   const CommLayout layout = {4, 4, 1};
-  CHECK(CommTuning({}, "ring").Describe(CommOperation::kAllReduce, layout) == "ring");
+  CHECK(CommTuning({}, AlgorithmPreference::kRing).Describe(CommOperation::kAllReduce, layout) == "ring");
   const std::string text = CommTuning().Describe(CommOperation::kAllReduce, layout);
   INFO(text);
   CHECK(text.find("recursive_doubling up to ") == 0);

@@ -284,6 +284,17 @@ TEST_CASE("what no single option tells is checked when all are set, and so are s
   CHECK(CheckOptions(Sample()) == absl::OkStatus());
 }
 
+TEST_CASE("an option that two structs of a program have otherwise is an error, which names both values") {
+  Sample sample;
+  sample.loss.seed = 43;
+  const absl::Status differs = CheckOptions(sample);
+  CHECK(absl::IsInvalidArgument(differs));
+  CHECK(differs.message() == "seed: is 42 in one struct and 43 in another: give both the same");
+  const absl::StatusOr<Parsed> parsed = Parse({"--seed", "7"});
+  REQUIRE(parsed.ok());
+  CHECK(CheckOptions(parsed->sample) == absl::OkStatus());
+}
+
 TEST_CASE("every value goes into a file that reads back to the same values") {
   Sample sample;
   sample.rate = 1.0 / 3;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/gradients/gradient_reducer.h"
@@ -93,7 +94,7 @@ absl::StatusOr<std::vector<torch::Tensor>> Sums(GradientReducer& reducer, const 
 
 absl::Status CompareBorrowed(const World& world, int zero_stage) {
   torch::set_num_threads(1);
-  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = BackendPreference::kShm}));
   for (const bool is_tied : {false, true}) {
     const TinyModel model(is_tied);
     DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
@@ -116,7 +117,7 @@ absl::Status CompareBorrowed(const World& world, int zero_stage) {
 // Three micro-batches, of the first of which the gradient is made in the bucket.
 absl::Status CompareWide(const World& world, torch::Dtype dtype, bool is_tied) {
   torch::set_num_threads(1);
-  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = BackendPreference::kShm}));
   const TinyModel model(is_tied, dtype);
   DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
   DISTILL_ASSIGN_OR_RETURN(const Reducer reducer, GradientReducer::Create(*comm, parameters, {.bucket_bytes = 1}));
@@ -183,7 +184,7 @@ absl::StatusOr<torch::Tensor> HeadSum(GradientReducer& reducer, const TinyModel&
 
 absl::Status CompareAdded(const World& world, const GradientReducerOptions& options, torch::Dtype dtype) {
   torch::set_num_threads(1);
-  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+  DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = BackendPreference::kShm}));
   for (const bool is_tied : {false, true}) {
     const TinyModel model(is_tied, dtype);
     DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
@@ -193,7 +194,7 @@ absl::Status CompareAdded(const World& world, const GradientReducerOptions& opti
       DISTILL_ASSIGN_OR_RETURN(const torch::Tensor sum, HeadSum(*reducer, model, step, /*adds=*/true));
       const double error = (sum - expected).abs().max().item<double>() / expected.abs().max().item<double>();
       // Compressed sums may be rounded to the other neighbour.
-      const double tolerance = options.compression == "none" ? 1e-6 : 1e-2;
+      const double tolerance = options.compression == GradientCompression::kNone ? 1e-6 : 1e-2;
       DISTILL_RETURN_IF_ERROR(Expect(error < tolerance, absl::StrCat("tied ", is_tied, ": an error of ", error)));
     }
   }
@@ -217,9 +218,10 @@ class WatchedDecoder : public Decoder {
 TEST_CASE("later micro-batches add the head's gradient to the sum in its bucket, tied or not, compressed or not") {
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
     for (const int zero_stage : {0, 1}) {
-      for (const char* compression : {"none", "bf16"}) {
+      for (const GradientCompression compression : {GradientCompression::kNone, GradientCompression::kBf16}) {
         for (const int ranks : {1, 2}) {
-          INFO(dtype << ", stage " << zero_stage << ", compression " << compression << ", " << ranks << " ranks");
+          INFO(dtype << ", stage " << zero_stage << ", compression " << FieldText(compression) << ", " << ranks
+                     << " ranks");
           CHECK(
               Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) {
                 const GradientReducerOptions options{
@@ -261,7 +263,7 @@ TEST_CASE("in Fit a distiller borrows the memory of its student's head's gradien
   const testing::TempFolder output;
   CHECK(Failures(RunRanks(1, absl::Seconds(60), [&](const World& world) -> absl::Status {
           torch::set_num_threads(1);
-          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = "shm"}));
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = BackendPreference::kShm}));
           RunContext run(world, std::move(comm), torch::kCPU);
           DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, testing::TinyLlama());
           const auto student = std::make_shared<WatchedDecoder>(config);
@@ -420,7 +422,7 @@ TEST_CASE("a model that outlives its reducer has its gradients by autograd again
 
 TEST_CASE("where gradients have no place of their own nothing is to be borrowed") {
   CHECK(Failures(RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = "shm"}));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.backend = BackendPreference::kShm}));
           const TinyModel model(/*is_tied=*/false);
           DISTILL_ASSIGN_OR_RETURN(const auto parameters, CollectParameters(model, {}));
           DISTILL_ASSIGN_OR_RETURN(const Reducer reducer,
@@ -453,7 +455,7 @@ TEST_CASE("in training a distiller borrows the memory of its student's head's gr
   const testing::TempFolder output;
   CHECK(Failures(RunRanks(2, absl::Seconds(60), [&](const World& world) -> absl::Status {
           torch::set_num_threads(1);
-          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = "shm"}));
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = BackendPreference::kShm}));
           RunContext run(world, std::move(comm), torch::kCPU);
           DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, testing::TinyLlama());
           const auto student = std::make_shared<Decoder>(config);

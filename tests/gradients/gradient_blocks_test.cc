@@ -1,5 +1,6 @@
 // Gradients of embeddings, of which only the blocks with values travel: against the sums of all values.
 #include "libdistill/gradients/gradient_blocks.h"
+#include "libdistill/core/field_text.h"
 
 #include <cmath>
 #include <cstring>
@@ -62,7 +63,7 @@ struct Module : torch::nn::Module {
   torch::Tensor words = register_parameter("words", torch::ones({kEmbeddingRows, kColumns}));
 };
 
-absl::Status CompareWithAllValues(const World& world, const std::string& backend, const std::string& compression) {
+absl::Status CompareWithAllValues(const World& world, BackendPreference backend, GradientCompression compression) {
   torch::set_num_threads(1);
   setenv("FI_TCP_IFACE", "lo", 1);
   DISTILL_ASSIGN_OR_RETURN(const auto comm,
@@ -83,7 +84,7 @@ absl::Status CompareWithAllValues(const World& world, const std::string& backend
       DISTILL_RETURN_IF_ERROR(AllReduceSum(*comm, words));
       DISTILL_RETURN_IF_ERROR(AllReduceSum(*comm, bias));
       const GradientBuckets& buckets = reducer->buckets();
-      const std::string where = absl::StrCat(pattern.name, ", step ", step, ", ", compression);
+      const std::string where = absl::StrCat(pattern.name, ", step ", step, ", ", FieldText(compression));
       DISTILL_RETURN_IF_ERROR(Expect(torch::equal(buckets.gradient(0), bias), where + ": the bias has other sums"));
       DISTILL_RETURN_IF_ERROR(Expect(torch::equal(buckets.gradient(1), words), where + ": the words have other sums"));
       const auto squares_of = [](const torch::Tensor& t) {
@@ -100,10 +101,10 @@ absl::Status CompareWithAllValues(const World& world, const std::string& backend
 }
 
 TEST_CASE("an embedding's gradients are the sums of all values, whichever rows ranks use") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     for (const int ranks : {1, 2, 3, 4}) {
-      for (const std::string compression : {"none", "bf16"}) {
-        INFO(ranks << " ranks over " << backend << ", compression " << compression);
+      for (const GradientCompression compression : {GradientCompression::kNone, GradientCompression::kBf16}) {
+        INFO(ranks << " ranks over " << FieldText(backend) << ", compression " << FieldText(compression));
         CHECK(Failures(RunRanks(ranks, absl::Seconds(60), [&](const World& world) {
                 return CatchTorch([&] { return CompareWithAllValues(world, backend, compression); });
               })) == "");

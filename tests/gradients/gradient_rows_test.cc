@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/gradients/sum_of_squares.h"
@@ -43,7 +44,7 @@ int64_t IndexOf(const std::vector<TrainedParameter>& parameters, const Tensor& t
 
 struct RowsCase {
   int64_t micro_batches, bucket_bytes;
-  std::string compression;  // whole numbers this small lose nothing by it
+  GradientCompression compression;  // whole numbers this small lose nothing by it
 };
 
 absl::Status Compare(Communicator& comm, const NetKind& kind, const RowsCase& c) {
@@ -55,8 +56,9 @@ absl::Status Compare(Communicator& comm, const NetKind& kind, const RowsCase& c)
       GradientReducer::Create(comm, parameters,
                               {.bucket_bytes = c.bucket_bytes, .compression = c.compression, .rows_of = table}));
   net.take_rows = [&](const Tensor& ids, const Tensor& rows) { reducer->AddRows(ids, rows); };
-  const std::string what = absl::StrCat(kind.name, " over ", comm.backend(), ", ", c.micro_batches,
-                                        " micro-batches, buckets of ", c.bucket_bytes, ", compression ", c.compression);
+  const std::string what =
+      absl::StrCat(kind.name, " over ", comm.backend(), ", ", c.micro_batches, " micro-batches, buckets of ",
+                   c.bucket_bytes, ", compression ", FieldText(c.compression));
   for (int64_t step = 0; step < 6; ++step) {
     reducer->StartStep();
     DISTILL_RETURN_IF_ERROR(Expect(reducer->TakesRows(net.embedding), "takes no rows in a step"));
@@ -91,15 +93,16 @@ absl::Status Compare(Communicator& comm, const NetKind& kind, const RowsCase& c)
   return absl::OkStatus();
 }
 
-absl::Status CompareAll(const World& world, const std::string& backend) {
+absl::Status CompareAll(const World& world, BackendPreference backend) {
   DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, backend));
   return CatchTorch([&]() -> absl::Status {
     for (NetKind kind : AllNetKinds()) {
       if (kind.sparse) continue;
       for (const int64_t micro_batches : {1, 3}) {
-        for (const std::string compression : {"none", "bf16"}) {
-          kind.headless = micro_batches == 3 && compression == "none";  // then the rows are all of it
-          const int64_t bucket_bytes = compression == "none" ? 1 : 1 << 20;
+        for (const GradientCompression compression : {GradientCompression::kNone, GradientCompression::kBf16}) {
+          kind.headless =
+              micro_batches == 3 && compression == GradientCompression::kNone;  // then the rows are all of it
+          const int64_t bucket_bytes = compression == GradientCompression::kNone ? 1 : 1 << 20;
           DISTILL_RETURN_IF_ERROR(Compare(*comm, kind, {micro_batches, bucket_bytes, compression}));
         }
       }
@@ -109,10 +112,11 @@ absl::Status CompareAll(const World& world, const std::string& backend) {
 }
 
 TEST_CASE("a table's gradient in two parts sums to that of the whole") {
-  CHECK(Failures(RunRanks(1, kLimit, [](const World& world) { return CompareAll(world, "shm"); })) == "");
-  for (const std::string backend : {"shm", "fabric"}) {
+  CHECK(Failures(RunRanks(1, kLimit, [](const World& world) { return CompareAll(world, BackendPreference::kShm); })) ==
+        "");
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     for (const int ranks : {2, 3}) {
-      INFO(ranks << " ranks over " << backend);
+      INFO(ranks << " ranks over " << FieldText(backend));
       CHECK(Failures(RunRanks(ranks, kLimit, [&](const World& world) { return CompareAll(world, backend); })) == "");
     }
   }
@@ -121,7 +125,7 @@ TEST_CASE("a table's gradient in two parts sums to that of the whole") {
 // What ends the pass that looked up rows need not wait for: the table's bucket is the first, not the last.
 TEST_CASE("the part that is the head's leaves when it is there, before the layers'") {
   CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, "shm"));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, BackendPreference::kShm));
           for (const bool apart : {false, true}) {
             Net net({.name = "tied", .tied = true});
             const auto parameters = ParametersOf(net);
@@ -148,7 +152,7 @@ TEST_CASE("the part that is the head's leaves when it is there, before the layer
 
 TEST_CASE("a rank that fails after its head's part keeps the others neither waiting nor wrong about it") {
   CHECK(Failures(RunRanks(3, kLimit, [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, "fabric"));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, BackendPreference::kFabric));
           Net net({.name = "tied", .tied = true});
           const auto parameters = ParametersOf(net);
           DISTILL_ASSIGN_OR_RETURN(
@@ -174,7 +178,7 @@ TEST_CASE("a rank that fails after its head's part keeps the others neither wait
 
 TEST_CASE("ranks that do not part the same gradient get an error with both") {
   CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, "shm"));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, BackendPreference::kShm));
           Net net({.name = "tied", .tied = true});
           const auto parameters = ParametersOf(net);
           const int64_t table = world.rank == 0 ? IndexOf(parameters, net.embedding) : -1;
@@ -226,7 +230,7 @@ TEST_CASE("the squares grow by what was added, also where that is not finite") {
 // The whole way: the model's look-up, its reducer and the trainer's wiring, against autograd's own sums.
 TEST_CASE("a tied decoder gives its reducer the rows, and the sums are those of whole gradients") {
   CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, "shm"));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, BackendPreference::kShm));
           DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, TinyLlama());
           std::vector<Tensor> sums[2];
           for (const bool apart : {false, true}) {

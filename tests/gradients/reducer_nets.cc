@@ -67,7 +67,7 @@ torch::Tensor Net::Loss(int64_t rank, int64_t step, int64_t micro_batch) {
 
 std::vector<TrainedParameter> ParametersOf(const Net& net) { return CollectParameters(net, {}).value(); }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, const std::string& backend) {
+absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, BackendPreference backend) {
   torch::set_num_threads(1);
   setenv("FI_TCP_IFACE", "lo", 1);
   return CreateCommunicator(world, {.backend = backend, .timeout = absl::Seconds(60)});

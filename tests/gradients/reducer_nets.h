@@ -46,7 +46,7 @@ struct Net : torch::nn::Module {
 std::vector<TrainedParameter> ParametersOf(const Net& net);
 
 // One thread a rank, and over a fabric loopback.
-absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, const std::string& backend);
+absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, BackendPreference backend);
 
 // Ranks take their turns at having nothing to do; rank 0 does in the first step.
 bool HasTokens(const Communicator& comm, int64_t step);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/gradients/tensor_collectives.h"
@@ -87,7 +88,7 @@ absl::Status Compare(Communicator& comm, const NetKind& kind, const ReducerCase&
   return absl::OkStatus();
 }
 
-absl::Status CompareAll(const World& world, const std::string& backend) {
+absl::Status CompareAll(const World& world, BackendPreference backend) {
   DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, backend));
   return CatchTorch([&]() -> absl::Status {
     for (const NetKind& kind : AllNetKinds()) {
@@ -101,7 +102,7 @@ absl::Status CompareAll(const World& world, const std::string& backend) {
   });
 }
 
-absl::Status CompareSharded(const World& world, const std::string& backend) {
+absl::Status CompareSharded(const World& world, BackendPreference backend) {
   DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, backend));
   return CatchTorch([&]() -> absl::Status {
     for (const NetKind& kind : AllNetKinds()) {
@@ -179,7 +180,7 @@ TrainerOptions Options() {
 }
 
 // What the Trainer returns where that happens on rank 1.
-absl::Status TrainWithFault(const World& world, const std::string& backend, Chain& chain,
+absl::Status TrainWithFault(const World& world, BackendPreference backend, Chain& chain,
                             const std::function<void()>& happens) {
   DISTILL_ASSIGN_OR_RETURN(auto comm, Meet(world, backend));
   RunContext run(world, std::move(comm), torch::kCPU);
@@ -192,27 +193,27 @@ absl::Status TrainWithFault(const World& world, const std::string& backend, Chai
 }  // namespace
 
 TEST_CASE("gradients summed during the backward pass are those of a plain sum after it") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     for (const int ranks : {1, 2, 3, 4}) {
-      INFO(ranks << " ranks over " << backend);
+      INFO(ranks << " ranks over " << FieldText(backend));
       CHECK(Failures(RunRanks(ranks, kLimit, [&](const World& world) { return CompareAll(world, backend); })) == "");
     }
   }
 }
 
 TEST_CASE("each rank has the plain sums of its slices") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     for (const int ranks : {2, 3}) {
-      INFO(ranks << " ranks over " << backend);
+      INFO(ranks << " ranks over " << FieldText(backend));
       CHECK(Failures(RunRanks(ranks, kLimit, [&](const World& world) { return CompareSharded(world, backend); })) ==
             "");
     }
   }
 }
 
-TEST_CASE("buckets leave in rank 0's order of gradients from the second step on, while the backward pass goes on") {
+TEST_CASE("buckets leave in rank 0's order of gradients from the second step on, while the backward pass runs") {
   CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, "shm"));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, BackendPreference::kShm));
           Net net({.name = "plain"});
           const auto parameters = ParametersOf(net);
           DISTILL_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Create(*comm, parameters, {.bucket_bytes = 1}));
@@ -234,7 +235,7 @@ TEST_CASE("buckets leave in rank 0's order of gradients from the second step on,
         })) == "");
 }
 
-TEST_CASE("a resumed run has the plan of the one that it goes on with from its first step") {
+TEST_CASE("a resumed run has the plan of the one that it resumes from its first step") {
   const auto alone = CreateAloneCommunicator();
   Net net({.name = "plain"});
   const auto parameters = ParametersOf(net);
@@ -295,7 +296,7 @@ TEST_CASE("several backward passes of a step are taken for what they were in the
 
 TEST_CASE("ranks whose parameters differ get an error with both ranks and the parameter") {
   CHECK(Failures(RunRanks(3, kLimit, [](const World& world) -> absl::Status {
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, "shm"));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, BackendPreference::kShm));
           torch::nn::Module module;
           module.register_parameter("first", torch::zeros({2, 3}));
           module.register_parameter("second", torch::zeros({world.rank == 2 ? 5 : 4}));
@@ -307,13 +308,14 @@ TEST_CASE("ranks whose parameters differ get an error with both ranks and the pa
 }
 
 TEST_CASE("compressed gradients are within their bound, and the same on every rank") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Meet(world, backend));
       torch::nn::Module module;
       const torch::Tensor weight = module.register_parameter("weight", torch::ones({10007}));
       const auto parameters = CollectParameters(module, {}).value();
-      DISTILL_ASSIGN_OR_RETURN(const auto reducer, GradientReducer::Create(*comm, parameters, {.compression = "bf16"}));
+      DISTILL_ASSIGN_OR_RETURN(const auto reducer,
+                               GradientReducer::Create(*comm, parameters, {.compression = GradientCompression::kBf16}));
       for (int64_t step = 0; step < 3; ++step) {
         torch::manual_seed(static_cast<uint64_t>(10 * step + world.rank));
         const torch::Tensor mine = torch::randn({10007});
@@ -343,7 +345,7 @@ TEST_CASE("compressed gradients are within their bound, and the same on every ra
 }
 
 TEST_CASE("a rank that throws in its backward pass ends all with its error, and none has updated") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
       Chain chain, same;
       const auto fail = [] { throw std::runtime_error("the gradient went wrong"); };
@@ -364,7 +366,7 @@ TEST_CASE("a rank that throws in its backward pass ends all with its error, and 
 }
 
 TEST_CASE("a rank that is killed in its backward pass is named by the others, with operation, number and step") {
-  for (const std::string backend : {"shm", "fabric"}) {
+  for (const BackendPreference backend : {BackendPreference::kShm, BackendPreference::kFabric}) {
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
       Chain chain;
       const absl::Status status = TrainWithFault(world, backend, chain, [] { raise(SIGKILL); });
@@ -372,7 +374,7 @@ TEST_CASE("a rank that is killed in its backward pass is named by the others, wi
                          {absl::StrCat("rank 1 on ", world.host), "all-reduce number ", "(step 3)"});
     });
     for (const auto& outcome : outcomes) {
-      INFO(backend << ", rank " << outcome.rank << ": " << outcome.status << " after " << outcome.took);
+      INFO(FieldText(backend) << ", rank " << outcome.rank << ": " << outcome.status << " after " << outcome.took);
       CHECK(outcome.ended);
       CHECK(outcome.signal == (outcome.rank == 1 ? SIGKILL : 0));
       CHECK((outcome.rank == 1 || outcome.status.ok()));

@@ -91,7 +91,7 @@ TEST_CASE("buckets that overlap follow one another, and none leaves the memory")
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const ShardPlan plan = PlanOf(seed, 3);
     const std::vector<int64_t> elements = RandomElements(seed);
-    for (const BucketPlaces& places : {PlacesInARow(plan), PlacesInTurn(plan)}) {
+    for (const BucketPlaces& places : {PlacesInARow(plan), PlacesInSlots(plan)}) {
       const auto end = [&](size_t b) { return places.begin[b] + plan.padded(b); };
       for (size_t b = 0; b < places.begin.size(); ++b) {
         if (places.begin[b] == kNoPlace) continue;
@@ -108,11 +108,11 @@ TEST_CASE("buckets that overlap follow one another, and none leaves the memory")
   }
 }
 
-TEST_CASE("in turn, a model's buckets take the room of four, and its embedding none") {
+TEST_CASE("in slots, a model's buckets take the room of four, and its embedding none") {
   std::vector<int64_t> elements(40, 250'000);
   elements[0] = 30'000'000;
   const ShardPlan plan(elements, PlanBuckets(elements, ReverseOrder(40), 1'000'000), 2);
-  const BucketPlaces places = PlacesInTurn(plan);
+  const BucketPlaces places = PlacesInSlots(plan);
   CHECK(places.elements <= 4 * 1'100'000);
   CHECK(std::count(places.begin.begin(), places.begin.end(), kNoPlace) == 1);
   CHECK(places.begin[plan.bucket_of(0)] == kNoPlace);

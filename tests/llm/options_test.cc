@@ -86,7 +86,7 @@ TEST_CASE("names of transformers and TRL are accepted where they mean the same")
   CHECK(OptionsOf({"--model_name_or_path", "m"}).student_model == "m");
   CHECK(OptionsOf({"--teacher_model_name_or_path", "m"}).teacher_model == "m");
   CHECK(OptionsOf({"--ddp_timeout", "1800"}).run.communicator.timeout == absl::Seconds(1800));
-  CHECK(OptionsOf({"--ddp_backend", "nccl"}).run.communicator.backend == "nccl");
+  CHECK(OptionsOf({"--ddp_backend", "nccl"}).run.communicator.backend == BackendPreference::kNccl);
   CHECK(OptionsOf({"--use_cpu"}).run.device == DeviceChoice::kCpu);
   CHECK(OptionsOf({"--torch_dtype", "bfloat16"}).trainer.bf16 == Switch::kTrue);
   CHECK(OptionsOf({"--optim", "adamw_torch", "--dataloader_drop_last", "false"}).trainer.adam_beta2 == 0.999);

@@ -220,7 +220,7 @@ TEST_CASE("the incoming gradient scales, a second backward adds, and evaluation 
   CHECK(torch::equal(evaluated.loss, once.sums.loss));
 }
 
-TEST_CASE("gradients go on into the models that made the hidden states") {
+TEST_CASE("gradients reach the models that made the hidden states") {
   DistillationInputs inputs = MakeInputs({5, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
   const Tensor x = inputs.student_hidden;
   Tensor projection = torch::eye(4).requires_grad_();

@@ -217,7 +217,7 @@ TEST_CASE("a signal ends the first process of a container, too") {
       Interruption interruption;
       interruption.WillSay("after step 1");
       raise(SIGTERM);
-      _exit(0);  // as a run that goes on would end
+      _exit(0);  // as a run that continues would end
     }
     int status = 0;
     waitpid(first, &status, 0);

@@ -80,7 +80,7 @@ TEST_CASE("models drop in training alone, where they are asked to, and the same 
   });
 }
 
-TEST_CASE("what is dropped goes on exactly from a saved state of the generator") {
+TEST_CASE("what is dropped continues exactly from a saved state of the generator") {
   ForModels([](LanguageModel& model, LanguageModel&, const TokenInput& input, const std::function<void()>& enable) {
     enable();
     const torch::Device device = input.input_ids.device();

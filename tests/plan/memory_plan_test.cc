@@ -158,7 +158,7 @@ int64_t Parameters(const DecoderConfig& config) {
   return elements;
 }
 
-TEST_CASE("a plan holds the state of each stage, whole and shared out") {
+TEST_CASE("a plan holds the state of each stage, whole and sharded") {
   MemoryPlanTask task = Task();
   // Deep enough that what stage 2 saves in gradients of blocks is more than the head's, which stage 1 makes in its
   // bucket.
@@ -236,7 +236,7 @@ TEST_CASE("the ranks of a host have the program once") {
   CHECK(without->in_shared_memory_bytes > BytesOf(*without, "gradients"));
 }
 
-TEST_CASE("models that are shared out are not there whole when they are loaded") {
+TEST_CASE("models that are sharded are not there whole when they are loaded") {
   MemoryPlanTask task = Task();
   task.student = Shape(3000, 512, 48);
   task.teacher = Shape(3000, 1024, 48);

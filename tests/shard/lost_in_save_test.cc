@@ -72,7 +72,7 @@ class Student : public Decoder {
 absl::Status Train(const World& world, TrainerOptions options) {
   torch::set_num_threads(1);
   setenv("FI_TCP_IFACE", "lo", 1);
-  DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = "fabric",
+  DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = BackendPreference::kFabric,
                                                                  .timeout = absl::Seconds(60),
                                                                  .heartbeat_timeout = absl::Seconds(5)}));
   RunContext run(world, std::move(comm), torch::kCPU);
@@ -88,7 +88,8 @@ absl::Status Train(const World& world, TrainerOptions options) {
   return trainer->Fit(*task).status();
 }
 
-TEST_CASE("a rank that is lost while a block is fetched for a checkpoint is named to all; the one before goes on") {
+TEST_CASE(
+    "a rank that is lost while a block is fetched for a checkpoint is named to all; one resumes from the one before") {
   void* const page = mmap(nullptr, sizeof(*fetching), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(page != MAP_FAILED);
   fetching = new (page) std::atomic<bool>(false);

@@ -1,4 +1,4 @@
-// Models whose blocks are shared out over ranks against the same models whole: the same bits, and less memory.
+// Models whose blocks are sharded over ranks against the same models whole: the same bits, and less memory.
 #include <signal.h>
 
 #include <fstream>
@@ -32,7 +32,8 @@ using testing::RunRanks;
 
 constexpr auto kLimit = absl::Seconds(60);
 
-absl::StatusOr<std::unique_ptr<RunContext>> Meet(const World& world, const std::string& backend = "auto") {
+absl::StatusOr<std::unique_ptr<RunContext>> Meet(const World& world,
+                                                 BackendPreference backend = BackendPreference::kAuto) {
   torch::set_num_threads(1);
   setenv("FI_TCP_IFACE", "lo", 1);
   DISTILL_ASSIGN_OR_RETURN(
@@ -118,7 +119,7 @@ struct Case {
   std::string type = "qwen2";
   bool recomputes = false;
   int64_t bucket_bytes = 3000;
-  std::string backend = "auto";
+  BackendPreference backend = BackendPreference::kAuto;
 };
 
 // Each rank on tokens of its own, with gradients and without; in the second round one rank has none.
@@ -162,10 +163,12 @@ TEST_CASE("a sharded model gives the bits of the whole one, forward and backward
       }
     }
   }
-  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) { return Compare(world, {.backend = "fabric"}); })) == "");
+  CHECK(Failures(RunRanks(2, kLimit, [](const World& world) {
+          return Compare(world, {.backend = BackendPreference::kFabric});
+        })) == "");
 }
 
-TEST_CASE("a frozen model that is shared out answers as before, in its own type") {
+TEST_CASE("a frozen model that is sharded answers as before, in its own type") {
   for (const auto dtype : {torch::kFloat32, torch::kBFloat16, torch::kHalf}) {
     CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
             DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
@@ -176,7 +179,7 @@ TEST_CASE("a frozen model that is shared out answers as before, in its own type"
             DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, *model));
             DISTILL_RETURN_IF_ERROR(Expect(run->frozen().size() == 1, "the run does not know of it"));
             DISTILL_RETURN_IF_ERROR(
-                ExpectError(ShardFrozen(*run, *model), absl::StatusCode::kFailedPrecondition, {"shared out"}));
+                ExpectError(ShardFrozen(*run, *model), absl::StatusCode::kFailedPrecondition, {"sharded"}));
             for (int round = 0; round < 3; ++round) {
               DISTILL_RETURN_IF_ERROR(Expect(model->Hidden(Ids(1)).equal(expected), "other states"));
             }
@@ -255,7 +258,7 @@ absl::Status Step(const World& world, int64_t zero_stage,
   return ExpectError(trainer->Fit(*task).status(), absl::StatusCode::kFailedPrecondition, error);
 }
 
-TEST_CASE("a loss that does not run what is shared out once a micro-batch is refused on all ranks, with what to do") {
+TEST_CASE("a loss that does not run what is sharded once a micro-batch is refused on all ranks, with what to do") {
   struct Case {
     int64_t zero_stage, frozen_passes;
     bool with_gradients, trains;

@@ -1,4 +1,4 @@
-// What a rank has in memory while a model that is shared out is loaded, saved and resumed: never all of it.
+// What a rank has in memory while a model that is sharded is loaded, saved and resumed: never all of it.
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
@@ -116,7 +116,7 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadShared(RunContext& run, const testi
   return model;
 }
 
-TEST_CASE("a model that is shared out as it is loaded is never whole on a rank, out of files and out of a seed") {
+TEST_CASE("a model that is sharded as it is loaded is never whole on a rank, out of files and out of a seed") {
   for (const bool has_weights : {true, false}) {
     INFO("weights " << has_weights);
     const testing::TempFolder folder, small;
@@ -166,7 +166,7 @@ TEST_CASE("blocks that were to come later come at once where nobody shares them 
   }
 }
 
-TEST_CASE("an encoder whose blocks come later, shared out or not, gives the bits of one that was whole") {
+TEST_CASE("an encoder whose blocks come later, sharded or not, gives the bits of one that was whole") {
   for (const std::string family : {R"("bert", "type_vocab_size": 2)", R"("distilbert")"}) {
     for (const bool has_weights : {true, false}) {
       INFO(family << ", weights " << has_weights);
@@ -288,7 +288,7 @@ TEST_CASE("a student that is loaded block by block ends with the weights of one 
   }
 }
 
-TEST_CASE("a writer that rank 0 alone has gets all weights; what Fit leaves shared out cannot be evaluated") {
+TEST_CASE("a writer that rank 0 alone has gets all weights; what Fit leaves sharded cannot be evaluated") {
   const testing::TempFolder folder, output;
   MakeFolder(folder, /*hidden=*/32, /*has_weights=*/false);
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {

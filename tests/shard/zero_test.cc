@@ -111,8 +111,8 @@ struct ZeroCase {
   int64_t nan_step = -1, empty_step = -1;
   int64_t steps = 6;
   std::string folder = {}, resume = {};
-  std::string compression = "none";
-  std::string backend = "auto";
+  GradientCompression compression = GradientCompression::kNone;
+  BackendPreference backend = BackendPreference::kAuto;
   bool fp16 = false;
   bool recomputes = false;  // in the sharded runs
   int64_t frozen_block = -1;
@@ -136,19 +136,18 @@ absl::StatusOr<Trained> Train(const World& world, const ZeroCase& c) {
     const auto blocks = net->BlockWeights();
     for (const torch::Tensor& weight : blocks[static_cast<size_t>(c.frozen_block)]) weight.set_requires_grad(false);
   }
-  TrainerOptions options = {
-      .output_dir = c.folder,
-      .max_steps = c.steps,
-      .learning_rate = 0.01,
-      .max_grad_norm = c.max_grad_norm,
-      .bf16 = SwitchOf(c.bf16),
-      .fp16 = c.fp16,
-      .logging_steps = 0,
-      .save_steps = 3,
-      .resume_from_checkpoint = c.resume,
-      .bucket_bytes = c.bucket_bytes,
-      .gradient_compression = c.compression == "bf16" ? GradientCompression::kBf16 : GradientCompression::kNone,
-      .zero_stage = c.stage};
+  TrainerOptions options = {.output_dir = c.folder,
+                            .max_steps = c.steps,
+                            .learning_rate = 0.01,
+                            .max_grad_norm = c.max_grad_norm,
+                            .bf16 = SwitchOf(c.bf16),
+                            .fp16 = c.fp16,
+                            .logging_steps = 0,
+                            .save_steps = 3,
+                            .resume_from_checkpoint = c.resume,
+                            .bucket_bytes = c.bucket_bytes,
+                            .gradient_compression = c.compression,
+                            .zero_stage = c.stage};
   options.lr_scheduler_type = SchedulerType::kConstant;
   DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
   Rows rows(*net, world, c.nan_step, c.empty_step, c.failing_step, c.killed_step);
@@ -180,7 +179,7 @@ absl::Status CompareStages(const World& world, const ZeroCase& plain) {
     DISTILL_ASSIGN_OR_RETURN(const Trained actual, Train(world, sharded));
     // A norm that is summed in another order may clip by a bit more or less; in bfloat16 a master beside the middle of
     // two numbers may then be rounded to the other one. Compressed, stage 2 rounds each micro-batch's gradients.
-    const bool rounds = plain.bf16 || plain.fp16 || plain.compression != "none";
+    const bool rounds = plain.bf16 || plain.fp16 || plain.compression != GradientCompression::kNone;
     DISTILL_RETURN_IF_ERROR(
         ExpectSame(actual, expected, rounds ? 0.01 : 1e-5, absl::StrCat("stage ", stage, " on ", world.world_size)));
   }
@@ -210,8 +209,10 @@ TEST_CASE("sharded runs in float16") {
 }
 
 TEST_CASE("sharded runs over a fabric, and with compressed gradients") {
-  for (const std::string backend : {"fabric", "auto"}) {
-    const ZeroCase plain = {.compression = backend == "auto" ? "bf16" : "none", .backend = backend};
+  for (const BackendPreference backend : {BackendPreference::kFabric, BackendPreference::kAuto}) {
+    const ZeroCase plain = {
+        .compression = backend == BackendPreference::kAuto ? GradientCompression::kBf16 : GradientCompression::kNone,
+        .backend = backend};
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) { return CompareStages(world, plain); })) == "");
   }
 }
@@ -355,7 +356,7 @@ TEST_CASE("a rank that is lost in a sharded step is named by all that are left")
   }
 }
 
-TEST_CASE("a module whose weights are shared out is not trained anew") {
+TEST_CASE("a module whose weights are sharded is not trained anew") {
   CHECK(Failures(RunRanks(2, kLimit, [](const World& world) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60)}));
           RunContext run(world, std::move(comm), torch::kCPU);

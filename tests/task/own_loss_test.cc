@@ -16,7 +16,8 @@ absl::StatusOr<std::shared_ptr<distill::Decoder>> Student() {
 }
 
 absl::StatusOr<double> Train(const distill::World& world, const std::string& folder, bool own) {
-  DISTILL_ASSIGN_OR_RETURN(auto comm, distill::CreateCommunicator(world, {.backend = "shm"}));
+  DISTILL_ASSIGN_OR_RETURN(auto comm,
+                           distill::CreateCommunicator(world, {.backend = distill::BackendPreference::kShm}));
   distill::RunContext run(world, std::move(comm), torch::kCPU);
   DISTILL_ASSIGN_OR_RETURN(const auto student, Student());
   const auto data = distill::MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 0, 1, 1}}});

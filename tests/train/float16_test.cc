@@ -243,7 +243,7 @@ TEST_CASE("the scale doubles after a window of good steps") {
         })) == "");
 }
 
-TEST_CASE("a run that is resumed goes on with the bits of one that is not, scale and window included") {
+TEST_CASE("a run that is resumed has the bits of one that is not, scale and window included") {
   for (const int64_t zero_stage : {0, 2}) {
     const TempFolder folder;
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
@@ -327,7 +327,7 @@ TEST_CASE("options and modules that float16 cannot be trained with are refused b
   CHECK(absl::StrContains(narrow.message(), "parameter first is in float16, which only fp16: true trains"));
 }
 
-TEST_CASE("a trainer that has trained in float16 goes on in it") {
+TEST_CASE("a trainer that has trained in float16 continues in it") {
   RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
   auto net = std::make_shared<Net>();
   const Case c = Float16(2);

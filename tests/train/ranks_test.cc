@@ -325,7 +325,7 @@ TEST_CASE("a resumed run draws on each rank the noise that the undisturbed one w
 
 TEST_CASE("what a rank failed at before it met the others ends them with its error") {
   CHECK(Failures(RunRanks(3, kLimit, [](const World& world) -> absl::Status {
-          CommunicatorOptions options{.backend = world.rank == 1 ? "auto" : "shm"};
+          CommunicatorOptions options{.backend = world.rank == 1 ? BackendPreference::kAuto : BackendPreference::kShm};
           if (world.rank == 1) options.own_error = absl::InvalidArgumentError("--alpha: expected a number");
           const absl::Status status = CreateCommunicator(world, options).status();
           DISTILL_RETURN_IF_ERROR(Expect(IsSharedError(status), "not known to be everybody's"));

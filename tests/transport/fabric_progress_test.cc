@@ -60,7 +60,7 @@ TEST_CASE("work runs on the endpoint's thread, and work inside work at once") {
 }
 
 // Nobody but the two threads polls: one sends to make the connection, the other receives between its calls.
-TEST_CASE("an endpoint goes on receiving while no call is under way") {
+TEST_CASE("an endpoint continues to receive while no call is under way") {
   Threads threads(false);
   std::vector<char> out(3 << 20, 'x'), in(out.size());
   FabricOperation send, receive;

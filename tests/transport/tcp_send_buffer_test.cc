@@ -76,7 +76,7 @@ TEST_CASE("connections accepted here and made to peers are bounded, and no other
   }
 }
 
-TEST_CASE("a buffer goes by the round trip where the system allows that much, and a wish as far as it does") {
+TEST_CASE("a buffer goes by the round trip where the system allows that much, and a preference as far as it does") {
   constexpr int64_t kAllowed = 212992;
   CHECK(ChooseSendBuffer(kByRoundTrip, absl::Microseconds(20), kAllowed) == 128 << 10);
   CHECK(ChooseSendBuffer(kByRoundTrip, absl::Microseconds(68), kAllowed) == 212500);

@@ -115,7 +115,7 @@ TEST_CASE("without rank 0 the others say where they looked for it") {
 
 TEST_CASE("a rank 0 that dies while the ranks meet is named at once by those who had come") {
   const auto outcomes = RunRanks(3, absl::Seconds(20), [](const World& world) {
-    if (world.rank == 2) return absl::OkStatus();  // so that the meeting goes on
+    if (world.rank == 2) return absl::OkStatus();  // so that the meeting continues
     if (world.rank == 0) {
       std::thread([] {
         absl::SleepFor(absl::Milliseconds(700));

@@ -1,4 +1,4 @@
-#include "libdistill/shard/save_turns.h"
+#include "libdistill/shard/ordered_save.h"
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
@@ -8,7 +8,7 @@
 
 namespace distill {
 
-SaveTurns::SaveTurns(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks)
+OrderedSave::OrderedSave(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks)
     : comm_(comm), tensors_(tensors), blocks_(blocks) {
   for (const auto& [name, tensor] : tensors) {
     index_[name] = static_cast<int64_t>(by_index_.size());
@@ -16,7 +16,7 @@ SaveTurns::SaveTurns(Communicator& comm, const TensorState& tensors, ShardedBloc
   }
 }
 
-absl::Status SaveTurns::Run(absl::FunctionRef<absl::Status(SaveTurns&)> write) {
+absl::Status OrderedSave::Run(absl::FunctionRef<absl::Status(OrderedSave&)> write) {
   if (comm_.rank() != 0) return Agree(comm_, Follow());
   if (blocks_ != nullptr) {
     blocks_->Lead([this](size_t block) { return Ask(What::kBlock, static_cast<int64_t>(block)); });
@@ -27,20 +27,20 @@ absl::Status SaveTurns::Run(absl::FunctionRef<absl::Status(SaveTurns&)> write) {
   return Agree(comm_, written);
 }
 
-absl::Status SaveTurns::Pass(const std::string& name, ByteSink sink) {
+absl::Status OrderedSave::Pass(const std::string& name, ByteSink sink) {
   const int64_t index = index_.at(name);
   // What rank 0 has whole takes nobody else.
   if (!by_index_[static_cast<size_t>(index)]->parts.empty()) DISTILL_RETURN_IF_ERROR(Ask(What::kTensor, index));
   return PassToRank0(comm_, *by_index_[static_cast<size_t>(index)], sink);
 }
 
-absl::Status SaveTurns::Ask(What what, int64_t index) {
+absl::Status OrderedSave::Ask(What what, int64_t index) {
   int64_t request[] = {static_cast<int64_t>(what), index};
   return comm_.Broadcast(request, 2, DType::kInt64, /*root=*/0);
 }
 
 // A request that fails here alone waits for the last one: rank 0 would ask those that have left.
-absl::Status SaveTurns::Follow() {
+absl::Status OrderedSave::Follow() {
   absl::Status mine;
   for (;;) {
     int64_t request[2] = {};
@@ -50,7 +50,7 @@ absl::Status SaveTurns::Follow() {
   }
 }
 
-absl::Status SaveTurns::Bring(What what, int64_t index) {
+absl::Status OrderedSave::Bring(What what, int64_t index) {
   if (what == What::kBlock && blocks_ != nullptr) return blocks_->FollowFetch(static_cast<size_t>(index));
   if (what == What::kTensor && index >= 0 && index < static_cast<int64_t>(by_index_.size())) {
     return PassToRank0(comm_, *by_index_[static_cast<size_t>(index)],

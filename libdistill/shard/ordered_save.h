@@ -1,7 +1,7 @@
 // Saving what the ranks hold shares of, with the memory of one piece: rank 0 writes files and asks the others for what
 // comes next in them, a tensor of the state or a block of the model; they bring their parts until it is done.
 //
-//   return SaveTurns(comm, tensors, blocks).Run([&](SaveTurns& turns) { ...; turns.Pass(name, sink); ... });
+//   return OrderedSave(comm, tensors, blocks).Run([&](OrderedSave& save) { ...; save.Pass(name, sink); ... });
 //
 // Each request is a broadcast of rank 0's, so the order is the files' own, and whatever rank 0 fails at (a full disk)
 // ends with a last request: nobody waits for what does not come.
@@ -22,14 +22,14 @@ namespace distill {
 // Everything that a resumed run needs, by name: the optimizer's tensors and the module's buffers.
 using TensorState = std::map<std::string, SpreadTensor>;
 
-class SaveTurns {
+class OrderedSave {
  public:
-  // The same on every rank. `blocks`: of the model that is saved, whose weights rank 0 then reads by WeightsInTurn;
+  // The same on every rank. `blocks`: of the model that is saved, whose weights rank 0 then reads by WeightsInOrder;
   // null where they are all there. Both must outlive it.
-  SaveTurns(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks);
+  OrderedSave(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks);
 
   // Every rank must call it; blocks. `write` is called on rank 0. All return the error of any of them.
-  [[nodiscard]] absl::Status Run(absl::FunctionRef<absl::Status(SaveTurns&)> write);
+  [[nodiscard]] absl::Status Run(absl::FunctionRef<absl::Status(OrderedSave&)> write);
 
   // In `write`: hands a tensor's bytes to the sink, whose error it returns. The communicator's errors too.
   [[nodiscard]] absl::Status Pass(const std::string& name, ByteSink sink);
