@@ -29,6 +29,6 @@
 #include "libdistill/task/token_tensors.h"
 #include "libdistill/text/chat_template.h"
 #include "libdistill/text/tokenizer.h"
-#include "libdistill/train/run.h"
+#include "libdistill/run/run.h"
 #include "libdistill/train/shard_frozen.h"
 #include "libdistill/train/trainer.h"

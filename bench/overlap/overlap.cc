@@ -23,8 +23,8 @@
 #include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/model_gradients.h"
-#include "libdistill/train/run.h"
+#include "libdistill/gradients/model_gradients.h"
+#include "libdistill/run/run.h"
 
 namespace distill {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "libdistill/train/run.h"
+#include "libdistill/run/run.h"
 
 namespace distill {
 

@@ -22,7 +22,7 @@
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/fingerprint.h"
-#include "libdistill/train/flash_attention.h"
+#include "libdistill/nn/flash_attention.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {

@@ -101,10 +101,8 @@ absl::StatusOr<TokenBatches> ShardTraining(const LlmOptions& options, const LlmT
 }
 
 absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const LlmText& text, const World& world) {
-  ShardOptions shard = options.shard;
-  shard.accumulation_steps = 1;
-  shard.shuffle = false;
-  return TokenBatches::Create(text.evaluation->tokens, world.rank, world.world_size, shard, PadIdOf(text.tokenizer));
+  return TokenBatches::Create(text.evaluation->tokens, world.rank, world.world_size, ForEvaluation(options.shard),
+                              PadIdOf(text.tokenizer));
 }
 
 absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run) {

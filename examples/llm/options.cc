@@ -23,13 +23,20 @@ absl::Status CheckModels(const LlmOptions& options) {
                                                  "alone"));
 }
 
+absl::Status CheckHeldOut(const LlmOptions& options) {
+  if (!options.eval_dataset_name.empty()) return absl::OkStatus();
+  if (!AsksForEvaluations(options.trainer) && options.shard.held_out_rows == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "options about evaluations (eval_strategy, eval_steps, metric_for_best_model, per_device_eval_batch_size, ...) "
+      "need eval_dataset_name, the held-out data");
+}
+
 absl::Status CheckTraining(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));
   DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.dataset_name));
   DISTILL_RETURN_IF_ERROR(RequireValue("output_dir", options.trainer.output_dir));
   DISTILL_RETURN_IF_ERROR(CheckModels(options));
-  if (options.trainer.eval_steps == 0 || !options.eval_dataset_name.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError("eval_steps needs eval_dataset_name, the held-out data");
+  return CheckHeldOut(options);
 }
 
 absl::Status CheckFlags(const LlmFlags& flags) {

@@ -9,7 +9,7 @@
 #include "libdistill/config/command_line.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
-#include "libdistill/train/run_options.h"
+#include "libdistill/run/run_options.h"
 #include "libdistill/train/trainer_options.h"
 
 namespace distill {

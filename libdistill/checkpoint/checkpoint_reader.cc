@@ -150,13 +150,16 @@ absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string&
   return absl::OkStatus();
 }
 
-absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step) {
+absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, int64_t best) {
   if (keep <= 0) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));
   std::erase_if(found, [](const Found& entry) { return !IsOurs(entry); });
   std::stable_partition(found.begin(), found.end(), [step](const Found& entry) { return entry.step <= step; });
-  for (size_t i = static_cast<size_t>(keep); i < found.size(); ++i) {
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(found[i].folder));
+  const auto others = std::stable_partition(
+      found.begin(), found.end(), [=](const Found& entry) { return entry.step == step || entry.step == best; });
+  for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
+       ++entry) {
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry->folder));
   }
   return absl::OkStatus();
 }

@@ -10,11 +10,20 @@ namespace distill {
 struct ShardOptions {
   uint64_t seed = 42;
   int64_t rows_per_rank = 1;       // of one micro-batch
+  int64_t held_out_rows = 0;       // of one in an evaluation; 0: rows_per_rank
   int64_t accumulation_steps = 1;  // micro-batches of one step
   bool shuffle = true;
   bool packing = false;       // several samples in a row, up to max_length, none cut
   int64_t max_length = 4096;  // of a row; a sample that is longer counts as so long, and has a row of its own
 };
+
+// In an evaluation each sample comes once, in order; what accumulates makes no difference there.
+inline ShardOptions ForEvaluation(ShardOptions options) {
+  if (options.held_out_rows > 0) options.rows_per_rank = options.held_out_rows;
+  options.accumulation_steps = 1;
+  options.shuffle = false;
+  return options;
+}
 
 template <class V>
 void Describe(V& v, ShardOptions& o) {
@@ -33,6 +42,9 @@ void Describe(V& v, ShardOptions& o) {
   v.Field("per_device_train_batch_size", o.rows_per_rank, kCount, "rows of a micro-batch of one rank")
       .Alias("micro_batch_size", "per_device_batch_size", "per_gpu_train_batch_size", "train_micro_batch_size_per_gpu")
       .Similar("batch_size", "train_batch_size");
+  v.Field("per_device_eval_batch_size", o.held_out_rows, Within(0, int64_t{1} << 31),
+          "rows of a micro-batch of held-out data; 0: per_device_train_batch_size")
+      .Alias("per_gpu_eval_batch_size", "eval_batch_size");
   v.Field("gradient_accumulation_steps", o.accumulation_steps, kCount, "micro-batches of a step")
       .Alias("gradient_accumulation", "grad_accum", "grad_accum_steps", "grad_accumulation_steps", "accumulation_steps",
              "accumulate_grad_batches");

@@ -8,17 +8,17 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/metrics/record_file.h"
-#include "libdistill/metrics/training_log.h"
+#include "libdistill/metrics/record_writer.h"
 
 namespace distill {
 
-class CsvWriter {
+class CsvWriter : public RecordWriter {
  public:
   // With done_steps above 0 the file's lines up to that step stay and the others go; else the file starts anew.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<CsvWriter>> Open(const std::string& path, int64_t done_steps);
 
-  // Numbers read back to the same double. On disk (but not synced) on return.
-  [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& values);
+  // Numbers read back to the same double.
+  absl::Status Write(int64_t step, const NamedValues& values) override;
 
  private:
   explicit CsvWriter(RecordFile file) : file_(std::move(file)) {}

@@ -8,17 +8,17 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/metrics/record_file.h"
-#include "libdistill/metrics/training_log.h"
+#include "libdistill/metrics/record_writer.h"
 
 namespace distill {
 
-class JsonlWriter {
+class JsonlWriter : public RecordWriter {
  public:
   // With done_steps above 0 the file's records up to that step stay and the others go; else the file starts anew.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<JsonlWriter>> Open(const std::string& path, int64_t done_steps);
 
-  // Numbers read back to the same double; what is not finite becomes null. On disk (but not synced) on return.
-  [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& values);
+  // Numbers read back to the same double; what is not finite becomes null.
+  absl::Status Write(int64_t step, const NamedValues& values) override;
 
  private:
   explicit JsonlWriter(RecordFile file) : file_(std::move(file)) {}

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "libdistill/metrics/record_writer.h"
 
 namespace distill {
 namespace {
@@ -36,32 +37,45 @@ double Progress::SecondsLeft(int64_t step) const {
          static_cast<double>(total_steps_ - step);
 }
 
-void Progress::Show(int64_t step, const NamedValues& values) {
-  std::string line = absl::StrCat("step ", step, "/", total_steps_);
-  for (const auto& [name, value] : values) {
+absl::Status Progress::OnLog(const StepRecord& record, TrainingControl&) {
+  std::string line = absl::StrCat("step ", record.step, "/", total_steps_);
+  for (const auto& [name, value] : record.values) {
     // A rewritten line must fit on one line of the terminal.
     if (!is_terminal_ || name == "loss" || name == "tokens_per_second") {
       absl::StrAppend(&line, "  ", ValueText(name, value));
     }
   }
-  absl::StrAppend(&line, "  ", ClockTime(SecondsLeft(step)), " left");
+  absl::StrAppend(&line, "  ", ClockTime(SecondsLeft(record.step)), " left");
   // The escape clears what a longer line left behind.
   absl::FPrintF(out_, "%s%s%s", is_terminal_ ? "\r" : "", line, is_terminal_ ? "\x1b[K" : "\n");
   line_is_open_ = is_terminal_;
   std::fflush(out_);
+  return absl::OkStatus();
 }
 
-void Progress::ShowEvaluation(int64_t step, const NamedValues& values) {
-  Finish();
-  std::string line = absl::StrCat("step ", step, " on held-out data:");
-  for (const auto& [name, value] : values) absl::StrAppend(&line, "  ", ValueText(name, value));
+absl::Status Progress::OnEvaluate(const EvaluationRecord& record, TrainingControl&) {
+  EndLine();
+  std::string line = absl::StrCat("step ", record.step, " on held-out data:");
+  for (const auto& [name, value] : RecordOf(record)) absl::StrAppend(&line, "  ", ValueText(name, value));
   absl::FPrintF(out_, "%s\n", line);
   std::fflush(out_);
+  return absl::OkStatus();
 }
 
-void Progress::Finish() {
+absl::Status Progress::OnEnd(const NamedValues&) {
+  EndLine();
+  return absl::OkStatus();
+}
+
+void Progress::EndLine() {
   if (line_is_open_) absl::FPrintF(out_, "\n");
   line_is_open_ = false;
+}
+
+absl::Status Summary::OnEnd(const NamedValues& values) {
+  for (const auto& [name, value] : values) absl::FPrintF(out_, "%s = %.6g\n", name, value);
+  std::fflush(out_);
+  return absl::OkStatus();
 }
 
 }  // namespace distill

@@ -6,20 +6,21 @@
 #include <cstdio>
 #include <string>
 
-#include "libdistill/metrics/training_log.h"
+#include "libdistill/metrics/observer.h"
 
 namespace distill {
 
-class Progress {
+class Progress : public Observer {
  public:
   Progress(FILE* out, bool is_terminal, int64_t done_steps, int64_t total_steps);
 
-  void Show(int64_t step, const NamedValues& values);
-  void ShowEvaluation(int64_t step, const NamedValues& values);
-  // Leaves the rewritten line behind.
-  void Finish();
+  absl::Status OnLog(const StepRecord& record, TrainingControl&) override;
+  absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl&) override;
+  absl::Status OnEnd(const NamedValues& values) override;
 
  private:
+  // Leaves the rewritten line behind.
+  void EndLine();
   double SecondsLeft(int64_t step) const;
 
   FILE* out_;
@@ -28,6 +29,16 @@ class Progress {
   int64_t first_step_;
   int64_t total_steps_;
   std::chrono::steady_clock::time_point start_;
+};
+
+// The end of a run: one "name = value" a line, which log scrapers match.
+class Summary : public Observer {
+ public:
+  explicit Summary(FILE* out) : out_(out) {}
+  absl::Status OnEnd(const NamedValues& values) override;
+
+ private:
+  FILE* out_;
 };
 
 // "1:02:03" or "02:03".

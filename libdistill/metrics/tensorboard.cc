@@ -85,6 +85,19 @@ absl::Status TensorBoardWriter::Write(int64_t step, const NamedValues& scalars) 
   return WriteRecord(ScalarsEvent(Now(), step, scalars));
 }
 
+absl::Status TensorBoardWriter::OnLog(const StepRecord& record, TrainingControl&) {
+  NamedValues scalars;
+  for (const auto& [name, value] : record.values) scalars.emplace_back(absl::StrCat("train/", name), value);
+  return Write(record.step, scalars);
+}
+
+absl::Status TensorBoardWriter::OnEvaluate(const EvaluationRecord& record, TrainingControl&) {
+  NamedValues scalars;
+  for (const auto& [name, value] : record.metrics) scalars.emplace_back(absl::StrCat("eval/", name), value);
+  scalars.emplace_back("eval/epoch", record.epoch);
+  return Write(record.step, scalars);
+}
+
 absl::Status TensorBoardWriter::WriteRecord(const std::string& event) {
   const std::string length = LittleEndian<uint64_t>(event.size());
   const std::string frame =

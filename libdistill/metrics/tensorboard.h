@@ -8,17 +8,20 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "libdistill/metrics/training_log.h"
+#include "libdistill/metrics/record_writer.h"
 
 namespace distill {
 
-class TensorBoardWriter {
+class TensorBoardWriter : public RecordWriter {
  public:
   // Makes `folder` and a new event file in it. done_steps above 0: TensorBoard forgets older files' later steps;
   // otherwise the event files of an earlier run are removed.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<TensorBoardWriter>> Open(const std::string& folder,
                                                                                int64_t done_steps);
-  [[nodiscard]] absl::Status Write(int64_t step, const NamedValues& scalars);
+  absl::Status Write(int64_t step, const NamedValues& scalars) override;
+  // Curves of training are in one group, those of evaluations in another: train/loss, eval/loss.
+  absl::Status OnLog(const StepRecord& record, TrainingControl&) override;
+  absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl&) override;
 
  private:
   struct Close {

@@ -43,6 +43,14 @@ std::string Serialize(const TrainerState& state) {
     saved.set_sum(sum.sum);
     saved.set_steps(sum.steps);
   }
+  message.set_best_metric(state.best_metric);
+  message.set_best_step(state.best_step);
+  for (const auto& [name, value] : state.best_evaluation) {
+    proto::NamedValue& saved = *message.add_best_evaluation();
+    saved.set_name(name);
+    saved.set_value(value);
+  }
+  message.set_evaluations_since_best(state.evaluations_since_best);
   return message.SerializeAsString();
 }
 
@@ -82,6 +90,12 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   for (const proto::RecordSum& sum : message.record_sums()) {
     state.record_sums.push_back({sum.name(), sum.sum(), sum.steps()});
   }
+  state.best_metric = message.best_metric();
+  state.best_step = message.best_step();
+  for (const proto::NamedValue& value : message.best_evaluation()) {
+    state.best_evaluation.emplace_back(value.name(), value.value());
+  }
+  state.evaluations_since_best = message.evaluations_since_best();
   return state;
 }
 

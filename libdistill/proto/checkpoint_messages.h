@@ -49,6 +49,10 @@ struct TrainerState {
   double loss_scale = 0;                // of float16; 0: none
   int64_t good_steps = 0;               // since it changed
   std::vector<RecordSum> record_sums;
+  std::string best_metric;  // empty: no evaluation is tracked, and the next three say nothing
+  int64_t best_step = 0;    // 0: none yet
+  std::vector<std::pair<std::string, double>> best_evaluation;
+  int64_t evaluations_since_best = 0;
 };
 
 std::string Serialize(const CheckpointManifest& manifest);

@@ -22,6 +22,11 @@ int64_t EpochCounter::StepsOf(double epochs) {
   return std::max<int64_t>(1, begin + static_cast<int64_t>(std::ceil(steps - 1e-6)));
 }
 
+bool EpochCounter::EndsEpoch(int64_t step) {
+  while (ends_.empty() || ends_.back() < step) AddEpoch();
+  return std::binary_search(ends_.begin(), ends_.end(), step);
+}
+
 double EpochCounter::EpochsOf(int64_t step) {
   while (ends_.empty() || ends_.back() < step) AddEpoch();
   const auto end = std::lower_bound(ends_.begin(), ends_.end(), step);

@@ -17,6 +17,8 @@ class EpochCounter {
   int64_t StepsOf(double epochs);
   // How many passes `step` steps are: 2.5 in the middle of the third.
   double EpochsOf(int64_t step);
+  // Whether `step` is the last one of an epoch.
+  bool EndsEpoch(int64_t step);
 
  private:
   void AddEpoch();

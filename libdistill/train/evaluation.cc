@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/rank0_bytes.h"
 #include "libdistill/train/sums_over_ranks.h"
 
 namespace distill {

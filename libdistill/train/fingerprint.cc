@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/description.h"
+#include "libdistill/run/device.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
-#include "libdistill/train/device.h"
 
 namespace distill {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "libdistill/nn/language_model.h"
-#include "libdistill/train/run.h"
+#include "libdistill/run/run.h"
 
 namespace distill {
 

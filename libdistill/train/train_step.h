@@ -12,10 +12,10 @@
 #include "libdistill/comm/communicator.h"
 #include "libdistill/gradients/adamw.h"
 #include "libdistill/gradients/gradient_reducer.h"
+#include "libdistill/gradients/loss_scale.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/task/task.h"
-#include "libdistill/train/loss_scale.h"
 #include "libdistill/train/sums_over_ranks.h"
 
 namespace distill {

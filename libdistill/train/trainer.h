@@ -26,8 +26,8 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/metrics/observer.h"
+#include "libdistill/run/run.h"
 #include "libdistill/task/task.h"
-#include "libdistill/train/run.h"
 #include "libdistill/train/trainer_options.h"
 
 namespace distill {

@@ -1,4 +1,5 @@
-// What a Trainer holds; trainer_start.cc has what it does before the first step, trainer.cc the rest.
+// What a Trainer holds; trainer_start.cc has what it does before the first step, trainer_parameters.cc what is
+// trained, trainer.cc the steps, and trainer_records.cc what comes between and after them.
 #pragma once
 
 #include <map>
@@ -11,13 +12,14 @@
 #include "absl/functional/function_ref.h"
 #include "libdistill/gradients/adamw.h"
 #include "libdistill/gradients/gradient_reducer.h"
+#include "libdistill/gradients/loss_scale.h"
 #include "libdistill/metrics/interruption.h"
-#include "libdistill/metrics/training_log.h"
+#include "libdistill/metrics/reports.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_models.h"
+#include "libdistill/train/best_evaluation.h"
 #include "libdistill/train/epochs.h"
 #include "libdistill/train/fingerprint.h"
-#include "libdistill/train/loss_scale.h"
 #include "libdistill/train/record.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer.h"
@@ -43,28 +45,32 @@ struct Trainer::Impl {
   RecordSums record;
   TrainingClock clock;  // since the last record
   int64_t tokens_since_record = 0;
-  TrainingControl control;  // what this rank's observers ask for
+  int64_t logged_step = 0;    // of the last record
+  NamedValues beside_losses;  // what a record has besides, of the last step
+  TrainingControl control;    // what this rank's observers ask for
   std::unique_ptr<AdamW> optimizer;
   std::vector<TrainedParameter> parameters;
   std::unique_ptr<FlatParameters> flat;  // where state is sharded
   GatedModel* gated = nullptr;           // where parameters are
   std::vector<int64_t> block_of;         // of each parameter then
   std::shared_ptr<GradientReducer> reducer;
-  std::unique_ptr<TrainingLog> log;  // rank 0 only
-  std::string newest_checkpoint;     // of this run, on rank 0
-  std::string how_to_go_on;
+  std::vector<std::shared_ptr<Observer>> reports;  // on rank 0
+  std::string newest_checkpoint;                   // of this run, on rank 0
+  std::string how_to_resume;
+  std::optional<BestEvaluation> best;
+  std::string best_checkpoint;                 // on rank 0
   std::unique_ptr<Interruption> interruption;  // rank 0 only, from the first step to the end of Fit
   std::optional<EpochCounter> epochs;
   std::optional<LossScale> loss_scale;  // with fp16
   TrainerState state;
   int64_t total_steps = 0;
   int64_t samples_before = 0, tokens_before = 0;  // of the run that this one resumes
-  NamedValues last_evaluation;                    // names begin with "eval_"
+  TrainingClock runtime;                          // of the loop, without the evaluation after its last step
+  EvaluationRecord last_evaluation;
 
   Communicator& comm() { return run.communicator(); }
   // One rank has nobody to share with.
   int zero_stage() { return comm().world_size() == 1 ? 0 : static_cast<int>(options.zero_stage); }
-  bool IsDue(int64_t every) const { return every > 0 && state.step % every == 0; }
   TensorState Tensors() const;
 
   absl::StatusOr<TrainResult> Fit();
@@ -73,32 +79,41 @@ struct Trainer::Impl {
   absl::Status Prepare();
   absl::Status AgreeOnTask();
   absl::Status CountSteps(Fields& fields);
+  absl::Status Resume();
+  absl::Status UseRestoredTensors();
+  absl::Status OpenLog();
+  void WillSayWhereItEnds();
+  // trainer_parameters.cc
   absl::Status FindParameters();
   absl::Status FindBlocks();
   absl::Status MakeOptimizer();
   absl::Status MakeShardedOptimizer();
   absl::Status LoadUntrained();
-  ShardedModels Sharded();
-  // Makes a sharded module whole again.
-  absl::Status Unshard();
-  absl::Status Resume();
   absl::Status MakeReducer();
-  absl::Status OpenLog();
-  void WillSayWhereItEnds();
+  ShardedModels Sharded();
+  absl::Status Unshard();  // makes a sharded module whole again
   // trainer.cc
   absl::Status Loop();
   absl::Status NoteStep(const StepOutcome& outcome);
-  absl::Status EndStep(const StepOutcome& outcome, double learning_rate, double scale, bool is_last);
-  NamedValues ValuesOf(const StepOutcome& outcome, NamedValues means, double learning_rate, double scale);
   absl::Status HalveLossScale(const std::string& what);
-  absl::Status Log(NamedValues values, double tokens_per_second);
-  absl::Status EvaluateNow();
   absl::StatusOr<MetricValues> Evaluate(Evaluator& evaluator);
+  // trainer_records.cc
+  bool IsDue(int64_t every) const;
+  bool EvaluationIsDue(bool is_last);
+  bool SaveIsDue(bool is_last);
+  // Observers' errors, and that of Log and TellStep, are this rank's alone.
+  absl::Status Tell(absl::FunctionRef<absl::Status(Observer&)> tell);
+  absl::Status TellStep(const StepOutcome& outcome, double learning_rate, double scale, bool is_last);
+  absl::Status Log();
+  // What is due after this step. Sets `is_last` where patience with evaluations is used up.
+  absl::Status EvaluateAndSave(bool& is_last);
+  absl::Status EvaluateNow();
   absl::Status Save();
+  absl::Status LoadBest();
   absl::Status WriteModel(const std::string& folder);
   absl::StatusOr<double> PeakMemoryOfRanks();
   absl::Status WithModuleToSave(absl::FunctionRef<absl::Status(ShardedBlocks* in_order)> body);
-  absl::StatusOr<TrainResult> Finish(double seconds);
+  absl::StatusOr<TrainResult> Finish();
 };
 
 }  // namespace distill

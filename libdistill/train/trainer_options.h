@@ -10,10 +10,27 @@
 #include "libdistill/core/describe.h"
 #include "libdistill/gradients/compression.h"
 #include "libdistill/metrics/report_to.h"
+#include "libdistill/train/best_model_options.h"
 #include "libdistill/train/schedule_options.h"
 #include "libdistill/train/training_arguments.h"
 
 namespace distill {
+
+// When held-out data is evaluated. kAuto: every eval_steps, or at the end alone where that is 0. All but kNo evaluate
+// at the end, too.
+enum class EvalStrategy { kAuto, kNo, kSteps, kEpoch };
+constexpr EnumNames<EvalStrategy, 4> NamesOf(EvalStrategy) {
+  return {{{"auto", EvalStrategy::kAuto},
+           {"no", EvalStrategy::kNo},
+           {"steps", EvalStrategy::kSteps},
+           {"epoch", EvalStrategy::kEpoch}}};
+}
+
+// When checkpoints are saved: all but kNo save the last step, too.
+enum class SaveStrategy { kNo, kSteps, kEpoch };
+constexpr EnumNames<SaveStrategy, 3> NamesOf(SaveStrategy) {
+  return {{{"no", SaveStrategy::kNo}, {"steps", SaveStrategy::kSteps}, {"epoch", SaveStrategy::kEpoch}}};
+}
 
 struct TrainerOptions {
   std::string output_dir = "";  // empty: nothing is written
@@ -44,11 +61,14 @@ struct TrainerOptions {
   int64_t logging_steps = 1;          // 0: none
   bool logging_first_step = false;
   std::vector<ReportTo> report_to = {ReportTo::kJsonl, ReportTo::kTensorBoard};
-  std::string run_name = "";     // in the log, and of the folder with TensorBoard's curves
-  bool disable_tqdm = false;     // nothing about progress on stdout, but the summary at the end
+  std::string run_name = "";  // in the log, and of the folder with TensorBoard's curves
+  bool disable_tqdm = false;  // nothing about progress on stdout, but the summary at the end
+  SaveStrategy save_strategy = SaveStrategy::kSteps;
   int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
   int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
-  int64_t eval_steps = 0;        // 0: only at the end
+  EvalStrategy eval_strategy = EvalStrategy::kAuto;
+  int64_t eval_steps = 0;  // between evaluations
+  BestModelOptions best_model = {};
   // A checkpoint folder, or "true" / "latest" for the newest in output_dir; "", "false" or "none": a new run.
   std::string resume_from_checkpoint = "";
   uint64_t seed = 42;
@@ -72,6 +92,12 @@ struct TrainerOptions {
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };
+
+// Whether any of them is asked for, other than the one at the end.
+bool AsksForEvaluations(const TrainerOptions& options);
+
+// InvalidArgument where options about evaluations contradict one another.
+[[nodiscard]] absl::Status CheckEvaluations(const TrainerOptions& options);
 
 // What makes the updates.
 template <class V>
@@ -127,9 +153,13 @@ void DescribeCompute(V& v, TrainerOptions& o) {
 template <class V>
 void DescribeRecords(V& v, TrainerOptions& o) {
   v.Group("Logging and checkpoints");
+  v.Field("save_strategy", o.save_strategy,
+          "checkpoints every save_steps or after each epoch, and of the last step; no: only the trained model")
+      .RefuseWord("best", "load_best_model_at_end: true saves the best, beside those of save_steps");
   v.Field("save_steps", o.save_steps, AtLeast(0), "steps between checkpoints; 0: none, only the trained model")
       .Alias("save_interval", "save_every", "checkpoint_interval");
-  v.Field("save_total_limit", o.save_total_limit, AtLeast(0), "checkpoints to keep; 0: all")
+  v.Field("save_total_limit", o.save_total_limit, AtLeast(0),
+          "checkpoints to keep, the best one besides the newest; 0: all")
       .Alias("keep_checkpoints", "max_checkpoints");
   v.Field("logging_steps", o.logging_steps, AtLeast(0), "steps between records; 0: none")
       .Alias("log_interval", "log_every", "log_steps");
@@ -139,8 +169,14 @@ void DescribeRecords(V& v, TrainerOptions& o) {
       .RefuseWord("mlflow", "not written here; give metrics.jsonl's records to mlflow.log_metrics when the run is done")
       .RefuseWord("comet_ml", "not written here; upload TensorBoard's curves");
   v.Field("disable_tqdm", o.disable_tqdm, "no progress on stdout, only the summary at the end");
+  v.Field("eval_strategy", o.eval_strategy,
+          "held-out data is evaluated every eval_steps or after each epoch, and at the end; no: never; auto: every "
+          "eval_steps, or only at the end where that is 0")
+      .Alias("evaluation_strategy");
   v.Field("eval_steps", o.eval_steps, AtLeast(0), "steps between evaluations; 0: only at the end")
       .Alias("eval_interval", "eval_every");
+  Describe(v, o.best_model);
+  v.Together([&o] { return CheckEvaluations(o); });
   v.Field("resume_from_checkpoint", o.resume_from_checkpoint,
           "a checkpoint folder, latest (or true) for the newest in output_dir, false (or none) to start anew")
       .Path()

@@ -9,6 +9,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/data_sharder.h"
+#include "libdistill/gradients/model_gradients.h"
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/gradients/reducer_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
@@ -17,7 +18,6 @@
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/fingerprint.h"
-#include "libdistill/train/model_gradients.h"
 #include "libdistill/train/sums_over_ranks.h"
 #include "libdistill/train/trainer_impl.h"
 
@@ -52,30 +52,6 @@ LogOptions LogOptionsOf(const TrainerOptions& options) {
           .shows_progress = !options.disable_tqdm};
 }
 
-AdamWOptions AdamWOptionsOf(const TrainerOptions& options) {
-  return {.beta1 = options.adam_beta1,
-          .beta2 = options.adam_beta2,
-          .epsilon = options.adam_epsilon,
-          .weight_decay = options.weight_decay};
-}
-
-// In float32, in memory of its own.
-torch::Tensor MasterOf(const torch::Tensor& part, c10::Device device) {
-  return part.to(device, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
-}
-
-// Masters of this rank's parts of what is of no block; of the rest later, undefined.
-std::vector<torch::Tensor> CopyParts(const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, int rank,
-                                     c10::Device device, const std::vector<int64_t>& block_of) {
-  std::vector<torch::Tensor> parts(parameters.size());
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!block_of.empty() && block_of[i] >= 0) continue;
-    const ShardPlan::Part part = plan.OfParameter(i, rank);
-    parts[i] = MasterOf(parameters[i].tensor.detach().reshape({-1}).narrow(0, part.begin, part.count), device);
-  }
-  return parts;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
@@ -86,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
   if (mine.ok()) {
     mine = CatchTorch([&]() -> absl::Status {
       DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
-      // A module that is to be shared out may not fit there, nor in this rank's memory.
+      // A module that is to be sharded may not fit there, nor in this rank's memory.
       if (options.zero_stage < 3 || run.world_size() == 1) {
         LoadBlocks(*module);
         module->to(run.device());
@@ -114,6 +90,11 @@ absl::Status Trainer::Impl::CountSteps(Fields& fields) {
   DISTILL_ASSIGN_OR_RETURN(const int64_t first_epoch, task->StepsInEpoch(0));
   total_steps = options.max_steps > 0 ? options.max_steps : epochs->StepsOf(options.num_train_epochs);
   Evaluator* evaluator = task->evaluator();
+  if (evaluator == nullptr && AsksForEvaluations(options)) {
+    return absl::InvalidArgumentError(
+        "eval_strategy, eval_steps or metric_for_best_model asks for evaluations, but the task has no held-out data "
+        "(Task::evaluator)");
+  }
   // Ranks that disagree on these would wait for each other in vain.
   fields = {{"the number of steps", absl::StrCat(total_steps)},
             {"steps of the first epoch", absl::StrCat(first_epoch)},
@@ -157,7 +138,10 @@ absl::Status Trainer::Impl::Prepare() {
   control = {};
   tokens_since_record = 0;
   newest_checkpoint.clear();
-  last_evaluation.clear();
+  best_checkpoint.clear();
+  last_evaluation = {};
+  logged_step = 0;
+  best.emplace(options.best_model);
   loss_scale.reset();
   if (options.fp16) loss_scale.emplace(options.initial_loss_scale, options.loss_scale_window);
   epochs.emplace([this](int64_t epoch) { return OrThrow(task->StepsInEpoch(epoch)); });
@@ -171,108 +155,6 @@ absl::Status Trainer::Impl::Prepare() {
   return OpenLog();
 }
 
-absl::Status Trainer::Impl::FindParameters() {
-  DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
-  DISTILL_ASSIGN_OR_RETURN(parameters, CollectParameters(*module, task->TrainedRows(*module)));
-  for (const TrainedParameter& parameter : parameters) {
-    if (options.fp16 || parameter.tensor.scalar_type() != torch::kFloat16) continue;
-    return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name,
-                                                   " is in float16, which only fp16: true trains, with a loss scale; "
-                                                   "set it, or load the model in float32"));
-  }
-  gated = nullptr;
-  block_of.clear();
-  return zero_stage() == 3 ? FindBlocks() : absl::OkStatus();
-}
-
-absl::Status Trainer::Impl::FindBlocks() {
-  for (const auto& part : module->modules()) {
-    gated = dynamic_cast<GatedModel*>(part.get());
-    if (gated != nullptr && !gated->BlockWeights().empty()) break;
-    gated = nullptr;
-  }
-  if (gated == nullptr) {
-    return absl::InvalidArgumentError(
-        "zero_stage: 3 shares out the weights of a model's blocks, and this module does not tell of any (GatedModel, "
-        "nn/weight_gate.h); choose 2, or derive it from GatedModel");
-  }
-  for (const auto& part : module->modules()) {
-    const auto* other = dynamic_cast<const GatedModel*>(part.get());
-    if (other == nullptr || other == gated || other->block_source() == nullptr) continue;
-    return absl::InvalidArgumentError(
-        "zero_stage: 3 shares out the blocks of one model, and this module has a second one that was loaded without "
-        "its blocks: load that one whole (LoadOptions::blocks_later false)");
-  }
-  block_of = BlocksOf(*gated, parameters);
-  return absl::OkStatus();
-}
-
-// The optimizer first: it keeps the float32 values as masters when the module is narrowed.
-absl::Status Trainer::Impl::MakeOptimizer() {
-  const bool narrows = WorkingType(options, run.device()) != torch::kFloat32;
-  return Agree(comm(), CatchTorch([&] {
-                 optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options));
-                 if (narrows) module->to(WorkingType(options, run.device()));
-                 optimizer->RenewWorkingCopies();
-                 return absl::OkStatus();
-               }));
-}
-
-absl::Status Trainer::Impl::MakeShardedOptimizer() {
-  // Ranks that disagree on the plan would not meet in what follows.
-  const ShardPlan plan = ShardedPlan(parameters, comm().world_size(), options.bucket_bytes, block_of);
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm(), FingerprintOf(plan.plan(), parameters)));
-  const bool converts = WorkingType(options, run.device()) != torch::kFloat32;
-  const torch::Dtype dtype = converts ? WorkingType(options, run.device()) : parameters[0].tensor.scalar_type();
-  const bool narrows = dtype != torch::kFloat32;
-  DISTILL_RETURN_IF_ERROR(LoadUntrained());
-  std::vector<torch::Tensor> masters;  // in float32 these are the parts in use themselves
-  ShardedBlocks::Options of_blocks = {.dtype = dtype, .device = run.device()};
-  if (gated != nullptr) of_blocks.source = gated->block_source();
-  if (narrows) {
-    DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
-                                    masters = CopyParts(parameters, plan, comm().rank(), run.device(), block_of);
-                                    return absl::OkStatus();
-                                  })));
-    of_blocks.also = [&](size_t i, const torch::Tensor& part) { masters[i] = MasterOf(part, run.device()); };
-  }
-  DISTILL_ASSIGN_OR_RETURN(flat,
-                           FlatParameters::Create(comm(), parameters, plan, block_of,
-                                                  gated != nullptr ? gated->BlockWeights().size() : 0, of_blocks));
-  if (gated != nullptr) gated->SetBlockSource(nullptr);
-  return Agree(comm(), CatchTorch([&] {
-                 // What is not trained.
-                 module->to(run.device());
-                 if (converts) module->to(dtype);
-                 std::vector<torch::Tensor> in_use;
-                 for (size_t i = 0; i < parameters.size(); ++i) in_use.push_back(flat->part(i));
-                 optimizer = std::make_unique<AdamW>(parameters, AdamWOptionsOf(options), plan, comm().rank(), in_use,
-                                                     narrows ? masters : in_use);
-                 if (gated != nullptr) gated->SetWeightGate(flat->blocks());
-                 return absl::OkStatus();
-               }));
-}
-
-// What of a model without its blocks is not shared out: whole on every rank, wherever it is.
-absl::Status Trainer::Impl::LoadUntrained() {
-  if (gated == nullptr || gated->block_source() == nullptr) return absl::OkStatus();
-  return OrAbort(comm(), [&]() -> absl::Status {
-    for (const auto& weights : gated->BlockWeights()) {
-      for (torch::Tensor weight : weights) {
-        if (weight.requires_grad()) continue;
-        const torch::Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
-        DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm(), *gated->block_source(), weight, values));
-        weight.set_data(values);
-      }
-    }
-    return absl::OkStatus();
-  });
-}
-
-ShardedModels Trainer::Impl::Sharded() {
-  return {.trained = flat != nullptr ? flat->blocks() : nullptr, .frozen = run.frozen()};
-}
-
 absl::Status Trainer::Impl::Resume() {
   DISTILL_ASSIGN_OR_RETURN(state, RestoreCheckpoint(run, options, Tensors(), newest_checkpoint));
   if (state.step == 0) return absl::OkStatus();
@@ -281,25 +163,20 @@ absl::Status Trainer::Impl::Resume() {
                                   if (loss_scale && state.loss_scale > 0) {
                                     loss_scale->Restore(state.loss_scale, state.good_steps);
                                   }
-                                  optimizer->RenewWorkingCopies();
                                   record.Restore(state);
+                                  best->Restore(state);
+                                  if (best->step() > 0) best_checkpoint = Sibling(newest_checkpoint, best->step());
                                   return task->Restore(PositionOf(state));
                                 })));
-  return flat != nullptr ? flat->GatherAll(comm()) : absl::OkStatus();
+  return UseRestoredTensors();
 }
 
-absl::Status Trainer::Impl::MakeReducer() {
-  reducer.reset();
-  DISTILL_ASSIGN_OR_RETURN(reducer, GradientReducer::Create(comm(), parameters,
-                                                            {.bucket_bytes = options.bucket_bytes,
-                                                             .compression = options.gradient_compression,
-                                                             .zero_stage = zero_stage(),
-                                                             .groups = block_of,
-                                                             .order = state.gradient_order,
-                                                             .losses_are_final = task->losses_are_final(),
-                                                             .rows_of = TiedTable(*module, parameters)}));
-  GiveGradientsTo(reducer, *module);
-  return absl::OkStatus();
+absl::Status Trainer::Impl::UseRestoredTensors() {
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([this] {
+                                  optimizer->RenewWorkingCopies();
+                                  return absl::OkStatus();
+                                })));
+  return flat != nullptr ? flat->GatherAll(comm()) : absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::OpenLog() {
@@ -308,13 +185,13 @@ absl::Status Trainer::Impl::OpenLog() {
     const bool replaces =
         std::exchange(options.overwrite_output_dir, false) && !(state.step > 0 && ResumesInOutputDir(options));
     if (replaces && state.step > 0) {  // resumed from elsewhere: the records here are the other run's from the first on
-      DISTILL_RETURN_IF_ERROR(TrainingLog::Open(LogOptionsOf(options), 0, total_steps).status());
+      DISTILL_RETURN_IF_ERROR(OpenReports(LogOptionsOf(options), 0, total_steps).status());
     }
-    DISTILL_ASSIGN_OR_RETURN(log, TrainingLog::Open(LogOptionsOf(options), state.step, total_steps));
+    DISTILL_ASSIGN_OR_RETURN(reports, OpenReports(LogOptionsOf(options), state.step, total_steps));
     // As late as may be: a run that fails before has removed none.
     if (replaces) DISTILL_RETURN_IF_ERROR(RemoveCheckpoints(options.output_dir, newest_checkpoint));
     interruption = std::make_unique<Interruption>();
-    how_to_go_on = HowToGoOn(options, newest_checkpoint);
+    how_to_resume = HowToResume(options, newest_checkpoint);
     WillSayWhereItEnds();
     return absl::OkStatus();
   };
@@ -323,7 +200,7 @@ absl::Status Trainer::Impl::OpenLog() {
 
 void Trainer::Impl::WillSayWhereItEnds() {
   if (interruption == nullptr) return;
-  interruption->WillSay(absl::StrCat("interrupted after step ", state.step, " of ", total_steps, "; ", how_to_go_on));
+  interruption->WillSay(absl::StrCat("interrupted after step ", state.step, " of ", total_steps, "; ", how_to_resume));
 }
 
 }  // namespace distill

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
@@ -20,7 +21,6 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/random_state.h"
-#include "libdistill/train/rank0_bytes.h"
 
 namespace distill {
 namespace {
@@ -65,12 +65,24 @@ absl::Status Write(const TrainerOptions& options, OrderedSave& save, const Model
     draft.Discard();
     return filled;
   }
-  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step);
+  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step, state.best_step);
 }
 
 bool WantsNewest(const TrainerOptions& options) {
   const std::string lower = absl::AsciiStrToLower(options.resume_from_checkpoint);
   return lower == "latest" || lower == "true";
+}
+
+absl::Status CheckTensors(const Checkpoint& checkpoint, const TensorState& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView* view = checkpoint.tensors->Find(name);
+    if (view != nullptr && view->shape == tensor.shape) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.shape),
+                     view == nullptr ? " here, and is missing there"
+                                     : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
+  }
+  return absl::OkStatus();
 }
 
 // Rank 0 alone: finds the checkpoint, of the same tensors, of which none is read yet; of step 0 where there is none.
@@ -82,15 +94,13 @@ absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState
     return Checkpoint();
   }
   DISTILL_ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(read));
-  for (const auto& [name, tensor] : tensors) {
-    const TensorView* view = checkpoint.tensors->Find(name);
-    if (view != nullptr && view->shape == tensor.shape) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.shape),
-                     view == nullptr ? " here, and is missing there"
-                                     : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
-  }
+  DISTILL_RETURN_IF_ERROR(CheckTensors(checkpoint, tensors));
   LogInfo(absl::StrCat("resuming from ", checkpoint.folder, " at step ", checkpoint.state.step));
+  const std::string best = Sibling(checkpoint.folder, checkpoint.state.best_step);
+  if (checkpoint.state.best_step > 0 && options.best_model.load_best_model_at_end && !FolderExists(best)) {
+    LogWarning(absl::StrCat("the best checkpoint so far, ", best, ", is not there: the best is looked for anew"));
+    checkpoint.state.best_metric.clear();
+  }
   return checkpoint;
 }
 
@@ -131,7 +141,8 @@ void WarnOfOtherSteps(int64_t ranks, const TrainerOptions& options, const Traine
   const std::optional<int64_t> saved = RowsOfStep({state.settings.begin(), state.settings.end()}, saved_ranks);
   if (!rows.has_value() || !saved.has_value() || *rows == *saved) return;
   LogWarning(absl::StrCat("resuming with ", *rows, " rows a step (", ranks, " ranks); the checkpoint was made with ",
-                          *saved, " (", saved_ranks, " ranks): epochs and the learning rate go on otherwise. Keep ",
+                          *saved, " (", saved_ranks,
+                          " ranks): epochs and the learning rate continue on a different schedule. Keep ",
                           "per_device_train_batch_size x gradient_accumulation_steps x ranks for the same steps"));
 }
 
@@ -155,6 +166,10 @@ absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, cons
     return Write(options, save, writer, state);
   });
   return Annotate(saved, absl::StrCat("saving the checkpoint of step ", state.step));
+}
+
+std::string Sibling(const std::string& checkpoint, int64_t step) {
+  return CheckpointFolder(std::filesystem::path(CanonicalPath(checkpoint)).parent_path(), step);
 }
 
 bool WantsToResume(const TrainerOptions& options) {
@@ -184,7 +199,7 @@ absl::Status CheckOutputFolder(const TrainerOptions& options) {
     if (resumes_here) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("output_dir: ", folder, " holds checkpoints of another run (", checkpoint,
-                     "): set resume_from_checkpoint to latest to go on with it, choose another output_dir, or set "
+                     "): set resume_from_checkpoint to latest to continue it, choose another output_dir, or set "
                      "overwrite_output_dir to true to remove them"));
   }
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> weights, ListFiles(folder, "", ".safetensors"));
@@ -194,8 +209,12 @@ absl::Status CheckOutputFolder(const TrainerOptions& options) {
       "): choose another output_dir, or set overwrite_output_dir to true to replace it when this run is done"));
 }
 
-std::string HowToGoOn(const TrainerOptions& options, const std::string& checkpoint) {
+std::string HowToResume(const TrainerOptions& options, const std::string& checkpoint) {
   if (options.output_dir.empty()) return "there is no checkpoint: without output_dir nothing is written";
+  if (checkpoint.empty() && options.save_strategy != SaveStrategy::kSteps) {
+    return absl::StrCat("there is no checkpoint", options.save_strategy == SaveStrategy::kNo ? "" : " yet",
+                        ": save_strategy is ", FieldText(options.save_strategy));
+  }
   if (checkpoint.empty() && options.save_steps == 0) return "there is no checkpoint: save_steps is 0";
   if (checkpoint.empty()) {
     return absl::StrCat("there is no checkpoint yet: save_steps is ", options.save_steps,
@@ -203,8 +222,9 @@ std::string HowToGoOn(const TrainerOptions& options, const std::string& checkpoi
   }
   // Where a later one of another attempt lies there, latest would take that.
   const bool is_latest = FindNewestCheckpoint(options.output_dir).value_or("") == checkpoint;
-  return absl::StrCat("the newest checkpoint is ", checkpoint, ": give the same command --resume_from_checkpoint ",
-                      is_latest ? "latest" : checkpoint, " to go on from it");
+  return absl::StrCat("the newest checkpoint is ", checkpoint,
+                      "; to resume, repeat the command with --resume_from_checkpoint ",
+                      is_latest ? "latest" : checkpoint);
 }
 
 absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
@@ -225,6 +245,19 @@ absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOpt
     WarnOfOtherSteps(run.world_size(), options, state);
   }
   return state;
+}
+
+absl::Status RestoreTensors(RunContext& run, const std::string& folder, const TensorState& tensors) {
+  absl::StatusOr<Checkpoint> opened = Checkpoint();
+  absl::Status mine;
+  if (run.rank() == 0) {
+    mine = CatchTorch([&]() -> absl::Status {
+      DISTILL_RETURN_IF_ERROR((opened = ReadCheckpoint(folder)).status());
+      return CheckTensors(*opened, tensors);
+    });
+  }
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
+  return ReadTensors(run, *opened, tensors);
 }
 
 }  // namespace distill

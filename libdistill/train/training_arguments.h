@@ -40,7 +40,7 @@ void DescribeForeignData(V& v) {
   v.Accept("remove_unused_columns", {"true"}, "columns that no model takes are not read");
   v.Accept("group_by_length", {"false"}, "rows come in the order of the shuffle; packing: true wastes no padding");
   v.Accept("train_sampling_strategy", {"random"}, "rows come in the order of the shuffle");
-  v.Accept("ignore_data_skip", {"false"}, "a run that resumes goes on with the rows that come next");
+  v.Accept("ignore_data_skip", {"false"}, "a run that resumes continues with the rows that come next");
   v.Accept("ddp_find_unused_parameters", {"false"}, "a parameter without a gradient counts as one with zeros");
   v.Accept("ddp_broadcast_buffers", {"true"},
            "rank 0's buffers are every rank's at the start, and before evaluations and checkpoints");
@@ -51,19 +51,19 @@ void DescribeForeignData(V& v) {
 // What says when to log, evaluate and save.
 template <class V>
 void DescribeForeignRecords(V& v) {
-  v.Refuse({"eval_strategy", "evaluation_strategy"}, "not supported yet: eval_steps says when (0: only at the end)");
-  v.Refuse({"save_strategy"}, "not supported yet: save_steps says when (0: only the trained model, at the end)");
-  v.Refuse({"per_device_eval_batch_size", "per_gpu_eval_batch_size", "eval_batch_size"},
-           "not supported yet: held-out data is evaluated with per_device_train_batch_size");
-  v.Refuse({"metric_for_best_model", "greater_is_better", "load_best_model_at_end", "early_stopping_patience"},
-           "not supported yet: evaluations are recorded, and decide nothing");
+  v.Accept("eval_on_start", {"false"}, "evaluations come after steps");
+  v.Accept("eval_delay", {"0", "0.0"}, "the first evaluation comes when eval_strategy says");
+  v.Accept("prediction_loss_only", {"false", "true"}, "the task says what an evaluation gathers");
+  v.Note("eval_accumulation_steps", "predictions are on the host as soon as they are made");
+  v.Accept("batch_eval_metrics", {"false"}, "the task says how metrics are made");
+  v.Accept("restore_callback_states_from_checkpoint", {"false", "true"}, "early stopping resumes where it was");
   v.Accept("logging_strategy", {"steps"}, "logging_steps says when");
   v.Refuse({"logging_dir"}, "curves are in output_dir/tensorboard");
   v.Accept("log_level", {"passive", "info"}, "progress and warnings are always printed");
   v.Accept("log_on_each_node", {"false"}, "rank 0 alone writes progress");
   v.Accept("logging_nan_inf_filter", {"false"}, "a loss that is not finite is recorded as it is, and warned of");
   v.Accept("save_safetensors", {"true"}, "weights are saved as safetensors");
-  v.Accept("save_only_model", {"false"}, "checkpoints hold all that a run needs to go on");
+  v.Accept("save_only_model", {"false"}, "checkpoints hold all that a run needs to resume");
   v.Accept("save_on_each_node", {"false"}, "rank 0 writes checkpoints");
   v.Accept("push_to_hub", {"false"}, "nothing is sent anywhere: upload output_dir");
   v.Accept("do_train", {"true"}, "distillation trains");

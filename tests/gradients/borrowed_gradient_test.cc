@@ -20,7 +20,7 @@
 #include "libdistill/task/make_task.h"
 #include "libdistill/task/masked_distillation.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/model_gradients.h"
+#include "libdistill/gradients/model_gradients.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

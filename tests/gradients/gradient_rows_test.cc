@@ -10,7 +10,7 @@
 #include "libdistill/gradients/sum_of_squares.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/model_gradients.h"
+#include "libdistill/gradients/model_gradients.h"
 #include "tests/gradients/reducer_nets.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

@@ -187,16 +187,39 @@ TEST_CASE("docs/config.md is what --help_markdown prints") {
 
 TEST_CASE("what is not supported yet is refused by name") {
   CHECK(absl::StrContains(ErrorOf({"--layers_to_unfreeze", "x.yaml"}), "layers_to_unfreeze: x.yaml: training only"));
-  for (const char* name : {"--eval_strategy", "--save_strategy", "--per_device_eval_batch_size",
-                           "--load_best_model_at_end", "--metric_for_best_model", "--early_stopping_patience"}) {
-    CHECK(absl::StrContains(ErrorOf({name, "2"}), "not supported yet"));
-  }
   for (const char* option : {"--dataset_name", "--teacher_model", "--student_model", "--output_dir",
                              "--eval_dataset_name", "--resume_from_checkpoint"}) {
     const std::string error = ErrorOf({option, "s3://bucket/x"});
     CHECK(absl::StrContains(error, option));
     CHECK(absl::StrContains(error, "s3://bucket/x"));
   }
+}
+
+TEST_CASE("when to evaluate and save, and which model to keep, by transformers' names") {
+  const auto evaluated = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--eval_dataset_name", "held_out.jsonl"});
+    return words;
+  };
+  const LlmOptions options =
+      OptionsOf(evaluated({"--evaluation_strategy", "epoch", "--save_strategy", "epoch", "--load_best_model_at_end",
+                           "--metric_for_best_model", "eval_kl", "--greater_is_better", "false",
+                           "--early_stopping_patience", "3", "--per_device_eval_batch_size", "16"}));
+  CHECK(options.trainer.eval_strategy == EvalStrategy::kEpoch);
+  CHECK(options.trainer.save_strategy == SaveStrategy::kEpoch);
+  CHECK(options.trainer.best_model.load_best_model_at_end);
+  CHECK(options.trainer.best_model.greater_is_better == Switch::kFalse);
+  CHECK(options.trainer.best_model.early_stopping_patience == 3);
+  CHECK(ForEvaluation(options.shard).rows_per_rank == 16);
+  CHECK(ForEvaluation(OptionsOf({"--per_device_train_batch_size", "5"}).shard).rows_per_rank == 5);
+  CHECK(absl::StrContains(ErrorOf(evaluated({"--eval_strategy", "steps"})), "needs eval_steps"));
+  CHECK(absl::StrContains(ErrorOf(evaluated({"--eval_strategy", "epoch", "--eval_steps", "5"})), "leave one of them"));
+  CHECK(absl::StrContains(ErrorOf(evaluated({"--eval_strategy", "no", "--metric_for_best_model", "kl"})),
+                          "leaves nothing"));
+  CHECK(absl::StrContains(ErrorOf(evaluated({"--load_best_model_at_end"})), "evaluations before the end"));
+  CHECK(absl::StrContains(ErrorOf(evaluated({"--early_stopping_patience", "2"})), "evaluations before the end"));
+  CHECK(absl::StrContains(ErrorOf({"--eval_strategy", "epoch"}), "eval_dataset_name"));
+  CHECK(absl::StrContains(ErrorOf({"--per_device_eval_batch_size", "4"}), "eval_dataset_name"));
+  CHECK(absl::StrContains(ErrorOf({"--save_strategy", "best"}), "load_best_model_at_end: true"));
 }
 
 TEST_CASE("options that exclude one another, or lack another, are refused") {

@@ -14,8 +14,8 @@
 #include "libdistill/metrics/interruption.h"
 #include "libdistill/metrics/jsonl_writer.h"
 #include "libdistill/metrics/progress.h"
+#include "libdistill/metrics/reports.h"
 #include "libdistill/metrics/tensorboard.h"
-#include "libdistill/metrics/training_log.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -44,6 +44,17 @@ std::string Printed(bool is_terminal, const Show& show) {
   REQUIRE(std::fread(text.data(), 1, text.size(), file) == text.size());
   std::fclose(file);
   return text;
+}
+
+// One record of training and one of an evaluation, in a run of three steps.
+void TellReports(const LogOptions& options) {
+  const auto reports = OpenReports(options, 0, 3);
+  REQUIRE(reports.ok());
+  TrainingControl control;
+  for (const auto& report : *reports) {
+    CHECK(report->OnLog({1, 3, {{"loss", 0.1}}}, control) == absl::OkStatus());
+    CHECK(report->OnEvaluate({1, 0.5, {{"loss", 2}}}, control) == absl::OkStatus());
+  }
 }
 
 struct Ending {
@@ -106,14 +117,17 @@ TEST_CASE("a resumed run keeps the records up to its checkpoint and drops the la
 
 TEST_CASE("a terminal sees one line rewritten, a file one line a record") {
   const auto two_steps = [](Progress& progress) {
-    progress.Show(1, {{"loss", 2.5}, {"learning_rate", 1e-4}, {"tokens_per_second", 1234.5}});
-    progress.Show(2, {{"loss", 2.25}});
-    progress.ShowEvaluation(2, {{"eval_loss", 3}});
+    TrainingControl control;
+    absl::Status status =
+        progress.OnLog({1, 10, {{"loss", 2.5}, {"learning_rate", 1e-4}, {"tokens_per_second", 1234.5}}}, control);
+    status.Update(progress.OnLog({2, 10, {{"loss", 2.25}}}, control));
+    status.Update(progress.OnEvaluate({2, 0.5, {{"loss", 3}}}, control));
+    CHECK(status == absl::OkStatus());
   };
   const std::string plain = Printed(false, two_steps);
   CHECK(
       absl::StartsWith(plain, "step 1/10  loss 2.5000  lr 0.0001  1234 tokens/s  00:00 left\nstep 2/10  loss 2.2500"));
-  CHECK(absl::EndsWith(plain, "left\nstep 2 on held-out data:  eval_loss 3.0000\n"));
+  CHECK(absl::EndsWith(plain, "left\nstep 2 on held-out data:  eval_loss 3.0000  epoch 0.5000\n"));
   CHECK_FALSE(absl::StrContains(plain, "\r"));
   const std::string terminal = Printed(true, two_steps);
   CHECK(absl::StartsWith(terminal, "\rstep 1/10  loss 2.5000  1234 tokens/s  00:00 left\x1b[K"));
@@ -138,19 +152,14 @@ TEST_CASE("a log without an output folder writes no files") {
   const TempFolder folder;
   const auto here = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
-  auto log = TrainingLog::Open({}, 0, 3);
-  REQUIRE(log.ok());
-  CHECK((*log)->Train(1, {{"loss", 1}}) == absl::OkStatus());
-  CHECK((*log)->Evaluation(1, {{"eval_loss", 1}}) == absl::OkStatus());
+  TellReports({});
   std::filesystem::current_path(here);
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("records go where report_to says, and nowhere else") {
   const auto files_of = [](const LogOptions& options) {
-    auto log = TrainingLog::Open(options, 0, 3);
-    REQUIRE(log.ok());
-    CHECK((*log)->Train(1, {{"loss", 0.1}}) == absl::OkStatus());
+    TellReports(options);
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(options.output_dir)) {
       names.insert(entry.path().filename());
@@ -165,7 +174,7 @@ TEST_CASE("records go where report_to says, and nowhere else") {
             {.output_dir = named.path(), .report_to = {ReportTo::kCsv, ReportTo::kTensorBoard}, .run_name = "first"}) ==
         Names{"metrics.csv", "tensorboard"});
   CHECK(std::filesystem::is_directory(named / "tensorboard/first"));
-  CHECK(named.Read("metrics.csv") == "step,name,value\n1,loss,0.1\n");
+  CHECK(named.Read("metrics.csv") == "step,name,value\n1,loss,0.1\n1,eval_loss,2\n1,epoch,0.5\n");
 }
 
 TEST_CASE("metrics.csv has a line a value, and a resumed run drops what came after its step") {
@@ -188,9 +197,9 @@ TEST_CASE("metrics.csv has a line a value, and a resumed run drops what came aft
 TEST_CASE("an output folder that cannot be made is an error that names it") {
   const TempFolder folder;
   std::ofstream(folder.path() + "/file") << "x";
-  const auto log = TrainingLog::Open({.output_dir = folder / "file/out"}, 0, 3);
-  CHECK(log.status().code() == absl::StatusCode::kPermissionDenied);
-  CHECK(absl::StrContains(log.status().message(), folder.path() + "/file/out"));
+  const auto reports = OpenReports({.output_dir = folder / "file/out"}, 0, 3);
+  CHECK(reports.status().code() == absl::StatusCode::kPermissionDenied);
+  CHECK(absl::StrContains(reports.status().message(), folder.path() + "/file/out"));
 }
 
 TEST_CASE("a signal ends the run as it does without, after what the run was to say last") {

@@ -33,7 +33,7 @@ def start_until_checkpoint(folder, out, ranks, step, **options):
 
 
 def kill(folder, out, ranks, **options):
-    """Kills the whole job with SIGKILL after its first checkpoint; the option that goes on from there."""
+    """Kills the whole job with SIGKILL after its first checkpoint; the option that resumes from there."""
     process = start_until_checkpoint(folder, out, ranks, 5, **options)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -46,9 +46,9 @@ def interrupt(folder, out, ranks, **options):
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
     job.check(process.returncode == 128 + signal.SIGINT, f"exit code {process.returncode}:\n{output}")
-    last = re.fullmatch(rf"interrupted after step (\d+) of \d+; the newest checkpoint is {out}/checkpoint-(\d+): give the same "
-                        r"command --(resume_from_checkpoint) (latest) to go on from it", output.splitlines()[-1])
-    job.check(last and output.count("interrupted") == 1, f"the last line does not say how to go on:\n{output}")
+    last = re.fullmatch(rf"interrupted after step (\d+) of \d+; the newest checkpoint is {out}/checkpoint-(\d+); to "
+                        r"resume, repeat the command with --(resume_from_checkpoint) (latest)", output.splitlines()[-1])
+    job.check(last and output.count("interrupted") == 1, f"the last line does not say how to resume:\n{output}")
     job.check(int(last[1]) >= 10 and int(last[2]) >= 5, last[0])
     job.check("error: " not in output, f"an interrupted rank said that another one was lost:\n{output}")
     return {last[3]: last[4]}
@@ -57,8 +57,8 @@ def interrupt(folder, out, ranks, **options):
 def check_case(folder, name, ranks, end, **options):
     whole, broken = f"{folder}/{name}-whole", f"{folder}/{name}-broken"
     job.must_run(arguments(folder, whole, **options), ranks=ranks)
-    go_on = end(folder, broken, ranks, **options)
-    output = job.must_run(arguments(folder, broken, **go_on, **options), ranks=ranks)
+    resume = end(folder, broken, ranks, **options)
+    output = job.must_run(arguments(folder, broken, **resume, **options), ranks=ranks)
     job.check("resum" in output.lower(), f"the job does not say that it resumed:\n{output}")
     job.check("rows a step" not in output, f"the steps are the same, but the job says that they are not:\n{output}")
     expected, found = job.metrics(whole), job.metrics(broken)

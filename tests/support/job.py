@@ -154,11 +154,11 @@ def must_run(*arguments, **keywords):
     return output
 
 
-def metrics(output_dir):
-    """The training lines of metrics.jsonl, by step."""
+def metrics(output_dir, key="loss"):
+    """The lines of metrics.jsonl with `key` (by default those of training), by step."""
     with open(os.path.join(output_dir, "metrics.jsonl"), encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
-    return {line["step"]: line for line in lines if "loss" in line}
+    return {line["step"]: line for line in lines if key in line}
 
 
 def check(condition, message):

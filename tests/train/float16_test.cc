@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/train/loss_scale.h"
+#include "libdistill/gradients/loss_scale.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/counted_task.h"

@@ -14,7 +14,7 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/parallel.h"
-#include "libdistill/train/device.h"
+#include "libdistill/run/device.h"
 #include "libdistill/world/own_cores.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"

@@ -15,7 +15,7 @@
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/store/files.h"
 #include "libdistill/task/distiller.h"
-#include "libdistill/train/run.h"
+#include "libdistill/run/run.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/counted_task.h"

@@ -196,21 +196,23 @@ TEST_CASE("a run that may overwrite removes nothing of another program, nor anyt
   CHECK(fs::exists(folder.path() + "/checkpoint-7"));
 }
 
-TEST_CASE("an interrupted run is told where to go on, or why there is no checkpoint") {
+TEST_CASE("an interrupted run is told what to resume from, or why there is no checkpoint") {
   const TempFolder folder, elsewhere;
   REQUIRE(Train(folder.path(), 20, "").status == absl::OkStatus());
   const TrainerOptions options{.output_dir = folder.path(), .save_steps = 7};
   const auto says = [](const TrainerOptions& options, const std::string& checkpoint, const char* part) {
-    INFO(HowToGoOn(options, checkpoint));
-    CHECK(absl::StrContains(HowToGoOn(options, checkpoint), part));
+    INFO(HowToResume(options, checkpoint));
+    CHECK(absl::StrContains(HowToResume(options, checkpoint), part));
   };
   const std::string newest = folder.path() + "/checkpoint-20", older = folder.path() + "/checkpoint-14";
-  says(options, newest, "/checkpoint-20: ");
-  says(options, newest, "--resume_from_checkpoint latest ");
-  says(options, older, ("--resume_from_checkpoint " + older + " ").c_str());
-  says({.output_dir = elsewhere.path()}, newest, ("--resume_from_checkpoint " + newest + " ").c_str());
+  says(options, newest, "/checkpoint-20; ");
+  says(options, newest, "--resume_from_checkpoint latest");
+  says(options, older, ("--resume_from_checkpoint " + older).c_str());
+  says({.output_dir = elsewhere.path()}, newest, ("--resume_from_checkpoint " + newest).c_str());
   says(options, "", "no checkpoint yet: save_steps is 7");
   says({.output_dir = folder.path(), .save_steps = 0}, "", "no checkpoint: save_steps is 0");
+  says({.output_dir = folder.path(), .save_strategy = SaveStrategy::kNo}, "", "no checkpoint: save_strategy is no");
+  says({.output_dir = folder.path(), .save_strategy = SaveStrategy::kEpoch}, "", "no checkpoint yet: save_strategy is");
   says({}, "", "without output_dir");
 }
 

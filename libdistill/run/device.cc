@@ -1,4 +1,4 @@
-#include "libdistill/train/device.h"
+#include "libdistill/run/device.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "libdistill/train/flash_attention.h"
+#include "libdistill/nn/flash_attention.h"
 
 #include <ATen/Context.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "libdistill/train/run.h"
+#include "libdistill/run/run.h"
 
 #include <cstdio>
 #include <exception>
@@ -8,8 +8,8 @@
 #include "libdistill/core/description.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/run/device.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/device.h"
 
 namespace distill {
 namespace {

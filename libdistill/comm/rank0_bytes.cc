@@ -1,4 +1,4 @@
-#include "libdistill/train/rank0_bytes.h"
+#include "libdistill/comm/rank0_bytes.h"
 
 #include "libdistill/core/status_macros.h"
 

@@ -1,4 +1,4 @@
-#include "libdistill/train/model_gradients.h"
+#include "libdistill/gradients/model_gradients.h"
 
 #include "libdistill/nn/gradient_sink.h"
 

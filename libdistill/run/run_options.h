@@ -1,4 +1,4 @@
-// The options of Run (train/run.h).
+// The options of Run (run/run.h).
 #pragma once
 
 #include "absl/status/status.h"
@@ -18,7 +18,7 @@ struct RunOptions {
   // The same bits from run to run, on the same machines with the same number of ranks and threads; on GPUs some
   // operations are slower, and those that have no deterministic algorithm throw.
   bool deterministic = false;
-  // Where CPUs compute, threads stay on this rank's own cores (train/device.h, UseOwnCores); the same on every rank.
+  // Where CPUs compute, threads stay on this rank's own cores (run/device.h, UseOwnCores); the same on every rank.
   bool pin_threads = true;
   CommunicatorOptions communicator = {};
   // For what this rank's command line or config file was refused, if so: `body` is then not called, and all ranks end

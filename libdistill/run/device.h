@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/train/run_options.h"
+#include "libdistill/run/run_options.h"
 #include "libdistill/world/world.h"
 
 namespace distill {

@@ -1,4 +1,4 @@
-#include "libdistill/train/loss_scale.h"
+#include "libdistill/gradients/loss_scale.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // What can be said of flash attention without a GPU: when it is refused.
-#include "libdistill/train/flash_attention.h"
+#include "libdistill/nn/flash_attention.h"
 
 #include "absl/strings/match.h"
 #include "tests/support/catch.h"

@@ -1,0 +1,24 @@
+// An observer that writes records: what the log says of training steps, and evaluations.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/metrics/observer.h"
+
+namespace distill {
+
+// An evaluation's values as records name them: "eval_" before each metric, then the epoch.
+NamedValues RecordOf(const EvaluationRecord& record);
+
+class RecordWriter : public Observer {
+ public:
+  // One record, which is on disk (but not synced) on return. Errors name the file.
+  [[nodiscard]] virtual absl::Status Write(int64_t step, const NamedValues& values) = 0;
+
+  absl::Status OnLog(const StepRecord& record, TrainingControl&) override { return Write(record.step, record.values); }
+  absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl&) override {
+    return Write(record.step, RecordOf(record));
+  }
+};
+
+}  // namespace distill

@@ -1,0 +1,44 @@
+// The best evaluation of a run so far, and how many came after it in a row. The same on every rank, as metrics are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "libdistill/proto/checkpoint_messages.h"
+#include "libdistill/task/evaluator.h"
+#include "libdistill/train/best_model_options.h"
+
+namespace distill {
+
+class BestEvaluation {
+ public:
+  explicit BestEvaluation(const BestModelOptions& options);
+
+  // Nothing where the options ask for none. A metric that is not finite is never the best. InvalidArgument: the metric
+  // is missing; those that there are are named.
+  [[nodiscard]] absl::Status Note(int64_t step, const MetricValues& metrics);
+
+  int64_t step() const { return step_; }  // 0: none yet
+  const MetricValues& metrics() const { return metrics_; }
+  // Whether early_stopping_patience is used up.
+  bool is_exhausted() const;
+  // "loss is best at step 20 with 1.25".
+  std::string Text() const;
+
+  void SaveTo(TrainerState& state) const;
+  // Nothing of a run that tracked another metric.
+  void Restore(const TrainerState& state);
+
+ private:
+  bool IsBetter(double value, double margin) const;
+
+  const BestModelOptions options_;
+  const std::string metric_;
+  const bool greater_is_better_;
+  int64_t step_ = 0;
+  MetricValues metrics_;
+  int64_t since_best_ = 0;  // evaluations in a row that were not better by the threshold
+};
+
+}  // namespace distill

@@ -1,0 +1,38 @@
+#include "libdistill/train/trainer_options.h"
+
+namespace distill {
+
+bool AsksForEvaluations(const TrainerOptions& options) {
+  const bool by_strategy =
+      options.eval_strategy == EvalStrategy::kSteps || options.eval_strategy == EvalStrategy::kEpoch;
+  return by_strategy || options.eval_steps > 0 || TracksBest(options.best_model);
+}
+
+absl::Status CheckEvaluations(const TrainerOptions& options) {
+  const BestModelOptions& best = options.best_model;
+  const EvalStrategy strategy = options.eval_strategy;
+  if (strategy == EvalStrategy::kSteps && options.eval_steps == 0) {
+    return absl::InvalidArgumentError("eval_strategy: steps needs eval_steps, the steps between evaluations");
+  }
+  const bool takes_steps = strategy == EvalStrategy::kSteps || strategy == EvalStrategy::kAuto;
+  if (!takes_steps && options.eval_steps > 0) {
+    return absl::InvalidArgumentError("eval_steps goes with eval_strategy: steps; leave one of them out");
+  }
+  if (TracksBest(best) && strategy == EvalStrategy::kNo) {
+    return absl::InvalidArgumentError(
+        "eval_strategy: no leaves nothing for metric_for_best_model, load_best_model_at_end and "
+        "early_stopping_patience to compare");
+  }
+  const bool evaluates_before_end = strategy == EvalStrategy::kEpoch || options.eval_steps > 0;
+  if ((best.load_best_model_at_end || best.early_stopping_patience > 0) && !evaluates_before_end) {
+    return absl::InvalidArgumentError(
+        "load_best_model_at_end and early_stopping_patience need evaluations before the end: set eval_steps, or "
+        "eval_strategy: epoch");
+  }
+  if (best.load_best_model_at_end && options.output_dir.empty()) {
+    return absl::InvalidArgumentError("load_best_model_at_end needs output_dir, where the best checkpoint is saved");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill
