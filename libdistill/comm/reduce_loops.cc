@@ -3,15 +3,11 @@
 //
 // A block of 1,024 elements is accumulated in a buffer on the stack, which stays in the first-level cache, so each
 // source is read once and the result is written once, whatever the number of sources.
-//
-// Copies are loops of vectors too: memcpy takes "rep movsb" for what does not fit the caches, which falls to a
-// sixteenth of its speed on Zen 3 and 4 where the target lies a little further on in its page than the source.
 #include <cstdint>
 #include <type_traits>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
+#include "libdistill/comm/copy_loops.h"
+#include "libdistill/comm/narrow_elements.h"
 #include "libdistill/comm/reduce_table.h"
 #include "libdistill/core/vectors.h"
 
@@ -20,100 +16,11 @@ namespace {
 
 constexpr int64_t kBlock = 1024;
 
-union Bits {
-  float f;
-  uint32_t u;
-};
-
-inline float WidenBFloat(uint16_t x) {
-  Bits bits;
-  bits.u = static_cast<uint32_t>(x) << 16;
-  return bits.f;
-}
-
-inline uint16_t NarrowBFloat(float x) {
-  Bits bits;
-  bits.f = x;
-  const uint32_t rounded = (bits.u + 0x7fff + ((bits.u >> 16) & 1)) >> 16;
-  const uint32_t nan = (bits.u >> 16) | 0x40;
-  return static_cast<uint16_t>((bits.u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-}
-
-// Without branches, after F. Giesen, "half to float done quic" and "float to half".
-inline float WidenHalf(uint16_t x) {
-  constexpr uint32_t kExponent = 0x7c00 << 13;
-  constexpr uint32_t kSmallest = 113 << 23;
-  const uint32_t shifted = static_cast<uint32_t>(x & 0x7fff) << 13;
-  const uint32_t exponent = shifted & kExponent;
-  Bits normal, subnormal, magic;
-  normal.u = shifted + ((127 - 15) << 23) + (exponent == kExponent ? (128 - 16) << 23 : 0);
-  subnormal.u = shifted + kSmallest;
-  magic.u = kSmallest;
-  subnormal.f -= magic.f;
-  Bits result;
-  result.u = (exponent == 0 ? subnormal.u : normal.u) | (static_cast<uint32_t>(x & 0x8000) << 16);
-  return result.f;
-}
-
-inline uint16_t NarrowHalf(float x) {
-  constexpr uint32_t kInfinity = 255 << 23;
-  constexpr uint32_t kOverflow = (127 + 16) << 23;
-  constexpr uint32_t kSmallestNormal = 113 << 23;
-  Bits bits;
-  bits.f = x;
-  const uint32_t sign = bits.u & 0x80000000;
-  const uint32_t magnitude = bits.u ^ sign;
-  Bits subnormal, magic;
-  magic.u = ((127 - 15) + (23 - 10) + 1) << 23;
-  subnormal.u = magnitude;
-  subnormal.f += magic.f;
-  const uint32_t small = subnormal.u - magic.u;
-  const uint32_t normal = (magnitude + (static_cast<uint32_t>(15 - 127) << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  const uint32_t large = magnitude > kInfinity ? 0x7e00 : 0x7c00;
-  const uint32_t result = magnitude >= kOverflow ? large : magnitude < kSmallestNormal ? small : normal;
-  return static_cast<uint16_t>(result | (sign >> 16));
-}
-
-// What is stored, what is accumulated, and the way there and back, a block at a time.
+// What is stored and what is accumulated; narrow_elements.h has those that differ.
 template <typename T>
 struct Plain {
   using Stored = T;
   using Sum = T;
-};
-
-struct BFloat {
-  using Stored = uint16_t;
-  using Sum = float;
-  static void Widen(const uint16_t* in, float* out, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) out[i] = WidenBFloat(in[i]);
-  }
-  static void Narrow(const float* in, uint16_t* out, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) out[i] = NarrowBFloat(in[i]);
-  }
-};
-
-struct Half {
-  using Stored = uint16_t;
-  using Sum = float;
-  static void Widen(const uint16_t* in, float* out, int64_t count) {
-    int64_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
-    }
-#endif
-    for (; i < count; ++i) out[i] = WidenHalf(in[i]);
-  }
-  static void Narrow(const float* in, uint16_t* out, int64_t count) {
-    int64_t i = 0;
-#if defined(__F16C__)
-    for (; i + 8 <= count; i += 8) {
-      const __m128i narrow = _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), narrow);
-    }
-#endif
-    for (; i < count; ++i) out[i] = NarrowHalf(in[i]);
-  }
 };
 
 // Signed overflow is undefined, unsigned overflow wraps.
@@ -182,70 +89,6 @@ inline void Sweep(void* const* outs, const void* const* sources, int64_t count, 
     first[i] = value;
     if constexpr (kTwo) second[i] = value;
   }
-}
-
-#if defined(__AVX512F__)
-using Vector = __m512i;
-inline Vector Load(const char* from) { return _mm512_loadu_si512(from); }
-inline void Store(char* to, Vector value) { _mm512_storeu_si512(to, value); }
-inline void Stream(char* to, Vector value) { _mm512_stream_si512(reinterpret_cast<__m512i*>(to), value); }
-#elif defined(__AVX2__)
-using Vector = __m256i;
-inline Vector Load(const char* from) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); }
-inline void Store(char* to, Vector value) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value); }
-inline void Stream(char* to, Vector value) { _mm256_stream_si256(reinterpret_cast<__m256i*>(to), value); }
-#elif defined(__x86_64__)
-using Vector = __m128i;
-inline Vector Load(const char* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); }
-inline void Store(char* to, Vector value) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), value); }
-inline void Stream(char* to, Vector value) { _mm_stream_si128(reinterpret_cast<__m128i*>(to), value); }
-#endif
-
-#if defined(__x86_64__)
-// Four vectors at a time; `to` is aligned when they are streamed.
-template <bool kStream>
-inline int64_t CopyVectors(const char* from, char* to, int64_t bytes) {
-  constexpr int64_t kVector = sizeof(Vector);
-  int64_t i = 0;
-  for (; i + 4 * kVector <= bytes; i += 4 * kVector) {
-    const Vector a = Load(from + i), b = Load(from + i + kVector);
-    const Vector c = Load(from + i + 2 * kVector), d = Load(from + i + 3 * kVector);
-    kStream ? Stream(to + i, a) : Store(to + i, a);
-    kStream ? Stream(to + i + kVector, b) : Store(to + i + kVector, b);
-    kStream ? Stream(to + i + 2 * kVector, c) : Store(to + i + 2 * kVector, c);
-    kStream ? Stream(to + i + 3 * kVector, d) : Store(to + i + 3 * kVector, d);
-  }
-  return i;
-}
-
-inline void Copy(const void* source, void* target, int64_t bytes, bool stream) {
-  const char* from = static_cast<const char*>(source);
-  char* to = static_cast<char*>(target);
-  int64_t done = 0;
-  if (stream) {
-    const int64_t off = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % sizeof(Vector));
-    const int64_t head = off == 0 ? 0 : static_cast<int64_t>(sizeof(Vector)) - off;
-    done = head < bytes ? head : bytes;
-    __builtin_memcpy(to, from, static_cast<unsigned long>(done));
-    done += CopyVectors<true>(from + done, to + done, bytes - done);
-  } else {
-    done = CopyVectors<false>(from, to, bytes);
-  }
-  __builtin_memcpy(to + done, from + done, static_cast<unsigned long>(bytes - done));
-}
-
-// Streamed stores are seen before what is published next.
-inline void FinishStreams() { _mm_sfence(); }
-#else
-inline void Copy(const void* from, void* to, int64_t bytes, bool) {
-  __builtin_memcpy(to, from, static_cast<unsigned long>(bytes));
-}
-inline void FinishStreams() {}
-#endif
-
-void CopyAll(const void* from, void* to, int64_t bytes, bool stream) {
-  Copy(from, to, bytes, stream);
-  if (stream) FinishStreams();
 }
 
 // Begins a block of a sum with one source or, where nothing has to be widened, with two; returns with how many.

@@ -6,8 +6,6 @@
 namespace distill::jinja {
 namespace {
 
-constexpr int kMaxDepth = 1000;
-constexpr int64_t kMaxSteps = 20'000'000;
 constexpr int64_t kStepsPerIteration = 20;  // what a loop costs besides its body, about
 
 // The names that a loop's body sees as "loop".
@@ -32,21 +30,18 @@ absl::StatusOr<Value> LoopVariable(const std::vector<Value>& items, size_t i) {
 
 }  // namespace
 
-TemplateEvaluator::TemplateEvaluator(const std::vector<std::pair<std::string, Value>>& variables) {
-  for (const auto& [name, value] : variables) root_.names[name] = value;
+TemplateEvaluator::TemplateEvaluator(const std::vector<std::pair<std::string, Value>>& variables)
+    : expressions_(scopes_, limit_, [this](const Block& body, Scope* scope) { return Capture(body, scope); }) {
+  for (const auto& [name, value] : variables) scopes_.root().names[name] = value;
 }
 
-TemplateEvaluator::~TemplateEvaluator() {
-  for (const std::shared_ptr<Dict>& space : namespaces_) space->entries.clear();
-}
-
-absl::Status TemplateEvaluator::Run(const Block& block) { return RunBlock(block, &root_); }
+absl::Status TemplateEvaluator::Run(const Block& block) { return RunBlock(block, &scopes_.root()); }
 
 absl::Status TemplateEvaluator::RunBlock(const Block& block, Scope* scope) {
   for (const Statement& statement : block) {
-    DISTILL_RETURN_IF_ERROR(Enter());
+    DISTILL_RETURN_IF_ERROR(limit_.Enter());
     absl::Status status = RunStatement(statement, scope);
-    --depth_;
+    limit_.Leave();
     if (!status.ok() && !located_) {
       located_ = true;
       status = Annotate(status, absl::StrCat("line ", statement.line, ", ", NameOf(statement.kind)));
@@ -62,7 +57,7 @@ absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* 
     case Statement::Kind::kText:
       return Write(statement.text);
     case Statement::Kind::kOutput: {
-      DISTILL_ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.value, scope));
+      DISTILL_ASSIGN_OR_RETURN(const Value value, expressions_.Evaluate(*statement.value, scope));
       return Write(ToText(value));
     }
     case Statement::Kind::kIf:
@@ -70,12 +65,12 @@ absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* 
     case Statement::Kind::kFor:
       return RunFor(statement, scope);
     case Statement::Kind::kSet: {
-      DISTILL_ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.value, scope));
+      DISTILL_ASSIGN_OR_RETURN(const Value value, expressions_.Evaluate(*statement.value, scope));
       return Assign(*statement.target, value, scope);
     }
     case Statement::Kind::kSetBlock: {
       DISTILL_ASSIGN_OR_RETURN(std::string text,
-                               InNewScope(scope, [&](Scope* inner) { return Capture(statement.body, inner); }));
+                               scopes_.InNewScope(scope, [&](Scope* inner) { return Capture(statement.body, inner); }));
       return Assign(*statement.target, Value(std::move(text)), scope);
     }
     case Statement::Kind::kMacro:
@@ -94,29 +89,29 @@ absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* 
 
 absl::Status TemplateEvaluator::RunIf(const Statement& statement, Scope* scope) {
   for (const auto& [condition, body] : statement.branches) {
-    DISTILL_ASSIGN_OR_RETURN(const Value value, Evaluate(*condition, scope));
+    DISTILL_ASSIGN_OR_RETURN(const Value value, expressions_.Evaluate(*condition, scope));
     if (IsTrue(value)) return RunBlock(body, scope);
   }
   return RunBlock(statement.otherwise, scope);
 }
 
 absl::Status TemplateEvaluator::RunFor(const Statement& statement, Scope* scope) {
-  DISTILL_ASSIGN_OR_RETURN(const Value sequence, Evaluate(*statement.value, scope));
+  DISTILL_ASSIGN_OR_RETURN(const Value sequence, expressions_.Evaluate(*statement.value, scope));
   DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(sequence));
   if (statement.condition != nullptr) {
     std::vector<Value> selected;
     for (const Value& item : items) {
-      DISTILL_ASSIGN_OR_RETURN(const Value keeps, InNewScope(scope, [&](Scope* inner) -> Result {
-                                 DISTILL_RETURN_IF_ERROR(Assign(*statement.target, item, inner));
-                                 return Evaluate(*statement.condition, inner);
-                               }));
+      DISTILL_ASSIGN_OR_RETURN(const Value keeps, scopes_.InNewScope(scope, [&](Scope* inner) -> absl::StatusOr<Value> {
+        DISTILL_RETURN_IF_ERROR(Assign(*statement.target, item, inner));
+        return expressions_.Evaluate(*statement.condition, inner);
+      }));
       if (IsTrue(keeps)) selected.push_back(item);
     }
     items = std::move(selected);
   }
-  for (size_t i = 0; i < items.size() && steps_ <= kMaxSteps; ++i) {
-    steps_ += kStepsPerIteration;
-    DISTILL_RETURN_IF_ERROR(InNewScope(scope, [&](Scope* inner) -> absl::Status {
+  for (size_t i = 0; i < items.size(); ++i) {
+    DISTILL_RETURN_IF_ERROR(limit_.Take(kStepsPerIteration));
+    DISTILL_RETURN_IF_ERROR(scopes_.InNewScope(scope, [&](Scope* inner) -> absl::Status {
       DISTILL_RETURN_IF_ERROR(Assign(*statement.target, items[i], inner));
       DISTILL_ASSIGN_OR_RETURN(inner->names["loop"], LoopVariable(items, i));
       return RunBlock(statement.body, inner);
@@ -124,9 +119,8 @@ absl::Status TemplateEvaluator::RunFor(const Statement& statement, Scope* scope)
     const Flow flow = std::exchange(flow_, Flow::kNext);
     if (flow == Flow::kBreak) break;
   }
-  if (steps_ > kMaxSteps) return Error("the template runs for too long");
   if (!items.empty()) return absl::OkStatus();
-  return InNewScope(scope, [&](Scope* inner) { return RunBlock(statement.otherwise, inner); });
+  return scopes_.InNewScope(scope, [&](Scope* inner) { return RunBlock(statement.otherwise, inner); });
 }
 
 absl::Status TemplateEvaluator::RunGeneration(const Statement& statement, Scope* scope) {
@@ -135,7 +129,7 @@ absl::Status TemplateEvaluator::RunGeneration(const Statement& statement, Scope*
   }
   const size_t begin = output_.text.size();
   in_generation_ = true;
-  DISTILL_RETURN_IF_ERROR(InNewScope(scope, [&](Scope* inner) { return RunBlock(statement.body, inner); }));
+  DISTILL_RETURN_IF_ERROR(scopes_.InNewScope(scope, [&](Scope* inner) { return RunBlock(statement.body, inner); }));
   in_generation_ = false;
   output_.generation.emplace_back(begin, output_.text.size());
   return absl::OkStatus();
@@ -147,7 +141,7 @@ absl::Status TemplateEvaluator::DefineMacro(const Statement& statement, Scope* s
   macro->name = statement.text;
   macro->macro = &statement;
   macro->scope = scope;
-  ++macros_;
+  scopes_.NoteMacro();
   scope->names[statement.text] = Value(std::shared_ptr<const Function>(std::move(macro)));
   return absl::OkStatus();
 }
@@ -158,7 +152,7 @@ absl::Status TemplateEvaluator::Assign(const Expression& target, const Value& va
     return absl::OkStatus();
   }
   if (target.kind == Expression::Kind::kAttribute) {
-    DISTILL_ASSIGN_OR_RETURN(const Value space, Evaluate(*target.children[0], scope));
+    DISTILL_ASSIGN_OR_RETURN(const Value space, expressions_.Evaluate(*target.children[0], scope));
     if (space.dict() == nullptr || space.dict()->kind != Dict::Kind::kNamespace) {
       return Error("only a namespace's attributes can be set");
     }
@@ -188,12 +182,6 @@ absl::StatusOr<std::string> TemplateEvaluator::Capture(const Block& block, Scope
   std::swap(outer, output_.text);
   DISTILL_RETURN_IF_ERROR(status);
   return outer;
-}
-
-absl::Status TemplateEvaluator::Enter() {
-  if (++steps_ > kMaxSteps) return Error("the template runs for too long");
-  if (++depth_ > kMaxDepth) return Error("the recursion is too deep");
-  return absl::OkStatus();
 }
 
 }  // namespace distill::jinja

@@ -1,10 +1,11 @@
-// The tokens that an expression is read from, and its operators; expression_parser_operands.cc reads what they work on.
 #include "libdistill/jinja/expression_parser.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill::jinja {
@@ -33,66 +34,6 @@ class Nested {
 };
 
 }  // namespace
-
-bool ExpressionParser::SkipOperator(absl::string_view text) {
-  if (!IsOperator(text)) return false;
-  Advance();
-  return true;
-}
-
-bool ExpressionParser::SkipName(absl::string_view text) {
-  if (!IsName(text)) return false;
-  Advance();
-  return true;
-}
-
-absl::Status ExpressionParser::ErrorHere(absl::string_view message) const { return ErrorAt(Now().line, message); }
-
-std::string ExpressionParser::Describe() const {
-  switch (Now().kind) {
-    case Token::Kind::kEnd:
-      return "the template's end";
-    case Token::Kind::kBlockEnd:
-      return "'%}'";
-    case Token::Kind::kOutputEnd:
-      return "'}}'";
-    case Token::Kind::kString:
-      return "a string";
-    default:
-      return absl::StrCat("'", Now().text, "'");
-  }
-}
-
-absl::Status ExpressionParser::ExpectOperator(absl::string_view text) {
-  if (SkipOperator(text)) return absl::OkStatus();
-  return ErrorHere(absl::StrCat("expected '", text, "', but found ", Describe()));
-}
-
-absl::StatusOr<std::string> ExpressionParser::ExpectName() {
-  if (Now().kind != Token::Kind::kName) return ErrorHere(absl::StrCat("expected a name, but found ", Describe()));
-  std::string name = Now().text;
-  Advance();
-  return name;
-}
-
-absl::Status ExpressionParser::Grow(Expression* node) const {
-  int height = 0;
-  for (const ExpressionPtr& child : node->children) height = std::max(height, child == nullptr ? 0 : child->height);
-  for (const auto& [name, child] : node->keywords) height = std::max(height, child->height);
-  node->height = height + 1;
-  return node->height > kMaxHeight ? ErrorAt(node->line, "the expression is too long") : absl::OkStatus();
-}
-
-ExpressionParser::Result ExpressionParser::Make(Kind kind, int line, std::string name,
-                                                std::vector<ExpressionPtr> children) const {
-  auto node = std::make_unique<Expression>();
-  node->kind = kind;
-  node->line = line;
-  node->name = std::move(name);
-  node->children = std::move(children);
-  DISTILL_RETURN_IF_ERROR(Grow(node.get()));
-  return node;
-}
 
 ExpressionParser::Result ExpressionParser::ParseExpression(bool with_condition) {
   const Nested nested(&nesting_);

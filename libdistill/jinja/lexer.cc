@@ -1,15 +1,13 @@
 #include "libdistill/jinja/lexer.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdint>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/core/utf8.h"
+#include "libdistill/jinja/literals.h"
 
 namespace distill::jinja {
 namespace {
@@ -51,9 +49,7 @@ class Lexer {
   absl::Status LexComment();
   absl::Status LexTag(bool block);
   absl::Status LexInTag(std::string* open);
-  absl::Status LexString();
-  bool LexEscape(size_t* i, std::string* value) const;
-  void LexNumber();
+  absl::Status LexLiteral();
   bool LexRaw();
   void AddText(size_t begin, size_t end, char sign, bool is_output);
 
@@ -191,11 +187,7 @@ absl::Status Lexer::LexInTag(std::string* open) {
     Move(end);
     return absl::OkStatus();
   }
-  if (IsDigit(c)) {
-    LexNumber();
-    return absl::OkStatus();
-  }
-  if (c == '"' || c == '\'') return LexString();
+  if (IsDigit(c) || c == '"' || c == '\'') return LexLiteral();
   for (const absl::string_view two : {"**", "//", "==", "!=", ">=", "<="}) {
     if (!Sees(two)) continue;
     Add(Kind::kOperator, std::string(two));
@@ -217,81 +209,11 @@ absl::Status Lexer::LexInTag(std::string* open) {
   return absl::OkStatus();
 }
 
-void Lexer::LexNumber() {
-  const auto digits = [this](size_t i) {
-    while (IsDigit(At(i)) || (At(i) == '_' && IsDigit(At(i + 1)))) ++i;
-    return i;
-  };
-  const bool after_dot = position_ > 0 && source_[position_ - 1] == '.';
-  size_t end = digits(position_);
-  bool is_float = false;
-  if (!after_dot && At(end) == '.' && IsDigit(At(end + 1))) {
-    is_float = true;
-    end = digits(end + 1);
-  }
-  if (!after_dot && (At(end) == 'e' || At(end) == 'E')) {
-    const size_t exponent = end + 1 + (At(end + 1) == '+' || At(end + 1) == '-');
-    if (IsDigit(At(exponent))) {
-      is_float = true;
-      end = digits(exponent);
-    }
-  }
-  std::string text = source_.substr(position_, end - position_);
-  text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-  Add(is_float ? Kind::kFloat : Kind::kInteger, std::move(text));
-  Move(end);
-}
-
-absl::Status Lexer::LexString() {
-  const char quote = source_[position_];
-  const int begin_line = line_;
-  std::string value;
-  size_t i = position_ + 1;
-  for (; i < source_.size() && source_[i] != quote; ++i) {
-    if (source_[i] != '\\') {
-      value.push_back(source_[i]);
-    } else if (!LexEscape(&i, &value)) {
-      return ErrorAt(begin_line, "a broken \\ escape in a string");
-    }
-  }
-  if (i >= source_.size()) return ErrorAt(begin_line, "a string is not closed");
-  Add(Kind::kString, std::move(value));
-  Move(i + 1);
+absl::Status Lexer::LexLiteral() {
+  DISTILL_ASSIGN_OR_RETURN(Literal literal, ReadLiteral(source_, position_, line_));
+  Add(literal.kind, std::move(literal.text));
+  Move(literal.end);
   return absl::OkStatus();
-}
-
-// One escape of Python's string literals; *i goes from the backslash to the last character taken. The backslash of an
-// unknown escape stays as it is.
-bool Lexer::LexEscape(size_t* i, std::string* value) const {
-  static constexpr absl::string_view kEscapes = "abfnrtv\\'\"", kMeanings = "\a\b\f\n\r\t\v\\'\"";
-  const char escape = At(*i + 1);
-  if (escape == '\n') {
-    ++*i;
-    return true;
-  }
-  if (const size_t known = kEscapes.find(escape); known != absl::string_view::npos) {
-    value->push_back(kMeanings[known]);
-    ++*i;
-    return true;
-  }
-  const int hex_digits = escape == 'x' ? 2 : escape == 'u' ? 4 : escape == 'U' ? 8 : 0;
-  const bool octal = escape >= '0' && escape <= '7';
-  if (hex_digits == 0 && !octal) {
-    value->push_back('\\');
-    return true;
-  }
-  size_t end = *i + (octal ? 1 : 2);
-  const size_t limit = end + (octal ? 3 : hex_digits);
-  uint64_t c = 0;
-  for (; end < limit; ++end) {
-    const auto digit = static_cast<unsigned char>(At(end));
-    if (octal ? digit < '0' || digit > '7' : !std::isxdigit(digit)) break;
-    c = octal ? c * 8 + (digit - '0') : c * 16 + (std::isdigit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
-  }
-  if ((!octal && end != limit) || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return false;
-  AppendUtf8(static_cast<char32_t>(c), value);
-  *i = end - 1;
-  return true;
 }
 
 }  // namespace

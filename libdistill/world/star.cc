@@ -2,50 +2,20 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
+#include "libdistill/world/call_views.h"
 #include "libdistill/world/different_calls.h"
 #include "libdistill/world/join_server.h"
 
 namespace distill {
-namespace {
-
-// A peer that beats this often, and at least five times in a time-out, is not lost to a busy machine.
-constexpr absl::Duration kLongestInterval = absl::Seconds(1);
-
-std::string PackCalls(const std::vector<CallView>& calls) {
-  std::vector<std::string> fields;
-  for (const CallView& call : calls) {
-    fields.push_back(absl::StrCat(call.number));
-    fields.push_back(call.text);
-  }
-  return fields.empty() ? "" : PackStrings(fields);
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<CallView>> DecodeCalls(absl::string_view payload) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(payload));
-  if (fields.size() % 2 != 0) return absl::DataLossError("a call without its text");
-  std::vector<CallView> calls;
-  for (size_t i = 0; i < fields.size(); i += 2) {
-    CallView& call = calls.emplace_back();
-    if (!absl::SimpleAtoi(fields[i], &call.number)) return absl::DataLossError("a call without its number");
-    call.text = fields[i + 1];
-  }
-  return calls;
-}
-
 Star::Star(const World& world, std::string place)
     : world_(world), place_(std::move(place)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   DISTILL_CHECK(wake_ >= 0, "no eventfd: this process has too many open files");
@@ -62,13 +32,7 @@ Star::~Star() {
   }
   const Goodbye mine = {world_.rank, finished_calls_, absl::StrCat("rank ", world_.rank, " on ", world_.host)};
   Tell(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(mine)));
-  // A socket that is closed with unread bytes resets the connection, and the goodbye might be lost with it.
-  for (Peer& peer : peers_) {
-    shutdown(peer.socket.fd(), SHUT_WR);
-    for (auto some = ReceiveSome(peer.socket, 1 << 16); some.ok() && !some->empty();) {
-      some = ReceiveSome(peer.socket, 1 << 16);
-    }
-  }
+  for (StarPeer& peer : peers_) peer.Drain();
   close(wake_);
 }
 
@@ -85,7 +49,7 @@ absl::Status Star::Start() {
 
 void Star::Rename(int rank, std::string name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (Peer& peer : peers_) {
+  for (StarPeer& peer : peers_) {
     if (peer.rank == rank) peer.name = name;
   }
 }
@@ -93,10 +57,8 @@ void Star::Rename(int rank, std::string name) {
 void Star::StartHeartbeat(absl::Duration timeout) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    timeout_ = timeout;
-    next_beat_ = Deadline::After(absl::ZeroDuration());
-    awake_ = Deadline::After(timeout / 2);
-    for (Peer& peer : peers_) peer.patience = Deadline::After(timeout);
+    clock_.Start(timeout);
+    for (StarPeer& peer : peers_) peer.patience = clock_.Patience();
   }
   Wake();
 }
@@ -111,7 +73,7 @@ void Star::Serve() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     std::vector<pollfd> entries = {{wake_, POLLIN, 0}};
-    for (const Peer& peer : peers_) {
+    for (const StarPeer& peer : peers_) {
       const int writing = peer.outbox.empty() ? 0 : POLLOUT;
       if (!peer.left) entries.push_back({peer.socket.fd(), static_cast<short>(POLLIN | writing), 0});
     }
@@ -121,42 +83,37 @@ void Star::Serve() {
     uint64_t count = 0;
     const bool woken = read(wake_, &count, sizeof(count)) > 0;
     lock.lock();
-    for (Peer& peer : peers_) {
+    for (StarPeer& peer : peers_) {
       Read(peer);
-      Write(peer);
+      peer.Send();
     }
-    if (next_beat_.Passed()) Beat();
+    if (clock_.due()) Beat();
     if (late_) JudgeLate();
     if (woken || entries.size() > 1) changed_.notify_all();
   }
 }
 
-absl::Duration Star::Interval() const { return std::min(kLongestInterval, timeout_ / 5); }
-
 int Star::PollMilliseconds() const {
-  const int beat = next_beat_.PollMilliseconds();
+  const int beat = clock_.PollMilliseconds();
   return late_ && beat >= 0 ? std::min(beat, late_->patience.PollMilliseconds()) : beat;
 }
 
 // Beats, and looks who does not.
 void Star::Beat() {
-  next_beat_ = Deadline::After(Interval());
-  // A process that was stopped and continues has heard nobody for as long; the silence was its own.
-  const bool slept = awake_.Passed();
-  awake_ = Deadline::After(timeout_ / 2);
+  const bool ran = clock_.Begin();
   const std::vector<CallView> calls = last_calls_ ? last_calls_() : std::vector<CallView>();
   if (root()) Compare(calls);
-  for (Peer& peer : peers_) {
+  for (StarPeer& peer : peers_) {
     if (peer.left) continue;
     if (peer.outbox.empty()) {
-      peer.outbox = EncodeFrame(FrameKind::kBeat, 0, root() ? "" : PackCalls(calls));
-      Write(peer);
+      peer.outbox = EncodeFrame(FrameKind::kBeat, 0, root() ? "" : EncodeCalls(calls));
+      peer.Send();
     }
-    if (slept) peer.patience = Deadline::After(timeout_);
+    if (!ran) peer.patience = clock_.Patience();
     if (!peer.patience.Passed()) continue;
     peer.left = true;
     Note(absl::UnavailableError(absl::StrCat(peer.name, " was lost: nothing heard from it for ",
-                                             absl::FormatDuration(timeout_),
+                                             absl::FormatDuration(clock_.timeout()),
                                              " (the process is stopped, or its host or the network to it is gone)")));
   }
 }
@@ -168,37 +125,17 @@ void Star::CompareCalls(std::function<std::vector<CallView>()> last_calls) {
 
 // Rank 0's calls, and then each peer's, against those of the ranks before.
 void Star::Compare(const std::vector<CallView>& mine) {
-  struct First {
-    std::string name;
-    std::string text;
-  };
-  std::map<int64_t, First> first;
-  const auto compare = [&](const std::string& name, const std::vector<CallView>& calls) {
-    for (const CallView& call : calls) {
-      const First& other = first.try_emplace(call.number, First{name, call.text}).first->second;
-      if (other.text == call.text) continue;
-      Note(DifferentCalls(absl::StrCat("in call number ", call.number, " ", other.name, " calls ", other.text),
-                          absl::StrCat(name, " calls ", call.text)));
-      return;
-    }
-  };
-  compare(absl::StrCat("rank 0 on ", world_.host), mine);
-  for (const Peer& peer : peers_) compare(peer.name, peer.calls);
+  CallComparison comparison;
+  absl::Status found = comparison.Compare(absl::StrCat("rank 0 on ", world_.host), mine);
+  for (const StarPeer& peer : peers_) found.Update(comparison.Compare(peer.name, peer.calls));
+  if (!found.ok()) Note(found);
 }
 
-void Star::Write(Peer& peer) {
-  if (peer.left || peer.outbox.empty()) return;
-  absl::string_view rest = peer.outbox;
-  // Reading shows what became of a peer that takes nothing more.
-  const bool sent = SendSome(peer.socket, rest).ok();
-  peer.outbox.erase(0, sent ? peer.outbox.size() - rest.size() : peer.outbox.size());
-}
-
-void Star::Read(Peer& peer) {
+void Star::Read(StarPeer& peer) {
   while (!peer.left) {
     const uint64_t before = peer.reader.received_bytes();
     const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket);
-    if (peer.reader.received_bytes() != before) peer.patience = Deadline::After(timeout_);
+    if (peer.reader.received_bytes() != before) peer.patience = clock_.Patience();
     if (!whole.ok()) {
       peer.left = true;
       Note(absl::UnavailableError(
@@ -212,7 +149,7 @@ void Star::Read(Peer& peer) {
   }
 }
 
-void Star::Take(Peer& peer, Frame frame) {
+void Star::Take(StarPeer& peer, Frame frame) {
   switch (frame.kind) {
     case FrameKind::kBeat:
       peer.heard_since_late = true;
@@ -239,12 +176,9 @@ void Star::Take(Peer& peer, Frame frame) {
   }
 }
 
-void Star::TakeGoodbye(Peer& peer, const std::string& payload) {
+void Star::TakeGoodbye(StarPeer& peer, const std::string& payload) {
   absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(payload);
-  if (!goodbye.ok()) {
-    Note(Annotate(goodbye.status(), peer.name));
-    return;
-  }
+  if (!goodbye.ok()) return Note(Annotate(goodbye.status(), peer.name));
   if (goodbye->rank == peer.rank) peer.left = true;
   if (root()) TellLocked(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(*goodbye)));
   left_.push_back(*std::move(goodbye));
@@ -253,7 +187,7 @@ void Star::TakeGoodbye(Peer& peer, const std::string& payload) {
 
 absl::Status Star::CheckPeers() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (Peer& peer : peers_) Read(peer);
+  for (StarPeer& peer : peers_) Read(peer);
   return failure_;
 }
 
@@ -300,10 +234,10 @@ void Star::Tell(const std::string& frame) {
 
 void Star::TellLocked(const std::string& frame) {
   bool left_over = false;
-  for (Peer& peer : peers_) {
+  for (StarPeer& peer : peers_) {
     if (peer.left) continue;
     peer.outbox += frame;
-    Write(peer);
+    peer.Send();
     left_over = left_over || !peer.outbox.empty();
   }
   if (left_over) Wake();
@@ -314,7 +248,7 @@ absl::Status Star::Flush(const Deadline& deadline) {
   for (;;) {
     DISTILL_RETURN_IF_ERROR(failure_);
     const auto waits =
-        std::find_if(peers_.begin(), peers_.end(), [](const Peer& p) { return !p.left && !p.outbox.empty(); });
+        std::find_if(peers_.begin(), peers_.end(), [](const StarPeer& p) { return !p.left && !p.outbox.empty(); });
     if (waits == peers_.end()) return absl::OkStatus();
     if (deadline.Passed()) return FailLocked(deadline.Error(absl::StrCat("exchange with ", waits->name)));
     changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Seconds(1))));
@@ -325,7 +259,7 @@ absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t se
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     std::vector<int> missing;
-    for (const Peer& peer : peers_) {
+    for (const StarPeer& peer : peers_) {
       if (peer.waiting) continue;
       if (peer.left && failure_.ok())
         return FailLocked(absl::UnavailableError(absl::StrCat(peer.name, " left before all had met")));
@@ -340,7 +274,7 @@ absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t se
     changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Seconds(1))));
   }
   std::vector<std::string> payloads;
-  for (Peer& peer : peers_) {
+  for (StarPeer& peer : peers_) {
     const Frame frame = *std::exchange(peer.waiting, std::nullopt);
     if (frame.kind != kind || frame.sequence != sequence) {
       return FailLocked(DifferentCalls(absl::StrCat(peer.name, " is at exchange ", frame.sequence),
@@ -354,7 +288,7 @@ absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t se
 std::string Star::local_address() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::string address;
-  for (const Peer& peer : peers_) {
+  for (const StarPeer& peer : peers_) {
     address = LocalAddress(peer.socket);
     if (!absl::StartsWith(address, "127.") && address != "::1") break;
   }

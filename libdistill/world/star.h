@@ -21,14 +21,13 @@
 #include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/heartbeat_clock.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
+#include "libdistill/world/star_peer.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
-
-// What a beat carries of its sender's last calls. DataLoss: no such bytes.
-absl::StatusOr<std::vector<CallView>> DecodeCalls(absl::string_view payload);
 
 class Star {
  public:
@@ -69,20 +68,6 @@ class Star {
   absl::Status Fail(const absl::Status& error);
 
  private:
-  struct Peer {
-    Peer(int rank, std::string name, Socket socket, size_t max_payload)
-        : rank(rank), name(std::move(name)), socket(std::move(socket)), reader(max_payload) {}
-    int rank;
-    std::string name;  // "rank 2 on host-b"
-    Socket socket;
-    FrameReader reader;
-    std::optional<Frame> waiting;  // for its exchange; a peer sends no second one before the first was taken
-    std::string outbox;
-    Deadline patience = Deadline::Never();  // renewed by whatever the peer sends
-    bool left = false;
-    std::vector<CallView> calls;  // its last ones
-    bool heard_since_late = false;
-  };
   // A call of some rank's that has taken too long (rank 0).
   struct LateCall {
     int64_t number = 0;
@@ -96,15 +81,13 @@ class Star {
   void Note(const absl::Status& error);
   absl::Status FailLocked(const absl::Status& error) { return Note(error), failure_; }
   void TellLocked(const std::string& frame);
-  void Write(Peer& peer);
-  void Read(Peer& peer);
-  void Take(Peer& peer, Frame frame);
-  void TakeGoodbye(Peer& peer, const std::string& payload);
+  void Read(StarPeer& peer);
+  void Take(StarPeer& peer, Frame frame);
+  void TakeGoodbye(StarPeer& peer, const std::string& payload);
   void Beat();
   void Compare(const std::vector<CallView>& mine);
   void TakeLate(const std::string& payload);
   void JudgeLate();
-  absl::Duration Interval() const;  // of the beats
   int PollMilliseconds() const;
   void Wake() const;
 
@@ -117,11 +100,9 @@ class Star {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  absl::Duration timeout_ = absl::InfiniteDuration();
-  Deadline next_beat_ = Deadline::Never();
-  Deadline awake_ = Deadline::Never();  // passed: this process itself did not run
+  HeartbeatClock clock_;
   absl::Status failure_;
-  std::list<Peer> peers_;
+  std::list<StarPeer> peers_;
   std::optional<LateCall> late_;
   std::vector<Goodbye> left_;
   std::function<std::vector<CallView>()> last_calls_;

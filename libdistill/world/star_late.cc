@@ -28,7 +28,7 @@ std::string List(const std::vector<std::string>& names) {
 
 absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!last_calls_ || timeout_ == absl::InfiniteDuration()) return absl::ZeroDuration();
+  if (!last_calls_ || !clock_.started()) return absl::ZeroDuration();
   const std::string payload = PackStrings({absl::StrCat(call), absl::FormatDuration(allowed)});
   if (root()) {
     TakeLate(payload);
@@ -36,7 +36,7 @@ absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
   } else {
     TellLocked(EncodeFrame(FrameKind::kLate, 0, payload));
   }
-  return kBeatsForAnswer * Interval();
+  return kBeatsForAnswer * clock_.Interval();
 }
 
 void Star::TakeLate(const std::string& payload) {
@@ -44,15 +44,15 @@ void Star::TakeLate(const std::string& payload) {
   LateCall late;
   if (!root() || late_ || !fields.ok() || fields->size() != 2 || !absl::SimpleAtoi((*fields)[0], &late.number)) return;
   late.allowed = (*fields)[1];
-  late.patience = Deadline::After(kBeatsForLate * Interval());
-  for (Peer& peer : peers_) peer.heard_since_late = false;
+  late.patience = Deadline::After(kBeatsForLate * clock_.Interval());
+  for (StarPeer& peer : peers_) peer.heard_since_late = false;
   late_ = std::move(late);
 }
 
 // Once every rank has beaten again: who is furthest behind keeps all others waiting. Ranks that are in the call, or
 // beyond it, may wait for one another in any order. A rank that does not beat is named if nobody else can be.
 void Star::JudgeLate() {
-  const auto heard = [](const Peer& peer) { return peer.left || peer.heard_since_late; };
+  const auto heard = [](const StarPeer& peer) { return peer.left || peer.heard_since_late; };
   if (!std::all_of(peers_.begin(), peers_.end(), heard) && !late_->patience.Passed()) return;
   const LateCall late = *std::exchange(late_, std::nullopt);
   int64_t furthest = late.number - 1;
@@ -66,7 +66,7 @@ void Star::JudgeLate() {
     behind.push_back(name);
   };
   consider(absl::StrCat("rank 0 on ", world_.host), last_calls_ ? last_calls_() : std::vector<CallView>());
-  for (const Peer& peer : peers_) {
+  for (const StarPeer& peer : peers_) {
     if (!heard(peer)) silent.push_back(peer.name);
     if (!peer.left && heard(peer)) consider(peer.name, peer.calls);
   }

@@ -5,10 +5,10 @@
 
 #include <random>
 
+#include "libdistill/world/call_views.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/slurm.h"
-#include "libdistill/world/star.h"
 #include "tests/support/catch.h"
 #include "tests/support/mutate.h"
 

@@ -1,11 +1,13 @@
-// What operators of an expression work on: constants, names, brackets, and what is written behind them.
+#include "libdistill/jinja/operand_parser.h"
+
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/jinja/builtins.h"
-#include "libdistill/jinja/expression_parser.h"
 
 namespace distill::jinja {
 namespace {
@@ -14,7 +16,26 @@ using Kind = Expression::Kind;
 
 }  // namespace
 
-ExpressionParser::Result ExpressionParser::ParsePostfix(ExpressionPtr node) {
+absl::Status OperandParser::Grow(Expression* node) const {
+  int height = 0;
+  for (const ExpressionPtr& child : node->children) height = std::max(height, child == nullptr ? 0 : child->height);
+  for (const auto& [name, child] : node->keywords) height = std::max(height, child->height);
+  node->height = height + 1;
+  return node->height > kMaxHeight ? ErrorAt(node->line, "the expression is too long") : absl::OkStatus();
+}
+
+OperandParser::Result OperandParser::Make(Kind kind, int line, std::string name,
+                                          std::vector<ExpressionPtr> children) const {
+  auto node = std::make_unique<Expression>();
+  node->kind = kind;
+  node->line = line;
+  node->name = std::move(name);
+  node->children = std::move(children);
+  DISTILL_RETURN_IF_ERROR(Grow(node.get()));
+  return node;
+}
+
+OperandParser::Result OperandParser::ParsePostfix(ExpressionPtr node) {
   for (;;) {
     const int line = Now().line;
     if (SkipOperator(".")) {
@@ -36,7 +57,7 @@ ExpressionParser::Result ExpressionParser::ParsePostfix(ExpressionPtr node) {
   }
 }
 
-ExpressionParser::Result ExpressionParser::ParseSubscript(ExpressionPtr node) {
+OperandParser::Result OperandParser::ParseSubscript(ExpressionPtr node) {
   const int line = Now().line;
   std::vector<ExpressionPtr> parts = Nodes(std::move(node), ExpressionPtr(), ExpressionPtr(), ExpressionPtr());
   size_t part = 1;
@@ -55,7 +76,7 @@ ExpressionParser::Result ExpressionParser::ParseSubscript(ExpressionPtr node) {
   return Make(Kind::kItem, line, "", Nodes(std::move(parts[0]), std::move(parts[1])));
 }
 
-ExpressionParser::Result ExpressionParser::ParseFilterOrTest(ExpressionPtr node) {
+OperandParser::Result OperandParser::ParseFilterOrTest(ExpressionPtr node) {
   for (;;) {
     const int line = Now().line;
     if (SkipOperator("|")) {
@@ -75,7 +96,7 @@ ExpressionParser::Result ExpressionParser::ParseFilterOrTest(ExpressionPtr node)
   }
 }
 
-ExpressionParser::Result ExpressionParser::ParseTest(ExpressionPtr node) {
+OperandParser::Result OperandParser::ParseTest(ExpressionPtr node) {
   const int line = Now().line;
   const bool negated = SkipName("not");
   DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
@@ -98,7 +119,7 @@ ExpressionParser::Result ExpressionParser::ParseTest(ExpressionPtr node) {
   return negated ? Make(Kind::kNot, line, "", Nodes(std::move(node))) : std::move(node);
 }
 
-absl::Status ExpressionParser::ParseArguments(Expression* call) {
+absl::Status OperandParser::ParseArguments(Expression* call) {
   DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
   while (!SkipOperator(")")) {
     if (IsOperator("*") || IsOperator("**")) return ErrorHere("'*' and '**' before arguments are not supported");
@@ -118,7 +139,7 @@ absl::Status ExpressionParser::ParseArguments(Expression* call) {
   return Grow(call);
 }
 
-ExpressionParser::Result ExpressionParser::ParsePrimary() {
+OperandParser::Result OperandParser::ParsePrimary() {
   const int line = Now().line;
   switch (Now().kind) {
     case Token::Kind::kString:
@@ -153,7 +174,7 @@ ExpressionParser::Result ExpressionParser::ParsePrimary() {
 }
 
 // A number, or one or more strings side by side.
-ExpressionParser::Result ExpressionParser::ParseConstant() {
+OperandParser::Result OperandParser::ParseConstant() {
   const Token token = Now();
   Advance();
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kConstant, token.line, "", {}));
@@ -173,7 +194,7 @@ ExpressionParser::Result ExpressionParser::ParseConstant() {
   return node;
 }
 
-ExpressionParser::Result ExpressionParser::ParseParenthesized() {
+OperandParser::Result OperandParser::ParseParenthesized() {
   const int line = Now().line;
   if (SkipOperator(")")) return Make(Kind::kTuple, line, "", {});
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseTuple());
@@ -181,7 +202,7 @@ ExpressionParser::Result ExpressionParser::ParseParenthesized() {
   return node;
 }
 
-ExpressionParser::Result ExpressionParser::ParseDict() {
+OperandParser::Result OperandParser::ParseDict() {
   const int line = Now().line;
   std::vector<ExpressionPtr> items;
   while (!SkipOperator("}")) {
@@ -195,7 +216,7 @@ ExpressionParser::Result ExpressionParser::ParseDict() {
   return Make(Kind::kDict, line, "", std::move(items));
 }
 
-absl::StatusOr<std::vector<ExpressionPtr>> ExpressionParser::ParseItems(absl::string_view close) {
+absl::StatusOr<std::vector<ExpressionPtr>> OperandParser::ParseItems(absl::string_view close) {
   std::vector<ExpressionPtr> items;
   while (!SkipOperator(close)) {
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr item, ParseExpression());
@@ -205,12 +226,12 @@ absl::StatusOr<std::vector<ExpressionPtr>> ExpressionParser::ParseItems(absl::st
   return items;
 }
 
-bool ExpressionParser::AtEndOfTuple() const {
+bool OperandParser::AtEndOfTuple() const {
   return Now().kind == Token::Kind::kBlockEnd || Now().kind == Token::Kind::kOutputEnd ||
          Now().kind == Token::Kind::kEnd || IsOperator(")") || IsName("in");
 }
 
-ExpressionParser::Result ExpressionParser::ParseTuple(bool with_condition) {
+OperandParser::Result OperandParser::ParseTuple(bool with_condition) {
   const int line = Now().line;
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr first, ParseExpression(with_condition));
   if (!IsOperator(",")) return first;

@@ -1,23 +1,27 @@
-// The part of TemplateEvaluator that evaluates expressions.
-#include <string>
+#include "libdistill/jinja/expression_evaluator.h"
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/jinja/evaluator.h"
 #include "libdistill/jinja/operators.h"
 
 namespace distill::jinja {
 
 using Result = absl::StatusOr<Value>;
 
-Result TemplateEvaluator::Evaluate(const Expression& node, Scope* scope) {
-  DISTILL_RETURN_IF_ERROR(Enter());
+ExpressionEvaluator::~ExpressionEvaluator() {
+  for (const std::shared_ptr<Dict>& space : namespaces_) space->entries.clear();
+}
+
+Result ExpressionEvaluator::Evaluate(const Expression& node, Scope* scope) {
+  DISTILL_RETURN_IF_ERROR(limit_.Enter());
   Result result = EvaluateNode(node, scope);
-  --depth_;
+  limit_.Leave();
   return result;
 }
 
-Result TemplateEvaluator::EvaluateNode(const Expression& node, Scope* scope) {
+Result ExpressionEvaluator::EvaluateNode(const Expression& node, Scope* scope) {
   using Kind = Expression::Kind;
   switch (node.kind) {
     case Kind::kConstant:
@@ -77,7 +81,7 @@ Result TemplateEvaluator::EvaluateNode(const Expression& node, Scope* scope) {
   return node.kind == Kind::kItem ? GetItem(first, second) : ApplyOperator(node.name, first, second);
 }
 
-Result TemplateEvaluator::EvaluateName(const Expression& node, Scope* scope) {
+Result ExpressionEvaluator::EvaluateName(const Expression& node, Scope* scope) {
   for (const Scope* inner = scope; inner != nullptr; inner = inner->parent) {
     if (const auto found = inner->names.find(node.name); found != inner->names.end()) return found->second;
   }
@@ -87,7 +91,7 @@ Result TemplateEvaluator::EvaluateName(const Expression& node, Scope* scope) {
   return Value(std::shared_ptr<const Function>(std::move(function)));
 }
 
-Result TemplateEvaluator::EvaluateDict(const Expression& node, Scope* scope) {
+Result ExpressionEvaluator::EvaluateDict(const Expression& node, Scope* scope) {
   DISTILL_ASSIGN_OR_RETURN(std::vector<Value> values, EvaluateAll(node, 0, scope));
   std::vector<std::pair<Value, Value>> entries;
   for (size_t i = 0; i + 1 < values.size(); i += 2)
@@ -95,7 +99,7 @@ Result TemplateEvaluator::EvaluateDict(const Expression& node, Scope* scope) {
   return MakeDict(std::move(entries));
 }
 
-Result TemplateEvaluator::EvaluateSlice(const Expression& node, Scope* scope) {
+Result ExpressionEvaluator::EvaluateSlice(const Expression& node, Scope* scope) {
   Value parts[4];
   for (size_t i = 0; i < 4; ++i) {
     if (node.children[i] == nullptr) continue;
@@ -104,7 +108,7 @@ Result TemplateEvaluator::EvaluateSlice(const Expression& node, Scope* scope) {
   return Slice(parts[0], parts[1], parts[2], parts[3]);
 }
 
-Result TemplateEvaluator::EvaluateCompare(const Expression& node, Scope* scope) {
+Result ExpressionEvaluator::EvaluateCompare(const Expression& node, Scope* scope) {
   DISTILL_ASSIGN_OR_RETURN(Value left, Evaluate(*node.children[0], scope));
   for (size_t i = 0; i < node.operators.size(); ++i) {
     const std::string& name = node.operators[i];
@@ -125,7 +129,7 @@ Result TemplateEvaluator::EvaluateCompare(const Expression& node, Scope* scope) 
   return Value(true);
 }
 
-Result TemplateEvaluator::EvaluateCall(const Expression& node, Scope* scope) {
+Result ExpressionEvaluator::EvaluateCall(const Expression& node, Scope* scope) {
   DISTILL_ASSIGN_OR_RETURN(const Value callee, Evaluate(*node.children[0], scope));
   const Function* function = callee.function();
   if (function == nullptr) {
@@ -141,12 +145,12 @@ Result TemplateEvaluator::EvaluateCall(const Expression& node, Scope* scope) {
   return value;
 }
 
-Result TemplateEvaluator::CallMacro(const Function& function, const Arguments& arguments) {
+Result ExpressionEvaluator::CallMacro(const Function& function, const Arguments& arguments) {
   const Statement& macro = *function.macro;
   if (arguments.positional.size() > macro.parameters.size()) {
     return Error(absl::StrCat("macro '", function.name, "' takes at most ", macro.parameters.size(), " argument(s)"));
   }
-  return InNewScope(function.scope, [&](Scope* scope) -> Result {
+  return scopes_.InNewScope(function.scope, [&](Scope* scope) -> Result {
     for (const auto& [name, value] : arguments.named) {
       const auto known = std::find_if(macro.parameters.begin(), macro.parameters.end(),
                                       [&name = name](const auto& parameter) { return parameter.first == name; });
@@ -168,12 +172,13 @@ Result TemplateEvaluator::CallMacro(const Function& function, const Arguments& a
         scope->names[name] = Value::MakeUndefined(absl::StrCat("parameter '", name, "' was not provided"));
       }
     }
-    DISTILL_ASSIGN_OR_RETURN(std::string text, Capture(macro.body, scope));
+    DISTILL_ASSIGN_OR_RETURN(std::string text, capture_(macro.body, scope));
     return Value(std::move(text));
   });
 }
 
-absl::StatusOr<std::vector<Value>> TemplateEvaluator::EvaluateAll(const Expression& node, size_t first, Scope* scope) {
+absl::StatusOr<std::vector<Value>> ExpressionEvaluator::EvaluateAll(const Expression& node, size_t first,
+                                                                    Scope* scope) {
   std::vector<Value> values;
   for (size_t i = first; i < node.children.size(); ++i) {
     DISTILL_ASSIGN_OR_RETURN(Value value, Evaluate(*node.children[i], scope));
@@ -182,7 +187,7 @@ absl::StatusOr<std::vector<Value>> TemplateEvaluator::EvaluateAll(const Expressi
   return values;
 }
 
-absl::StatusOr<Arguments> TemplateEvaluator::EvaluateArguments(const Expression& node, Scope* scope) {
+absl::StatusOr<Arguments> ExpressionEvaluator::EvaluateArguments(const Expression& node, Scope* scope) {
   Arguments arguments;
   DISTILL_ASSIGN_OR_RETURN(arguments.positional, EvaluateAll(node, 1, scope));
   for (const auto& [name, child] : node.keywords) {

@@ -1,0 +1,22 @@
+#include "libdistill/world/star_peer.h"
+
+#include <sys/socket.h>
+
+#include "absl/strings/string_view.h"
+
+namespace distill {
+
+void StarPeer::Send() {
+  if (left || outbox.empty()) return;
+  absl::string_view rest = outbox;
+  // Reading shows what became of a peer that takes nothing more.
+  const bool sent = SendSome(socket, rest).ok();
+  outbox.erase(0, sent ? outbox.size() - rest.size() : outbox.size());
+}
+
+void StarPeer::Drain() {
+  shutdown(socket.fd(), SHUT_WR);
+  for (auto some = ReceiveSome(socket, 1 << 16); some.ok() && !some->empty();) some = ReceiveSome(socket, 1 << 16);
+}
+
+}  // namespace distill

@@ -1,0 +1,38 @@
+// One connection of a star, as its thread serves it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libdistill/core/deadline.h"
+#include "libdistill/world/framing.h"
+#include "libdistill/world/rendezvous.h"
+#include "libdistill/world/socket.h"
+
+namespace distill {
+
+struct StarPeer {
+  StarPeer(int rank, std::string name, Socket socket, size_t max_payload)
+      : rank(rank), name(std::move(name)), socket(std::move(socket)), reader(max_payload) {}
+
+  // What the kernel takes of the outbox at once.
+  void Send();
+  // No more is sent, and what has come is thrown away: a socket that is closed with unread bytes resets the connection,
+  // and what was sent last might be lost with it.
+  void Drain();
+
+  int rank;
+  std::string name;  // "rank 2 on host-b"
+  Socket socket;
+  FrameReader reader;
+  std::optional<Frame> waiting;  // for its exchange; a peer sends no second one before the first was taken
+  std::string outbox;
+  Deadline patience = Deadline::Never();  // renewed by whatever the peer sends
+  bool left = false;
+  std::vector<CallView> calls;  // its last ones
+  bool heard_since_late = false;
+};
+
+}  // namespace distill
