@@ -39,7 +39,7 @@ absl::Status WriteTable(const std::string& path, const CostTable& table) {
 
 // Where ranks share hosts a call goes in two levels, with this algorithm between the hosts, or flat.
 void PrintChoices(const MeasuredCosts& measured) {
-  const CommTuning tuning(measured.table, "auto");
+  const CommTuning tuning(measured.table, AlgorithmPreference::kAuto);
   const CommLayout& all = measured.layout;
   const bool levels = CanRun(CommAlgorithm::kHierarchical, CommOperation::kAllReduce, all);
   const CommLayout across = {all.hosts, all.hosts, 1};

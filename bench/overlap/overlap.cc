@@ -21,10 +21,10 @@
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_reducer.h"
-#include "libdistill/nn/encoder.h"
-#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/gradients/model_gradients.h"
+#include "libdistill/nn/encoder.h"
 #include "libdistill/run/run.h"
+#include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
 namespace {

@@ -18,11 +18,11 @@
 #include "libdistill/config/config_file.h"
 #include "libdistill/data/show_batch.h"
 #include "libdistill/distill.h"
+#include "libdistill/nn/flash_attention.h"
 #include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/fingerprint.h"
-#include "libdistill/nn/flash_attention.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {

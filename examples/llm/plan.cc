@@ -8,9 +8,9 @@
 #include "examples/llm/llm_task.h"
 #include "libdistill/plan/memory_plan.h"
 #include "libdistill/plan/memory_report.h"
+#include "libdistill/run/device.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/run/device.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/world/available_memory.h"
 

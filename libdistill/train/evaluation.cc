@@ -1,39 +1,16 @@
 #include "libdistill/train/evaluation.h"
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/proto/evaluation_messages.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/sums_over_ranks.h"
 
 namespace distill {
 namespace {
-
-// Pairs of a number and a text, as bytes: 8 of the number, 8 of the text's length, and the text.
-template <typename Number>
-void AppendPair(std::string& bytes, Number number, const std::string& text) {
-  static_assert(sizeof(Number) == 8);
-  const auto length = static_cast<int64_t>(text.size());
-  bytes.append(reinterpret_cast<const char*>(&number), 8);
-  bytes.append(reinterpret_cast<const char*>(&length), 8);
-  bytes.append(text);
-}
-
-template <typename Number, typename Take>
-void ReadPairs(const std::string& bytes, Take take) {
-  for (size_t at = 0; at < bytes.size();) {
-    Number number;
-    int64_t length = 0;
-    std::memcpy(&number, bytes.data() + at, 8);
-    std::memcpy(&length, bytes.data() + at + 8, 8);
-    take(number, bytes.substr(at + 16, static_cast<size_t>(length)));
-    at += 16 + static_cast<size_t>(length);
-  }
-}
 
 // Starts it, and gives its steps, which are the same on every rank.
 absl::StatusOr<int64_t> StartOnAllRanks(Communicator& comm, c10::Device device, Evaluator& evaluator) {
@@ -76,36 +53,31 @@ absl::StatusOr<MetricValues> MeansOverRanks(Communicator& comm, const Metrics& m
   return means;
 }
 
-// On rank 0.
-absl::StatusOr<Predictions> GatherPredictions(Communicator& comm, const Metrics& metrics) {
-  std::string mine;
-  for (const auto& [sample, prediction] : metrics.predictions()) AppendPair(mine, sample, prediction);
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, mine));
+// Of all ranks, as they wrote them.
+absl::StatusOr<Predictions> Merge(const std::vector<std::string>& of_ranks) {
   Predictions predictions;
-  for (const std::string& bytes : all) {
-    ReadPairs<int64_t>(
-        bytes, [&](int64_t sample, std::string prediction) { predictions.emplace(sample, std::move(prediction)); });
+  for (const std::string& bytes : of_ranks) {
+    DISTILL_ASSIGN_OR_RETURN(Predictions of_rank, ParsePredictions(bytes));
+    predictions.merge(of_rank);
   }
   return predictions;
 }
 
-absl::StatusOr<MetricValues> SummarizeOnRank0(Communicator& comm, const Metrics& metrics, Evaluator& evaluator) {
-  DISTILL_ASSIGN_OR_RETURN(const MetricValues means, MeansOverRanks(comm, metrics));
-  DISTILL_ASSIGN_OR_RETURN(const Predictions predictions, GatherPredictions(comm, metrics));
+absl::StatusOr<MetricValues> SummarizeOnRank0(Communicator& comm, const MetricValues& means,
+                                              const std::vector<std::string>& predictions, Evaluator& evaluator) {
   std::string bytes;
   absl::Status summarized;
   if (comm.rank() == 0) {
     summarized = CatchTorch([&]() -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const MetricValues values, evaluator.Summarize(means, predictions));
-      for (const auto& [name, value] : values) AppendPair(bytes, value, name);
+      DISTILL_ASSIGN_OR_RETURN(const Predictions merged, Merge(predictions));
+      DISTILL_ASSIGN_OR_RETURN(const MetricValues values, evaluator.Summarize(means, merged));
+      bytes = Serialize(values);
       return absl::OkStatus();
     });
   }
   DISTILL_RETURN_IF_ERROR(Agree(comm, summarized));
   DISTILL_ASSIGN_OR_RETURN(bytes, BroadcastBytes(comm, std::move(bytes)));
-  MetricValues values;
-  ReadPairs<double>(bytes, [&](double value, const std::string& name) { values[name] = value; });
-  return values;
+  return ParseMetrics(bytes);
 }
 
 }  // namespace
@@ -119,11 +91,15 @@ absl::StatusOr<MetricValues> EvaluateOverRanks(Communicator& comm, torch::nn::Mo
   absl::StatusOr<int64_t> steps = StartOnAllRanks(comm, device, evaluator);
   absl::Status mine = steps.status();
   if (mine.ok()) mine = CatchTorch([&] { return RunPasses(models, *steps, evaluator, metrics); });
+  absl::StatusOr<std::string> predictions = std::string();
+  if (mine.ok()) mine = (predictions = Serialize(metrics.predictions())).status();
   if (!mine.ok()) models.Abort(mine);
   evaluator.Stop();
   module.train(was_training);
   DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
-  return SummarizeOnRank0(comm, metrics, evaluator);
+  DISTILL_ASSIGN_OR_RETURN(const MetricValues means, MeansOverRanks(comm, metrics));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, *predictions));
+  return SummarizeOnRank0(comm, means, all, evaluator);
 }
 
 }  // namespace distill

@@ -1,16 +1,13 @@
 #include "libdistill/train/trainer.h"
-#include "libdistill/shard/model_blocks.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/shard/module_state.h"
+#include "libdistill/shard/model_blocks.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/evaluation.h"
 #include "libdistill/train/schedule.h"
 #include "libdistill/train/trainer_impl.h"

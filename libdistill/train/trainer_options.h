@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "libdistill/core/describe.h"
 #include "libdistill/gradients/compression.h"
+#include "libdistill/metrics/best_model_options.h"
 #include "libdistill/metrics/report_to.h"
-#include "libdistill/train/best_model_options.h"
 #include "libdistill/train/schedule_options.h"
 #include "libdistill/train/training_arguments.h"
 
@@ -35,7 +35,7 @@ constexpr EnumNames<SaveStrategy, 3> NamesOf(SaveStrategy) {
 struct TrainerOptions {
   std::string output_dir = "";  // empty: nothing is written
   // The run may replace what another one left in output_dir: the model, when this one's is ready, the log at the start,
-  // and the checkpoints, removed before the first step of the first Fit, unless this run goes on from one of them.
+  // and the checkpoints, removed before the first step of the first Fit, unless this run resumes from one of them.
   bool overwrite_output_dir = false;
   double num_train_epochs = 3;
   int64_t max_steps = -1;  // above 0: overrides the epochs

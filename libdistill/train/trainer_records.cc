@@ -172,7 +172,9 @@ absl::StatusOr<TrainResult> Trainer::Impl::Finish() {
   if (!options.output_dir.empty()) {
     DISTILL_RETURN_IF_ERROR(WithModuleToSave([this](ShardedBlocks* in_order) {
       const auto write = [this](const std::string& folder) { return WriteModel(folder); };
-      return OrderedSave(comm(), {}, in_order).Run([&](OrderedSave&) { return PublishFiles(options.output_dir, write); });
+      return OrderedSave(comm(), {}, in_order).Run([&](OrderedSave&) {
+        return PublishFiles(options.output_dir, write);
+      });
     }));
   }
 

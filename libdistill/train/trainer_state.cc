@@ -13,6 +13,7 @@
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/rank0_bytes.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"

@@ -27,7 +27,7 @@ ALLOWED = {
     "shard": ["core", "world", "transport", "comm", "store", "tensor", "nn", "optim", "gradients"],
     "task": ["core", "store", "text", "data", "tensor", "nn", "loss"],
     "plan": ["core", "world", "comm", "store", "tensor", "nn", "loss", "optim", "gradients", "shard"],
-    "run": ["core", "world", "comm", "tensor"],
+    "run": ["core", "world", "comm", "tensor", "nn", "shard"],
     "train": ["core", "config", "proto", "store", "world", "transport", "comm", "text", "data", "metrics", "tensor", "nn",
               "loss", "optim", "checkpoint", "gradients", "shard", "task", "plan", "run"],
 }

@@ -1,4 +1,4 @@
-#include "libdistill/train/epochs.h"
+#include "libdistill/data/epochs.h"
 
 #include <torch/nn/modules/linear.h>
 
@@ -37,6 +37,15 @@ TEST_CASE("steps are told as epochs: whole ones at their ends") {
   CHECK(epochs.EpochsOf(10) == 2);
   CHECK(epochs.EpochsOf(4) == 1);  // asked again
   CHECK(epochs.EpochsOf(1000) == 200);
+}
+
+TEST_CASE("the last step of an epoch is known, far ahead too") {
+  EpochCounter epochs = Uneven();
+  CHECK(epochs.EndsEpoch(1000));
+  CHECK_FALSE(epochs.EndsEpoch(999));
+  CHECK(epochs.EndsEpoch(4));
+  CHECK_FALSE(epochs.EndsEpoch(6));
+  CHECK(epochs.EndsEpoch(10));
 }
 
 TEST_CASE("a run over packed data ends with its last epoch, however many packs each shuffle makes") {

@@ -1,5 +1,5 @@
 // What a record says of the steps since the last one.
-#include "libdistill/train/record.h"
+#include "libdistill/metrics/record_sums.h"
 
 #include <fstream>
 #include <thread>

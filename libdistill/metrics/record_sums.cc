@@ -1,4 +1,4 @@
-#include "libdistill/train/record.h"
+#include "libdistill/metrics/record_sums.h"
 
 namespace distill {
 

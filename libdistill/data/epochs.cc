@@ -1,4 +1,4 @@
-#include "libdistill/train/epochs.h"
+#include "libdistill/data/epochs.h"
 
 #include <algorithm>
 #include <cmath>

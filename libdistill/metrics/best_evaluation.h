@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
+#include "libdistill/metrics/best_model_options.h"
 #include "libdistill/proto/checkpoint_messages.h"
-#include "libdistill/task/evaluator.h"
-#include "libdistill/train/best_model_options.h"
 
 namespace distill {
 
@@ -17,10 +17,10 @@ class BestEvaluation {
 
   // Nothing where the options ask for none. A metric that is not finite is never the best. InvalidArgument: the metric
   // is missing; those that there are are named.
-  [[nodiscard]] absl::Status Note(int64_t step, const MetricValues& metrics);
+  [[nodiscard]] absl::Status Note(int64_t step, const std::map<std::string, double>& metrics);
 
   int64_t step() const { return step_; }  // 0: none yet
-  const MetricValues& metrics() const { return metrics_; }
+  const std::map<std::string, double>& metrics() const { return metrics_; }
   // Whether early_stopping_patience is used up.
   bool is_exhausted() const;
   // "loss is best at step 20 with 1.25".
@@ -37,7 +37,7 @@ class BestEvaluation {
   const std::string metric_;
   const bool greater_is_better_;
   int64_t step_ = 0;
-  MetricValues metrics_;
+  std::map<std::string, double> metrics_;
   int64_t since_best_ = 0;  // evaluations in a row that were not better by the threshold
 };
 

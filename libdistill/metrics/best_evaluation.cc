@@ -1,4 +1,4 @@
-#include "libdistill/train/best_evaluation.h"
+#include "libdistill/metrics/best_evaluation.h"
 
 #include <cmath>
 
@@ -38,7 +38,7 @@ bool BestEvaluation::IsBetter(double value, double margin) const {
   return gain > margin;
 }
 
-absl::Status BestEvaluation::Note(int64_t step, const MetricValues& metrics) {
+absl::Status BestEvaluation::Note(int64_t step, const std::map<std::string, double>& metrics) {
   if (!TracksBest(options_)) return absl::OkStatus();
   const auto found = metrics.find(metric_);
   if (found == metrics.end()) {
@@ -73,7 +73,7 @@ void BestEvaluation::SaveTo(TrainerState& state) const {
 void BestEvaluation::Restore(const TrainerState& state) {
   if (!TracksBest(options_) || state.best_metric != metric_) return;
   step_ = state.best_step;
-  metrics_ = MetricValues(state.best_evaluation.begin(), state.best_evaluation.end());
+  metrics_ = {state.best_evaluation.begin(), state.best_evaluation.end()};
   since_best_ = state.evaluations_since_best;
 }
 

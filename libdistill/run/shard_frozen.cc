@@ -1,4 +1,4 @@
-#include "libdistill/train/shard_frozen.h"
+#include "libdistill/run/shard_frozen.h"
 
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/sharded_models.h"
