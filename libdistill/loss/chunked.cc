@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "libdistill/loss/chunk_products.h"
 #include "libdistill/loss/chunk_sweep.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/inputs.h"
@@ -15,7 +16,8 @@
 // Logits of all tokens times the vocabulary are what runs out of memory first: 4096 tokens of 152,064 words are 2.5 GB
 // in float32, and autograd would keep several such tensors. Here the forward goes through the tokens chunk by chunk,
 // and takes the gradient along while a chunk's logits are at hand:
-//   products   hidden[chunk] W^T of both models, two buffers of [C, V] in the type of the weights
+//   products   hidden[chunk] W^T of both models, two buffers of [C, V] in the type of the weights; of a teacher that is
+//              logits or top-k values, these (loss/chunk_products.h)
 //   sweep      losses, and gradient_scale times the gradient, G, in place of the student's products (loss/sweep.h)
 //   products   grad_hidden[chunk] = G W        grad_weight += G^T hidden[chunk]        grad_bias += sum over rows of G
 // What is kept is [N, H], [V, H] and [V], what the backward would give anyway. The backward multiplies them by the
@@ -27,30 +29,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// A head's first V rows, and its products chunk by chunk.
-class Head {
- public:
-  Head(const Tensor& weight, const Tensor& bias, const LogitScaling& scaling, int64_t vocabulary, int64_t chunk)
-      : weight_(weight.detach().narrow(0, 0, vocabulary)), weight_t_(weight_.t()), scaling_(scaling) {
-    const torch::Dtype wide = at::promote_types(weight.scalar_type(), torch::kFloat32);
-    if (bias.defined()) bias_ = bias.detach().narrow(0, 0, vocabulary).to(wide).contiguous();
-    buffer_ = torch::empty({chunk, vocabulary}, weight_.options());
-  }
-  const Tensor& weight() const { return weight_; }
-
-  ChunkProducts Products(const Tensor& hidden) const {
-    Tensor values = buffer_.narrow(0, 0, hidden.size(0));
-    at::mm_out(values, hidden, weight_t_);
-    return {.values = values, .bias = bias_, .scaling = scaling_};
-  }
-
- private:
-  const Tensor weight_, weight_t_;
-  const LogitScaling scaling_;
-  Tensor bias_;
-  Tensor buffer_;  // [C, V]
-};
 
 // Times gradient_scale.
 struct Gradients {
@@ -71,13 +49,11 @@ class Chunks {
                             .vocabulary = vocabulary,
                             .student_hidden = inputs.student_hidden.size(1),
                             .teacher_hidden = inputs.teacher_hidden.defined() ? inputs.teacher_hidden.size(1) : 0,
+                            .has_teacher_logits = inputs.teacher_values.defined(),
                             .element_bytes = static_cast<int64_t>(inputs.student_hidden.element_size())})),
         vocabulary_(vocabulary),
-        student_(inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary, chunk_) {
-    if (inputs.teacher_hidden.defined()) {
-      teacher_.emplace(inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary, chunk_);
-    }
-  }
+        student_(inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary, chunk_),
+        teacher_(inputs, options.temperature, vocabulary, chunk_) {}
 
   // Which gradients to take along.
   void WantGradients(bool hidden, bool weight, bool bias) {
@@ -120,11 +96,7 @@ class Chunks {
   ChunkSums RunChunk(const ChunkSweep& sweep, int64_t first, int64_t count) {
     const Tensor hidden = inputs_.student_hidden.detach().narrow(0, first, count);
     const ChunkProducts student = student_.Products(hidden);
-    ChunkProducts teacher;
-    if (teacher_.has_value()) {
-      teacher = teacher_->Products(inputs_.teacher_hidden.detach().narrow(0, first, count));
-    }
-    const ChunkSums sums = sweep.Run(student, teacher, inputs_.labels.narrow(0, first, count));
+    const ChunkSums sums = sweep.Run(student, teacher_.Products(first, count), inputs_.labels.narrow(0, first, count));
     if (wants_gradients_) Accumulate(student.values, hidden, first);
     return sums;
   }
@@ -153,7 +125,7 @@ class Chunks {
   const torch::Dtype wide_;  // float32; float64 for float64 inputs
   const int64_t tokens_, chunk_, vocabulary_;
   const Head student_;
-  std::optional<Head> teacher_;
+  const TeacherChunks teacher_;
   bool wants_gradients_ = false;
   Gradients gradients_;
 };

@@ -6,6 +6,13 @@
 // reverse KL or a generalised Jensen-Shannon divergence between them (Agarwal et al. 2024, "On-Policy Distillation of
 // Language Models", equation 1). Sums over tokens, not means: the caller divides by the number of loss tokens of the
 // whole step, over all ranks. docs/losses.md has the derivation of the gradients.
+//
+// The teacher comes in one of three forms: hidden states with a head, logits, or the logits of its K likeliest tokens
+// (top-k). Of the last, with S the K ids of a token, only the forward KL is defined:
+//
+//   sum over v in S of p_v (log p_v - log q_v),   p = softmax over S of values / T,   q = softmax over V of student / T
+//
+// the teacher's probability of all other tokens is taken to be 0 (as DistillKit's sparse KL has it, missing: zero).
 #pragma once
 
 #include <functional>
@@ -22,16 +29,25 @@ struct LogitScaling {
   double softcap = 0.0;
 };
 
-// N loss tokens, Hs and Ht hidden sizes, Vs and Vt head rows.
+// N loss tokens, Hs and Ht hidden sizes, Vs and Vt head rows, K ids of a token. Without any of the teacher's tensors:
+// cross-entropy alone (alpha must be 0).
 struct DistillationInputs {
   torch::Tensor student_hidden;  // [N, Hs]
   torch::Tensor student_weight;  // [Vs, Hs]
   torch::Tensor student_bias;    // [Vs] or undefined
-  torch::Tensor teacher_hidden;  // [N, Ht], or undefined: cross-entropy alone (alpha must be 0)
+  torch::Tensor teacher_hidden;  // [N, Ht], or undefined: another form, or no teacher
   torch::Tensor teacher_weight;  // [Vt, Ht]
   torch::Tensor teacher_bias;    // [Vt] or undefined
   torch::Tensor labels;          // int64 [N], each within the vocabulary, or below 0: no CE there
-  LogitScaling student_logits = {}, teacher_logits = {};
+  LogitScaling student_logits = {}, teacher_logits = {};  // of the heads
+  // Instead of the teacher's states and head, in any floating type. Finite: a value that is not makes the loss so.
+  // Without teacher_ids: its logits, [N, Vt]. With them: of K of its tokens, [N, K], logits or log-probabilities, which
+  // give the same p. There a value of minus infinity is a probability of 0.
+  torch::Tensor teacher_values = {};
+  // int64 [N, K]: which tokens, each once a row. Below 0, or not in the vocabulary: left out, as if the teacher had not
+  // named it. Each row keeps one at least (on a GPU, where nobody waits to learn it, one that does not makes the loss
+  // no number).
+  torch::Tensor teacher_ids = {};
   // Memory for the gradient of student_weight, [Vs, Hs] and contiguous, in float32 (float64 for float64 inputs), which
   // holds anything; undefined: the loss takes its own. Nobody else may write to it until the backward pass is over.
   torch::Tensor student_weight_gradient = {};
@@ -50,7 +66,8 @@ struct DistillationSums {
   torch::Tensor ce;          // sum of CE where there is a label, detached
 };
 
-// The chunked one. Throws c10::Error on shapes that do not fit.
+// The chunked one. Throws c10::Error on shapes that do not fit; c10::ValueError where the teacher's values do not, or
+// beta is above 0 and they are top-k.
 DistillationSums DistillationLoss(const DistillationInputs& inputs, const DistillationOptions& options);
 
 // The plain one, by whole logits and torch's own operations: the reference that tests compare with.

@@ -35,7 +35,40 @@ void CheckScaling(const char* side, const LogitScaling& scaling) {
   TORCH_CHECK(std::isfinite(scaling.softcap) && scaling.softcap >= 0, side, "_logits: a softcap of ", scaling.softcap);
 }
 
+// [N, Vt] of logits, or [N, K] of top-k values with their ids.
+void CheckValues(const DistillationInputs& inputs, const DistillationOptions& options) {
+  const torch::Tensor &values = inputs.teacher_values, &ids = inputs.teacher_ids;
+  TORCH_CHECK_VALUE(!inputs.teacher_hidden.defined(), "the teacher has states and values: give one of them");
+  TORCH_CHECK_VALUE(values.defined(), "teacher_ids without teacher_values, whose ids they would be");
+  TORCH_CHECK_VALUE(values.dim() == 2 && values.is_floating_point(),
+                    "teacher_values must be floating-point logits [N, V], or [N, K] with teacher_ids");
+  TORCH_CHECK_VALUE(values.size(0) == inputs.labels.size(0), "teacher_values has ", values.size(0),
+                    " tokens, labels have ", inputs.labels.size(0));
+  TORCH_CHECK_VALUE(values.size(1) > 0, "teacher_values has nothing for a token");
+  if (!ids.defined()) return;
+  TORCH_CHECK_VALUE(ids.scalar_type() == torch::kInt64 && ids.sizes() == values.sizes(), "teacher_ids must be int64 ",
+                    values.sizes(), " as teacher_values, and are ", ids.scalar_type(), " ", ids.sizes());
+  TORCH_CHECK_VALUE(
+      options.beta == 0, "beta is ", options.beta,
+      ", but the teacher gives top-k values, of which only KL(teacher, student) is defined: set beta to 0, "
+      "or take a teacher that gives all logits");
+}
+
+// On a GPU nobody may wait for an answer: there such a token makes the loss no number (chunk_products.cc).
+void CheckIds(const torch::Tensor& ids, int64_t vocabulary) {
+  if (!ids.is_cpu() || ids.numel() == 0) return;
+  const torch::Tensor names_any = ids.ge(0).logical_and(ids.lt(vocabulary)).any(1);
+  TORCH_CHECK_VALUE(names_any.all().item<bool>(), "teacher_ids of token ",
+                    names_any.to(torch::kInt64).argmin().item<int64_t>(), " has no id of a vocabulary of ", vocabulary);
+}
+
 }  // namespace
+
+TeacherForm FormOf(const DistillationInputs& inputs) {
+  if (inputs.teacher_ids.defined()) return TeacherForm::kTopK;
+  if (inputs.teacher_values.defined()) return TeacherForm::kLogits;
+  return inputs.teacher_hidden.defined() ? TeacherForm::kStates : TeacherForm::kNone;
+}
 
 int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options) {
   const absl::Status good = CheckOptions(options);
@@ -58,22 +91,27 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
                   (inputs.student_weight_gradient.defined() && inputs.take_student_weight_gradient),
               "adds_student_weight_gradient without student_weight_gradient and what takes it");
   int64_t rows = inputs.student_weight.size(0);
-  if (inputs.teacher_hidden.defined()) {
+  const TeacherForm form = FormOf(inputs);
+  if (form == TeacherForm::kStates) {
     CheckSide("teacher", inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, tokens);
     rows = std::min(rows, inputs.teacher_weight.size(0));
-  } else {
+  } else if (form == TeacherForm::kNone) {
     TORCH_CHECK(options.alpha == 0, "alpha is ", options.alpha, ", but there is no teacher");
+  } else {
+    CheckValues(inputs, options);
+    if (form == TeacherForm::kLogits) rows = std::min(rows, inputs.teacher_values.size(1));
   }
   TORCH_CHECK(rows > 0, "a head of no rows");
   TORCH_CHECK(options.vocabulary >= 0 && options.vocabulary <= rows, "a vocabulary of ", options.vocabulary,
               " does not fit heads of ", rows, " rows");
   const int64_t vocabulary = options.vocabulary > 0 ? options.vocabulary : rows;
   CheckLabels(inputs.labels, vocabulary);
+  if (form == TeacherForm::kTopK) CheckIds(inputs.teacher_ids, vocabulary);
   return vocabulary;
 }
 
 Divergence DivergenceOf(const DistillationInputs& inputs, const DistillationOptions& options) {
-  if (!inputs.teacher_hidden.defined()) return Divergence::kNone;
+  if (FormOf(inputs) == TeacherForm::kNone) return Divergence::kNone;
   if (options.beta == 0) return Divergence::kForwardKl;
   return options.beta == 1 ? Divergence::kReverseKl : Divergence::kJensenShannon;
 }

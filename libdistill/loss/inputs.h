@@ -8,6 +8,11 @@
 
 namespace distill {
 
+enum class TeacherForm { kNone, kStates, kLogits, kTopK };
+
+// By what is there; CheckInputs says whether it fits.
+TeacherForm FormOf(const DistillationInputs& inputs);
+
 // The number of head rows that take part. Throws c10::Error on shapes, types and options that do not fit.
 int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options);
 

@@ -3,10 +3,16 @@
 #include <algorithm>
 
 namespace distill {
+namespace {
+
+// Models of which a chunk's logits are in memory.
+int64_t ModelsOf(const LossShape& shape) { return shape.teacher_hidden > 0 || shape.has_teacher_logits ? 2 : 1; }
+
+}  // namespace
 
 int64_t ChunkTokens(const LossShape& shape) {
   constexpr int64_t kSmall = 128 << 20;
-  const int64_t of_a_token = (shape.teacher_hidden > 0 ? 2 : 1) * shape.vocabulary * shape.element_bytes;
+  const int64_t of_a_token = ModelsOf(shape) * shape.vocabulary * shape.element_bytes;
   const int64_t of_head = shape.vocabulary * shape.student_hidden * shape.element_bytes;
   const int64_t most = std::clamp<int64_t>(std::max(kSmall, of_head) / of_a_token, 1, shape.chunk_tokens);
   const int64_t chunks = std::max<int64_t>(1, (shape.tokens + most - 1) / most);
@@ -18,7 +24,7 @@ LossMemory MemoryOf(const LossShape& shape) {
   const int64_t bytes = shape.element_bytes;
   const int64_t chunk = ChunkTokens(shape);
   LossMemory memory;
-  memory.chunk_bytes = (shape.teacher_hidden > 0 ? 2 : 1) * chunk * shape.vocabulary * bytes;
+  memory.chunk_bytes = ModelsOf(shape) * chunk * shape.vocabulary * bytes;
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;
   if (!shape.is_borrowed) memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
   // The product [V, H] in the narrow type, and what torch makes of it to add it to float32.

@@ -10,9 +10,10 @@ struct LossShape {
   int64_t chunk_tokens = 0;
   int64_t vocabulary = 0;  // rows that take part
   int64_t student_rows = 0, student_hidden = 0;
-  int64_t teacher_hidden = 0;  // 0: no teacher
-  int64_t element_bytes = 4;   // of both models' type
-  bool is_borrowed = false;    // memory for the head's gradient (DistillationInputs::student_weight_gradient)
+  int64_t teacher_hidden = 0;       // 0: no teacher's states
+  bool has_teacher_logits = false;  // in place of them: a chunk's, cut to the vocabulary or made of top-k values
+  int64_t element_bytes = 4;        // of both models' type
+  bool is_borrowed = false;         // memory for the head's gradient (DistillationInputs::student_weight_gradient)
 };
 
 struct LossMemory {
@@ -23,6 +24,7 @@ struct LossMemory {
   int64_t during_bytes() const { return chunk_bytes + gradient_bytes + rounding_bytes + teacher_bytes; }
 };
 
+// Without what is given of the teacher itself but its states.
 LossMemory MemoryOf(const LossShape& shape);
 
 // How many tokens a chunk has, but for the last: shape.chunk_tokens at most, and fewer where the logits of both models

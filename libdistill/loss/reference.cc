@@ -28,6 +28,26 @@ Tensor SumOfDivergence(const Tensor& log_p, const Tensor& log_q, double beta) {
   return beta * Kl(log_p, log_m) + (1 - beta) * Kl(log_q, log_m);
 }
 
+// The same over the ids of each token alone, p being the softmax of their values.
+Tensor SumOfNamed(const Tensor& values, const Tensor& ids, const Tensor& log_q, double temperature) {
+  const int64_t vocabulary = log_q.size(1);
+  const Tensor wide = values.detach().to(at::promote_types(values.scalar_type(), torch::kFloat32));
+  const Tensor is_named = ids.ge(0) & ids.lt(vocabulary) & wide.ne(-INFINITY);
+  const Tensor log_p = torch::log_softmax(wide.masked_fill(~is_named, -INFINITY) / temperature, 1);
+  const Tensor difference = log_p - log_q.gather(1, ids.clamp(0, vocabulary - 1));
+  return (log_p.exp() * difference.masked_fill(~is_named, 0)).sum();
+}
+
+// [N, V]; of a teacher's states, or as it gives them.
+Tensor TeacherLogits(const DistillationInputs& inputs, int64_t vocabulary) {
+  if (FormOf(inputs) == TeacherForm::kStates) {
+    return Logits(inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary)
+        .detach();
+  }
+  const Tensor& values = inputs.teacher_values;
+  return values.detach().narrow(1, 0, vocabulary).to(at::promote_types(values.scalar_type(), torch::kFloat32));
+}
+
 }  // namespace
 
 DistillationSums ReferenceDistillationLoss(const DistillationInputs& inputs, const DistillationOptions& options) {
@@ -38,12 +58,14 @@ DistillationSums ReferenceDistillationLoss(const DistillationInputs& inputs, con
   const Tensor labelled = inputs.labels.ge(0).nonzero().squeeze(1);
   const Tensor label = inputs.labels.index_select(0, labelled).unsqueeze(1);
   const Tensor ce = -torch::log_softmax(student.index_select(0, labelled), 1).gather(1, label).sum();
-  if (!inputs.teacher_hidden.defined()) return {ce, torch::zeros_like(ce), ce.detach()};
-  const Tensor teacher =
-      Logits(inputs.teacher_hidden, inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary)
-          .detach();
-  const Tensor divergence =
-      SumOfDivergence(torch::log_softmax(teacher / t, 1), torch::log_softmax(student / t, 1), options.beta) * (t * t);
+  const TeacherForm form = FormOf(inputs);
+  if (form == TeacherForm::kNone) return {ce, torch::zeros_like(ce), ce.detach()};
+  const Tensor log_q = torch::log_softmax(student / t, 1);
+  const Tensor of_tokens =
+      form == TeacherForm::kTopK
+          ? SumOfNamed(inputs.teacher_values, inputs.teacher_ids, log_q, t)
+          : SumOfDivergence(torch::log_softmax(TeacherLogits(inputs, vocabulary) / t, 1), log_q, options.beta);
+  const Tensor divergence = of_tokens * (t * t);
   return {options.alpha * divergence + (1 - options.alpha) * ce, divergence.detach(), ce.detach()};
 }
 

@@ -45,7 +45,7 @@ Result Evaluate(LossFunction loss, const DistillationInputs& inputs, const Disti
 DistillationInputs InFloat64(const DistillationInputs& inputs) {
   DistillationInputs wide = inputs;
   for (Tensor* tensor : {&wide.student_hidden, &wide.student_weight, &wide.student_bias, &wide.teacher_hidden,
-                         &wide.teacher_weight, &wide.teacher_bias}) {
+                         &wide.teacher_weight, &wide.teacher_bias, &wide.teacher_values}) {
     if (tensor->defined()) *tensor = tensor->to(torch::kFloat64);
   }
   return wide;
