@@ -124,6 +124,9 @@ class GradientReducer {
 
   const GradientBuckets& buckets() const { return buckets_; }
   const GradientReducerOptions& options() const { return options_; }
+  // Whether each backward pass of a step is summed over ranks by itself: sharded gradients leave no memory in which
+  // passes could add up before.
+  bool sums_each_pass() const { return options_.zero_stage >= 2; }
   // Parameters by index in the order of the plan that the next step uses; empty until it was observed. For checkpoints.
   const std::vector<int64_t>& order() const { return order_.order(); }
   const OverlapStats& stats() const { return stats_; }

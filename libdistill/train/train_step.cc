@@ -110,12 +110,11 @@ absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl
   for (const MicroStep& micro_step : micro_steps) {
     if (micro_step.has_loss()) with_loss.push_back(&micro_step);
   }
-  const bool sums_each = reducer_.options().zero_stage >= 2;  // there is no memory to add up before
   int64_t rounds = static_cast<int64_t>(with_loss.size());
-  if (sums_each || models_.any()) {
+  if (reducer_.sums_each_pass() || models_.any()) {
     DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&rounds, &rounds, 1, DType::kInt64, ReduceOp::kMax));
   }
-  if (!sums_each) {
+  if (!reducer_.sums_each_pass()) {
     reducer_.StartStep();
     for (int64_t round = 0; round < rounds; ++round) {
       std::optional<GradientReducer::NoSync> no_sync;
