@@ -7,6 +7,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/model_blocks.h"
+#include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/evaluation.h"
 #include "libdistill/train/schedule.h"
@@ -70,6 +71,7 @@ absl::Status Trainer::Impl::Loop() {
                  loss_scale.has_value() ? &*loss_scale : nullptr);
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
   bool is_last = false;
+  if (EvaluatesFirst()) DISTILL_RETURN_IF_ERROR(EvaluateNow());
   module->train();
   clock.Resume();
   while (state.step < total_steps && !is_last) {

@@ -101,6 +101,7 @@ struct Trainer::Impl {
   bool IsDue(int64_t every) const;
   bool EvaluationIsDue(bool is_last);
   bool SaveIsDue(bool is_last);
+  bool EvaluatesFirst() const { return options.eval_on_start && state.step == 0 && task->evaluator() != nullptr; }
   // Observers' errors, and that of Log and TellStep, are this rank's alone.
   absl::Status Tell(absl::FunctionRef<absl::Status(Observer&)> tell);
   absl::Status TellStep(const StepOutcome& outcome, double learning_rate, double scale, bool is_last);

@@ -5,7 +5,7 @@ namespace distill {
 bool AsksForEvaluations(const TrainerOptions& options) {
   const bool by_strategy =
       options.eval_strategy == EvalStrategy::kSteps || options.eval_strategy == EvalStrategy::kEpoch;
-  return by_strategy || options.eval_steps > 0 || TracksBest(options.best_model);
+  return by_strategy || options.eval_steps > 0 || options.eval_on_start || TracksBest(options.best_model);
 }
 
 absl::Status CheckEvaluations(const TrainerOptions& options) {
@@ -17,6 +17,9 @@ absl::Status CheckEvaluations(const TrainerOptions& options) {
   const bool takes_steps = strategy == EvalStrategy::kSteps || strategy == EvalStrategy::kAuto;
   if (!takes_steps && options.eval_steps > 0) {
     return absl::InvalidArgumentError("eval_steps goes with eval_strategy: steps; leave one of them out");
+  }
+  if (options.eval_on_start && strategy == EvalStrategy::kNo) {
+    return absl::InvalidArgumentError("eval_on_start contradicts eval_strategy: no; leave one of them out");
   }
   if (TracksBest(best) && strategy == EvalStrategy::kNo) {
     return absl::InvalidArgumentError(

@@ -67,7 +67,8 @@ struct TrainerOptions {
   int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
   int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
   EvalStrategy eval_strategy = EvalStrategy::kAuto;
-  int64_t eval_steps = 0;  // between evaluations
+  int64_t eval_steps = 0;      // between evaluations
+  bool eval_on_start = false;  // also before the first step of a new run, of the untrained model
   BestModelOptions best_model = {};
   // A checkpoint folder, or "true" / "latest" for the newest in output_dir; "", "false" or "none": a new run.
   std::string resume_from_checkpoint = "";
@@ -175,6 +176,7 @@ void DescribeRecords(V& v, TrainerOptions& o) {
       .Alias("evaluation_strategy");
   v.Field("eval_steps", o.eval_steps, AtLeast(0), "steps between evaluations; 0: only at the end")
       .Alias("eval_interval", "eval_every");
+  v.Field("eval_on_start", o.eval_on_start, "an evaluation before the first step, too: one that fails fails early");
   Describe(v, o.best_model);
   v.Together([&o] { return CheckEvaluations(o); });
   v.Field("resume_from_checkpoint", o.resume_from_checkpoint,

@@ -98,7 +98,8 @@ absl::Status Trainer::Impl::EvaluateNow() {
   last_evaluation = {state.step, epochs->EpochsOf(state.step), std::move(metrics)};
   DISTILL_RETURN_IF_ERROR(
       Agree(comm(), Tell([&](Observer& observer) { return observer.OnEvaluate(last_evaluation, control); })));
-  return best->Note(state.step, last_evaluation.metrics);
+  // The untrained model is no candidate: no checkpoint holds it.
+  return state.step > 0 ? best->Note(state.step, last_evaluation.metrics) : absl::OkStatus();
 }
 
 absl::Status Trainer::Impl::Save() {

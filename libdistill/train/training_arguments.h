@@ -51,7 +51,6 @@ void DescribeForeignData(V& v) {
 // What says when to log, evaluate and save.
 template <class V>
 void DescribeForeignRecords(V& v) {
-  v.Accept("eval_on_start", {"false"}, "evaluations come after steps");
   v.Accept("eval_delay", {"0", "0.0"}, "the first evaluation comes when eval_strategy says");
   v.Accept("prediction_loss_only", {"false", "true"}, "the task says what an evaluation gathers");
   v.Note("eval_accumulation_steps", "predictions are on the host as soon as they are made");

@@ -202,6 +202,25 @@ TEST_CASE("a run that is resumed knows which evaluation was the best, and how ma
   CHECK(anew.result->metrics.at("eval_loss") == 1);
 }
 
+TEST_CASE("an evaluation before the first step is recorded, and is no candidate for the best") {
+  const TempFolder folder;
+  TrainerOptions options{.output_dir = folder.path(),
+                         .max_steps = 4,
+                         .eval_steps = 2,
+                         .eval_on_start = true,
+                         .best_model = {.load_best_model_at_end = true}};
+  const Trained trained = Train(options, {1, 3, 4});
+  REQUIRE(trained.result.status() == absl::OkStatus());
+  CHECK(trained.seen.evaluations == Steps{0, 2, 4});
+  CHECK(trained.result->metrics.at("eval_loss") == 3);
+  options.max_steps = 6;
+  options.resume_from_checkpoint = "latest";
+  CHECK(Train(options, {5}).seen.evaluations == Steps{6});
+  const Trained fails = Train({.max_steps = 4, .eval_on_start = true}, {1}, 0, /*fails=*/true);
+  CHECK_FALSE(fails.result.ok());
+  CHECK(fails.seen.logs.empty());
+}
+
 TEST_CASE("patience ends a run whose last step is logged, saved and evaluated once") {
   const TempFolder folder;
   const TrainerOptions options{.output_dir = folder.path(),
