@@ -1,10 +1,13 @@
 #include "libdistill/task/head_inputs.h"
 
 #include <memory>
+#include <variant>
 
 #include "libdistill/nn/gradient_sink.h"
+#include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
+
 void SetStudentHead(const LanguageModel& student, DistillationInputs& inputs) {
   const torch::Tensor weight = student.head_weight();
   inputs.student_weight = weight;
@@ -24,11 +27,23 @@ void SetStudentHead(const LanguageModel& student, DistillationInputs& inputs) {
   };
 }
 
-void SetTeacherHead(const TeacherAnswer& answer, DistillationInputs& inputs) {
-  inputs.teacher_hidden = answer.head_input;
-  inputs.teacher_weight = answer.head_weight;
-  inputs.teacher_bias = answer.head_bias;
-  inputs.teacher_logits = answer.scaling;
+void SetTeacherWords(const TeacherAnswer& answer, DistillationInputs& inputs) {
+  const auto here = [device = inputs.labels.device()](const torch::Tensor& tensor) {
+    return tensor.defined() ? tensor.to(device) : tensor;
+  };
+  if (const auto* head = std::get_if<TeacherHead>(&answer.words)) {
+    inputs.teacher_hidden = here(head->input);
+    inputs.teacher_weight = here(head->weight);
+    inputs.teacher_bias = here(head->bias);
+    inputs.teacher_logits = head->scaling;
+  } else if (const auto* logits = std::get_if<TeacherLogits>(&answer.words)) {
+    inputs.teacher_values = here(logits->values);
+  } else if (const auto* top = std::get_if<TeacherTopK>(&answer.words)) {
+    inputs.teacher_values = here(top->values);
+    inputs.teacher_ids = here(top->ids);
+  } else {
+    throw StatusError(absl::InvalidArgumentError("the teacher was asked for words, and answered without any"));
+  }
 }
 
 }  // namespace distill

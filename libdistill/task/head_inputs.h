@@ -1,4 +1,4 @@
-// What a loss that takes states and heads (loss/distillation_loss.h) is given of two language models.
+// What the loss of logits (loss/distillation_loss.h) is given of a student and a teacher.
 #pragma once
 
 #include "libdistill/loss/distillation_loss.h"
@@ -10,7 +10,8 @@ namespace distill {
 // The student's side of a loss but its states: head, scaling of logits, and, where gradients are taken, what its sink
 // offers for the head's gradient.
 void SetStudentHead(const LanguageModel& student, DistillationInputs& inputs);
-// What a teacher answered, with words.
-void SetTeacherHead(const TeacherAnswer& answer, DistillationInputs& inputs);
+// What a teacher answered, with words, on the device of inputs.labels. Throws StatusError, InvalidArgument, where there
+// are none.
+void SetTeacherWords(const TeacherAnswer& answer, DistillationInputs& inputs);
 
 }  // namespace distill

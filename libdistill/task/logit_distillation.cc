@@ -92,7 +92,8 @@ absl::Status LogitDistillation::SaveModel(const torch::nn::Module& module, const
 
 absl::StatusOr<Fields> LogitDistillation::Fingerprint() const {
   FieldValues fields = ValuesOf(options_);
-  fields.emplace_back("has a teacher", absl::StrCat(teacher_ != nullptr));
+  DISTILL_ASSIGN_OR_RETURN(const Fields of_teacher, FingerprintOf(teacher_.get()));
+  fields.insert(fields.end(), of_teacher.begin(), of_teacher.end());
   return fields;
 }
 
@@ -117,7 +118,7 @@ Losses LogitDistillation::Forward(const TokenBatch& batch, const PassScale& scal
   DistillationInputs inputs;
   inputs.labels = tensors.labels;
   const bool asks_teacher = AsksTeacher(torch::GradMode::is_enabled());
-  if (asks_teacher) SetTeacherHead(OrThrow(teacher_->Ask(tensors, /*asks_words=*/true)), inputs);
+  if (asks_teacher) SetTeacherWords(OrThrow(teacher_->Ask(batch, tensors, /*asks_words=*/true)), inputs);
   inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
   SetStudentHead(*student_, inputs);
   DistillationOptions options = options_;

@@ -26,6 +26,10 @@ absl::StatusOr<std::shared_ptr<MaskedDistillation>> MaskedDistillation::Create(s
   DISTILL_ASSIGN_OR_RETURN(auto logits, LogitDistillation::Create(std::move(teacher), std::move(student), of_logits));
   const int64_t of_student = logits->student().head_weight().size(1);
   if (options.cosine_weight > 0 && of_teacher != of_student) {
+    if (of_teacher == 0) {
+      return absl::InvalidArgumentError(
+          "cosine_weight: the teacher answers without states (Teacher::hidden_size); set it to 0");
+    }
     return absl::InvalidArgumentError(absl::StrCat("cosine_weight: the teacher's states have ", of_teacher,
                                                    " numbers, the student's ", of_student,
                                                    "; set it to 0, or choose a student of the teacher's width"));
@@ -56,9 +60,9 @@ Losses MaskedDistillation::Forward(const TokenBatch& batch, const PassScale& sca
   const bool asks_words = options_.kl_weight > 0 || !torch::GradMode::is_enabled();
   TeacherAnswer answer;
   if (asks_words || options_.cosine_weight > 0 || teacher.must_be_asked()) {
-    answer = OrThrow(teacher.Ask(tensors, asks_words));
+    answer = OrThrow(teacher.Ask(batch, tensors, asks_words));
   }
-  if (asks_words) SetTeacherHead(answer, inputs);
+  if (asks_words) SetTeacherWords(answer, inputs);
   const torch::Tensor states = logits_->student().HiddenAt(tensors.input, tensors.positions);
   inputs.student_hidden = head.HeadInput(states);
   SetStudentHead(head, inputs);
@@ -75,7 +79,8 @@ Losses MaskedDistillation::Forward(const TokenBatch& batch, const PassScale& sca
   if (asks_words) losses.terms.push_back({"kl", logits.divergence, tokens});
   losses.total = logits.loss * of_logits;
   if (options_.cosine_weight > 0) {
-    const torch::Tensor cosine = CosineLoss(states, answer.states);
+    TORCH_CHECK_VALUE(answer.states.defined(), "cosine_weight wants states, and the teacher answered without");
+    const torch::Tensor cosine = CosineLoss(states, answer.states.to(states.device()));
     losses.total = losses.total + cosine * scale.factor(kCosine);
     losses.terms.push_back({"cosine", cosine, tokens});
   }
@@ -85,6 +90,8 @@ Losses MaskedDistillation::Forward(const TokenBatch& batch, const PassScale& sca
 absl::StatusOr<Fields> MaskedDistillation::Fingerprint() const {
   FieldValues fields = ValuesOf(options_);
   fields.emplace_back("vocabulary", absl::StrCat(logits_->vocabulary()));
+  DISTILL_ASSIGN_OR_RETURN(const Fields of_teacher, FingerprintOf(logits_->teacher().get()));
+  fields.insert(fields.end(), of_teacher.begin(), of_teacher.end());
   return fields;
 }
 

@@ -1,5 +1,8 @@
 #include "libdistill/task/teacher.h"
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
 namespace distill {
 namespace {
 
@@ -10,15 +13,14 @@ class ModelTeacher : public Teacher {
     for (torch::Tensor& parameter : model_->parameters()) parameter.requires_grad_(false);
   }
 
-  absl::StatusOr<TeacherAnswer> Ask(const TokenTensors& batch, bool asks_words) override {
+  absl::StatusOr<TeacherAnswer> Ask(const TokenBatch&, const TokenTensors& tensors, bool asks_words) override {
     const torch::NoGradGuard no_grad;
-    TeacherAnswer answer;
-    answer.states = model_->HiddenAt(batch.input, batch.positions);
+    TeacherAnswer answer{.states = model_->HiddenAt(tensors.input, tensors.positions)};
     if (!asks_words) return answer;
-    answer.head_input = model_->HeadInput(answer.states);
-    answer.head_weight = model_->head_weight();
-    answer.head_bias = model_->head_bias();
-    answer.scaling = {.scale = model_->logit_scale(), .softcap = model_->logit_softcap()};
+    answer.words = TeacherHead{.input = model_->HeadInput(answer.states),
+                               .weight = model_->head_weight(),
+                               .bias = model_->head_bias(),
+                               .scaling = {.scale = model_->logit_scale(), .softcap = model_->logit_softcap()}};
     return answer;
   }
   int64_t vocabulary() const override { return model_->head_weight().size(0); }
@@ -31,6 +33,14 @@ class ModelTeacher : public Teacher {
 };
 
 }  // namespace
+
+absl::StatusOr<Fields> FingerprintOf(const Teacher* teacher) {
+  Fields fields = {{"has a teacher", absl::StrCat(teacher != nullptr)}};
+  if (teacher == nullptr) return fields;
+  DISTILL_ASSIGN_OR_RETURN(const Fields of_teacher, teacher->Fingerprint());
+  for (const auto& [name, value] : of_teacher) fields.emplace_back(absl::StrCat(name, " of the teacher"), value);
+  return fields;
+}
 
 std::shared_ptr<Teacher> LiveTeacher(std::shared_ptr<LanguageModel> model) {
   return model == nullptr ? nullptr : std::make_shared<ModelTeacher>(std::move(model));
