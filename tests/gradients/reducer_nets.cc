@@ -1,11 +1,13 @@
 #include "tests/gradients/reducer_nets.h"
 
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
+#include "tests/support/ranks.h"
 
 namespace distill::testing {
 namespace {
@@ -66,6 +68,14 @@ torch::Tensor Net::Loss(int64_t rank, int64_t step, int64_t micro_batch) {
 }
 
 std::vector<TrainedParameter> ParametersOf(const Net& net) { return CollectParameters(net, {}).value(); }
+
+absl::Status CheckNorm(const GradientBuckets& buckets, const std::vector<torch::Tensor>& gradients,
+                       const std::string& what) {
+  double square = 0;
+  for (const torch::Tensor& gradient : gradients) square += gradient.to(torch::kFloat64).square().sum().item<double>();
+  return Expect(std::abs(buckets.Norm() - std::sqrt(square)) <= 1e-9 * std::sqrt(square),
+                absl::StrCat(what, ": the norm is ", buckets.Norm(), ", not ", std::sqrt(square)));
+}
 
 absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, BackendPreference backend) {
   torch::set_num_threads(1);

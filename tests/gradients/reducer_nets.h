@@ -12,6 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/comm/preferences.h"
+#include "libdistill/gradients/gradient_buckets.h"
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/world/world.h"
 
@@ -44,6 +46,10 @@ struct Net : torch::nn::Module {
 };
 
 std::vector<TrainedParameter> ParametersOf(const Net& net);
+
+// Whether the reducer's norm is that of the whole gradients; `what`: for the error.
+absl::Status CheckNorm(const GradientBuckets& buckets, const std::vector<torch::Tensor>& gradients,
+                       const std::string& what);
 
 // One thread a rank, and over a fabric loopback.
 absl::StatusOr<std::unique_ptr<Communicator>> Meet(const World& world, BackendPreference backend);

@@ -7,18 +7,17 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <new>
 
 #include "absl/strings/match.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/task/distiller.h"
 #include "libdistill/train/trainer.h"
 #include "tests/comm/watch_fabric.h"
+#include "tests/shard/meet.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
@@ -70,20 +69,17 @@ class Student : public Decoder {
 };
 
 absl::Status Train(const World& world, TrainerOptions options) {
-  torch::set_num_threads(1);
-  setenv("FI_TCP_IFACE", "lo", 1);
-  DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.backend = BackendPreference::kFabric,
+  DISTILL_ASSIGN_OR_RETURN(const auto run, testing::Meet(world, {.backend = BackendPreference::kFabric,
                                                                  .timeout = absl::Seconds(60),
                                                                  .heartbeat_timeout = absl::Seconds(5)}));
-  RunContext run(world, std::move(comm), torch::kCPU);
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, testing::TinyLlama(/*layers=*/3, /*intermediate=*/128));
   const auto student = std::make_shared<Student>(config);
   const auto data = MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 6, 7, 8}, {0, 1, 1, 1}}});
-  DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(data, run.rank(), run.world_size(), {}));
+  DISTILL_ASSIGN_OR_RETURN(auto batches, TokenBatches::Create(data, run->rank(), run->world_size(), {}));
   options.logging_steps = 0;
   options.save_steps = 1;
   options.zero_stage = 3;
-  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, student, options));
+  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(*run, student, options));
   DISTILL_ASSIGN_OR_RETURN(auto task, Distiller::Create(nullptr, student, std::move(batches), {.alpha = 0}));
   return trainer->Fit(*task).status();
 }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/gradients/gradient_buckets.h"
@@ -18,6 +17,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/unbacked.h"
 #include "libdistill/train/trainer.h"
+#include "tests/shard/meet.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 
@@ -34,12 +34,8 @@ constexpr auto kLimit = absl::Seconds(60);
 
 absl::StatusOr<std::unique_ptr<RunContext>> Meet(const World& world,
                                                  BackendPreference backend = BackendPreference::kAuto) {
-  torch::set_num_threads(1);
-  setenv("FI_TCP_IFACE", "lo", 1);
-  DISTILL_ASSIGN_OR_RETURN(
-      auto comm, CreateCommunicator(
-                     world, {.backend = backend, .timeout = absl::Seconds(20), .heartbeat_timeout = absl::Seconds(5)}));
-  return std::make_unique<RunContext>(world, std::move(comm), torch::kCPU);
+  return testing::Meet(world,
+                       {.backend = backend, .timeout = absl::Seconds(20), .heartbeat_timeout = absl::Seconds(5)});
 }
 
 constexpr const char* kDecoder = R"({

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/nn/decoder.h"
@@ -20,6 +19,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/trainer.h"
+#include "tests/shard/meet.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
@@ -69,10 +69,7 @@ Bytes BytesOf(const Decoder& model) {
 }
 
 absl::StatusOr<std::unique_ptr<RunContext>> Meet(const World& world) {
-  torch::set_num_threads(1);
-  DISTILL_ASSIGN_OR_RETURN(
-      auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60), .heartbeat_timeout = absl::Seconds(10)}));
-  return std::make_unique<RunContext>(world, std::move(comm), torch::kCPU);
+  return testing::Meet(world, {.timeout = absl::Seconds(60), .heartbeat_timeout = absl::Seconds(10)});
 }
 
 // A folder with the config and, if asked for, weights out of kSeed, made by a process of its own.
