@@ -69,14 +69,17 @@ class Batch {
   }
 
  private:
-  // [B, V] for the token after the last.
+  // [B, V] for the token after the last, scaled and capped as the model has it.
   Tensor Logits() {
     const Tensor last = model_.LastHidden(next_, cache_);
     const Tensor weight = model_.head_weight();
     const int64_t vocabulary = options_.vocabulary > 0 ? options_.vocabulary : weight.size(0);
     Tensor logits = at::mm(last, weight.narrow(0, 0, vocabulary).t());
     if (model_.head_bias().defined()) logits.add_(model_.head_bias().narrow(0, 0, vocabulary));
-    return logits.to(torch::kFloat32);
+    logits = logits.to(torch::kFloat32);
+    if (model_.logit_scale() != 1) logits.mul_(model_.logit_scale());
+    const double softcap = model_.logit_softcap();
+    return softcap > 0 ? logits.div_(softcap).tanh_().mul_(softcap) : logits;
   }
 
   std::vector<int32_t> Choose(const Tensor& logits) {

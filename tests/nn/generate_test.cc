@@ -47,6 +47,35 @@ TEST_CASE("greedy answers are those of the model without a cache, whatever share
   }
 }
 
+// A family that scales and caps its logits.
+struct CappedDecoder : Decoder {
+  using Decoder::Decoder;
+  double logit_scale() const override { return scale; }
+  double logit_softcap() const override { return softcap; }
+  double scale = 1, softcap = 0;
+};
+
+TEST_CASE("tokens are drawn from logits as the model scales and caps them") {
+  CappedDecoder model(TinyConfig());
+  const GenerateOptions warm{.max_new_tokens = 20, .temperature = 2.0};
+  GenerateOptions warmer = warm;
+  warmer.temperature = 4 * warm.temperature;
+  const Ids plain = Generate(model, kPrompts, warm);
+  model.scale = 4;
+  CHECK(Generate(model, kPrompts, warmer) == plain);
+  CHECK(Generate(model, kPrompts, warm) != plain);
+  // So large a scale leaves the likeliest alone, unless a cap brings all together again.
+  model.scale = 1e6;
+  const Ids likeliest = Generate(model, kPrompts, {.max_new_tokens = 20});
+  CHECK(Generate(model, kPrompts, {.max_new_tokens = 20, .temperature = 1.0}) == likeliest);
+  model.softcap = 1e-3;
+  std::set<int32_t> drawn;
+  for (const auto& answer : Generate(model, kPrompts, {.max_new_tokens = 20, .temperature = 1.0})) {
+    drawn.insert(answer.begin(), answer.end());
+  }
+  CHECK(drawn.size() > 30);  // of 61 in 100 draws
+}
+
 TEST_CASE("a stop id ends its answer and no other") {
   Decoder model(TinyConfig());
   const GenerateOptions whole{.max_new_tokens = 12, .stop_ids = {}};
