@@ -148,14 +148,14 @@ std::string DataSharder::PositionOf(int64_t epoch, int64_t row, uint64_t seed) {
   return absl::StrCat(kPositionName, " ", kPositionVersion, " ", epoch, " ", row, " ", seed);
 }
 
-absl::StatusOr<ShardState> DataSharder::ParsePosition(const std::string& position) {
+absl::StatusOr<DataSharder::State> DataSharder::ParsePosition(const std::string& position) {
   const std::vector<std::string> parts = absl::StrSplit(position, ' ');
   if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] != kPositionVersion) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position is of version ", parts[1],
                                                    "; this program knows version ", kPositionVersion,
                                                    ": resume with the program that saved it"));
   }
-  ShardState state;
+  State state;
   if (parts.size() != 5 || parts[0] != kPositionName || !absl::SimpleAtoi(parts[2], &state.epoch) ||
       !absl::SimpleAtoi(parts[3], &state.row) || !absl::SimpleAtoi(parts[4], &state.seed) || state.epoch < 0 ||
       state.row < 0) {
@@ -165,7 +165,7 @@ absl::StatusOr<ShardState> DataSharder::ParsePosition(const std::string& positio
 }
 
 absl::Status DataSharder::Restore(const std::string& position) {
-  DISTILL_ASSIGN_OR_RETURN(const ShardState state, ParsePosition(position));
+  DISTILL_ASSIGN_OR_RETURN(const State state, ParsePosition(position));
   if (state.seed != options_.seed) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position has seed ", state.seed, ", this job ",
                                                    options_.seed, ": resume with the same seed"));

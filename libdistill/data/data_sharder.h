@@ -25,14 +25,6 @@
 
 namespace distill {
 
-// Where the next step starts. `row` counts rows (packs) of this epoch's global order, so that a job of another size
-// can resume from it.
-struct ShardState {
-  int64_t epoch = 0;
-  int64_t row = 0;
-  uint64_t seed = 0;
-};
-
 // The samples of each row of a micro-batch, by their positions in the data set: one a row, or several with packing.
 using IndexRows = std::vector<std::vector<int64_t>>;
 
@@ -64,11 +56,17 @@ class DataSharder {
   // Back to the first sample of the first epoch: for another pass over held-out data.
   void Restart() { state_ = {.epoch = 0, .row = 0, .seed = options_.seed}; }
 
-  // The bytes of a position that was saved as numbers, and back.
+  // The bytes of a position that was saved as numbers.
   static std::string PositionOf(int64_t epoch, int64_t row, uint64_t seed);
-  [[nodiscard]] static absl::StatusOr<ShardState> ParsePosition(const std::string& position);
 
  private:
+  // Where the next step starts. `row` counts rows (packs) of this epoch's global order, so that a job of another size
+  // can resume from it.
+  struct State {
+    int64_t epoch = 0;
+    int64_t row = 0;
+    uint64_t seed = 0;
+  };
   // An epoch's samples in global order, and where each of its rows begins among them; without packing every sample is
   // a row.
   struct Epoch {
@@ -78,6 +76,7 @@ class DataSharder {
   };
 
   DataSharder() = default;
+  static absl::StatusOr<State> ParsePosition(const std::string& position);
   absl::StatusOr<Epoch> Form(int64_t number);
   // Forms the epoch that the next step is in, unless that has been done.
   absl::Status FormThis();
@@ -90,7 +89,7 @@ class DataSharder {
   int rank_ = 0;
   int world_size_ = 1;
   ShardOptions options_;
-  ShardState state_;
+  State state_;
   Epoch epoch_;                                          // that of the last step, or the next one
   std::shared_ptr<const std::vector<int64_t>> lengths_;  // of all samples, once they were needed
 };

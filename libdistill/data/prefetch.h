@@ -5,8 +5,10 @@
 //   Save(ahead.Position());                            // of the last step handed out, not of the one made ahead
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <future>
+#include <limits>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -26,8 +28,10 @@ class Prefetch {
 
   // `source` outlives this, and nobody else uses it meanwhile; afterwards it stands where the last step handed out
   // ended. `prepare`, where there is one, changes each step on the thread that made it: to send it to a GPU, say.
-  explicit Prefetch(Source& source, std::function<void(Step&)> prepare = nullptr)
-      : source_(source), prepare_(std::move(prepare)), position_(source.Position()) {}
+  // After `steps` of them nothing more is begun ahead: what comes then is made when it is asked for.
+  explicit Prefetch(Source& source, std::function<void(Step&)> prepare = nullptr,
+                    int64_t steps = std::numeric_limits<int64_t>::max())
+      : source_(source), prepare_(std::move(prepare)), steps_left_(steps), position_(source.Position()) {}
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
   ~Prefetch() {
@@ -45,7 +49,7 @@ class Prefetch {
     Ahead ahead = ahead_.get();
     if (!ahead.step.ok()) return std::move(ahead.step).status();
     position_ = std::move(ahead.end);
-    StartAhead();
+    if (--steps_left_ > 0) StartAhead();
     return ahead.step;
   }
 
@@ -97,6 +101,7 @@ class Prefetch {
 
   Source& source_;
   const std::function<void(Step&)> prepare_;
+  int64_t steps_left_;  // to be handed out, of which the next is begun ahead
   std::string position_;
   std::future<Ahead> ahead_;  // the next step; not valid: nothing is being made
   bool has_moved_ = false;    // the source may stand elsewhere than at position_

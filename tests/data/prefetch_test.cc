@@ -1,5 +1,6 @@
 #include "libdistill/data/prefetch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <stdexcept>
@@ -51,6 +52,17 @@ TEST_CASE("a step is made on another thread before it is asked for; the position
     CHECK(ahead.NextStep().value() == 7);
   }
   CHECK(counter.next == 8);
+}
+
+TEST_CASE("nothing is begun after the last step that is wanted, and what is asked for still is made") {
+  Counter counter;
+  Prefetch<Counter> ahead(counter, nullptr, /*steps=*/3);
+  for (int64_t step = 0; step < 3; ++step) {
+    CHECK(ahead.NextStep().value() == step);
+    CHECK(ahead.Pause().next == std::min<int64_t>(step + 2, 3));
+  }
+  CHECK(ahead.NextStep().value() == 3);
+  CHECK(ahead.Pause().next == 4);
 }
 
 TEST_CASE("a source's error is that of its own step, and can be asked for again") {
