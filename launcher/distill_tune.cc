@@ -20,7 +20,8 @@ absl::StatusOr<std::string> DefaultPath() {
   const char* home = std::getenv("HOME");
   if (config != nullptr && *config != '\0') return absl::StrCat(config, "/libdistill/tuning.yaml");
   if (home != nullptr && *home != '\0') return absl::StrCat(home, "/.config/libdistill/tuning.yaml");
-  return absl::InvalidArgumentError("neither XDG_CONFIG_HOME nor HOME says where: distillrun -np N --tune FILE");
+  return absl::InvalidArgumentError(
+      "neither XDG_CONFIG_HOME nor HOME is set; give a file: distillrun -np N --tune FILE");
 }
 
 // Whole, or not at all.
@@ -37,7 +38,7 @@ absl::Status WriteTable(const std::string& path, const CostTable& table) {
   return absl::InvalidArgumentError(absl::StrCat("cannot write ", path, error ? ": " + error.message() : ""));
 }
 
-// Where ranks share hosts a call goes in two levels, with this algorithm between the hosts, or flat.
+// Where ranks share hosts a call runs in two levels, with this algorithm between the hosts, or flat.
 void PrintChoices(const MeasuredCosts& measured) {
   const CommTuning tuning(measured.table, AlgorithmPreference::kAuto);
   const CommLayout& all = measured.layout;

@@ -41,15 +41,15 @@ absl::StatusOr<int> FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Each rank leads a process group of its own, so that a program that is a script ends with all it has started.
+// Each rank leads a process group of its own, so that a script ends together with all that it has started.
 struct Rank {
   pid_t pid = -1;
   bool running = false;
   bool was_told_to_end = false;
 };
 
-// As under mpirun, rank 0 alone reads this process's input. Not from a terminal: that is the launcher's group's, and a
-// read by another one would stop the rank.
+// As under mpirun, only rank 0 reads this process's input. From a terminal no rank does: it belongs to the launcher's
+// process group, and a rank that read it would be stopped.
 void TakeInput(int rank) {
   if (rank == 0 && isatty(STDIN_FILENO) == 0) return;
   const int nothing = open("/dev/null", O_RDONLY);
@@ -103,8 +103,8 @@ void SignalAll(std::vector<Rank>& ranks, int signal) {
   }
 }
 
-// All have the signal before the first acts on it: none lives on to say that another one was lost. Also ends ranks that
-// stand still.
+// All have the signal before the first acts on it, so that none reports another one as lost. Also ends ranks that are
+// stopped.
 void TerminateAll(std::vector<Rank>& ranks) {
   for (const int signal : {SIGSTOP, SIGTERM, SIGCONT}) SignalAll(ranks, signal);
 }
@@ -113,7 +113,7 @@ int ExitCode(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// Watches running ranks until none is left. Escalates from patience to SIGTERM to SIGKILL after a failure or a signal.
+// Watches running ranks until none is left. After a failure or a signal it waits, then sends SIGTERM, then SIGKILL.
 class Watch {
  public:
   Watch(const LocalJob& job, std::vector<Rank>& ranks) : job_(job), ranks_(ranks) {}

@@ -91,7 +91,7 @@ double MeasureReduction() {
   return GigabytesPerSecond(static_cast<double>(kBytes) * kTimes, took.count());
 }
 
-// Every rank ends with the slowest of the figures; `mine` is null on a rank that has none. False: nobody has any.
+// Every rank gets the slowest of the figures; `mine` is null on a rank that has none. False: no rank has any.
 absl::StatusOr<bool> TakeSlowest(Communicator& comm, const LinkCost* mine, LinkCost& slowest) {
   double costs[3] = {-1, -1, -1};
   if (mine != nullptr) {

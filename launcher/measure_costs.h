@@ -13,8 +13,8 @@ struct MeasuredCosts {
 };
 
 // Every rank must call it; takes a few seconds. Pairs of ranks measure at the same time, one of each host where there
-// are several; of several pairs the slowest counts. On one host "network" is the fabric on that host, and where no host
-// has two ranks shared memory keeps the default figures. InvalidArgument: a job of one rank.
+// are several; of several pairs the slowest counts. On one host "network" is the fabric on that host. Where no host has
+// two ranks, shared memory has the default figures. InvalidArgument: a job of one rank.
 [[nodiscard]] absl::StatusOr<MeasuredCosts> MeasureCosts(const World& world);
 
 }  // namespace distill

@@ -80,7 +80,7 @@ absl::StatusOr<Timing> Measure(Communicator& comm, Buffers& buffers, bool in_pla
   const int64_t iterations = std::clamp<int64_t>(total_bytes / bytes, 10, 1000);
   std::vector<double> times;
   for (int64_t i = 0; i < iterations + 3; ++i) {
-    // New data each time, as a backward pass leaves them; not timed, nor is waiting for the rank that is last with it.
+    // New data each time, as after a backward pass. Neither this nor waiting for the slowest rank's data is timed.
     std::fill(send.begin(), send.end(), 1.0f);
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
     const auto start = std::chrono::steady_clock::now();
@@ -116,7 +116,7 @@ double BusBandwidth(int64_t bytes, double microseconds, int ranks) {
 
 absl::Status BenchSize(Communicator& comm, int64_t bytes, bool registered, double barrier_us, int64_t total_bytes) {
   DISTILL_RETURN_IF_ERROR(comm.Barrier());
-  // All ranks at once, as in the collective; what is small waits for the others twice besides.
+  // All ranks at once, as in the collective; small sizes also wait for the others twice.
   const double sweep_us = SweepSeconds(bytes, comm.world_size(), 10) * 1e6 + 2 * barrier_us;
   DISTILL_ASSIGN_OR_RETURN(Buffers buffers, Buffers::Create(comm, bytes, registered));
   DISTILL_ASSIGN_OR_RETURN(const Timing out, Measure(comm, buffers, /*in_place=*/false, total_bytes));

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kRounds = 9;
 
-// The medians of all `works`, each in its turn: what else the machine does falls on all of them.
+// The medians of all `works`, run in rotation: what else the machine does slows all of them alike.
 std::vector<double> MediansMs(const std::vector<std::function<void()>>& works) {
   std::vector<std::vector<double>> ms(works.size());
   for (int round = 0; round <= kRounds; ++round) {

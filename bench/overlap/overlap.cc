@@ -5,8 +5,8 @@
 //
 // Compares the sums with those of a plain all-reduce first. Then each round times, after a barrier: a step with
 // communication, the same step without, and the buckets' all-reduces alone; medians of the rounds are printed, and that
-// of their ratios. The words' table is head as well, which all of it has a gradient from with --dense; without, a
-// step's words alone have.
+// of their ratios. The words' table is the head as well. With --dense all of its rows have a gradient, without it only
+// those of a step's words.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -118,9 +118,8 @@ void Report(const Communicator& comm, const GradientReducer& reducer, const Sett
   const int64_t last = buckets.bucket(buckets.num_buckets() - 1).values.numel();
   const auto mebibytes = [](int64_t count) { return static_cast<double>(count) * 4 / (1 << 20); };
   std::printf(
-      "%zu buckets, %.1f MiB, of it %.1f in the last one; %.1f were summed, the rest was zeros; %lld buckets left "
-      "before "
-      "the backward pass was over\n",
+      "%zu buckets, %.1f MiB, of it %.1f in the last one; %.1f were summed, the rest was zeros; %lld buckets were sent "
+      "before the backward pass was over\n",
       buckets.num_buckets(), mebibytes(elements), mebibytes(last), mebibytes(summed),
       static_cast<long long>(reducer.stats().early_buckets));
   std::printf(
@@ -149,7 +148,7 @@ absl::Status Bench(RunContext& run, const Settings& settings) {
                            GradientReducer::Create(*alone, parameters, options));
   const DType travels = settings.compression == GradientCompression::kNone ? DType::kFloat32 : DType::kBFloat16;
   Rounds rounds;
-  // The first step is observed, the second has the plan; two more until connections have found their pace.
+  // The first step is observed, the second has the plan; two more until connections have reached their speed.
   for (int64_t round = -4; round < settings.rounds; ++round) {
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
     DISTILL_ASSIGN_OR_RETURN(const StepTime joined, Step(reducer, model, ids, settings.dense));

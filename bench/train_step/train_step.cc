@@ -59,8 +59,8 @@ struct BenchOptions {
   int64_t steps = 8, zero_stage = 0;
 };
 
-// On each of `ranks`: of a parameter of the student working copy, gradient, moments, and the master of a narrower
-// working copy; of blocks whose weights are sharded, two at a time whole.
+// What each of `ranks` keeps at least: of the student's parameters the working copy, gradient, moments, and the master
+// of a narrower working copy; of sharded blocks a part, and two whole ones at a time.
 double LimitGiB(const BenchRecipe& recipe, const BenchOptions& options, int ranks) {
   const double state = options.bf16 ? 12 : 8, gradient = 4, working = options.bf16 ? 2 : 4;
   const auto weights = [&](const LanguageModel& model, bool is_sharded) {

@@ -1,4 +1,4 @@
-// A loss of one's own: the squared difference of both models' log-probabilities, at the positions that have a label.
+// A loss of your own: the squared difference of both models' log-probabilities, at the positions that have a label.
 #include <libdistill/distill.h>
 
 namespace {

@@ -1,4 +1,4 @@
-// A model of one's own: what follows a word depends on that word alone. It learns from a decoder by logit distillation.
+// A model of your own: the next word depends on the last word alone. It learns from a decoder by logit distillation.
 #include <libdistill/distill.h>
 
 namespace {

@@ -1,4 +1,4 @@
-// A task of one's own, without a data set: each step draws points of a line, which a model of two numbers finds.
+// A task of your own, without a data set: each step draws points of a line, and a model of two numbers finds the line.
 #include <cmath>
 #include <cstdio>
 

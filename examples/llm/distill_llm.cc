@@ -39,7 +39,7 @@ AttentionShape AttentionOf(const Decoder& model) {
   return {config.num_attention_heads, config.num_key_value_heads, config.head_dim};
 }
 
-// All that one rank can fail at by itself, before the ranks work together.
+// What can fail on one rank alone, before the ranks work together.
 struct Prepared {
   LlmText text;
   LlmModels models;
@@ -85,12 +85,12 @@ absl::Status CheckSources(const LlmOptions& options) {
     if (path.empty() || !LiesIn(options.trainer.output_dir, path)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", path, " is in output_dir ", options.trainer.output_dir,
-        ", whose contents overwrite_output_dir: true lets this run replace; choose another output_dir, or move it"));
+        ", whose contents this run may replace (overwrite_output_dir: true); choose another output_dir, or move it"));
   }
   return absl::OkStatus();
 }
 
-// On rank 0, before anything is loaded; the trainer asks the second question again, when data and models are.
+// On rank 0, before anything is loaded. When data and models are loaded the trainer checks the output folder again.
 absl::Status CheckFolders(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckSources(options));
   return CheckOutputFolder(TrainerOptionsOf(options));
@@ -110,7 +110,7 @@ absl::Status Distill(RunContext& run, const LlmOptions& options) {
     DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *made->models.teacher));
   }
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, made->models.student, TrainerOptionsOf(options)));
-  // Not before: the trainer refuses a folder that belongs to another run.
+  // Not earlier: Create refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(options) : absl::OkStatus()));
   DISTILL_RETURN_IF_ERROR(trainer->Fit(*made->task).status());
   if (run.rank() == 0) {
@@ -136,7 +136,7 @@ absl::Status PrintAnswer(const RunContext& run, const LlmCommand& command) {
   return absl::OkStatus();
 }
 
-// Without the other ranks, which may not even exist yet; prints on the first one alone.
+// Needs no other ranks, which may not even exist yet; only the first one prints.
 int PrintPlan(const LlmCommand& command) {
   const auto world = ReadWorld();
   if (world.ok() && world->rank != 0) return 0;

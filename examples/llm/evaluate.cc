@@ -113,7 +113,7 @@ absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments) {
   return HeldOut{std::move(tokenizer), std::move(data), std::move(questions), std::move(ends)};
 }
 
-// A student ends its answers as the teacher's chat template does, whatever its own folder names besides.
+// An answer ends where the teacher's chat template ends one, or where the student's own folder says.
 absl::StatusOr<double> ExactMatch(Decoder& model, const HeldOut& held_out) {
   DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ends, ReadStopIds(model.source_folder()));
   ends.insert(ends.end(), held_out.ends.begin(), held_out.ends.end());

@@ -30,7 +30,7 @@ absl::Status CheckModelFolders(const LlmOptions& options) {
   return Annotate(CheckModelFolder(options.student_model), "student_model");
 }
 
-// A split chooses among the files of a folder. The default says nothing: resolved configs hold it beside a file, too.
+// A split chooses among the files of a folder. The default is accepted beside a file too: stored configs have it.
 absl::Status CheckSplit(const char* split_name, const std::string& split, const std::string& otherwise,
                         const char* path_name, const std::string& path) {
   if (split == otherwise || !FileExists(path)) return absl::OkStatus();
@@ -51,7 +51,7 @@ int32_t PadIdOf(const Tokenizer& tokenizer) {
   return tokenizer.TokenToId(tokenizer.pad_token()).value_or(tokenizer.eos_id().value_or(0));
 }
 
-// What is to be sharded over ranks may fit neither on a device nor in a rank's memory.
+// A model that is to be sharded may fit neither on a device nor in a rank's memory.
 LoadOptions OptionsOf(torch::Dtype dtype, c10::Device device, bool is_sharded) {
   return {.dtype = dtype, .device = is_sharded ? c10::Device(torch::kCPU) : device, .blocks_later = is_sharded};
 }

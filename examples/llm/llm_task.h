@@ -1,4 +1,4 @@
-// What a distillation run works on, loaded out of the folders and files that its config names.
+// What a distillation run works on, loaded from the folders and files that its config names.
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ struct LlmModels {
   std::shared_ptr<Decoder> student;  // float32
 };
 
-// A student folder without weights gives random ones, drawn with the config's seed. A model that the ranks are to share
-// out (zero_stage 3, shard_teacher) comes without its blocks.
+// A student folder without weights gives random ones, drawn with the config's seed. A model that is to be sharded
+// (zero_stage 3, shard_teacher) comes without its blocks.
 [[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run);
 
 }  // namespace distill

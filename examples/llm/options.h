@@ -60,11 +60,11 @@ struct LlmCommand {
 };
 
 // The command line, and the config file that it names. InvalidArgument as in ParseCommandLine, and for options that
-// lack or exclude one another, of which generation needs none, and a plan the models alone.
+// are missing or exclude one another. Generation requires none, a plan only the models.
 [[nodiscard]] absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv);
 
-// Name and value of every option, which a config file may hold again. To overwrite was asked for once, and would be of
-// this run's own checkpoints later.
+// Name and value of every option, for a config file that repeats the run. overwrite_output_dir is always false: set
+// again, it would let the repeated run replace this run's own checkpoints.
 FieldValues OptionsToKeep(LlmOptions options);
 
 template <class V>

@@ -17,7 +17,7 @@
 namespace distill {
 namespace {
 
-// Of a data set's files; what is not there yet, or no local path, counts as nothing.
+// Of a data set's files; 0 for what is not there yet, or is no local path.
 int64_t FileBytes(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) {
@@ -39,7 +39,7 @@ absl::StatusOr<MemoryPlanTask> TaskOf(const LlmCommand& command, const World& wo
     DISTILL_ASSIGN_OR_RETURN(task.teacher, ReadDecoderConfig(options.teacher_model));
   }
   TrainerOptions trainer = options.trainer;
-  // The GPUs of a plan that is made elsewhere multiply bfloat16, as all since 2020 do.
+  // A plan for other machines takes their GPUs to multiply bfloat16 themselves, as all since 2020 do.
   if (on_gpu && !here.is_cuda() && trainer.bf16 == Switch::kAuto) trainer.bf16 = Switch::kTrue;
   task.dtype = WorkingType(trainer, here);
   task.gradient_checkpointing = options.gradient_checkpointing;
