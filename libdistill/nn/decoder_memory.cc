@@ -47,12 +47,17 @@ DecoderMemory MemoryOf(const DecoderConfig& config, const DecoderPass& pass) {
   const int64_t queries = config.num_attention_heads * config.head_dim;
   const int64_t keys = config.num_key_value_heads * config.head_dim;
   const int64_t attended = pass.several_lengths ? 2 * queries : queries;  // of each group, and all together
-  // float32 numbers a token: both norms' scales, and attention's sum of exponentials of each head.
-  const int64_t scales = 2 + config.num_attention_heads;
+  const int64_t heads = config.num_attention_heads;
 
   // Input, normed, query, keys, values, attended, middle, normed again; gate, up, their product. Where few
-  // positions are asked for, the last block keeps less.
-  const int64_t block = 4 * hidden + queries + 2 * keys + attended + 3 * wide;
+  // positions are asked for, the last block keeps less. Of float32 numbers both norms' scales, and attention's sum of
+  // exponentials of each head.
+  // With dropout attention keeps query, keys and values in float32, the latter two repeated for all heads, and each
+  // head's matrix three times: the probabilities, what is dropped of them, and what is left.
+  const bool drops = pass.dropped_length > 0;
+  const int64_t matrix = heads * pass.dropped_length;
+  const int64_t block = 4 * hidden + (drops ? 0 : queries + 2 * keys) + attended + 3 * wide;
+  const int64_t block_floats = 2 + (drops ? 3 * queries + 3 * matrix : heads);
   const auto bytes = [&](int64_t elements, int64_t floats) {
     return pass.tokens * (elements * pass.element_bytes + floats * static_cast<int64_t>(sizeof(float)));
   };
@@ -68,12 +73,14 @@ DecoderMemory MemoryOf(const DecoderConfig& config, const DecoderPass& pass) {
   // The gradient that came, the one that goes, those of two wide products at a time, and one of a weight.
   const int64_t weight = std::max(wide, queries) * hidden;
   const int64_t widened = pass.widens ? std::max(weight, pass.tokens * wide) * static_cast<int64_t>(sizeof(float)) : 0;
-  const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + widened;
+  int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + widened;
+  // Those of a matrix as probabilities, before and after what is dropped, and of query, keys and values.
+  if (drops) gradients = std::max(gradients, bytes(2 * hidden, 3 * matrix + 3 * queries));
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + ends;
-    memory.backward_bytes = bytes(block, scales) + gradients;
+    memory.backward_bytes = bytes(block, block_floats) + gradients;
   } else {
-    memory.kept_bytes = layers * bytes(block, scales) + ends;
+    memory.kept_bytes = layers * bytes(block, block_floats) + ends;
     memory.backward_bytes = gradients;
   }
   return memory;

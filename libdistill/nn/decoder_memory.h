@@ -15,6 +15,9 @@ struct DecoderPass {
   bool several_lengths = false;  // documents of several lengths are attended to in groups, and put together again
   bool recomputes = false;       // Decoder::EnableGradientCheckpointing
   bool widens = false;           // WidensProducts
+  // Above 0: the attention's probabilities are dropped (Decoder::EnableDropout) on a CPU, where each head's matrix of a
+  // document of so many tokens is kept then. GPUs keep a seed instead.
+  int64_t dropped_length = 0;
 };
 
 // Whether LibTorch, on this machine's CPU, makes a matrix product of this type in float32 first, beside the result: so

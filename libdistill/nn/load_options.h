@@ -12,9 +12,9 @@ namespace distill {
 struct LoadOptions {
   torch::Dtype dtype = torch::kFloat32;
   torch::Device device = torch::kCPU;
-  // The weights of the model's blocks stay in their files, or are not drawn yet, until the ranks share the model out
-  // (ShardFrozen, zero_stage 3): block by block, so that a model may be larger than a rank's memory. What they share
-  // out are rank 0's values. GatedModel::LoadBlocks brings them otherwise, and must before to() or Save.
+  // The weights of the model's blocks stay in their files, or are not drawn yet, until the ranks shard the model
+  // (ShardFrozen, zero_stage 3): block by block, so that a model may be larger than a rank's memory. What they shard
+  // are rank 0's values. GatedModel::LoadBlocks brings them otherwise, and must before to() or Save.
   bool blocks_later = false;
   // Whether the model drops in training what its config.json says (EnableDropout). What other programs write there is
   // often of no use to a student of a teacher, so it is to be asked for.

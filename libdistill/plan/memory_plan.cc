@@ -62,8 +62,11 @@ class Planner {
     const bool several = task.packing || task.rows > 1;
     DecoderPass pass = {tokens, of_.element_bytes, several, task.gradient_checkpointing,
                         !task.on_gpu && WidensProducts(task.dtype)};
+    const bool drops = task.dropout && task.student.attention_dropout > 0 && !task.on_gpu;
+    pass.dropped_length = drops ? task.length : 0;
     student_ = MemoryOf(task.student, pass);
     pass.recomputes = false;
+    pass.dropped_length = 0;
     if (task.teacher.has_value()) teacher_ = MemoryOf(*task.teacher, pass);
     loss_ = MemoryOf(of_.Loss());
   }

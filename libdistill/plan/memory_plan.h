@@ -32,6 +32,7 @@ struct MemoryPlanTask {
   std::optional<DecoderConfig> teacher;
   torch::Dtype dtype = torch::kFloat32;  // of the working weights: float32, bfloat16 or float16
   bool gradient_checkpointing = false;
+  bool dropout = false;  // LoadOptions::dropout, of the student
   int zero_stage = 0;
   bool shard_teacher = false;
   GradientCompression gradient_compression = GradientCompression::kNone;

@@ -69,17 +69,22 @@ void CheckNear(const char* what, int64_t planned, int64_t measured, double toler
 struct Case {
   torch::Dtype dtype;
   bool recomputes, several_lengths;
+  bool drops = false;
 };
 
 void CheckCase(const Case& c) {
   constexpr int64_t kRows = 2, kLength = 256, kTokens = kRows * kLength, kVocabulary = 6000;
   const auto tensors = std::make_shared<Tensors>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, tensors);
-  const DecoderConfig config = Shape(kVocabulary, 256, 4), of_teacher = Shape(kVocabulary, 384, 2);
+  DecoderConfig config = Shape(kVocabulary, 256, 4);
+  config.attention_dropout = c.drops ? 0.1 : 0;
+  const DecoderConfig of_teacher = Shape(kVocabulary, 384, 2);
   const auto student = std::make_shared<Decoder>(config), teacher = std::make_shared<Decoder>(of_teacher);
   student->to(c.dtype);
   teacher->to(c.dtype);
   if (c.recomputes) student->EnableGradientCheckpointing();
+  if (c.drops) student->EnableDropout();
+  student->train();
   const auto distiller = LogitDistillation::CreateLive(teacher, student, {});
   REQUIRE(distiller.ok());
   TokenBatch batch;
@@ -91,7 +96,8 @@ void CheckCase(const Case& c) {
   if (c.several_lengths) batch.document_starts[0] = {0, 100, kLength};
   const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(c.dtype));
   const bool widens = WidensProducts(c.dtype);
-  const DecoderMemory memory = MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, widens});
+  const DecoderMemory memory =
+      MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, widens, c.drops ? kLength : 0});
   const LossMemory loss_memory = MemoryOf(LossShape{.tokens = kTokens,
                                                     .chunk_tokens = 256,
                                                     .vocabulary = kVocabulary,
@@ -109,12 +115,19 @@ void CheckCase(const Case& c) {
       if (measures) {
         CheckNear("the teacher's pass",
                   MemoryOf(of_teacher, {kTokens, element_bytes, false, false, widens}).forward_bytes,
-                  tensors->most() - before, 0.05);
+                  tensors->most() - before, 0.15);
       }
+      student->zero_grad();
     }
     {
       const torch::Tensor hidden = student->Hidden(input);
       if (measures) CheckNear("activations", memory.kept_bytes, tensors->now() - before, 0.03);
+      tensors->StartAnew();
+      hidden.sum().backward();
+      if (measures && c.drops) {
+        CheckNear("the backward pass", memory.kept_bytes + memory.backward_bytes, tensors->most() - before, 0.15);
+      }
+      student->zero_grad();
     }
     tensors->StartAnew();
     const Losses loss = (*distiller)->Forward(batch, {});
@@ -130,6 +143,12 @@ TEST_CASE("activations, the teacher's pass and the loss take what is counted") {
     for (const bool several_lengths : {false, true}) {
       INFO("recomputes " << recomputes << ", several lengths " << several_lengths);
       CheckCase({torch::kFloat32, recomputes, several_lengths});
+    }
+  }
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
+    for (const bool recomputes : {false, true}) {
+      INFO(dtype << " with dropout, recomputes " << recomputes);
+      CheckCase({dtype, recomputes, /*several_lengths=*/false, /*drops=*/true});
     }
   }
   CheckCase({torch::kBFloat16, false, false});
@@ -209,6 +228,21 @@ TEST_CASE("accumulation costs no second gradient of the head") {
     const int64_t head = int64_t{4} * task.student.vocab_size * task.student.hidden_size;
     CHECK(PlanMemory(task).value().rank_bytes() - once < head / 20);  // batches, and rows that are looked up
   }
+}
+
+TEST_CASE("dropout adds the attention's matrices to a plan on CPUs, where the student's config has any") {
+  MemoryPlanTask task = Task();
+  const int64_t without = BytesOf(PlanMemory(task).value(), "activations");
+  task.dropout = true;
+  CHECK(BytesOf(PlanMemory(task).value(), "activations") == without);
+  task.student.attention_dropout = 0.1;
+  const int64_t matrices = int64_t{3} * 4 * task.student.num_hidden_layers * task.student.num_attention_heads *
+                           task.rows * task.length * task.length;
+  CHECK(BytesOf(PlanMemory(task).value(), "activations") - without > matrices);
+  task.on_gpu = true;
+  const int64_t on_gpu = BytesOf(PlanMemory(task).value(), "activations");
+  task.dropout = false;
+  CHECK(BytesOf(PlanMemory(task).value(), "activations") == on_gpu);
 }
 
 TEST_CASE("the optimizer's state takes what it says itself") {
