@@ -1,0 +1,187 @@
+#include "libdistill/shard/trained_module.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/model_gradients.h"
+#include "libdistill/gradients/reducer_plan.h"
+#include "libdistill/gradients/tensor_collectives.h"
+#include "libdistill/shard/model_blocks.h"
+#include "libdistill/shard/module_state.h"
+#include "libdistill/tensor/catch_torch.h"
+
+namespace distill {
+namespace {
+
+// In float32, in memory of its own.
+torch::Tensor MasterOf(const torch::Tensor& part, c10::Device device) {
+  return part.to(device, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+}
+
+// Masters of this rank's parts of what is of no block; of the rest later, undefined.
+std::vector<torch::Tensor> CopyParts(const std::vector<TrainedParameter>& parameters, const ShardPlan& plan, int rank,
+                                     c10::Device device, const std::vector<int64_t>& block_of) {
+  std::vector<torch::Tensor> parts(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!block_of.empty() && block_of[i] >= 0) continue;
+    const ShardPlan::Part part = plan.OfParameter(i, rank);
+    parts[i] = MasterOf(parameters[i].tensor.detach().reshape({-1}).narrow(0, part.begin, part.count), device);
+  }
+  return parts;
+}
+
+}  // namespace
+
+absl::Status TrainedModule::FindParameters(const std::map<std::string, int64_t>& rows) {
+  DISTILL_RETURN_IF_ERROR(RequireWhole(*module_));
+  DISTILL_ASSIGN_OR_RETURN(parameters_, CollectParameters(*module_, rows));
+  for (const TrainedParameter& parameter : parameters_) {
+    if (options_.dtype == torch::kFloat16 || parameter.tensor.scalar_type() != torch::kFloat16) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name,
+                                                   " is in float16, which only fp16: true trains, with a loss scale; "
+                                                   "set it, or load the model in float32"));
+  }
+  gated_ = nullptr;
+  block_of_.clear();
+  return options_.zero_stage == 3 ? FindBlocks() : absl::OkStatus();
+}
+
+absl::Status TrainedModule::FindBlocks() {
+  for (const auto& part : module_->modules()) {
+    gated_ = dynamic_cast<GatedModel*>(part.get());
+    if (gated_ != nullptr && !gated_->BlockWeights().empty()) break;
+    gated_ = nullptr;
+  }
+  if (gated_ == nullptr) {
+    return absl::InvalidArgumentError(
+        "zero_stage: 3 shards the weights of a model's blocks, and this module does not tell of any (GatedModel, "
+        "nn/weight_gate.h); choose 2, or derive it from GatedModel");
+  }
+  for (const auto& part : module_->modules()) {
+    const auto* other = dynamic_cast<const GatedModel*>(part.get());
+    if (other == nullptr || other == gated_ || other->block_source() == nullptr) continue;
+    return absl::InvalidArgumentError(
+        "zero_stage: 3 shards the blocks of one model, and this module has a second one that was loaded without "
+        "its blocks: load that one whole (LoadOptions::blocks_later false)");
+  }
+  block_of_ = BlocksOf(*gated_, parameters_);
+  return absl::OkStatus();
+}
+
+absl::Status TrainedModule::MakeOptimizer() {
+  return options_.zero_stage > 0 ? MakeShardedOptimizer() : MakeWholeOptimizer();
+}
+
+// The optimizer first: it keeps the float32 values as masters when the module is narrowed.
+absl::Status TrainedModule::MakeWholeOptimizer() {
+  return Agree(comm_, CatchTorch([&] {
+                 optimizer_ = std::make_unique<AdamW>(parameters_, options_.adamw);
+                 if (options_.dtype != torch::kFloat32) module_->to(options_.dtype);
+                 optimizer_->RenewWorkingCopies();
+                 return absl::OkStatus();
+               }));
+}
+
+absl::Status TrainedModule::MakeShardedOptimizer() {
+  // Ranks that disagree on the plan would not meet in what follows.
+  const ShardPlan plan = ShardedPlan(parameters_, comm_.world_size(), options_.bucket_bytes, block_of_);
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(plan.plan(), parameters_)));
+  const bool converts = options_.dtype != torch::kFloat32;
+  const torch::Dtype dtype = converts ? options_.dtype : parameters_[0].tensor.scalar_type();
+  const bool narrows = dtype != torch::kFloat32;
+  DISTILL_RETURN_IF_ERROR(LoadUntrained());
+  std::vector<torch::Tensor> masters;  // in float32 these are the parts in use themselves
+  ShardedBlocks::Options of_blocks = {.dtype = dtype, .device = options_.device};
+  if (gated_ != nullptr) of_blocks.source = gated_->block_source();
+  if (narrows) {
+    DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([&] {
+                                    masters = CopyParts(parameters_, plan, comm_.rank(), options_.device, block_of_);
+                                    return absl::OkStatus();
+                                  })));
+    of_blocks.also = [&](size_t i, const torch::Tensor& part) { masters[i] = MasterOf(part, options_.device); };
+  }
+  DISTILL_ASSIGN_OR_RETURN(flat_,
+                           FlatParameters::Create(comm_, parameters_, plan, block_of_,
+                                                  gated_ != nullptr ? gated_->BlockWeights().size() : 0, of_blocks));
+  if (gated_ != nullptr) gated_->SetBlockSource(nullptr);
+  return Agree(comm_, CatchTorch([&] {
+                 // What is not trained.
+                 module_->to(options_.device);
+                 if (converts) module_->to(dtype);
+                 std::vector<torch::Tensor> in_use;
+                 for (size_t i = 0; i < parameters_.size(); ++i) in_use.push_back(flat_->part(i));
+                 optimizer_ = std::make_unique<AdamW>(parameters_, options_.adamw, plan, comm_.rank(), in_use,
+                                                      narrows ? masters : in_use);
+                 if (gated_ != nullptr) gated_->SetWeightGate(flat_->blocks());
+                 return absl::OkStatus();
+               }));
+}
+
+// What of a model without its blocks is not sharded: whole on every rank, wherever it is.
+absl::Status TrainedModule::LoadUntrained() {
+  if (gated_ == nullptr || gated_->block_source() == nullptr) return absl::OkStatus();
+  return OrAbort(comm_, [&]() -> absl::Status {
+    for (const auto& weights : gated_->BlockWeights()) {
+      for (torch::Tensor weight : weights) {
+        if (weight.requires_grad()) continue;
+        const torch::Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
+        DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm_, *gated_->block_source(), weight, values));
+        weight.set_data(values);
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status TrainedModule::MakeReducer(const std::vector<int64_t>& order, bool losses_are_final) {
+  reducer_.reset();
+  DISTILL_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(comm_, parameters_,
+                                                             {.bucket_bytes = options_.bucket_bytes,
+                                                              .compression = options_.compression,
+                                                              .zero_stage = options_.zero_stage,
+                                                              .groups = block_of_,
+                                                              .order = order,
+                                                              .losses_are_final = losses_are_final,
+                                                              .rows_of = TiedTable(*module_, parameters_)}));
+  GiveGradientsTo(reducer_, *module_);
+  return absl::OkStatus();
+}
+
+TensorState TrainedModule::Tensors() const {
+  TensorState tensors = optimizer_->State();
+  for (const auto& [name, buffer] : BufferState(*module_)) tensors.emplace(name, SpreadTensor::Whole(buffer));
+  return tensors;
+}
+
+absl::Status TrainedModule::UseRestoredTensors() {
+  DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([this] {
+                                  optimizer_->RenewWorkingCopies();
+                                  return absl::OkStatus();
+                                })));
+  return flat_ != nullptr ? flat_->GatherAll(comm_) : absl::OkStatus();
+}
+
+absl::Status TrainedModule::WithModuleToSave(bool writes_whole,
+                                             absl::FunctionRef<absl::Status(ShardedBlocks* in_order)> body) {
+  if (blocks() == nullptr || !writes_whole) return body(blocks().get());
+  DISTILL_RETURN_IF_ERROR(blocks()->GatherWhole(/*keep=*/comm_.rank() == 0));
+  const absl::Status status = body(nullptr);
+  blocks()->DropWhole();
+  return status;
+}
+
+void TrainedModule::Release() {
+  reducer_.reset();
+  optimizer_.reset();
+}
+
+absl::Status TrainedModule::Unshard() {
+  if (blocks() == nullptr) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(blocks()->GatherWhole(/*keep=*/true));
+  gated_->SetWeightGate(nullptr);
+  return absl::OkStatus();
+}
+
+}  // namespace distill

@@ -1,0 +1,287 @@
+#include "libdistill/train/fitting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/comm/agree.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/data/data_sharder.h"
+#include "libdistill/metrics/record_writer.h"
+#include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/peak_memory.h"
+#include "libdistill/train/evaluation.h"
+#include "libdistill/train/fingerprint.h"
+#include "libdistill/train/schedule.h"
+
+namespace distill {
+namespace {
+
+// Older checkpoints have the numbers of a DataSharder.
+std::string PositionOf(const TrainerState& state) {
+  return state.position.value_or(DataSharder::PositionOf(state.epoch, state.row, state.data_seed));
+}
+
+bool IsDue(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
+
+TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptions& options) {
+  return {.device = run.device(),
+          .dtype = WorkingType(options, run.device()),
+          // One rank has nobody to share with.
+          .zero_stage = run.world_size() == 1 ? 0 : static_cast<int>(options.zero_stage),
+          .bucket_bytes = options.bucket_bytes,
+          .compression = options.gradient_compression,
+          .adamw = {.beta1 = options.adam_beta1,
+                    .beta2 = options.adam_beta2,
+                    .epsilon = options.adam_epsilon,
+                    .weight_decay = options.weight_decay}};
+}
+
+// Of the rank that has had most; plan/memory_plan.h foretells it.
+absl::StatusOr<double> PeakMemoryOfRanks(RunContext& run) {
+  double gib = 0;
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), CatchTorch([&] {
+                                  gib = static_cast<double>(PeakMemoryBytes(run.device())) / (1 << 30);
+                                  return absl::OkStatus();
+                                })));
+  DISTILL_RETURN_IF_ERROR(run.communicator().AllReduce(&gib, &gib, 1, DType::kFloat64, ReduceOp::kMax));
+  return gib;
+}
+
+}  // namespace
+
+Fitting::Fitting(RunContext& run, std::shared_ptr<torch::nn::Module> module, TrainerOptions& options,
+                 const std::vector<std::shared_ptr<Observer>>& observers, Task& task)
+    : run_(run),
+      options_(options),
+      task_(task),
+      trained_(run.communicator(), std::move(module), ModuleOptionsOf(run, options)),
+      epochs_([&task](int64_t epoch) { return OrThrow(task.StepsInEpoch(epoch)); }),
+      best_(options.best_model),
+      skipped_(options, run.rank()),
+      observers_(observers) {}
+
+absl::StatusOr<TrainResult> Fitting::Run() {
+  absl::Status status = CatchTorch([this] { return Prepare(); });
+  runtime_.Resume();
+  if (status.ok()) {
+    SetErrorContext([this] { return absl::StrCat("step ", state_.step + 1); });
+    status = CatchTorch([this] { return Loop(); });
+  }
+  absl::StatusOr<TrainResult> result = absl::UnknownError("not finished");
+  if (status.ok()) status = CatchTorch([&] { return (result = Finish()).status(); });
+  task_.Stop();
+  trained_.Release();
+  if (status.ok() && options_.whole_after_fit) {
+    status = trained_.Unshard();
+    // Where files were asked for they are on the disk by now.
+    if (absl::IsResourceExhausted(status) && !options_.output_dir.empty()) {
+      if (run_.rank() == 0) LogWarning(absl::StrCat("the module is left sharded: ", status.message()));
+      status = absl::OkStatus();
+    }
+  }
+  SetErrorContext(nullptr);
+  if (!status.ok()) return status;
+  return result;
+}
+
+void Fitting::SetErrorContext(const std::function<std::string()>& context) {
+  comm().SetErrorContext(context);
+  Sharded().SetErrorContext(context);
+}
+
+absl::Status Fitting::Prepare() {
+  DISTILL_ASSIGN_OR_RETURN(agreed_, AgreeOnTask(run_, task_, trained_.module(), options_, epochs_, [this] {
+                             return trained_.FindParameters(task_.TrainedRows(trained_.module()));
+                           }));
+  reports_.emplace(options_, observers_, agreed_.total_steps);
+  checkpoints_.emplace(run_, options_, task_, trained_, agreed_.writes_whole);
+  DISTILL_RETURN_IF_ERROR(trained_.MakeOptimizer());
+  torch::manual_seed(options_.seed + static_cast<uint64_t>(run_.rank()));  // dropout of ranks must not be alike
+  DISTILL_RETURN_IF_ERROR(Resume());
+  DISTILL_RETURN_IF_ERROR(trained_.MakeReducer(state_.gradient_order, task_.losses_are_final()));
+  samples_before_ = state_.samples;
+  tokens_before_ = state_.tokens;
+  return Agree(comm(), run_.rank() == 0 ? OpenReports() : absl::OkStatus());
+}
+
+absl::Status Fitting::Resume() {
+  DISTILL_ASSIGN_OR_RETURN(state_, checkpoints_->Restore());
+  if (state_.step == 0) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                  trained_.optimizer().set_steps(state_.updates);
+                                  skipped_.Restore(state_);
+                                  reports_->since_record().Restore(state_);
+                                  best_.Restore(state_);
+                                  return task_.Restore(PositionOf(state_));
+                                })));
+  return trained_.UseRestoredTensors();
+}
+
+absl::Status Fitting::OpenReports() {
+  // Not in another Fit, whose run this one is.
+  const bool replaces =
+      std::exchange(options_.overwrite_output_dir, false) && !(state_.step > 0 && ResumesInOutputDir(options_));
+  DISTILL_RETURN_IF_ERROR(reports_->Open(state_.step, replaces));
+  // As late as may be: a run that fails before has removed none.
+  if (replaces) DISTILL_RETURN_IF_ERROR(RemoveCheckpoints(options_.output_dir, checkpoints_->newest()));
+  interruption_ = std::make_unique<Interruption>();
+  how_to_resume_ = HowToResume(options_, checkpoints_->newest());
+  WillSayWhereItEnds();
+  return absl::OkStatus();
+}
+
+void Fitting::WillSayWhereItEnds() {
+  if (interruption_ == nullptr) return;
+  interruption_->WillSay(
+      absl::StrCat("interrupted after step ", state_.step, " of ", agreed_.total_steps, "; ", how_to_resume_));
+}
+
+absl::Status Fitting::Loop() {
+  const Schedule schedule(options_, agreed_.total_steps);
+  LossScale* loss_scale = skipped_.loss_scale();  // null: without
+  TrainStep step(comm(), agreed_.terms, agreed_.names, trained_.reducer(), trained_.optimizer(), trained_.flat(),
+                 Sharded(), options_.max_grad_norm, loss_scale);
+  absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
+  bool is_last = false;
+  const bool evaluates_first = options_.eval_on_start && state_.step == 0 && task_.evaluator() != nullptr;
+  if (evaluates_first) DISTILL_RETURN_IF_ERROR(EvaluateNow());
+  trained_.module().train();
+  reports_->ResumeClock();
+  while (state_.step < agreed_.total_steps && !is_last) {
+    // With a loss scale, steps that are left out do not count.
+    const double learning_rate =
+        schedule.LearningRate((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
+    const double scale =
+        loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
+    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome,
+                             step.Run(task_, learning_rate, mine, reports_->wants_to_stop()));
+    mine = outcome.update;
+    DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
+    is_last = outcome.wants_to_stop || state_.step == agreed_.total_steps;
+    mine.Update(CatchTorch([&] {
+      return reports_->TellStep(state_.step, outcome, BesideLosses(outcome, learning_rate, scale), is_last);
+    }));
+    if (!EvaluationIsDue(is_last) && !SaveIsDue(is_last) && !is_last) continue;
+    DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+    reports_->PauseClock();
+    DISTILL_RETURN_IF_ERROR(EvaluateAndSave(is_last));
+    reports_->ResumeClock();
+  }
+  return absl::OkStatus();
+}
+
+// What is decided here follows from values that are the same on every rank.
+absl::Status Fitting::NoteStep(const StepOutcome& outcome) {
+  ++state_.step;
+  state_.tokens += outcome.tokens;
+  state_.samples += outcome.samples;
+  WillSayWhereItEnds();
+  if (std::isfinite(outcome.means[0].second)) state_.loss_sum += outcome.means[0].second;
+  return skipped_.Note(state_.step, outcome);
+}
+
+NamedValues Fitting::BesideLosses(const StepOutcome& outcome, double learning_rate, double scale) {
+  NamedValues values = {
+      {"grad_norm", outcome.grad_norm}, {"learning_rate", learning_rate}, {"epoch", epochs_.EpochsOf(state_.step)}};
+  if (skipped_.loss_scale() == nullptr) return values;
+  values.emplace_back("loss_scale", scale);
+  values.emplace_back("skipped_steps", static_cast<double>(state_.step - trained_.optimizer().steps()));
+  return values;
+}
+
+bool Fitting::EvaluationIsDue(bool is_last) {
+  if (task_.evaluator() == nullptr || options_.eval_strategy == EvalStrategy::kNo) return false;
+  const bool by_epoch = options_.eval_strategy == EvalStrategy::kEpoch;
+  return is_last || (by_epoch ? epochs_.EndsEpoch(state_.step) : IsDue(options_.eval_steps, state_.step));
+}
+
+bool Fitting::SaveIsDue(bool is_last) {
+  if (options_.output_dir.empty() || options_.save_strategy == SaveStrategy::kNo) return false;
+  if (options_.save_strategy == SaveStrategy::kEpoch) return is_last || epochs_.EndsEpoch(state_.step);
+  return IsDue(options_.save_steps, state_.step) || (is_last && options_.save_steps > 0);
+}
+
+absl::Status Fitting::EvaluateAndSave(bool& is_last) {
+  absl::Status evaluated;
+  if (EvaluationIsDue(is_last)) {
+    if (is_last) runtime_.Pause();
+    evaluated = EvaluateNow();
+    if (is_last) runtime_.Resume();
+    if (evaluated.ok() && best_.is_exhausted() && !is_last) {
+      is_last = true;
+      if (run_.rank() == 0) LogInfo(absl::StrCat("training ends early, at step ", state_.step, ": ", best_.Text()));
+      DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->TellLastStep()));
+    }
+  }
+  const bool keeps_best = options_.best_model.load_best_model_at_end && best_.step() == state_.step;
+  // Also after an evaluation that failed: the steps before it are not lost.
+  if (SaveIsDue(is_last) || keeps_best) {
+    const absl::Status saved = Save();
+    if (evaluated.ok()) return saved;
+  }
+  return evaluated;
+}
+
+absl::StatusOr<MetricValues> Fitting::Evaluate(Evaluator& evaluator) {
+  return EvaluateOverRanks(comm(), trained_.module(), Sharded(), run_.device(), evaluator);
+}
+
+absl::Status Fitting::EvaluateNow() {
+  DISTILL_ASSIGN_OR_RETURN(MetricValues metrics, Evaluate(*task_.evaluator()));
+  last_evaluation_ = {state_.step, epochs_.EpochsOf(state_.step), std::move(metrics)};
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
+    return observer.OnEvaluate(last_evaluation_, control);
+  })));
+  // The untrained model is no candidate: no checkpoint holds it.
+  return state_.step > 0 ? best_.Note(state_.step, last_evaluation_.metrics) : absl::OkStatus();
+}
+
+absl::Status Fitting::Save() {
+  state_.updates = trained_.optimizer().steps();
+  skipped_.SaveTo(state_);
+  state_.gradient_order = trained_.reducer().order();
+  reports_->since_record().SaveTo(state_);
+  best_.SaveTo(state_);
+  DISTILL_ASSIGN_OR_RETURN(const std::string folder, checkpoints_->Save(state_));
+  if (run_.rank() == 0) how_to_resume_ = HowToResume(options_, folder);
+  WillSayWhereItEnds();
+  const SaveRecord saved{state_.step, folder};
+  return Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
+    return observer.OnSave(saved, control);
+  }));
+}
+
+absl::StatusOr<TrainResult> Fitting::Finish() {
+  runtime_.Pause();
+  // A resumed run that had no step left.
+  if (EvaluationIsDue(/*is_last=*/true) && last_evaluation_.step != state_.step) DISTILL_RETURN_IF_ERROR(EvaluateNow());
+  DISTILL_RETURN_IF_ERROR(checkpoints_->LoadBest(best_, state_.step));
+  if (options_.best_model.load_best_model_at_end && best_.step() > 0) last_evaluation_.metrics = best_.metrics();
+  DISTILL_RETURN_IF_ERROR(checkpoints_->Publish());
+  const double seconds = runtime_.Seconds();
+  TrainResult result{.steps = state_.step,
+                     .train_loss = state_.loss_sum / static_cast<double>(std::max<int64_t>(1, state_.step)),
+                     .train_runtime = seconds,
+                     .metrics = {}};
+  DISTILL_ASSIGN_OR_RETURN(const double peak_memory_gib, PeakMemoryOfRanks(run_));
+  NamedValues values = {{"train_runtime", seconds},
+                        {"train_samples_per_second", static_cast<double>(state_.samples - samples_before_) / seconds},
+                        {"train_tokens_per_second", static_cast<double>(state_.tokens - tokens_before_) / seconds},
+                        {"train_loss", result.train_loss},
+                        {"peak_memory_gib", peak_memory_gib}};
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
+                                  last_evaluation_.epoch = epochs_.EpochsOf(state_.step);
+                                  const NamedValues evaluation = RecordOf(last_evaluation_);
+                                  values.insert(values.end(), evaluation.begin(), evaluation.end());
+                                  return reports_->Tell(
+                                      [&](Observer& observer, TrainingControl&) { return observer.OnEnd(values); });
+                                })));
+  result.metrics.insert(values.begin(), values.end());
+  return result;
+}
+
+}  // namespace distill

@@ -1,0 +1,70 @@
+// One Trainer::Fit, from its first agreement to the published model.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libdistill/metrics/interruption.h"
+#include "libdistill/train/agreed_task.h"
+#include "libdistill/train/run_checkpoints.h"
+#include "libdistill/train/run_reports.h"
+#include "libdistill/train/skipped_updates.h"
+#include "libdistill/train/trainer.h"
+
+namespace distill {
+
+class Fitting {
+ public:
+  // `options.overwrite_output_dir` becomes false when it has had its effect: a later Fit's run is the same one.
+  Fitting(RunContext& run, std::shared_ptr<torch::nn::Module> module, TrainerOptions& options,
+          const std::vector<std::shared_ptr<Observer>>& observers, Task& task);
+
+  // Once. Trainer::Fit has what it returns.
+  [[nodiscard]] absl::StatusOr<TrainResult> Run();
+  // Of the module as it is meanwhile, sharded or whole.
+  [[nodiscard]] absl::StatusOr<MetricValues> Evaluate(Evaluator& evaluator);
+
+ private:
+  Communicator& comm() { return run_.communicator(); }
+  ShardedModels Sharded() { return {.trained = trained_.blocks(), .frozen = run_.frozen()}; }
+  void SetErrorContext(const std::function<std::string()>& context);
+
+  absl::Status Prepare();
+  absl::Status Resume();
+  absl::Status OpenReports();
+  absl::Status Loop();
+  absl::Status NoteStep(const StepOutcome& outcome);
+  NamedValues BesideLosses(const StepOutcome& outcome, double learning_rate, double scale);
+  bool EvaluationIsDue(bool is_last);
+  bool SaveIsDue(bool is_last);
+  // What is due after this step. Sets `is_last` where patience with evaluations is used up.
+  absl::Status EvaluateAndSave(bool& is_last);
+  absl::Status EvaluateNow();
+  absl::Status Save();
+  absl::StatusOr<TrainResult> Finish();
+  // What a signal that ends the process lets rank 0 say.
+  void WillSayWhereItEnds();
+
+  RunContext& run_;
+  TrainerOptions& options_;
+  Task& task_;
+  TrainedModule trained_;
+  EpochCounter epochs_;
+  AgreedTask agreed_;
+  BestEvaluation best_;
+  SkippedUpdates skipped_;
+  std::vector<std::shared_ptr<Observer>> observers_;
+  std::optional<RunReports> reports_;  // this and the next: once the task is agreed on
+  std::optional<RunCheckpoints> checkpoints_;
+  std::unique_ptr<Interruption> interruption_;  // rank 0 only, from the first step to the end
+  std::string how_to_resume_;
+  TrainerState state_;
+  int64_t samples_before_ = 0, tokens_before_ = 0;  // of the run that this one resumes
+  TrainingClock runtime_;                           // of the loop, without the evaluation after its last step
+  EvaluationRecord last_evaluation_;
+};
+
+}  // namespace distill

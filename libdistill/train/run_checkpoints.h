@@ -1,0 +1,47 @@
+// The checkpoints of one run, and the model that it publishes at the end. Every rank has one, and calls the same.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/metrics/best_evaluation.h"
+#include "libdistill/run/run.h"
+#include "libdistill/shard/trained_module.h"
+#include "libdistill/task/task.h"
+#include "libdistill/train/trainer_options.h"
+#include "libdistill/train/trainer_state.h"
+
+namespace distill {
+
+class RunCheckpoints {
+ public:
+  // `writes_whole`: AgreedTask's.
+  RunCheckpoints(RunContext& run, const TrainerOptions& options, Task& task, TrainedModule& trained, bool writes_whole)
+      : run_(run), options_(options), task_(task), trained_(trained), writes_whole_(writes_whole) {}
+
+  // Reads the tensors of the checkpoint that the options name, if any; UseRestoredTensors follows. A state of step 0:
+  // there is none.
+  [[nodiscard]] absl::StatusOr<TrainerState> Restore();
+  // `state`: without the task's position, which is asked for here. What it returns is the folder.
+  [[nodiscard]] absl::StatusOr<std::string> Save(TrainerState& state);
+  // Nothing where the best one is that of the last step, or none is asked for.
+  [[nodiscard]] absl::Status LoadBest(const BestEvaluation& best, int64_t last_step);
+  // The model into output_dir; nothing where there is none.
+  [[nodiscard]] absl::Status Publish();
+
+  // On rank 0: "" where there is none yet.
+  const std::string& newest() const { return newest_; }
+
+ private:
+  ModelWriter Writer();
+
+  RunContext& run_;
+  const TrainerOptions& options_;
+  Task& task_;
+  TrainedModule& trained_;
+  const bool writes_whole_;
+  std::string newest_;
+  std::string best_;  // on rank 0
+};
+
+}  // namespace distill
