@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,12 +24,13 @@
 
 namespace distill {
 
-// Batches that are made ahead of their use, and sent ahead to a GPU.
+// Batches that are made ahead of their use, and sent ahead to a GPU; `steps` of them, where no more are needed.
 template <typename B>
 class BatchesAhead {
  public:
-  BatchesAhead(Batches<B>& batches, std::shared_ptr<const Objective<B>> objective, c10::Device device)
-      : objective_(std::move(objective)), ahead_(batches, Preparation(device)) {}
+  BatchesAhead(Batches<B>& batches, std::shared_ptr<const Objective<B>> objective, c10::Device device,
+               int64_t steps = std::numeric_limits<int64_t>::max())
+      : objective_(std::move(objective)), ahead_(batches, Preparation(device), steps) {}
 
   Prefetch<Batches<B>>& operator*() { return ahead_; }
   Prefetch<Batches<B>>* operator->() { return &ahead_; }
@@ -49,11 +51,6 @@ class BatchesAhead {
   Prefetch<Batches<B>> ahead_;
 };
 
-template <typename B>
-bool HasLoss(const Objective<B>& objective, const B& batch) {
-  return MicroStep{.counts = objective.Counts(batch)}.has_loss();
-}
-
 // A pass over held-out batches with an objective.
 template <typename B>
 class BatchEvaluator : public Evaluator {
@@ -67,7 +64,7 @@ class BatchEvaluator : public Evaluator {
     ahead_.reset();
     batches_.Restart();
     DISTILL_ASSIGN_OR_RETURN(steps_, batches_.StepsInEpoch(0));
-    ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device);
+    ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device, steps_);
     return absl::OkStatus();
   }
   absl::StatusOr<int64_t> Steps() override { return steps_; }
@@ -75,7 +72,7 @@ class BatchEvaluator : public Evaluator {
     DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, (*ahead_)->NextStep());
     std::vector<Pass> passes;
     for (B& made : batches) {
-      if (!HasLoss(*objective_, made)) {
+      if (!objective_->Evaluates(made)) {
         passes.push_back(nullptr);
         continue;
       }

@@ -10,6 +10,7 @@
 // padding, accumulation and the number of ranks are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -62,6 +63,26 @@ struct TermWeight {
   std::string name;
   double weight = 1;
 };
+
+// What the weighted sum of the loss terms' means goes by, in records and metrics.
+inline constexpr char kLossName[] = "loss";
+
+struct LossOfMeans {
+  double value = 0;
+  size_t terms = 0;  // how many of them have a mean; the others, which counted nothing, add nothing
+};
+
+// The loss of a step, or of an evaluation, out of its means by name.
+inline LossOfMeans WeighMeans(const std::vector<TermWeight>& terms, const std::map<std::string, double>& means) {
+  LossOfMeans loss;
+  for (const TermWeight& term : terms) {
+    const auto mean = means.find(term.name);
+    if (mean == means.end()) continue;
+    loss.value += term.weight * mean->second;
+    ++loss.terms;
+  }
+  return loss;
+}
 
 // Adds terms up by name, in float64, where they were computed: nothing waits for a device.
 class TermSums {

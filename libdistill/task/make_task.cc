@@ -35,6 +35,9 @@ class CallableObjective : public Objective<B> {
   int64_t Tokens(const B& batch) const override { return TokensOf(batch); }
   void Prepare(B& batch, const c10::Stream* copies) const override { LoadBatch(batch, copies); }
   Losses Forward(const B& batch, const PassScale&) const override { return parts_.forward(batch); }
+  bool Evaluates(const B& batch) const override {
+    return parts_.evaluate ? !batch.sample_ids.empty() : Objective<B>::Evaluates(batch);
+  }
   absl::Status Evaluate(const B& batch, Metrics& metrics) const override {
     if (!parts_.evaluate) return Objective<B>::Evaluate(batch, metrics);
     parts_.evaluate(batch, metrics);

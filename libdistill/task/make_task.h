@@ -29,7 +29,8 @@ struct TaskParts {
   std::function<Losses(const B& batch)> forward;
   std::vector<TermWeight> loss_terms = {{"loss"}};
   std::vector<std::string> reported = {};  // names of the further terms that `forward` returns
-  // A held-out pass; empty: the means of what `forward` returns.
+  // A held-out pass, of every batch with a sample, labels or not; empty: the means of what `forward` returns, of the
+  // batches that have a loss.
   std::function<void(const B& batch, Metrics& metrics)> evaluate = nullptr;
   // Metrics out of the predictions of all ranks, beside the means; called on rank 0.
   std::function<absl::StatusOr<MetricValues>(const Predictions& predictions)> summarize = nullptr;

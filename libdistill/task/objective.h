@@ -2,6 +2,7 @@
 // researcher changes. BatchTask (batch_task.h) makes a task of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -49,6 +50,12 @@ class Objective {
   // Runs the model: with gradients while training, without in an evaluation. May throw.
   virtual Losses Forward(const B& batch, const PassScale& scale) const = 0;
 
+  // Whether a held-out batch is evaluated at all: where a loss term counts anything. Override it together with an
+  // Evaluate that needs no labels, as one that only predicts: that is to have every batch with a sample.
+  virtual bool Evaluates(const B& batch) const {
+    const std::vector<int64_t> counts = Counts(batch);
+    return std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0; });
+  }
   // One held-out batch, without gradients: the means of all terms, unless overridden. May throw.
   [[nodiscard]] virtual absl::Status Evaluate(const B& batch, Metrics& metrics) const {
     for (const LossTerm& term : Forward(batch, {}).terms) metrics.Mean(term.name, term.sum, term.count);
@@ -59,13 +66,9 @@ class Objective {
                                                                const Predictions& predictions) const {
     (void)predictions;
     MetricValues values = means;
-    double loss = 0;
-    for (const TermWeight& term : LossTerms()) {
-      const auto mean = means.find(term.name);
-      if (mean == means.end()) return values;
-      loss += term.weight * mean->second;
-    }
-    values["loss"] = loss;
+    const std::vector<TermWeight> terms = LossTerms();
+    const LossOfMeans loss = WeighMeans(terms, means);
+    if (loss.terms == terms.size()) values[kLossName] = loss.value;
     return values;
   }
 };

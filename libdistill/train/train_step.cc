@@ -13,8 +13,6 @@
 namespace distill {
 namespace {
 
-constexpr char kLoss[] = "loss";
-
 absl::Status CheckCounts(const std::vector<MicroStep>& micro_steps, size_t terms) {
   for (const MicroStep& micro_step : micro_steps) {
     if (micro_step.counts.size() == terms) continue;
@@ -94,12 +92,9 @@ std::vector<std::pair<std::string, double>> TrainStep::Means(const std::vector<S
   for (size_t i = 0; i < sums.size(); ++i) {
     if (sums[i].count > 0) means[sums_over_ranks_.names()[i]] = sums[i].sum / static_cast<double>(sums[i].count);
   }
-  double loss = 0;
-  for (const TermWeight& term : terms_) {
-    if (const auto mean = means.find(term.name); mean != means.end()) loss += term.weight * mean->second;
-  }
-  means.erase(kLoss);
-  std::vector<std::pair<std::string, double>> named = {{kLoss, loss}};
+  const double loss = WeighMeans(terms_, means).value;
+  means.erase(kLossName);
+  std::vector<std::pair<std::string, double>> named = {{kLossName, loss}};
   named.insert(named.end(), means.begin(), means.end());
   return named;
 }

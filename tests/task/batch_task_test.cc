@@ -73,6 +73,7 @@ TEST_CASE("steps made ahead are the batches' own, over several epochs") {
   CHECK(task->Position() == plain.Position());
   CHECK(NextIds(*task, seen) == NextIds(plain));
   CHECK_FALSE(task->Restore(DataSharder::PositionOf(0, 0, 1)).ok());
+  CHECK(task->Restore("") == absl::InvalidArgumentError("no data position: ''"));
   CHECK(NextIds(*task, seen) == NextIds(plain));
   task->Stop();
   CHECK(task->Position() == plain.Position());

@@ -50,5 +50,34 @@ TEST_CASE("a task whose source fails in step 3 on one rank ends all ranks with t
         })) == "");
 }
 
+// Held-out data of which each rank believes another number of steps.
+class Unequal : public Evaluator {
+ public:
+  explicit Unequal(int64_t steps) : steps_(steps) {}
+  absl::Status Start(c10::Device) override { return absl::OkStatus(); }
+  absl::StatusOr<int64_t> Steps() override { return steps_; }
+  absl::StatusOr<std::vector<Pass>> NextStep() override {
+    return std::vector<Pass>{[](Metrics&) { return absl::InternalError("a pass was made"); }};
+  }
+
+ private:
+  const int64_t steps_;
+};
+
+TEST_CASE("ranks that would evaluate unequal numbers of steps end before the first of them, and may evaluate again") {
+  CHECK(Failures(RunRanks(3, absl::Seconds(60), [](const World& world) -> absl::Status {
+          torch::set_num_threads(1);
+          DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(30)}));
+          RunContext run(world, std::move(comm), torch::kCPU);
+          DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, std::make_shared<Point>(), {.save_steps = 0}));
+          Unequal evaluator(world.rank == 2 ? 5 : 4);
+          DISTILL_RETURN_IF_ERROR(ExpectError(trainer->Evaluate(evaluator).status(),
+                                              absl::StatusCode::kFailedPrecondition,
+                                              {"the steps of an evaluation", "4", "5"}));
+          Unequal none(0);
+          return trainer->Evaluate(none).status();
+        })) == "");
+}
+
 }  // namespace
 }  // namespace distill::failing_task
