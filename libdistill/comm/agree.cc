@@ -1,8 +1,11 @@
 #include "libdistill/comm/agree.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 
@@ -65,6 +68,15 @@ absl::Status RequireSameOnAllRanks(Communicator& comm, const std::vector<std::pa
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> UnionOfNames(Communicator& comm, const std::vector<std::string>& mine) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherTexts(comm, absl::StrJoin(mine, "\n")));
+  std::set<std::string> names;
+  for (const std::string& text : texts) {
+    for (const absl::string_view name : absl::StrSplit(text, '\n', absl::SkipEmpty())) names.emplace(name);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 }  // namespace distill

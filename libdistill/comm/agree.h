@@ -13,6 +13,10 @@ namespace distill {
 // Every rank must call it: every rank's text, in the order of ranks.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine);
 
+// Every rank must call it: the names that any rank gives, sorted.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> UnionOfNames(Communicator& comm,
+                                                                    const std::vector<std::string>& mine);
+
 // Every rank must call it. OK when every rank passes OK; otherwise the error of the lowest failing rank, on every rank,
 // with "rank N on HOST: " before it where that is another rank than this one.
 [[nodiscard]] absl::Status Agree(Communicator& comm, const absl::Status& mine);

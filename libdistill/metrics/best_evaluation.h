@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "libdistill/metrics/best_model_options.h"
+#include "libdistill/metrics/evaluation_options.h"
 #include "libdistill/proto/checkpoint_messages.h"
 
 namespace distill {

@@ -7,7 +7,6 @@
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/sums_over_ranks.h"
 
 namespace distill {
 namespace {

@@ -1,17 +1,12 @@
 // What must be the same on every rank before the first step.
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <torch/nn/module.h>
 
+#include "libdistill/task/evaluator.h"
 #include "libdistill/train/trainer_options.h"
 
 namespace distill {
-
-using Fields = std::vector<std::pair<std::string, std::string>>;
 
 // Settings, kind of device, names, shapes and types of parameters and buffers.
 Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options);

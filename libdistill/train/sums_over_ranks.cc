@@ -1,25 +1,14 @@
 #include "libdistill/train/sums_over_ranks.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
-
-absl::StatusOr<std::vector<std::string>> UnionOfNames(Communicator& comm, const std::vector<std::string>& mine) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherTexts(comm, absl::StrJoin(mine, "\n")));
-  std::set<std::string> names;
-  for (const std::string& text : texts) {
-    for (const absl::string_view name : absl::StrSplit(text, '\n', absl::SkipEmpty())) names.emplace(name);
-  }
-  return std::vector<std::string>(names.begin(), names.end());
-}
 
 absl::StatusOr<SumsOverRanks::Result> SumsOverRanks::Add(const TermSums& mine, absl::Status status, bool flag) {
   // Counts are exact in float64, below 2^53.

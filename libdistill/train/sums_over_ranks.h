@@ -12,10 +12,6 @@
 
 namespace distill {
 
-// The names that any rank gives, sorted: what all ranks then report. Every rank must call it.
-[[nodiscard]] absl::StatusOr<std::vector<std::string>> UnionOfNames(Communicator& comm,
-                                                                    const std::vector<std::string>& mine);
-
 class SumsOverRanks {
  public:
   struct Sum {

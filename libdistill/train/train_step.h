@@ -55,9 +55,8 @@ class TrainStep {
   //
   // Without clipping (`max_grad_norm` 0), or a loss scale, nothing waits for the global norm: each bucket is updated
   // when it has arrived and the backward pass, which computes on the same cores, is over, while later ones are on their
-  // way. A gradient that is not finite then keeps its own bucket and
-  // the later ones from being updated (one that is finite is updated also where the loss is not), and an error may come
-  // after some were.
+  // way. A gradient that is not finite then keeps its own bucket and the later ones from being updated (one that is
+  // finite is updated also where the loss is not), and an error may come after some were.
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, double learning_rate, absl::Status mine,
                                                 bool wants_to_stop);
 

@@ -9,28 +9,12 @@
 #include "absl/status/status.h"
 #include "libdistill/core/describe.h"
 #include "libdistill/gradients/compression.h"
-#include "libdistill/metrics/best_model_options.h"
+#include "libdistill/metrics/evaluation_options.h"
 #include "libdistill/metrics/report_to.h"
 #include "libdistill/train/schedule_options.h"
 #include "libdistill/train/training_arguments.h"
 
 namespace distill {
-
-// When held-out data is evaluated. kAuto: every eval_steps, or at the end alone where that is 0. All but kNo evaluate
-// at the end, too.
-enum class EvalStrategy { kAuto, kNo, kSteps, kEpoch };
-constexpr EnumNames<EvalStrategy, 4> NamesOf(EvalStrategy) {
-  return {{{"auto", EvalStrategy::kAuto},
-           {"no", EvalStrategy::kNo},
-           {"steps", EvalStrategy::kSteps},
-           {"epoch", EvalStrategy::kEpoch}}};
-}
-
-// When checkpoints are saved: all but kNo save the last step, too.
-enum class SaveStrategy { kNo, kSteps, kEpoch };
-constexpr EnumNames<SaveStrategy, 3> NamesOf(SaveStrategy) {
-  return {{{"no", SaveStrategy::kNo}, {"steps", SaveStrategy::kSteps}, {"epoch", SaveStrategy::kEpoch}}};
-}
 
 struct TrainerOptions {
   std::string output_dir = "";  // empty: nothing is written
@@ -77,14 +61,11 @@ struct TrainerOptions {
   int64_t bucket_bytes = 25 << 20;
   // kBf16: as by DDP's bf16_compress_hook (gradients/compression.h has the error).
   GradientCompression gradient_compression = GradientCompression::kNone;
-  // ZeRO (Rajbhandari et al. 2020), over all ranks: 1: each keeps and updates its share of the optimizer's state and of
-  // the float32 masters; 2: and of the gradients, each parameter's coming once in a backward pass; 3: and of the
-  // weights of the module's blocks, which are all there only while a block runs (shard/sharded_blocks.h; the module, or
-  // one within it, is a GatedModel, InvalidArgument otherwise). The losses are those of 0, to rounding; checkpoints are
-  // the same: rank 0 gets the others' state and blocks piece by piece while it saves (but has all weights for a task
-  // whose model does not save in order, Task::saves_in_order). Parameters must be of one type
-  // (InvalidArgument), and stay views into one memory of Communicator::Allocate's; in stage 3 a module may come on the
-  // host, also without its blocks (LoadOptions::blocks_later). A Fit that fails leaves it without its blocks' weights.
+  // ZeRO (Rajbhandari et al. 2020), over all ranks. 1: each keeps and updates its share of the optimizer's state and of
+  // the float32 masters; 2: and of the gradients; 3: and of the weights of the module's blocks, which are whole only
+  // while a block runs (shard/sharded_blocks.h). Losses are those of 0, to rounding, and checkpoints the same files.
+  // InvalidArgument: parameters of several types; in stage 3, a module without a GatedModel. In stage 3 a module may
+  // come on the host, also without its blocks (LoadOptions::blocks_later); a Fit that fails leaves it without them.
   int64_t zero_stage = 0;
   // Of stage 3: the module is whole on every rank again when Fit has ended well, if there is memory (else rank 0 warns,
   // or it is the error where nothing was written). False: for a module that does not fit, and is only saved:

@@ -1,5 +1,5 @@
-// Which evaluation is the best, and what a trainer does about it: options of transformers' TrainingArguments, and of
-// its EarlyStoppingCallback.
+// When a run evaluates and saves, which evaluation is the best, and what becomes of it: options of transformers'
+// TrainingArguments, and of its EarlyStoppingCallback.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,22 @@
 #include "libdistill/core/describe.h"
 
 namespace distill {
+
+// When held-out data is evaluated. kAuto: every eval_steps, or at the end alone where that is 0. All but kNo evaluate
+// at the end, too.
+enum class EvalStrategy { kAuto, kNo, kSteps, kEpoch };
+constexpr EnumNames<EvalStrategy, 4> NamesOf(EvalStrategy) {
+  return {{{"auto", EvalStrategy::kAuto},
+           {"no", EvalStrategy::kNo},
+           {"steps", EvalStrategy::kSteps},
+           {"epoch", EvalStrategy::kEpoch}}};
+}
+
+// When checkpoints are saved: all but kNo save the last step, too.
+enum class SaveStrategy { kNo, kSteps, kEpoch };
+constexpr EnumNames<SaveStrategy, 3> NamesOf(SaveStrategy) {
+  return {{{"no", SaveStrategy::kNo}, {"steps", SaveStrategy::kSteps}, {"epoch", SaveStrategy::kEpoch}}};
+}
 
 // Where any of these is set the best evaluation is tracked, and a checkpoint of its step is never pruned.
 struct BestModelOptions {
