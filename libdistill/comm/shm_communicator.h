@@ -1,4 +1,27 @@
-// Internal to comm/: see shm_communicator.cc and shm_reductions.cc for what moves where.
+// Collectives between the ranks of one host, through memory that all of them have mapped.
+//
+// Registered buffers (Communicator::Allocate) are used where they lie. In an all-reduce of S bytes over n ranks
+//   1. each rank publishes that its data are there;
+//   2. rank r reduces slice r out of all n buffers, block by block, into all n buffers;       publish, and wait for
+//   all.
+// Per rank S bytes are read and S written, S/n of each from and to every rank's memory: no byte is moved twice.
+//
+// Plain pointers go through slots of 256 KiB, in rounds of at most one slot; slot_stores.h says how slots are filled.
+// In a round
+//   A. each rank copies its data into its slot, but for the slice that it will reduce itself;
+//   B. rank r reduces slice r out of its own buffer and the others' slots, into its own slot and its result;
+//   C. each rank copies slice q out of slot q, for every other q.
+// Rounds overlap: a rank does A of round k + 1, then B of round k, then C of round k - 1, and tells the others of each
+// A and B by a counter, so that what it waits for was done while it was busy. Four slots a rank make that safe
+// (shm_group.h). Per rank (n-1)/n of the data are copied in, each of n slices is read and 1/n written by the reduction,
+// and (n-1)/n are copied out; only the user's buffers come from and go to memory:
+//   time = S * (copy in + reduce + copy out) / bandwidth of the slots + 2 * S / memory bandwidth + latency of a round
+// Up to 8 KiB the reduction is done by every rank for all of the data, which saves the second synchronisation.
+//
+// Each element is reduced by one rank, in the order of the ranks: all end with identical bits, whichever way it went.
+// A reduce is an all-reduce whose results one rank takes. Reduce-scatter is A and B; all-gather, broadcast and
+// all-to-all (a slot holds a piece for every rank) are A and C. Their registered sources are read in place.
+// Messages between two ranks: shm_pairs.h. Internal to comm/.
 #pragma once
 
 #include <cstdint>

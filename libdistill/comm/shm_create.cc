@@ -1,4 +1,4 @@
-// How the ranks of a host come to map one another's memory: for the group, for Allocate and for Split.
+// How the ranks of a host come to map one another's memory for a ShmCommunicator.
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/shm_communicator.h"
@@ -7,9 +7,6 @@
 
 namespace distill {
 namespace {
-
-// What a rank sends about its segment: a ticket, or nothing when there was no memory for one.
-constexpr size_t kTicketBytes = 96;
 
 struct Mapped {
   std::vector<SharedMemory> segments;
@@ -43,40 +40,6 @@ absl::Status MapAll(SharedMemorySource& source, const std::vector<std::string>& 
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t bytes, Placement) {
-  absl::StatusOr<SharedMemory> mine = seed_.memory->Create(static_cast<size_t>(bytes));
-  std::string ticket = mine.ok() ? mine->ticket() : "";
-  ticket.resize(kTicketBytes);
-  std::string tickets(kTicketBytes * static_cast<size_t>(world_size()), '\0');
-  DISTILL_RETURN_IF_ERROR(Execute({.operation = CommOperation::kAllGather,
-                                   .input = ticket.data(),
-                                   .output = tickets.data(),
-                                   .count = kTicketBytes}));
-  DISTILL_RETURN_IF_ERROR(mine.status());
-  const auto ticket_of = [&](int r) { return tickets.data() + kTicketBytes * static_cast<size_t>(r); };
-  for (int r = 0; r < world_size(); ++r) {
-    if (*ticket_of(r) == '\0')
-      return absl::ResourceExhaustedError(absl::StrCat(Describe(r), " has not that much memory"));
-  }
-  std::vector<SharedMemory> segments(static_cast<size_t>(world_size()));
-  absl::Status mapped;
-  for (int r = 0; r < world_size() && mapped.ok(); ++r) {
-    absl::StatusOr<SharedMemory> segment = r == rank() ? std::move(mine) : seed_.memory->Map(ticket_of(r));
-    mapped = segment.status();
-    if (mapped.ok()) segments[static_cast<size_t>(r)] = *std::move(segment);
-  }
-  // A rank that cannot map the others' memory keeps its own until they have mapped it: its error stays the only one.
-  DISTILL_RETURN_IF_ERROR(Execute({.operation = CommOperation::kBarrier}));
-  DISTILL_RETURN_IF_ERROR(mapped);
-  return ShmRegions::Add(regions_, std::move(segments));
-}
-
-absl::StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(const SplitPart& part) {
-  return SplitFrom(*this, seed_, part.members, part.rank, [](Setup setup) -> MadeCommunicator {
-    return setup.world.world_size == 1 ? CreateAloneBackend() : CreateShmCommunicator(std::move(setup));
-  });
-}
 
 MadeCommunicator CreateShmCommunicator(Setup setup) {
   absl::StatusOr<SharedMemory> mine = setup.memory->Create(ShmGroup::SegmentBytes(setup.world.world_size));
