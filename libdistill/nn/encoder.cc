@@ -1,7 +1,10 @@
 #include "libdistill/nn/encoder.h"
 
+#include "libdistill/core/status_macros.h"
 #include "libdistill/nn/encoder_body.h"
+#include "libdistill/nn/encoder_names.h"
 #include "libdistill/nn/layers.h"
+#include "libdistill/nn/model_folder.h"
 
 // Shapes: N tokens, H hidden, V vocabulary.
 namespace distill {
@@ -67,5 +70,31 @@ std::vector<std::vector<Tensor>> Encoder::BlockWeights() const { return body_->B
 const EncoderConfig& Encoder::config() const { return body_->config(); }
 
 void Encoder::EnableDropout() { body_->EnableDropout(); }
+
+absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string& folder, const LoadOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
+  return LoadModel(folder, EncoderNames(config), options, [&](const TensorOptions& weights) {
+    std::shared_ptr<Encoder> model(new Encoder(config, weights, options.blocks_later && !weights.device().is_meta()));
+    model->source_folder_ = folder;
+    if (options.dropout) model->EnableDropout();
+    return model;
+  });
+}
+
+absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string& folder, uint64_t seed,
+                                                       const LoadOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
+  return CreateModel(folder, options, [&] {
+    std::shared_ptr<Encoder> model(new Encoder(config, seed, options.blocks_later));
+    model->source_folder_ = folder;
+    if (options.dropout) model->EnableDropout();
+    return model;
+  });
+}
+
+absl::Status Encoder::Save(const std::string& folder, const std::string& tokenizer_folder, torch::Dtype dtype) const {
+  if (config().json.empty()) return LanguageModel::Save(folder, tokenizer_folder, dtype);
+  return SaveModel(*this, config().json, folder, tokenizer_folder, dtype);
+}
 
 }  // namespace distill

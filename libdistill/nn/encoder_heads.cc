@@ -1,7 +1,11 @@
 #include "libdistill/nn/encoder_heads.h"
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/nn/encoder_body.h"
+#include "libdistill/nn/encoder_names.h"
 #include "libdistill/nn/layers.h"
+#include "libdistill/nn/model_folder.h"
 
 // Shapes: B rows, T tokens, D documents, H hidden, L labels.
 namespace distill {
@@ -31,6 +35,17 @@ Tensor FirstTokens(const TokenInput& input) {
   return torch::tensor(first, torch::kInt64).to(input.input_ids.device());
 }
 
+// A classifier that the folder has already is taken whole.
+absl::Status CheckLabels(const std::string& folder, int64_t labels) {
+  if (labels < 1) return absl::InvalidArgumentError(absl::StrCat("labels: ", labels, " is below 1"));
+  DISTILL_ASSIGN_OR_RETURN(const SafetensorsFolder weights, SafetensorsFolder::Open(folder));
+  const TensorView* head = weights.Find("classifier.weight");
+  if (head == nullptr || head->shape.empty() || head->shape[0] == labels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(folder, ": its classifier has ", head->shape[0], " labels, not ",
+                                                 labels, "; leave labels at 0 to take it, or load a folder ",
+                                                 "without a classifier to have a new one"));
+}
+
 }  // namespace
 
 EncoderWithHead::EncoderWithHead(const EncoderConfig& config, const TensorOptions& options, bool blocks_later)
@@ -46,6 +61,14 @@ void EncoderWithHead::EnableDropout() { body_->EnableDropout(); }
 
 Tensor EncoderWithHead::Hidden(const TokenInput& input) const {
   return body_->Hidden(input, *this, /*sink=*/nullptr, checkpoints_);
+}
+
+absl::Status EncoderWithHead::Save(const std::string& folder, const std::string& tokenizer_folder,
+                                   torch::Dtype dtype) const {
+  if (config().json.empty())
+    return absl::UnimplementedError("a model whose config came without its JSON has no folder");
+  DISTILL_ASSIGN_OR_RETURN(const std::string json, JsonWithHead(config(), architecture(), outputs()));
+  return SaveModel(*this, json, folder, tokenizer_folder, dtype);
 }
 
 // BERT's pooler is a part of its body there.
@@ -107,6 +130,39 @@ Tensor SpanModel::forward(const TokenInput& input) {
 
 std::string SpanModel::architecture() const {
   return IsBert(config()) ? "BertForQuestionAnswering" : "DistilBertForQuestionAnswering";
+}
+
+absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::string& folder,
+                                                                   const ClassifierOptions& classifier,
+                                                                   const LoadOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
+  int64_t labels = classifier.labels;
+  if (labels == 0) {
+    DISTILL_ASSIGN_OR_RETURN(labels, LabelsOf(config));
+  }
+  DISTILL_RETURN_IF_ERROR(CheckLabels(folder, labels));
+  const char* const dense = IsBert(config) ? "bert.pooler.dense" : "pre_classifier";
+  const WeightNames names = EncoderNamesWithHead(config, {dense, "classifier"}, classifier.seed);
+  return LoadModel(folder, names, options, [&](const TensorOptions& weights) {
+    const bool blocks_later = options.blocks_later && !weights.device().is_meta();
+    std::shared_ptr<SequenceClassifier> model(new SequenceClassifier(config, labels, weights, blocks_later));
+    model->source_folder_ = folder;
+    if (options.dropout) model->EnableDropout();
+    return model;
+  });
+}
+
+absl::StatusOr<std::shared_ptr<SpanModel>> LoadSpanModel(const std::string& folder, const LoadOptions& options,
+                                                         uint64_t head_seed) {
+  DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
+  const WeightNames names = EncoderNamesWithHead(config, {"qa_outputs"}, head_seed);
+  return LoadModel(folder, names, options, [&](const TensorOptions& weights) {
+    const bool blocks_later = options.blocks_later && !weights.device().is_meta();
+    std::shared_ptr<SpanModel> model(new SpanModel(config, weights, blocks_later));
+    model->source_folder_ = folder;
+    if (options.dropout) model->EnableDropout();
+    return model;
+  });
 }
 
 }  // namespace distill
