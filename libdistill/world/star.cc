@@ -77,7 +77,7 @@ void Star::Serve() {
       const int writing = peer.outbox.empty() ? 0 : POLLOUT;
       if (!peer.left) entries.push_back({peer.socket.fd(), static_cast<short>(POLLIN | writing), 0});
     }
-    const int wait = PollMilliseconds();
+    const int wait = watch_.PollMilliseconds();
     lock.unlock();
     poll(entries.data(), entries.size(), wait);
     uint64_t count = 0;
@@ -88,21 +88,16 @@ void Star::Serve() {
       peer.Send();
     }
     if (clock_.due()) Beat();
-    if (late_) JudgeLate();
+    Note(watch_.JudgeLate());
     if (woken || entries.size() > 1) changed_.notify_all();
   }
-}
-
-int Star::PollMilliseconds() const {
-  const int beat = clock_.PollMilliseconds();
-  return late_ && beat >= 0 ? std::min(beat, late_->patience.PollMilliseconds()) : beat;
 }
 
 // Beats, and looks who does not.
 void Star::Beat() {
   const bool ran = clock_.Begin();
-  const std::vector<CallView> calls = last_calls_ ? last_calls_() : std::vector<CallView>();
-  if (root()) Compare(calls);
+  const std::vector<CallView> calls = watch_.LastCalls();
+  if (root()) Note(watch_.Compare(calls));
   for (StarPeer& peer : peers_) {
     if (peer.left) continue;
     if (peer.outbox.empty()) {
@@ -120,15 +115,20 @@ void Star::Beat() {
 
 void Star::CompareCalls(std::function<std::vector<CallView>()> last_calls) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  last_calls_ = std::move(last_calls);
+  watch_.SetLastCalls(std::move(last_calls));
 }
 
-// Rank 0's calls, and then each peer's, against those of the ranks before.
-void Star::Compare(const std::vector<CallView>& mine) {
-  CallComparison comparison;
-  absl::Status found = comparison.Compare(absl::StrCat("rank 0 on ", world_.host), mine);
-  for (const StarPeer& peer : peers_) found.Update(comparison.Compare(peer.name, peer.calls));
-  if (!found.ok()) Note(found);
+absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!watch_.is_on()) return absl::ZeroDuration();
+  const std::string report = CallWatch::LateReport(call, allowed);
+  if (root()) {
+    watch_.TakeLate(report);
+    Wake();
+  } else {
+    TellLocked(EncodeFrame(FrameKind::kLate, 0, report));
+  }
+  return watch_.AnswersWithin();
 }
 
 void Star::Read(StarPeer& peer) {
@@ -158,7 +158,8 @@ void Star::Take(StarPeer& peer, Frame frame) {
       }
       return;
     case FrameKind::kLate:
-      return TakeLate(frame.payload);
+      if (root()) watch_.TakeLate(frame.payload);
+      return;
     case FrameKind::kGoodbye:
       return TakeGoodbye(peer, frame.payload);
     case FrameKind::kError: {
@@ -220,7 +221,7 @@ void Star::Announce(const absl::Status& error) {
 
 // The first error is the failure; the peers are told once.
 void Star::Note(const absl::Status& error) {
-  if (!failure_.ok()) return;
+  if (error.ok() || !failure_.ok()) return;
   failure_ = error;
   failed_.store(true, std::memory_order_release);
   TellLocked(EncodeFrame(FrameKind::kError, 0, EncodeStatus(failure_)));

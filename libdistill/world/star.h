@@ -11,7 +11,6 @@
 #include <functional>
 #include <list>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/world/call_watch.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/heartbeat_clock.h"
 #include "libdistill/world/rendezvous.h"
@@ -68,16 +68,9 @@ class Star {
   absl::Status Fail(const absl::Status& error);
 
  private:
-  // A call of some rank's that has taken too long (rank 0).
-  struct LateCall {
-    int64_t number = 0;
-    std::string allowed;
-    Deadline patience = Deadline::Never();  // for the beats of all ranks
-  };
-
   bool root() const { return world_.rank == 0; }
   void Serve();
-  // These want the lock held.
+  // These want the lock held. Note(OK) does nothing.
   void Note(const absl::Status& error);
   absl::Status FailLocked(const absl::Status& error) { return Note(error), failure_; }
   void TellLocked(const std::string& frame);
@@ -85,10 +78,6 @@ class Star {
   void Take(StarPeer& peer, Frame frame);
   void TakeGoodbye(StarPeer& peer, const std::string& payload);
   void Beat();
-  void Compare(const std::vector<CallView>& mine);
-  void TakeLate(const std::string& payload);
-  void JudgeLate();
-  int PollMilliseconds() const;
   void Wake() const;
 
   const World world_;
@@ -103,9 +92,8 @@ class Star {
   HeartbeatClock clock_;
   absl::Status failure_;
   std::list<StarPeer> peers_;
-  std::optional<LateCall> late_;
+  CallWatch watch_{world_, clock_, peers_};
   std::vector<Goodbye> left_;
-  std::function<std::vector<CallView>()> last_calls_;
   std::thread thread_;
 };
 

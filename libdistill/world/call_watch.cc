@@ -1,13 +1,12 @@
-// How rank 0 finds out whom the ranks wait for whose call takes too long.
+#include "libdistill/world/call_watch.h"
+
 #include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "libdistill/world/star.h"
+#include "libdistill/world/call_views.h"
+#include "libdistill/world/framing.h"
 
 namespace distill {
 namespace {
@@ -26,23 +25,25 @@ std::string List(const std::vector<std::string>& names) {
 
 }  // namespace
 
-absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!last_calls_ || !clock_.started()) return absl::ZeroDuration();
-  const std::string payload = PackStrings({absl::StrCat(call), absl::FormatDuration(allowed)});
-  if (root()) {
-    TakeLate(payload);
-    Wake();
-  } else {
-    TellLocked(EncodeFrame(FrameKind::kLate, 0, payload));
-  }
-  return kBeatsForAnswer * clock_.Interval();
+absl::Duration CallWatch::AnswersWithin() const { return kBeatsForAnswer * clock_.Interval(); }
+
+std::string CallWatch::own_name() const { return absl::StrCat("rank ", world_.rank, " on ", world_.host); }
+
+absl::Status CallWatch::Compare(const std::vector<CallView>& mine) const {
+  CallComparison comparison;
+  absl::Status found = comparison.Compare(own_name(), mine);
+  for (const StarPeer& peer : peers_) found.Update(comparison.Compare(peer.name, peer.calls));
+  return found;
 }
 
-void Star::TakeLate(const std::string& payload) {
-  const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(payload);
+std::string CallWatch::LateReport(int64_t call, absl::Duration allowed) {
+  return PackStrings({absl::StrCat(call), absl::FormatDuration(allowed)});
+}
+
+void CallWatch::TakeLate(const std::string& report) {
+  const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(report);
   LateCall late;
-  if (!root() || late_ || !fields.ok() || fields->size() != 2 || !absl::SimpleAtoi((*fields)[0], &late.number)) return;
+  if (late_ || !fields.ok() || fields->size() != 2 || !absl::SimpleAtoi((*fields)[0], &late.number)) return;
   late.allowed = (*fields)[1];
   late.patience = Deadline::After(kBeatsForLate * clock_.Interval());
   for (StarPeer& peer : peers_) peer.heard_since_late = false;
@@ -51,9 +52,11 @@ void Star::TakeLate(const std::string& payload) {
 
 // Once every rank has beaten again: who is furthest behind keeps all others waiting. Ranks that are in the call, or
 // beyond it, may wait for one another in any order. A rank that does not beat is named if nobody else can be.
-void Star::JudgeLate() {
+absl::Status CallWatch::JudgeLate() {
   const auto heard = [](const StarPeer& peer) { return peer.left || peer.heard_since_late; };
-  if (!std::all_of(peers_.begin(), peers_.end(), heard) && !late_->patience.Passed()) return;
+  if (!late_ || (!std::all_of(peers_.begin(), peers_.end(), heard) && !late_->patience.Passed())) {
+    return absl::OkStatus();
+  }
   const LateCall late = *std::exchange(late_, std::nullopt);
   int64_t furthest = late.number - 1;
   std::vector<std::string> behind;
@@ -65,15 +68,20 @@ void Star::JudgeLate() {
     furthest = last;
     behind.push_back(name);
   };
-  consider(absl::StrCat("rank 0 on ", world_.host), last_calls_ ? last_calls_() : std::vector<CallView>());
+  consider(own_name(), LastCalls());
   for (const StarPeer& peer : peers_) {
     if (!heard(peer)) silent.push_back(peer.name);
     if (!peer.left && heard(peer)) consider(peer.name, peer.calls);
   }
-  if (behind.empty() && silent.empty()) return;
+  if (behind.empty() && silent.empty()) return absl::OkStatus();
   const std::string what = behind.empty() ? absl::StrCat(List(silent), ", which says nothing,")
                                           : absl::StrCat(List(behind), " to make call number ", late.number);
-  Note(absl::DeadlineExceededError(absl::StrCat("waiting for ", what, " took longer than ", late.allowed)));
+  return absl::DeadlineExceededError(absl::StrCat("waiting for ", what, " took longer than ", late.allowed));
+}
+
+int CallWatch::PollMilliseconds() const {
+  const int beat = clock_.PollMilliseconds();
+  return late_ && beat >= 0 ? std::min(beat, late_->patience.PollMilliseconds()) : beat;
 }
 
 }  // namespace distill
