@@ -91,7 +91,7 @@ class FabricCommunicator : public CommBackend {
   // A message of a pair goes in chunks like a call, behind a MessageHeader.
   absl::Status Move(const CommCall& call);
   absl::Status CheckPair(int peer, bool out, absl::Time& noticed);
-  // By another algorithm: fabric_exchange.cc.
+  // By another algorithm.
   CommAlgorithm Choose(const CommCall& call) const;
   absl::Status RunExchange(CommAlgorithm algorithm, const CommCall& call);
 

@@ -123,7 +123,7 @@ class HierarchicalCommunicator : public CommBackend {
 
   // The part of a longest segment of a call that every lane carries a piece of.
   static int64_t PieceBytes(const LaneCut& cut) { return (cut.per_segment / cut.lanes + cut.lanes) * cut.size; }
-  // See hierarchical_device.cc.
+  // Where device memory waits for the fabric.
   absl::Status FitStage(int64_t slot_bytes);
   char* StageSlot(int64_t segment) const { return stage_->data() + segment % 2 * (stage_->bytes() / 2); }
   // A call on device memory that goes flat, through host memory as a whole.

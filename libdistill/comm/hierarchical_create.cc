@@ -152,26 +152,4 @@ MadeCommunicator CreateHierarchicalCommunicator(Setup setup, bool gpus) {
   return CreateHierarchicalCommunicatorOf(std::move(setup), *std::move(device), &CreateNcclCommunicator);
 }
 
-absl::StatusOr<std::unique_ptr<CommMemory>> HierarchicalCommunicator::DoAllocate(int64_t bytes, Placement placement) {
-  job_->Next();
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, inside_->Allocate(bytes, placement));
-  if (takes_device_memory()) return memory;  // with GPUs a lane has buffers of its own
-  if (lane_ != nullptr) {
-    DISTILL_ASSIGN_OR_RETURN(memory, lane_->RegisterToo(std::move(memory)));
-  }
-  return flat_->RegisterToo(std::move(memory));
-}
-
-absl::StatusOr<std::unique_ptr<Communicator>> HierarchicalCommunicator::DoSplit(const SplitPart& part) {
-  return SplitFrom(*this, seed_, part.members, part.rank,
-                   [gpus = takes_device_memory()](Setup setup) -> MadeCommunicator {
-                     if (setup.one_host && gpus) return CreateNcclCommunicator(std::move(setup));
-                     if (setup.world.world_size == 1) return CreateAloneBackend();
-                     if (setup.one_host) return CreateShmCommunicator(std::move(setup));
-                     const bool levels = gpus || HostLayout(setup.host_ids).most() > 1;
-                     return levels ? CreateHierarchicalCommunicator(std::move(setup), gpus)
-                                   : CreateFabricCommunicator(std::move(setup));
-                   });
-}
-
 }  // namespace distill
