@@ -37,23 +37,23 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicato
                                                                      size_t blocks_of_pass, const ShardPlan& plan,
                                                                      const Options& options) {
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> own, comm.Split(/*color=*/0, /*key=*/comm.rank()));
-  std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options));
+  std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options.device));
   blocks->blocks_.resize(blocks_of_pass);
   blocks->FindBlocks(block_of);
-  DISTILL_RETURN_IF_ERROR(blocks->MakePlaces(SizesOf(plan, block_of).places));
+  DISTILL_ASSIGN_OR_RETURN(
+      blocks->places_, AllocateAnyway(*blocks->comm_, SizesOf(plan, block_of).places, options.dtype, options.device));
   // What one rank fails at alone ends the others' calls, where there are any.
   DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, OrAbort(*blocks->comm_, [&]() -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(blocks->TakeValues(parameters, block_of));
+    DISTILL_ASSIGN_OR_RETURN(blocks->values_,
+                             TakeValues(*blocks->comm_, blocks->plan_, options, parameters, blocks->blocks_));
     DISTILL_ASSIGN_OR_RETURN(blocks->thread_, AsyncCalls::Start(blocks->comm_.get()));
     return absl::OkStatus();
   })));
-  blocks->options_.source = nullptr;
-  blocks->options_.also = nullptr;
   return blocks;
 }
 
-ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options)
-    : plan_(plan), options_(options), comm_(std::move(comm)) {}
+ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device)
+    : plan_(plan), device_(device), comm_(std::move(comm)) {}
 
 ShardedBlocks::~ShardedBlocks() = default;
 
@@ -80,11 +80,6 @@ void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
     block.elements += InPlace(plan_, b);
   }
   launched_ = acquired_ = turns();
-}
-
-absl::Status ShardedBlocks::MakePlaces(int64_t elements) {
-  DISTILL_ASSIGN_OR_RETURN(places_, AllocateAnyway(*comm_, elements, options_.dtype, options_.device));
-  return absl::OkStatus();
 }
 
 size_t ShardedBlocks::Turn(int64_t k) const {
@@ -141,7 +136,7 @@ void ShardedBlocks::Acquire(size_t index) {
   if (acquired_ == turns() || Turn(acquired_) != index) Refuse("runs", index);
   if (const absl::Status gathered = block.gather->Wait(); !gathered.ok()) throw StatusError(gathered);
   block.gather.reset();
-  Point(block, {Place(block, block.place).data_ptr(), options_.device});
+  Point(block, {Place(block, block.place).data_ptr(), device_});
   block.is_here = true;
   ++acquired_;
   LaunchNext();  // into the place that the block before has left
@@ -153,7 +148,7 @@ void ShardedBlocks::Release(size_t index) {
     return;
   }
   if (!blocks_[index].is_here) Refuse("leaves", index);
-  Point(blocks_[index], {nullptr, options_.device});
+  Point(blocks_[index], {nullptr, device_});
   blocks_[index].is_here = false;
 }
 
@@ -181,7 +176,7 @@ void ShardedBlocks::SetErrorContext(std::function<std::string()> context) {
 void ShardedBlocks::Point(Block& block, c10::DataPtr memory) {
   const bool is_here = memory.get() != nullptr;
   block.storage->set_data_ptr_noswap(std::move(memory));
-  for (const Weight& weight : block.weights) {
+  for (const ShardedBlock::Weight& weight : block.weights) {
     weight.parameter.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::Storage(is_here ? block.storage : weight.away));
   }
 }
@@ -194,9 +189,9 @@ torch::Tensor ShardedBlocks::Place(const Block& block, size_t place) const {
 AsyncCall ShardedBlocks::StartGather(size_t block) {
   const size_t place = std::exchange(next_place_, (next_place_ + 1) % kPlaces);
   std::shared_ptr<const c10::Event> ready;
-  if (!options_.device.is_cpu()) {
+  if (!device_.is_cpu()) {
     // Not before the block that had this place was computed, nor before the shares were written.
-    ready = std::make_shared<const c10::Event>(RecordEvent(options_.device));
+    ready = std::make_shared<const c10::Event>(RecordEvent(device_));
   }
   return thread_->Run([this, block, place, ready](Communicator& comm) {
     return OrAbort(
@@ -206,7 +201,7 @@ AsyncCall ShardedBlocks::StartGather(size_t block) {
 
 // On a GPU: on a stream of its own, and it is done when this returns.
 absl::Status ShardedBlocks::GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const {
-  const OwnStream stream(options_.device, ready);
+  const OwnStream stream(device_, ready);
   DISTILL_RETURN_IF_ERROR(Gather(comm, block, place));
   stream.Synchronize();
   return absl::OkStatus();
@@ -216,7 +211,7 @@ absl::Status ShardedBlocks::Gather(Communicator& comm, size_t index, size_t plac
   const Block& block = blocks_[index];
   const torch::Tensor there = Place(block, place);
   for (size_t k = 0; k < block.buckets.size(); ++k) {
-    const torch::Tensor& share = shares_[block.buckets[k]];
+    const torch::Tensor& share = values_.shares[block.buckets[k]];
     const torch::Tensor padded = there.narrow(0, block.begin[k], plan_.padded(block.buckets[k]));
     torch::Tensor mine = padded.narrow(0, comm.rank() * share.numel(), share.numel());
     if (mine.is_cpu()) {
@@ -246,7 +241,7 @@ void ShardedBlocks::Fetch(size_t index) {
   absl::Status fetched = announce_(index);
   if (fetched.ok()) fetched = FollowFetch(index);
   if (!fetched.ok()) throw StatusError(fetched);
-  Point(blocks_[index], {Place(blocks_[index], place).data_ptr(), options_.device});
+  Point(blocks_[index], {Place(blocks_[index], place).data_ptr(), device_});
 }
 
 absl::Status ShardedBlocks::FollowFetch(size_t block) {
@@ -274,7 +269,7 @@ absl::Status ShardedBlocks::GatherWhole(bool keep) {
 
 void ShardedBlocks::DropWhole() {
   whole_ = false;
-  for (Block& block : blocks_) Point(block, {nullptr, options_.device});
+  for (Block& block : blocks_) Point(block, {nullptr, device_});
 }
 
 }  // namespace distill

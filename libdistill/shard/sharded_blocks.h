@@ -23,7 +23,6 @@
 #include <vector>
 
 #include <c10/core/Event.h>
-#include <c10/core/StorageImpl.h>
 #include <torch/types.h>
 
 #include "absl/status/statusor.h"
@@ -32,21 +31,13 @@
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/gradients/shard_plan.h"
 #include "libdistill/nn/weight_gate.h"
+#include "libdistill/shard/sharded_values.h"
 
 namespace distill {
 
 class ShardedBlocks : public WeightGate {
  public:
-  // Is given this rank's part of a parameter, flat, as it was before.
-  using PartTaker = std::function<void(size_t parameter, const torch::Tensor& part)>;
-  struct Options {
-    torch::Dtype dtype = torch::kFloat32;  // of the weights from now on
-    c10::Device device = torch::kCPU;      // where they are kept and gathered
-    // Of parameters without memory: rank 0 reads one after the other and sends them to the others, so that a rank has
-    // its shares and one parameter. Null: all have memory.
-    std::shared_ptr<const BlockSource> source = nullptr;
-    PartTaker also = nullptr;
-  };
+  using Options = ShardedBlocksOptions;
   // What it allocates, in elements of the weights' type.
   struct Sizes {
     int64_t shares = 0;  // this rank's, of all blocks
@@ -91,7 +82,7 @@ class ShardedBlocks : public WeightGate {
 
   // This rank's part of a parameter's elements (ShardPlan::OfParameter), flat: what an optimizer updates between
   // passes.
-  const torch::Tensor& part(size_t parameter) const { return parts_[parameter]; }
+  const torch::Tensor& part(size_t parameter) const { return values_.parts[parameter]; }
 
   // Between passes: gathers all blocks, which this rank keeps if it says so, until DropWhole or for good. Every rank
   // must call it; ResourceExhausted on all where one of them has not that much memory.
@@ -99,30 +90,10 @@ class ShardedBlocks : public WeightGate {
   void DropWhole();
 
  private:
-  struct Weight {
-    torch::Tensor parameter;
-    c10::intrusive_ptr<c10::StorageImpl> away;  // its storage while the block is away
-  };
-  struct Block {
-    std::vector<size_t> buckets;                   // of the plan
-    std::vector<int64_t> begin;                    // of each, in a place
-    int64_t elements = 0;                          // of a place
-    c10::intrusive_ptr<c10::StorageImpl> storage;  // of the parameters, while they are here
-    std::vector<Weight> weights;
-    std::optional<AsyncCall> gather;  // that has begun
-    size_t place = 0;                 // of that gather
-    bool is_here = false;
-  };
+  using Block = ShardedBlock;
 
-  ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, const Options& options);
+  ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device);
   void FindBlocks(const std::vector<int64_t>& block_of);
-  absl::Status MakePlaces(int64_t elements);
-  absl::Status TakeValues(const std::vector<TrainedParameter>& parameters, const std::vector<int64_t>& block_of);
-  void MakeRoom(const std::vector<TrainedParameter>& parameters);
-  absl::Status TakeBlock(size_t block, const std::vector<TrainedParameter>& parameters);
-  void TakePart(size_t parameter, const torch::Tensor& values);
-  void MakeView(Block& block, int64_t begin, const TrainedParameter& parameter);
-  absl::StatusOr<torch::Tensor> ValuesOf(const torch::Tensor& parameter);
 
   // The k-th block of the pass.
   size_t Turn(int64_t k) const;
@@ -139,12 +110,10 @@ class ShardedBlocks : public WeightGate {
   absl::Status GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const;
 
   const ShardPlan plan_;
-  Options options_;
-  torch::Tensor room_;  // for the largest parameter, while they are read
+  const c10::Device device_;
   std::vector<Block> blocks_;
-  std::vector<torch::Tensor> shares_;  // of each bucket: this rank's slice; undefined for one of no block
-  std::vector<torch::Tensor> parts_;   // views of them
-  torch::Tensor places_;               // both
+  ShardedValues values_;
+  torch::Tensor places_;  // both
   size_t next_place_ = 0;
 
   bool with_gradients_ = false;  // this pass
