@@ -13,6 +13,8 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/reducer_plan.h"
+#include "libdistill/gradients/staging_in_place.h"
+#include "libdistill/gradients/staging_in_slots.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/own_stream.h"
@@ -22,6 +24,16 @@ namespace {
 
 // Finish says which rank was lost, and in which call.
 constexpr char kLost[] = "gradients can no longer be summed over ranks";
+
+// What depends on the stage is chosen here, once.
+GradientOrder::Options OrderOptions(const GradientReducerOptions& options) {
+  return {.observes = options.zero_stage == 0, .comes_once = options.zero_stage >= 2};
+}
+
+std::unique_ptr<GradientStaging> StagingFor(const GradientReducerOptions& options, GradientBuckets& buckets) {
+  if (options.zero_stage >= 2) return std::make_unique<StagingInSlots>(buckets);
+  return std::make_unique<StagingInPlace>(buckets);
+}
 
 }  // namespace
 
@@ -38,6 +50,46 @@ class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
   GradientReducer& reducer_;
   const size_t i_;
 };
+
+absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
+    Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CheckReducerOptions(parameters, options)));
+  GradientReducerOptions used = options;
+  if (comm.world_size() == 1) used.zero_stage = 0;
+  if (used.zero_stage > 0 || !parameters[0].tensor.is_cpu()) used.rows_of = -1;
+  const ShardPlan plan = used.zero_stage > 0
+                             ? ShardedPlan(parameters, comm.world_size(), options.bucket_bytes, options.groups)
+                             : PlanInOrder(parameters, options.order, options.bucket_bytes);
+  auto fingerprint = FingerprintOf(plan.plan(), parameters);
+  fingerprint.emplace_back("the parameter whose rows' gradients are summed apart", absl::StrCat(used.rows_of));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, fingerprint));
+  DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan, used.zero_stage));
+  std::unique_ptr<GradientReducer> reducer(new GradientReducer(comm, std::move(buckets), used));
+  DISTILL_RETURN_IF_ERROR(reducer->wire_.Prepare(comm, parameters[0].tensor.device(), plan));
+  absl::StatusOr<std::unique_ptr<AsyncCalls>> thread = AsyncCalls::Start(&comm);
+  absl::Status mine = thread.status();
+  if (mine.ok()) {
+    reducer->thread_ = *std::move(thread);
+    mine = CatchTorch([&] {
+      reducer->AddHooks();
+      return absl::OkStatus();
+    });
+  }
+  DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
+  return reducer;
+}
+
+GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options)
+    : comm_(comm),
+      options_(options),
+      buckets_(std::move(buckets)),
+      wire_(options.compression == GradientCompression::kBf16),
+      order_(buckets_.parameters().size(), options.order, OrderOptions(options)),
+      staging_(StagingFor(options, buckets_)) {
+  if (options.rows_of < 0) return;
+  const torch::Tensor& table = buckets_.parameters()[static_cast<size_t>(options.rows_of)].tensor;
+  rows_.emplace(table.size(0), table.size(1));
+}
 
 GradientReducer::~GradientReducer() {
   thread_.reset();
@@ -236,7 +288,7 @@ absl::Status GradientReducer::LearnOrder() {
   if (order_.order().empty()) return absl::OkStatus();
   next_plan_ = PlanInOrder(buckets_.parameters(), order_.order(), options_.bucket_bytes);
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(next_plan_->plan(), buckets_.parameters())));
-  return PrepareWire(*next_plan_);
+  return wire_.Prepare(comm_, buckets_.parameters()[0].tensor.device(), *next_plan_);
 }
 
 }  // namespace distill

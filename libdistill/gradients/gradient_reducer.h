@@ -140,7 +140,6 @@ class GradientReducer {
   };
 
   GradientReducer(Communicator& comm, GradientBuckets buckets, const GradientReducerOptions& options);
-  absl::Status PrepareWire(const ShardPlan& plan);
   void AddHooks();
   // Of autograd's threads, with the lock.
   void OnGradient(size_t i);
