@@ -75,11 +75,11 @@ std::string CheckpointFolder(const std::string& output_dir, int64_t step);
 // Removes all of them but `keep` (a path of any form, "": none). CheckRemovable's error comes before any is removed.
 [[nodiscard]] absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string& keep);
 
-// Keeps checkpoint-`step`, which was just saved, checkpoint-`best` (0: none), and those of the steps nearest before it,
+// Keeps checkpoint-`step`, which was just saved, `best` (a folder; "": none), and those of the steps nearest before it,
 // `keep` in all, or both of these two; the others go, first those of later steps (from before the run went back to an
 // older checkpoint). keep <= 0 keeps all. Another program's folders of such names neither go nor count.
 [[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step,
-                                                int64_t best = 0);
+                                                const std::string& best = "");
 
 // Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
 // its place: a reader never sees half a file.

@@ -150,13 +150,14 @@ absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string&
   return absl::OkStatus();
 }
 
-absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, int64_t best) {
+absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best) {
   if (keep <= 0) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));
   std::erase_if(found, [](const Found& entry) { return !IsOurs(entry); });
   std::stable_partition(found.begin(), found.end(), [step](const Found& entry) { return entry.step <= step; });
-  const auto others = std::stable_partition(
-      found.begin(), found.end(), [=](const Found& entry) { return entry.step == step || entry.step == best; });
+  const auto others = std::stable_partition(found.begin(), found.end(), [=](const Found& entry) {
+    return entry.step == step || (!best.empty() && CanonicalPath(entry.folder) == CanonicalPath(best));
+  });
   for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
        ++entry) {
     DISTILL_RETURN_IF_ERROR(RemoveFolder(entry->folder));

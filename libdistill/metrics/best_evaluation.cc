@@ -1,11 +1,13 @@
 #include "libdistill/metrics/best_evaluation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
@@ -15,8 +17,10 @@ std::string MetricOf(const BestModelOptions& options) {
   return std::string(absl::StripPrefix(options.metric_for_best_model, "eval_"));
 }
 
-bool IsBetterWhenGreater(const BestModelOptions& options, const std::string& metric) {
+bool IsBetterWhenGreater(const BestModelOptions& options, const std::string& metric,
+                         const std::vector<std::string>& losses) {
   if (options.greater_is_better != Switch::kAuto) return options.greater_is_better == Switch::kTrue;
+  if (std::find(losses.begin(), losses.end(), metric) != losses.end()) return false;
   for (const char* name : {"loss", "ce", "kl", "reverse_kl", "jsd", "perplexity"}) {
     if (metric == name) return false;
   }
@@ -28,8 +32,21 @@ bool IsBetterWhenGreater(const BestModelOptions& options, const std::string& met
 
 }  // namespace
 
-BestEvaluation::BestEvaluation(const BestModelOptions& options)
-    : options_(options), metric_(MetricOf(options)), greater_is_better_(IsBetterWhenGreater(options, metric_)) {}
+BestEvaluation::BestEvaluation(const BestModelOptions& options, const std::vector<std::string>& losses)
+    : options_(options),
+      metric_(MetricOf(options)),
+      greater_is_better_(IsBetterWhenGreater(options, metric_, losses)) {}
+
+std::string BestEvaluation::Compared() const {
+  return absl::StrCat(metric_, greater_is_better_ ? ", greater is better" : ", smaller is better");
+}
+
+absl::Status BestEvaluation::Check(const std::map<std::string, double>& metrics) const {
+  if (!TracksBest(options_) || metrics.count(metric_) > 0) return absl::OkStatus();
+  const auto name = [](std::string* out, const auto& metric) { absl::StrAppend(out, metric.first); };
+  return absl::InvalidArgumentError(absl::StrCat("metric_for_best_model: the evaluation gives no '", metric_,
+                                                 "'; it gives ", absl::StrJoin(metrics, ", ", name)));
+}
 
 bool BestEvaluation::IsBetter(double value, double margin) const {
   if (!std::isfinite(value)) return false;
@@ -40,14 +57,10 @@ bool BestEvaluation::IsBetter(double value, double margin) const {
 
 absl::Status BestEvaluation::Note(int64_t step, const std::map<std::string, double>& metrics) {
   if (!TracksBest(options_)) return absl::OkStatus();
-  const auto found = metrics.find(metric_);
-  if (found == metrics.end()) {
-    const auto name = [](std::string* out, const auto& metric) { absl::StrAppend(out, metric.first); };
-    return absl::InvalidArgumentError(absl::StrCat("metric_for_best_model: the evaluation gives no '", metric_,
-                                                   "'; it gives ", absl::StrJoin(metrics, ", ", name)));
-  }
-  since_best_ = IsBetter(found->second, options_.early_stopping_threshold) ? 0 : since_best_ + 1;
-  if (!IsBetter(found->second, 0)) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(Check(metrics));
+  const double value = metrics.at(metric_);
+  since_best_ = IsBetter(value, options_.early_stopping_threshold) ? 0 : since_best_ + 1;
+  if (!IsBetter(value, 0)) return absl::OkStatus();
   step_ = step;
   metrics_ = metrics;
   return absl::OkStatus();
@@ -63,15 +76,16 @@ std::string BestEvaluation::Text() const {
 }
 
 void BestEvaluation::SaveTo(TrainerState& state) const {
-  if (!TracksBest(options_)) return;
+  const bool tracks = TracksBest(options_);
+  state.best_metric = tracks ? Compared() : "";
   state.best_step = step_;
-  state.best_metric = metric_;
   state.best_evaluation.assign(metrics_.begin(), metrics_.end());
   state.evaluations_since_best = since_best_;
+  if (step_ == 0) state.best_checkpoint.clear();
 }
 
 void BestEvaluation::Restore(const TrainerState& state) {
-  if (!TracksBest(options_) || state.best_metric != metric_) return;
+  if (!TracksBest(options_) || state.best_metric != Compared()) return;
   step_ = state.best_step;
   metrics_ = {state.best_evaluation.begin(), state.best_evaluation.end()};
   since_best_ = state.evaluations_since_best;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "libdistill/metrics/evaluation_options.h"
@@ -13,10 +14,13 @@ namespace distill {
 
 class BestEvaluation {
  public:
-  explicit BestEvaluation(const BestModelOptions& options);
+  // `losses`: metrics that are better when they are smaller, by what they are to the task.
+  BestEvaluation(const BestModelOptions& options, const std::vector<std::string>& losses);
 
-  // Nothing where the options ask for none. A metric that is not finite is never the best. InvalidArgument: the metric
-  // is missing; those that there are are named.
+  // Nothing where the options ask for no metric. InvalidArgument: it is missing; those that there are are named.
+  [[nodiscard]] absl::Status Check(const std::map<std::string, double>& metrics) const;
+
+  // Check's error. A metric that is not finite is never the best.
   [[nodiscard]] absl::Status Note(int64_t step, const std::map<std::string, double>& metrics);
 
   int64_t step() const { return step_; }  // 0: none yet
@@ -27,11 +31,12 @@ class BestEvaluation {
   std::string Text() const;
 
   void SaveTo(TrainerState& state) const;
-  // Nothing of a run that tracked another metric.
+  // Nothing of a run that compared something else.
   void Restore(const TrainerState& state);
 
  private:
   bool IsBetter(double value, double margin) const;
+  std::string Compared() const;
 
   const BestModelOptions options_;
   const std::string metric_;

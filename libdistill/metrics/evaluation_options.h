@@ -25,7 +25,8 @@ constexpr EnumNames<SaveStrategy, 3> NamesOf(SaveStrategy) {
   return {{{"no", SaveStrategy::kNo}, {"steps", SaveStrategy::kSteps}, {"epoch", SaveStrategy::kEpoch}}};
 }
 
-// Where any of these is set the best evaluation is tracked, and a checkpoint of its step is never pruned.
+// Where the first, third or fourth is set the best evaluation is tracked, and the checkpoint of the best one that was
+// saved is never pruned.
 struct BestModelOptions {
   std::string metric_for_best_model = "";  // a metric of the evaluator, with or without "eval_"; empty: loss
   Switch greater_is_better = Switch::kAuto;
@@ -47,9 +48,9 @@ void Describe(V& v, BestModelOptions& o) {
   v.Field("metric_for_best_model", o.metric_for_best_model,
           "metric of the held-out data whose best checkpoint is never pruned; empty: loss, where the next ones ask for "
           "one");
-  v.Field(
-      "greater_is_better", o.greater_is_better,
-      "of that metric; auto: false for loss, ce, kl, jsd, perplexity and what ends in _loss, _error or _error_rate");
+  v.Field("greater_is_better", o.greater_is_better,
+          "of that metric; auto: false for the task's losses, ce, kl, reverse_kl, jsd, perplexity and what ends in "
+          "_loss, _error or _error_rate");
   v.Field("load_best_model_at_end", o.load_best_model_at_end,
           "the trained model is that of the best evaluation, not of the last step");
   v.Field("early_stopping_patience", o.early_stopping_patience, AtLeast(0),

@@ -51,6 +51,7 @@ std::string Serialize(const TrainerState& state) {
     saved.set_value(value);
   }
   message.set_evaluations_since_best(state.evaluations_since_best);
+  message.set_best_checkpoint(state.best_checkpoint);
   return message.SerializeAsString();
 }
 
@@ -96,6 +97,7 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
     state.best_evaluation.emplace_back(value.name(), value.value());
   }
   state.evaluations_since_best = message.evaluations_since_best();
+  state.best_checkpoint = message.best_checkpoint();
   return state;
 }
 

@@ -49,10 +49,11 @@ struct TrainerState {
   double loss_scale = 0;                // of float16; 0: none
   int64_t good_steps = 0;               // since it changed
   std::vector<RecordSum> record_sums;
-  std::string best_metric;  // empty: no evaluation is tracked, and the next three say nothing
+  std::string best_metric;  // what is compared, and how; empty: nothing is, and the next ones are empty
   int64_t best_step = 0;    // 0: none yet
   std::vector<std::pair<std::string, double>> best_evaluation;
   int64_t evaluations_since_best = 0;
+  std::string best_checkpoint;  // folder of the best evaluation that was saved; empty: none
 };
 
 std::string Serialize(const CheckpointManifest& manifest);

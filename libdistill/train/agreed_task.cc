@@ -65,8 +65,8 @@ absl::StatusOr<AgreedTask> AgreeOnTask(RunContext& run, Task& task, const torch:
     agreed.total_steps = options.max_steps > 0 ? options.max_steps : epochs.StepsOf(options.num_train_epochs);
     if (task.evaluator() == nullptr && AsksForEvaluations(options)) {
       return absl::InvalidArgumentError(
-          "eval_strategy, eval_steps or metric_for_best_model asks for evaluations, but the task has no held-out data "
-          "(Task::evaluator)");
+          "options ask for evaluations (eval_strategy, eval_steps, eval_on_start, metric_for_best_model, "
+          "load_best_model_at_end or early_stopping_patience), but the task has no held-out data (Task::evaluator)");
     }
     DISTILL_ASSIGN_OR_RETURN(fields, FingerprintOf(task, module, agreed));
     return also();

@@ -89,16 +89,21 @@ absl::StatusOr<MetricValues> EvaluateOverRanks(Communicator& comm, torch::nn::Mo
   module.eval();
   Metrics metrics;
   absl::StatusOr<int64_t> steps = StartOnAllRanks(comm, device, evaluator);
+  std::string predictions;
   absl::Status mine = steps.status();
-  if (mine.ok()) mine = CatchTorch([&] { return RunPasses(models, *steps, evaluator, metrics); });
-  absl::StatusOr<std::string> predictions = std::string();
-  if (mine.ok()) mine = (predictions = Serialize(metrics.predictions())).status();
-  if (!mine.ok()) models.Abort(mine);
+  if (mine.ok()) {
+    mine = CatchTorch([&]() -> absl::Status {
+      DISTILL_RETURN_IF_ERROR(RunPasses(models, *steps, evaluator, metrics));
+      DISTILL_ASSIGN_OR_RETURN(predictions, Serialize(metrics.predictions()));
+      return absl::OkStatus();
+    });
+    if (!mine.ok()) models.Abort(mine);
+  }
   evaluator.Stop();
   module.train(was_training);
   DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
   DISTILL_ASSIGN_OR_RETURN(const MetricValues means, MeansOverRanks(comm, metrics));
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, *predictions));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, predictions));
   return SummarizeOnRank0(comm, means, all, evaluator);
 }
 

@@ -60,7 +60,6 @@ Fitting::Fitting(RunContext& run, std::shared_ptr<torch::nn::Module> module, Tra
       task_(task),
       trained_(run.communicator(), std::move(module), ModuleOptionsOf(run, options)),
       epochs_([&task](int64_t epoch) { return OrThrow(task.StepsInEpoch(epoch)); }),
-      best_(options.best_model),
       skipped_(options, run.rank()),
       observers_(observers) {}
 
@@ -88,15 +87,13 @@ absl::StatusOr<TrainResult> Fitting::Run() {
   return result;
 }
 
-void Fitting::SetErrorContext(const std::function<std::string()>& context) {
-  comm().SetErrorContext(context);
-  Sharded().SetErrorContext(context);
-}
-
 absl::Status Fitting::Prepare() {
   DISTILL_ASSIGN_OR_RETURN(agreed_, AgreeOnTask(run_, task_, trained_.module(), options_, epochs_, [this] {
                              return trained_.FindParameters(task_.TrainedRows(trained_.module()));
                            }));
+  std::vector<std::string> losses;
+  for (const TermWeight& term : agreed_.terms) losses.push_back(term.name);
+  best_.emplace(options_.best_model, losses);
   reports_.emplace(options_, observers_, agreed_.total_steps);
   checkpoints_.emplace(run_, options_, task_, trained_, agreed_.writes_whole);
   DISTILL_RETURN_IF_ERROR(trained_.MakeOptimizer());
@@ -115,7 +112,7 @@ absl::Status Fitting::Resume() {
                                   trained_.optimizer().set_steps(state_.updates);
                                   skipped_.Restore(state_);
                                   reports_->since_record().Restore(state_);
-                                  best_.Restore(state_);
+                                  best_->Restore(state_);
                                   return task_.Restore(PositionOf(state_));
                                 })));
   return trained_.UseRestoredTensors();
@@ -145,8 +142,8 @@ absl::Status Fitting::Loop() {
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
   TrainStep step(comm(), agreed_.terms, agreed_.names, trained_.reducer(), trained_.optimizer(), trained_.flat(),
                  Sharded(), options_.max_grad_norm, loss_scale);
-  absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
-  bool is_last = false;
+  absl::Status mine;                     // what failed on this rank alone; the next agreement makes it everybody's
+  bool is_last = best_->is_exhausted();  // a run that had ended early, resumed
   const bool evaluates_first = options_.eval_on_start && state_.step == 0 && task_.evaluator() != nullptr;
   if (evaluates_first) DISTILL_RETURN_IF_ERROR(EvaluateNow());
   trained_.module().train();
@@ -206,20 +203,24 @@ bool Fitting::SaveIsDue(bool is_last) {
 }
 
 absl::Status Fitting::EvaluateAndSave(bool& is_last) {
+  // The last step is saved before it is evaluated, unless its checkpoint is to tell whether it is the best.
+  const bool saves_first = is_last && SaveIsDue(is_last) && !TracksBest(options_.best_model);
+  if (saves_first) DISTILL_RETURN_IF_ERROR(Save());
   absl::Status evaluated;
   if (EvaluationIsDue(is_last)) {
     if (is_last) runtime_.Pause();
     evaluated = EvaluateNow();
     if (is_last) runtime_.Resume();
-    if (evaluated.ok() && best_.is_exhausted() && !is_last) {
+    if (evaluated.ok() && best_->is_exhausted() && !is_last) {
       is_last = true;
-      if (run_.rank() == 0) LogInfo(absl::StrCat("training ends early, at step ", state_.step, ": ", best_.Text()));
+      if (run_.rank() == 0) LogInfo(absl::StrCat("training ends early, at step ", state_.step, ": ", best_->Text()));
       DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->TellLastStep()));
     }
   }
-  const bool keeps_best = options_.best_model.load_best_model_at_end && best_.step() == state_.step;
-  // Also after an evaluation that failed: the steps before it are not lost.
-  if (SaveIsDue(is_last) || keeps_best) {
+  const bool keeps_best = options_.best_model.load_best_model_at_end && best_->step() == state_.step;
+  // After an evaluation that failed the steps before it are not lost.
+  const bool rescues = !evaluated.ok() && SaveIsDue(/*is_last=*/true);
+  if (!saves_first && (SaveIsDue(is_last) || keeps_best || rescues)) {
     const absl::Status saved = Save();
     if (evaluated.ok()) return saved;
   }
@@ -237,7 +238,7 @@ absl::Status Fitting::EvaluateNow() {
     return observer.OnEvaluate(last_evaluation_, control);
   })));
   // The untrained model is no candidate: no checkpoint holds it.
-  return state_.step > 0 ? best_.Note(state_.step, last_evaluation_.metrics) : absl::OkStatus();
+  return state_.step > 0 ? best_->Note(state_.step, last_evaluation_.metrics) : best_->Check(last_evaluation_.metrics);
 }
 
 absl::Status Fitting::Save() {
@@ -245,7 +246,7 @@ absl::Status Fitting::Save() {
   skipped_.SaveTo(state_);
   state_.gradient_order = trained_.reducer().order();
   reports_->since_record().SaveTo(state_);
-  best_.SaveTo(state_);
+  best_->SaveTo(state_);
   DISTILL_ASSIGN_OR_RETURN(const std::string folder, checkpoints_->Save(state_));
   if (run_.rank() == 0) how_to_resume_ = HowToResume(options_, folder);
   WillSayWhereItEnds();
@@ -259,8 +260,8 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
   runtime_.Pause();
   // A resumed run that had no step left.
   if (EvaluationIsDue(/*is_last=*/true) && last_evaluation_.step != state_.step) DISTILL_RETURN_IF_ERROR(EvaluateNow());
-  DISTILL_RETURN_IF_ERROR(checkpoints_->LoadBest(best_, state_.step));
-  if (options_.best_model.load_best_model_at_end && best_.step() > 0) last_evaluation_.metrics = best_.metrics();
+  DISTILL_RETURN_IF_ERROR(checkpoints_->LoadBest(*best_, state_));
+  if (options_.best_model.load_best_model_at_end && best_->step() > 0) last_evaluation_.metrics = best_->metrics();
   DISTILL_RETURN_IF_ERROR(checkpoints_->Publish());
   const double seconds = runtime_.Seconds();
   TrainResult result{.steps = state_.step,

@@ -30,7 +30,10 @@ class Fitting {
  private:
   Communicator& comm() { return run_.communicator(); }
   ShardedModels Sharded() { return {.trained = trained_.blocks(), .frozen = run_.frozen()}; }
-  void SetErrorContext(const std::function<std::string()>& context);
+  void SetErrorContext(const std::function<std::string()>& context) {
+    comm().SetErrorContext(context);
+    Sharded().SetErrorContext(context);
+  }
 
   absl::Status Prepare();
   absl::Status Resume();
@@ -54,10 +57,11 @@ class Fitting {
   TrainedModule trained_;
   EpochCounter epochs_;
   AgreedTask agreed_;
-  BestEvaluation best_;
   SkippedUpdates skipped_;
   std::vector<std::shared_ptr<Observer>> observers_;
-  std::optional<RunReports> reports_;  // this and the next: once the task is agreed on
+  // These three: once the task is agreed on.
+  std::optional<BestEvaluation> best_;
+  std::optional<RunReports> reports_;
   std::optional<RunCheckpoints> checkpoints_;
   std::unique_ptr<Interruption> interruption_;  // rank 0 only, from the first step to the end
   std::string how_to_resume_;

@@ -7,6 +7,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/shard/ordered_save.h"
+#include "libdistill/store/canonical_path.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
@@ -20,9 +21,7 @@ ModelWriter RunCheckpoints::Writer() {
 
 absl::StatusOr<TrainerState> RunCheckpoints::Restore() {
   if (!WantsToResume(options_)) return TrainerState();
-  DISTILL_ASSIGN_OR_RETURN(TrainerState state, RestoreCheckpoint(run_, options_, trained_.Tensors(), newest_));
-  if (run_.rank() == 0 && state.best_step > 0) best_ = Sibling(newest_, state.best_step);
-  return state;
+  return RestoreCheckpoint(run_, options_, trained_.Tensors(), newest_);
 }
 
 absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
@@ -30,21 +29,22 @@ absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
                                   state.position = task_.Position();
                                   return absl::OkStatus();
                                 })));
+  if (state.best_step == state.step)
+    state.best_checkpoint = CheckpointFolder(CanonicalPath(options_.output_dir), state.step);
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(run_.communicator(), trained_.module()));
   DISTILL_RETURN_IF_ERROR(trained_.WithModuleToSave(writes_whole_, [&](ShardedBlocks* in_order) {
     return SaveCheckpoint(run_, options_, trained_.Tensors(), in_order, Writer(), state);
   }));
   newest_ = CheckpointFolder(options_.output_dir, state.step);
-  if (state.best_step == state.step) best_ = newest_;
   return newest_;
 }
 
-absl::Status RunCheckpoints::LoadBest(const BestEvaluation& best, int64_t last_step) {
+absl::Status RunCheckpoints::LoadBest(const BestEvaluation& best, const TrainerState& state) {
   if (!options_.best_model.load_best_model_at_end || best.step() == 0) return absl::OkStatus();
   if (run_.rank() == 0) LogInfo(absl::StrCat("the trained model is that of the best evaluation: ", best.Text()));
-  if (best.step() == last_step) return absl::OkStatus();
-  DISTILL_RETURN_IF_ERROR(
-      Annotate(RestoreTensors(run_, best_, trained_.Tensors()), "load_best_model_at_end, after the last step"));
+  if (best.step() == state.step) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(Annotate(RestoreTensors(run_, state.best_checkpoint, trained_.Tensors()),
+                                   "load_best_model_at_end (false: the model of the last step is saved)"));
   return trained_.UseRestoredTensors();
 }
 

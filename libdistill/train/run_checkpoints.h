@@ -22,10 +22,10 @@ class RunCheckpoints {
   // Reads the tensors of the checkpoint that the options name, if any; UseRestoredTensors follows. A state of step 0:
   // there is none.
   [[nodiscard]] absl::StatusOr<TrainerState> Restore();
-  // `state`: without the task's position, which is asked for here. What it returns is the folder.
+  // `state`: without the task's position and the best checkpoint, which it gets here. What it returns is the folder.
   [[nodiscard]] absl::StatusOr<std::string> Save(TrainerState& state);
-  // Nothing where the best one is that of the last step, or none is asked for.
-  [[nodiscard]] absl::Status LoadBest(const BestEvaluation& best, int64_t last_step);
+  // `state`: of the last step. Nothing where that is the best one, or none is asked for.
+  [[nodiscard]] absl::Status LoadBest(const BestEvaluation& best, const TrainerState& state);
   // The model into output_dir; nothing where there is none.
   [[nodiscard]] absl::Status Publish();
 
@@ -41,7 +41,6 @@ class RunCheckpoints {
   TrainedModule& trained_;
   const bool writes_whole_;
   std::string newest_;
-  std::string best_;  // on rank 0
 };
 
 }  // namespace distill

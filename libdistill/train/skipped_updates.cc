@@ -4,11 +4,6 @@
 #include "libdistill/core/log.h"
 
 namespace distill {
-namespace {
-
-constexpr int64_t kMostInARow = 5;
-
-}  // namespace
 
 absl::Status SkippedUpdates::Note(int64_t step, const StepOutcome& outcome) {
   if (outcome.non_finite.empty()) {
@@ -16,6 +11,7 @@ absl::Status SkippedUpdates::Note(int64_t step, const StepOutcome& outcome) {
     if (loss_scale_ && outcome.divisor > 0) loss_scale_->NoteGood();
     return absl::OkStatus();
   }
+  constexpr int64_t kMostInARow = 5;
   ++in_a_row_;
   const std::string what = absl::StrCat("step ", step, ": ", outcome.non_finite, " is not finite");
   if (loss_scale_) return Halve(what);

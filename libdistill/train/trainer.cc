@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/log.h"
@@ -62,9 +63,8 @@ void Trainer::AddObserver(std::shared_ptr<Observer> observer) { impl_->observers
 
 absl::StatusOr<TrainResult> Trainer::Fit(Task& task) {
   impl_->fitting = std::make_unique<Fitting>(impl_->run, impl_->module, impl_->options, impl_->observers, task);
-  absl::StatusOr<TrainResult> result = impl_->fitting->Run();
-  impl_->fitting.reset();
-  return result;
+  const absl::Cleanup ends = [this] { impl_->fitting.reset(); };
+  return impl_->fitting->Run();
 }
 
 absl::StatusOr<MetricValues> Trainer::Evaluate(Evaluator& evaluator) {

@@ -53,9 +53,11 @@ class Trainer {
   // Watches the Fits that follow (metrics/observer.h). On any ranks.
   void AddObserver(std::shared_ptr<Observer> observer);
 
-  // Every rank must call it; blocks until training is over. Where the task has an evaluator, it is evaluated every
-  // eval_steps and at the end. Errors name step and rank. FailedPrecondition: ranks whose tasks differ in steps, loss
-  // terms or fingerprint; found before the first step. The task must outlive the call.
+  // Every rank must call it; blocks until training is over. Where the task has an evaluator, it is evaluated as
+  // eval_strategy says. With load_best_model_at_end the module has the weights of the best evaluation then. Errors name
+  // step and rank. InvalidArgument: options ask for evaluations, or for a metric, that the task does not give.
+  // FailedPrecondition: ranks whose tasks differ in steps, loss terms or fingerprint; found before the first step. The
+  // task must outlive the call.
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(Task& task);
 
   // One pass of the evaluator, whose metrics are the same on every rank. No gradients. Every rank must call it. While a

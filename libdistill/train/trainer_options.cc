@@ -27,10 +27,16 @@ absl::Status CheckEvaluations(const TrainerOptions& options) {
         "early_stopping_patience to compare");
   }
   const bool evaluates_before_end = strategy == EvalStrategy::kEpoch || options.eval_steps > 0;
-  if ((best.load_best_model_at_end || best.early_stopping_patience > 0) && !evaluates_before_end) {
+  if (TracksBest(best) && !evaluates_before_end) {
     return absl::InvalidArgumentError(
-        "load_best_model_at_end and early_stopping_patience need evaluations before the end: set eval_steps, or "
-        "eval_strategy: epoch");
+        "metric_for_best_model, load_best_model_at_end and early_stopping_patience need evaluations before the end: "
+        "set eval_steps, or eval_strategy: epoch");
+  }
+  if (best.early_stopping_threshold > 0 && best.early_stopping_patience == 0) {
+    return absl::InvalidArgumentError("early_stopping_threshold needs early_stopping_patience");
+  }
+  if (best.greater_is_better != Switch::kAuto && !TracksBest(best)) {
+    return absl::InvalidArgumentError("greater_is_better needs metric_for_best_model");
   }
   if (best.load_best_model_at_end && options.output_dir.empty()) {
     return absl::InvalidArgumentError("load_best_model_at_end needs output_dir, where the best checkpoint is saved");

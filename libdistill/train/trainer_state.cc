@@ -66,7 +66,7 @@ absl::Status Write(const TrainerOptions& options, OrderedSave& save, const Model
     draft.Discard();
     return filled;
   }
-  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step, state.best_step);
+  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step, state.best_checkpoint);
 }
 
 bool WantsNewest(const TrainerOptions& options) {
@@ -97,10 +97,16 @@ absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState
   DISTILL_ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(read));
   DISTILL_RETURN_IF_ERROR(CheckTensors(checkpoint, tensors));
   LogInfo(absl::StrCat("resuming from ", checkpoint.folder, " at step ", checkpoint.state.step));
-  const std::string best = Sibling(checkpoint.folder, checkpoint.state.best_step);
-  if (checkpoint.state.best_step > 0 && options.best_model.load_best_model_at_end && !FolderExists(best)) {
-    LogWarning(absl::StrCat("the best checkpoint so far, ", best, ", is not there: the best is looked for anew"));
-    checkpoint.state.best_metric.clear();
+  TrainerState& state = checkpoint.state;
+  // Beside this one, where the folder was moved.
+  if (!state.best_checkpoint.empty() && !FolderExists(state.best_checkpoint)) {
+    const std::filesystem::path beside = CanonicalPath(checkpoint.folder);
+    state.best_checkpoint = CheckpointFolder(beside.parent_path(), state.best_step);
+  }
+  if (state.best_step > 0 && options.best_model.load_best_model_at_end && !FolderExists(state.best_checkpoint)) {
+    LogWarning(absl::StrCat("the best checkpoint so far, that of step ", state.best_step,
+                            ", is not there: the best is looked for anew"));
+    state.best_metric.clear();
   }
   return checkpoint;
 }
@@ -167,10 +173,6 @@ absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, cons
     return Write(options, save, writer, state);
   });
   return Annotate(saved, absl::StrCat("saving the checkpoint of step ", state.step));
-}
-
-std::string Sibling(const std::string& checkpoint, int64_t step) {
-  return CheckpointFolder(std::filesystem::path(CanonicalPath(checkpoint)).parent_path(), step);
 }
 
 bool WantsToResume(const TrainerOptions& options) {

@@ -50,7 +50,4 @@ std::string HowToResume(const TrainerOptions& options, const std::string& checkp
 // errors; InvalidArgument: of another model.
 [[nodiscard]] absl::Status RestoreTensors(RunContext& run, const std::string& folder, const TensorState& tensors);
 
-// The checkpoint of another step beside this one.
-std::string Sibling(const std::string& checkpoint, int64_t step);
-
 }  // namespace distill

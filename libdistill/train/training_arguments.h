@@ -54,8 +54,6 @@ void DescribeForeignRecords(V& v) {
   v.Accept("eval_delay", {"0", "0.0"}, "the first evaluation comes when eval_strategy says");
   v.Accept("prediction_loss_only", {"false", "true"}, "the task says what an evaluation gathers");
   v.Note("eval_accumulation_steps", "predictions are on the host as soon as they are made");
-  v.Accept("batch_eval_metrics", {"false"}, "the task says how metrics are made");
-  v.Accept("restore_callback_states_from_checkpoint", {"false", "true"}, "early stopping resumes where it was");
   v.Accept("logging_strategy", {"steps"}, "logging_steps says when");
   v.Refuse({"logging_dir"}, "curves are in output_dir/tensorboard");
   v.Accept("log_level", {"passive", "info"}, "progress and warnings are always printed");

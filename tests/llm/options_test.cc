@@ -217,6 +217,9 @@ TEST_CASE("when to evaluate and save, and which model to keep, by transformers' 
                           "leaves nothing"));
   CHECK(absl::StrContains(ErrorOf(evaluated({"--load_best_model_at_end"})), "evaluations before the end"));
   CHECK(absl::StrContains(ErrorOf(evaluated({"--early_stopping_patience", "2"})), "evaluations before the end"));
+  CHECK(absl::StrContains(ErrorOf(evaluated({"--metric_for_best_model", "kl"})), "evaluations before the end"));
+  CHECK(absl::StrContains(ErrorOf({"--early_stopping_threshold", "1"}), "needs early_stopping_patience"));
+  CHECK(absl::StrContains(ErrorOf({"--greater_is_better", "true"}), "needs metric_for_best_model"));
   CHECK(absl::StrContains(ErrorOf({"--eval_strategy", "epoch"}), "eval_dataset_name"));
   CHECK(absl::StrContains(ErrorOf({"--per_device_eval_batch_size", "4"}), "eval_dataset_name"));
   CHECK(absl::StrContains(ErrorOf({"--save_strategy", "best"}), "load_best_model_at_end: true"));

@@ -33,7 +33,7 @@ class Scripted : public Evaluator {
   absl::StatusOr<std::vector<Pass>> NextStep() override { return std::vector<Pass>(); }
   absl::StatusOr<MetricValues> Summarize(const MetricValues&, const Predictions&) override {
     const double value = values_[std::min(next++, values_.size() - 1)];
-    return MetricValues{{"loss", value}, {"accuracy", -value}, {"order", static_cast<double>(next)}};
+    return MetricValues{{"loss", value}, {"term", value}, {"accuracy", -value}, {"order", static_cast<double>(next)}};
   }
   size_t next = 0;
   bool fails = false;
@@ -50,9 +50,10 @@ class Fitted : public testing::CountedTask {
     const double target = static_cast<double>(++made_);
     return std::vector<MicroStep>{
         {.counts = {2}, .num_tokens = 2, .num_samples = 2, .forward = [=, this](const PassScale&) {
-           return Losses{{"loss", (module_.weight - target).square().sum(), 2}};
+           return Losses{{"term", (module_.weight - target).square().sum(), 2}};
          }}};
   }
+  std::vector<TermWeight> LossTerms() const override { return {{"term"}}; }
   Evaluator* evaluator() override { return &scripted; }
   Scripted scripted;
 
@@ -195,11 +196,37 @@ TEST_CASE("a run that is resumed knows which evaluation was the best, and how ma
   CHECK(resumed.weights == undisturbed.weights);
   CHECK(resumed.result->metrics.at("eval_loss") == 3);
 
+  const Trained ended = Train(options, {0});  // resumed where it had ended early: nothing is trained
+  REQUIRE(ended.result.status() == absl::OkStatus());
+  CHECK(ended.result->steps == 10);
+  CHECK(ended.seen.logs.empty());
+
+  const TempFolder elsewhere;  // the best checkpoint stays where it is
+  TrainerOptions moved = options;
+  moved.output_dir = elsewhere.path();
+  moved.resume_from_checkpoint = CheckpointFolder(broken.path(), 6);
+  const Trained there = Train(moved, values, /*first_value=*/3);
+  REQUIRE(there.result.status() == absl::OkStatus());
+  CHECK(there.weights == undisturbed.weights);
+
   std::filesystem::remove_all(CheckpointFolder(broken.path(), 4));  // of the best: another one is looked for
   std::filesystem::remove_all(CheckpointFolder(broken.path(), 10));
   const Trained anew = Train(options, values, /*first_value=*/3);
   REQUIRE(anew.result.status() == absl::OkStatus());
   CHECK(anew.result->metrics.at("eval_loss") == 1);
+}
+
+TEST_CASE("where no evaluation is saved for itself, the best one that was saved is never pruned") {
+  const TempFolder folder;
+  const Trained trained = Train({.output_dir = folder.path(),
+                                 .max_steps = 9,
+                                 .save_steps = 3,
+                                 .save_total_limit = 1,
+                                 .eval_steps = 1,
+                                 .best_model = {.metric_for_best_model = "loss"}},
+                                {5, 4, 1, 0.5, 6, 7, 8, 9, 9});
+  REQUIRE(trained.result.status() == absl::OkStatus());
+  CHECK(CheckpointsIn(folder.path()) == Steps{3, 9});  // step 4 is the best, and was not saved
 }
 
 TEST_CASE("an evaluation before the first step is recorded, and is no candidate for the best") {
@@ -219,6 +246,10 @@ TEST_CASE("an evaluation before the first step is recorded, and is no candidate 
   const Trained fails = Train({.max_steps = 4, .eval_on_start = true}, {1}, 0, /*fails=*/true);
   CHECK_FALSE(fails.result.ok());
   CHECK(fails.seen.logs.empty());
+  const Trained misspelt = Train(
+      {.max_steps = 4, .eval_steps = 2, .eval_on_start = true, .best_model = {.metric_for_best_model = "f1"}}, {1});
+  CHECK(absl::StrContains(misspelt.result.status().message(), "gives no 'f1'"));
+  CHECK(misspelt.seen.logs.empty());
 }
 
 TEST_CASE("patience ends a run whose last step is logged, saved and evaluated once") {
@@ -246,13 +277,14 @@ TEST_CASE("greater is better where the metric says so, or its name does") {
     return trained.result->metrics.at("eval_loss");
   };
   CHECK(best_of({}) == 3);
+  CHECK(best_of({.metric_for_best_model = "term"}) == 3);  // a loss of the task, by whatever name
   CHECK(best_of({.metric_for_best_model = "eval_loss", .greater_is_better = Switch::kTrue}) == 5);
   CHECK(best_of({.metric_for_best_model = "accuracy"}) == 3);
   CHECK(best_of({.metric_for_best_model = "accuracy", .greater_is_better = Switch::kFalse}) == 5);
   const absl::Status unknown =
       Train({.max_steps = 6, .eval_steps = 2, .best_model = {.metric_for_best_model = "f1"}}, {1}).result.status();
   CHECK(unknown.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(unknown.message(), "no 'f1'; it gives accuracy, loss, order"));
+  CHECK(absl::StrContains(unknown.message(), "no 'f1'; it gives accuracy, loss, order, term"));
 }
 
 TEST_CASE("an evaluation that fails after the last step does not lose the steps before it") {
