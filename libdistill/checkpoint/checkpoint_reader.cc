@@ -155,8 +155,9 @@ absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, i
   DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));
   std::erase_if(found, [](const Found& entry) { return !IsOurs(entry); });
   std::stable_partition(found.begin(), found.end(), [step](const Found& entry) { return entry.step <= step; });
-  const auto others = std::stable_partition(found.begin(), found.end(), [=](const Found& entry) {
-    return entry.step == step || (!best.empty() && CanonicalPath(entry.folder) == CanonicalPath(best));
+  const auto canonical_best = best.empty() ? "" : CanonicalPath(best);
+  const auto others = std::stable_partition(found.begin(), found.end(), [&](const Found& entry) {
+    return entry.step == step || (!best.empty() && CanonicalPath(entry.folder) == canonical_best);
   });
   for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
        ++entry) {

@@ -22,13 +22,17 @@ int64_t EpochCounter::StepsOf(double epochs) {
   return std::max<int64_t>(1, begin + static_cast<int64_t>(std::ceil(steps - 1e-6)));
 }
 
-bool EpochCounter::EndsEpoch(int64_t step) {
+void EpochCounter::AddEpochsUntil(int64_t step) {
   while (ends_.empty() || ends_.back() < step) AddEpoch();
+}
+
+bool EpochCounter::EndsEpoch(int64_t step) {
+  AddEpochsUntil(step);
   return std::binary_search(ends_.begin(), ends_.end(), step);
 }
 
 double EpochCounter::EpochsOf(int64_t step) {
-  while (ends_.empty() || ends_.back() < step) AddEpoch();
+  AddEpochsUntil(step);
   const auto end = std::lower_bound(ends_.begin(), ends_.end(), step);
   const int64_t begin = end == ends_.begin() ? 0 : *(end - 1);
   return static_cast<double>(end - ends_.begin()) +

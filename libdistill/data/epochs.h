@@ -22,6 +22,7 @@ class EpochCounter {
 
  private:
   void AddEpoch();
+  void AddEpochsUntil(int64_t step);
 
   std::function<int64_t(int64_t)> steps_in_epoch_;
   std::vector<int64_t> ends_;  // steps until the end of each epoch that was asked for

@@ -10,6 +10,7 @@
 // padding, accumulation and the number of ranks are.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -63,6 +64,11 @@ struct TermWeight {
   std::string name;
   double weight = 1;
 };
+
+// Whether there is a loss: where one of these counts of loss terms is not 0.
+inline bool CountsAnything(const std::vector<int64_t>& counts) {
+  return std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0; });
+}
 
 // What the weighted sum of the loss terms' means goes by, in records and metrics.
 inline constexpr char kLossName[] = "loss";

@@ -2,7 +2,6 @@
 // researcher changes. BatchTask (batch_task.h) makes a task of it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -52,10 +51,7 @@ class Objective {
 
   // Whether a held-out batch is evaluated at all: where a loss term counts anything. Override it together with an
   // Evaluate that needs no labels, as one that only predicts: that is to have every batch with a sample.
-  virtual bool Evaluates(const B& batch) const {
-    const std::vector<int64_t> counts = Counts(batch);
-    return std::any_of(counts.begin(), counts.end(), [](int64_t count) { return count > 0; });
-  }
+  virtual bool Evaluates(const B& batch) const { return CountsAnything(Counts(batch)); }
   // One held-out batch, without gradients: the means of all terms, unless overridden. May throw.
   [[nodiscard]] virtual absl::Status Evaluate(const B& batch, Metrics& metrics) const {
     for (const LossTerm& term : Forward(batch, {}).terms) metrics.Mean(term.name, term.sum, term.count);

@@ -32,12 +32,7 @@ struct MicroStep {
   // Runs the model, with gradients. Not called where all counts are 0. May throw. A term's count must be the one above.
   std::function<Losses(const PassScale& scale)> forward = nullptr;
 
-  bool has_loss() const {
-    for (const int64_t count : counts) {
-      if (count > 0) return true;
-    }
-    return false;
-  }
+  bool has_loss() const { return CountsAnything(counts); }
 };
 
 class Task {

@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<std::string>> NamesOf(const std::vector<TermWeight>& 
   std::vector<std::string> names;
   for (const TermWeight& term : terms) names.push_back(term.name);
   for (const std::string& name : reported) {
-    if (name == "loss" || std::find(names.begin(), names.end(), name) != names.end()) {
+    if (name == kLossName || std::find(names.begin(), names.end(), name) != names.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat("Task::Reported names '", name, "', which is the name of the loss or of one of its terms"));
     }
@@ -28,9 +28,9 @@ absl::StatusOr<std::vector<std::string>> NamesOf(const std::vector<TermWeight>& 
 }
 
 // What must be the same on every rank: ranks that disagree on it would wait for each other in vain.
-absl::StatusOr<Fields> FingerprintOf(Task& task, const torch::nn::Module& module, const AgreedTask& agreed) {
+absl::StatusOr<Fields> FingerprintOf(Task& task, const torch::nn::Module& module, const AgreedTask& agreed,
+                                     int64_t first_epoch) {
   Evaluator* evaluator = task.evaluator();
-  DISTILL_ASSIGN_OR_RETURN(const int64_t first_epoch, task.StepsInEpoch(0));
   Fields fields = {{"the number of steps", absl::StrCat(agreed.total_steps)},
                    {"steps of the first epoch", absl::StrCat(first_epoch)},
                    {"whether there is held-out data", absl::StrCat(evaluator != nullptr)}};
@@ -61,14 +61,14 @@ absl::StatusOr<AgreedTask> AgreeOnTask(RunContext& run, Task& task, const torch:
     DISTILL_ASSIGN_OR_RETURN(names, NamesOf(agreed.terms, task.Reported()));
     whole = run.rank() == 0 && !task.saves_in_order() ? 1 : 0;
     task.Start(run.device());
-    DISTILL_RETURN_IF_ERROR(task.StepsInEpoch(0).status());
+    DISTILL_ASSIGN_OR_RETURN(const int64_t first_epoch, task.StepsInEpoch(0));
     agreed.total_steps = options.max_steps > 0 ? options.max_steps : epochs.StepsOf(options.num_train_epochs);
     if (task.evaluator() == nullptr && AsksForEvaluations(options)) {
       return absl::InvalidArgumentError(
           "options ask for evaluations (eval_strategy, eval_steps, eval_on_start, metric_for_best_model, "
           "load_best_model_at_end or early_stopping_patience), but the task has no held-out data (Task::evaluator)");
     }
-    DISTILL_ASSIGN_OR_RETURN(fields, FingerprintOf(task, module, agreed));
+    DISTILL_ASSIGN_OR_RETURN(fields, FingerprintOf(task, module, agreed, first_epoch));
     return also();
   });
   Communicator& comm = run.communicator();

@@ -237,7 +237,7 @@ absl::Status Fitting::EvaluateNow() {
   DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
     return observer.OnEvaluate(last_evaluation_, control);
   })));
-  // The untrained model is no candidate: no checkpoint holds it.
+  // The untrained model is only checked: it cannot be the best, since no checkpoint holds it.
   return state_.step > 0 ? best_->Note(state_.step, last_evaluation_.metrics) : best_->Check(last_evaluation_.metrics);
 }
 

@@ -58,7 +58,7 @@ class Fitting {
   EpochCounter epochs_;
   AgreedTask agreed_;
   SkippedUpdates skipped_;
-  std::vector<std::shared_ptr<Observer>> observers_;
+  const std::vector<std::shared_ptr<Observer>>& observers_;
   // These three: once the task is agreed on.
   std::optional<BestEvaluation> best_;
   std::optional<RunReports> reports_;

@@ -29,8 +29,9 @@ absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
                                   state.position = task_.Position();
                                   return absl::OkStatus();
                                 })));
-  if (state.best_step == state.step)
+  if (state.best_step == state.step) {
     state.best_checkpoint = CheckpointFolder(CanonicalPath(options_.output_dir), state.step);
+  }
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(run_.communicator(), trained_.module()));
   DISTILL_RETURN_IF_ERROR(trained_.WithModuleToSave(writes_whole_, [&](ShardedBlocks* in_order) {
     return SaveCheckpoint(run_, options_, trained_.Tensors(), in_order, Writer(), state);

@@ -1,12 +1,10 @@
 #include "libdistill/train/trainer_state.h"
-#include "libdistill/tensor/saved_tensor.h"
-
-#include <ATen/Context.h>
 
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +20,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/random_state.h"
+#include "libdistill/tensor/saved_tensor.h"
 
 namespace distill {
 namespace {
@@ -109,6 +108,15 @@ absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState
     state.best_metric.clear();
   }
   return checkpoint;
+}
+
+// What `open` gives on rank 0, and an empty one elsewhere. Every rank must call it; an error is every rank's.
+absl::StatusOr<Checkpoint> OpenOnRank0(RunContext& run, absl::FunctionRef<absl::StatusOr<Checkpoint>()> open) {
+  absl::StatusOr<Checkpoint> opened = Checkpoint();
+  absl::Status mine;
+  if (run.rank() == 0) mine = CatchTorch([&] { return (opened = open()).status(); });
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
+  return opened;
 }
 
 absl::Status ReadTensors(RunContext& run, const Checkpoint& checkpoint, const TensorState& tensors) {
@@ -232,16 +240,13 @@ std::string HowToResume(const TrainerOptions& options, const std::string& checkp
 
 absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
                                                const TensorState& tensors, std::string& folder) {
-  absl::StatusOr<Checkpoint> opened = Checkpoint();  // on rank 0
-  absl::Status mine;
-  if (run.rank() == 0) mine = CatchTorch([&] { return (opened = Open(options, tensors)).status(); });
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
-  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(opened->state)));
+  DISTILL_ASSIGN_OR_RETURN(const Checkpoint opened, OpenOnRank0(run, [&] { return Open(options, tensors); }));
+  DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(opened.state)));
   DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
   if (state.step == 0) return state;
 
-  folder = opened->folder;
-  DISTILL_RETURN_IF_ERROR(ReadTensors(run, *opened, tensors));
+  folder = opened.folder;
+  DISTILL_RETURN_IF_ERROR(ReadTensors(run, opened, tensors));
   RestoreRandomState(run, state);
   if (run.rank() == 0) {
     WarnOfOtherSettings(options, state);
@@ -251,16 +256,12 @@ absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOpt
 }
 
 absl::Status RestoreTensors(RunContext& run, const std::string& folder, const TensorState& tensors) {
-  absl::StatusOr<Checkpoint> opened = Checkpoint();
-  absl::Status mine;
-  if (run.rank() == 0) {
-    mine = CatchTorch([&]() -> absl::Status {
-      DISTILL_RETURN_IF_ERROR((opened = ReadCheckpoint(folder)).status());
-      return CheckTensors(*opened, tensors);
-    });
-  }
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
-  return ReadTensors(run, *opened, tensors);
+  DISTILL_ASSIGN_OR_RETURN(const Checkpoint opened, OpenOnRank0(run, [&]() -> absl::StatusOr<Checkpoint> {
+                             DISTILL_ASSIGN_OR_RETURN(Checkpoint checkpoint, ReadCheckpoint(folder));
+                             DISTILL_RETURN_IF_ERROR(CheckTensors(checkpoint, tensors));
+                             return checkpoint;
+                           }));
+  return ReadTensors(run, opened, tensors);
 }
 
 }  // namespace distill

@@ -1,6 +1,5 @@
-// Names of transformers' TrainingArguments (and of TRL's and DeepSpeed's configs) that are no options of a Trainer
-// here, but in configs of users all the same: accepted where their value asks for what happens anyway, refused
-// otherwise.
+// Names of transformers' TrainingArguments, and of TRL's and DeepSpeed's configs, that are no options of a Trainer:
+// accepted where their value asks for what happens anyway, refused otherwise.
 #pragma once
 
 namespace distill {

@@ -1,5 +1,5 @@
-// What rank 0 finds out from the calls of which all ranks tell in their beats: ranks that make different calls, and
-// whom the others wait for when a call takes too long. Used under the lock of the star that it is a part of.
+// What rank 0 learns from the calls that all ranks report in their heartbeats: ranks that make different calls, and
+// which rank the others wait for when a call takes too long. Used under the lock of the star that it is a part of.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class CallWatch {
   // A rank's report of a call that takes too long; while one is open others are passed over.
   static std::string LateReport(int64_t call, absl::Duration allowed);
   void TakeLate(const std::string& report);
-  // DeadlineExceeded, once, when it is clear whom the ranks wait for.
+  // DeadlineExceeded, once, when it is clear which rank the others wait for.
   [[nodiscard]] absl::Status JudgeLate();
 
   // Until the next beat, or until the open report is to be judged.

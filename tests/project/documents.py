@@ -64,10 +64,10 @@ def uneven_tables(text):
 def missing_files(text):
     for name in FILE.findall(text):
         if not glob.glob(os.path.join(SOURCE, name.rstrip(".:"))):
-            yield f"{name} is no file"
+            yield f"{name}: no such file"
     for name in HEADER.findall(text):
         if not any(os.path.exists(os.path.join(SOURCE, folder, name)) for folder in ("libdistill", "")):
-            yield f"{name} is no file of libdistill/"
+            yield f"{name}: no such file in libdistill/"
 
 
 def unknown_options(text, known):

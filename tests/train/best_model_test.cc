@@ -229,7 +229,7 @@ TEST_CASE("where no evaluation is saved for itself, the best one that was saved 
   CHECK(CheckpointsIn(folder.path()) == Steps{3, 9});  // step 4 is the best, and was not saved
 }
 
-TEST_CASE("an evaluation before the first step is recorded, and is no candidate for the best") {
+TEST_CASE("an evaluation before the first step is recorded, and does not count as the best") {
   const TempFolder folder;
   TrainerOptions options{.output_dir = folder.path(),
                          .max_steps = 4,
