@@ -16,7 +16,7 @@
 #include "libdistill/data/sequence_dataset.h"
 #include "libdistill/data/span_dataset.h"
 #include "libdistill/data/text_dataset.h"
-#include "libdistill/data/token_batches.h"
+#include "libdistill/data/token_batch.h"
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/nn/decoder.h"

@@ -22,7 +22,16 @@
 namespace distill {
 
 // The samples of a micro-batch, row by row; the first error of Dataset::Read.
-[[nodiscard]] absl::StatusOr<std::vector<SampleRow>> ReadRows(const Dataset& dataset, const IndexRows& rows);
+[[nodiscard]] inline absl::StatusOr<std::vector<SampleRow>> ReadRows(const Dataset& dataset, const IndexRows& rows) {
+  std::vector<SampleRow> all(rows.size());
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (const int64_t index : rows[r]) {
+      DISTILL_ASSIGN_OR_RETURN(Sample sample, dataset.Read(index));
+      all[r].push_back(std::move(sample));
+    }
+  }
+  return all;
+}
 
 template <typename B>
 class Batches {

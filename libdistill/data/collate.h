@@ -6,7 +6,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "libdistill/data/batch.h"
 #include "libdistill/data/sample.h"
 #include "libdistill/data/token_batch.h"
 

@@ -21,27 +21,27 @@ namespace distill {
 
 // The element type of a C++ type; there are no others. Truth values are uint8_t, 0 or 1.
 template <typename T>
-struct DTypeOf;
+constexpr DType DTypeOf() = delete;
 template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType kValue = DType::kUInt8;
-};
+constexpr DType DTypeOf<uint8_t>() {
+  return DType::kUInt8;
+}
 template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType kValue = DType::kInt32;
-};
+constexpr DType DTypeOf<int32_t>() {
+  return DType::kInt32;
+}
 template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType kValue = DType::kInt64;
-};
+constexpr DType DTypeOf<int64_t>() {
+  return DType::kInt64;
+}
 template <>
-struct DTypeOf<float> {
-  static constexpr DType kValue = DType::kFloat32;
-};
+constexpr DType DTypeOf<float>() {
+  return DType::kFloat32;
+}
 template <>
-struct DTypeOf<double> {
-  static constexpr DType kValue = DType::kFloat64;
-};
+constexpr DType DTypeOf<double>() {
+  return DType::kFloat64;
+}
 
 class HostTensor {
  public:
@@ -50,12 +50,12 @@ class HostTensor {
   // Takes the values along: uint8_t, int32_t, int64_t, float or double. Their number must be the product of the shape
   // ([] is a scalar, of one value), or the process ends: it is the program's own mistake.
   template <typename T>
-  HostTensor(std::vector<T> values, std::vector<int64_t> shape) : HostTensor(DTypeOf<T>::kValue, std::move(shape)) {
+  HostTensor(std::vector<T> values, std::vector<int64_t> shape) : HostTensor(DTypeOf<T>(), std::move(shape)) {
     CheckCount(static_cast<int64_t>(values.size()));
     data_ = Own(std::move(values));
   }
   template <typename T>
-  explicit HostTensor(std::vector<T> values) : HostTensor(DTypeOf<T>::kValue, {static_cast<int64_t>(values.size())}) {
+  explicit HostTensor(std::vector<T> values) : HostTensor(DTypeOf<T>(), {static_cast<int64_t>(values.size())}) {
     data_ = Own(std::move(values));
   }
   // Bytes that something else keeps, as a mapped file: `data` points at them and keeps their owner alive
@@ -74,7 +74,7 @@ class HostTensor {
   // In row-major order. T must be the tensor's own type, or the process ends; Sample::Get returns an error instead.
   template <typename T>
   absl::Span<const T> values() const {
-    CheckType(DTypeOf<T>::kValue);
+    CheckType(DTypeOf<T>());
     return {static_cast<const T*>(data_.get()), static_cast<size_t>(size_)};
   }
 

@@ -16,8 +16,7 @@ constexpr int64_t kPlacesShown = 5;
 
 std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-}  // namespace
-
+// A file is itself.
 absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path, const std::string& split) {
   DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
   if (!FolderExists(path)) return std::vector<std::string>{path};
@@ -31,6 +30,8 @@ absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path,
   for (std::string& name : names) name = JoinPath(path, name);
   return names;
 }
+
+}  // namespace
 
 absl::Status ForEachRow(
     const std::string& path, const std::string& split,

@@ -1,4 +1,5 @@
-// What data sets out of JSON Lines files have in common: which files a path stands for, their rows, and their fields.
+// What data sets out of JSON Lines files have in common: the rows of the files that a path stands for, and their
+// fields.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,9 @@
 
 namespace distill {
 
-// A file is itself; a folder is its SPLIT*.jsonl in order of name. NotFound: none of them. InvalidArgument: s3://.
-[[nodiscard]] absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path,
-                                                                      const std::string& split);
-
-// Hands over the rows of these files, in order, until `on_row` returns false. `place` is "train.jsonl:17". What
-// `on_row` returns as an error gets the file's path and the line before it, as errors of the file itself have.
+// Hands over the rows of a file, or of a folder's SPLIT*.jsonl in order of name, until `on_row` returns false. `place`
+// is "train.jsonl:17". What `on_row` returns as an error gets the file's path and the line before it, as errors of the
+// file itself have. NotFound: no such file. InvalidArgument: s3://.
 [[nodiscard]] absl::Status ForEachRow(
     const std::string& path, const std::string& split,
     absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -34,28 +36,15 @@ class Filled {
   std::shared_ptr<std::vector<char>> bytes_;
 };
 
+// False: of none of these types.
+template <typename... T>
+bool FillAs(DType dtype, double value, Filled& room) {
+  return ((dtype == DTypeOf<T>() && (room.Fill<T>(value), true)) || ...);
+}
+
 absl::Status FillWith(double value, const HostTensor& like, const std::string& name, Filled& room) {
-  switch (like.dtype()) {
-    case DType::kFloat32:
-      room.Fill<float>(value);
-      return absl::OkStatus();
-    case DType::kFloat64:
-      room.Fill<double>(value);
-      return absl::OkStatus();
-    case DType::kInt32:
-      room.Fill<int32_t>(value);
-      return absl::OkStatus();
-    case DType::kInt64:
-      room.Fill<int64_t>(value);
-      return absl::OkStatus();
-    case DType::kUInt8:
-      room.Fill<uint8_t>(value);
-      return absl::OkStatus();
-    case DType::kFloat16:
-    case DType::kBFloat16:
-      break;  // zero bytes are zero
-  }
-  if (value == 0) return absl::OkStatus();
+  if (FillAs<float, double, int32_t, int64_t, uint8_t>(like.dtype(), value, room)) return absl::OkStatus();
+  if (value == 0) return absl::OkStatus();  // zero bytes are zero
   return absl::InvalidArgumentError(
       absl::StrCat("'", name, "' is ", NameOf(like.dtype()), ", which is padded with 0 alone, not with ", value));
 }
@@ -84,28 +73,17 @@ absl::StatusOr<Column> ColumnOf(absl::Span<const SampleRow> rows, const std::str
   return column;
 }
 
-HostTensor Stack(const Column& column) {
+// One under the other, each filled up to the longest where there is a padding.
+absl::StatusOr<HostTensor> Stack(const Column& column, const Padding* padding) {
   const HostTensor& first = column[0];
-  Filled room(first.dtype(), first.size() * static_cast<int64_t>(column.size()));
-  for (size_t i = 0; i < column.size(); ++i) {
-    const int64_t bytes = first.size_bytes();
-    if (bytes > 0) std::memcpy(room.at(static_cast<int64_t>(i) * bytes), column[i].data(), bytes);
+  std::vector<int64_t> shape = first.shape();
+  if (padding != nullptr) {
+    for (const HostTensor& tensor : column) shape[0] = std::max(shape[0], tensor.shape()[0]);
   }
-  std::vector<int64_t> shape = {static_cast<int64_t>(column.size())};
-  shape.insert(shape.end(), first.shape().begin(), first.shape().end());
-  return std::move(room).Finish(first.dtype(), std::move(shape));
-}
-
-absl::StatusOr<HostTensor> Pad(const Column& column, const Padding& padding) {
-  int64_t longest = 0;
-  for (const HostTensor& tensor : column) longest = std::max(longest, tensor.shape()[0]);
-  const HostTensor& first = column[0];
-  std::vector<int64_t> shape = {static_cast<int64_t>(column.size()), longest};
-  shape.insert(shape.end(), first.shape().begin() + 1, first.shape().end());
-  int64_t of_row = 1;
-  for (size_t i = 1; i < shape.size(); ++i) of_row *= shape[i];
+  const int64_t of_row = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  shape.insert(shape.begin(), static_cast<int64_t>(column.size()));
   Filled room(first.dtype(), of_row * shape[0]);
-  DISTILL_RETURN_IF_ERROR(FillWith(padding.value, first, padding.name, room));
+  if (padding != nullptr) DISTILL_RETURN_IF_ERROR(FillWith(padding->value, first, padding->name, room));
   for (size_t i = 0; i < column.size(); ++i) {
     char* row = room.at(static_cast<int64_t>(i) * of_row * SizeOf(first.dtype()));
     if (column[i].size() > 0) std::memcpy(row, column[i].data(), column[i].size_bytes());
@@ -146,7 +124,7 @@ absl::StatusOr<Batch> StackRows(absl::Span<const SampleRow> rows, absl::Span<con
         std::find_if(padded.begin(), padded.end(), [&name = name](const Padding& one) { return one.name == name; });
     const bool is_padded = padding != padded.end();
     DISTILL_ASSIGN_OR_RETURN(const Column column, ColumnOf(rows, name, is_padded));
-    DISTILL_ASSIGN_OR_RETURN(batch.tensors[name], is_padded ? Pad(column, *padding) : Stack(column));
+    DISTILL_ASSIGN_OR_RETURN(batch.tensors[name], Stack(column, is_padded ? &*padding : nullptr));
     if (!is_padded) continue;
     std::vector<int64_t> lengths;
     for (const HostTensor& one : column) lengths.push_back(one.shape()[0]);

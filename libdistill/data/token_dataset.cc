@@ -25,7 +25,7 @@ class Joined {
   int64_t LengthOf(int64_t index) const { return begins_[index + 1] - begins_[index]; }
   const T* At(int64_t index) const { return values_->data() + begins_[index]; }
   HostTensor Of(int64_t index) const {
-    return HostTensor(DTypeOf<T>::kValue, {LengthOf(index)}, std::shared_ptr<const void>(values_, At(index)));
+    return HostTensor(DTypeOf<T>(), {LengthOf(index)}, std::shared_ptr<const void>(values_, At(index)));
   }
 
  private:

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/token_batches.h"
+#include "libdistill/data/token_batch.h"
 #include "libdistill/task/batch_task.h"
 #include "libdistill/task/logit_distillation.h"
 #include "libdistill/task/masked_distillation.h"

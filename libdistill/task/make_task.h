@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "libdistill/data/batches.h"
-#include "libdistill/data/token_batches.h"
+#include "libdistill/data/token_batch.h"
 #include "libdistill/task/batch_task.h"
 #include "libdistill/task/tensor_batch.h"
 

@@ -1,4 +1,4 @@
-// A batch (data/batch.h) as torch tensors, on the device of the model.
+// A batch (data/sample.h) as torch tensors, on the device of the model.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 #include <c10/core/Stream.h>
 #include <torch/types.h>
 
-#include "libdistill/data/batch.h"
+#include "libdistill/data/sample.h"
 
 namespace distill {
 

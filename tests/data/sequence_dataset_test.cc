@@ -26,7 +26,7 @@ struct Contents {
 
 template <typename T>
 TensorView ViewOf(const std::vector<T>& values, std::vector<int64_t> shape) {
-  return {.dtype = DTypeOf<T>::kValue,
+  return {.dtype = DTypeOf<T>(),
           .shape = std::move(shape),
           .data = values.data(),
           .size_bytes = static_cast<int64_t>(values.size() * sizeof(T))};
