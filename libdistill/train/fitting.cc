@@ -15,7 +15,6 @@
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/evaluation.h"
 #include "libdistill/train/fingerprint.h"
-#include "libdistill/train/schedule.h"
 
 namespace distill {
 namespace {
@@ -138,7 +137,7 @@ void Fitting::WillSayWhereItEnds() {
 }
 
 absl::Status Fitting::Loop() {
-  const Schedule schedule(options_, agreed_.total_steps);
+  const Schedule schedule = ScheduleOf(options_, agreed_.total_steps);
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
   TrainStep step(comm(), agreed_.terms, agreed_.names, trained_.reducer(), trained_.optimizer(), trained_.flat(),
                  Sharded(), options_.max_grad_norm, loss_scale);

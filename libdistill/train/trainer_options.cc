@@ -2,6 +2,15 @@
 
 namespace distill {
 
+Schedule ScheduleOf(const TrainerOptions& options, int64_t total_steps) {
+  return Schedule({.type = options.lr_scheduler_type,
+                   .shape = options.lr_scheduler_kwargs,
+                   .learning_rate = options.learning_rate,
+                   .warmup_ratio = options.warmup_ratio,
+                   .warmup_steps = options.warmup_steps},
+                  total_steps);
+}
+
 bool AsksForEvaluations(const TrainerOptions& options) {
   const bool by_strategy =
       options.eval_strategy == EvalStrategy::kSteps || options.eval_strategy == EvalStrategy::kEpoch;

@@ -11,7 +11,7 @@
 #include "libdistill/gradients/compression.h"
 #include "libdistill/metrics/evaluation_options.h"
 #include "libdistill/metrics/report_to.h"
-#include "libdistill/train/schedule_options.h"
+#include "libdistill/optim/schedule.h"
 #include "libdistill/train/training_arguments.h"
 
 namespace distill {
@@ -74,6 +74,9 @@ struct TrainerOptions {
   // Saved with every checkpoint and compared over the ranks before the first step: name and value of each setting.
   std::vector<std::pair<std::string, std::string>> resolved_config = {};
 };
+
+// Of a run of so many steps.
+Schedule ScheduleOf(const TrainerOptions& options, int64_t total_steps);
 
 // Whether any of them is asked for, other than the one at the end.
 bool AsksForEvaluations(const TrainerOptions& options);

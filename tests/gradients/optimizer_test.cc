@@ -8,7 +8,7 @@
 #include "libdistill/comm/create.h"
 #include "libdistill/gradients/adamw.h"
 #include "libdistill/gradients/gradient_reducer.h"
-#include "libdistill/train/schedule.h"
+#include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -63,7 +63,7 @@ class Gradients {
 double Rate(SchedulerType type, int64_t step) {
   TrainerOptions options{.learning_rate = 1.0};
   options.lr_scheduler_type = type;
-  return Schedule(options, 100).LearningRate(step);
+  return ScheduleOf(options, 100).LearningRate(step);
 }
 
 TEST_CASE("learning rates follow transformers' schedules") {

@@ -1,11 +1,10 @@
-#include "libdistill/train/schedule.h"
-
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "libdistill/core/description.h"
+#include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -27,7 +26,7 @@ TEST_CASE("learning rates are those of transformers") {
   for (const auto& [type, rates] : expected) {
     TrainerOptions options{.learning_rate = 2e-3, .warmup_ratio = 0.1};
     options.lr_scheduler_type = type;
-    const Schedule schedule(options, /*total_steps=*/25);
+    const Schedule schedule = ScheduleOf(options, /*total_steps=*/25);
     for (size_t i = 0; i < steps.size(); ++i) {
       INFO(FieldText(type) << ", update " << steps[i]);
       CHECK(schedule.LearningRate(steps[i]) == Approx(rates[i]).epsilon(1e-12).margin(1e-18));
@@ -111,7 +110,7 @@ TEST_CASE("shapes of learning rates are those of transformers") {
     options.lr_scheduler_type = type;
     options.lr_scheduler_kwargs = shape;
     REQUIRE(CheckOptions(options) == absl::OkStatus());
-    const Schedule schedule(options, /*total_steps=*/25);
+    const Schedule schedule = ScheduleOf(options, /*total_steps=*/25);
     for (size_t i = 0; i < steps.size(); ++i) {
       INFO(FieldText(type) << ", update " << steps[i]);
       CHECK(schedule.LearningRate(steps[i]) == Approx(rates[i]).epsilon(1e-12).margin(1e-18));
@@ -122,7 +121,7 @@ TEST_CASE("shapes of learning rates are those of transformers") {
 TEST_CASE("warm-up takes warmup_steps, or a share of the steps rounded up") {
   const auto rate = [](TrainerOptions options, int64_t total, int64_t step) {
     options.learning_rate = 1;
-    return Schedule(options, total).LearningRate(step);
+    return ScheduleOf(options, total).LearningRate(step);
   };
   constexpr SchedulerType kLinear = SchedulerType::kLinear, kConstant = SchedulerType::kConstantWithWarmup;
   CHECK(rate({.warmup_ratio = 0.1, .lr_scheduler_type = kLinear}, 21, 3) == Approx(2.0 / 3));  // of 3 steps

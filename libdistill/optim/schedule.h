@@ -4,15 +4,22 @@
 
 #include <cstdint>
 
-#include "libdistill/train/trainer_options.h"
+#include "libdistill/optim/schedule_options.h"
 
 namespace distill {
 
 class Schedule {
  public:
-  // Of options that CheckOptions finds good. The warm-up takes warmup_steps, or that share of all steps, or else the
-  // share warmup_ratio; shares are rounded up.
-  Schedule(const TrainerOptions& options, int64_t total_steps);
+  struct Options {
+    SchedulerType type = SchedulerType::kCosine;
+    ScheduleShape shape = {};
+    double learning_rate = 0;  // the highest
+    double warmup_ratio = 0;   // a share of all steps
+    double warmup_steps = 0;   // above 0: instead; below 1 it is a share too
+  };
+
+  // Of options that CheckSchedule finds good. Shares are rounded up to steps.
+  Schedule(const Options& options, int64_t total_steps);
 
   // For the update of step `step`, counted from 1. The first step of a warm-up has rate 0, as in transformers.
   double LearningRate(int64_t step) const;

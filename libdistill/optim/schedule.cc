@@ -1,4 +1,4 @@
-#include "libdistill/train/schedule.h"
+#include "libdistill/optim/schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -83,8 +83,8 @@ absl::Status CheckSchedule(SchedulerType type, const ScheduleShape& shape, doubl
   return absl::OkStatus();
 }
 
-Schedule::Schedule(const TrainerOptions& options, int64_t total_steps)
-    : type_(options.lr_scheduler_type), shape_(options.lr_scheduler_kwargs), learning_rate_(options.learning_rate) {
+Schedule::Schedule(const Options& options, int64_t total_steps)
+    : type_(options.type), shape_(options.shape), learning_rate_(options.learning_rate) {
   const double all = static_cast<double>(total_steps);
   const double share = options.warmup_steps > 0 ? options.warmup_steps : options.warmup_ratio;
   warmup_ = options.warmup_steps >= 1 ? std::floor(options.warmup_steps) : std::ceil(all * share);
