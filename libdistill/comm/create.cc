@@ -10,7 +10,7 @@
 #include "libdistill/core/description.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/core/version.h"
+#include "libdistill/world/build_id.h"
 #include "libdistill/world/crash_signals.h"
 
 namespace distill {
@@ -19,7 +19,7 @@ namespace {
 absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
   const World& world = setup.world;
   DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
-  return RankCard{world.host, world.host_id,       VersionLine(),           setup.options.backend,
+  return RankCard{world.host, world.host_id,       BuildId(),               setup.options.backend,
                   gpu,        tuning.preference(), tuning.table().Encode(), setup.options.debug}
       .Encode();
 }

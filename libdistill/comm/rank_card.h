@@ -11,7 +11,7 @@ namespace distill {
 struct RankCard {
   std::string host;
   std::string host_id;
-  std::string build;  // VersionLine()
+  std::string build;  // BuildId()
   BackendPreference backend = BackendPreference::kAuto;
   std::string gpu;  // which GPU of its host it computes on (NameGpu); empty: none
   AlgorithmPreference algorithm = AlgorithmPreference::kAuto;  // of its options, or else of its environment

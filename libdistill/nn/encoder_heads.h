@@ -26,7 +26,7 @@ namespace distill {
 class EncoderBody;
 
 // What both have beside their heads.
-class EncoderWithHead : public torch::nn::Module, public GatedModel {
+class EncoderWithHead : public torch::nn::Module, public GatedModel, public HasContent {
  public:
   ~EncoderWithHead() override;
   std::vector<std::vector<torch::Tensor>> BlockWeights() const override;

@@ -12,6 +12,7 @@
 #include <torch/nn/module.h>
 
 #include "absl/status/status.h"
+#include "libdistill/nn/model_content.h"
 #include "libdistill/nn/weight_gate.h"
 
 namespace distill {
@@ -37,7 +38,7 @@ struct TokenInput {
   std::vector<torch::Tensor> tensors() const;
 };
 
-class LanguageModel : public torch::nn::Module, public GatedModel {
+class LanguageModel : public torch::nn::Module, public GatedModel, public HasContent {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;

@@ -17,7 +17,9 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/layers.h"
+#include "libdistill/nn/model_content.h"
 #include "libdistill/nn/weight_gate.h"
+#include "libdistill/store/content_hash.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
@@ -110,17 +112,8 @@ absl::Status WriteSynced(const std::string& path, const std::string& bytes) {
 }
 
 absl::Status CopyTokenizerFiles(const std::string& from, const std::string& to) {
-  static constexpr const char* kFiles[] = {"tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "vocab.json",
-                                           "merges.txt",
-                                           "vocab.txt",
-                                           "chat_template.jinja",
-                                           "generation_config.json"};
   std::error_code error;
-  for (const char* name : kFiles) {
+  for (const std::string& name : TokenizerFiles()) {
     const std::string source = absl::StrCat(from, "/", name), target = absl::StrCat(to, "/", name);
     if (!fs::exists(source, error) || fs::equivalent(source, target, error)) continue;
     DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(source));
@@ -178,7 +171,8 @@ absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFold
   return absl::OkStatus();
 }
 
-void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
+std::string CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
+  ContentHash hash;
   std::shared_ptr<WeightsOfFiles> later;
   for (const auto& parameter : model.named_parameters()) {
     std::string name = parameter.key();
@@ -191,9 +185,11 @@ void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, tor
       continue;
     }
     CopyFromView(*view, parameter.value());
+    hash.Add(parameter.key()).Add(NameOf(view->dtype)).Add(view->data, view->size_bytes);
     weights.Forget(name);  // a model is not to be in memory twice
   }
   if (later != nullptr) dynamic_cast<GatedModel&>(model).SetBlockSource(std::move(later));
+  return hash.Hex();
 }
 
 void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model,

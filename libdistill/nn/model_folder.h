@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/load_options.h"
+#include "libdistill/nn/model_content.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/catch_torch.h"
 
@@ -40,7 +41,8 @@ struct WeightNames {
 [[nodiscard]] absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights,
                                         const WeightNames& names, const std::string& folder);
 // After CheckWeights. A model made without its blocks' weights gets the source that brings them out of the files.
-void CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model);
+// Returns a hash of what it copied.
+std::string CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model);
 // After CopyWeights: what the files do not have and names.drawn allows. A log line says what that was.
 void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model,
                  const std::string& folder);
@@ -57,7 +59,9 @@ auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOp
   const absl::Status status = CatchTorch([&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta)), weights, names, folder));
     model = make(torch::TensorOptions(options.dtype).device(options.device));
-    CopyWeights(weights, names, *model);
+    DISTILL_ASSIGN_OR_RETURN(ModelContent content, ReadContent(folder));
+    content.emplace_back("hash of the weights", CopyWeights(weights, names, *model));
+    model->SetContent(std::move(content));
     DrawMissing(weights, names, *model, folder);
     return absl::OkStatus();
   });
@@ -74,6 +78,8 @@ auto CreateModel(const std::string& folder, const LoadOptions& options, const Ma
   const absl::Status status = CatchTorch([&]() -> absl::Status {
     model = make();
     Convert(*model, options);
+    DISTILL_ASSIGN_OR_RETURN(ModelContent content, ReadContent(folder));
+    model->SetContent(std::move(content));
     return absl::OkStatus();
   });
   if (!status.ok()) return Annotate(status, absl::StrCat("making a model of the shape of ", folder));

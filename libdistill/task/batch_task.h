@@ -130,6 +130,7 @@ class BatchTask : public Task {
       steps.push_back({.counts = objective_->Counts(*batch),
                        .num_tokens = objective_->Tokens(*batch),
                        .num_samples = static_cast<int64_t>(batch->sample_ids.size()),
+                       .sample_ids = batch->sample_ids,
                        .forward = [objective = objective_, batch](const PassScale& scale) {
                          return objective->Forward(*batch, scale);
                        }});
@@ -142,9 +143,7 @@ class BatchTask : public Task {
   }
   absl::StatusOr<Fields> Fingerprint() override {
     if (ahead_ != nullptr) DISTILL_RETURN_IF_ERROR((*ahead_)->Settle());
-    Fields fields;
-    DISTILL_ASSIGN_OR_RETURN(const Fields of_loss, objective_->Fingerprint());
-    for (const auto& [name, value] : of_loss) fields.emplace_back(absl::StrCat(name, " of the loss"), value);
+    DISTILL_ASSIGN_OR_RETURN(Fields fields, objective_->Fingerprint());
     DISTILL_ASSIGN_OR_RETURN(const Fields of_data, batches_.Fingerprint());
     for (const auto& [name, value] : of_data) fields.emplace_back(absl::StrCat(name, " of the training data"), value);
     return fields;

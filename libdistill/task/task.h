@@ -29,6 +29,7 @@ struct MicroStep {
   std::vector<int64_t> counts;  // what each loss term will count, in the order of Task::LossTerms
   int64_t num_tokens = 0;       // for tokens_per_second; 0 where there is no such thing
   int64_t num_samples = 0;
+  std::vector<int64_t> sample_ids = {};  // of the data set, for messages about a loss that is not finite; may be empty
   // Runs the model, with gradients. Not called where all counts are 0. May throw. A term's count must be the one above.
   std::function<Losses(const PassScale& scale)> forward = nullptr;
 

@@ -26,6 +26,7 @@ class ModelTeacher : public Teacher {
   int64_t vocabulary() const override { return model_->head_weight().size(0); }
   int64_t hidden_size() const override { return model_->head_weight().size(1); }
   std::string source_folder() const override { return model_->source_folder(); }
+  absl::StatusOr<Fields> Fingerprint() const override { return ContentOf(*model_); }
   bool must_be_asked() const override { return model_->weight_gate() != nullptr; }
 
  private:

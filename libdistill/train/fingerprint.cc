@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/description.h"
+#include "libdistill/nn/model_content.h"
 #include "libdistill/run/device.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
@@ -27,12 +28,14 @@ Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const 
   for (auto& field : ValuesOf(options)) fields.push_back(std::move(field));
   fields.emplace_back("the type that bf16 and fp16 come to", c10::toString(WorkingType(options, device)));
   fields.emplace_back("the device that was chosen", c10::DeviceTypeName(device.type(), /*lower_case=*/true));
-  for (const auto& item : module.named_parameters()) {
-    fields.emplace_back(absl::StrCat("parameter ", item.key()), DescribeTensor(item.value()));
+  for (const auto& [name, value] : ContentOf(module)) {
+    fields.emplace_back(absl::StrCat(name, " of the trained model"), value);
   }
-  for (const auto& item : module.named_buffers()) {
-    fields.emplace_back(absl::StrCat("buffer ", item.key()), DescribeTensor(item.value()));
-  }
+  const auto add = [&fields](const char* kind, const auto& tensors) {
+    for (const auto& item : tensors) fields.emplace_back(absl::StrCat(kind, item.key()), DescribeTensor(item.value()));
+  };
+  add("parameter ", module.named_parameters());
+  add("buffer ", module.named_buffers());
   return fields;
 }
 

@@ -307,7 +307,7 @@ TEST_CASE("ranks with other tokens, targets or settings are told apart before th
   CHECK(FitApart({.target = 0}, {"samples of the training data"}) == "");
   CHECK(FitApart({.held_out_word = 3}, {"samples of the held-out data"}) == "");
   CHECK(FitApart({.evaluates = false}, {"held-out data"}) == "");
-  CHECK(FitApart({.loss = {.temperature = 3, .alpha = 0}}, {"temperature of the loss", "2", "3"}) == "");
+  CHECK(FitApart({.loss = {.temperature = 3, .alpha = 0}}, {"temperature", "2", "3"}) == "");
   CHECK(FitApart({.shard = {.seed = 7}}, {"seed of the training data", "42", "7"}) == "");
 }
 
