@@ -7,7 +7,6 @@
 
 #include "examples/llm/llm_task.h"
 #include "libdistill/plan/memory_plan.h"
-#include "libdistill/plan/memory_report.h"
 #include "libdistill/run/device.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"

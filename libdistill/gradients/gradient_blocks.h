@@ -1,3 +1,5 @@
+// Loops over gradients' values, on the host and without torch.
+//
 // Gradients that are mostly zeros, as an embedding's are but for the rows of a step's tokens: only the blocks in which
 // some rank has a value travel, moved together at the front of their memory.
 //
@@ -31,5 +33,9 @@ int64_t PackBlocks(float* values, int64_t count, const std::vector<uint8_t>& mar
 
 // Moves the blocks at the front back to where the marks say, and zeros what is between.
 void SpreadBlocks(float* values, int64_t count, const std::vector<uint8_t>& marks);
+
+// The sum of the squares, in float64. The same bits on every machine and for any number of threads: a float's square is
+// exact in float64, and the order of the additions depends on `count` alone.
+double SumOfSquares(const float* values, int64_t count);
 
 }  // namespace distill

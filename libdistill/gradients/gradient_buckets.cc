@@ -13,7 +13,9 @@
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
+namespace {
 
+// Undefined where there is none to be had.
 absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
                                                c10::Device device) {
   const int64_t bytes = elements * static_cast<int64_t>(torch::elementSize(dtype));
@@ -31,13 +33,14 @@ absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t eleme
       kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype).device(device));
 }
 
+}  // namespace
+
 absl::StatusOr<torch::Tensor> AllocateAnyway(Communicator& comm, int64_t elements, torch::Dtype dtype,
                                              c10::Device device) {
   DISTILL_ASSIGN_OR_RETURN(torch::Tensor memory, AllocateForCalls(comm, elements, dtype, device));
   DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
                                   const auto options = torch::TensorOptions().dtype(dtype).device(device);
                                   if (!memory.defined()) memory = torch::zeros({elements}, options);
-                                  return absl::OkStatus();
                                 })));
   return memory;
 }
@@ -69,10 +72,7 @@ absl::Status GradientBuckets::MakeMemory(Communicator& comm) {
   const GradientSizes sizes = SizesOfGradients(ElementsOf(parameters_), plan_, stage_);
   DISTILL_ASSIGN_OR_RETURN(memory_, AllocateAnyway(comm, sizes.buckets, torch::kFloat32, device));
   if (stage_ < 2) return absl::OkStatus();
-  return Agree(comm, CatchTorch([&] {
-                 slices_ = torch::zeros({sizes.slices}, memory_.options());
-                 return absl::OkStatus();
-               }));
+  return Agree(comm, CatchTorch([&] { slices_ = torch::zeros({sizes.slices}, memory_.options()); }));
 }
 
 void GradientBuckets::Lay(const ShardPlan& plan) {

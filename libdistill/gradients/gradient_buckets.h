@@ -105,12 +105,9 @@ GradientSizes SizesOfGradients(const std::vector<int64_t>& elements, const Shard
 // that autograd makes can be the bucket's memory.
 int64_t SizeOfOwnMemory(const ShardPlan& plan, size_t b, torch::Dtype dtype);
 
-// A flat tensor in memory of comm.Allocate, which lives as long as the tensor; undefined where there is not that much,
-// or where the communicator does not take memory of this device, on all ranks alike. Every rank must call it, with the
-// same number of bytes.
-[[nodiscard]] absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
-                                                             c10::Device device);
-// The same, in ordinary memory where the communicator has none.
+// A flat tensor in memory of comm.Allocate, which lives as long as the tensor; in ordinary memory where there is not
+// that much, or where the communicator does not take memory of this device, on all ranks alike. Every rank must call
+// it, with the same number of bytes.
 [[nodiscard]] absl::StatusOr<torch::Tensor> AllocateAnyway(Communicator& comm, int64_t elements, torch::Dtype dtype,
                                                            c10::Device device);
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libdistill/tensor/convert.h"
 
 namespace distill {
@@ -46,16 +47,12 @@ std::vector<size_t> ReverseOrder(size_t parameters) {
   return order;
 }
 
-GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes) {
-  return CutAtShares(elements, order, bucket_bytes, kFirstBucketBytes);
-}
-
-GradientPlan PlanBucketsOfGroups(const std::vector<int64_t>& elements, const std::vector<size_t>& order,
-                                 const std::vector<int64_t>& groups, int64_t bucket_bytes) {
-  if (groups.empty()) return PlanBuckets(elements, order, bucket_bytes);
+GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes,
+                         const std::vector<int64_t>& groups) {
+  const auto group_at = [&](size_t at) { return groups.empty() ? 0 : groups[order[at]]; };
   GradientPlan plan;
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    while (end < order.size() && groups[order[end]] == groups[order[begin]]) ++end;
+    while (end < order.size() && group_at(end) == group_at(begin)) ++end;
     const std::vector<size_t> run(order.begin() + static_cast<int64_t>(begin),
                                   order.begin() + static_cast<int64_t>(end));
     const double first = begin == 0 ? kFirstBucketBytes : static_cast<double>(bucket_bytes);
@@ -74,9 +71,8 @@ std::vector<std::pair<std::string, std::string>> FingerprintOf(const GradientPla
         absl::StrCat(ShapeToString(parameter.tensor.sizes()), " ", c10::toString(parameter.tensor.scalar_type())));
   }
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
-    std::string names;
-    for (const size_t i : plan.buckets[b]) absl::StrAppend(&names, names.empty() ? "" : ", ", parameters[i].name);
-    fields.emplace_back(absl::StrCat("gradient bucket ", b), names);
+    const auto append_name = [&](std::string* out, size_t i) { out->append(parameters[i].name); };
+    fields.emplace_back(absl::StrCat("gradient bucket ", b), absl::StrJoin(plan.buckets[b], ", ", append_name));
   }
   return fields;
 }

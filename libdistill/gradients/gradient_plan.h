@@ -23,12 +23,11 @@ std::vector<size_t> ReverseOrder(size_t parameters);
 // where the sizes so far come nearest to a multiple of an even share. A parameter is never cut, so one that is larger
 // than a bucket makes a larger bucket. The first bucket has about 1 MiB, if that is less, so that communication starts
 // early. `elements`: of each parameter, float32 on the way.
-GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes);
-
-// The same, by `groups`: a bucket holds parameters of one group alone. Parameters of a group stand together in `order`,
-// or make several runs of buckets. Empty: all are of one.
-GradientPlan PlanBucketsOfGroups(const std::vector<int64_t>& elements, const std::vector<size_t>& order,
-                                 const std::vector<int64_t>& groups, int64_t bucket_bytes);
+//
+// `groups`: of each parameter; a bucket holds parameters of one group alone. Those of a group stand together in
+// `order`, or make several runs of buckets. Empty: all are of one.
+GradientPlan PlanBuckets(const std::vector<int64_t>& elements, const std::vector<size_t>& order, int64_t bucket_bytes,
+                         const std::vector<int64_t>& groups = {});
 
 // What must be the same on every rank: name, shape and type of each parameter, and what each bucket holds.
 std::vector<std::pair<std::string, std::string>> FingerprintOf(const GradientPlan& plan,

@@ -12,9 +12,6 @@
 #include "absl/time/clock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/gradients/reducer_plan.h"
-#include "libdistill/gradients/staging_in_place.h"
-#include "libdistill/gradients/staging_in_slots.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/own_stream.h"
@@ -25,14 +22,8 @@ namespace {
 // Finish says which rank was lost, and in which call.
 constexpr char kLost[] = "gradients can no longer be summed over ranks";
 
-// What depends on the stage is chosen here, once.
 GradientOrder::Options OrderOptions(const GradientReducerOptions& options) {
   return {.observes = options.zero_stage == 0, .comes_once = options.zero_stage >= 2};
-}
-
-std::unique_ptr<GradientStaging> StagingFor(const GradientReducerOptions& options, GradientBuckets& buckets) {
-  if (options.zero_stage >= 2) return std::make_unique<StagingInSlots>(buckets);
-  return std::make_unique<StagingInPlace>(buckets);
 }
 
 }  // namespace
@@ -70,10 +61,7 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
   absl::Status mine = thread.status();
   if (mine.ok()) {
     reducer->thread_ = *std::move(thread);
-    mine = CatchTorch([&] {
-      reducer->AddHooks();
-      return absl::OkStatus();
-    });
+    mine = CatchTorch([&] { reducer->AddHooks(); });
   }
   DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
   return reducer;
@@ -85,7 +73,7 @@ GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, co
       buckets_(std::move(buckets)),
       wire_(options.compression == GradientCompression::kBf16),
       order_(buckets_.parameters().size(), options.order, OrderOptions(options)),
-      staging_(StagingFor(options, buckets_)) {
+      staging_(MakeStaging(options.zero_stage, buckets_)) {
   if (options.rows_of < 0) return;
   const torch::Tensor& table = buckets_.parameters()[static_cast<size_t>(options.rows_of)].tensor;
   rows_.emplace(table.size(0), table.size(1));

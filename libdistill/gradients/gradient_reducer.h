@@ -47,7 +47,7 @@
 #include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/reducer_options.h"
+#include "libdistill/gradients/reducer_plan.h"
 
 namespace torch::autograd {
 struct Node;

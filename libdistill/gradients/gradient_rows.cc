@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "libdistill/core/status_macros.h"
-#include "libdistill/gradients/sum_of_squares.h"
+#include "libdistill/gradients/gradient_blocks.h"
 
 namespace distill {
 namespace {

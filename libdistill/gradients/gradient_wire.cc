@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "libdistill/comm/agree.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_blocks.h"
-#include "libdistill/gradients/sum_of_squares.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/own_stream.h"
 
 namespace distill {
@@ -27,11 +24,8 @@ absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, const
   const int64_t largest = RoundedElements(plan);
   if (rounded_.defined() && rounded_.numel() >= largest) return absl::OkStatus();
   rounded_ = torch::Tensor();
-  DISTILL_ASSIGN_OR_RETURN(rounded_, AllocateForCalls(comm, largest, torch::kBFloat16, device));
-  return Agree(comm, CatchTorch([&] {
-                 if (!rounded_.defined()) rounded_ = torch::empty({largest}, torch::kBFloat16);
-                 return absl::OkStatus();
-               }));
+  DISTILL_ASSIGN_OR_RETURN(rounded_, AllocateAnyway(comm, largest, torch::kBFloat16, device));
+  return absl::OkStatus();
 }
 
 absl::Status GradientWire::Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds) {

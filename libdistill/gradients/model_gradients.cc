@@ -42,34 +42,22 @@ class ReducerSink : public GradientSink {
   const std::weak_ptr<GradientReducer> reducer_;
 };
 
-// A module that is no such model, or has no such table: -1.
-int64_t TableOf(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters) {
-  const auto* model = dynamic_cast<const LanguageModel*>(&module);
-  if (model == nullptr || !model->embedding_weight().defined()) return -1;
-  if (dynamic_cast<const GradientSinkUser*>(&module) == nullptr) return -1;
-  if (!model->embedding_weight().is_same(model->head_weight())) return -1;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters[i].tensor.is_same(model->head_weight())) return static_cast<int64_t>(i);
+}  // namespace
+
+int64_t TiedTable(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters) {
+  for (const auto* model : PartsOf<const LanguageModel>(module)) {
+    if (dynamic_cast<const GradientSinkUser*>(model) == nullptr || !model->embedding_weight().defined()) continue;
+    if (!model->embedding_weight().is_same(model->head_weight())) continue;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].tensor.is_same(model->head_weight())) return static_cast<int64_t>(i);
+    }
   }
   return -1;
 }
 
-}  // namespace
-
-int64_t TiedTable(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters) {
-  int64_t table = TableOf(module, parameters);
-  for (const auto& part : module.modules(/*include_self=*/false)) {
-    if (table < 0) table = TableOf(*part, parameters);
-  }
-  return table;
-}
-
 void GiveGradientsTo(const std::shared_ptr<GradientReducer>& reducer, torch::nn::Module& module) {
   const auto sink = std::make_shared<ReducerSink>(reducer);
-  if (auto* user = dynamic_cast<GradientSinkUser*>(&module)) user->SetGradientSink(sink);
-  for (const auto& part : module.modules(/*include_self=*/false)) {
-    if (auto* user = dynamic_cast<GradientSinkUser*>(part.get())) user->SetGradientSink(sink);
-  }
+  for (GradientSinkUser* user : PartsOf<GradientSinkUser>(module)) user->SetGradientSink(sink);
 }
 
 }  // namespace distill

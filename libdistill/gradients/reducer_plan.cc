@@ -42,8 +42,7 @@ ShardPlan PlanInOrder(const std::vector<TrainedParameter>& parameters, const std
 ShardPlan ShardedPlan(const std::vector<TrainedParameter>& parameters, int shards, int64_t bucket_bytes,
                       const std::vector<int64_t>& groups) {
   const std::vector<int64_t> elements = ElementsOf(parameters);
-  return ShardPlan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), groups, bucket_bytes),
-                   shards);
+  return ShardPlan(elements, PlanBuckets(elements, ReverseOrder(elements.size()), bucket_bytes, groups), shards);
 }
 
 }  // namespace distill

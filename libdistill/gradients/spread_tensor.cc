@@ -5,7 +5,6 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/convert.h"
-#include "libdistill/tensor/saved_tensor.h"
 
 namespace distill {
 namespace {

@@ -31,10 +31,7 @@ absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& cal
 
 absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body) {
   absl::Status returned;
-  const absl::Status thrown = CatchTorch([&] {
-    returned = body();
-    return absl::OkStatus();
-  });
+  const absl::Status thrown = CatchTorch([&] { returned = body(); });
   if (thrown.ok()) return returned;
   comm.Abort(thrown);
   return thrown;

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "libdistill/loss/sweep_cuda.h"
-#include "libdistill/loss/tensor_sweep.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
@@ -33,33 +32,8 @@ HeadOutput OutputOf(const ChunkProducts& products) {
           .softcap = static_cast<float>(products.scaling.softcap)};
 }
 
-}  // namespace
-
-ChunkSums ChunkSweep::Run(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
-  const Tensor& like = teacher.values.defined() ? teacher.values : student.values;
-  if (student.values.is_cpu() && HasLoops(student.values) && HasLoops(like)) {
-    return RunRows(student, teacher, labels);
-  }
-  const bool has_kernel = HasCudaSweep() && student.values.is_cuda() &&
-                          student.values.scalar_type() != torch::kFloat64 && like.scalar_type() != torch::kFloat64;
-  if (has_kernel) return RunOnGpu(student, teacher, labels);
-  return SweepTensors(student, teacher, labels, options_, divergence_, wants_gradient_);
-}
-
-SweepOptions ChunkSweep::RowOptions(const ChunkProducts& student, const ChunkProducts& teacher) const {
-  return {.vocabulary = student.values.size(1),
-          .divergence = divergence_,
-          .beta = static_cast<float>(options_.beta),
-          .temperature = static_cast<float>(options_.temperature),
-          .alpha = static_cast<float>(options_.alpha),
-          .wants_gradient = wants_gradient_,
-          .gradient_scale = static_cast<float>(options_.gradient_scale),
-          .student = OutputOf(student),
-          .teacher = OutputOf(teacher)};
-}
-
-ChunkSums ChunkSweep::RunRows(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
-  const SweepOptions options = RowOptions(student, teacher);
+ChunkSums RunRows(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels,
+                  const SweepOptions& options) {
   const int64_t tokens = labels.size(0);
   const Tensor label_values = labels.contiguous();
   const int64_t* label = label_values.data_ptr<int64_t>();
@@ -78,8 +52,8 @@ ChunkSums ChunkSweep::RunRows(const ChunkProducts& student, const ChunkProducts&
   return {torch::scalar_tensor(sum.divergence, scalars), torch::scalar_tensor(sum.ce, scalars)};
 }
 
-ChunkSums ChunkSweep::RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels) const {
-  const SweepOptions options = RowOptions(student, teacher);
+ChunkSums RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels,
+                   const SweepOptions& options) {
   const Tensor label_values = labels.contiguous();
   // [2, C]: divergences, then cross-entropies.
   const Tensor sums = torch::empty({2, labels.size(0)}, student.values.options().dtype(torch::kFloat64));
@@ -93,6 +67,31 @@ ChunkSums ChunkSweep::RunOnGpu(const ChunkProducts& student, const ChunkProducts
              student.values.get_device());
   const Tensor totals = sums.sum(1);
   return {totals[0], totals[1]};
+}
+
+}  // namespace
+
+ChunkSums SweepChunk(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels,
+                     const DistillationOptions& options, Divergence divergence, bool wants_gradient) {
+  const auto row_options = [&]() -> SweepOptions {
+    return {.vocabulary = student.values.size(1),
+            .divergence = divergence,
+            .beta = static_cast<float>(options.beta),
+            .temperature = static_cast<float>(options.temperature),
+            .alpha = static_cast<float>(options.alpha),
+            .wants_gradient = wants_gradient,
+            .gradient_scale = static_cast<float>(options.gradient_scale),
+            .student = OutputOf(student),
+            .teacher = OutputOf(teacher)};
+  };
+  const Tensor& like = teacher.values.defined() ? teacher.values : student.values;
+  if (student.values.is_cpu() && HasLoops(student.values) && HasLoops(like)) {
+    return RunRows(student, teacher, labels, row_options());
+  }
+  const bool has_kernel = HasCudaSweep() && student.values.is_cuda() &&
+                          student.values.scalar_type() != torch::kFloat64 && like.scalar_type() != torch::kFloat64;
+  if (has_kernel) return RunOnGpu(student, teacher, labels, row_options());
+  return SweepTensors(student, teacher, labels, options, divergence, wants_gradient);
 }
 
 }  // namespace distill

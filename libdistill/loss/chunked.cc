@@ -69,9 +69,8 @@ class Chunks {
     // Sums in float64: a step has many tokens.
     const auto scalars = inputs_.student_hidden.options().dtype(torch::kFloat64).requires_grad(false);
     Tensor divergence = torch::zeros({}, scalars), ce = torch::zeros({}, scalars);
-    const ChunkSweep sweep(options_, DivergenceOf(inputs_, options_), wants_gradients_);
     for (int64_t first = 0; first < tokens_; first += chunk_) {
-      const ChunkSums sums = RunChunk(sweep, first, std::min(chunk_, tokens_ - first));
+      const ChunkSums sums = RunChunk(first, std::min(chunk_, tokens_ - first));
       divergence.add_(sums.divergence);
       ce.add_(sums.ce);
     }
@@ -93,10 +92,11 @@ class Chunks {
     return room;
   }
 
-  ChunkSums RunChunk(const ChunkSweep& sweep, int64_t first, int64_t count) {
+  ChunkSums RunChunk(int64_t first, int64_t count) {
     const Tensor hidden = inputs_.student_hidden.detach().narrow(0, first, count);
     const ChunkProducts student = student_.Products(hidden);
-    const ChunkSums sums = sweep.Run(student, teacher_.Products(first, count), inputs_.labels.narrow(0, first, count));
+    const ChunkSums sums = SweepChunk(student, teacher_.Products(first, count), inputs_.labels.narrow(0, first, count),
+                                      options_, DivergenceOf(inputs_, options_), wants_gradients_);
     if (wants_gradients_) Accumulate(student.values, hidden, first);
     return sums;
   }

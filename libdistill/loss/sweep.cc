@@ -2,7 +2,6 @@
 
 #include "libdistill/core/check.h"
 #include "libdistill/core/vectors.h"
-#include "libdistill/loss/sweep_table.h"
 
 namespace distill {
 namespace {

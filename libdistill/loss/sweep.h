@@ -50,4 +50,10 @@ SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, 
 // "avx512", "avx2" or "plain": what SweepRow runs on.
 const char* SweepInstructionSet();
 
+// The sweep for each kind of CPU; inside sweep*.cc only. They see no types of other headers: what is compiled for
+// AVX-512 must not leave inline functions that the linker could pick for every CPU.
+using SweepRowFunction = SweepSums (*)(RowOfProducts student, RowOfProducts teacher, int64_t label,
+                                       const SweepOptions& options);
+extern const SweepRowFunction kSweepPlain, kSweepAvx2, kSweepAvx512;
+
 }  // namespace distill

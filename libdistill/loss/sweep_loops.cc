@@ -1,4 +1,4 @@
-// The sweep's loops, compiled once for each kind of CPU. All but what sweep_table.h declares is in an unnamed
+// The sweep's loops, compiled once for each kind of CPU. All but what sweep.h declares is in an unnamed
 // namespace, for the reason given there.
 //
 // A row of 152,064 logits is 600 KB: it comes from memory once, for the first pass, and from the cache for the second.
@@ -19,7 +19,7 @@
 #include "libdistill/core/vector_math.h"
 #include "libdistill/core/vectors.h"
 #include "libdistill/loss/logit_row.h"
-#include "libdistill/loss/sweep_table.h"
+#include "libdistill/loss/sweep.h"
 
 namespace distill {
 namespace {

@@ -1,6 +1,6 @@
-#include "libdistill/loss/tensor_sweep.h"
-
 #include <cmath>
+
+#include "libdistill/loss/chunk_sweep.h"
 
 namespace distill {
 namespace {

@@ -46,7 +46,6 @@ absl::Status UseFlashAttention(c10::Device device, torch::Dtype dtype, const std
   AllowOtherKernels(false);
   const absl::Status tried = CatchTorch([&] {
     for (const AttentionShape& shape : shapes) Try(device, dtype, shape);
-    return absl::OkStatus();
   });
   if (tried.ok()) return tried;
   AllowOtherKernels(true);

@@ -81,17 +81,14 @@ Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool
 }
 
 WeightsInOrder::WeightsInOrder(const torch::nn::Module& module) {
-  const auto add = [&](const torch::nn::Module* part) {
-    const auto* gated = dynamic_cast<const GatedModel*>(part);
-    if (gated == nullptr || gated->weight_gate() == nullptr) return;
+  for (const auto* gated : PartsOf<const GatedModel>(module)) {
+    if (gated->weight_gate() == nullptr) continue;
     size_t block = 0;
     for (const auto& weights : gated->BlockWeights()) {
       for (const Tensor& weight : weights) places_[weight.unsafeGetTensorImpl()] = {gated->weight_gate().get(), block};
       ++block;
     }
-  };
-  add(&module);
-  for (const auto& part : module.modules(/*include_self=*/false)) add(part.get());
+  }
 }
 
 void WeightsInOrder::Bring(const Tensor& weight) {

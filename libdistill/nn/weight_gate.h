@@ -72,6 +72,17 @@ class GatedModel {
   std::shared_ptr<const BlockSource> source_;
 };
 
+// The module and those in it that are a T.
+template <typename T, typename Module>
+std::vector<T*> PartsOf(Module& module) {
+  std::vector<T*> parts;
+  if (auto* whole = dynamic_cast<T*>(&module)) parts.push_back(whole);
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    if (auto* found = dynamic_cast<T*>(part.get())) parts.push_back(found);
+  }
+  return parts;
+}
+
 // Reads a module's weights one after the other, those that are kept by a gate too.
 class WeightsInOrder {
  public:

@@ -4,7 +4,6 @@
 
 #include "libdistill/core/vectors.h"
 #include "libdistill/optim/adamw_element.h"
-#include "libdistill/optim/adamw_table.h"
 
 namespace distill {
 namespace {

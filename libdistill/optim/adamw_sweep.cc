@@ -4,7 +4,6 @@
 
 #include "libdistill/core/check.h"
 #include "libdistill/core/vectors.h"
-#include "libdistill/optim/adamw_table.h"
 
 namespace distill {
 namespace {

@@ -44,4 +44,9 @@ void SweepAdamW(const AdamWRun& run, const AdamWFactors& factors);
 // The vectors that SweepAdamW uses here: "avx512", "avx2" or "plain".
 const char* AdamWInstructionSet();
 
+// The sweep for each kind of CPU; inside adamw*.cc only. They see no types of other headers: what is compiled for
+// AVX-512 must not leave inline functions that the linker could pick for every CPU.
+using AdamWFunction = void (*)(const AdamWRun& run, const AdamWFactors& factors);
+extern const AdamWFunction kAdamWPlain, kAdamWAvx2, kAdamWAvx512;
+
 }  // namespace distill

@@ -6,9 +6,9 @@
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/gradients/bucket_places.h"
 #include "libdistill/gradients/gradient_buckets.h"
+#include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
 #include "libdistill/gradients/reducer_plan.h"
-#include "libdistill/gradients/staging_in_slots.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_blocks.h"
@@ -126,7 +126,7 @@ int64_t MemoryKinds::Holes() const {
   return largest;
 }
 
-int64_t MemoryKinds::Waiting() const { return stage < 2 ? 0 : StagingInSlots::WaitingElements(plan_) * element_bytes; }
+int64_t MemoryKinds::Waiting() const { return stage < 2 ? 0 : WaitingElements(plan_) * element_bytes; }
 
 int64_t MemoryKinds::OwnBucket() const {
   if (stage < 2) return 0;

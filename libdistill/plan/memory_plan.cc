@@ -11,7 +11,7 @@
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/plan/memory_kinds.h"
-#include "libdistill/shard/model_blocks.h"
+#include "libdistill/shard/module_state.h"
 
 namespace distill {
 namespace {

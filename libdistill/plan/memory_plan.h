@@ -2,7 +2,7 @@
 // and the job may be larger than this machine.
 //
 //   DISTILL_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(task));
-//   std::puts(DescribePlan(task, plan, available).c_str());      // plan/memory_report.h
+//   std::puts(DescribePlan(task, plan, available).c_str());
 //
 // Memory is what the metric "peak_memory_gib" then says (tensor/peak_memory.h): on CPUs resident pages without those
 // that are mapped from other ranks, on GPUs what torch allocates.
@@ -23,7 +23,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/gradients/compression.h"
 #include "libdistill/nn/decoder_config.h"
-#include "libdistill/plan/process_memory.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 
@@ -72,5 +72,14 @@ int64_t DataSetBytes(int64_t file_bytes);
 // InvalidArgument: sizes below 1, ranks_per_host that does not divide world_size, stages that there are
 // not.
 [[nodiscard]] absl::StatusOr<MemoryPlan> PlanMemory(const MemoryPlanTask& task);
+
+struct MemoryAtHand {
+  int64_t bytes = 0;  // of a host, or of one GPU; 0: not known
+  std::string where;  // "this host"
+};
+
+// The plan as text for people: a table of kinds, a host's sum, whether it fits; where it does not, also what a rank
+// would need with other settings, each planned in the same way.
+std::string DescribePlan(const MemoryPlanTask& task, const MemoryPlan& plan, const MemoryAtHand& at_hand);
 
 }  // namespace distill

@@ -1,4 +1,4 @@
-#include "libdistill/plan/memory_report.h"
+#include "libdistill/plan/memory_plan.h"
 
 #include <algorithm>
 #include <utility>

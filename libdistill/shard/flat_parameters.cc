@@ -74,7 +74,6 @@ absl::Status FlatParameters::Flatten(Communicator& comm, const std::vector<Train
                      parts_[i] = flat.narrow(0, part.begin, part.count);
                    }
                  }
-                 return absl::OkStatus();
                }));
 }
 
@@ -83,10 +82,8 @@ std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t buc
   if (!padded.defined()) return [](Communicator&) { return absl::OkStatus(); };
   if (padded.is_cpu()) return [padded](Communicator& comm) { return AllGatherSlices(comm, padded); };
   std::shared_ptr<const c10::Event> ready;
-  const absl::Status recorded = CatchTorch([&] {
-    ready = std::make_shared<const c10::Event>(RecordEvent(padded.device()));
-    return absl::OkStatus();
-  });
+  const absl::Status recorded =
+      CatchTorch([&] { ready = std::make_shared<const c10::Event>(RecordEvent(padded.device())); });
   return [padded, ready, recorded](Communicator& comm) {
     return OrAbort(comm, [&] {
       if (!recorded.ok()) throw StatusError(recorded);

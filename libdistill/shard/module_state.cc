@@ -3,12 +3,41 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/nn/weight_gate.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/saved_tensor.h"
+#include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
 namespace distill {
+
+void LoadBlocks(torch::nn::Module& module) {
+  for (GatedModel* gated : PartsOf<GatedModel>(module)) gated->LoadBlocks();
+}
+
+std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters) {
+  std::map<const c10::TensorImpl*, int64_t> blocks;
+  int64_t block = 0;
+  for (const auto& weights : model.BlockWeights()) {
+    for (const torch::Tensor& weight : weights) blocks[weight.unsafeGetTensorImpl()] = block;
+    ++block;
+  }
+  std::vector<int64_t> block_of;
+  for (const TrainedParameter& parameter : parameters) {
+    const auto found = blocks.find(parameter.tensor.unsafeGetTensorImpl());
+    block_of.push_back(found == blocks.end() ? -1 : found->second);
+  }
+  return block_of;
+}
+
+absl::Status RequireWhole(const torch::nn::Module& module) {
+  for (const auto* gated : PartsOf<const GatedModel>(module)) {
+    if (gated->weight_gate() == nullptr) continue;
+    return absl::FailedPreconditionError(
+        "the module's weights are sharded over the ranks, by ShardFrozen or by a Fit with zero_stage 3 that failed, or "
+        "was to leave them so (whole_after_fit): take one that is whole, loaded anew");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckBuffers(const torch::nn::Module& module) {
   for (const auto& item : module.named_buffers()) {
     const absl::Status known = SavedAs(item.value().scalar_type(), {}).status();

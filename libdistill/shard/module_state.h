@@ -1,17 +1,30 @@
-// What a module holds besides trained parameters: buffers (running statistics, counters), and how all of it is shared
-// with the other ranks and saved.
+// What a module holds: blocks, which may not be here, and besides trained parameters buffers (running statistics,
+// counters); and how all of it is shared with the other ranks and saved.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <torch/nn/module.h>
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/parameters.h"
 #include "libdistill/nn/weight_gate.h"
 
 namespace distill {
+
+// GatedModel::LoadBlocks of the module and of those in it. Throws.
+void LoadBlocks(torch::nn::Module& module);
+
+// Of each parameter, the model's block that it is of; -1: none.
+std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters);
+
+// FailedPrecondition: the module, or one within it, has sharded weights, by ShardFrozen or by a Fit that
+// failed or was to leave them so (TrainerOptions::whole_after_fit).
+[[nodiscard]] absl::Status RequireWhole(const torch::nn::Module& module);
 
 // InvalidArgument names a buffer of a type that no checkpoint holds.
 [[nodiscard]] absl::Status CheckBuffers(const torch::nn::Module& module);

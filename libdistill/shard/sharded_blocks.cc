@@ -256,10 +256,7 @@ absl::Status ShardedBlocks::GatherWhole(bool keep) {
     const size_t place = next_place_;
     DISTILL_RETURN_IF_ERROR(StartGather(i).Wait());
     if (!keep || !mine.ok()) continue;
-    mine = CatchTorch([&] {
-      Point(block, Owning(Place(block, place).clone()));
-      return absl::OkStatus();
-    });
+    mine = CatchTorch([&] { Point(block, Owning(Place(block, place).clone())); });
   }
   mine = Agree(*comm_, mine);
   whole_ = keep && mine.ok();

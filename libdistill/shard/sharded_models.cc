@@ -14,7 +14,6 @@
 #include "libdistill/gradients/gradient_buckets.h"
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/shard/model_blocks.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 
@@ -70,7 +69,7 @@ absl::Status NotRun(const std::string& what, const char* how) {
 ShardPlan PlanOfFrozen(const std::vector<int64_t>& elements, const std::vector<int64_t>& block_of, int shards) {
   std::vector<size_t> order(elements.size());
   std::iota(order.begin(), order.end(), 0);
-  return ShardPlan(elements, PlanBucketsOfGroups(elements, order, block_of, kBucketBytes), shards);
+  return ShardPlan(elements, PlanBuckets(elements, order, kBucketBytes, block_of), shards);
 }
 
 absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c10::Device device,
@@ -80,7 +79,6 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c
       model.LoadBlocks();  // those of one rank
       for (torch::Tensor& parameter : model.parameters()) parameter.requires_grad_(false);
       model.to(device);
-      return absl::OkStatus();
     });
   };
   if (comm.world_size() == 1) {
@@ -94,7 +92,6 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c
   auto fields = FingerprintOf(plan.plan(), weights->parameters);
   const absl::Status hashed = CatchTorch([&] {
     fields.emplace_back("the weights of the blocks", comes_later ? "to be loaded" : HashOf(weights->parameters));
-    return absl::OkStatus();
   });
   DISTILL_RETURN_IF_ERROR(Agree(comm, hashed));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, fields));

@@ -1,5 +1,6 @@
 #include "libdistill/shard/trained_module.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +9,6 @@
 #include "libdistill/gradients/model_gradients.h"
 #include "libdistill/gradients/reducer_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/shard/model_blocks.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 
@@ -49,19 +49,16 @@ absl::Status TrainedModule::FindParameters(const std::map<std::string, int64_t>&
 }
 
 absl::Status TrainedModule::FindBlocks() {
-  for (const auto& part : module_->modules()) {
-    gated_ = dynamic_cast<GatedModel*>(part.get());
-    if (gated_ != nullptr && !gated_->BlockWeights().empty()) break;
-    gated_ = nullptr;
-  }
+  const std::vector<GatedModel*> parts = PartsOf<GatedModel>(*module_);
+  const auto found = std::find_if(parts.begin(), parts.end(), [](auto* part) { return !part->BlockWeights().empty(); });
+  gated_ = found != parts.end() ? *found : nullptr;
   if (gated_ == nullptr) {
     return absl::InvalidArgumentError(
         "zero_stage: 3 shards the weights of a model's blocks, and this module does not tell of any (GatedModel, "
         "nn/weight_gate.h); choose 2, or derive it from GatedModel");
   }
-  for (const auto& part : module_->modules()) {
-    const auto* other = dynamic_cast<const GatedModel*>(part.get());
-    if (other == nullptr || other == gated_ || other->block_source() == nullptr) continue;
+  for (const GatedModel* other : parts) {
+    if (other == gated_ || other->block_source() == nullptr) continue;
     return absl::InvalidArgumentError(
         "zero_stage: 3 shards the blocks of one model, and this module has a second one that was loaded without "
         "its blocks: load that one whole (LoadOptions::blocks_later false)");
@@ -80,7 +77,6 @@ absl::Status TrainedModule::MakeWholeOptimizer() {
                  optimizer_ = std::make_unique<AdamW>(parameters_, options_.adamw);
                  if (options_.dtype != torch::kFloat32) module_->to(options_.dtype);
                  optimizer_->RenewWorkingCopies();
-                 return absl::OkStatus();
                }));
 }
 
@@ -96,10 +92,8 @@ absl::Status TrainedModule::MakeShardedOptimizer() {
   ShardedBlocks::Options of_blocks = {.dtype = dtype, .device = options_.device};
   if (gated_ != nullptr) of_blocks.source = gated_->block_source();
   if (narrows) {
-    DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([&] {
-                                    masters = CopyParts(parameters_, plan, comm_.rank(), options_.device, block_of_);
-                                    return absl::OkStatus();
-                                  })));
+    DISTILL_RETURN_IF_ERROR(Agree(
+        comm_, CatchTorch([&] { masters = CopyParts(parameters_, plan, comm_.rank(), options_.device, block_of_); })));
     of_blocks.also = [&](size_t i, const torch::Tensor& part) { masters[i] = MasterOf(part, options_.device); };
   }
   DISTILL_ASSIGN_OR_RETURN(flat_,
@@ -115,7 +109,6 @@ absl::Status TrainedModule::MakeShardedOptimizer() {
                  optimizer_ = std::make_unique<AdamW>(parameters_, options_.adamw, plan, comm_.rank(), in_use,
                                                       narrows ? masters : in_use);
                  if (gated_ != nullptr) gated_->SetWeightGate(flat_->blocks());
-                 return absl::OkStatus();
                }));
 }
 
@@ -156,10 +149,7 @@ TensorState TrainedModule::Tensors() const {
 }
 
 absl::Status TrainedModule::UseRestoredTensors() {
-  DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([this] {
-                                  optimizer_->RenewWorkingCopies();
-                                  return absl::OkStatus();
-                                })));
+  DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([this] { optimizer_->RenewWorkingCopies(); })));
   return flat_ != nullptr ? flat_->GatherAll(comm_) : absl::OkStatus();
 }
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/loss/cosine.h"
+#include "libdistill/loss/distillation_loss.h"
 #include "libdistill/task/head_inputs.h"
 #include "libdistill/task/token_tensors.h"
 #include "libdistill/tensor/catch_torch.h"

@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -38,5 +39,11 @@ inline constexpr char kNotInMemory[] = " is not in memory: ";
 // (values and types that torch refuses), Unimplemented, FailedPrecondition (kNotInMemory), or Internal, with torch's
 // message but not its C++ trace; a StatusError the Status that it carries.
 [[nodiscard]] absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body);
+// Of a body that returns nothing: OkStatus where it throws nothing.
+template <typename Body>
+requires std::is_void_v<std::invoke_result_t<Body>>
+[[nodiscard]] absl::Status CatchTorch(Body&& body) {
+  return CatchTorch([&]() -> absl::Status { return body(), absl::OkStatus(); });
+}
 
 }  // namespace distill

@@ -6,51 +6,47 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libdistill/core/status_macros.h"
 
 namespace distill {
 
+namespace {
+
+constexpr std::pair<DType, torch::Dtype> kTypes[] = {
+    {DType::kFloat32, torch::kFloat32},   {DType::kFloat64, torch::kFloat64}, {DType::kFloat16, torch::kFloat16},
+    {DType::kBFloat16, torch::kBFloat16}, {DType::kInt32, torch::kInt32},     {DType::kInt64, torch::kInt64},
+    {DType::kUInt8, torch::kUInt8}};
+
+}  // namespace
+
 torch::Dtype ToTorch(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return torch::kFloat32;
-    case DType::kFloat64:
-      return torch::kFloat64;
-    case DType::kFloat16:
-      return torch::kFloat16;
-    case DType::kBFloat16:
-      return torch::kBFloat16;
-    case DType::kInt32:
-      return torch::kInt32;
-    case DType::kInt64:
-      return torch::kInt64;
-    case DType::kUInt8:
-      return torch::kUInt8;
+  for (const auto& [ours, torchs] : kTypes) {
+    if (ours == dtype) return torchs;
   }
   return torch::kFloat32;
 }
 
 absl::StatusOr<DType> FromTorch(torch::Dtype dtype) {
-  switch (dtype) {
-    case torch::kFloat32:
-      return DType::kFloat32;
-    case torch::kFloat64:
-      return DType::kFloat64;
-    case torch::kFloat16:
-      return DType::kFloat16;
-    case torch::kBFloat16:
-      return DType::kBFloat16;
-    case torch::kInt32:
-      return DType::kInt32;
-    case torch::kInt64:
-      return DType::kInt64;
-    case torch::kUInt8:
-      return DType::kUInt8;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("tensors of type ", c10::toString(dtype), " are not supported"));
+  for (const auto& [ours, torchs] : kTypes) {
+    if (torchs == dtype) return ours;
   }
+  return absl::InvalidArgumentError(absl::StrCat("tensors of type ", c10::toString(dtype), " are not supported"));
+}
+
+torch::Dtype SavedType(torch::Dtype dtype) { return dtype == torch::kBool ? torch::kUInt8 : dtype; }
+
+absl::StatusOr<TensorView> SavedAs(torch::Dtype dtype, c10::IntArrayRef shape) {
+  DISTILL_ASSIGN_OR_RETURN(const DType saved, FromTorch(SavedType(dtype)));
+  return TensorView{saved, shape.vec(), nullptr, c10::multiply_integers(shape) * static_cast<int64_t>(SizeOf(saved))};
+}
+
+absl::Status PassSaved(const torch::Tensor& tensor, ByteSink sink) {
+  const torch::Tensor on_host = ToHost(tensor, SavedType(tensor.scalar_type()));
+  return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
 }
 
 torch::Tensor ToHost(const torch::Tensor& tensor, torch::Dtype dtype) {

@@ -29,6 +29,13 @@ TensorView ViewOf(const torch::Tensor& tensor);
 // Copies the view's values into `destination`, of the same shape, whatever its dtype and device. Throws c10::Error.
 void CopyFromView(const TensorView& view, torch::Tensor destination);
 
+// What files hold of a tensor: its values in its own type, bool as uint8.
+torch::Dtype SavedType(torch::Dtype dtype);
+// What a file says of a tensor of this type and shape, without its data. InvalidArgument: a type that no file holds.
+[[nodiscard]] absl::StatusOr<TensorView> SavedAs(torch::Dtype dtype, c10::IntArrayRef shape);
+// Its bytes, in that type.
+[[nodiscard]] absl::Status PassSaved(const torch::Tensor& tensor, ByteSink sink);
+
 // "[32000, 4096]"
 std::string ShapeToString(c10::IntArrayRef shape);
 

@@ -1,10 +1,10 @@
-// How much memory this process has had, for benchmarks, for a run's metrics, and for comparing with a plan
-// (plan/memory_plan.h).
+// How much memory this process has, and has had: for benchmarks, for a run's metrics, and for a plan
+// (plan/memory_plan.h) and what is compared with it.
 #pragma once
 
 #include <cstdint>
 
-#include <c10/core/Device.h>
+#include <torch/types.h>
 
 namespace distill {
 
@@ -13,5 +13,16 @@ namespace distill {
 // GPU what torch has allocated there. To be asked while buckets are still mapped. 0 where the system does not say.
 int64_t PeakMemoryBytes(c10::Device device);
 void ResetPeakMemory(c10::Device device);
+
+// What a process has before it has models: the program, the libraries, and what these keep for themselves.
+struct ProcessMemory {
+  int64_t own_bytes = 0;     // of this process alone
+  int64_t shared_bytes = 0;  // pages of files: the ranks of a host have them once together
+  int64_t bytes() const { return own_bytes + shared_bytes; }
+};
+
+// Measured, in this process, after a matrix product of this type on the CPU and its gradient, for what its library
+// keeps; the code of a step's other operations is added. Takes some milliseconds.
+ProcessMemory MeasureProcess(torch::Dtype dtype);
 
 }  // namespace distill

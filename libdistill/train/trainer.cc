@@ -8,7 +8,6 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/shard/model_blocks.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/evaluation.h"

@@ -20,7 +20,6 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/random_state.h"
-#include "libdistill/tensor/saved_tensor.h"
 
 namespace distill {
 namespace {

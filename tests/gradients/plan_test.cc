@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "libdistill/core/random.h"
+#include "libdistill/gradients/gradient_blocks.h"
 #include "libdistill/gradients/gradient_plan.h"
-#include "libdistill/gradients/sum_of_squares.h"
 #include "tests/support/catch.h"
 
 namespace distill {

@@ -1,4 +1,4 @@
-#include "libdistill/loss/cosine.h"
+#include "libdistill/loss/distillation_loss.h"
 
 #include <torch/nn/functional/loss.h>
 

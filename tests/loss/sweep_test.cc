@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "libdistill/loss/sweep_table.h"
 #include "tests/support/catch.h"
 
 namespace distill {

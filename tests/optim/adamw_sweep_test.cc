@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "libdistill/core/vectors.h"
-#include "libdistill/optim/adamw_table.h"
+#include "libdistill/optim/adamw_sweep.h"
 #include "tests/optim/adamw_state.h"
 #include "tests/support/catch.h"
 

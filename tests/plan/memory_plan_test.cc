@@ -13,7 +13,6 @@
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
-#include "libdistill/plan/memory_report.h"
 #include "libdistill/task/logit_distillation.h"
 #include "tests/support/catch.h"
 

@@ -82,7 +82,7 @@ absl::StatusOr<Sharded> Shard(Communicator& comm, LanguageModel& model, int64_t 
     }
     ++block;
   }
-  const ShardPlan plan(elements, PlanBucketsOfGroups(elements, ReverseOrder(elements.size()), block_of, bucket_bytes),
+  const ShardPlan plan(elements, PlanBuckets(elements, ReverseOrder(elements.size()), bucket_bytes, block_of),
                        comm.world_size());
   DISTILL_ASSIGN_OR_RETURN(sharded.blocks, ShardedBlocks::Create(comm, sharded.weights, block_of, block, plan, {}));
   model.SetWeightGate(sharded.blocks);

@@ -12,7 +12,7 @@
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/run/shard_frozen.h"
-#include "libdistill/shard/model_blocks.h"
+#include "libdistill/shard/module_state.h"
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/task/logit_distillation.h"
 #include "libdistill/task/make_task.h"
