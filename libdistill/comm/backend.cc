@@ -32,6 +32,7 @@ void CommBackend::EndPart(const absl::Status& error) {
 }
 
 std::string CommBackend::DescribeCall(const CommCall& call, const char* where) const {
+  if (call.number == 0) return Describe(rank());
   const std::string whom = IsPair(call.operation) ? absl::StrCat(" rank ", call.peer) : "";
   return absl::StrCat(NameOf(call.operation), whom, " number ", call.number, " over ", backend(), " ", where, " ",
                       Describe(rank()), " of ", world_size(), " ranks",
@@ -49,7 +50,7 @@ absl::Status CommBackend::Guard(CommCall call, absl::FunctionRef<absl::Status()>
   if (!poison_.ok()) return poison_;
   const bool collective = !IsPair(call.operation);
   call.number = NextNumber(call);
-  lifeline_.Enter(call);
+  lifeline_.Enter(call, is_part_);
   const auto compared = [&]() -> absl::Status {
     if (compares_calls_ && collective && world_size() > 1) DISTILL_RETURN_IF_ERROR(CompareWithPeers(call));
     return body();
@@ -58,6 +59,7 @@ absl::Status CommBackend::Guard(CommCall call, absl::FunctionRef<absl::Status()>
   if (absl::IsDeadlineExceeded(status) && collective && !is_part_ && asks_who_is_late()) {
     status = lifeline_.FindLate(call.number, status);
   }
+  if (absl::IsDeadlineExceeded(status) && !is_part_) status = lifeline_.NameOverdue(status);
   if (!status.ok()) Poison(is_part_ ? status : Annotate(status, DescribeCall(call, "failed on")));
   lifeline_.Leave();
   return poison_;

@@ -39,12 +39,17 @@ class CommBackend : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Split(int color, int key) final;
   absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes, Placement placement = {}) final;
   void Abort(const absl::Status& error) final { lifeline_.Abort(error); }
+  std::shared_ptr<BusyRanks> busy_ranks() const final { return lifeline_.busy(); }
   void SetErrorContext(std::function<std::string()> context) final { error_context_ = std::move(context); }
 
   // Lets a lost rank and the watchdog end calls. Once, before the first call. `timeout`: what a call is given. An error
   // (ResourceExhausted: no thread for the watchdog) is what every rank's next call returns.
   [[nodiscard]] absl::Status Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout,
                                     absl::Duration grace);
+
+  // This is the communicator of a whole job: once it has failed, a rank that is still there after the grace period is
+  // ended, in a call or not, unless this communicator was destroyed by then.
+  void WatchOutsideOfCalls() { lifeline_.WatchOutsideOfCalls(); }
 
   // From now on each collective is compared over all ranks before it runs (CommunicatorOptions::debug). Every rank must
   // call it, once, before the first call.

@@ -29,6 +29,7 @@
 
 namespace distill {
 
+class BusyRanks;
 struct CommCall;
 
 class Communicator {
@@ -96,8 +97,12 @@ class Communicator {
   [[nodiscard]] virtual absl::Status CheckPeers() { return absl::OkStatus(); }
 
   // Ends this rank's and the peers' pending and later calls with this error. Never blocks; from any thread. A call that
-  // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process.
+  // cannot end within CommunicatorOptions::abort_grace, here or where a peer is lost, is named and ends its process; so
+  // does a rank outside of calls that has not destroyed the communicator of its job by then.
   virtual void Abort(const absl::Status& error) = 0;
+
+  // By which this rank says that it works outside of calls (comm/busy_phase.h); null where there are no other ranks.
+  virtual std::shared_ptr<BusyRanks> busy_ranks() const { return nullptr; }
 
   // What is appended to errors, say "step 17". Asked only when a call fails.
   virtual void SetErrorContext(std::function<std::string()> context) = 0;

@@ -101,6 +101,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   const Deadline deadline = Deadline::After(own_error.ok() ? options.timeout : CommunicatorOptions().timeout);
   DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<Rendezvous> rendezvous, CreateRendezvous(world, deadline));
   rendezvous->StartHeartbeat(own_error.ok() ? options.heartbeat_timeout : CommunicatorOptions().heartbeat_timeout);
+  rendezvous->busy()->set_limit(own_error.ok() ? options.phase_timeout : CommunicatorOptions().phase_timeout);
   Setup setup = {world, options, deadline, rendezvous, {}, false};
   setup.options.own_error = own_error;
   setup.options.debug = options.debug || AsksForDebug();
@@ -109,6 +110,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   const bool debug = setup.options.debug;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, Make(backend, std::move(setup)));
   DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
+  made->WatchOutsideOfCalls();
   if (debug) made->CompareCallsFirst();
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",

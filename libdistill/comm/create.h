@@ -27,9 +27,13 @@ struct CommunicatorOptions {
   // the default table.
   std::string tuning_file = {};
   absl::Duration timeout = absl::Seconds(300);
+  // How long a rank may say that it works outside of calls while the others wait (comm/busy_phase.h): that time does not
+  // count for `timeout`.
+  absl::Duration phase_timeout = absl::Hours(2);
   // How long a rank may be silent before it is lost. A thread beats for each rank, so that computing is no silence.
   absl::Duration heartbeat_timeout = absl::Seconds(15);
-  // How long a call may continue after an Abort or a loss before a watchdog ends the process.
+  // How long a call, and what a rank does outside of calls, may continue after an Abort or a loss before a watchdog
+  // ends the process.
   absl::Duration abort_grace = absl::Seconds(30);
   // Each collective is compared over all ranks before it runs: ranks that make different ones, or pass other counts,
   // types, operations or roots, all get FailedPrecondition with both ranks' view instead of a hang or wrong bytes.
@@ -60,6 +64,8 @@ void Describe(V& v, CommunicatorOptions& o) {
   v.Field("comm_timeout_seconds", o.timeout, Above(0), "longest time that a rank waits for the others")
       .Alias("ddp_timeout")
       .Similar("comm_timeout", "timeout");
+  v.Field("phase_timeout_seconds", o.phase_timeout, Above(0),
+          "longest time that one rank may load, read or save while the others wait for it");
   v.Field("heartbeat_timeout_seconds", o.heartbeat_timeout, Above(0),
           "how long a rank may be silent (stopped, or cut off) before it is lost; computing is no silence");
   v.Field("abort_grace_seconds", o.abort_grace, AtLeast(0), "how long a call may take to end after a loss")

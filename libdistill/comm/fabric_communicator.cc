@@ -182,7 +182,7 @@ absl::Status FabricCommunicator::Execute(const CommCall& call) {
 void FabricCommunicator::Begin(const CommCall& call) {
   ++call_;
   calls_fingerprint_ = calls_fingerprint_ * 16777619 ^ FingerprintOf(call.signature());
-  deadline_ = Deadline::After(timeout_);
+  deadline_ = rendezvous_->DeadlineAfter(timeout_);
 }
 
 // Dissemination: in round k each rank tells the one 2^k further on; after log2(n) rounds each has heard of all.

@@ -77,7 +77,7 @@ absl::Status FabricCommunicator::DirectAllToAll(const CommCall& call) {
 absl::Status FabricCommunicator::Move(const CommCall& call) {
   const int peer = call.peer;
   const bool out = call.operation == CommOperation::kSend;
-  deadline_ = Deadline::After(timeout_);
+  deadline_ = rendezvous_->DeadlineAfter(timeout_);
   const FabricCut cut = Cut(call.count, 1, call.dtype);
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion region, Use(out ? call.input : call.output, call.bytes()));
   const MessageHeader mine = MessageHeader::Of(call);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,14 +78,34 @@ absl::Status Lifeline::FindLate(int64_t call, const absl::Status& status) const 
       status.message(), " (that rank may itself be waiting: no rank is known not to have made this call)"));
 }
 
+absl::Status Lifeline::NameOverdue(const absl::Status& status) const {
+  const std::string overdue = rendezvous_ != nullptr ? rendezvous_->busy()->DescribeOverdue() : "";
+  return overdue.empty() ? status : absl::DeadlineExceededError(absl::StrCat(status.message(), overdue));
+}
+
+void Lifeline::EndProcess(const CommCall& call, absl::Duration grace) const {
+  const std::optional<BusyRank> phase = busy()->Own();
+  const std::string doing = call.number != 0    ? " does not return "
+                            : phase.has_value() ? absl::StrCat(" is still ", phase->WhatAndHowLong(), ", ")
+                                                : " is still there, outside of collectives, ";
+  std::fprintf(stderr, "error: the watchdog ends this process: %s%s%s after it had to end: %s\n",
+               describe_(call).c_str(), doing.c_str(), absl::FormatDuration(grace).c_str(),
+               std::string(Check().message()).c_str());
+  std::fflush(stderr);
+  _exit(1);
+}
+
 void Lifeline::Watch(absl::Duration grace) {
   CommCall stuck;  // the call that was under way when calls had to end
   Deadline patience = Deadline::Never();
+  std::optional<Deadline> last;  // for all that this rank does, once its job has failed
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(kLongestLook, grace / 2)));
     CommCall call;
-    call.number = broken() ? number_.load(std::memory_order_acquire) : 0;
+    const bool is_broken = broken();
+    if (is_broken && watches_all_ && !last) last = Deadline::After(grace);
+    call.number = is_broken ? number_.load(std::memory_order_acquire) : 0;
     call.operation = operation_.load(std::memory_order_relaxed);
     call.peer = peer_.load(std::memory_order_relaxed);
     if (call.number == 0 || call.number != stuck.number || call.operation != stuck.operation ||
@@ -92,12 +113,9 @@ void Lifeline::Watch(absl::Duration grace) {
       stuck = call;
       patience = call.number == 0 ? Deadline::Never() : Deadline::After(grace);
     }
-    if (!patience.Passed()) continue;
+    if (!patience.Passed() && !(last && last->Passed())) continue;
     lock.unlock();
-    std::fprintf(stderr, "error: the watchdog ends this process: %s does not return %s after it had to end: %s\n",
-                 describe_(call).c_str(), absl::FormatDuration(grace).c_str(), std::string(Check().message()).c_str());
-    std::fflush(stderr);
-    _exit(1);
+    EndProcess(call, grace);
   }
 }
 

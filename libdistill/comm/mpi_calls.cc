@@ -78,7 +78,7 @@ void MpiCalls::Abandon(const absl::Status& why) const {
 }
 
 absl::Status MpiCalls::Await(const char* what, absl::FunctionRef<int(void* request)> start, int peer) const {
-  Waiting waiting = {.deadline = Deadline::After(timeout_)};
+  Waiting waiting = {.deadline = rendezvous_->DeadlineAfter(timeout_)};
   MPI_Request request = MPI_REQUEST_NULL;
   int done = 0;
   absl::Status status = CallMpi(what, [&] { return start(&request); });
@@ -160,7 +160,7 @@ absl::StatusOr<std::shared_ptr<MpiCalls::Comm>> MpiCalls::Split(bool takes_part,
   const absl::Status status = [&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(std::thread splits, StartThread("MPI_Comm_split", split));
     splits.detach();
-    Waiting waiting = {.deadline = Deadline::After(timeout_)};
+    Waiting waiting = {.deadline = rendezvous_->DeadlineAfter(timeout_)};
     for (Backoff backoff; !call->done.load(std::memory_order_acquire); backoff.Pause()) {
       if (backoff.slow()) DISTILL_RETURN_IF_ERROR(CheckWait("MPI_Comm_split", -1, waiting));
     }

@@ -72,6 +72,7 @@ class NcclCommunicator : public CommBackend {
       : CommBackend(setup.world.rank, setup.Names()),
         seed_(setup),
         timeout_(setup.options.timeout),
+        rendezvous_(setup.rendezvous),
         device_(setup.options.device_index) {}
   ~NcclCommunicator() override {
     Abort();
@@ -124,6 +125,7 @@ class NcclCommunicator : public CommBackend {
 
   const SplitSeed seed_;
   const absl::Duration timeout_;
+  const std::shared_ptr<Rendezvous> rendezvous_;
   const int device_;
   ncclComm_t comm_ = nullptr;
   cudaEvent_t done_ = nullptr;
@@ -202,7 +204,7 @@ absl::Status NcclCommunicator::OnDevice(const CommCall& call) {
 
 // Until NCCL has taken what it was asked for; for a collective that means that its kernel is on the stream.
 absl::Status NcclCommunicator::AwaitEnqueued(const char* what, ncclResult_t result) const {
-  const Deadline deadline = Deadline::After(timeout_);
+  const Deadline deadline = rendezvous_->DeadlineAfter(timeout_);
   for (Backoff backoff; result == ncclSuccess || result == ncclInProgress; backoff.Pause()) {
     ncclResult_t state = ncclSuccess;
     result = ncclCommGetAsyncError(comm_, &state);
@@ -217,7 +219,7 @@ absl::Status NcclCommunicator::AwaitEnqueued(const char* what, ncclResult_t resu
 
 absl::Status NcclCommunicator::AwaitDevice(const char* what) const {
   constexpr absl::Duration kLastWords = absl::Seconds(1);
-  Deadline deadline = Deadline::After(timeout_);
+  Deadline deadline = rendezvous_->DeadlineAfter(timeout_);
   absl::Status peers;
   for (Backoff backoff;; backoff.Pause()) {
     const cudaError_t state = cudaEventQuery(done_);

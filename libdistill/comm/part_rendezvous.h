@@ -18,7 +18,9 @@ class PartRendezvous : public Rendezvous {
  public:
   // `members`: the job's ranks that are the ranks of this part.
   PartRendezvous(std::shared_ptr<JobCalls> job, std::vector<int> members)
-      : job_(std::move(job)), members_(std::move(members)) {}
+      : job_(std::move(job)), members_(std::move(members)) {
+    ShareBusy(job_->rendezvous().busy());
+  }
 
   absl::string_view kind() const override { return job_->rendezvous().kind(); }
   absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob, const Deadline& deadline) override {

@@ -28,9 +28,9 @@ absl::Status ShmCommunicator::Execute(const CommCall& call) {
     case CommOperation::kBarrier:
       return Meet(call);
     case CommOperation::kSend:
-      return pairs_.Send(call, Deadline::After(timeout_));
+      return pairs_.Send(call, rendezvous_->DeadlineAfter(timeout_));
     case CommOperation::kReceive:
-      return pairs_.Receive(call, Deadline::After(timeout_));
+      return pairs_.Receive(call, rendezvous_->DeadlineAfter(timeout_));
     default:
       return ExchangeBlocks(call);
   }
@@ -39,7 +39,7 @@ absl::Status ShmCommunicator::Execute(const CommCall& call) {
 absl::Status ShmCommunicator::Meet(const CommCall& call) {
   group_.NextRound();
   group_.Publish({.signature = call.signature()});
-  return group_.WaitForSameCall(Deadline::After(timeout_));
+  return group_.WaitForSameCall(rendezvous_->DeadlineAfter(timeout_));
 }
 
 const void* const* ShmCommunicator::Slots(uint64_t round, int64_t offset_bytes, const void* mine) {
@@ -78,7 +78,7 @@ absl::StatusOr<bool> ShmCommunicator::Begin(const ShmCall& shown, absl::Function
 }
 
 absl::Status ShmCommunicator::RunRounds(const CommCall& call, int64_t per_round, const Steps& steps) {
-  const Deadline deadline = Deadline::After(timeout_);
+  const Deadline deadline = rendezvous_->DeadlineAfter(timeout_);
   int64_t begin = 0;
   int64_t here = std::min(per_round, call.count);
   DISTILL_ASSIGN_OR_RETURN(const bool in_places, Begin(
@@ -160,7 +160,7 @@ absl::Status ShmCommunicator::ReduceTo(const CommCall& call) {
   shown.receive = Takes(call, rank()) ? regions_->Find(call.output, call.bytes()) : shown.send;
   if (!shown.receive.registered()) shown.send = {};  // results are written by all ranks: both or none
   if (call.bytes() <= kSmallBytes) return ReduceSmall(call, shown);
-  const Deadline deadline = Deadline::After(timeout_);
+  const Deadline deadline = rendezvous_->DeadlineAfter(timeout_);
   const int64_t per_round = std::clamp(call.bytes() / kRoundsAtLeast, kShortestRound, kSlot) / size;
   const auto copy_in = [&] {
     CopyOthersSlices({group_.round(), call.in(), call.out(), std::min(per_round, call.count)}, size);
@@ -204,7 +204,7 @@ absl::Status ShmCommunicator::ReduceSmall(const CommCall& call, const ShmCall& s
   char* mine = group_.slot(rank());
   std::memcpy(mine, call.input, static_cast<size_t>(call.bytes()));
   group_.Publish(shown);
-  DISTILL_RETURN_IF_ERROR(group_.WaitForSameCall(Deadline::After(timeout_)));
+  DISTILL_RETURN_IF_ERROR(group_.WaitForSameCall(rendezvous_->DeadlineAfter(timeout_)));
   if (!Takes(call, rank())) return absl::OkStatus();
   distill::Reduce(call.output, Slots(group_.round(), 0, mine), world_size(), call.count, call.dtype, call.op,
                   call.divisor(world_size()));

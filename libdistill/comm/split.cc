@@ -83,6 +83,7 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   setup.one_host =
       std::count(setup.host_ids.begin(), setup.host_ids.end(), setup.host_ids[0]) == setup.world.world_size;
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, Meet(setup, std::move(place.listener)));
+  if (const std::shared_ptr<BusyRanks> busy = parent.busy_ranks()) rendezvous->ShareBusy(busy);
   rendezvous->StartHeartbeat(seed.options.heartbeat_timeout);
   setup.rendezvous = rendezvous;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, create(std::move(setup)));

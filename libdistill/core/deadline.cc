@@ -19,18 +19,33 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 }  // namespace
 
-Deadline Deadline::After(absl::Duration duration) {
+void DeadlinePause::On() { end_nanos_.store(kNever, std::memory_order_release); }
+
+void DeadlinePause::Off() {
+  int64_t on = kNever;
+  end_nanos_.compare_exchange_strong(on, MonotonicNanos(), std::memory_order_acq_rel);
+}
+
+Deadline Deadline::After(absl::Duration duration, const DeadlinePause* pause) {
   if (duration == absl::InfiniteDuration()) return Never();
-  return Deadline(duration, MonotonicNanos() + absl::ToInt64Nanoseconds(duration));
+  return Deadline(duration, MonotonicNanos() + absl::ToInt64Nanoseconds(duration), pause);
 }
 
 Deadline Deadline::Never() { return Deadline(absl::InfiniteDuration(), kNever); }
 
-bool Deadline::Passed() const { return end_nanos_ != kNever && MonotonicNanos() >= end_nanos_; }
+int64_t Deadline::LeftNanos() const {
+  const int64_t paused_until = pause_ == nullptr ? 0 : pause_->end_nanos_.load(std::memory_order_acquire);
+  const int64_t allowed = absl::ToInt64Nanoseconds(allowed_);
+  if (paused_until == kNever) return allowed;
+  const int64_t end = paused_until == 0 ? end_nanos_ : std::max(end_nanos_, paused_until + allowed);
+  return std::max<int64_t>(0, end - MonotonicNanos());
+}
+
+bool Deadline::Passed() const { return end_nanos_ != kNever && LeftNanos() == 0; }
 
 absl::Duration Deadline::Left() const {
   if (end_nanos_ == kNever) return absl::InfiniteDuration();
-  return absl::Nanoseconds(std::max<int64_t>(0, end_nanos_ - MonotonicNanos()));
+  return absl::Nanoseconds(LeftNanos());
 }
 
 int Deadline::PollMilliseconds() const {

@@ -52,7 +52,7 @@ absl::StatusOr<bool> FrameReader::Poll(const Socket& socket) {
     if (header_.size() < kHeaderBytes) continue;
     const uint32_t kind = Read<uint32_t>(header_, 0);
     const uint64_t length = Read<uint64_t>(header_, 8);
-    if (kind < static_cast<uint32_t>(FrameKind::kReady) || kind > static_cast<uint32_t>(FrameKind::kLate) ||
+    if (kind < static_cast<uint32_t>(FrameKind::kReady) || kind > static_cast<uint32_t>(FrameKind::kBusy) ||
         length > max_payload_) {
       return absl::DataLossError(
           absl::StrCat("a message of kind ", kind, " and ", length, " bytes: damaged, or from another version"));

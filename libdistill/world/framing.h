@@ -24,6 +24,7 @@ enum class FrameKind : uint32_t {
   kGoodbye,    // a rank is done (rank 0 passes it on): the end of its stream is no loss
   kBeat,       // nothing to say, but still there
   kLate,       // to rank 0: the sender's call has taken too long; carries its number and how long it was given
+  kBusy,       // which phases the sender is in (to rank 0), or which ranks are in one (from it): world/busy_ranks.h
 };
 
 struct Frame {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/world/busy_ranks.h"
 #include "libdistill/world/world.h"
 
 namespace distill {
@@ -81,11 +83,21 @@ class Rendezvous {
   // know of another one already. Best effort, never blocks; from any thread.
   virtual void Announce(const absl::Status& error) { (void)error; }
 
+  // Which ranks work outside of collectives; its own of each rendezvous, unless that is a part of a job.
+  const std::shared_ptr<BusyRanks>& busy() const { return busy_; }
+  // From now on the whole job's, for a rendezvous of some of its ranks. Before the first deadline is made.
+  void ShareBusy(std::shared_ptr<BusyRanks> of_job) { busy_ = std::move(of_job); }
+  // For a wait for other ranks: no time runs while one of them says that it is busy. The rendezvous must outlive it.
+  Deadline DeadlineAfter(absl::Duration timeout) const { return Deadline::After(timeout, &busy_->pause()); }
+
   // A numeric address of this host on the network that reaches the other ranks; empty when unknown.
   virtual std::string local_address() const { return ""; }
 
  protected:
   Rendezvous() = default;
+
+ private:
+  std::shared_ptr<BusyRanks> busy_ = std::make_shared<BusyRanks>();
 };
 
 // Every rank must call it; blocks until all have come, or the deadline: DeadlineExceeded, with the missing ranks.

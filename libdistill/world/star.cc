@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/check.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
 #include "libdistill/world/call_views.h"
@@ -16,12 +17,17 @@
 #include "libdistill/world/join_server.h"
 
 namespace distill {
-Star::Star(const World& world, std::string place)
-    : world_(world), place_(std::move(place)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+Star::Star(const World& world, std::string place, std::shared_ptr<BusyRanks> busy)
+    : world_(world),
+      place_(std::move(place)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      busy_(world_, std::move(busy), peers_) {
   DISTILL_CHECK(wake_ >= 0, "no eventfd: this process has too many open files");
+  busy_.ranks().OnChange([this] { Wake(); });
 }
 
 Star::~Star() {
+  busy_.ranks().OnChange(nullptr);
   if (thread_.joinable()) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -87,9 +93,16 @@ void Star::Serve() {
       Read(peer);
       peer.Send();
     }
-    if (clock_.due()) Beat();
+    const bool beats = clock_.due();
+    if (beats) Beat();
     Note(watch_.JudgeLate());
+    if (const std::string news = busy_.News(beats); !news.empty()) TellLocked(news);
     if (woken || entries.size() > 1) changed_.notify_all();
+    if (const std::string shown = busy_.TextToShow(); !shown.empty()) {
+      lock.unlock();
+      LogInfo(shown);
+      lock.lock();
+    }
   }
 }
 
@@ -107,9 +120,7 @@ void Star::Beat() {
     if (!ran) peer.patience = clock_.Patience();
     if (!peer.patience.Passed()) continue;
     peer.left = true;
-    Note(absl::UnavailableError(absl::StrCat(peer.name, " was lost: nothing heard from it for ",
-                                             absl::FormatDuration(clock_.timeout()),
-                                             " (the process is stopped, or its host or the network to it is gone)")));
+    Note(peer.Silent(clock_.timeout()));
   }
 }
 
@@ -160,6 +171,8 @@ void Star::Take(StarPeer& peer, Frame frame) {
     case FrameKind::kLate:
       if (root()) watch_.TakeLate(frame.payload);
       return;
+    case FrameKind::kBusy:
+      return busy_.Take(peer, frame.payload);
     case FrameKind::kGoodbye:
       return TakeGoodbye(peer, frame.payload);
     case FrameKind::kError: {
@@ -209,16 +222,6 @@ bool Star::HasLeft(int rank) const {
   return std::any_of(left_.begin(), left_.end(), [rank](const Goodbye& gone) { return gone.rank == rank; });
 }
 
-absl::Status Star::Fail(const absl::Status& error) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return FailLocked(error);
-}
-
-void Star::Announce(const absl::Status& error) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Note(error);
-}
-
 // The first error is the failure; the peers are told once.
 void Star::Note(const absl::Status& error) {
   if (error.ok() || !failure_.ok()) return;
@@ -226,11 +229,6 @@ void Star::Note(const absl::Status& error) {
   failed_.store(true, std::memory_order_release);
   TellLocked(EncodeFrame(FrameKind::kError, 0, EncodeStatus(failure_)));
   changed_.notify_all();
-}
-
-void Star::Tell(const std::string& frame) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  TellLocked(frame);
 }
 
 void Star::TellLocked(const std::string& frame) {

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/world/busy_watch.h"
 #include "libdistill/world/call_watch.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/heartbeat_clock.h"
@@ -31,8 +33,8 @@ namespace distill {
 
 class Star {
  public:
-  // `place`: where rank 0 listens, for messages.
-  Star(const World& world, std::string place);
+  // `place`: where rank 0 listens, for messages. `busy`: whose phases it tells, and which hears of the others'.
+  Star(const World& world, std::string place, std::shared_ptr<BusyRanks> busy);
   // Joins the thread, which waits for nobody, and leaves what the kernel takes at once of a goodbye.
   ~Star();
   Star(const Star&) = delete;
@@ -52,12 +54,15 @@ class Star {
   absl::Status CheckPeersIn(uint64_t call);
   bool HasLeft(int rank) const;
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  void Announce(const absl::Status& error);
+  void Announce(const absl::Status& error) { Fail(error).IgnoreError(); }
   void NoteFinishedCalls(uint64_t calls) { finished_calls_ = calls; }
   std::string local_address() const;
 
   // To every peer; the thread sends it.
-  void Tell(const std::string& frame);
+  void Tell(const std::string& frame) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    TellLocked(frame);
+  }
   // Blocks until the kernel has taken all that was told.
   [[nodiscard]] absl::Status Flush(const Deadline& deadline);
   // Blocks until every peer's next frame is there and is of this kind and exchange: their payloads, in the order in
@@ -65,7 +70,10 @@ class Star {
   [[nodiscard]] absl::StatusOr<std::vector<std::string>> Await(FrameKind kind, uint32_t sequence,
                                                                const Deadline& deadline);
   // Makes it this star's failure, unless it has one, and tells the peers. Returns the failure.
-  absl::Status Fail(const absl::Status& error);
+  absl::Status Fail(const absl::Status& error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return FailLocked(error);
+  }
 
  private:
   bool root() const { return world_.rank == 0; }
@@ -93,6 +101,7 @@ class Star {
   absl::Status failure_;
   std::list<StarPeer> peers_;
   CallWatch watch_{world_, clock_, peers_};
+  BusyWatch busy_;
   std::vector<Goodbye> left_;
   std::thread thread_;
 };

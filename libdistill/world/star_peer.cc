@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace distill {
@@ -17,6 +18,12 @@ void StarPeer::Send() {
 void StarPeer::Drain() {
   shutdown(socket.fd(), SHUT_WR);
   for (auto some = ReceiveSome(socket, 1 << 16); some.ok() && !some->empty();) some = ReceiveSome(socket, 1 << 16);
+}
+
+absl::Status StarPeer::Silent(absl::Duration timeout) const {
+  return absl::UnavailableError(absl::StrCat(name, " was lost: nothing heard from it for ",
+                                             absl::FormatDuration(timeout),
+                                             " (the process is stopped, or its host or the network to it is gone)"));
 }
 
 }  // namespace distill

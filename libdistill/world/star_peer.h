@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/world/busy_ranks.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
@@ -22,6 +24,8 @@ struct StarPeer {
   // No more is sent, and what has come is thrown away: a socket that is closed with unread bytes resets the connection,
   // and what was sent last might be lost with it.
   void Drain();
+  // Unavailable: it has been silent for so long.
+  absl::Status Silent(absl::Duration timeout) const;
 
   int rank;
   std::string name;  // "rank 2 on host-b"
@@ -33,6 +37,7 @@ struct StarPeer {
   bool left = false;
   std::vector<CallView> calls;  // its last ones
   bool heard_since_late = false;
+  std::vector<BusyRank> busy;  // what rank 0 has heard that it does: one, or none
 };
 
 }  // namespace distill

@@ -16,7 +16,7 @@ constexpr absl::Duration kGrace = absl::Seconds(2);
 class TcpRendezvous : public Rendezvous {
  public:
   TcpRendezvous(const World& world, std::string kind)
-      : world_(world), kind_(std::move(kind)), star_(world, world.rendezvous) {}
+      : world_(world), kind_(std::move(kind)), star_(world, world.rendezvous, busy()) {}
 
   absl::string_view kind() const override { return kind_; }
   absl::Status Host(Socket listener, const Deadline& deadline);

@@ -28,6 +28,21 @@ TEST_CASE("a deadline passes after its duration and says what it was waiting for
   CHECK(error.message() == "waiting for rank 3 took longer than 20ms");
 }
 
+TEST_CASE("a deadline does not pass during its pause, and has all of its time when that ends") {
+  DeadlinePause pause;
+  const Deadline deadline = Deadline::After(absl::Milliseconds(20), &pause);
+  pause.On();
+  absl::SleepFor(absl::Milliseconds(30));
+  CHECK_FALSE(deadline.Passed());
+  CHECK(deadline.Left() == absl::Milliseconds(20));
+  CHECK_FALSE(Deadline::After(absl::Milliseconds(20), &pause).Passed());
+  pause.Off();
+  CHECK(deadline.Left() > absl::ZeroDuration());
+  absl::SleepFor(absl::Milliseconds(30));
+  pause.Off();
+  CHECK(deadline.Passed());
+}
+
 TEST_CASE("a deadline of never does not pass") {
   CHECK_FALSE(Deadline::Never().Passed());
   CHECK(Deadline::Never().PollMilliseconds() == -1);
