@@ -1,16 +1,16 @@
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
+#include "libdistill/checkpoint/manifest.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -37,18 +37,20 @@ absl::Status CheckFile(const std::string& folder, const FileEntry& expected) {
   return absl::OkStatus();
 }
 
-absl::Status CheckManifest(const std::string& folder) {
+// Every file that the manifest lists is there, and as it was written.
+absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder) {
   const std::string path = JoinPath(folder, kManifestFile);
   if (!FolderExists(folder)) return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
   if (!FileExists(path)) {
     return absl::NotFoundError(absl::StrCat(folder, " is no whole checkpoint: it has no ", kManifestFile));
   }
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  DISTILL_ASSIGN_OR_RETURN(const CheckpointManifest manifest, ParseCheckpointManifest(bytes, path));
-  if (manifest.format_version != kCheckpointFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": format version ", manifest.format_version,
-                                                      "; this program reads version ", kCheckpointFormatVersion));
+  absl::StatusOr<CheckpointManifest> opened = OpenManifest(bytes, path);
+  if (absl::IsDataLoss(opened.status())) {
+    return absl::DataLossError(absl::StrCat(opened.status().message(), "; ", kAdvice));
   }
+  if (!opened.ok()) return opened.status();
+  const CheckpointManifest& manifest = *opened;
   for (const char* name : {kStateFile, kTensorsFile}) {
     if (std::none_of(manifest.files.begin(), manifest.files.end(),
                      [&](const FileEntry& file) { return file.name == name; })) {
@@ -56,59 +58,44 @@ absl::Status CheckManifest(const std::string& folder) {
     }
   }
   for (const FileEntry& file : manifest.files) DISTILL_RETURN_IF_ERROR(CheckFile(folder, file));
-  return absl::OkStatus();
+  return manifest;
 }
 
-struct Found {
-  int64_t step = 0;
-  bool is_aside = false;  // a crash kept another of the same step from taking its place
-  std::string folder;
-};
-
-// Everything that is called checkpoint-N, and what was set aside of that name; the newest first.
-absl::StatusOr<std::vector<Found>> ListCheckpoints(const std::string& output_dir) {
-  std::vector<Found> found;
-  if (!FolderExists(output_dir)) return found;
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
-  for (const std::string& name : names) {
-    absl::string_view number = name;
-    Found entry{.folder = JoinPath(output_dir, name)};
-    entry.is_aside = absl::ConsumePrefix(&number, ".") && absl::ConsumeSuffix(&number, kSetAsideSuffix);
-    if (!entry.is_aside) number = name;
-    if (absl::ConsumePrefix(&number, kCheckpointPrefix) && absl::SimpleAtoi(number, &entry.step)) {
-      found.push_back(std::move(entry));
-    }
+// The folder's name, the manifest and the state each have the step: files of another checkpoint do not pass.
+absl::Status CheckSteps(const std::string& folder, int64_t manifest_step, int64_t state_step) {
+  if (state_step != manifest_step) {
+    return absl::DataLossError(absl::StrCat(folder, " is damaged: its ", kStateFile, " is of step ", state_step,
+                                            ", and its ", kManifestFile, " of step ", manifest_step, "; ", kAdvice));
   }
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return a.step != b.step ? a.step > b.step : !a.is_aside && b.is_aside;
-  });
-  return found;
-}
-
-// Others give their folders such names, too (Hugging Face's Trainer). One of ours that is damaged has one of these.
-bool IsOurs(const Found& entry) {
-  return FileExists(JoinPath(entry.folder, kManifestFile)) || FileExists(JoinPath(entry.folder, kStateFile)) ||
-         FileExists(JoinPath(entry.folder, kTensorsFile));
+  std::error_code ignored;
+  const auto path = (std::filesystem::absolute(folder, ignored) / "").lexically_normal();
+  const std::optional<NamedStep> named = StepOfName(path.parent_path().filename().string());
+  if (!named.has_value() || named->step == manifest_step) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(folder, " is called step ", named->step, ", and what it holds is of step ",
+                                          manifest_step, ": it was renamed, or its files are another checkpoint's; ",
+                                          "give it its name back (", kCheckpointPrefix, manifest_step,
+                                          "), or resume from another one"));
 }
 
 }  // namespace
 
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
-  DISTILL_RETURN_IF_ERROR(CheckManifest(folder));
+  DISTILL_ASSIGN_OR_RETURN(const CheckpointManifest manifest, CheckManifest(folder));
   Checkpoint checkpoint{.folder = folder, .state = {}, .tensors = nullptr};
   const std::string state_path = JoinPath(folder, kStateFile);
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(state_path));
   DISTILL_ASSIGN_OR_RETURN(checkpoint.state, ParseTrainerState(bytes, state_path));
+  DISTILL_RETURN_IF_ERROR(CheckSteps(folder, manifest.step, checkpoint.state.step));
   DISTILL_ASSIGN_OR_RETURN(SafetensorsFile tensors, SafetensorsFile::Open(JoinPath(folder, kTensorsFile)));
   checkpoint.tensors = std::make_shared<const SafetensorsFile>(std::move(tensors));
   return checkpoint;
 }
 
 absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
   if (found.empty()) return absl::NotFoundError(absl::StrCat("no checkpoint to resume from in ", output_dir));
   absl::Status newest;
-  for (const Found& entry : found) {
+  for (const FoundCheckpoint& entry : found) {
     absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(entry.folder);
     if (checkpoint.ok()) {
       if (!newest.ok()) LogWarning(absl::StrCat("passing over a newer checkpoint: ", newest.message()));
@@ -121,49 +108,9 @@ absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
                                          " can be resumed from; the newest: ", newest.message()));
 }
 
-std::string CheckpointFolder(const std::string& output_dir, int64_t step) {
-  return JoinPath(output_dir, absl::StrCat(kCheckpointPrefix, step));
-}
-
 absl::StatusOr<std::string> FindNewestCheckpoint(const std::string& output_dir) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
   return found.empty() ? "" : found.front().folder;
-}
-
-absl::Status CheckRemovable(const std::string& output_dir) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
-  for (const Found& entry : found) {
-    if (IsOurs(entry)) continue;
-    return absl::FailedPreconditionError(absl::StrCat(entry.folder, " is no checkpoint of this library, and is not ",
-                                                      "removed: move it away, or choose another output_dir"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string& keep) {
-  DISTILL_RETURN_IF_ERROR(CheckRemovable(output_dir));
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<Found> found, ListCheckpoints(output_dir));
-  for (const Found& entry : found) {
-    if (!keep.empty() && CanonicalPath(entry.folder) == CanonicalPath(keep)) continue;
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry.folder));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best) {
-  if (keep <= 0) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(std::vector<Found> found, ListCheckpoints(output_dir));
-  std::erase_if(found, [](const Found& entry) { return !IsOurs(entry); });
-  std::stable_partition(found.begin(), found.end(), [step](const Found& entry) { return entry.step <= step; });
-  const auto canonical_best = best.empty() ? "" : CanonicalPath(best);
-  const auto others = std::stable_partition(found.begin(), found.end(), [&](const Found& entry) {
-    return entry.step == step || (!best.empty() && CanonicalPath(entry.folder) == canonical_best);
-  });
-  for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
-       ++entry) {
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry->folder));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace distill

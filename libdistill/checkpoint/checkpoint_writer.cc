@@ -6,6 +6,7 @@
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
+#include "libdistill/checkpoint/manifest.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 
@@ -89,10 +90,11 @@ absl::Status CheckpointDraft::WriteTensors(const std::map<std::string, TensorVie
 
 absl::Status CheckpointDraft::Commit(const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(JoinPath(folder_, kStateFile), Serialize(state)));
-  CheckpointManifest manifest{.format_version = kCheckpointFormatVersion, .step = step_, .files = {}};
+  CheckpointManifest manifest;
+  manifest.step = step_;
   DISTILL_ASSIGN_OR_RETURN(manifest.files, SyncAndSum(folder_));
   const std::string path = JoinPath(folder_, kManifestFile);
-  DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, Serialize(manifest)));
+  DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, SealManifest(manifest)));
   DISTILL_RETURN_IF_ERROR(Sync(path));
   DISTILL_RETURN_IF_ERROR(Sync(folder_));
   return Replace(folder_, output_dir_, absl::StrCat(kCheckpointPrefix, step_));

@@ -2,15 +2,39 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace distill {
 
-constexpr uint32_t kCheckpointFormatVersion = 1;
+constexpr uint32_t kCheckpointFormatVersion = 2;
 constexpr char kManifestFile[] = "manifest.pb";
 constexpr char kStateFile[] = "trainer_state.pb";
 constexpr char kTensorsFile[] = "optimizer.safetensors";
 constexpr char kCheckpointPrefix[] = "checkpoint-";
-constexpr char kDraftSuffix[] = ".tmp";     // of a hidden folder: being written
+constexpr char kDraftSuffix[] = ".tmp";     // of a hidden folder: being written, or being removed
 constexpr char kSetAsideSuffix[] = ".old";  // of a hidden folder: a whole checkpoint that is being replaced
+
+// Of a folder's name: of checkpoint-N, and of .checkpoint-N.old; none for other names.
+struct NamedStep {
+  int64_t step = 0;
+  bool is_aside = false;  // a crash kept another of the same step from taking its place
+};
+std::optional<NamedStep> StepOfName(absl::string_view name);
+
+struct FoundCheckpoint {
+  NamedStep of;
+  std::string folder;
+};
+
+// Everything that is called checkpoint-N, and what was set aside of that name; the newest first.
+[[nodiscard]] absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& output_dir);
+
+// A path in OUTPUT_DIR that nothing has: .checkpoint-STEP.tmp, or .checkpoint-STEP.1.tmp and on where that is taken.
+std::string FreeHiddenFolder(const std::string& output_dir, int64_t step, const char* suffix);
 
 }  // namespace distill

@@ -16,6 +16,7 @@ std::string Serialize(const CheckpointManifest& manifest) {
     entry.set_xxh3_high(file.xxh3_high);
     entry.set_xxh3_low(file.xxh3_low);
   }
+  message.set_checksum(manifest.checksum);
   return message.SerializeAsString();
 }
 
@@ -60,7 +61,8 @@ absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& by
   if (!message.ParseFromString(bytes)) {
     return absl::DataLossError(absl::StrCat(name, " is damaged: it is no checkpoint manifest"));
   }
-  CheckpointManifest manifest{.format_version = message.format_version(), .step = message.step(), .files = {}};
+  CheckpointManifest manifest{
+      .format_version = message.format_version(), .step = message.step(), .files = {}, .checksum = message.checksum()};
   for (const proto::FileEntry& entry : message.files()) {
     manifest.files.push_back({entry.name(), entry.size_bytes(), entry.xxh3_high(), entry.xxh3_low()});
   }

@@ -22,6 +22,7 @@ struct CheckpointManifest {
   uint32_t format_version = 0;
   int64_t step = 0;
   std::vector<FileEntry> files;
+  std::string checksum;  // of the bytes before it, the last field; empty: none
 };
 
 // Of the steps since the last record of the log: a term's sum, and in how many steps it came.

@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
+#include "tests/checkpoint/saved.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -15,43 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using testing::FlipByte;
+using testing::Save;
+using testing::StateOf;
 using testing::TempFolder;
-
-TrainerState StateOf(int64_t step) {
-  TrainerState state;
-  state.step = step;
-  state.updates = step - 1;
-  state.skipped_in_a_row = 1;
-  state.position = std::string("any\0bytes", 9);
-  state.record_sums = {{.name = "loss", .sum = 1.5, .steps = 2}};
-  state.loss_sum = 0.1;
-  state.samples = 5;
-  state.tokens = 6;
-  state.random_states = {std::string("a\0b", 3), "c"};
-  state.settings = {{"learning_rate", "1e-4"}, {"seed", "42"}};
-  return state;
-}
-
-absl::Status Save(const std::string& output_dir, int64_t step) {
-  DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(output_dir, step));
-  std::ofstream(JoinPath(draft.folder(), "config.json")) << "{\"step\": " << step << "}";
-  const std::vector<float> values = {1.0f, static_cast<float>(step)};
-  DISTILL_RETURN_IF_ERROR(draft.WriteTensors({{"weight/a", {DType::kFloat32, {2}, values.data(), 8}}}));
-  return draft.Commit(StateOf(step));
-}
 
 std::string NewestName(const std::string& output_dir) {
   const auto checkpoint = ReadNewestCheckpoint(output_dir);
   return checkpoint.ok() ? fs::path(checkpoint->folder).filename().string()
                          : std::string(checkpoint.status().message());
-}
-
-void FlipByte(const std::string& path, int64_t offset) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(offset);
-  const char byte = static_cast<char>(file.get() ^ 1);
-  file.seekp(offset);
-  file.put(byte);
 }
 
 void CheckDamaged(const std::string& folder, const std::string& file, const std::string& how) {

@@ -1,0 +1,61 @@
+// Which checkpoints go, and which stay.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/durable_files.h"
+#include "libdistill/checkpoint/layout.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/canonical_path.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+// Others give their folders such names, too (Hugging Face's Trainer). One of ours that is damaged has one of these.
+bool IsOurs(const FoundCheckpoint& entry) {
+  return FileExists(JoinPath(entry.folder, kManifestFile)) || FileExists(JoinPath(entry.folder, kStateFile)) ||
+         FileExists(JoinPath(entry.folder, kTensorsFile));
+}
+
+}  // namespace
+
+absl::Status CheckRemovable(const std::string& output_dir) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+  for (const FoundCheckpoint& entry : found) {
+    if (IsOurs(entry)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(entry.folder, " is no checkpoint of this library, and is not ",
+                                                      "removed: move it away, or choose another output_dir"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string& keep) {
+  DISTILL_RETURN_IF_ERROR(CheckRemovable(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+  for (const FoundCheckpoint& entry : found) {
+    if (!keep.empty() && CanonicalPath(entry.folder) == CanonicalPath(keep)) continue;
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry.folder));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best) {
+  if (keep <= 0) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+  std::erase_if(found, [](const FoundCheckpoint& entry) { return !IsOurs(entry); });
+  std::stable_partition(found.begin(), found.end(),
+                        [step](const FoundCheckpoint& entry) { return entry.of.step <= step; });
+  const auto canonical_best = best.empty() ? "" : CanonicalPath(best);
+  const auto others = std::stable_partition(found.begin(), found.end(), [&](const FoundCheckpoint& entry) {
+    return entry.of.step == step || (!best.empty() && CanonicalPath(entry.folder) == canonical_best);
+  });
+  for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
+       ++entry) {
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry->folder));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill
