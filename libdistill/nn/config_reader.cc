@@ -1,10 +1,11 @@
 #include "libdistill/nn/config_reader.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/strict_json.h"
@@ -34,6 +35,17 @@ absl::Status Refuse(absl::string_view field, const json& value, absl::string_vie
   return absl::InvalidArgumentError(absl::StrCat("\"", field, "\": ", Shown(value), " is not supported; ", reason));
 }
 
+absl::StatusOr<std::string> ReadModelType(const json& document, absl::string_view first, absl::string_view second) {
+  const std::string supported = absl::StrCat("supported are \"", first, "\" and \"", second, "\"");
+  const auto type = document.find("model_type");
+  if (type == document.end() || !type->is_string()) {
+    return absl::InvalidArgumentError(absl::StrCat("no \"model_type\"; ", supported));
+  }
+  const std::string name = type->get<std::string>();
+  if (name == first || name == second) return name;
+  return Refuse("model_type", *type, supported);
+}
+
 const json* ConfigReader::Find(const char* name) const {
   const auto found = object_.find(name);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
@@ -50,22 +62,23 @@ void ConfigReader::Size(const char* name, int64_t& target) {
   }
 }
 
-void ConfigReader::Number(const char* name, double& target) {
+void ConfigReader::NumberThat(const char* name, bool (*fits)(double value), const char* what, double& target) {
   const json* value = Find(name);
   if (value == nullptr) return;
-  if (!value->is_number() || !(value->get<double>() > 0) || !std::isfinite(value->get<double>())) {
-    return Fail(absl::StrCat("\"", name, "\" must be a positive number, not ", Shown(*value)));
+  if (!value->is_number() || !fits(value->get<double>())) {
+    return Fail(absl::StrCat("\"", name, "\" must be ", what, ", not ", Shown(*value)));
   }
   target = value->get<double>();
 }
 
+void ConfigReader::Number(const char* name, double& target) {
+  const auto fits = [](double value) { return value > 0 && std::isfinite(value); };
+  NumberThat(name, fits, "a positive number", target);
+}
+
 void ConfigReader::Probability(const char* name, double& target) {
-  const json* value = Find(name);
-  if (value == nullptr) return;
-  if (!value->is_number() || !(value->get<double>() >= 0 && value->get<double>() <= 1)) {
-    return Fail(absl::StrCat("\"", name, "\" must be a number within 0 and 1, not ", Shown(*value)));
-  }
-  target = value->get<double>();
+  const auto fits = [](double value) { return value >= 0 && value <= 1; };
+  NumberThat(name, fits, "a number within 0 and 1", target);
 }
 
 void ConfigReader::RequiredNumber(const char* name, double& target) {
@@ -80,28 +93,37 @@ void ConfigReader::Bool(const char* name, bool& target) {
   target = value->get<bool>();
 }
 
+void ConfigReader::Multiple(const char* name, int64_t value, const char* of_name, int64_t of) {
+  if (value % of == 0) return;
+  Fail(absl::StrCat("\"", name, "\": ", value, " is no multiple of \"", of_name, "\": ", of));
+}
+
 void ConfigReader::Fail(const std::string& message) {
   if (status_.ok()) status_ = absl::InvalidArgumentError(message);
 }
 
 absl::Status RefuseOtherComputations(const json& document, const FamilyFields& fields) {
-  for (const RefusedField& field : fields.refused) {
-    const auto found = document.find(std::string(field.name));
-    if (found == document.end() || found->is_null()) continue;
-    if (!field.neutral.empty() && *found == json::parse(field.neutral.begin(), field.neutral.end())) continue;
-    return Refuse(
-        field.name, *found,
-        field.neutral.empty() ? "remove the field or use another model" : absl::StrCat("only ", field.neutral, " is"));
+  for (const auto& [neutral, names] : fields.refused) {
+    for (const absl::string_view name : absl::StrSplit(names, ' ')) {
+      const auto found = document.find(std::string(name));
+      if (found == document.end() || found->is_null()) continue;
+      if (!neutral.empty() && *found == json::parse(neutral)) continue;
+      return Refuse(name, *found,
+                    neutral.empty() ? "remove the field or use another model" : absl::StrCat("only ", neutral, " is"));
+    }
   }
   return absl::OkStatus();
 }
 
 void WarnOfUnknownFields(const json& document, const FamilyFields& fields, const std::string& name) {
   for (const auto& [key, value] : document.items()) {
-    const auto has_name = [&key = key](const RefusedField& field) { return field.name == key; };
-    const bool known = IsBookkeepingField(key) ||
-                       std::find(fields.harmless.begin(), fields.harmless.end(), key) != fields.harmless.end() ||
-                       std::any_of(fields.refused.begin(), fields.refused.end(), has_name);
+    const auto is_among = [&key = key](absl::string_view names) {
+      const std::vector<absl::string_view> all = absl::StrSplit(names, ' ');
+      return absl::c_linear_search(all, key);
+    };
+    const auto is_refused = [&](const RefusedFields& refused) { return is_among(refused.names); };
+    const bool known =
+        IsBookkeepingField(key) || is_among(fields.harmless) || absl::c_any_of(fields.refused, is_refused);
     if (!known) LogWarning(absl::StrCat(name, ": the unknown field \"", key, "\" is passed over"));
   }
 }

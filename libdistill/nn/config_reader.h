@@ -21,6 +21,10 @@ absl::Status Refuse(absl::string_view field, const nlohmann::json& value, absl::
 // The value as it is shown in messages.
 std::string Shown(const nlohmann::json& value);
 
+// "model_type", which must be one of the two.
+[[nodiscard]] absl::StatusOr<std::string> ReadModelType(const nlohmann::json& document, absl::string_view first,
+                                                        absl::string_view second);
+
 // Reads fields of one object; the first error is kept and later reads do nothing.
 class ConfigReader {
  public:
@@ -34,10 +38,13 @@ class ConfigReader {
   void Probability(const char* name, double& target);
   void RequiredNumber(const char* name, double& target);
   void Bool(const char* name, bool& target);
+  void Multiple(const char* name, int64_t value, const char* of_name, int64_t of);  // fails where it is none
   void Fail(const std::string& message);
   const absl::Status& status() const { return status_; }
 
  private:
+  void NumberThat(const char* name, bool (*fits)(double value), const char* what, double& target);
+
   const nlohmann::json& object_;
   absl::Status status_;
 };

@@ -135,8 +135,6 @@ Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options, bool
   register_module("lm_head", layers_->head);
 }
 
-Decoder::Decoder(const DecoderConfig& config, uint64_t seed) : Decoder(config, seed, /*blocks_later=*/false) {}
-
 Decoder::Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later)
     : Decoder(config, TensorOptions(torch::kFloat32), blocks_later) {
   InitialiseWeights(*this, config.initializer_range, seed);
@@ -162,7 +160,7 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   const RotaryAngles angles = layers_->rotary.At(layout->positions, layout->max_length, weight);
   BeginPass();
-  Tensor x = LookUp(weight, ids, config_.pad_token_id, gradient_sink());
+  Tensor x = layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink());
   const size_t blocks = layers_->blocks.size();
   const double dropout = drops_ && is_training() ? config_.attention_dropout : 0;
   for (size_t i = 0; i < blocks; ++i) {
@@ -218,33 +216,20 @@ std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype
 
 absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
-  return LoadModel(folder, NamesOf(config), options, [&](const TensorOptions& weights) {
-    std::shared_ptr<Decoder> model(new Decoder(config, weights, options.blocks_later && !weights.device().is_meta()));
-    model->source_folder_ = folder;
-    model->drops_ = options.dropout;
-    return model;
+  return LoadModel(folder, NamesOf(config), options, [&](const TensorOptions& weights, bool blocks_later) {
+    return std::shared_ptr<Decoder>(new Decoder(config, weights, blocks_later));
   });
 }
 
 absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder, uint64_t seed,
                                                        const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
-  return CreateModel(folder, options, [&] {
-    std::shared_ptr<Decoder> model(new Decoder(config, seed, options.blocks_later));
-    model->source_folder_ = folder;
-    model->drops_ = options.dropout;
-    return model;
-  });
+  return CreateModel(folder, options, [&] { return std::make_shared<Decoder>(config, seed, options.blocks_later); });
 }
 
 absl::Status Decoder::Save(const std::string& folder, const std::string& tokenizer_folder, torch::Dtype dtype) const {
   if (config_.json.empty()) return LanguageModel::Save(folder, tokenizer_folder, dtype);
-  return SaveDecoder(*this, folder, tokenizer_folder, dtype);
-}
-
-absl::Status SaveDecoder(const Decoder& model, const std::string& folder, const std::string& tokenizer_folder,
-                         torch::Dtype dtype) {
-  return SaveModel(model, model.config().json, folder, tokenizer_folder, dtype);
+  return SaveModel(*this, config_.json, folder, tokenizer_folder, dtype);
 }
 
 }  // namespace distill

@@ -23,8 +23,8 @@ class KeyValueCache;
 class Decoder : public LanguageModel, public GradientSinkUser {
  public:
   // Random float32 weights on the CPU: normal with the config's initializer_range, norms 1, biases 0 (as transformers
-  // does). Equal seeds give equal weights.
-  explicit Decoder(const DecoderConfig& config, uint64_t seed = 42);
+  // does). Equal seeds give equal weights. `blocks_later`: as in LoadOptions.
+  explicit Decoder(const DecoderConfig& config, uint64_t seed = 42, bool blocks_later = false);
   ~Decoder() override;
 
   torch::Tensor Hidden(const TokenInput& input) override;
@@ -36,9 +36,9 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   torch::Tensor head_weight() const override;
   torch::Tensor embedding_weight() const override;
   std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
-  // What LoadDecoder or CreateDecoder was given.
-  std::string source_folder() const override { return source_folder_; }
-  // SaveDecoder; Unimplemented where the config came without its JSON.
+  // Writes config.json (the original one with the dtype that was saved), model.safetensors, and copies of the tokenizer
+  // files of `tokenizer_folder` (none when empty) into `folder`, which transformers' from_pretrained opens. Weights are
+  // saved as `dtype`. Blocks until all files are synced. Unimplemented where the config came without its JSON.
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
                                   torch::Dtype dtype) const override;
   bool saves_in_order() const override { return true; }
@@ -52,17 +52,14 @@ class Decoder : public LanguageModel, public GradientSinkUser {
 
  private:
   struct Layers;
-  // Weights that hold anything yet; on the device "meta" only their shapes. `blocks_later`: as in LoadOptions.
+  // Weights that hold anything yet; on the device "meta" only their shapes.
   Decoder(const DecoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
-  Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later);
   friend std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig&, torch::Dtype);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
-  friend absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string&, uint64_t, const LoadOptions&);
   torch::Tensor Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout,
                      const torch::Tensor& wanted);
 
   DecoderConfig config_;
-  std::string source_folder_;
   bool checkpoints_ = false;
   bool drops_ = false;
   std::shared_ptr<Layers> layers_;
@@ -80,11 +77,5 @@ std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype
 // device and, but for rounding, in every dtype); weights in the folder are not looked at.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Decoder>> CreateDecoder(const std::string& folder, uint64_t seed,
                                                                      const LoadOptions& options = {});
-
-// Writes config.json (the original one with the dtype that was saved), model.safetensors, and copies of the tokenizer
-// files of `tokenizer_folder` (none when empty) into `folder`, which transformers' from_pretrained opens. Weights are
-// saved as `dtype`. Blocks until all files are synced.
-[[nodiscard]] absl::Status SaveDecoder(const Decoder& model, const std::string& folder,
-                                       const std::string& tokenizer_folder, torch::Dtype dtype);
 
 }  // namespace distill

@@ -14,16 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-absl::Status RequireModelType(const json& document, DecoderConfig& config) {
-  const auto type = document.find("model_type");
-  if (type == document.end() || !type->is_string()) {
-    return absl::InvalidArgumentError("no \"model_type\"; supported are \"qwen2\" and \"llama\"");
-  }
-  config.model_type = type->get<std::string>();
-  if (config.model_type == "qwen2" || config.model_type == "llama") return absl::OkStatus();
-  return Refuse("model_type", *type, "supported are \"qwen2\" and \"llama\"");
-}
-
 absl::Status ReadSizes(const json& document, DecoderConfig& config) {
   ConfigReader reader(document);
   reader.Size("vocab_size", config.vocab_size);
@@ -38,22 +28,16 @@ absl::Status ReadSizes(const json& document, DecoderConfig& config) {
   reader.Size("num_key_value_heads", config.num_key_value_heads);
   if (document.contains("head_dim") && !document["head_dim"].is_null()) {
     reader.Size("head_dim", config.head_dim);
-  } else if (config.hidden_size % config.num_attention_heads != 0) {
-    reader.Fail(absl::StrCat("\"hidden_size\": ", config.hidden_size,
-                             " is no multiple of \"num_attention_heads\": ", config.num_attention_heads));
   } else {
+    reader.Multiple("hidden_size", config.hidden_size, "num_attention_heads", config.num_attention_heads);
     config.head_dim = config.hidden_size / config.num_attention_heads;
   }
   reader.Number("rms_norm_eps", config.rms_norm_eps);
   reader.Probability("attention_dropout", config.attention_dropout);
   reader.Number("initializer_range", config.initializer_range);
   reader.Bool("tie_word_embeddings", config.tie_word_embeddings);
+  reader.Multiple("num_attention_heads", config.num_attention_heads, "num_key_value_heads", config.num_key_value_heads);
   DISTILL_RETURN_IF_ERROR(reader.status());
-  if (config.num_attention_heads % config.num_key_value_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"num_attention_heads\": ", config.num_attention_heads,
-                     " is no multiple of \"num_key_value_heads\": ", config.num_key_value_heads));
-  }
   if (config.num_hidden_layers > kMaxLayers)
     return Refuse("num_hidden_layers", config.num_hidden_layers, "it is damaged");
   if (config.head_dim % 2 != 0) {
@@ -149,16 +133,30 @@ absl::Status ReadRope(const json& document, DecoderConfig& config) {
 
 absl::Status Parse(const std::string& text, const std::string& name, DecoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
-  DISTILL_RETURN_IF_ERROR(RequireModelType(document, config));
-  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, DecoderFields()));
+  DISTILL_ASSIGN_OR_RETURN(config.model_type, ReadModelType(document, "qwen2", "llama"));
+  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, kDecoderFields));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
   DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
   DISTILL_RETURN_IF_ERROR(ReadBiases(document, config));
   DISTILL_RETURN_IF_ERROR(RequireFullAttention(document, config));
   DISTILL_RETURN_IF_ERROR(ReadRope(document, config));
-  WarnOfUnknownFields(document, DecoderFields(), name);
+  WarnOfUnknownFields(document, kDecoderFields, name);
   config.json = text;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseStopIds(const std::string& text) {
+  DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
+  const json value = document.value("eos_token_id", json());
+  std::vector<int32_t> ids;
+  if (value.is_null()) return ids;
+  for (const json& id : value.is_array() ? value : json::array({value})) {
+    if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) {
+      return absl::InvalidArgumentError("\"eos_token_id\" must be a token's id or a list of them");
+    }
+    ids.push_back(id.get<int32_t>());
+  }
+  return ids;
 }
 
 }  // namespace
@@ -173,6 +171,18 @@ absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/config.json");
   DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ParseDecoderConfig(text, path);
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadStopIds(const std::string& folder) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::string path = JoinPath(folder, name);
+    if (!FileExists(path)) continue;
+    DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    absl::StatusOr<std::vector<int32_t>> ids = ParseStopIds(text);
+    if (!ids.ok()) return Annotate(ids.status(), path);
+    if (!ids->empty()) return ids;
+  }
+  return std::vector<int32_t>();
 }
 
 }  // namespace distill

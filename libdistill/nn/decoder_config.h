@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -47,5 +48,9 @@ struct DecoderConfig {
 [[nodiscard]] absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder);
 // The same from text; `name` stands for the file in messages.
 [[nodiscard]] absl::StatusOr<DecoderConfig> ParseDecoderConfig(const std::string& json, const std::string& name);
+
+// The ids that end an answer: `eos_token_id`, a number or a list, of FOLDER/generation_config.json, else of its
+// config.json; none where neither names any. DataLoss, InvalidArgument: file and field are named.
+[[nodiscard]] absl::StatusOr<std::vector<int32_t>> ReadStopIds(const std::string& folder);
 
 }  // namespace distill

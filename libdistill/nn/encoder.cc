@@ -2,7 +2,6 @@
 
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/encoder_body.h"
-#include "libdistill/nn/encoder_names.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/model_folder.h"
 
@@ -30,40 +29,25 @@ struct Bias : torch::nn::Module {
 
 }  // namespace
 
-struct Encoder::Head {
-  Head(const EncoderConfig& c, const TensorOptions& options, Encoder& root) {
-    const HeadNames& names = c.model_type == "bert" ? kBertHead : kDistilBertHead;
-    bias = RegisterAt(root, names.bias, std::make_shared<Bias>(c.vocab_size, options));
-    dense = RegisterAt(root, names.dense,
-                       std::make_shared<Linear>(c.hidden_size, c.hidden_size, /*has_bias=*/true, options));
-    norm = RegisterAt(root, names.norm, std::make_shared<LayerNorm>(c.hidden_size, c.layer_norm_eps, options));
-  }
-
-  std::shared_ptr<Bias> bias;
-  std::shared_ptr<Linear> dense;
-  std::shared_ptr<LayerNorm> norm;
-};
-
 Encoder::Encoder(const EncoderConfig& config, const TensorOptions& options, bool blocks_later)
-    : body_(register_module(EncoderPrefix(config), std::make_shared<EncoderBody>(config, options, blocks_later))),
-      head_(std::make_unique<Head>(config, options, *this)) {}
-
-Encoder::Encoder(const EncoderConfig& config, uint64_t seed) : Encoder(config, seed, /*blocks_later=*/false) {}
+    : body_(register_module(EncoderPrefix(config), std::make_shared<EncoderBody>(config, options, blocks_later))) {
+  const HeadNames& names = config.model_type == "bert" ? kBertHead : kDistilBertHead;
+  const int64_t h = config.hidden_size;
+  head_bias_ = RegisterAt(*this, names.bias, std::make_shared<Bias>(config.vocab_size, options))->bias;
+  dense_ = RegisterAt(*this, names.dense, std::make_shared<Linear>(h, h, /*has_bias=*/true, options));
+  norm_ = RegisterAt(*this, names.norm, std::make_shared<LayerNorm>(h, config.layer_norm_eps, options));
+}
 
 Encoder::Encoder(const EncoderConfig& config, uint64_t seed, bool blocks_later)
     : Encoder(config, TensorOptions(torch::kFloat32), blocks_later) {
   InitialiseEncoder(*this, *body_, seed);
 }
 
-Encoder::~Encoder() = default;
-
 Tensor Encoder::Hidden(const TokenInput& input) { return body_->Hidden(input, *this, gradient_sink(), checkpoints_); }
 
-Tensor Encoder::HeadInput(const Tensor& hidden) const { return (*head_->norm)(at::gelu((*head_->dense)(hidden))); }
+Tensor Encoder::HeadInput(const Tensor& hidden) const { return (*norm_)(at::gelu((*dense_)(hidden))); }
 
 Tensor Encoder::head_weight() const { return body_->words(); }
-
-Tensor Encoder::head_bias() const { return head_->bias->bias; }
 
 std::vector<std::vector<Tensor>> Encoder::BlockWeights() const { return body_->BlockWeights(); }
 
@@ -73,23 +57,15 @@ void Encoder::EnableDropout() { body_->EnableDropout(); }
 
 absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
-  return LoadModel(folder, EncoderNames(config), options, [&](const TensorOptions& weights) {
-    std::shared_ptr<Encoder> model(new Encoder(config, weights, options.blocks_later && !weights.device().is_meta()));
-    model->source_folder_ = folder;
-    if (options.dropout) model->EnableDropout();
-    return model;
+  return LoadModel(folder, EncoderNames(config), options, [&](const TensorOptions& weights, bool blocks_later) {
+    return std::shared_ptr<Encoder>(new Encoder(config, weights, blocks_later));
   });
 }
 
 absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string& folder, uint64_t seed,
                                                        const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
-  return CreateModel(folder, options, [&] {
-    std::shared_ptr<Encoder> model(new Encoder(config, seed, options.blocks_later));
-    model->source_folder_ = folder;
-    if (options.dropout) model->EnableDropout();
-    return model;
-  });
+  return CreateModel(folder, options, [&] { return std::make_shared<Encoder>(config, seed, options.blocks_later); });
 }
 
 absl::Status Encoder::Save(const std::string& folder, const std::string& tokenizer_folder, torch::Dtype dtype) const {

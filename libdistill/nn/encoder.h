@@ -17,25 +17,24 @@
 namespace distill {
 
 class EncoderBody;
+struct LayerNorm;
+struct Linear;
 
 // Every token sees all of its document.
 class Encoder : public LanguageModel, public GradientSinkUser {
  public:
   // Random float32 weights on the CPU: normal with the config's initializer_range, norms 1, biases 0, the padding
-  // token's embedding 0 (as transformers does). Equal seeds give equal weights.
-  explicit Encoder(const EncoderConfig& config, uint64_t seed = 42);
-  ~Encoder() override;
+  // token's embedding 0 (as transformers does). Equal seeds give equal weights. `blocks_later`: as in LoadOptions.
+  explicit Encoder(const EncoderConfig& config, uint64_t seed = 42, bool blocks_later = false);
 
   // What the last block gives. Throws c10::Error on a document of more than max_position_embeddings tokens, and on
   // token types that the family does not have (DistilBERT has none but 0).
   torch::Tensor Hidden(const TokenInput& input) override;
   torch::Tensor HeadInput(const torch::Tensor& hidden) const override;
   torch::Tensor head_weight() const override;  // the embedding of words
-  torch::Tensor head_bias() const override;
+  torch::Tensor head_bias() const override { return head_bias_; }
   torch::Tensor embedding_weight() const override { return head_weight(); }
   std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
-  // What LoadEncoder or CreateEncoder was given.
-  std::string source_folder() const override { return source_folder_; }
   // config.json (the original one with the dtype that was saved), model.safetensors, copies of the tokenizer files;
   // Unimplemented where the config came without its JSON. Blocks until all files are synced.
   [[nodiscard]] absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,
@@ -49,17 +48,15 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   void EnableDropout();
 
  private:
-  struct Head;
   // As Decoder's.
   Encoder(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
-  Encoder(const EncoderConfig& config, uint64_t seed, bool blocks_later);
   friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);
-  friend absl::StatusOr<std::shared_ptr<Encoder>> CreateEncoder(const std::string&, uint64_t, const LoadOptions&);
 
-  std::string source_folder_;
   bool checkpoints_ = false;
   std::shared_ptr<EncoderBody> body_;
-  std::unique_ptr<Head> head_;
+  torch::Tensor head_bias_;
+  std::shared_ptr<Linear> dense_;
+  std::shared_ptr<LayerNorm> norm_;
 };
 
 // Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM

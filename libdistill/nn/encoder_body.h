@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -9,6 +10,7 @@
 #include "libdistill/nn/encoder_config.h"
 #include "libdistill/nn/gradient_sink.h"
 #include "libdistill/nn/language_model.h"
+#include "libdistill/nn/model_folder.h"
 #include "libdistill/nn/weight_gate.h"
 
 namespace distill {
@@ -51,5 +53,11 @@ const char* EncoderPrefix(const EncoderConfig& config);
 // A body with random float32 weights on the CPU, and the same in the model's other parts: InitialiseWeights, but the
 // padding token's embedding is 0, as in transformers.
 void InitialiseEncoder(torch::nn::Module& model, const EncoderBody& body, uint64_t seed);
+
+// What the files of encoders' folders call parameters: of a masked language model.
+WeightNames EncoderNames(const EncoderConfig& config);
+// For a model with another head. A folder of the body alone has its names without the prefix. `heads`: the paths of
+// those that may be missing, which are then drawn.
+WeightNames EncoderNamesWithHead(const EncoderConfig& config, std::vector<std::string> heads, uint64_t seed);
 
 }  // namespace distill

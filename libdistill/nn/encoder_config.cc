@@ -12,24 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFamilies = "supported are \"bert\" and \"distilbert\"";
-
 // What the families call the same sizes.
 struct SizeNames {
   const char *hidden, *intermediate, *layers, *heads;
 };
 constexpr SizeNames kBertSizes = {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"};
 constexpr SizeNames kDistilBertSizes = {"dim", "hidden_dim", "n_layers", "n_heads"};
-
-absl::Status ReadModelType(const json& document, EncoderConfig& config) {
-  const auto type = document.find("model_type");
-  if (type == document.end() || !type->is_string()) {
-    return absl::InvalidArgumentError(absl::StrCat("no \"model_type\"; ", kFamilies));
-  }
-  config.model_type = type->get<std::string>();
-  if (config.model_type == "bert" || config.model_type == "distilbert") return absl::OkStatus();
-  return Refuse("model_type", *type, kFamilies);
-}
 
 absl::Status ReadSizes(const json& document, EncoderConfig& config) {
   const bool is_bert = config.model_type == "bert";
@@ -48,11 +36,8 @@ absl::Status ReadSizes(const json& document, EncoderConfig& config) {
     reader.Number("layer_norm_eps", config.layer_norm_eps);
   }
   DISTILL_RETURN_IF_ERROR(reader.status());
-  if (config.hidden_size % config.num_attention_heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", names.hidden, "\": ", config.hidden_size,
-                                                   " is no multiple of \"", names.heads,
-                                                   "\": ", config.num_attention_heads));
-  }
+  reader.Multiple(names.hidden, config.hidden_size, names.heads, config.num_attention_heads);
+  DISTILL_RETURN_IF_ERROR(reader.status());
   if (config.num_hidden_layers > kMaxLayers) return Refuse(names.layers, config.num_hidden_layers, "it is damaged");
   return absl::OkStatus();
 }
@@ -72,14 +57,14 @@ absl::Status ReadDropout(const json& document, EncoderConfig& config) {
 
 absl::Status Parse(const std::string& text, const std::string& name, EncoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
-  DISTILL_RETURN_IF_ERROR(ReadModelType(document, config));
-  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, EncoderFields()));
+  DISTILL_ASSIGN_OR_RETURN(config.model_type, ReadModelType(document, "bert", "distilbert"));
+  DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, kEncoderFields));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
   DISTILL_RETURN_IF_ERROR(ReadDropout(document, config));
   // Both families' own default is 0; null is no padding.
   if (document.contains("pad_token_id")) config.pad_token_id = -1;
   DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
-  WarnOfUnknownFields(document, EncoderFields(), name);
+  WarnOfUnknownFields(document, kEncoderFields, name);
   config.json = text;
   return absl::OkStatus();
 }

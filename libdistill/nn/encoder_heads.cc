@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/encoder_body.h"
-#include "libdistill/nn/encoder_names.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/model_folder.h"
 
@@ -51,8 +50,6 @@ absl::Status CheckLabels(const std::string& folder, int64_t labels) {
 EncoderWithHead::EncoderWithHead(const EncoderConfig& config, const TensorOptions& options, bool blocks_later)
     : body_(register_module(EncoderPrefix(config), std::make_shared<EncoderBody>(config, options, blocks_later))) {}
 
-EncoderWithHead::~EncoderWithHead() = default;
-
 std::vector<std::vector<Tensor>> EncoderWithHead::BlockWeights() const { return body_->BlockWeights(); }
 
 const EncoderConfig& EncoderWithHead::config() const { return body_->config(); }
@@ -71,61 +68,46 @@ absl::Status EncoderWithHead::Save(const std::string& folder, const std::string&
   return SaveModel(*this, json, folder, tokenizer_folder, dtype);
 }
 
-// BERT's pooler is a part of its body there.
-struct SequenceClassifier::Head {
-  Head(const EncoderConfig& c, int64_t labels, const TensorOptions& options, torch::nn::Module& root,
-       EncoderBody& body) {
-    const int64_t h = c.hidden_size;
-    dense =
-        IsBert(c) ? AddLinear(body, "pooler.dense", h, h, options) : AddLinear(root, "pre_classifier", h, h, options);
-    classifier = AddLinear(root, "classifier", h, labels, options);
-  }
-  std::shared_ptr<Linear> dense, classifier;
-};
-
 SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t labels, const TensorOptions& options,
                                        bool blocks_later)
-    : EncoderWithHead(config, options, blocks_later),
-      head_(std::make_unique<Head>(config, labels, options, *this, *body_)) {}
+    : EncoderWithHead(config, options, blocks_later) {
+  const int64_t h = config.hidden_size;
+  // BERT's pooler is a part of its body there.
+  dense_ = IsBert(config) ? AddLinear(*body_, "pooler.dense", h, h, options)
+                          : AddLinear(*this, "pre_classifier", h, h, options);
+  classifier_ = AddLinear(*this, "classifier", h, labels, options);
+}
 
 SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t labels, uint64_t seed)
     : SequenceClassifier(config, labels, TensorOptions(torch::kFloat32), /*blocks_later=*/false) {
   InitialiseEncoder(*this, *body_, seed);
 }
 
-SequenceClassifier::~SequenceClassifier() = default;
-
 Tensor SequenceClassifier::forward(const TokenInput& input) {
-  const Tensor dense = (*head_->dense)(Hidden(input).flatten(0, 1).index_select(0, FirstTokens(input)));
+  const Tensor dense = (*dense_)(Hidden(input).flatten(0, 1).index_select(0, FirstTokens(input)));
   const Tensor pooled = IsBert(config()) ? dense.tanh() : dense.relu();
   const double dropout = body_->DropoutNow(config().classifier_dropout);
-  return (*head_->classifier)(at::dropout(pooled, dropout, /*train=*/true));
+  return (*classifier_)(at::dropout(pooled, dropout, /*train=*/true));
 }
 
 std::string SequenceClassifier::architecture() const {
   return IsBert(config()) ? "BertForSequenceClassification" : "DistilBertForSequenceClassification";
 }
 
-int64_t SequenceClassifier::outputs() const { return head_->classifier->weight.size(0); }
-
-struct SpanModel::Head {
-  std::shared_ptr<Linear> outputs;
-};
+int64_t SequenceClassifier::outputs() const { return classifier_->weight.size(0); }
 
 SpanModel::SpanModel(const EncoderConfig& config, const TensorOptions& options, bool blocks_later)
     : EncoderWithHead(config, options, blocks_later),
-      head_(std::make_unique<Head>(Head{AddLinear(*this, "qa_outputs", config.hidden_size, 2, options)})) {}
+      outputs_(AddLinear(*this, "qa_outputs", config.hidden_size, 2, options)) {}
 
 SpanModel::SpanModel(const EncoderConfig& config, uint64_t seed)
     : SpanModel(config, TensorOptions(torch::kFloat32), /*blocks_later=*/false) {
   InitialiseEncoder(*this, *body_, seed);
 }
 
-SpanModel::~SpanModel() = default;
-
 Tensor SpanModel::forward(const TokenInput& input) {
   const double dropout = body_->DropoutNow(config().span_dropout);
-  return (*head_->outputs)(at::dropout(Hidden(input), dropout, /*train=*/true));
+  return (*outputs_)(at::dropout(Hidden(input), dropout, /*train=*/true));
 }
 
 std::string SpanModel::architecture() const {
@@ -143,12 +125,8 @@ absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::st
   DISTILL_RETURN_IF_ERROR(CheckLabels(folder, labels));
   const char* const dense = IsBert(config) ? "bert.pooler.dense" : "pre_classifier";
   const WeightNames names = EncoderNamesWithHead(config, {dense, "classifier"}, classifier.seed);
-  return LoadModel(folder, names, options, [&](const TensorOptions& weights) {
-    const bool blocks_later = options.blocks_later && !weights.device().is_meta();
-    std::shared_ptr<SequenceClassifier> model(new SequenceClassifier(config, labels, weights, blocks_later));
-    model->source_folder_ = folder;
-    if (options.dropout) model->EnableDropout();
-    return model;
+  return LoadModel(folder, names, options, [&](const TensorOptions& weights, bool blocks_later) {
+    return std::shared_ptr<SequenceClassifier>(new SequenceClassifier(config, labels, weights, blocks_later));
   });
 }
 
@@ -156,12 +134,8 @@ absl::StatusOr<std::shared_ptr<SpanModel>> LoadSpanModel(const std::string& fold
                                                          uint64_t head_seed) {
   DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
   const WeightNames names = EncoderNamesWithHead(config, {"qa_outputs"}, head_seed);
-  return LoadModel(folder, names, options, [&](const TensorOptions& weights) {
-    const bool blocks_later = options.blocks_later && !weights.device().is_meta();
-    std::shared_ptr<SpanModel> model(new SpanModel(config, weights, blocks_later));
-    model->source_folder_ = folder;
-    if (options.dropout) model->EnableDropout();
-    return model;
+  return LoadModel(folder, names, options, [&](const TensorOptions& weights, bool blocks_later) {
+    return std::shared_ptr<SpanModel>(new SpanModel(config, weights, blocks_later));
   });
 }
 

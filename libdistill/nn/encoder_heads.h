@@ -24,14 +24,12 @@
 namespace distill {
 
 class EncoderBody;
+struct Linear;
 
 // What both have beside their heads.
 class EncoderWithHead : public torch::nn::Module, public GatedModel, public HasContent {
  public:
-  ~EncoderWithHead() override;
   std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
-  // The folder that the model came from; empty where there is none.
-  const std::string& source_folder() const { return source_folder_; }
   const EncoderConfig& config() const;
   // config.json (the folder's, with this architecture and its labels), model.safetensors, copies of the tokenizer
   // files; Unimplemented where the config came without its JSON. Blocks until all files are synced.
@@ -51,7 +49,6 @@ class EncoderWithHead : public torch::nn::Module, public GatedModel, public HasC
   virtual std::string architecture() const = 0;
   virtual int64_t outputs() const = 0;
 
-  std::string source_folder_;
   bool checkpoints_ = false;
   std::shared_ptr<EncoderBody> body_;
 };
@@ -67,14 +64,12 @@ class SequenceClassifier : public EncoderWithHead {
  public:
   // Random weights: as Encoder's.
   SequenceClassifier(const EncoderConfig& config, int64_t labels, uint64_t seed = 42);
-  ~SequenceClassifier() override;
   // Logits [D, labels] of the documents, row by row and in each from left to right, but for empty ones; where each row
   // is one document, those of the rows.
   torch::Tensor forward(const TokenInput& input);
   int64_t labels() const { return outputs(); }
 
  private:
-  struct Head;
   SequenceClassifier(const EncoderConfig& config, int64_t labels, const torch::TensorOptions& options,
                      bool blocks_later);
   friend absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::string&,
@@ -83,7 +78,7 @@ class SequenceClassifier : public EncoderWithHead {
   std::string architecture() const override;
   int64_t outputs() const override;
 
-  std::unique_ptr<Head> head_;
+  std::shared_ptr<Linear> dense_, classifier_;
 };
 
 // Where in its text an answer begins and ends, as BertForQuestionAnswering and DistilBertForQuestionAnswering compute
@@ -91,18 +86,16 @@ class SequenceClassifier : public EncoderWithHead {
 class SpanModel : public EncoderWithHead {
  public:
   explicit SpanModel(const EncoderConfig& config, uint64_t seed = 42);
-  ~SpanModel() override;
   // Logits [B, T, 2]: of the answer's first token, and of its last. Those of padding are anything.
   torch::Tensor forward(const TokenInput& input);
 
  private:
-  struct Head;
   SpanModel(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later);
   friend absl::StatusOr<std::shared_ptr<SpanModel>> LoadSpanModel(const std::string&, const LoadOptions&, uint64_t);
   std::string architecture() const override;
   int64_t outputs() const override { return 2; }
 
-  std::unique_ptr<Head> head_;
+  std::shared_ptr<Linear> outputs_;
 };
 
 // NotFound, DataLoss, InvalidArgument: file, tensor and both shapes are named; a folder whose classifier has another

@@ -21,7 +21,8 @@ Tensor Sweep(const Tensor& gate, const Tensor& up) {
   Tensor output = at::empty_like(gate);
   const GatedElements work = {
       .dtype = *SweepType(gate), .gate = gate.const_data_ptr(), .up = up.const_data_ptr(), .output = output.data_ptr()};
-  ParallelFor(gate.numel(), kSweepGrain, [&](int64_t begin, int64_t end) { SweepGated(work, begin, end); });
+  ParallelFor(gate.numel(), kSweepGrain,
+              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated(work, begin, end); });
   return output;
 }
 
@@ -44,7 +45,8 @@ struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
                                 .gradient = gradient.const_data_ptr(),
                                 .gate_gradient = of_gate.data_ptr(),
                                 .up_gradient = of_up.data_ptr()};
-    ParallelFor(gate.numel(), kSweepGrain, [&](int64_t begin, int64_t end) { SweepGatedGradient(work, begin, end); });
+    ParallelFor(gate.numel(), kSweepGrain,
+                [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated_gradient(work, begin, end); });
     return {of_gate, of_up};
   }
 };

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "libdistill/nn/decoder.h"
 
 namespace distill {
@@ -25,9 +23,5 @@ struct GenerateOptions {
 // prompt and for ids that the model does not know.
 std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std::vector<int32_t>>& prompts,
                                            const GenerateOptions& options);
-
-// The ids that end an answer: `eos_token_id`, a number or a list, of FOLDER/generation_config.json, else of its
-// config.json; none where neither names any. DataLoss, InvalidArgument: file and field are named.
-[[nodiscard]] absl::StatusOr<std::vector<int32_t>> ReadStopIds(const std::string& folder);
 
 }  // namespace distill

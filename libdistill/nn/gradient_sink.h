@@ -48,9 +48,4 @@ class GradientSinkUser {
   std::shared_ptr<GradientSink> sink_;
 };
 
-// at::embedding: [N, H], the rows of `table` at `ids`, int64 [N]. Those of `padding`, -1: none, get no gradient; the
-// others' go to `sink` where it takes them. `sink` may be null.
-torch::Tensor LookUp(const torch::Tensor& table, const torch::Tensor& ids, int64_t padding,
-                     const std::shared_ptr<GradientSink>& sink);
-
 }  // namespace distill

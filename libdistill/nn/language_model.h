@@ -60,8 +60,6 @@ class LanguageModel : public torch::nn::Module, public GatedModel, public HasCon
   // [V, H], or undefined where ids are not looked up in a table. Its rows beyond the vocabulary stay as they are.
   virtual torch::Tensor embedding_weight() const { return {}; }
 
-  // The Hugging Face folder that the model came from, where its tokenizer lies too; empty where there is none.
-  virtual std::string source_folder() const { return ""; }
   // Writes into `folder`, made when missing, what loads the model again: its config, the weights as `dtype`, and copies
   // of the tokenizer files of `tokenizer_folder` (none when empty). Unimplemented: a model without such a format.
   [[nodiscard]] virtual absl::Status Save(const std::string& folder, const std::string& tokenizer_folder,

@@ -20,29 +20,24 @@ struct NormRows {
   int64_t size = 0;                  // H
   const void* input = nullptr;       // [N, H]
   const void* weight = nullptr;      // [H]
-  float* scales = nullptr;           // [N]; written by SweepNorm, read by SweepNormGradient
-  void* output = nullptr;            // [N, H], of SweepNorm
-  float epsilon = 0;                 // of SweepNorm
-  const void* gradient = nullptr;    // [N, H], of the output; and the rest for SweepNormGradient
+  float* scales = nullptr;           // [N]; written by norm, read by norm_gradient
+  void* output = nullptr;            // [N, H], of norm
+  float epsilon = 0;                 // of norm
+  const void* gradient = nullptr;    // [N, H], of the output; and the rest for norm_gradient
   void* input_gradient = nullptr;    // [N, H], or null
   float* weight_gradient = nullptr;  // [H], added up, or null
 };
-void SweepNorm(const NormRows& rows, int64_t begin, int64_t end);
-// With y = input * scale and g = gradient * weight: scale * (g - y * mean(g * y)), and gradient * y for the weight.
-void SweepNormGradient(const NormRows& rows, int64_t begin, int64_t end);
 
 // output = silu(gate) * up, silu(x) = x / (1 + exp(-x)), element by element.
 struct GatedElements {
   DType dtype = DType::kFloat32;
   const void* gate = nullptr;
   const void* up = nullptr;
-  void* output = nullptr;          // of SweepGated
-  const void* gradient = nullptr;  // of the output; and the rest for SweepGatedGradient
+  void* output = nullptr;          // of gated
+  const void* gradient = nullptr;  // of the output; and the rest for gated_gradient
   void* gate_gradient = nullptr;
   void* up_gradient = nullptr;
 };
-void SweepGated(const GatedElements& elements, int64_t begin, int64_t end);
-void SweepGatedGradient(const GatedElements& elements, int64_t begin, int64_t end);
 
 // N rows (tokens) of `heads` times 2 * `half` elements. Each pair (x[i], x[half + i]) of a head is turned by its row's
 // angle i: (x1 cos - x2 sin, x2 cos + x1 sin), or with `back` by the negative angle.
@@ -58,6 +53,20 @@ struct TurnedRows {
   bool back = false;
   void* output = nullptr;  // [N, heads, 2 * half]
 };
-void SweepTurn(const TurnedRows& rows, int64_t begin, int64_t end);
+
+// The loops for one kind of CPU.
+struct LayerSweeps {
+  void (*norm)(const NormRows& rows, int64_t begin, int64_t end);
+  // With y = input * scale and g = gradient * weight: scale * (g - y * mean(g * y)), and gradient * y for the weight.
+  void (*norm_gradient)(const NormRows& rows, int64_t begin, int64_t end);
+  void (*gated)(const GatedElements& elements, int64_t begin, int64_t end);
+  void (*gated_gradient)(const GatedElements& elements, int64_t begin, int64_t end);
+  void (*turn)(const TurnedRows& rows, int64_t begin, int64_t end);
+};
+// This CPU's. `dtype` must be one of the two, or the process ends.
+const LayerSweeps& SweepsFor(DType dtype);
+
+// Inside layer_sweep*.cc only, which see no types of other headers: see core/vector_math.h.
+extern const LayerSweeps kLayerSweepsPlain, kLayerSweepsAvx2, kLayerSweepsAvx512;
 
 }  // namespace distill

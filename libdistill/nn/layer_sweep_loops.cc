@@ -5,7 +5,7 @@
 
 #include "libdistill/core/vector_math.h"
 #include "libdistill/core/vectors.h"
-#include "libdistill/nn/layer_sweep_table.h"
+#include "libdistill/nn/layer_sweep.h"
 
 namespace distill {
 namespace {

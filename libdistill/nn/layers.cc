@@ -36,6 +36,18 @@ Embedding::Embedding(int64_t rows, int64_t size, const TensorOptions& options) {
   weight = register_parameter("weight", torch::empty({rows, size}, options));
 }
 
+Tensor Embedding::LookUp(const Tensor& ids, int64_t padding, const std::shared_ptr<GradientSink>& sink) const {
+  const bool learns = torch::GradMode::is_enabled() && weight.requires_grad();
+  if (!learns || sink == nullptr || !sink->TakesRows(weight)) return at::embedding(weight, ids, padding);
+  Tensor rows = at::embedding(weight.detach(), ids).requires_grad_();
+  rows.register_hook([sink, table = weight, ids, padding](const Tensor& gradients) {
+    if (padding < 0) return sink->AddRows(table, ids, gradients);
+    const Tensor others = ids.ne(padding).nonzero().squeeze(1);
+    sink->AddRows(table, ids.index_select(0, others), gradients.index_select(0, others));
+  });
+  return rows;
+}
+
 namespace {
 
 void Draw(Tensor value, const std::string& name, double range, at::Generator& generator) {

@@ -9,6 +9,8 @@
 
 #include <torch/nn/module.h>
 
+#include "libdistill/nn/gradient_sink.h"
+
 namespace distill {
 
 // Weights that hold anything yet.
@@ -35,6 +37,9 @@ struct LayerNorm : torch::nn::Module {
 
 struct Embedding : torch::nn::Module {
   Embedding(int64_t rows, int64_t size, const torch::TensorOptions& options);
+  // [N, size], the rows at `ids`, int64 [N]. Those of `padding`, -1: none, get no gradient; the others' go to `sink`
+  // where it takes them. `sink` may be null.
+  torch::Tensor LookUp(const torch::Tensor& ids, int64_t padding, const std::shared_ptr<GradientSink>& sink) const;
   torch::Tensor weight;  // [rows, size]
 };
 

@@ -46,9 +46,15 @@ absl::StatusOr<ModelContent> ReadContent(const std::string& folder) {
 }
 
 const std::vector<std::string>& TokenizerFiles() {
-  static const auto* const names = new std::vector<std::string>{
-      "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",     "vocab.json",
-      "merges.txt",     "vocab.txt",             "chat_template.jinja",     "generation_config.json"};
+  static const auto* const names = new std::vector<std::string>{"tokenizer.json",
+                                                                "tokenizer_config.json",
+                                                                "special_tokens_map.json",
+                                                                "added_tokens.json",
+                                                                "vocab.json",
+                                                                "merges.txt",
+                                                                "vocab.txt",
+                                                                "chat_template.jinja",
+                                                                "generation_config.json"};
   return *names;
 }
 

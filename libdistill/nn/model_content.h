@@ -20,11 +20,17 @@ using ModelContent = std::vector<std::pair<std::string, std::string>>;
 class HasContent {
  public:
   virtual ~HasContent() = default;
-  // Empty for a model that came from no folder.
+  // The Hugging Face folder that the model came from, where its tokenizer lies too, and what was in it; empty where
+  // there is none.
+  virtual std::string source_folder() const { return folder_; }
   const ModelContent& content() const { return content_; }
-  void SetContent(ModelContent content) { content_ = std::move(content); }
+  void SetSource(const std::string& folder, ModelContent content) {
+    folder_ = folder;
+    content_ = std::move(content);
+  }
 
  private:
+  std::string folder_;
   ModelContent content_;
 };
 

@@ -49,20 +49,21 @@ void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, tor
 // As Module::to, for one that may wait for its blocks' weights.
 void Convert(torch::nn::Module& model, const LoadOptions& options);
 
-// A model with the folder's weights. make(options) gives a shared_ptr to one whose weights hold anything yet, or, as
-// LoadOptions::blocks_later asks, have no memory.
+// A model with the folder's weights. make(options, blocks_later) gives a shared_ptr to one whose weights hold anything
+// yet; with `blocks_later`, as LoadOptions has it, those of blocks have no memory.
 template <typename Make>
 auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOptions& options, const Make& make)
-    -> absl::StatusOr<decltype(make(torch::TensorOptions()))> {
+    -> absl::StatusOr<decltype(make(torch::TensorOptions(), false))> {
   DISTILL_ASSIGN_OR_RETURN(const SafetensorsFolder weights, SafetensorsFolder::Open(folder));
-  decltype(make(torch::TensorOptions())) model;
+  decltype(make(torch::TensorOptions(), false)) model;
   const absl::Status status = CatchTorch([&]() -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta)), weights, names, folder));
-    model = make(torch::TensorOptions(options.dtype).device(options.device));
+    DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta), false), weights, names, folder));
+    model = make(torch::TensorOptions(options.dtype).device(options.device), options.blocks_later);
     DISTILL_ASSIGN_OR_RETURN(ModelContent content, ReadContent(folder));
     content.emplace_back("hash of the weights", CopyWeights(weights, names, *model));
-    model->SetContent(std::move(content));
+    model->SetSource(folder, std::move(content));
     DrawMissing(weights, names, *model, folder);
+    if (options.dropout) model->EnableDropout();
     return absl::OkStatus();
   });
   if (!status.ok()) return Annotate(status, absl::StrCat("loading the model of ", folder));
@@ -79,7 +80,8 @@ auto CreateModel(const std::string& folder, const LoadOptions& options, const Ma
     model = make();
     Convert(*model, options);
     DISTILL_ASSIGN_OR_RETURN(ModelContent content, ReadContent(folder));
-    model->SetContent(std::move(content));
+    model->SetSource(folder, std::move(content));
+    if (options.dropout) model->EnableDropout();
     return absl::OkStatus();
   });
   if (!status.ok()) return Annotate(status, absl::StrCat("making a model of the shape of ", folder));

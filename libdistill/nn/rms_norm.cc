@@ -74,7 +74,7 @@ Normed NormBySweep(const Tensor& input, const Tensor& weight, double epsilon) {
                          .output = normed.output.mutable_data_ptr(),
                          .epsilon = static_cast<float>(epsilon)};
   ParallelFor(rows, std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, size)),
-              [&](int64_t begin, int64_t end) { SweepNorm(work, begin, end); });
+              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).norm(work, begin, end); });
   return normed;
 }
 
@@ -97,7 +97,7 @@ Gradients GradientsBySweep(const Tensor& input, const Tensor& weight, const Tens
     for (int64_t part = begin; part < end; ++part) {
       NormRows mine = work;
       if (of_weight) mine.weight_gradient = sums.mutable_data_ptr<float>() + part * size;
-      SweepNormGradient(mine, part * kRowsTogether, std::min(rows, (part + 1) * kRowsTogether));
+      SweepsFor(mine.dtype).norm_gradient(mine, part * kRowsTogether, std::min(rows, (part + 1) * kRowsTogether));
     }
   });
   if (of_weight) gradients.weight = (parts == 1 ? sums[0] : sums.sum(0)).to(weight.scalar_type());

@@ -65,7 +65,7 @@ Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
                            .back = sign < 0,
                            .output = out.mutable_data_ptr()};
   ParallelFor(x.size(0), std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, x.size(1) * x.size(2))),
-              [&](int64_t begin, int64_t end) { SweepTurn(work, begin, end); });
+              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).turn(work, begin, end); });
   return out;
 }
 

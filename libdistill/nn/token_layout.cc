@@ -133,4 +133,16 @@ Tensor ToBatchOrder(const Tensor& flat, const TokenLayout& layout, int64_t rows,
   return ordered.view({rows, tokens, flat.size(1)});
 }
 
+void TokenInput::LayOut() { layout = LayoutOf(*this); }
+
+std::vector<Tensor> TokenInput::tensors() const {
+  std::vector<Tensor> all = {input_ids};
+  if (token_types.defined()) all.push_back(token_types);
+  if (layout == nullptr) return all;
+  for (const Tensor& tensor : {layout->positions, layout->source, layout->real, layout->target}) {
+    if (tensor.defined()) all.push_back(tensor);
+  }
+  return all;
+}
+
 }  // namespace distill

@@ -1,6 +1,6 @@
 """Opens every folder that the C++ test saved, as a user of transformers would: nn_check_saved.py OUT_FOLDER...
 
-OUT_FOLDER/NAME/saved is a folder by SaveDecoder or Save of an encoder, OUT_FOLDER/NAME/saved_logits.safetensors has
+OUT_FOLDER/NAME/saved is a folder by Save of a decoder or an encoder, OUT_FOLDER/NAME/saved_logits.safetensors has
 input_ids, where rows are padded their lengths, and the logits that libdistill computes with it, in float32.
 """
 import json

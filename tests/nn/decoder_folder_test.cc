@@ -18,7 +18,7 @@ using torch::Tensor;
 class SavedModel {
  public:
   explicit SavedModel(const DecoderConfig& config = TinyConfig()) {
-    REQUIRE(SaveDecoder(Decoder(config), folder.path(), "", torch::kFloat32).ok());
+    REQUIRE(Decoder(config).Save(folder.path(), "", torch::kFloat32).ok());
     tensors = ReadTensors(folder.path() + "/model.safetensors");
   }
   absl::Status Load() const {
@@ -41,7 +41,7 @@ void CheckMessage(const absl::Status& status, const std::vector<std::string>& pa
 TEST_CASE("what is saved is loaded again, bit for bit, on every device and dtype") {
   const testing::TempFolder folder;
   const Decoder model(TinyConfig("llama"));
-  REQUIRE(SaveDecoder(model, folder.path(), "", torch::kFloat32).ok());
+  REQUIRE(model.Save(folder.path(), "", torch::kFloat32).ok());
   for (const torch::Device& device : TestDevices()) {
     for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
       const auto loaded = LoadDecoder(folder.path(), {.dtype = dtype, .device = device});
@@ -65,7 +65,7 @@ TEST_CASE("a saved folder has the config with its dtype, and the tokenizer's fil
   folder.Write("merges.txt", "");
   folder.Write("notes.txt", "not a tokenizer's");
   const std::string saved = folder.path() + "/saved/student";
-  REQUIRE(SaveDecoder(Decoder(TinyConfig()), saved, folder.path(), torch::kBFloat16).ok());
+  REQUIRE(Decoder(TinyConfig()).Save(saved, folder.path(), torch::kBFloat16).ok());
   CHECK(absl::StrContains(folder.Read("saved/student/config.json"), R"("torch_dtype": "bfloat16")"));
   CHECK(folder.Read("saved/student/tokenizer.json") == "{\"a\": 1}");
   CHECK(std::filesystem::exists(saved + "/merges.txt"));
@@ -73,11 +73,11 @@ TEST_CASE("a saved folder has the config with its dtype, and the tokenizer's fil
   for (const auto& [name, tensor] : ReadTensors(saved + "/model.safetensors")) {
     CHECK(tensor.scalar_type() == torch::kBFloat16);
   }
-  const absl::Status again = SaveDecoder(Decoder(TinyConfig()), saved, saved, torch::kFloat32);  // onto itself
+  const absl::Status again = Decoder(TinyConfig()).Save(saved, saved, torch::kFloat32);  // onto itself
   CHECK(again.ok());
   CHECK(folder.Read("saved/student/tokenizer.json") == "{\"a\": 1}");
   folder.Write("file", "");
-  CHECK_FALSE(SaveDecoder(Decoder(TinyConfig()), folder.path() + "/file/x", "", torch::kFloat32).ok());
+  CHECK_FALSE(Decoder(TinyConfig()).Save(folder.path() + "/file/x", "", torch::kFloat32).ok());
 }
 
 TEST_CASE("a tensor of the wrong shape is named with both shapes and its file") {
@@ -155,7 +155,7 @@ TEST_CASE("a folder with a config alone makes a random decoder, on request and n
   const auto parameters = (*one)->named_parameters();
   CHECK(torch::equal(parameters["model.layers.0.self_attn.q_proj.bias"], torch::zeros(32)));
   CHECK(torch::equal(parameters["model.norm.weight"], torch::ones(24)));
-  REQUIRE(SaveDecoder(**one, folder.path(), "", torch::kFloat32).ok());
+  REQUIRE((*one)->Save(folder.path(), "", torch::kFloat32).ok());
   CHECK(HasWeights(folder.path()).value());
 }
 

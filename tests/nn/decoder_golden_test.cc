@@ -101,7 +101,7 @@ TEST_CASE("models are saved, half of them in bfloat16, with the logits that they
     const std::string saved = folder / "saved";
     std::filesystem::remove_all(saved);
     const auto model = Load(folder / "model", torch::kCPU);
-    REQUIRE(SaveDecoder(*model, saved, folder / "model", narrow ? torch::kBFloat16 : torch::kFloat32).ok());
+    REQUIRE(model->Save(saved, folder / "model", narrow ? torch::kBFloat16 : torch::kFloat32).ok());
     const torch::NoGradGuard no_grad;
     const Tensor ids = ReadTensors(folder / "golden.safetensors").at("input_ids");
     const Tensor logits = Logits(*Load(saved, torch::kCPU), {ids, {}}).contiguous();

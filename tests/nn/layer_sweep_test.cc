@@ -11,7 +11,6 @@
 
 #include "libdistill/core/vectors.h"
 #include "libdistill/nn/gated_unit.h"
-#include "libdistill/nn/layer_sweep_table.h"
 #include "libdistill/nn/rms_norm.h"
 #include "libdistill/nn/rotary.h"
 #include "tests/support/catch.h"
@@ -243,14 +242,16 @@ TEST_CASE("operations take the sweep where they can") {
   torch::manual_seed(5);
   const Tensor x = torch::randn({40, 96}), w = torch::randn({96}), up = torch::randn({40, 96});
   Tensor normed = torch::empty_like(x), gated = torch::empty_like(x), scales = torch::empty({40});
-  SweepNorm({.size = 96,
+  SweepsFor(DType::kFloat32)
+      .norm({.size = 96,
              .input = x.const_data_ptr(),
              .weight = w.const_data_ptr(),
              .scales = scales.mutable_data_ptr<float>(),
              .output = normed.mutable_data_ptr(),
              .epsilon = static_cast<float>(kEpsilon)},
             0, 40);
-  SweepGated({.gate = x.const_data_ptr(), .up = up.const_data_ptr(), .output = gated.mutable_data_ptr()}, 0, x.numel());
+  SweepsFor(DType::kFloat32)
+      .gated({.gate = x.const_data_ptr(), .up = up.const_data_ptr(), .output = gated.mutable_data_ptr()}, 0, x.numel());
   // To the bit, which the tensor operations do not reach.
   CHECK(torch::equal(RmsNorm(x, w, kEpsilon), normed));
   CHECK_FALSE(torch::equal(RmsNormReference(x, w, kEpsilon), normed));

@@ -78,7 +78,7 @@ void MakeFolder(const testing::TempFolder& folder, int64_t hidden, bool has_weig
   if (!has_weights) return;
   CHECK(Failures(RunRanks(1, kLimit, [&](const World&) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(const auto model, CreateDecoder(folder.path(), kSeed));
-          return SaveDecoder(*model, folder.path(), "", torch::kFloat32);
+          return model->Save(folder.path(), "", torch::kFloat32);
         })) == "");
 }
 
