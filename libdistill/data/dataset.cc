@@ -1,12 +1,11 @@
 #include "libdistill/data/dataset.h"
 
-#include <xxhash.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
@@ -49,19 +48,17 @@ absl::Status CheckIndex(const Dataset& dataset, int64_t index) {
 }
 
 absl::StatusOr<std::string> ChecksumOfSamples(const Dataset& dataset) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  ContentHash hash;
   for (int64_t i = 0; i < dataset.size(); ++i) {
     DISTILL_ASSIGN_OR_RETURN(const Sample sample, dataset.Read(i));
     for (const auto& [name, tensor] : sample.tensors) {
       // Names and shapes go in as well, or values could move from a tensor or a sample to the next unseen.
       const std::string head = absl::StrCat(i, " ", name, " ", tensor.Describe(), "\n");
-      XXH3_64bits_update(hash.get(), head.data(), head.size());
-      XXH3_64bits_update(hash.get(), tensor.data(), static_cast<size_t>(tensor.size_bytes()));
+      hash.Add(head);
+      hash.Add(tensor.data(), static_cast<size_t>(tensor.size_bytes()));
     }
   }
-  return absl::StrCat(dataset.size(), " samples with XXH3 ",
-                      absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+  return absl::StrCat(dataset.size(), " samples with XXH3 ", hash.Hex());
 }
 
 std::shared_ptr<Dataset> MakeDataset(std::vector<Sample> samples, std::string length_of) {

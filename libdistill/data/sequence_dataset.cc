@@ -1,13 +1,12 @@
 #include "libdistill/data/sequence_dataset.h"
 
-#include <xxhash.h>
-
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/content_hash.h"
 #include "libdistill/store/safetensors.h"
 
 namespace distill {
@@ -85,19 +84,17 @@ class SequenceDataset : public Dataset {
   }
 
   absl::StatusOr<std::string> Fingerprint() const override {
-    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
-    XXH3_64bits_reset(hash.get());
+    ContentHash hash;
     for (const std::vector<int64_t>* begins : {&frames_, &symbols_}) {
-      XXH3_64bits_update(hash.get(), begins->data(), begins->size() * sizeof(int64_t));
+      hash.Add(begins->data(), begins->size() * sizeof(int64_t));
     }
-    XXH3_64bits_update(hash.get(), targets_.data, static_cast<size_t>(targets_.size_bytes));
+    hash.Add(targets_.data, static_cast<size_t>(targets_.size_bytes));
     const size_t frame_bytes = static_cast<size_t>(features_.shape[1]) * sizeof(float);
     for (int64_t i = 0; i < size(); ++i) {
-      XXH3_64bits_update(hash.get(), Frame(frames_[i]), frame_bytes);
-      XXH3_64bits_update(hash.get(), Frame(frames_[i + 1] - 1), frame_bytes);
+      hash.Add(Frame(frames_[i]), frame_bytes);
+      hash.Add(Frame(frames_[i + 1] - 1), frame_bytes);
     }
-    return absl::StrCat(size(), " sequences of ", features_.shape[1], " features with XXH3 ",
-                        absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+    return absl::StrCat(size(), " sequences of ", features_.shape[1], " features with XXH3 ", hash.Hex());
   }
 
  private:

@@ -1,12 +1,11 @@
 #include "libdistill/data/token_dataset.h"
 
-#include <xxhash.h>
-
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
@@ -65,15 +64,14 @@ class TokensInMemory : public Dataset {
 
   // Lengths go in as well, or tokens could move from a sample to the next unseen.
   absl::StatusOr<std::string> Fingerprint() const override {
-    const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
-    XXH3_64bits_reset(hash.get());
+    ContentHash hash;
     for (int64_t i = 0; i < size_; ++i) {
       const auto length = static_cast<uint64_t>(ids_.LengthOf(i));
-      XXH3_64bits_update(hash.get(), &length, sizeof(length));
-      XXH3_64bits_update(hash.get(), ids_.At(i), length * sizeof(int32_t));
-      XXH3_64bits_update(hash.get(), is_target_.At(i), static_cast<size_t>(is_target_.LengthOf(i)));
+      hash.Add(&length, sizeof(length));
+      hash.Add(ids_.At(i), length * sizeof(int32_t));
+      hash.Add(is_target_.At(i), static_cast<size_t>(is_target_.LengthOf(i)));
     }
-    return absl::StrCat(size_, " samples with XXH3 ", absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+    return absl::StrCat(size_, " samples with XXH3 ", hash.Hex());
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/comm/busy_phase.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -21,6 +22,7 @@ absl::Status OrderedSave::Run(absl::FunctionRef<absl::Status(OrderedSave&)> writ
   if (blocks_ != nullptr) {
     blocks_->Lead([this](size_t block) { return Ask(What::kBlock, static_cast<int64_t>(block)); });
   }
+  const BusyPhase phase(comm_, "saving");
   absl::Status written = CatchTorch([&] { return write(*this); });
   if (blocks_ != nullptr) blocks_->Lead(nullptr);
   written.Update(Ask(What::kNothingMore, 0));

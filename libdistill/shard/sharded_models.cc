@@ -1,7 +1,5 @@
 #include "libdistill/shard/sharded_models.h"
 
-#include <xxhash.h>
-
 #include <map>
 #include <memory>
 #include <numeric>
@@ -15,6 +13,7 @@
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/shard/module_state.h"
+#include "libdistill/store/content_hash.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
@@ -29,13 +28,12 @@ struct Weights {
 
 // Shares are each rank's own: of other values on one of them they would make a mixture of two models.
 std::string HashOf(const std::vector<TrainedParameter>& parameters) {
-  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash(XXH3_createState(), XXH3_freeState);
-  XXH3_64bits_reset(hash.get());
+  ContentHash hash;
   for (const TrainedParameter& parameter : parameters) {
     const torch::Tensor on_host = parameter.tensor.detach().cpu().contiguous();
-    XXH3_64bits_update(hash.get(), on_host.data_ptr(), on_host.nbytes());
+    hash.Add(on_host.data_ptr(), on_host.nbytes());
   }
-  return absl::StrCat("XXH3 ", absl::Hex(XXH3_64bits_digest(hash.get()), absl::kZeroPad16));
+  return absl::StrCat("XXH3 ", hash.Hex());
 }
 
 absl::StatusOr<Weights> WeightsOfBlocks(const LanguageModel& model) {

@@ -26,30 +26,16 @@ namespace distill {
 
 // Batches that are made ahead of their use, and sent ahead to a GPU; `steps` of them, where no more are needed.
 template <typename B>
-class BatchesAhead {
- public:
-  BatchesAhead(Batches<B>& batches, std::shared_ptr<const Objective<B>> objective, c10::Device device,
-               int64_t steps = std::numeric_limits<int64_t>::max())
-      : objective_(std::move(objective)), ahead_(batches, Preparation(device), steps) {}
-
-  Prefetch<Batches<B>>& operator*() { return ahead_; }
-  Prefetch<Batches<B>>* operator->() { return &ahead_; }
-
- private:
-  std::function<void(std::vector<B>&)> Preparation(c10::Device device) {
-    if (device.is_cpu()) {
-      return [objective = objective_](std::vector<B>& step) {
-        for (B& batch : step) objective->Prepare(batch, nullptr);
-      };
-    }
-    return [objective = objective_, copies = StreamOfPool(device, /*first=*/false)](std::vector<B>& step) {
-      for (B& batch : step) objective->Prepare(batch, &copies);
-    };
-  }
-
-  const std::shared_ptr<const Objective<B>> objective_;
-  Prefetch<Batches<B>> ahead_;
-};
+std::unique_ptr<Prefetch<Batches<B>>> MakeAhead(Batches<B>& batches, std::shared_ptr<const Objective<B>> objective,
+                                                c10::Device device,
+                                                int64_t steps = std::numeric_limits<int64_t>::max()) {
+  std::optional<c10::Stream> copies;
+  if (!device.is_cpu()) copies = StreamOfPool(device, /*first=*/false);
+  const auto prepare = [objective = std::move(objective), copies](std::vector<B>& step) {
+    for (B& batch : step) objective->Prepare(batch, copies.has_value() ? &*copies : nullptr);
+  };
+  return std::make_unique<Prefetch<Batches<B>>>(batches, prepare, steps);
+}
 
 // A pass over held-out batches with an objective.
 template <typename B>
@@ -64,12 +50,12 @@ class BatchEvaluator : public Evaluator {
     ahead_.reset();
     batches_.Restart();
     DISTILL_ASSIGN_OR_RETURN(steps_, batches_.StepsInEpoch(0));
-    ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device, steps_);
+    ahead_ = MakeAhead(batches_, objective_, device, steps_);
     return absl::OkStatus();
   }
   absl::StatusOr<int64_t> Steps() override { return steps_; }
   absl::StatusOr<std::vector<Pass>> NextStep() override {
-    DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, (*ahead_)->NextStep());
+    DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, ahead_->NextStep());
     std::vector<Pass> passes;
     for (B& made : batches) {
       if (!objective_->Evaluates(made)) {
@@ -92,7 +78,7 @@ class BatchEvaluator : public Evaluator {
   Batches<B> batches_;
   const std::shared_ptr<const Objective<B>> objective_;
   int64_t steps_ = 0;
-  std::unique_ptr<BatchesAhead<B>> ahead_;  // last: its thread uses what is above
+  std::unique_ptr<Prefetch<Batches<B>>> ahead_;  // last: its thread uses what is above
 };
 
 template <typename B>
@@ -114,16 +100,16 @@ class BatchTask : public Task {
   std::vector<std::string> Reported() const override { return objective_->Reported(); }
   void Start(c10::Device device) override {
     Stop();
-    ahead_ = std::make_unique<BatchesAhead<B>>(batches_, objective_, device);
+    ahead_ = MakeAhead(batches_, objective_, device);
   }
   void Stop() override { ahead_.reset(); }
   // The answer is the same wherever the batches stand.
   absl::StatusOr<int64_t> StepsInEpoch(int64_t epoch) override {
-    return ahead_ != nullptr ? (*ahead_)->Pause().StepsInEpoch(epoch) : batches_.StepsInEpoch(epoch);
+    return ahead_ != nullptr ? ahead_->Pause().StepsInEpoch(epoch) : batches_.StepsInEpoch(epoch);
   }
   absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     if (ahead_ == nullptr) Start(c10::kCPU);
-    DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, (*ahead_)->NextStep());
+    DISTILL_ASSIGN_OR_RETURN(std::vector<B> batches, ahead_->NextStep());
     std::vector<MicroStep> steps;
     for (B& made : batches) {
       const auto batch = std::make_shared<const B>(std::move(made));
@@ -137,12 +123,12 @@ class BatchTask : public Task {
     }
     return steps;
   }
-  std::string Position() const override { return ahead_ != nullptr ? (*ahead_)->Position() : batches_.Position(); }
+  std::string Position() const override { return ahead_ != nullptr ? ahead_->Position() : batches_.Position(); }
   absl::Status Restore(const std::string& position) override {
-    return ahead_ != nullptr ? (*ahead_)->Restore(position) : batches_.Restore(position);
+    return ahead_ != nullptr ? ahead_->Restore(position) : batches_.Restore(position);
   }
   absl::StatusOr<Fields> Fingerprint() override {
-    if (ahead_ != nullptr) DISTILL_RETURN_IF_ERROR((*ahead_)->Settle());
+    if (ahead_ != nullptr) DISTILL_RETURN_IF_ERROR(ahead_->Settle());
     DISTILL_ASSIGN_OR_RETURN(Fields fields, objective_->Fingerprint());
     DISTILL_ASSIGN_OR_RETURN(const Fields of_data, batches_.Fingerprint());
     for (const auto& [name, value] : of_data) fields.emplace_back(absl::StrCat(name, " of the training data"), value);
@@ -162,7 +148,7 @@ class BatchTask : public Task {
   Batches<B> batches_;
   const std::shared_ptr<const Objective<B>> objective_;
   std::unique_ptr<BatchEvaluator<B>> evaluator_;
-  std::unique_ptr<BatchesAhead<B>> ahead_;  // last: its thread uses what is above
+  std::unique_ptr<Prefetch<Batches<B>>> ahead_;  // last: its thread uses what is above
 };
 
 }  // namespace distill

@@ -67,4 +67,11 @@ class LogitDistillation : public Objective<TokenBatch> {
   const DistillationOptions options_;
 };
 
+// Inside task/ only. Of what the loss of logits is given, the student's side but its states: head, scaling of logits,
+// and, where gradients are taken, what its sink offers for the head's gradient.
+void SetStudentHead(const LanguageModel& student, DistillationInputs& inputs);
+// What a teacher answered, with words, on the device of inputs.labels. Throws StatusError, InvalidArgument, where there
+// are none.
+void SetTeacherWords(const TeacherAnswer& answer, DistillationInputs& inputs);
+
 }  // namespace distill

@@ -4,7 +4,6 @@
 #include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/distillation_loss.h"
-#include "libdistill/task/head_inputs.h"
 #include "libdistill/task/token_tensors.h"
 #include "libdistill/tensor/catch_torch.h"
 
