@@ -4,10 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "libdistill/comm/ring.h"
+
 namespace distill {
 
-// `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short
-// or empty. A pure function of arguments that are the same on every rank.
+// Of a message; on a device every reduction is a kernel to start and to wait for.
+constexpr int64_t kFabricChunkBytes = 256 << 10;
+constexpr int64_t kDeviceChunkBytes = 1 << 20;
+
+// `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short or empty. A pure function
+// of arguments that are the same on every rank.
 struct FabricCut {
   FabricCut(int64_t count, int64_t blocks, int64_t element_bytes, int64_t chunk_bytes)
       : count(count), blocks(blocks), size(element_bytes), longest((count + blocks - 1) / blocks) {
@@ -24,6 +30,18 @@ struct FabricCut {
   int64_t count, blocks, size, longest;
   int64_t per_chunk = 1;
   int64_t chunks = 1;
+};
+
+// A reduce-scatter's messages: all steps of a group of chunks, then those of the next group, so that partial sums take
+// the room of a group, however long the blocks are. A group is several windows long: the stream does not stop for it.
+struct ReduceScatterOrder {
+  ReduceScatterOrder(int64_t ranks, int64_t chunks)
+      : steps(ranks - 1), groups(CeilDivide(chunks, 4 * kRingWindow)), group(CeilDivide(chunks, groups)) {}
+  static int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+  int64_t Step(int64_t m) const { return m / group % steps; }
+  int64_t Chunk(int64_t m) const { return m / (group * steps) * group + m % group; }
+  int64_t rounds() const { return groups * steps; }  // of `group` messages each
+  int64_t steps, groups, group;
 };
 
 }  // namespace distill

@@ -16,8 +16,7 @@
 // In the second half blocks are written straight into the next rank's result where that can be done (fabric_writes.h);
 // in the first they are messages, since what arrives is added before it is stored.
 // Reduce-scatter and all-gather are one half each; a broadcast is a stream along the ring, from the root.
-// This file moves the messages; which block message m is of, and the adding, is FabricCommunicator's
-// (fabric_communicator.cc).
+// This file moves the messages; which block message m is of, and the adding, is FabricRing's (fabric_ring.cc).
 #include "libdistill/comm/ring.h"
 
 #include <algorithm>
