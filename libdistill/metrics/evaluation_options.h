@@ -25,6 +25,12 @@ constexpr EnumNames<SaveStrategy, 3> NamesOf(SaveStrategy) {
   return {{{"no", SaveStrategy::kNo}, {"steps", SaveStrategy::kSteps}, {"epoch", SaveStrategy::kEpoch}}};
 }
 
+// What a checkpoint that cannot be written does to the run.
+enum class SaveFailure { kWarn, kStop };
+constexpr EnumNames<SaveFailure, 2> NamesOf(SaveFailure) {
+  return {{{"warn", SaveFailure::kWarn}, {"stop", SaveFailure::kStop}}};
+}
+
 // Where the first, third or fourth is set the best evaluation is tracked, and the checkpoint of the best one that was
 // saved is never pruned.
 struct BestModelOptions {

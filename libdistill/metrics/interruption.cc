@@ -12,7 +12,7 @@
 namespace distill {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1};
 
 struct Line {
   std::array<char, 4096> bytes;
@@ -25,11 +25,15 @@ std::array<Line, 2> lines;
 std::atomic<const Line*> shown = nullptr;
 std::atomic<bool> is_ending = false;
 std::atomic<bool> is_taken = false;
+std::atomic<int> noted = 0;  // the number of the signal
 static_assert(std::atomic<const Line*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-// Async-signal-safe. The default action is back already (SA_RESETHAND): another signal ends a write that blocks. The
-// kernel spares the first process of a container (PID 1) that action: it leaves with the shell's number for the signal.
-void SayAndEnd(int number) {
+// Async-signal-safe. The default action is back before the write: another signal ends one that blocks. The kernel
+// spares the first process of a container (PID 1) that action: it leaves with the shell's number for the signal.
+void NoteOrEnd(int number) {
+  int none = 0;
+  if (number != SIGINT && noted.compare_exchange_strong(none, number)) return;
+  signal(number, SIG_DFL);
   const Line* line = is_ending.exchange(true) ? nullptr : shown.load();
   if (line != nullptr) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line->bytes.data(), line->size);
@@ -49,8 +53,9 @@ bool IsHandledBy(int number, void (*handler)(int)) {
 Interruption::Interruption() : is_first_(!is_taken.exchange(true)) {
   if (!is_first_) return;
   struct sigaction ours = {};
-  ours.sa_handler = &SayAndEnd;
-  ours.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
+  ours.sa_handler = &NoteOrEnd;
+  ours.sa_flags = SA_NODEFER | SA_RESTART;
+  noted = 0;
   for (const int number : kSignals) {
     if (IsHandledBy(number, SIG_DFL)) sigaction(number, &ours, nullptr);
   }
@@ -59,10 +64,15 @@ Interruption::Interruption() : is_first_(!is_taken.exchange(true)) {
 Interruption::~Interruption() {
   if (!is_first_) return;
   for (const int number : kSignals) {
-    if (IsHandledBy(number, &SayAndEnd)) signal(number, SIG_DFL);
+    if (IsHandledBy(number, &NoteOrEnd)) signal(number, SIG_DFL);
   }
   shown = nullptr;
   is_taken = false;
+}
+
+const char* Interruption::notice() const {
+  const int number = is_first_ ? noted.load() : 0;
+  return number == 0 ? nullptr : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
 }
 
 void Interruption::WillSay(const std::string& text) {

@@ -24,6 +24,8 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kPermissionDenied:
       return 2;
+    case absl::StatusCode::kCancelled:
+      return kExitToResume;
     default:
       return 1;
   }
@@ -56,7 +58,10 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, abs
   return std::make_unique<RunContext>(std::move(world), std::move(communicator), device);
 }
 
-void Print(const absl::Status& status) { std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str()); }
+// A run that was asked to leave did as it was told.
+void Print(const absl::Status& status) {
+  std::fprintf(stderr, "%s%s\n", absl::IsCancelled(status) ? "" : "error: ", std::string(status.message()).c_str());
+}
 
 // An error that every rank has is rank 0's to say: without its own name where it is its own.
 void PrintStartError(const absl::Status& error, const absl::Status& mine) {

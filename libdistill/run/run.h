@@ -5,6 +5,7 @@
 //   }
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include <c10/core/Device.h>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/world/world.h"
@@ -31,6 +33,8 @@ class RunContext {
   int world_size() const { return world_.world_size; }
   Communicator& communicator() { return *communicator_; }
   c10::Device device() const { return device_; }
+  // How long ago this run began.
+  absl::Duration age() const { return absl::FromChrono(std::chrono::steady_clock::now() - began_); }
   // Models that ShardFrozen sharded (shard/sharded_models.h), while they live.
   void AddFrozen(const std::shared_ptr<ShardedBlocks>& model) { frozen_.push_back(model); }
   std::vector<std::shared_ptr<ShardedBlocks>> frozen() const {
@@ -45,14 +49,19 @@ class RunContext {
   World world_;
   std::unique_ptr<Communicator> communicator_;
   c10::Device device_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::vector<std::weak_ptr<ShardedBlocks>> frozen_;
 };
 
+// The exit code of a run that saved a checkpoint and left, at a notice such as SIGTERM, for another job to resume:
+// Slurm and Kubernetes can be told to start it again then. A body that returns Cancelled ends with it.
+inline constexpr int kExitToResume = 85;
+
 // Reads the environment, lets the ranks meet, calls `body` on each, and turns its status into an exit code: 0, 2 for
-// errors of the user's input (InvalidArgument, NotFound, DataLoss, FailedPrecondition, PermissionDenied), 1 for the
-// rest. An error that a rank returns is printed once, by name of the rank; one that a rank meets before `body` (a
-// device that it lacks, its input) ends the others at once with the same code. Exceptions out of `body` become errors
-// too.
+// errors of the user's input (InvalidArgument, NotFound, DataLoss, FailedPrecondition, PermissionDenied), kExitToResume
+// for Cancelled, 1 for the rest. An error that a rank returns is printed once, by name of the rank; one that a rank
+// meets before `body` (a device that it lacks, its input) ends the others at once with the same code. Exceptions out of
+// `body` become errors too.
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body);
 
 }  // namespace distill

@@ -101,7 +101,10 @@ absl::Status Fitting::Prepare() {
   DISTILL_RETURN_IF_ERROR(trained_.MakeReducer(state_.gradient_order, task_.losses_are_final()));
   samples_before_ = state_.samples;
   tokens_before_ = state_.tokens;
-  return Agree(comm(), run_.rank() == 0 ? OpenReports() : absl::OkStatus());
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), run_.rank() == 0 ? OpenReports() : absl::OkStatus()));
+  interruption_ = std::make_unique<Interruption>();
+  if (run_.rank() == 0) WillSayWhereItEnds();
+  return absl::OkStatus();
 }
 
 absl::Status Fitting::Resume() {
@@ -124,14 +127,12 @@ absl::Status Fitting::OpenReports() {
   DISTILL_RETURN_IF_ERROR(reports_->Open(state_.step, replaces));
   // As late as may be: a run that fails before has removed none.
   if (replaces) DISTILL_RETURN_IF_ERROR(RemoveCheckpoints(options_.output_dir, checkpoints_->newest()));
-  interruption_ = std::make_unique<Interruption>();
   how_to_resume_ = HowToResume(options_, checkpoints_->newest());
-  WillSayWhereItEnds();
-  return absl::OkStatus();
+  return checkpoints_->CheckSpace(agreed_.total_steps);
 }
 
 void Fitting::WillSayWhereItEnds() {
-  if (interruption_ == nullptr) return;
+  if (run_.rank() != 0) return;
   interruption_->WillSay(
       absl::StrCat("interrupted after step ", state_.step, " of ", agreed_.total_steps, "; ", how_to_resume_));
 }
@@ -140,7 +141,7 @@ absl::Status Fitting::Loop() {
   const Schedule schedule = ScheduleOf(options_, agreed_.total_steps);
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
   TrainStep step(comm(), agreed_.terms, agreed_.names, trained_.reducer(), trained_.optimizer(), trained_.flat(),
-                 Sharded(), options_.max_grad_norm, loss_scale);
+                 Sharded(), options_.max_grad_norm, loss_scale, trained_.module());
   absl::Status mine;                     // what failed on this rank alone; the next agreement makes it everybody's
   bool is_last = best_->is_exhausted();  // a run that had ended early, resumed
   const bool evaluates_first = options_.eval_on_start && state_.step == 0 && task_.evaluator() != nullptr;
@@ -153,14 +154,17 @@ absl::Status Fitting::Loop() {
         schedule.LearningRate((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
     const double scale =
         loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome,
-                             step.Run(task_, learning_rate, mine, reports_->wants_to_stop()));
+    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(task_, learning_rate, mine, Wish()));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
-    is_last = outcome.wants_to_stop || state_.step == agreed_.total_steps;
+    is_last = outcome.wish == StopWish::kEnd || state_.step == agreed_.total_steps;
     mine.Update(CatchTorch([&] {
       return reports_->TellStep(state_.step, outcome, BesideLosses(outcome, learning_rate, scale), is_last);
     }));
+    if (outcome.wish == StopWish::kLeave) {
+      DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
+      return Leave();
+    }
     if (!EvaluationIsDue(is_last) && !SaveIsDue(is_last) && !is_last) continue;
     DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
     reports_->PauseClock();
@@ -168,6 +172,28 @@ absl::Status Fitting::Loop() {
     reports_->ResumeClock();
   }
   return absl::OkStatus();
+}
+
+StopWish Fitting::Wish() const {
+  const bool is_over = options_.max_run > absl::ZeroDuration() && run_.age() >= options_.max_run;
+  if (is_over || interruption_->notice() != nullptr) return StopWish::kLeave;
+  return reports_->wants_to_stop() ? StopWish::kEnd : StopWish::kNone;
+}
+
+absl::Status Fitting::Leave() {
+  const char* const notice = interruption_->notice();
+  absl::Status saved;
+  if (!options_.output_dir.empty() && !skipped_.last_was_skipped()) saved = Save();
+  if (!saved.ok() && !MayGoOnAfter(saved)) return saved;
+  std::string why = notice != nullptr ? notice : "max_run_seconds, or a notice to another rank,";
+  return absl::CancelledError(absl::StrCat(why, " ends the run after step ", state_.step, " of ", agreed_.total_steps,
+                                           "; ", how_to_resume_,
+                                           saved.ok() ? "" : "; saving failed: ", saved.message()));
+}
+
+bool Fitting::MayGoOnAfter(const absl::Status& failed) const {
+  const bool needs_it = options_.best_model.load_best_model_at_end && best_->step() == state_.step;
+  return IsOfDisk(failed) && options_.save_failure == SaveFailure::kWarn && checkpoints_->has_any() && !needs_it;
 }
 
 // What is decided here follows from values that are the same on every rank.
@@ -197,6 +223,7 @@ bool Fitting::EvaluationIsDue(bool is_last) {
 
 bool Fitting::SaveIsDue(bool is_last) {
   if (options_.output_dir.empty() || options_.save_strategy == SaveStrategy::kNo) return false;
+  if (save_is_late_) return true;
   if (options_.save_strategy == SaveStrategy::kEpoch) return is_last || epochs_.EndsEpoch(state_.step);
   return IsDue(options_.save_steps, state_.step) || (is_last && options_.save_steps > 0);
 }
@@ -204,7 +231,7 @@ bool Fitting::SaveIsDue(bool is_last) {
 absl::Status Fitting::EvaluateAndSave(bool& is_last) {
   // The last step is saved before it is evaluated, unless its checkpoint is to tell whether it is the best.
   const bool saves_first = is_last && SaveIsDue(is_last) && !TracksBest(options_.best_model);
-  if (saves_first) DISTILL_RETURN_IF_ERROR(Save());
+  if (saves_first) DISTILL_RETURN_IF_ERROR(SaveOrWarn());
   absl::Status evaluated;
   if (EvaluationIsDue(is_last)) {
     if (is_last) runtime_.Pause();
@@ -220,7 +247,7 @@ absl::Status Fitting::EvaluateAndSave(bool& is_last) {
   // After an evaluation that failed the steps before it are not lost.
   const bool rescues = !evaluated.ok() && SaveIsDue(/*is_last=*/true);
   if (!saves_first && (SaveIsDue(is_last) || keeps_best || rescues)) {
-    const absl::Status saved = Save();
+    const absl::Status saved = SaveOrWarn();
     if (evaluated.ok()) return saved;
   }
   return evaluated;
@@ -238,6 +265,21 @@ absl::Status Fitting::EvaluateNow() {
   })));
   // The untrained model is only checked: it cannot be the best, since no checkpoint holds it.
   return state_.step > 0 ? best_->Note(state_.step, last_evaluation_.metrics) : best_->Check(last_evaluation_.metrics);
+}
+
+absl::Status Fitting::SaveOrWarn() {
+  save_is_late_ = skipped_.last_was_skipped();
+  if (save_is_late_) {
+    if (run_.rank() == 0)
+      LogWarning(absl::StrCat("step ", state_.step, ": nothing is saved, since the last update was left out"));
+    return absl::OkStatus();
+  }
+  const absl::Status saved = Save();
+  if (saved.ok() || !MayGoOnAfter(saved)) return saved;
+  if (run_.rank() == 0) {
+    LogWarning(absl::StrCat(saved.message(), "; training continues (save_failure: warn), ", how_to_resume_));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Fitting::Save() {
@@ -261,6 +303,7 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
   if (EvaluationIsDue(/*is_last=*/true) && last_evaluation_.step != state_.step) DISTILL_RETURN_IF_ERROR(EvaluateNow());
   DISTILL_RETURN_IF_ERROR(checkpoints_->LoadBest(*best_, state_));
   if (options_.best_model.load_best_model_at_end && best_->step() > 0) last_evaluation_.metrics = best_->metrics();
+  if (skipped_.last_was_skipped()) DISTILL_RETURN_IF_ERROR(checkpoints_->RequireFinite());
   DISTILL_RETURN_IF_ERROR(checkpoints_->Publish());
   const double seconds = runtime_.Seconds();
   TrainResult result{.steps = state_.step,

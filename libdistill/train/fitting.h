@@ -43,10 +43,17 @@ class Fitting {
   NamedValues BesideLosses(const StepOutcome& outcome, double learning_rate, double scale);
   bool EvaluationIsDue(bool is_last);
   bool SaveIsDue(bool is_last);
+  // A notice to end came: what there is is saved. Cancelled, unless that fails.
+  absl::Status Leave();
+  StopWish Wish() const;
+  // Whether a checkpoint that failed with this error is no reason to end the run.
+  bool MayGoOnAfter(const absl::Status& failed) const;
   // What is due after this step. Sets `is_last` where patience with evaluations is used up.
   absl::Status EvaluateAndSave(bool& is_last);
   absl::Status EvaluateNow();
+  // A checkpoint; SaveOrWarn passes over one that the run can do without, and says so.
   absl::Status Save();
+  absl::Status SaveOrWarn();
   absl::StatusOr<TrainResult> Finish();
   // What a signal that ends the process lets rank 0 say.
   void WillSayWhereItEnds();
@@ -63,7 +70,8 @@ class Fitting {
   std::optional<BestEvaluation> best_;
   std::optional<RunReports> reports_;
   std::optional<RunCheckpoints> checkpoints_;
-  std::unique_ptr<Interruption> interruption_;  // rank 0 only, from the first step to the end
+  std::unique_ptr<Interruption> interruption_;  // from the first step to the end
+  bool save_is_late_ = false;                   // one was due after a step whose update was left out
   std::string how_to_resume_;
   TrainerState state_;
   int64_t samples_before_ = 0, tokens_before_ = 0;  // of the run that this one resumes

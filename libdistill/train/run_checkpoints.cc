@@ -1,8 +1,15 @@
 #include "libdistill/train/run_checkpoints.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/core/deadline.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
@@ -11,6 +18,11 @@
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
+
+bool IsOfDisk(const absl::Status& error) {
+  return !absl::IsUnavailable(error) && !absl::IsDeadlineExceeded(error) && !absl::IsAborted(error) &&
+         !absl::IsFailedPrecondition(error);
+}
 
 ModelWriter RunCheckpoints::Writer() {
   return [this](const std::string& folder) {
@@ -21,7 +33,9 @@ ModelWriter RunCheckpoints::Writer() {
 
 absl::StatusOr<TrainerState> RunCheckpoints::Restore() {
   if (!WantsToResume(options_)) return TrainerState();
-  return RestoreCheckpoint(run_, options_, trained_.Tensors(), newest_);
+  DISTILL_ASSIGN_OR_RETURN(TrainerState state, RestoreCheckpoint(run_, options_, trained_.Tensors(), newest_));
+  has_any_ = state.step > 0;
+  return state;
 }
 
 absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
@@ -29,13 +43,19 @@ absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
                                   state.position = task_.Position();
                                   return absl::OkStatus();
                                 })));
+  std::string best_before = state.best_checkpoint;
   if (state.best_step == state.step) {
     state.best_checkpoint = CheckpointFolder(CanonicalPath(options_.output_dir), state.step);
   }
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(run_.communicator(), trained_.module()));
-  DISTILL_RETURN_IF_ERROR(trained_.WithModuleToSave(writes_whole_, [&](ShardedBlocks* in_order) {
+  const absl::Status saved = trained_.WithModuleToSave(writes_whole_, [&](ShardedBlocks* in_order) {
     return SaveCheckpoint(run_, options_, trained_.Tensors(), in_order, Writer(), state);
-  }));
+  });
+  if (!saved.ok()) {
+    state.best_checkpoint = std::move(best_before);
+    return saved;
+  }
+  has_any_ = true;
   newest_ = CheckpointFolder(options_.output_dir, state.step);
   return newest_;
 }
@@ -52,10 +72,77 @@ absl::Status RunCheckpoints::LoadBest(const BestEvaluation& best, const TrainerS
 absl::Status RunCheckpoints::Publish() {
   if (options_.output_dir.empty()) return absl::OkStatus();
   return trained_.WithModuleToSave(writes_whole_, [this](ShardedBlocks* in_order) {
-    return OrderedSave(run_.communicator(), {}, in_order).Run([&](OrderedSave&) {
-      return PublishFiles(options_.output_dir, Writer());
-    });
+    return OrderedSave(run_.communicator(), {}, in_order).Run([&](OrderedSave&) { return PublishSomewhere(); });
   });
+}
+
+absl::Status RunCheckpoints::PublishSomewhere() {
+  constexpr absl::Duration kPause = absl::Seconds(5);
+  const char* const fallback = std::getenv("DISTILL_FALLBACK_DIR");
+  const Deadline deadline = Deadline::After(options_.final_save_retry);
+  for (;;) {
+    const absl::Status published = PublishFiles(options_.output_dir, Writer());
+    if (published.ok() || !IsOfDisk(published)) return published;
+    const std::string failed =
+        absl::StrCat("the trained model cannot be written to ", options_.output_dir, ": ", published.message());
+    if (fallback != nullptr && PublishFiles(fallback, Writer()).ok()) {
+      LogWarning(absl::StrCat(failed, "; it is in ", fallback, " (DISTILL_FALLBACK_DIR) instead"));
+      return absl::OkStatus();
+    }
+    if (deadline.Passed()) return Annotate(published, "the trained model (final_save_retry_seconds is over)");
+    LogWarning(absl::StrCat(failed, "; trying again for ",
+                            absl::FormatDuration(absl::Trunc(deadline.Left(), absl::Seconds(1))),
+                            " (final_save_retry_seconds): free space, or remove what is not needed"));
+    absl::SleepFor(std::min(kPause, deadline.Left()));
+  }
+}
+
+absl::Status RunCheckpoints::CheckSpace(int64_t total_steps) const {
+  if (options_.output_dir.empty()) return absl::OkStatus();
+  int64_t model = 0, checkpoint = 0;
+  for (const torch::Tensor& weight : trained_.module().parameters()) model += static_cast<int64_t>(weight.nbytes());
+  for (const auto& [name, tensor] : trained_.Tensors()) {
+    checkpoint += c10::multiply_integers(tensor.shape) * static_cast<int64_t>(tensor.mine.element_size());
+  }
+  checkpoint += model;
+  const bool saves = options_.save_strategy == SaveStrategy::kEpoch ||
+                     (options_.save_strategy == SaveStrategy::kSteps && options_.save_steps > 0);
+  const int64_t planned =
+      options_.save_strategy == SaveStrategy::kSteps && saves ? total_steps / options_.save_steps + 1 : 2;
+  const int64_t kept = options_.save_total_limit > 0 ? std::min(options_.save_total_limit, planned) : 1;
+  const int64_t needed = model + (saves ? (kept + 1) * checkpoint : 0);
+  std::error_code error;
+  const auto space = std::filesystem::space(options_.output_dir, error);
+  if (error) return absl::OkStatus();  // a file system that does not tell
+  const auto gib = [](int64_t bytes) { return absl::StrFormat("%.3g GiB", static_cast<double>(bytes) / (1 << 30)); };
+  const int64_t available = static_cast<int64_t>(space.available);
+  if (needed > available) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "output_dir ", options_.output_dir, " has ", gib(available), " free; the model (", gib(model), ") and ",
+        saves ? absl::StrCat(kept, " checkpoints of ", gib(checkpoint), " and one more while it is written")
+              : "no checkpoint",
+        " need ", gib(needed), ": free space, choose another output_dir, or lower save_total_limit"));
+  }
+  if (saves && options_.save_total_limit == 0 && model + (planned + 1) * checkpoint > available) {
+    LogWarning(absl::StrCat("output_dir ", options_.output_dir, " has ", gib(available), " free: not enough for all ",
+                            planned, " checkpoints of ", gib(checkpoint),
+                            ", which are all kept (save_total_limit: 0)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunCheckpoints::RequireFinite() const {
+  return Agree(run_.communicator(), CatchTorch([&]() -> absl::Status {
+                 for (const auto& [name, tensor] : trained_.Tensors()) {
+                   if (!tensor.mine.defined() || !tensor.mine.is_floating_point()) continue;
+                   if (torch::isfinite(tensor.mine).all().item<bool>()) continue;
+                   return absl::InternalError(absl::StrCat(
+                       name,
+                       " is not finite after the last step, and the model is not saved: lower learning_rate, and "
+                       "resume from a checkpoint, or look at the data"));
+                 }
+                 return absl::OkStatus();
+               }));
 }
 
 }  // namespace distill

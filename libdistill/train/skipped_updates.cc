@@ -11,13 +11,12 @@ absl::Status SkippedUpdates::Note(int64_t step, const StepOutcome& outcome) {
     if (loss_scale_ && outcome.divisor > 0) loss_scale_->NoteGood();
     return absl::OkStatus();
   }
-  constexpr int64_t kMostInARow = 5;
   ++in_a_row_;
   const std::string what = absl::StrCat("step ", step, ": ", outcome.non_finite, " is not finite");
   if (loss_scale_) return Halve(what);
-  if (in_a_row_ >= kMostInARow) {
+  if (in_a_row_ >= most_in_a_row_) {
     return absl::InternalError(
-        absl::StrCat(what, ", for the ", kMostInARow, "th step in a row: lower learning_rate or look at the data"));
+        absl::StrCat(what, ", for the ", in_a_row_, "th step in a row: lower learning_rate or look at the data"));
   }
   const bool in_part = outcome.updated_buckets > 0;  // without clipping
   if (rank_ == 0) {

@@ -10,10 +10,10 @@
 
 namespace distill {
 
-absl::StatusOr<SumsOverRanks::Result> SumsOverRanks::Add(const TermSums& mine, absl::Status status, bool flag) {
+absl::StatusOr<SumsOverRanks::Result> SumsOverRanks::Add(const TermSums& mine, absl::Status status, StopWish wish) {
   // Counts are exact in float64, below 2^53.
   const size_t n = names_.size();
-  std::vector<double> values(2 * n + 2, 0.0);
+  std::vector<double> values(2 * n + 3, 0.0);
   for (const auto& [name, sum] : mine.sums()) {
     if (std::binary_search(names_.begin(), names_.end(), name)) continue;
     status.Update(absl::InvalidArgumentError(
@@ -30,12 +30,15 @@ absl::StatusOr<SumsOverRanks::Result> SumsOverRanks::Add(const TermSums& mine, a
     }
     return absl::OkStatus();
   }));
-  values[2 * n] = flag ? 1 : 0;
-  values[2 * n + 1] = status.ok() ? 0 : 1;
+  values[2 * n] = status.ok() ? 0 : 1;
+  values[2 * n + 1] = wish == StopWish::kEnd ? 1 : 0;
+  values[2 * n + 2] = wish == StopWish::kLeave ? 1 : 0;
   DISTILL_RETURN_IF_ERROR(comm_.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
                                           DType::kFloat64, ReduceOp::kSum));
-  if (values[2 * n + 1] > 0) return Agree(comm_, status);
-  Result result{.any_flag = values[2 * n] > 0};
+  if (values[2 * n] > 0) return Agree(comm_, status);
+  Result result;
+  if (values[2 * n + 1] > 0) result.wish = StopWish::kEnd;
+  if (values[2 * n + 2] > 0) result.wish = StopWish::kLeave;
   for (size_t i = 0; i < n; ++i) result.sums.push_back({values[i], static_cast<int64_t>(values[n + i])});
   return result;
 }

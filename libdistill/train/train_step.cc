@@ -6,9 +6,12 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/non_finite.h"
+#include "libdistill/tensor/random_state.h"
 
 namespace distill {
 namespace {
@@ -22,9 +25,26 @@ absl::Status CheckCounts(const std::vector<MicroStep>& micro_steps, size_t terms
   return absl::OkStatus();
 }
 
+std::vector<const MicroStep*> WithLoss(const std::vector<MicroStep>& micro_steps) {
+  std::vector<const MicroStep*> with_loss;
+  for (const MicroStep& micro_step : micro_steps) {
+    if (micro_step.has_loss()) with_loss.push_back(&micro_step);
+  }
+  return with_loss;
+}
+
+// The first few.
+std::string SampleText(const std::vector<int64_t>& ids) {
+  constexpr size_t kMost = 16;
+  if (ids.empty()) return "of samples that the task does not name";
+  const size_t shown = std::min(ids.size(), kMost);
+  return absl::StrCat(ids.size() == 1 ? "sample " : "samples ", absl::StrJoin(ids.begin(), ids.begin() + shown, ", "),
+                      shown < ids.size() ? ", ..." : "");
+}
+
 }  // namespace
 
-absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine, bool wants_to_stop) {
+absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine, StopWish wish) {
   std::vector<MicroStep> micro_steps;
   mine.Update(CatchTorch([&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(micro_steps, task.NextStep());
@@ -40,14 +60,14 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
     if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
-  absl::StatusOr<SumsOverRanks::Result> sums = sums_over_ranks_.Add(sums_, mine, wants_to_stop);
+  absl::StatusOr<SumsOverRanks::Result> sums = sums_over_ranks_.Add(sums_, mine, wish);
   sums_.Clear();
   if (!sums.ok()) return sums.status();
   outcome.means = Means(sums->sums);
-  outcome.wants_to_stop = sums->any_flag;
+  outcome.wish = sums->wish;
   if (outcome.divisor == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
-  DISTILL_RETURN_IF_ERROR(NameNonFinite(outcome));
+  DISTILL_RETURN_IF_ERROR(NameNonFinite(micro_steps, outcome));
   DISTILL_RETURN_IF_ERROR(waits_for_norm() ? UpdateAll(outcome, learning_rate) : GatherArrived(outcome));
   return outcome;
 }
@@ -101,10 +121,7 @@ std::vector<std::pair<std::string, double>> TrainStep::Means(const std::vector<S
 
 absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                                  const std::function<void(size_t)>& on_bucket) {
-  std::vector<const MicroStep*> with_loss;
-  for (const MicroStep& micro_step : micro_steps) {
-    if (micro_step.has_loss()) with_loss.push_back(&micro_step);
-  }
+  const std::vector<const MicroStep*> with_loss = WithLoss(micro_steps);
   int64_t rounds = static_cast<int64_t>(with_loss.size());
   if (reducer_.sums_each_pass() || models_.any()) {
     DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&rounds, &rounds, 1, DType::kInt64, ReduceOp::kMax));
@@ -204,7 +221,7 @@ void TrainStep::UpdateBucket(size_t bucket, StepOutcome& outcome) {
   }));
 }
 
-absl::Status TrainStep::NameNonFinite(StepOutcome& outcome) {
+absl::Status TrainStep::NameNonFinite(const std::vector<MicroStep>& micro_steps, StepOutcome& outcome) {
   if (!std::isfinite(outcome.grad_norm)) {
     // Where gradients are sharded, another rank has it.
     int64_t first = static_cast<int64_t>(reducer_.buckets().parameters().size());
@@ -220,8 +237,53 @@ absl::Status TrainStep::NameNonFinite(StepOutcome& outcome) {
     outcome.non_finite = found ? absl::StrCat("the gradient of ", parameters[static_cast<size_t>(first)].name)
                                : "the norm of the gradients";
   }
-  if (!std::isfinite(outcome.means[0].second)) outcome.non_finite = "the loss";
+  if (std::isfinite(outcome.means[0].second)) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(outcome.non_finite, FindBadLoss(micro_steps));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TrainStep::FindBadLoss(const std::vector<MicroStep>& micro_steps) {
+  const std::vector<const MicroStep*> with_loss = WithLoss(micro_steps);
+  int64_t rounds = static_cast<int64_t>(with_loss.size());
+  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&rounds, &rounds, 1, DType::kInt64, ReduceOp::kMax));
+  absl::StatusOr<std::string> mine = absl::UnknownError("not looked");
+  const absl::Status looked = CatchTorch([&] { return (mine = BadMicroStep(with_loss, rounds)).status(); });
+  if (!looked.ok()) models_.Abort(looked);
+  DISTILL_RETURN_IF_ERROR(Agree(comm_, looked));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherTexts(comm_, *mine));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty())
+      return absl::StrCat("the loss of ", comm_.Describe(static_cast<int>(rank)), " (", all[rank], ")");
+  }
+  return "the loss";  // each is finite, and their sum is not
+}
+
+absl::StatusOr<std::string> TrainStep::BadMicroStep(const std::vector<const MicroStep*>& with_loss, int64_t rounds) {
+  const torch::NoGradGuard no_grad;
+  const c10::Device device = reducer_.buckets().parameters().front().tensor.device();
+  const RandomStateScope as_before(device, RandomState(device));
+  std::string found;
+  for (int64_t round = 0; round < rounds; ++round) {
+    if (round >= static_cast<int64_t>(with_loss.size())) {
+      models_.Skip(/*trains=*/false);
+      continue;
+    }
+    const MicroStep& micro_step = *with_loss[static_cast<size_t>(round)];
+    bool is_bad = false;
+    std::string module;
+    DISTILL_RETURN_IF_ERROR(models_.RunOnce(/*trains=*/false, [&] {
+      module = FirstNonFinite(module_, [&] {
+        for (const LossTerm& term : micro_step.forward(scale_).terms) {
+          is_bad = is_bad || (term.count > 0 && !std::isfinite(term.sum.item<double>()));
+        }
+      });
+      return absl::OkStatus();
+    }));
+    if (!is_bad || !found.empty()) continue;
+    found = absl::StrCat("micro-batch ", round + 1, " of ", with_loss.size(), ", ", SampleText(micro_step.sample_ids),
+                         module.empty() ? "" : absl::StrCat("; ", module));
+  }
+  return found;
 }
 
 absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {

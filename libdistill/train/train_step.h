@@ -29,9 +29,10 @@ struct StepOutcome {
   std::vector<std::pair<std::string, double>> means;  // "loss" first, then the terms by name, before the update
   double grad_norm = 0;                               // of the divided gradients, before clipping
   size_t updated_buckets = 0;                         // of gradients: all, none, or those before one not finite
-  absl::Status update;         // an update that failed on this rank alone: to be brought into the next Run
-  std::string non_finite;      // what kept the update from being made: "the loss", or a parameter's name
-  bool wants_to_stop = false;  // any rank (TrainStep::Run)
+  absl::Status update;  // an update that failed on this rank alone: to be brought into the next Run
+  // What kept the update from being made: "the loss of rank 1 on HOST (...)", or a parameter's name.
+  std::string non_finite;
+  StopWish wish = StopWish::kNone;  // the strongest of any rank (TrainStep::Run)
 };
 
 class TrainStep {
@@ -39,7 +40,8 @@ class TrainStep {
   // `terms`: the task's (Task::LossTerms). `names`: of all sums that passes report on any rank (UnionOfNames).
   // `flat`: the parameters, where ranks update parts of them; may be null, as `loss_scale`, which Run starts a step of.
   TrainStep(Communicator& comm, std::vector<TermWeight> terms, std::vector<std::string> names, GradientReducer& reducer,
-            AdamW& optimizer, FlatParameters* flat, ShardedModels models, double max_grad_norm, LossScale* loss_scale)
+            AdamW& optimizer, FlatParameters* flat, ShardedModels models, double max_grad_norm, LossScale* loss_scale,
+            const torch::nn::Module& module)
       : comm_(comm),
         terms_(std::move(terms)),
         sums_over_ranks_(comm, std::move(names)),
@@ -48,17 +50,17 @@ class TrainStep {
         flat_(flat),
         models_(std::move(models)),
         max_grad_norm_(max_grad_norm),
-        loss_scale_(loss_scale) {}
+        loss_scale_(loss_scale),
+        module_(module) {}
 
-  // Every rank must call it, with what failed on it alone since the last call, and whether it wants training to end: an
-  // error of any rank is returned on all, and then, with clipping, no rank has updated its weights.
+  // Every rank must call it, with what failed on it alone since the last call, and what it wants to become of the run:
+  // an error of any rank is returned on all, and then, with clipping, no rank has updated its weights.
   //
   // Without clipping (`max_grad_norm` 0), or a loss scale, nothing waits for the global norm: each bucket is updated
   // when it has arrived and the backward pass, which computes on the same cores, is over, while later ones are on their
   // way. A gradient that is not finite then keeps its own bucket and the later ones from being updated (one that is
   // finite is updated also where the loss is not), and an error may come after some were.
-  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, double learning_rate, absl::Status mine,
-                                                bool wants_to_stop);
+  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, double learning_rate, absl::Status mine, StopWish wish);
 
  private:
   absl::Status CountStep(const std::vector<MicroStep>& micro_steps, const absl::Status& mine, StepOutcome& outcome);
@@ -79,7 +81,11 @@ class TrainStep {
   void UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate);
   absl::Status GatherArrived(const StepOutcome& outcome);
   void UpdateBucket(size_t bucket, StepOutcome& outcome);
-  absl::Status NameNonFinite(StepOutcome& outcome);
+  absl::Status NameNonFinite(const std::vector<MicroStep>& micro_steps, StepOutcome& outcome);
+  // Which rank, micro-batch, samples and module it came from: the same text on every rank.
+  absl::StatusOr<std::string> FindBadLoss(const std::vector<MicroStep>& micro_steps);
+  // Of this rank's micro-batches the first with such a loss; empty where there is none.
+  absl::StatusOr<std::string> BadMicroStep(const std::vector<const MicroStep*>& with_loss, int64_t rounds);
   bool waits_for_norm() const { return max_grad_norm_ > 0 || loss_scale_ != nullptr; }
   // Of the buckets' gradients.
   double Divisor(const StepOutcome& outcome) const;
@@ -95,6 +101,7 @@ class TrainStep {
   ShardedModels models_;
   double max_grad_norm_;
   LossScale* loss_scale_;
+  const torch::nn::Module& module_;
 };
 
 }  // namespace distill

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "libdistill/core/describe.h"
 #include "libdistill/gradients/compression.h"
 #include "libdistill/metrics/evaluation_options.h"
@@ -50,6 +51,15 @@ struct TrainerOptions {
   SaveStrategy save_strategy = SaveStrategy::kSteps;
   int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
   int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
+  // Of a checkpoint that cannot be written (a full disk) while an older one of this run is there: with kWarn training
+  // continues, and the next one is tried when it is due. Without an older one it ends the run.
+  SaveFailure save_failure = SaveFailure::kWarn;
+  // For so long the trained model is tried to be written, to output_dir or to the folder DISTILL_FALLBACK_DIR of the
+  // environment, before a full disk costs it.
+  absl::Duration final_save_retry = absl::Minutes(10);
+  // Above 0: that long after this process began, the run saves a checkpoint and ends, as at SIGTERM (Trainer::Fit).
+  absl::Duration max_run = absl::ZeroDuration();
+  int64_t max_non_finite_steps = 5;  // in a row, whose updates are left out; then the run ends
   EvalStrategy eval_strategy = EvalStrategy::kAuto;
   int64_t eval_steps = 0;      // between evaluations
   bool eval_on_start = false;  // also before the first step of a new run, of the untrained model
@@ -88,7 +98,8 @@ bool AsksForEvaluations(const TrainerOptions& options);
 template <class V>
 void DescribeOptimizer(V& v, TrainerOptions& o) {
   v.Group("Training");
-  v.Field("num_train_epochs", o.num_train_epochs, Above(0), "passes over the data")
+  v.Field("num_train_epochs", o.num_train_epochs, FieldLimits{.low = 0, .high = 1e6, .excludes_low = true},
+          "passes over the data")
       .Alias("epochs", "num_epochs", "n_epochs", "train_epochs", "max_epochs");
   v.Field("max_steps", o.max_steps, AtLeast(-1), "above 0: steps, instead of num_train_epochs")
       .Alias("num_steps", "max_train_steps", "num_train_steps", "train_steps")
@@ -146,6 +157,15 @@ void DescribeRecords(V& v, TrainerOptions& o) {
   v.Field("save_total_limit", o.save_total_limit, AtLeast(0),
           "checkpoints to keep, the best one besides the newest; 0: all")
       .Alias("keep_checkpoints", "max_checkpoints");
+  v.Field("save_failure", o.save_failure,
+          "what a checkpoint that cannot be written does to the run while an older one is there");
+  v.Field("final_save_retry_seconds", o.final_save_retry, AtLeast(0),
+          "how long to try to write the trained model, there or to $DISTILL_FALLBACK_DIR, where the disk is full");
+  v.Field("max_run_seconds", o.max_run, AtLeast(0),
+          "that long after its start the run saves a checkpoint and ends with exit code 85, as at SIGTERM; 0: never")
+      .Alias("max_run", "max_runtime_seconds");
+  v.Field("max_non_finite_steps", o.max_non_finite_steps, AtLeast(1),
+          "steps in a row with a loss or gradient that is not finite, after which the run ends");
   v.Field("logging_steps", o.logging_steps, AtLeast(0), "steps between records; 0: none")
       .Alias("log_interval", "log_every", "log_steps");
   v.Field("logging_first_step", o.logging_first_step, "a record of the first step too, whatever logging_steps says");

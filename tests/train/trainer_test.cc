@@ -1,13 +1,17 @@
 // The Trainer with modules, batches and losses of a user's own, on one rank; several ranks are in tests/multirank.
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/vectors.h"
 #include "libdistill/data/token_dataset.h"
+#include "libdistill/store/files.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer.h"
@@ -207,6 +211,52 @@ TEST_CASE("training stops when updates stay non-finite, and says at which step")
   Points points(*line, 0, /*nan_from=*/10, /*nan_to=*/100);
   const auto status = (*trainer)->Fit(points).status();
   CHECK(std::string(status.message()).find("step 14") != std::string::npos);
+}
+
+std::vector<std::string> Checkpoints(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (absl::StartsWith(name, "checkpoint-")) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_CASE("while updates are left out nothing is saved or pruned, and what was due then is saved after") {
+  const auto checkpoints = [](int64_t steps, int64_t save_steps) {
+    testing::TempFolder folder;
+    RunContext run = Alone();
+    auto line = std::make_shared<Line>();
+    TrainerOptions options = Options(steps);
+    options.output_dir = folder.path();
+    options.save_steps = save_steps;
+    options.save_total_limit = save_steps == 1 ? 1 : 0;
+    auto trainer = Trainer::Create(run, line, options);
+    REQUIRE(trainer.ok());
+    Points points(*line, 0, /*nan_from=*/10, /*nan_to=*/13);
+    REQUIRE((*trainer)->Fit(points).ok());
+    return Checkpoints(folder.path());
+  };
+  CHECK(checkpoints(11, 1) == std::vector<std::string>{"checkpoint-9"});
+  CHECK(checkpoints(15, 10) == std::vector<std::string>{"checkpoint-13", "checkpoint-15"});
+}
+
+TEST_CASE("weights that are not finite after the last step are not saved") {
+  testing::TempFolder folder;
+  RunContext run = Alone();
+  auto line = std::make_shared<Line>();
+  TrainerOptions options = Options(11);
+  options.output_dir = folder.path();
+  options.max_non_finite_steps = 100;
+  line->weight.data().fill_(std::numeric_limits<float>::infinity());
+  auto trainer = Trainer::Create(run, line, options);
+  REQUIRE(trainer.ok());
+  Points points(*line);
+  const absl::Status status = (*trainer)->Fit(points).status();
+  CHECK(absl::IsInternal(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("is not finite after the last step"));
+  CHECK_FALSE(FileExists(folder.path() + "/model.safetensors"));
 }
 
 TEST_CASE("a loss that counts other tokens than the batch is an error with both numbers") {

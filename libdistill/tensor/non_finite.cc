@@ -1,0 +1,99 @@
+#include "libdistill/tensor/non_finite.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace distill {
+namespace {
+
+struct Search {
+  std::map<const void*, std::string> modules;  // by where their parameters lie
+  std::string last = "the first module";
+  std::string found;
+  int depth = 0;  // of operations in operations: the outermost is what the module asked for
+};
+
+thread_local Search* search = nullptr;  // of the pass that this thread runs; a callback is a plain function
+
+bool IsBad(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_floating_point() || tensor.is_meta() || tensor.numel() == 0) return false;
+  return !at::logical_or(at::isfinite(tensor), at::isneginf(tensor)).all().item<bool>();
+}
+
+// What an operation was given: at its end that is not told any more.
+struct Inputs : at::ObserverContext {
+  std::vector<at::Tensor> tensors;
+};
+
+bool SharesMemory(const at::Tensor& output, const std::vector<at::Tensor>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) {
+    return input.has_storage() && output.has_storage() && input.storage().is_alias_of(output.storage());
+  });
+}
+
+std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& operation) {
+  auto inputs = std::make_unique<Inputs>();
+  if (search == nullptr) return inputs;
+  ++search->depth;
+  for (const c10::IValue& input : operation.inputs()) {
+    if (!input.isTensor() || !input.toTensor().defined()) continue;
+    inputs->tensors.push_back(input.toTensor());
+    const auto module = search->modules.find(input.toTensor().const_data_ptr());
+    if (module != search->modules.end()) search->last = module->second;
+  }
+  return inputs;
+}
+
+// Views and operations in place are left out, and what only reserves memory: that may hold anything.
+void Look(const at::RecordFunction& operation, at::ObserverContext* context) {
+  if (search == nullptr || --search->depth > 0 || !search->found.empty()) return;
+  const std::string name = operation.name();
+  if (absl::StrContains(name, "empty")) return;
+  const at::RecordFunctionGuard off(/*is_enabled=*/false);
+  const std::vector<at::Tensor>& inputs = static_cast<Inputs*>(context)->tensors;
+  for (const c10::IValue& output : operation.outputs()) {
+    if (!output.isTensor() || !IsBad(output.toTensor()) || SharesMemory(output.toTensor(), inputs)) continue;
+    const char* where = "the output of ";
+    for (const at::Tensor& input : inputs) {
+      if (!IsBad(input)) continue;
+      const bool is_weight = search->modules.count(input.const_data_ptr()) > 0;
+      where = is_weight ? "the weights of " : "what is given to ";
+      if (is_weight) break;
+    }
+    search->found = absl::StrCat("first in ", where, search->last, " (", name, ")");
+    return;
+  }
+}
+
+}  // namespace
+
+std::string FirstNonFinite(const torch::nn::Module& module, absl::FunctionRef<void()> pass) {
+  Search mine;
+  for (const auto& item : module.named_parameters()) {
+    const std::string& name = item.key();
+    const size_t dot = name.rfind('.');
+    mine.modules[item.value().const_data_ptr()] = dot == std::string::npos ? name : name.substr(0, dot);
+  }
+  search = &mine;
+  const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&Begin, &Look)
+                                                     .needsInputs(true)
+                                                     .needsOutputs(true)
+                                                     .scopes({at::RecordScope::FUNCTION}));
+  const absl::Cleanup ends = [&] {
+    at::removeCallback(handle);
+    search = nullptr;
+  };
+  pass();
+  return mine.found;
+}
+
+}  // namespace distill

@@ -1,0 +1,113 @@
+"""A batch system's notice (SIGTERM, SIGUSR1, the time that a run may take) commits a checkpoint at the end of the step, and the
+job ends with the code for resuming; the resumed job is exactly the undisturbed one. A second notice ends it at once."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+TO_RESUME = 85
+STEPS = 40
+
+
+def arguments(folder, out, **options):
+    return ["--config_file", job.config(
+        folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
+        student_model=f"{folder}/student", output_dir=out, per_device_train_batch_size=2,
+        gradient_accumulation_steps=2, max_steps=STEPS, **options)]
+
+
+def start(folder, out, ranks, **options):
+    return subprocess.Popen(job.command("distillrun", ranks, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)),
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                            env=job.environment())
+
+
+def await_step(process, out, step):
+    deadline = time.monotonic() + 120
+    while True:
+        job.check(process.poll() is None, "the job ended before its notice: make it longer")
+        job.check(time.monotonic() < deadline, f"no step {step} within 120 s")
+        if os.path.exists(f"{out}/metrics.jsonl") and max(job.metrics(out), default=0) >= step:
+            return
+        time.sleep(0.005)
+
+
+def check_same(whole, resumed):
+    expected, found = job.metrics(whole), job.metrics(resumed)
+    job.check(sorted(expected) == sorted(found), f"steps {sorted(found)} instead of {sorted(expected)}")
+    for step, line in expected.items():
+        for key in ("loss", "kl", "ce", "grad_norm", "learning_rate", "epoch"):
+            job.check(json.dumps(line[key]) == json.dumps(found[step][key]),
+                      f"step {step}: {key} {found[step][key]} instead of {line[key]}")
+    with open(f"{whole}/model.safetensors", "rb") as one, open(f"{resumed}/model.safetensors", "rb") as other:
+        job.check(one.read() == other.read(), "the resumed run's weights differ")
+
+
+def check_notice(folder, number, ranks, **options):
+    name = f"{number.name}-{ranks}"
+    out = f"{folder}/{name}"
+    process = start(folder, out, ranks, **options)
+    await_step(process, out, 3)
+    began = time.monotonic()
+    process.send_signal(number)
+    output = process.communicate(timeout=90)[0]
+    job.check(process.returncode == TO_RESUME, f"{name}: exit code {process.returncode}\n{output}")
+    job.check(f"{number.name} ends the run after step " in output and "--resume_from_checkpoint latest" in output,
+              f"{name}: it does not say how to resume\n{output}")
+    job.check("error: " not in output, f"{name}: an error\n{output}")
+    print(f"ok: {name}, saved and ended {time.monotonic() - began:.1f} s after its notice")
+    job.must_run(arguments(folder, out, resume_from_checkpoint="latest", **options), ranks=ranks)
+    check_same(f"{folder}/whole-{ranks}", out)
+
+
+def check_time_is_up(folder):
+    out = f"{folder}/time"
+    code, output = job.run(arguments(folder, out, max_run_seconds=0.5))
+    rounds = 0
+    while code == TO_RESUME and rounds < 100:
+        job.check("max_run_seconds" in output, output)
+        code, output = job.run(arguments(folder, out, max_run_seconds=0.5, resume_from_checkpoint="latest"))
+        rounds += 1
+    job.check(code == 0 and rounds > 0, f"exit code {code} after {rounds} rounds\n{output}")
+    check_same(f"{folder}/whole-1", out)
+    print(f"ok: max_run_seconds, in {rounds + 1} jobs")
+
+
+def check_second_notice(folder):
+    """The second one while the step of the first still runs: a step of a thousand micro-batches."""
+    out = f"{folder}/second"
+    options = arguments(folder, out) + ["--gradient_accumulation_steps", "4000", "--num_train_epochs", "1000"]
+    process = subprocess.Popen([f"{job.BIN}/distill_llm", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, env=job.environment())
+    deadline = time.monotonic() + 60
+    while not os.path.exists(f"{out}/metrics.jsonl") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)  # into the step
+    for _ in range(2):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    output = process.communicate(timeout=60)[0]
+    job.check(process.returncode == -signal.SIGTERM, f"a second notice: exit code {process.returncode}\n{output}")
+    job.check("interrupted after step 0" in output, output)
+    print("ok: a second notice ends the run at once")
+
+
+def main():
+    folder = job.workspace()
+    job.make_model(f"{folder}/teacher", seed=1)
+    job.make_model(f"{folder}/student", seed=2)
+    job.make_chat(f"{folder}/chat.jsonl", rows=120)
+    for ranks in (1, 2):
+        job.must_run(arguments(folder, f"{folder}/whole-{ranks}"), ranks=ranks)
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            check_notice(folder, number, ranks)
+    check_time_is_up(folder)
+    check_second_notice(folder)
+
+
+main()

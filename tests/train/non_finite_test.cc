@@ -1,0 +1,79 @@
+// What ranks say about a loss that is not finite.
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include <torch/nn/modules/linear.h>
+
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/data/collate.h"
+#include "libdistill/task/make_task.h"
+#include "libdistill/train/trainer.h"
+#include "libdistill/train/trainer_options.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::ExpectError;
+using testing::Failures;
+using testing::RunRanks;
+
+constexpr int64_t kBadSample = 5;
+
+struct TwoLayers : torch::nn::Module {
+  TwoLayers() {
+    torch::manual_seed(1);
+    first = register_module("first", torch::nn::Linear(2, 8));
+    second = register_module("second", torch::nn::Linear(8, 1));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return second(torch::tanh(first(x))); }
+  torch::nn::Linear first = nullptr, second = nullptr;
+};
+
+// Of which one is no number.
+std::shared_ptr<Dataset> Points() {
+  std::vector<Sample> samples;
+  for (int64_t i = 0; i < 16; ++i) {
+    const float x = i == kBadSample ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(i) / 16;
+    samples.push_back(
+        {.tensors = {{"x", HostTensor(std::vector<float>{x, 1})}, {"y", HostTensor(std::vector<float>{x})}}});
+  }
+  return MakeDataset(std::move(samples));
+}
+
+absl::StatusOr<std::unique_ptr<Task>> MakeNetTask(const World& world, std::shared_ptr<TwoLayers> net) {
+  const ShardOptions options{.rows_per_rank = 1, .accumulation_steps = 2};
+  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(Points(), world.rank, world.world_size, options));
+  auto batches = MakeBatches(std::move(sharder), [](auto rows) { return StackRows(rows); });
+  return MakeTask(std::move(batches), {.forward = [net](const TensorBatch& batch) {
+                    const torch::Tensor error = net->forward(batch["x"]) - batch["y"];
+                    return Losses{{"loss", error.square().sum(), batch.rows()}};
+                  }});
+}
+
+absl::Status FitNet(const World& world, const TrainerOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(auto communicator, CreateCommunicator(world, {}));
+  RunContext run(world, std::move(communicator), torch::kCPU);
+  auto net = std::make_shared<TwoLayers>();
+  DISTILL_ASSIGN_OR_RETURN(auto task, MakeNetTask(world, net));
+  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
+  return trainer->Fit(*task).status();
+}
+
+TEST_CASE("a loss that is not finite is told with rank, micro-batch, sample and the first module that gave it") {
+  TrainerOptions options{.learning_rate = 0.01};
+  options.max_non_finite_steps = 1;
+  options.num_train_epochs = 1;
+  options.disable_tqdm = true;
+  CHECK(Failures(RunRanks(2, absl::Seconds(60), [&](const World& world) {
+          return ExpectError(
+              FitNet(world, options), absl::StatusCode::kInternal,
+              {"the loss of rank ", "micro-batch ", " of 2, sample 5; first in what is given to first (aten::addmm)"});
+        })) == "");
+}
+
+}  // namespace
+}  // namespace distill
