@@ -19,8 +19,8 @@ namespace {
 absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
   const World& world = setup.world;
   DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
-  return RankCard{world.host, world.host_id,       BuildId(),               setup.options.backend,
-                  gpu,        tuning.preference(), tuning.table().Encode(), setup.options.debug}
+  return RankCard{world.host,          world.host_id,           BuildId(),          setup.options.backend, gpu,
+                  tuning.preference(), tuning.table().Encode(), setup.options.debug}
       .Encode();
 }
 

@@ -27,8 +27,8 @@ struct CommunicatorOptions {
   // the default table.
   std::string tuning_file = {};
   absl::Duration timeout = absl::Seconds(300);
-  // How long a rank may say that it works outside of calls while the others wait (comm/busy_phase.h): that time does not
-  // count for `timeout`.
+  // How long a rank may say that it works outside of calls while the others wait (comm/busy_phase.h): that time does
+  // not count for `timeout`.
   absl::Duration phase_timeout = absl::Hours(2);
   // How long a rank may be silent before it is lost. A thread beats for each rank, so that computing is no silence.
   absl::Duration heartbeat_timeout = absl::Seconds(15);

@@ -13,7 +13,8 @@
 
 namespace distill {
 
-// While it is on, no deadline that was made with it passes; when it goes off, each has all of its time anew. Any thread.
+// While it is on, no deadline that was made with it passes; when it goes off, each has all of its time anew. Any
+// thread.
 class DeadlinePause {
  public:
   // Again and again changes nothing.

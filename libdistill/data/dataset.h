@@ -36,8 +36,8 @@ class Dataset {
 // OutOfRange: there is no such sample. For implementations of Read and Length.
 [[nodiscard]] absl::Status CheckIndex(const Dataset& dataset, int64_t index);
 
-// For a data set that has no cheaper fingerprint: a hash of names, types, shapes and bytes of all samples, one after the
-// other.
+// For a data set that has no cheaper fingerprint: a hash of names, types, shapes and bytes of all samples, one after
+// the other.
 [[nodiscard]] absl::StatusOr<std::string> ChecksumOfSamples(const Dataset& dataset);
 
 // Samples in memory, whose ids become their positions. Their length is the first dimension of the tensor `length_of`;
