@@ -44,11 +44,7 @@ absl::StatusOr<std::vector<int64_t>> SliceIndices(int64_t count, const Value& be
 absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name) {
   if (value.IsUndefined()) return Error(value.reason());
   if (HasMethod(value, name)) {
-    auto method = std::make_shared<Function>();
-    method->kind = Function::Kind::kMethod;
-    method->name = name;
-    method->receiver = value;
-    return Value(std::shared_ptr<const Function>(std::move(method)));
+    return Value(MakeFunction({Function::Kind::kMethod, name, value}));
   }
   if (const Dict* dict = value.dict()) {
     if (const Value* member = dict->Find(name)) return *member;

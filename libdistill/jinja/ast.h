@@ -72,6 +72,11 @@ struct Statement {
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with their defaults, which may be null
 };
 
+struct ParsedTemplate {
+  Block body;
+  bool has_generation = false;  // a {% generation %} block occurs
+};
+
 // Several nodes as a list, since an initializer list would copy them.
 template <typename... T>
 std::vector<ExpressionPtr> Nodes(T... node) {
@@ -79,8 +84,5 @@ std::vector<ExpressionPtr> Nodes(T... node) {
   (nodes.push_back(std::move(node)), ...);
   return nodes;
 }
-
-// "{% for %}", "{{ }}": how errors call it.
-const char* NameOf(Statement::Kind kind);
 
 }  // namespace distill::jinja

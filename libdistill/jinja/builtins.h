@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,14 @@ struct Function {
   enum class Kind { kMacro, kMethod, kGlobal };
   Kind kind = Kind::kGlobal;
   std::string name;
-  Value receiver;
+  Value receiver = {};
   const Statement* macro = nullptr;
   Scope* scope = nullptr;
 };
+
+inline std::shared_ptr<const Function> MakeFunction(Function function) {
+  return std::make_shared<const Function>(std::move(function));
+}
 
 // access.cc: value.name and value[key], in jinja2's order of members and methods; undefined where there is none.
 absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name);
@@ -33,6 +38,9 @@ absl::StatusOr<Value> GetItem(const Value& value, const Value& key);
 absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end, const Value& step);
 // `item in container`, a string's parts included.
 absl::StatusOr<bool> Contains(const Value& container, const Value& item);
+
+// operators.cc: Python's operators + - * / // % ** ~ on two values.
+absl::StatusOr<Value> ApplyOperator(const std::string& name, const Value& left, const Value& right);
 
 // methods.cc; those of strings: text_methods.cc.
 using Method = absl::StatusOr<Value> (*)(const Value& self, const Arguments& arguments);

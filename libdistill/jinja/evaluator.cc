@@ -8,6 +8,14 @@ namespace {
 
 constexpr int64_t kStepsPerIteration = 20;  // what a loop costs besides its body, about
 
+// "{% for %}", "{{ }}": how errors call it. In the order of the kinds.
+const char* NameOf(Statement::Kind kind) {
+  static constexpr const char* kNames[] = {"text",        "{{ }}",         "{% if %}",    "{% for %}",
+                                           "{% set %}",   "{% set %}",     "{% macro %}", "{% generation %}",
+                                           "{% break %}", "{% continue %}"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 // The names that a loop's body sees as "loop".
 absl::StatusOr<Value> LoopVariable(const std::vector<Value>& items, size_t i) {
   static const Value kIndex("index"), kIndex0("index0"), kRevIndex("revindex"), kRevIndex0("revindex0"),
@@ -30,14 +38,15 @@ absl::StatusOr<Value> LoopVariable(const std::vector<Value>& items, size_t i) {
 
 }  // namespace
 
-TemplateEvaluator::TemplateEvaluator(const std::vector<std::pair<std::string, Value>>& variables)
-    : expressions_(scopes_, limit_, [this](const Block& body, Scope* scope) { return Capture(body, scope); }) {
+Evaluator::Evaluator(const std::vector<std::pair<std::string, Value>>& variables) {
   for (const auto& [name, value] : variables) scopes_.root().names[name] = value;
 }
 
-absl::Status TemplateEvaluator::Run(const Block& block) { return RunBlock(block, &scopes_.root()); }
+Evaluator::~Evaluator() {
+  for (const std::shared_ptr<Dict>& space : namespaces_) space->entries.clear();
+}
 
-absl::Status TemplateEvaluator::RunBlock(const Block& block, Scope* scope) {
+absl::Status Evaluator::RunBlock(const Block& block, Scope* scope) {
   for (const Statement& statement : block) {
     DISTILL_RETURN_IF_ERROR(limit_.Enter());
     absl::Status status = RunStatement(statement, scope);
@@ -52,12 +61,12 @@ absl::Status TemplateEvaluator::RunBlock(const Block& block, Scope* scope) {
   return absl::OkStatus();
 }
 
-absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* scope) {
+absl::Status Evaluator::RunStatement(const Statement& statement, Scope* scope) {
   switch (statement.kind) {
     case Statement::Kind::kText:
       return Write(statement.text);
     case Statement::Kind::kOutput: {
-      DISTILL_ASSIGN_OR_RETURN(const Value value, expressions_.Evaluate(*statement.value, scope));
+      DISTILL_ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.value, scope));
       return Write(ToText(value));
     }
     case Statement::Kind::kIf:
@@ -65,7 +74,7 @@ absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* 
     case Statement::Kind::kFor:
       return RunFor(statement, scope);
     case Statement::Kind::kSet: {
-      DISTILL_ASSIGN_OR_RETURN(const Value value, expressions_.Evaluate(*statement.value, scope));
+      DISTILL_ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.value, scope));
       return Assign(*statement.target, value, scope);
     }
     case Statement::Kind::kSetBlock: {
@@ -74,7 +83,10 @@ absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* 
       return Assign(*statement.target, Value(std::move(text)), scope);
     }
     case Statement::Kind::kMacro:
-      return DefineMacro(statement, scope);
+      scopes_.NoteMacro();
+      scope->names[statement.text] =
+          Value(MakeFunction({Function::Kind::kMacro, statement.text, Value(), &statement, scope}));
+      return absl::OkStatus();
     case Statement::Kind::kGeneration:
       return RunGeneration(statement, scope);
     case Statement::Kind::kBreak:
@@ -87,23 +99,23 @@ absl::Status TemplateEvaluator::RunStatement(const Statement& statement, Scope* 
   return absl::OkStatus();
 }
 
-absl::Status TemplateEvaluator::RunIf(const Statement& statement, Scope* scope) {
+absl::Status Evaluator::RunIf(const Statement& statement, Scope* scope) {
   for (const auto& [condition, body] : statement.branches) {
-    DISTILL_ASSIGN_OR_RETURN(const Value value, expressions_.Evaluate(*condition, scope));
+    DISTILL_ASSIGN_OR_RETURN(const Value value, Evaluate(*condition, scope));
     if (IsTrue(value)) return RunBlock(body, scope);
   }
   return RunBlock(statement.otherwise, scope);
 }
 
-absl::Status TemplateEvaluator::RunFor(const Statement& statement, Scope* scope) {
-  DISTILL_ASSIGN_OR_RETURN(const Value sequence, expressions_.Evaluate(*statement.value, scope));
+absl::Status Evaluator::RunFor(const Statement& statement, Scope* scope) {
+  DISTILL_ASSIGN_OR_RETURN(const Value sequence, Evaluate(*statement.value, scope));
   DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(sequence));
   if (statement.condition != nullptr) {
     std::vector<Value> selected;
     for (const Value& item : items) {
       DISTILL_ASSIGN_OR_RETURN(const Value keeps, scopes_.InNewScope(scope, [&](Scope* inner) -> absl::StatusOr<Value> {
         DISTILL_RETURN_IF_ERROR(Assign(*statement.target, item, inner));
-        return expressions_.Evaluate(*statement.condition, inner);
+        return Evaluate(*statement.condition, inner);
       }));
       if (IsTrue(keeps)) selected.push_back(item);
     }
@@ -123,7 +135,7 @@ absl::Status TemplateEvaluator::RunFor(const Statement& statement, Scope* scope)
   return scopes_.InNewScope(scope, [&](Scope* inner) { return RunBlock(statement.otherwise, inner); });
 }
 
-absl::Status TemplateEvaluator::RunGeneration(const Statement& statement, Scope* scope) {
+absl::Status Evaluator::RunGeneration(const Statement& statement, Scope* scope) {
   if (captures_ > 0 || in_generation_) {
     return Error("{% generation %} within a macro, a {% set %} block or another {% generation %} is not supported");
   }
@@ -135,24 +147,13 @@ absl::Status TemplateEvaluator::RunGeneration(const Statement& statement, Scope*
   return absl::OkStatus();
 }
 
-absl::Status TemplateEvaluator::DefineMacro(const Statement& statement, Scope* scope) {
-  auto macro = std::make_shared<Function>();
-  macro->kind = Function::Kind::kMacro;
-  macro->name = statement.text;
-  macro->macro = &statement;
-  macro->scope = scope;
-  scopes_.NoteMacro();
-  scope->names[statement.text] = Value(std::shared_ptr<const Function>(std::move(macro)));
-  return absl::OkStatus();
-}
-
-absl::Status TemplateEvaluator::Assign(const Expression& target, const Value& value, Scope* scope) {
+absl::Status Evaluator::Assign(const Expression& target, const Value& value, Scope* scope) {
   if (target.kind == Expression::Kind::kName) {
     scope->names[target.name] = value;
     return absl::OkStatus();
   }
   if (target.kind == Expression::Kind::kAttribute) {
-    DISTILL_ASSIGN_OR_RETURN(const Value space, expressions_.Evaluate(*target.children[0], scope));
+    DISTILL_ASSIGN_OR_RETURN(const Value space, Evaluate(*target.children[0], scope));
     if (space.dict() == nullptr || space.dict()->kind != Dict::Kind::kNamespace) {
       return Error("only a namespace's attributes can be set");
     }
@@ -168,12 +169,12 @@ absl::Status TemplateEvaluator::Assign(const Expression& target, const Value& va
   return absl::OkStatus();
 }
 
-absl::Status TemplateEvaluator::Write(const std::string& text) {
+absl::Status Evaluator::Write(const std::string& text) {
   output_.text += text;
   return output_.text.size() > kMaxTextBytes ? Error("the output grows beyond 64 MiB") : absl::OkStatus();
 }
 
-absl::StatusOr<std::string> TemplateEvaluator::Capture(const Block& block, Scope* scope) {
+absl::StatusOr<std::string> Evaluator::Capture(const Block& block, Scope* scope) {
   std::string outer;
   std::swap(outer, output_.text);
   ++captures_;

@@ -1,6 +1,9 @@
-// Runs the statements of a syntax tree. One evaluator is for one rendering.
+// Runs a syntax tree. One evaluator is for one rendering.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,32 +12,95 @@
 #include "absl/status/statusor.h"
 #include "libdistill/jinja/ast.h"
 #include "libdistill/jinja/builtins.h"
-#include "libdistill/jinja/expression_evaluator.h"
-#include "libdistill/jinja/scopes.h"
-#include "libdistill/jinja/step_limit.h"
 #include "libdistill/jinja/template.h"
 
 namespace distill::jinja {
 
-class TemplateEvaluator {
- public:
-  explicit TemplateEvaluator(const std::vector<std::pair<std::string, Value>>& variables);
+// Names of a block. Loops and macros open one of their own: what they set is gone after them.
+struct Scope {
+  Scope* parent = nullptr;
+  std::map<std::string, Value> names;
+};
 
-  absl::Status Run(const Block& block);
+// The names that a rendering knows.
+class Scopes {
+ public:
+  Scope& root() { return root_; }
+  // A macro that is defined refers to the scopes around it, which stay from then on.
+  void NoteMacro() { ++macros_; }
+  // Runs body(scope) in a new scope, which stays where a macro that may refer to it was defined meanwhile.
+  template <typename Body>
+  auto InNewScope(Scope* parent, const Body& body) {
+    const size_t kept = scopes_.size();
+    const int64_t macros = macros_;
+    scopes_.push_back(std::make_unique<Scope>(Scope{parent, {}}));
+    auto result = body(scopes_.back().get());
+    if (macros_ == macros) scopes_.resize(kept);
+    return result;
+  }
+
+ private:
+  Scope root_;
+  std::vector<std::unique_ptr<Scope>> scopes_;
+  int64_t macros_ = 0;
+};
+
+// Bounds the steps of a rendering, and how deep they are nested.
+class StepLimit {
+ public:
+  // One more step, one level deeper, until Leave; InvalidArgument beyond the limits.
+  absl::Status Enter() {
+    if (++depth_ > kMaxDepth) return Error("the recursion is too deep");
+    return Take(1);
+  }
+  void Leave() { --depth_; }
+  // So many more steps.
+  absl::Status Take(int64_t steps) {
+    steps_ += steps;
+    return steps_ > kMaxSteps ? Error("the template runs for too long") : absl::OkStatus();
+  }
+
+ private:
+  static constexpr int kMaxDepth = 1000;
+  static constexpr int64_t kMaxSteps = 20'000'000;
+
+  int depth_ = 0;
+  int64_t steps_ = 0;
+};
+
+class Evaluator {
+ public:
+  explicit Evaluator(const std::vector<std::pair<std::string, Value>>& variables);
+  ~Evaluator();
+
+  absl::Status Run(const Block& block) { return RunBlock(block, &scopes_.root()); }
   Output TakeOutput() { return std::move(output_); }
 
  private:
+  using Result = absl::StatusOr<Value>;
   enum class Flow { kNext, kBreak, kContinue };
 
+  // evaluator.cc: statements.
   absl::Status RunBlock(const Block& block, Scope* scope);
   absl::Status RunStatement(const Statement& statement, Scope* scope);
   absl::Status RunIf(const Statement& statement, Scope* scope);
   absl::Status RunFor(const Statement& statement, Scope* scope);
   absl::Status RunGeneration(const Statement& statement, Scope* scope);
-  absl::Status DefineMacro(const Statement& statement, Scope* scope);
   absl::Status Assign(const Expression& target, const Value& value, Scope* scope);
   absl::Status Write(const std::string& text);
+  // The text of a macro's or block's body.
   absl::StatusOr<std::string> Capture(const Block& block, Scope* scope);
+
+  // expression_evaluator.cc: what an expression comes to.
+  Result Evaluate(const Expression& node, Scope* scope);
+  Result EvaluateNode(const Expression& node, Scope* scope);
+  Result EvaluateName(const Expression& node, Scope* scope);
+  Result EvaluateCompare(const Expression& node, Scope* scope);
+  Result EvaluateCall(const Expression& node, Scope* scope);
+  Result CallMacro(const Function& macro, const Arguments& arguments);
+  // All children from `first` on; those that are null are undefined.
+  absl::StatusOr<std::vector<Value>> EvaluateAll(const Expression& node, size_t first, Scope* scope);
+  absl::StatusOr<Arguments> EvaluateArguments(const Expression& node, Scope* scope);
 
   Output output_;
   int captures_ = 0;  // output goes to a macro's or block's text, not to the rendering
@@ -43,7 +109,7 @@ class TemplateEvaluator {
   bool located_ = false;  // the error names its line already
   StepLimit limit_;
   Scopes scopes_;
-  ExpressionEvaluator expressions_;
+  std::vector<std::shared_ptr<Dict>> namespaces_;  // emptied at the end: they may hold one another
 };
 
 }  // namespace distill::jinja

@@ -1,45 +1,40 @@
-#include "libdistill/jinja/expression_evaluator.h"
-
-#include <algorithm>
-
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/jinja/operators.h"
+#include "libdistill/jinja/evaluator.h"
 
 namespace distill::jinja {
 
 using Result = absl::StatusOr<Value>;
 
-ExpressionEvaluator::~ExpressionEvaluator() {
-  for (const std::shared_ptr<Dict>& space : namespaces_) space->entries.clear();
-}
-
-Result ExpressionEvaluator::Evaluate(const Expression& node, Scope* scope) {
+Result Evaluator::Evaluate(const Expression& node, Scope* scope) {
   DISTILL_RETURN_IF_ERROR(limit_.Enter());
   Result result = EvaluateNode(node, scope);
   limit_.Leave();
   return result;
 }
 
-Result ExpressionEvaluator::EvaluateNode(const Expression& node, Scope* scope) {
+Result Evaluator::EvaluateNode(const Expression& node, Scope* scope) {
   using Kind = Expression::Kind;
   switch (node.kind) {
     case Kind::kConstant:
       return node.constant;
     case Kind::kName:
       return EvaluateName(node, scope);
-    case Kind::kDict:
-      return EvaluateDict(node, scope);
-    case Kind::kSlice:
-      return EvaluateSlice(node, scope);
     case Kind::kCompare:
       return EvaluateCompare(node, scope);
     case Kind::kCall:
       return EvaluateCall(node, scope);
     case Kind::kList:
-    case Kind::kTuple: {
+    case Kind::kTuple:
+    case Kind::kDict:
+    case Kind::kSlice: {
       DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, EvaluateAll(node, 0, scope));
-      return MakeList(std::move(items), node.kind == Kind::kTuple);
+      if (node.kind == Kind::kSlice) return Slice(items[0], items[1], items[2], items[3]);
+      if (node.kind != Kind::kDict) return MakeList(std::move(items), node.kind == Kind::kTuple);
+      std::vector<std::pair<Value, Value>> entries;
+      for (size_t i = 0; i + 1 < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
+      return MakeDict(std::move(entries));
     }
     default:
       break;
@@ -81,34 +76,15 @@ Result ExpressionEvaluator::EvaluateNode(const Expression& node, Scope* scope) {
   return node.kind == Kind::kItem ? GetItem(first, second) : ApplyOperator(node.name, first, second);
 }
 
-Result ExpressionEvaluator::EvaluateName(const Expression& node, Scope* scope) {
+Result Evaluator::EvaluateName(const Expression& node, Scope* scope) {
   for (const Scope* inner = scope; inner != nullptr; inner = inner->parent) {
     if (const auto found = inner->names.find(node.name); found != inner->names.end()) return found->second;
   }
   if (!HasGlobal(node.name)) return Value::MakeUndefined(absl::StrCat("'", node.name, "' is undefined"));
-  auto function = std::make_shared<Function>();
-  function->name = node.name;
-  return Value(std::shared_ptr<const Function>(std::move(function)));
+  return Value(MakeFunction({Function::Kind::kGlobal, node.name}));
 }
 
-Result ExpressionEvaluator::EvaluateDict(const Expression& node, Scope* scope) {
-  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> values, EvaluateAll(node, 0, scope));
-  std::vector<std::pair<Value, Value>> entries;
-  for (size_t i = 0; i + 1 < values.size(); i += 2)
-    entries.emplace_back(std::move(values[i]), std::move(values[i + 1]));
-  return MakeDict(std::move(entries));
-}
-
-Result ExpressionEvaluator::EvaluateSlice(const Expression& node, Scope* scope) {
-  Value parts[4];
-  for (size_t i = 0; i < 4; ++i) {
-    if (node.children[i] == nullptr) continue;
-    DISTILL_ASSIGN_OR_RETURN(parts[i], Evaluate(*node.children[i], scope));
-  }
-  return Slice(parts[0], parts[1], parts[2], parts[3]);
-}
-
-Result ExpressionEvaluator::EvaluateCompare(const Expression& node, Scope* scope) {
+Result Evaluator::EvaluateCompare(const Expression& node, Scope* scope) {
   DISTILL_ASSIGN_OR_RETURN(Value left, Evaluate(*node.children[0], scope));
   for (size_t i = 0; i < node.operators.size(); ++i) {
     const std::string& name = node.operators[i];
@@ -129,7 +105,7 @@ Result ExpressionEvaluator::EvaluateCompare(const Expression& node, Scope* scope
   return Value(true);
 }
 
-Result ExpressionEvaluator::EvaluateCall(const Expression& node, Scope* scope) {
+Result Evaluator::EvaluateCall(const Expression& node, Scope* scope) {
   DISTILL_ASSIGN_OR_RETURN(const Value callee, Evaluate(*node.children[0], scope));
   const Function* function = callee.function();
   if (function == nullptr) {
@@ -145,15 +121,16 @@ Result ExpressionEvaluator::EvaluateCall(const Expression& node, Scope* scope) {
   return value;
 }
 
-Result ExpressionEvaluator::CallMacro(const Function& function, const Arguments& arguments) {
+Result Evaluator::CallMacro(const Function& function, const Arguments& arguments) {
   const Statement& macro = *function.macro;
   if (arguments.positional.size() > macro.parameters.size()) {
     return Error(absl::StrCat("macro '", function.name, "' takes at most ", macro.parameters.size(), " argument(s)"));
   }
   return scopes_.InNewScope(function.scope, [&](Scope* scope) -> Result {
-    for (const auto& [name, value] : arguments.named) {
-      const auto known = std::find_if(macro.parameters.begin(), macro.parameters.end(),
-                                      [&name = name](const auto& parameter) { return parameter.first == name; });
+    for (const auto& [argument, value] : arguments.named) {
+      const std::string& name = argument;
+      const auto known =
+          absl::c_find_if(macro.parameters, [&](const auto& parameter) { return parameter.first == name; });
       if (known == macro.parameters.end()) {
         return Error(absl::StrCat("macro '", function.name, "' has no parameter '", name, "'"));
       }
@@ -172,22 +149,22 @@ Result ExpressionEvaluator::CallMacro(const Function& function, const Arguments&
         scope->names[name] = Value::MakeUndefined(absl::StrCat("parameter '", name, "' was not provided"));
       }
     }
-    DISTILL_ASSIGN_OR_RETURN(std::string text, capture_(macro.body, scope));
+    DISTILL_ASSIGN_OR_RETURN(std::string text, Capture(macro.body, scope));
     return Value(std::move(text));
   });
 }
 
-absl::StatusOr<std::vector<Value>> ExpressionEvaluator::EvaluateAll(const Expression& node, size_t first,
-                                                                    Scope* scope) {
+absl::StatusOr<std::vector<Value>> Evaluator::EvaluateAll(const Expression& node, size_t first, Scope* scope) {
   std::vector<Value> values;
   for (size_t i = first; i < node.children.size(); ++i) {
-    DISTILL_ASSIGN_OR_RETURN(Value value, Evaluate(*node.children[i], scope));
-    values.push_back(std::move(value));
+    Value& value = values.emplace_back();
+    if (node.children[i] == nullptr) continue;
+    DISTILL_ASSIGN_OR_RETURN(value, Evaluate(*node.children[i], scope));
   }
   return values;
 }
 
-absl::StatusOr<Arguments> ExpressionEvaluator::EvaluateArguments(const Expression& node, Scope* scope) {
+absl::StatusOr<Arguments> Evaluator::EvaluateArguments(const Expression& node, Scope* scope) {
   Arguments arguments;
   DISTILL_ASSIGN_OR_RETURN(arguments.positional, EvaluateAll(node, 1, scope));
   for (const auto& [name, child] : node.keywords) {

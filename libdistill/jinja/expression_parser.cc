@@ -1,11 +1,6 @@
-#include "libdistill/jinja/expression_parser.h"
+#include "libdistill/jinja/parser.h"
 
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "absl/strings/string_view.h"
+#include "absl/algorithm/container.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill::jinja {
@@ -14,14 +9,7 @@ namespace {
 using Kind = Expression::Kind;
 
 // Operators that bind to the left, the loosest first; "not", comparisons and powers stand between and above them.
-struct Level {
-  std::vector<absl::string_view> operators;
-};
-
-const Level& LevelOf(int level) {
-  static const Level kLevels[] = {{{"+", "-"}}, {{"~"}}, {{"*", "/", "//", "%"}}};
-  return kLevels[level];
-}
+const std::vector<absl::string_view> kLevels[] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}};
 
 // Counts one level of nesting while it lives.
 class Nested {
@@ -35,13 +23,13 @@ class Nested {
 
 }  // namespace
 
-ExpressionParser::Result ExpressionParser::ParseExpression(bool with_condition) {
+Parser::Result Parser::ParseExpression(bool with_condition) {
   const Nested nested(&nesting_);
   if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
   return with_condition ? ParseConditional() : ParseBinary(-2);
 }
 
-ExpressionParser::Result ExpressionParser::ParseConditional() {
+Parser::Result Parser::ParseConditional() {
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseBinary(-2));
   while (IsName("if")) {
     const int line = Now().line;
@@ -57,8 +45,8 @@ ExpressionParser::Result ExpressionParser::ParseConditional() {
   return node;
 }
 
-// Level -2: or; -1: and; 0 and up: LevelOf. Above "and" stand "not" and comparisons, above the last level powers.
-ExpressionParser::Result ExpressionParser::ParseBinary(int level) {
+// Level -2: or; -1: and; 0 and up: kLevels. Above "and" stand "not" and comparisons, above the last level powers.
+Parser::Result Parser::ParseBinary(int level) {
   const auto parse_next = [this, level] {
     return level == -1 ? ParseNot() : level == 2 ? ParsePower() : ParseBinary(level + 1);
   };
@@ -69,10 +57,7 @@ ExpressionParser::Result ExpressionParser::ParseBinary(int level) {
     if (level < 0) {
       if (!SkipName(level == -2 ? "or" : "and")) return node;
     } else {
-      const auto& operators = LevelOf(level).operators;
-      if (std::none_of(operators.begin(), operators.end(), [this](absl::string_view o) { return IsOperator(o); })) {
-        return node;
-      }
+      if (absl::c_none_of(kLevels[level], [this](absl::string_view o) { return IsOperator(o); })) return node;
       Advance();
     }
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr right, parse_next());
@@ -81,7 +66,7 @@ ExpressionParser::Result ExpressionParser::ParseBinary(int level) {
   }
 }
 
-ExpressionParser::Result ExpressionParser::ParseNot() {
+Parser::Result Parser::ParseNot() {
   const int line = Now().line;
   if (!SkipName("not")) return ParseCompare();
   const Nested nested(&nesting_);
@@ -90,7 +75,7 @@ ExpressionParser::Result ExpressionParser::ParseNot() {
   return Make(Kind::kNot, line, "", Nodes(std::move(node)));
 }
 
-ExpressionParser::Result ExpressionParser::ParseCompare() {
+Parser::Result Parser::ParseCompare() {
   const int line = Now().line;
   std::vector<ExpressionPtr> operands;
   std::vector<std::string> operators;
@@ -118,7 +103,7 @@ ExpressionParser::Result ExpressionParser::ParseCompare() {
   return node;
 }
 
-ExpressionParser::Result ExpressionParser::ParsePower() {
+Parser::Result Parser::ParsePower() {
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseUnary(true));
   while (IsOperator("**")) {
     const int line = Now().line;
@@ -129,7 +114,7 @@ ExpressionParser::Result ExpressionParser::ParsePower() {
   return node;
 }
 
-ExpressionParser::Result ExpressionParser::ParseUnary(bool with_filter) {
+Parser::Result Parser::ParseUnary(bool with_filter) {
   const Nested nested(&nesting_);
   if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
   const int line = Now().line;

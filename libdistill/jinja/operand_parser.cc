@@ -1,8 +1,4 @@
-#include "libdistill/jinja/operand_parser.h"
-
-#include <algorithm>
-#include <memory>
-#include <utility>
+#include "libdistill/jinja/parser.h"
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,13 +6,10 @@
 #include "libdistill/jinja/builtins.h"
 
 namespace distill::jinja {
-namespace {
 
 using Kind = Expression::Kind;
 
-}  // namespace
-
-absl::Status OperandParser::Grow(Expression* node) const {
+absl::Status Parser::Grow(Expression* node) const {
   int height = 0;
   for (const ExpressionPtr& child : node->children) height = std::max(height, child == nullptr ? 0 : child->height);
   for (const auto& [name, child] : node->keywords) height = std::max(height, child->height);
@@ -24,8 +17,7 @@ absl::Status OperandParser::Grow(Expression* node) const {
   return node->height > kMaxHeight ? ErrorAt(node->line, "the expression is too long") : absl::OkStatus();
 }
 
-OperandParser::Result OperandParser::Make(Kind kind, int line, std::string name,
-                                          std::vector<ExpressionPtr> children) const {
+Parser::Result Parser::Make(Kind kind, int line, std::string name, std::vector<ExpressionPtr> children) const {
   auto node = std::make_unique<Expression>();
   node->kind = kind;
   node->line = line;
@@ -35,7 +27,7 @@ OperandParser::Result OperandParser::Make(Kind kind, int line, std::string name,
   return node;
 }
 
-OperandParser::Result OperandParser::ParsePostfix(ExpressionPtr node) {
+Parser::Result Parser::ParsePostfix(ExpressionPtr node) {
   for (;;) {
     const int line = Now().line;
     if (SkipOperator(".")) {
@@ -49,15 +41,14 @@ OperandParser::Result OperandParser::ParsePostfix(ExpressionPtr node) {
     } else if (SkipOperator("[")) {
       DISTILL_ASSIGN_OR_RETURN(node, ParseSubscript(std::move(node)));
     } else if (IsOperator("(")) {
-      DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kCall, line, "", Nodes(std::move(node))));
-      DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+      DISTILL_ASSIGN_OR_RETURN(node, ParseCall(std::move(node)));
     } else {
       return node;
     }
   }
 }
 
-OperandParser::Result OperandParser::ParseSubscript(ExpressionPtr node) {
+Parser::Result Parser::ParseSubscript(ExpressionPtr node) {
   const int line = Now().line;
   std::vector<ExpressionPtr> parts = Nodes(std::move(node), ExpressionPtr(), ExpressionPtr(), ExpressionPtr());
   size_t part = 1;
@@ -76,7 +67,7 @@ OperandParser::Result OperandParser::ParseSubscript(ExpressionPtr node) {
   return Make(Kind::kItem, line, "", Nodes(std::move(parts[0]), std::move(parts[1])));
 }
 
-OperandParser::Result OperandParser::ParseFilterOrTest(ExpressionPtr node) {
+Parser::Result Parser::ParseFilterOrTest(ExpressionPtr node) {
   for (;;) {
     const int line = Now().line;
     if (SkipOperator("|")) {
@@ -88,15 +79,14 @@ OperandParser::Result OperandParser::ParseFilterOrTest(ExpressionPtr node) {
     } else if (SkipName("is")) {
       DISTILL_ASSIGN_OR_RETURN(node, ParseTest(std::move(node)));
     } else if (IsOperator("(")) {
-      DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kCall, line, "", Nodes(std::move(node))));
-      DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+      DISTILL_ASSIGN_OR_RETURN(node, ParseCall(std::move(node)));
     } else {
       return node;
     }
   }
 }
 
-OperandParser::Result OperandParser::ParseTest(ExpressionPtr node) {
+Parser::Result Parser::ParseTest(ExpressionPtr node) {
   const int line = Now().line;
   const bool negated = SkipName("not");
   DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
@@ -119,27 +109,44 @@ OperandParser::Result OperandParser::ParseTest(ExpressionPtr node) {
   return negated ? Make(Kind::kNot, line, "", Nodes(std::move(node))) : std::move(node);
 }
 
-absl::Status OperandParser::ParseArguments(Expression* call) {
-  DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
-  while (!SkipOperator(")")) {
-    if (IsOperator("*") || IsOperator("**")) return ErrorHere("'*' and '**' before arguments are not supported");
-    if (Now().kind == Token::Kind::kName && Ahead().kind == Token::Kind::kOperator && Ahead().text == "=") {
-      const std::string name = Now().text;
-      Advance();
-      Advance();
-      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
-      call->keywords.emplace_back(name, std::move(value));
-    } else {
-      if (!call->keywords.empty()) return ErrorHere("an argument without a name follows one with a name");
-      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
-      call->children.push_back(std::move(value));
-    }
-    if (!IsOperator(")")) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
+absl::Status Parser::ParseItems(absl::string_view close, absl::FunctionRef<absl::Status()> parse) {
+  while (!SkipOperator(close)) {
+    DISTILL_RETURN_IF_ERROR(parse());
+    if (!IsOperator(close)) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
   }
+  return absl::OkStatus();
+}
+
+Parser::Result Parser::ParseCall(ExpressionPtr callee) {
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kCall, Now().line, "", Nodes(std::move(callee))));
+  DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+  return node;
+}
+
+absl::Status Parser::ParseArguments(Expression* call) {
+  DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
+  DISTILL_RETURN_IF_ERROR(ParseItems(")", [&]() -> absl::Status {
+    if (IsOperator("*") || IsOperator("**")) return ErrorHere("'*' and '**' before arguments are not supported");
+    std::string name;
+    if (Now().kind == Token::Kind::kName && Ahead().kind == Token::Kind::kOperator && Ahead().text == "=") {
+      name = Now().text;
+      Advance();
+      Advance();
+    } else if (!call->keywords.empty()) {
+      return ErrorHere("an argument without a name follows one with a name");
+    }
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
+    if (name.empty()) {
+      call->children.push_back(std::move(value));
+    } else {
+      call->keywords.emplace_back(name, std::move(value));
+    }
+    return absl::OkStatus();
+  }));
   return Grow(call);
 }
 
-OperandParser::Result OperandParser::ParsePrimary() {
+Parser::Result Parser::ParsePrimary() {
   const int line = Now().line;
   switch (Now().kind) {
     case Token::Kind::kString:
@@ -164,9 +171,18 @@ OperandParser::Result OperandParser::ParsePrimary() {
     default:
       break;
   }
-  if (SkipOperator("(")) return ParseParenthesized();
+  if (SkipOperator("(")) {
+    if (SkipOperator(")")) return Make(Kind::kTuple, line, "", {});
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseTuple());
+    DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));
+    return node;
+  }
   if (SkipOperator("[")) {
-    DISTILL_ASSIGN_OR_RETURN(std::vector<ExpressionPtr> items, ParseItems("]"));
+    std::vector<ExpressionPtr> items;
+    DISTILL_RETURN_IF_ERROR(ParseItems("]", [&]() -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(items.emplace_back(), ParseExpression());
+      return absl::OkStatus();
+    }));
     return Make(Kind::kList, line, "", std::move(items));
   }
   if (SkipOperator("{")) return ParseDict();
@@ -174,7 +190,7 @@ OperandParser::Result OperandParser::ParsePrimary() {
 }
 
 // A number, or one or more strings side by side.
-OperandParser::Result OperandParser::ParseConstant() {
+Parser::Result Parser::ParseConstant() {
   const Token token = Now();
   Advance();
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kConstant, token.line, "", {}));
@@ -194,49 +210,30 @@ OperandParser::Result OperandParser::ParseConstant() {
   return node;
 }
 
-OperandParser::Result OperandParser::ParseParenthesized() {
-  const int line = Now().line;
-  if (SkipOperator(")")) return Make(Kind::kTuple, line, "", {});
-  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseTuple());
-  DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));
-  return node;
-}
-
-OperandParser::Result OperandParser::ParseDict() {
+Parser::Result Parser::ParseDict() {
   const int line = Now().line;
   std::vector<ExpressionPtr> items;
-  while (!SkipOperator("}")) {
+  DISTILL_RETURN_IF_ERROR(ParseItems("}", [&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr key, ParseExpression());
-    items.push_back(std::move(key));
     DISTILL_RETURN_IF_ERROR(ExpectOperator(":"));
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
+    items.push_back(std::move(key));
     items.push_back(std::move(value));
-    if (!IsOperator("}")) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
-  }
+    return absl::OkStatus();
+  }));
   return Make(Kind::kDict, line, "", std::move(items));
 }
 
-absl::StatusOr<std::vector<ExpressionPtr>> OperandParser::ParseItems(absl::string_view close) {
-  std::vector<ExpressionPtr> items;
-  while (!SkipOperator(close)) {
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr item, ParseExpression());
-    items.push_back(std::move(item));
-    if (!IsOperator(close)) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
-  }
-  return items;
-}
-
-bool OperandParser::AtEndOfTuple() const {
-  return Now().kind == Token::Kind::kBlockEnd || Now().kind == Token::Kind::kOutputEnd ||
-         Now().kind == Token::Kind::kEnd || IsOperator(")") || IsName("in");
-}
-
-OperandParser::Result OperandParser::ParseTuple(bool with_condition) {
+Parser::Result Parser::ParseTuple(bool with_condition) {
   const int line = Now().line;
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr first, ParseExpression(with_condition));
   if (!IsOperator(",")) return first;
+  const auto at_end = [this] {
+    return Now().kind == Token::Kind::kBlockEnd || Now().kind == Token::Kind::kOutputEnd ||
+           Now().kind == Token::Kind::kEnd || IsOperator(")") || IsName("in");
+  };
   std::vector<ExpressionPtr> items = Nodes(std::move(first));
-  while (SkipOperator(",") && !AtEndOfTuple()) {
+  while (SkipOperator(",") && !at_end()) {
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr item, ParseExpression(with_condition));
     items.push_back(std::move(item));
   }

@@ -1,5 +1,4 @@
-#include "libdistill/jinja/operators.h"
-
+// The binary operators of expressions.
 #include <algorithm>
 #include <cmath>
 

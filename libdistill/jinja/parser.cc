@@ -1,54 +1,69 @@
 #include "libdistill/jinja/parser.h"
 
-#include <algorithm>
-#include <initializer_list>
-#include <string>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/jinja/expression_parser.h"
 
 namespace distill::jinja {
-namespace {
 
-class Parser : public ExpressionParser {
- public:
-  using ExpressionParser::ExpressionParser;
+using Kind = Statement::Kind;
 
-  absl::StatusOr<ParsedTemplate> Run() {
-    ParsedTemplate result;
-    DISTILL_ASSIGN_OR_RETURN(result.body, ParseBlock({}));
-    result.has_generation = has_generation_;
-    return result;
+absl::StatusOr<ParsedTemplate> Parse(absl::string_view source) {
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Token> tokens, Lex(source));
+  return Parser(std::move(tokens)).Run();
+}
+
+absl::StatusOr<ParsedTemplate> Parser::Run() {
+  DISTILL_ASSIGN_OR_RETURN(Block body, ParseBlock({}));
+  return ParsedTemplate{std::move(body), has_generation_};
+}
+
+bool Parser::SkipOperator(absl::string_view text) {
+  if (!IsOperator(text)) return false;
+  Advance();
+  return true;
+}
+
+bool Parser::SkipName(absl::string_view text) {
+  if (!IsName(text)) return false;
+  Advance();
+  return true;
+}
+
+std::string Parser::Describe() const {
+  switch (Now().kind) {
+    case Token::Kind::kEnd:
+      return "the template's end";
+    case Token::Kind::kBlockEnd:
+      return "'%}'";
+    case Token::Kind::kOutputEnd:
+      return "'}}'";
+    case Token::Kind::kString:
+      return "a string";
+    default:
+      return absl::StrCat("'", Now().text, "'");
   }
+}
 
- private:
-  using Kind = Statement::Kind;
+absl::Status Parser::ExpectOperator(absl::string_view text) {
+  if (SkipOperator(text)) return absl::OkStatus();
+  return ErrorHere(absl::StrCat("expected '", text, "', but found ", Describe()));
+}
 
-  // Statements up to "{% NAME", where NAME is one of `ends`; NAME is the current token then.
-  absl::StatusOr<Block> ParseBlock(std::initializer_list<const char*> ends);
-  // The same up to the end of "{% NAME %}".
-  absl::StatusOr<Block> ParseBody(const char* end);
-  absl::StatusOr<Statement> ParseStatement();
-  absl::Status ParseIf(Statement* statement);
-  absl::Status ParseFor(Statement* statement);
-  absl::Status ParseSet(Statement* statement);
-  absl::Status ParseMacro(Statement* statement);
-  absl::StatusOr<ExpressionPtr> ParseTarget();
+absl::StatusOr<std::string> Parser::ExpectName() {
+  if (Now().kind != Token::Kind::kName) return ErrorHere(absl::StrCat("expected a name, but found ", Describe()));
+  std::string name = Now().text;
+  Advance();
+  return name;
+}
 
-  absl::Status EndTag(Token::Kind kind) {
-    if (Now().kind != kind) {
-      const char* close = kind == Token::Kind::kBlockEnd ? "%}" : "}}";
-      return ErrorHere(absl::StrCat("expected '", close, "', but found ", Describe()));
-    }
-    Advance();
-    return absl::OkStatus();
+absl::Status Parser::EndTag(Token::Kind kind) {
+  if (Now().kind != kind) {
+    const char* close = kind == Token::Kind::kBlockEnd ? "%}" : "}}";
+    return ErrorHere(absl::StrCat("expected '", close, "', but found ", Describe()));
   }
-
-  int depth_ = 0, loops_ = 0;
-  bool has_generation_ = false;
-};
+  Advance();
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Block> Parser::ParseBlock(std::initializer_list<const char*> ends) {
   if (++depth_ > kMaxNesting) return ErrorHere("blocks are nested too deep");
@@ -172,7 +187,7 @@ absl::Status Parser::ParseMacro(Statement* statement) {
   statement->kind = Kind::kMacro;
   DISTILL_ASSIGN_OR_RETURN(statement->text, ExpectName());
   DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
-  while (!SkipOperator(")")) {
+  DISTILL_RETURN_IF_ERROR(ParseItems(")", [&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());
     ExpressionPtr value;
     if (SkipOperator("=")) {
@@ -181,8 +196,8 @@ absl::Status Parser::ParseMacro(Statement* statement) {
       return ErrorHere("a parameter without a default follows one with a default");
     }
     statement->parameters.emplace_back(std::move(name), std::move(value));
-    if (!IsOperator(")")) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
-  }
+    return absl::OkStatus();
+  }));
   const int loops = std::exchange(loops_, 0);
   DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBody("endmacro"));
   loops_ = loops;
@@ -190,7 +205,7 @@ absl::Status Parser::ParseMacro(Statement* statement) {
 }
 
 // A name, names with commas between them (in brackets or not), or one attribute of a name.
-absl::StatusOr<ExpressionPtr> Parser::ParseTarget() {
+Parser::Result Parser::ParseTarget() {
   const int line = Now().line;
   const bool bracketed = SkipOperator("(");
   std::vector<ExpressionPtr> names;
@@ -207,13 +222,6 @@ absl::StatusOr<ExpressionPtr> Parser::ParseTarget() {
   if (!SkipOperator(".")) return std::move(names.front());
   DISTILL_ASSIGN_OR_RETURN(std::string attribute, ExpectName());
   return Make(Expression::Kind::kAttribute, line, std::move(attribute), std::move(names));
-}
-
-}  // namespace
-
-absl::StatusOr<ParsedTemplate> Parse(absl::string_view source) {
-  DISTILL_ASSIGN_OR_RETURN(std::vector<Token> tokens, Lex(source));
-  return Parser(std::move(tokens)).Run();
 }
 
 }  // namespace distill::jinja

@@ -1,18 +1,93 @@
-// Template text to a syntax tree.
+// Template text to a syntax tree, by recursive descent over jinja2's grammar.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/jinja/ast.h"
+#include "libdistill/jinja/lexer.h"
 
 namespace distill::jinja {
 
-struct ParsedTemplate {
-  Block body;
-  bool has_generation = false;  // a {% generation %} block occurs
+// InvalidArgument, of each function that fails: "line 3: ..." for bad syntax and for what is not supported.
+class Parser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  absl::StatusOr<ParsedTemplate> Run();
+
+ private:
+  using Result = absl::StatusOr<ExpressionPtr>;
+
+  // Bound the recursion of the parser, and of whoever walks the tree, and so the stack.
+  static constexpr int kMaxNesting = 100;
+  static constexpr int kMaxHeight = 400;
+
+  // parser.cc: tokens, one after the other.
+  const Token& Now() const { return tokens_[position_]; }
+  const Token& Ahead() const { return tokens_[std::min(position_ + 1, tokens_.size() - 1)]; }
+  void Advance() { position_ += position_ + 1 < tokens_.size(); }
+  bool IsOperator(absl::string_view text) const { return Now().kind == Token::Kind::kOperator && Now().text == text; }
+  bool IsName(absl::string_view text) const { return Now().kind == Token::Kind::kName && Now().text == text; }
+  bool SkipOperator(absl::string_view text);
+  bool SkipName(absl::string_view text);
+  absl::Status ExpectOperator(absl::string_view text);
+  absl::StatusOr<std::string> ExpectName();
+  absl::Status EndTag(Token::Kind kind);
+  absl::Status ErrorHere(absl::string_view message) const { return ErrorAt(Now().line, message); }
+  // "'endif'", "end of the block": what stands here.
+  std::string Describe() const;
+
+  // parser.cc: statements up to "{% NAME", where NAME is one of `ends`; NAME is the current token then.
+  absl::StatusOr<Block> ParseBlock(std::initializer_list<const char*> ends);
+  // The same up to the end of "{% NAME %}".
+  absl::StatusOr<Block> ParseBody(const char* end);
+  absl::StatusOr<Statement> ParseStatement();
+  absl::Status ParseIf(Statement* statement);
+  absl::Status ParseFor(Statement* statement);
+  absl::Status ParseSet(Statement* statement);
+  absl::Status ParseMacro(Statement* statement);
+  Result ParseTarget();
+
+  // expression_parser.cc: operators. With or without "x if y else z" at the top.
+  Result ParseExpression(bool with_condition = true);
+  Result ParseConditional();
+  Result ParseBinary(int level);
+  Result ParseNot();
+  Result ParseCompare();
+  Result ParsePower();
+  Result ParseUnary(bool with_filter);
+
+  // operand_parser.cc: constants, names, brackets, and what is written behind them.
+  // One expression, or several with commas between them as a tuple.
+  Result ParseTuple(bool with_condition = true);
+  Result ParsePrimary();
+  // Attributes, subscripts and calls behind an operand.
+  Result ParsePostfix(ExpressionPtr node);
+  Result ParseFilterOrTest(ExpressionPtr node);
+  Result ParseTest(ExpressionPtr node);
+  Result ParseSubscript(ExpressionPtr node);
+  Result ParseConstant();
+  Result ParseDict();
+  Result ParseCall(ExpressionPtr callee);
+  // What `parse` reads up to the bracket `close`, with commas between.
+  absl::Status ParseItems(absl::string_view close, absl::FunctionRef<absl::Status()> parse);
+  absl::Status ParseArguments(Expression* call);
+  Result Make(Expression::Kind kind, int line, std::string name, std::vector<ExpressionPtr> children) const;
+  absl::Status Grow(Expression* node) const;
+
+  const std::vector<Token> tokens_;
+  size_t position_ = 0;
+  int depth_ = 0, loops_ = 0, nesting_ = 0;  // blocks, loops, and expressions within one another
+  bool has_generation_ = false;
 };
 
-// InvalidArgument: "line 3: ..." for bad syntax and for what is not supported.
 absl::StatusOr<ParsedTemplate> Parse(absl::string_view source);
 
 }  // namespace distill::jinja

@@ -8,20 +8,15 @@ namespace distill::jinja {
 
 absl::StatusOr<Template> Template::Parse(absl::string_view source) {
   DISTILL_ASSIGN_OR_RETURN(ParsedTemplate parsed, jinja::Parse(source));
-  return Template(std::make_unique<ParsedTemplate>(std::move(parsed)));
+  return Template(std::make_shared<const ParsedTemplate>(std::move(parsed)));
 }
 
 absl::StatusOr<Output> Template::Render(const std::vector<std::pair<std::string, Value>>& variables) const {
-  TemplateEvaluator evaluator(variables);
+  Evaluator evaluator(variables);
   DISTILL_RETURN_IF_ERROR(evaluator.Run(parsed_->body));
   return evaluator.TakeOutput();
 }
 
 bool Template::has_generation() const { return parsed_->has_generation; }
-
-Template::Template(std::unique_ptr<ParsedTemplate> parsed) : parsed_(std::move(parsed)) {}
-Template::Template(Template&&) noexcept = default;
-Template& Template::operator=(Template&&) noexcept = default;
-Template::~Template() = default;
 
 }  // namespace distill::jinja

@@ -30,17 +30,13 @@ class Template {
   // InvalidArgument: syntax that is wrong or not supported, as "line 3: ...".
   [[nodiscard]] static absl::StatusOr<Template> Parse(absl::string_view source);
 
-  Template(Template&&) noexcept;
-  Template& operator=(Template&&) noexcept;
-  ~Template();
-
   bool has_generation() const;
   // Any thread may call it. InvalidArgument: raise_exception, or a construct that fails on these values.
   [[nodiscard]] absl::StatusOr<Output> Render(const std::vector<std::pair<std::string, Value>>& variables) const;
 
  private:
-  explicit Template(std::unique_ptr<ParsedTemplate> parsed);
-  std::unique_ptr<ParsedTemplate> parsed_;
+  explicit Template(std::shared_ptr<const ParsedTemplate> parsed) : parsed_(std::move(parsed)) {}
+  std::shared_ptr<const ParsedTemplate> parsed_;
 };
 
 }  // namespace distill::jinja
