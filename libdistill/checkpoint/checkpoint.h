@@ -25,7 +25,8 @@ namespace distill {
 
 class CheckpointDraft {
  public:
-  // Makes the folder. The drafts that crashed runs left go; a checkpoint that one had set aside comes back.
+  // Makes the folder. The drafts that crashed runs left go; a checkpoint that one had set aside comes back. An
+  // output_dir that is not there is made, with a warning: a run has made it before.
   [[nodiscard]] static absl::StatusOr<CheckpointDraft> Begin(const std::string& output_dir, int64_t step);
 
   // An empty folder, to be filled with files (no folders) by the caller.
@@ -77,7 +78,8 @@ std::string CheckpointFolder(const std::string& output_dir, int64_t step);
 
 // Keeps checkpoint-`step`, which was just saved, `best` (a folder; "": none), and those of the steps nearest before it,
 // `keep` in all, or both of these two; the others go, first those of later steps (from before the run went back to an
-// older checkpoint). keep <= 0 keeps all. Another program's folders of such names neither go nor count.
+// older checkpoint). keep <= 0 keeps all. Another program's folders of such names neither go nor count. One that cannot
+// be removed is a warning, once, and goes with a later save.
 [[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step,
                                                 const std::string& best = "");
 

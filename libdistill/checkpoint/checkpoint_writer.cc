@@ -1,12 +1,11 @@
-#include <cstring>
-#include <filesystem>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/checkpoint/manifest.h"
+#include "libdistill/checkpoint/remove_or_warn.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 
@@ -29,35 +28,37 @@ absl::StatusOr<std::vector<FileEntry>> SyncAndSum(const std::string& folder) {
   return entries;
 }
 
-std::string HiddenName(const std::string& name, const char* suffix) { return absl::StrCat(".", name, suffix); }
-
-// Takes the place of `name` with `from`. One that stands there already (from before the run went back to an older
-// checkpoint) goes only after the new one is on disk under its name.
-absl::Status Replace(const std::string& from, const std::string& output_dir, const std::string& name) {
-  const std::string to = JoinPath(output_dir, name), aside = JoinPath(output_dir, HiddenName(name, kSetAsideSuffix));
+// Takes the place of checkpoint-`step` with `from`. One that stands there already (from before the run went back to an
+// older checkpoint) goes only after the new one is on disk under its name.
+absl::Status Replace(const std::string& from, const std::string& output_dir, int64_t step) {
+  const std::string to = CheckpointFolder(output_dir, step);
+  std::string aside;
   if (FolderExists(to)) {
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(aside));
+    aside = FreeHiddenFolder(output_dir, step, kSetAsideSuffix);
     DISTILL_RETURN_IF_ERROR(Rename(to, aside));
   }
   DISTILL_RETURN_IF_ERROR(Rename(from, to));
   DISTILL_RETURN_IF_ERROR(Sync(output_dir));
-  return RemoveFolder(aside);
+  if (!aside.empty()) RemoveOrWarn(aside);
+  return absl::OkStatus();
 }
 
-// What a crashed run left in hidden folders.
+// What a crashed run left in hidden folders, and what could not be removed before.
 absl::Status ClearLeftovers(const std::string& output_dir) {
-  if (!FolderExists(output_dir)) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
-  for (const std::string& hidden : names) {
-    if (!absl::StartsWith(hidden, absl::StrCat(".", kCheckpointPrefix))) continue;
-    const std::string path = JoinPath(output_dir, hidden);
-    const bool is_aside = absl::EndsWith(hidden, kSetAsideSuffix);
-    const std::string name = hidden.substr(1, hidden.size() - 1 - std::strlen(kSetAsideSuffix));
-    if (is_aside && !FolderExists(JoinPath(output_dir, name))) {
-      DISTILL_RETURN_IF_ERROR(Rename(path, JoinPath(output_dir, name)));
-    } else if (is_aside || absl::EndsWith(hidden, kDraftSuffix)) {
-      DISTILL_RETURN_IF_ERROR(RemoveFolder(path));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+  for (const FoundCheckpoint& entry : found) {
+    if (!entry.of.is_aside) continue;
+    const std::string place = CheckpointFolder(output_dir, entry.of.step);
+    if (FolderExists(place)) {
+      RemoveOrWarn(entry.folder);
+    } else if (const absl::Status moved = Rename(entry.folder, place); !moved.ok()) {
+      LogWarning(absl::StrCat(moved.message(), "; it is found where it is"));
     }
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
+  for (const std::string& name : names) {
+    const bool is_hidden = absl::StartsWith(name, absl::StrCat(".", kCheckpointPrefix));
+    if (is_hidden && absl::EndsWith(name, kDraftSuffix)) RemoveOrWarn(JoinPath(output_dir, name));
   }
   return absl::OkStatus();
 }
@@ -74,9 +75,14 @@ absl::Status MoveIntoPlace(const std::string& draft, const std::string& folder) 
 }  // namespace
 
 absl::StatusOr<CheckpointDraft> CheckpointDraft::Begin(const std::string& output_dir, int64_t step) {
-  DISTILL_RETURN_IF_ERROR(ClearLeftovers(output_dir));
-  const std::string folder = JoinPath(output_dir, HiddenName(absl::StrCat(kCheckpointPrefix, step), kDraftSuffix));
-  DISTILL_RETURN_IF_ERROR(MakeFreshFolder(folder));
+  if (FolderExists(output_dir)) {
+    DISTILL_RETURN_IF_ERROR(ClearLeftovers(output_dir));
+  } else {
+    LogWarning(absl::StrCat("output_dir ", output_dir, " is not there: it was removed or moved, or its disk is gone; ",
+                            "it is made anew, and what it had is lost unless you bring it back"));
+  }
+  const std::string folder = FreeHiddenFolder(output_dir, step, kDraftSuffix);
+  DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   return CheckpointDraft(output_dir, folder, step);
 }
 
@@ -97,18 +103,16 @@ absl::Status CheckpointDraft::Commit(const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, SealManifest(manifest)));
   DISTILL_RETURN_IF_ERROR(Sync(path));
   DISTILL_RETURN_IF_ERROR(Sync(folder_));
-  return Replace(folder_, output_dir_, absl::StrCat(kCheckpointPrefix, step_));
+  return Replace(folder_, output_dir_, step_);
 }
 
 void CheckpointDraft::Discard() { (void)RemoveFolder(folder_); }
 
 absl::Status PublishFiles(const std::string& folder,
                           const std::function<absl::Status(const std::string& folder)>& write) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   const std::string draft = JoinPath(folder, ".model.tmp");
-  DISTILL_RETURN_IF_ERROR(MakeFreshFolder(draft));
+  DISTILL_RETURN_IF_ERROR(RemoveFolder(draft));
+  DISTILL_RETURN_IF_ERROR(MakeFolder(draft));
   absl::Status published = write(draft);
   if (published.ok()) published = MoveIntoPlace(draft, folder);
   published.Update(RemoveFolder(draft));

@@ -1,6 +1,7 @@
 #include "libdistill/checkpoint/durable_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_STATIC_LINKING_ONLY
@@ -8,24 +9,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
 namespace {
-
-absl::Status SystemError(const char* action, const std::string& path, int error) {
-  const std::string message = absl::StrCat("cannot ", action, " ", path, ": ", std::strerror(error));
-  if (error == ENOENT) return absl::NotFoundError(message);
-  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
-  return absl::InternalError(message);
-}
 
 struct CloseFile {
   void operator()(const int* fd) const {
@@ -37,7 +29,7 @@ using OwnedFd = std::unique_ptr<const int, CloseFile>;
 
 absl::StatusOr<OwnedFd> Open(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (fd < 0) return SystemError("open", path, errno);
+  if (fd < 0) return FileError("open", path, errno);
   return OwnedFd(new int(fd));
 }
 
@@ -50,7 +42,7 @@ absl::StatusOr<std::vector<std::string>> ListEntries(const std::string& folder) 
   for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
     names.push_back(it->path().filename().string());
   }
-  if (error) return SystemError("list", folder, error.value());
+  if (error) return FileError("list", folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -59,7 +51,7 @@ absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
   DISTILL_ASSIGN_OR_RETURN(const OwnedFd fd, Open(path, O_WRONLY | O_CREAT | O_TRUNC));
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t count = write(*fd, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno != EINTR) return SystemError("write", path, errno);
+    if (count < 0 && errno != EINTR) return FileError("write", path, errno, static_cast<int64_t>(bytes.size()));
     if (count > 0) done += static_cast<size_t>(count);
   }
   return absl::OkStatus();
@@ -67,8 +59,11 @@ absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
 
 absl::Status Sync(const std::string& path) {
   DISTILL_ASSIGN_OR_RETURN(const OwnedFd fd, Open(path, O_RDONLY));
-  if (fsync(*fd) != 0) return SystemError("sync", path, errno);
-  return absl::OkStatus();
+  if (fsync(*fd) == 0) return absl::OkStatus();
+  const int error = errno;
+  struct stat about = {};
+  const bool has_size = fstat(*fd, &about) == 0 && S_ISREG(about.st_mode);
+  return FileError("sync", path, error, has_size ? about.st_size : -1);
 }
 
 absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string& name) {
@@ -82,7 +77,7 @@ absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string&
   for (;;) {
     const ssize_t count = read(*fd, block.data(), kBlockBytes);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return SystemError("read", path, errno);
+    if (count < 0) return FileError("read", path, errno);
     if (count == 0) break;
     XXH3_128bits_update(&hash, block.data(), static_cast<size_t>(count));
     entry.size_bytes += static_cast<uint64_t>(count);
@@ -96,18 +91,17 @@ absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string&
 absl::Status RemoveFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::remove_all(folder, error);
-  return error ? SystemError("remove", folder, error.value()) : absl::OkStatus();
+  return error ? FileError("remove", folder, error.value()) : absl::OkStatus();
 }
 
-absl::Status MakeFreshFolder(const std::string& folder) {
-  DISTILL_RETURN_IF_ERROR(RemoveFolder(folder));
+absl::Status MakeFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  return error ? SystemError("make", folder, error.value()) : absl::OkStatus();
+  return error ? FileError("make", folder, error.value(), 0) : absl::OkStatus();
 }
 
 absl::Status Rename(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0) return SystemError("rename to", to, errno);
+  if (rename(from.c_str(), to.c_str()) != 0) return FileError("rename to", to, errno);
   return absl::OkStatus();
 }
 

@@ -24,8 +24,8 @@ namespace distill {
 // Removes the folder and all that is in it; one that is not there is fine.
 [[nodiscard]] absl::Status RemoveFolder(const std::string& folder);
 
-// The folder, fresh and empty; what was there before goes.
-[[nodiscard]] absl::Status MakeFreshFolder(const std::string& folder);
+// With its parents; one that is there already is fine.
+[[nodiscard]] absl::Status MakeFolder(const std::string& folder);
 
 [[nodiscard]] absl::Status Rename(const std::string& from, const std::string& to);
 

@@ -6,6 +6,7 @@
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
+#include "libdistill/checkpoint/remove_or_warn.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
@@ -53,7 +54,7 @@ absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, i
   });
   for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
        ++entry) {
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry->folder));
+    RemoveOrWarn(entry->folder);
   }
   return absl::OkStatus();
 }

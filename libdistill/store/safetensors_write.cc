@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/file_error.h"
 #include "libdistill/store/safetensors.h"
 
 namespace distill {
@@ -72,36 +73,44 @@ absl::StatusOr<std::string> HeaderOf(const std::vector<const Entry*>& order,
   return text;
 }
 
-absl::Status WriteAll(int fd, absl::string_view bytes) {
+struct Output {
+  int fd;
+  const std::string& path;
+  int64_t size_bytes;  // of the whole file
+};
+
+absl::Status WriteAll(const Output& output, absl::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    const ssize_t written = write(output.fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return absl::ErrnoToStatus(errno, "cannot write");
+    if (written < 0) return FileError("write", output.path, errno, output.size_bytes);
     bytes.remove_prefix(written);
   }
   return absl::OkStatus();
 }
 
-absl::Status WriteTensor(int fd, const std::string& path, const Entry& entry, TensorWriter write) {
+absl::Status WriteTensor(const Output& output, const Entry& entry, TensorWriter write) {
   const auto& [name, view] = entry;
   int64_t bytes = 0;
   DISTILL_RETURN_IF_ERROR(write(name, [&](absl::string_view piece) {
     bytes += static_cast<int64_t>(piece.size());
-    return Annotate(WriteAll(fd, piece), path);
+    return WriteAll(output, piece);
   }));
   if (bytes == view.size_bytes) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat(path, ": tensor \"", name, "\" has ", view.size_bytes, " bytes, and ", bytes, " were written"));
+  return absl::InternalError(absl::StrCat(output.path, ": tensor \"", name, "\" has ", view.size_bytes, " bytes, and ",
+                                          bytes, " were written"));
 }
 
 absl::Status WriteTo(int fd, const std::string& path, absl::string_view header, const std::vector<const Entry*>& order,
                      TensorWriter write) {
   std::string length(8, '\0');
   for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
-  DISTILL_RETURN_IF_ERROR(Annotate(WriteAll(fd, length), path));
-  DISTILL_RETURN_IF_ERROR(Annotate(WriteAll(fd, header), path));
-  for (const Entry* entry : order) DISTILL_RETURN_IF_ERROR(WriteTensor(fd, path, *entry, write));
-  if (fsync(fd) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot sync"));
+  Output output{fd, path, static_cast<int64_t>(length.size() + header.size())};
+  for (const Entry* entry : order) output.size_bytes += entry->second.size_bytes;
+  DISTILL_RETURN_IF_ERROR(WriteAll(output, length));
+  DISTILL_RETURN_IF_ERROR(WriteAll(output, header));
+  for (const Entry* entry : order) DISTILL_RETURN_IF_ERROR(WriteTensor(output, *entry, write));
+  if (fsync(fd) != 0) return FileError("sync", path, errno, output.size_bytes);
   return absl::OkStatus();
 }
 
@@ -113,9 +122,9 @@ absl::Status WriteSafetensors(const std::string& path, const std::map<std::strin
   absl::StatusOr<std::string> header = HeaderOf(order, metadata);
   if (!header.ok()) return Annotate(header.status(), path);
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
+  if (fd < 0) return FileError("create", path, errno);
   absl::Status status = WriteTo(fd, path, *header, order, write);
-  if (close(fd) != 0 && status.ok()) status = absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot close"));
+  if (close(fd) != 0 && status.ok()) status = FileError("close", path, errno);
   return status;
 }
 

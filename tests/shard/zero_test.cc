@@ -297,7 +297,7 @@ TEST_CASE("a disk that is full while parts are brought ends all ranks with one e
       const ZeroCase c = {.stage = stage, .folder = folder.path(), .file_bytes = file_bytes};
       CHECK(Failures(RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
               const std::string file = file_bytes == 3000 ? "model.safetensors" : "optimizer.safetensors";
-              return ExpectError(Train(world, c).status(), absl::StatusCode::kOutOfRange,
+              return ExpectError(Train(world, c).status(), absl::StatusCode::kResourceExhausted,
                                  {"saving the checkpoint of step 3", file, "cannot write"});
             })) == "");
       for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
