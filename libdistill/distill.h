@@ -28,7 +28,7 @@
 #include "libdistill/run/shard_frozen.h"
 #include "libdistill/task/distiller.h"
 #include "libdistill/task/make_task.h"
-#include "libdistill/task/token_tensors.h"
+#include "libdistill/task/device_batch.h"
 #include "libdistill/text/chat_template.h"
 #include "libdistill/text/tokenizer.h"
 #include "libdistill/train/trainer.h"

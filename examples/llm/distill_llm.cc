@@ -16,7 +16,7 @@
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/config/config_file.h"
-#include "libdistill/data/show_batch.h"
+#include "libdistill/data/token_batch.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/flash_attention.h"
 #include "libdistill/store/canonical_path.h"

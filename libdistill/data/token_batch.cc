@@ -4,10 +4,31 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/collate.h"
+#include "libdistill/text/tokenizer.h"
 
 namespace distill {
+namespace {
+
+// One document. The loss is taken on a token when the label before it asks for it.
+std::string DescribeDocument(absl::Span<const int32_t> ids, absl::Span<const int32_t> labels,
+                             const Tokenizer& tokenizer) {
+  const auto has_loss = [labels](size_t i) { return i > 0 && labels[i - 1] != kIgnoreLabel; };
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    for (end = begin + 1; end < ids.size() && has_loss(end) == has_loss(begin);) ++end;
+    const std::string text = tokenizer.Decode(ids.subspan(begin, end - begin));
+    absl::StrAppend(&out, has_loss(begin) ? "  loss | " : "       | ",
+                    absl::StrReplaceAll(text, {{"\n", "\\n"}, {"\r", "\\r"}}), "\n");
+  }
+  return out;
+}
+
+}  // namespace
 
 int64_t TokenBatch::num_loss_tokens() const {
   return std::count_if(labels.begin(), labels.end(), [](int32_t label) { return label != kIgnoreLabel; });
@@ -26,6 +47,23 @@ absl::StatusOr<TokenBatches> TokenBatches::Create(std::shared_ptr<const Dataset>
     return Collate(rows, max_length, pad_id);
   };
   return TokenBatches(std::move(sharder), collate, {{"pad_id", absl::StrCat(pad_id)}});
+}
+
+std::string DescribeBatch(const TokenBatch& batch, const Tokenizer& tokenizer) {
+  std::string out = absl::StrCat(batch.rows, " rows of up to ", batch.length, " tokens; ", batch.num_tokens(),
+                                 " tokens, ", batch.num_loss_tokens(), " of them with loss; samples ",
+                                 absl::StrJoin(batch.sample_ids, ", "), "\n");
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    const auto ids = absl::MakeConstSpan(batch.input_ids).subspan(row * batch.length, batch.length);
+    const auto labels = absl::MakeConstSpan(batch.labels).subspan(row * batch.length, batch.length);
+    const std::vector<int64_t>& starts = batch.document_starts[row];
+    for (size_t d = 0; d + 1 < starts.size(); ++d) {
+      const int64_t begin = starts[d], length = starts[d + 1] - begin;
+      absl::StrAppend(&out, "row ", row, ", tokens ", begin, " to ", begin + length, "\n",
+                      DescribeDocument(ids.subspan(begin, length), labels.subspan(begin, length), tokenizer));
+    }
+  }
+  return out;
 }
 
 }  // namespace distill

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,7 +18,8 @@ namespace distill {
 
 constexpr int32_t kIgnoreLabel = -100;
 
-struct SentTokens;  // task/token_tensors.h
+class Tokenizer;
+struct SentTokens;  // task/device_batch.h
 
 // `rows` sequences, padded on the right to `length`. A row holds one document, or several one after another (packing).
 // labels[i] is the token that follows input_ids[i] in its document, or kIgnoreLabel: shifted here, once, for all.
@@ -34,6 +36,15 @@ struct TokenBatch {
   int64_t num_loss_tokens() const;  // labels that are not ignored
   int64_t num_tokens() const;       // without padding
 };
+
+// A batch as a person reads it, for --show-batch: every document of every row as text, cut where the loss begins and
+// ends:
+//   1 rows of up to 23 tokens; 23 tokens, 2 of them with loss; samples 17
+//   row 0, tokens 0 to 23
+//          | <|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n
+//     loss | 4<|im_end|>
+//          | \n
+std::string DescribeBatch(const TokenBatch& batch, const Tokenizer& tokenizer);
 
 class TokenBatches : public Batches<TokenBatch> {
  public:

@@ -9,7 +9,6 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/gradients/bucket_places.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "libdistill/gradients/bucket_places.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/own_stream.h"
 

@@ -10,6 +10,8 @@
 // value too small or too large for float16 loses.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace distill {
@@ -22,18 +24,33 @@ class LossScale {
   LossScale(double initial, int64_t window) : scale_(initial), window_(window) {}
 
   // Over all ranks and micro-batches.
-  void StartStep(int64_t loss_tokens);
+  void StartStep(int64_t loss_tokens) {
+    const auto tokens = static_cast<uint64_t>(std::max<int64_t>(1, loss_tokens));
+    factor_ = scale_ / static_cast<double>(std::bit_ceil(tokens));
+  }
   // What losses, sums over tokens, are multiplied by in this step, and so are their gradients.
   double factor() const { return factor_; }
 
-  void NoteGood();
+  void NoteGood() {
+    if (++good_steps_ < window_) return;
+    good_steps_ = 0;
+    scale_ = std::min(2 * scale_, kLargest);
+  }
   // False: it was kSmallest already, and stays.
-  [[nodiscard]] bool Halve();
+  [[nodiscard]] bool Halve() {
+    good_steps_ = 0;
+    if (scale_ <= kSmallest) return false;
+    scale_ = std::max(scale_ / 2, kSmallest);
+    return true;
+  }
 
   // What a checkpoint keeps.
   double scale() const { return scale_; }
   int64_t good_steps() const { return good_steps_; }  // since it changed
-  void Restore(double scale, int64_t good_steps);
+  void Restore(double scale, int64_t good_steps) {
+    scale_ = scale;
+    good_steps_ = good_steps;
+  }
 
  private:
   double scale_;

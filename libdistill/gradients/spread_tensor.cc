@@ -27,15 +27,12 @@ TensorView PartOf(const TensorView& whole, int64_t begin, int64_t count) {
   return {whole.dtype, {count}, static_cast<const char*>(whole.data) + begin * bytes, count * bytes};
 }
 
-torch::Tensor RoomForPiece(const SpreadTensor& tensor, int64_t count) {
+// For a piece of any rank's part.
+torch::Tensor RoomForPiece(const SpreadTensor& tensor) {
+  int64_t elements = 0;
+  for (const ShardPlan::Part& part : tensor.parts) elements = std::max(elements, part.count);
   const int64_t most = kPieceBytes / static_cast<int64_t>(tensor.mine.element_size());
-  return torch::empty({std::min(count, most)}, torch::TensorOptions(tensor.mine.scalar_type()));
-}
-
-int64_t LargestPart(const SpreadTensor& tensor) {
-  int64_t largest = 0;
-  for (const ShardPlan::Part& part : tensor.parts) largest = std::max(largest, part.count);
-  return largest;
+  return torch::empty({std::min(elements, most)}, torch::TensorOptions(tensor.mine.scalar_type()));
 }
 
 // On rank 0: what another rank has, through `room`. `taken` is the sink's error.
@@ -65,7 +62,7 @@ absl::Status PassToRank0(Communicator& comm, const SpreadTensor& tensor, ByteSin
       });
     }
     taken = PassSaved(mine, take);
-    const torch::Tensor room = RoomForPiece(tensor, LargestPart(tensor));
+    const torch::Tensor room = RoomForPiece(tensor);
     for (int rank = 1; rank < comm.world_size(); ++rank) {
       DISTILL_RETURN_IF_ERROR(ReceivePart(comm, rank, tensor.parts[rank].count, room, dtype, take, taken));
     }
@@ -83,7 +80,7 @@ absl::Status SpreadFromRank0(Communicator& comm, const TensorView& whole, const 
     }
     DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.mine.scalar_type()));
     if (is_first) CopyFromView(PartOf(whole, tensor.parts[0].begin, tensor.parts[0].count), tensor.mine);
-    const torch::Tensor room = RoomForPiece(tensor, LargestPart(tensor));
+    const torch::Tensor room = RoomForPiece(tensor);
     for (int rank = 1; rank < comm.world_size(); ++rank) {
       const ShardPlan::Part& part = tensor.parts[rank];
       if (!is_first && comm.rank() != rank) continue;

@@ -9,11 +9,10 @@
 #include "absl/strings/match.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/attention.h"
-#include "libdistill/nn/gated_unit.h"
 #include "libdistill/nn/key_value_cache.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/model_folder.h"
-#include "libdistill/nn/rms_norm.h"
+#include "libdistill/nn/norm_and_gate.h"
 #include "libdistill/nn/rotary.h"
 #include "libdistill/nn/token_layout.h"
 

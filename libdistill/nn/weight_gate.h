@@ -64,7 +64,8 @@ class GatedModel {
   // For the model and what it is made of. At the start of a forward pass:
   void BeginPass() const;
   using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
-  // forward(x) of a block, its weights being there, then and in the backward pass; `recomputes`: as by Recomputed.
+  // forward(x) of a block, its weights being there, then and in the backward pass; `recomputes`: x alone is
+  // kept, and the block is computed again in the backward pass.
   torch::Tensor RunBlock(size_t block, Forward forward, const torch::Tensor& x, bool recomputes) const;
 
  private:

@@ -21,32 +21,24 @@ std::string Line(int64_t bytes, const std::string& kind, const std::string& what
 // What a user might change, by its name in a config; those that change nothing here are left out.
 std::vector<std::pair<std::string, MemoryPlanTask>> Alternatives(const MemoryPlanTask& task) {
   std::vector<std::pair<std::string, MemoryPlanTask>> others;
-  const auto add = [&](const std::string& name, const auto& change) {
+  const auto add = [&](bool changes_it, const std::string& name, const auto& change) {
+    if (!changes_it) return;
     MemoryPlanTask other = task;
     change(other);
     others.emplace_back(name, std::move(other));
   };
-  if (task.dtype == torch::kFloat32) {
-    add("bf16: true", [](MemoryPlanTask& other) { other.dtype = torch::kBFloat16; });
-  }
-  if (task.world_size > 1 && task.zero_stage < 2) {
-    add("zero_stage: 2", [](MemoryPlanTask& other) { other.zero_stage = 2; });
-  }
-  if (task.world_size > 1 && task.zero_stage < 3) {
-    add("zero_stage: 3", [](MemoryPlanTask& other) { other.zero_stage = 3; });
-  }
-  if (task.world_size > 1 && task.teacher.has_value() && !task.shard_teacher) {
-    add("shard_teacher: true", [](MemoryPlanTask& other) { other.shard_teacher = true; });
-  }
-  if (!task.gradient_checkpointing) {
-    add("gradient_checkpointing: true", [](MemoryPlanTask& other) { other.gradient_checkpointing = true; });
-  }
-  if (task.rows > 1) {
-    add(absl::StrCat("per_device_train_batch_size: ", task.rows / 2), [](MemoryPlanTask& other) { other.rows /= 2; });
-  }
-  if (task.ranks_per_host > 1 && !task.on_gpu) {
-    add("one rank a host", [](MemoryPlanTask& other) { other.ranks_per_host = 1; });
-  }
+  using Task = MemoryPlanTask;
+  const bool is_job = task.world_size > 1;
+  add(task.dtype == torch::kFloat32, "bf16: true", [](Task& other) { other.dtype = torch::kBFloat16; });
+  add(is_job && task.zero_stage < 2, "zero_stage: 2", [](Task& other) { other.zero_stage = 2; });
+  add(is_job && task.zero_stage < 3, "zero_stage: 3", [](Task& other) { other.zero_stage = 3; });
+  add(is_job && task.teacher.has_value() && !task.shard_teacher, "shard_teacher: true",
+      [](Task& other) { other.shard_teacher = true; });
+  add(!task.gradient_checkpointing, "gradient_checkpointing: true",
+      [](Task& other) { other.gradient_checkpointing = true; });
+  add(task.rows > 1, absl::StrCat("per_device_train_batch_size: ", task.rows / 2),
+      [](Task& other) { other.rows /= 2; });
+  add(task.ranks_per_host > 1 && !task.on_gpu, "one rank a host", [](Task& other) { other.ranks_per_host = 1; });
   return others;
 }
 

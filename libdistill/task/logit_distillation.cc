@@ -9,7 +9,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/gradient_sink.h"
 #include "libdistill/store/files.h"
-#include "libdistill/task/token_tensors.h"
+#include "libdistill/task/device_batch.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/tokenizer.h"
 

@@ -1,7 +1,5 @@
 #include "libdistill/task/make_task.h"
 
-#include "libdistill/task/token_tensors.h"
-
 namespace distill {
 namespace {
 

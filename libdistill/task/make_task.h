@@ -17,7 +17,7 @@
 #include "libdistill/data/batches.h"
 #include "libdistill/data/token_batch.h"
 #include "libdistill/task/batch_task.h"
-#include "libdistill/task/tensor_batch.h"
+#include "libdistill/task/device_batch.h"
 
 namespace distill {
 

@@ -4,7 +4,7 @@
 #include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/distillation_loss.h"
-#include "libdistill/task/token_tensors.h"
+#include "libdistill/task/device_batch.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {

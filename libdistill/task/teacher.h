@@ -19,8 +19,8 @@
 #include "libdistill/data/token_batch.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/nn/language_model.h"
+#include "libdistill/task/device_batch.h"
 #include "libdistill/task/evaluator.h"
-#include "libdistill/task/token_tensors.h"
 
 namespace distill {
 

@@ -4,7 +4,7 @@
 
 #include "libdistill/data/batches.h"
 #include "libdistill/data/collate.h"
-#include "libdistill/data/show_batch.h"
+#include "libdistill/data/token_batch.h"
 #include "tests/data/chat_files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "libdistill/core/random.h"
-#include "libdistill/gradients/bucket_places.h"
 #include "tests/support/catch.h"
 
 namespace distill {

@@ -10,8 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "libdistill/core/vectors.h"
-#include "libdistill/nn/gated_unit.h"
-#include "libdistill/nn/rms_norm.h"
+#include "libdistill/nn/norm_and_gate.h"
 #include "libdistill/nn/rotary.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"

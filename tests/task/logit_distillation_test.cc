@@ -2,8 +2,8 @@
 #include "libdistill/task/logit_distillation.h"
 
 #include "libdistill/data/token_dataset.h"
+#include "libdistill/task/device_batch.h"
 #include "libdistill/task/distiller.h"
-#include "libdistill/task/token_tensors.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/task/bigram.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "libdistill/core/random.h"
-#include "libdistill/task/token_tensors.h"
+#include "libdistill/task/device_batch.h"
 #include "libdistill/tensor/own_stream.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"

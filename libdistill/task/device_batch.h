@@ -1,16 +1,36 @@
-// A TokenBatch as tensors on the device that trains.
+// Batches as tensors, on the device of the model: TokenBatch's (data/token_batch.h), and any other's (data/sample.h).
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <torch/types.h>
 
+#include "libdistill/data/sample.h"
 #include "libdistill/data/token_batch.h"
 #include "libdistill/nn/language_model.h"
 
 namespace distill {
+
+struct TensorBatch : Batch {
+  TensorBatch() = default;
+  TensorBatch(Batch batch) : Batch(std::move(batch)) {}  // NOLINT: every batch is one
+
+  // A tensor by its name: of the batch's type and shape, on the device that Load named. Throws c10::Error, with the
+  // names that there are.
+  torch::Tensor operator[](const std::string& name) const;
+
+  // Views of the host's tensors, which share their memory; with `copies`, the stream of a GPU, copies on that GPU, for
+  // which this thread does not wait.
+  void Load(const c10::Stream* copies);
+
+ private:
+  std::map<std::string, torch::Tensor> loaded_;
+  std::shared_ptr<c10::Event> there_;  // of the copies; null on the host
+};
 
 struct TokenTensors {
   TokenInput input;         // input_ids [B, T], laid out where there is a loss at all
