@@ -11,6 +11,7 @@
 #include "libdistill/comm/tuning_file.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -78,6 +79,7 @@ absl::Status Tune(const std::string& path_wanted) {
 
 int main(int argc, char** argv) {
   if (argc > 2) return std::fputs("usage: distillrun -np N --tune [FILE]\n", stderr), 2;
+  distill::PrepareProcess();
   const absl::Status status = distill::Tune(argc == 2 ? argv[1] : "");
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());

@@ -9,7 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "launcher/local_job.h"
+#include "launcher/job_secret.h"
+#include "launcher/mpirun_job.h"
 #include "libdistill/world/environment.h"
 #include "libdistill/world/host_id.h"
 #include "libdistill/world/slurm.h"
@@ -31,19 +32,6 @@ bool SpansSlurmNodes() {
   return InSlurmAllocation() && nodes != nullptr && absl::SimpleAtoi(nodes, &count) && count > 1;
 }
 
-void SetUnlessThere(const char* name, const std::string& value) { setenv(name, value.c_str(), /*overwrite=*/0); }
-
-void PrepareMpirun() {
-  if (geteuid() == 0) {  // containers run as root as a rule; mpirun refuses that unless it is told
-    SetUnlessThere("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    SetUnlessThere("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-  }
-  // ssh alone would try a host that does not answer for more than two minutes. Another agent has options of its own.
-  if (std::getenv("OMPI_MCA_plm_rsh_agent") == nullptr) {
-    SetUnlessThere("OMPI_MCA_plm_rsh_args", "-o ConnectTimeout=15 -o ConnectionAttempts=1");
-  }
-}
-
 }  // namespace
 
 bool NeedsHandOver(const LaunchOptions& options) {
@@ -54,8 +42,10 @@ bool NeedsHandOver(const LaunchOptions& options) {
   return false;
 }
 
+bool IsForSrun(const LaunchOptions& options) { return InSlurmAllocation() && !options.has_foreign_option; }
+
 std::vector<std::string> HandOverCommand(const LaunchOptions& options, absl::Span<const std::string> arguments) {
-  if (!InSlurmAllocation() || options.has_foreign_option) {
+  if (!IsForSrun(options)) {
     std::vector<std::string> command = {"mpirun"};
     command.insert(command.end(), arguments.begin(), arguments.end());
     return command;
@@ -66,20 +56,25 @@ std::vector<std::string> HandOverCommand(const LaunchOptions& options, absl::Spa
   return command;
 }
 
-absl::Status HandOver(const LaunchOptions& options, absl::Span<const std::string> arguments) {
+absl::StatusOr<int> HandOver(const LaunchOptions& options, absl::Span<const std::string> arguments, int guard_fd) {
   const std::vector<std::string> command = HandOverCommand(options, arguments);
-  if (command[0] == "srun") {  // srun passes this environment on to every rank
+  absl::Status error;
+  if (!IsForSrun(options)) {
+    PrepareMpirun(command);
+    absl::StatusOr<int> code = RunMpirun({.command = command, .guard_fd = guard_fd});
+    if (code.ok()) return code;
+    error = code.status();
+  } else {  // srun passes this environment on to every rank
     for (const auto& [name, value] : options.exported) setenv(name.c_str(), value.c_str(), 1);
-    if (std::getenv("DISTILL_JOB_SECRET_FILE") == nullptr) SetUnlessThere("DISTILL_JOB_SECRET", MakeJobSecret());
-  } else {
-    PrepareMpirun();
+    ExportJobSecret();
+    std::vector<char*> raw;
+    for (const std::string& word : command) raw.push_back(const_cast<char*>(word.c_str()));
+    raw.push_back(nullptr);
+    execvp(raw[0], raw.data());
+    error = absl::InvalidArgumentError(absl::StrCat("cannot start ", command[0], ": ", std::strerror(errno)));
   }
-  std::vector<char*> raw;
-  for (const std::string& word : command) raw.push_back(const_cast<char*>(word.c_str()));
-  raw.push_back(nullptr);
-  execvp(raw[0], raw.data());
-  return absl::InvalidArgumentError(absl::StrCat("this job is for ", command[0], ", which cannot be started: ",
-                                                 std::strerror(errno), ". Install it, or start on this host alone"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("this job is for ", command[0], ": ", error.message(), ". Install it, or start on this host alone"));
 }
 
 }  // namespace distill

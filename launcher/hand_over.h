@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "launcher/options.h"
 
@@ -14,10 +14,15 @@ namespace distill {
 // mpirun.
 bool NeedsHandOver(const LaunchOptions& options);
 
+// Whether srun starts it: it needs no guard.
+bool IsForSrun(const LaunchOptions& options);
+
 // The command line that the job is handed over with. `arguments` are those of distillrun.
 std::vector<std::string> HandOverCommand(const LaunchOptions& options, absl::Span<const std::string> arguments);
 
-// Becomes that command; returns only when it cannot be started.
-[[nodiscard]] absl::Status HandOver(const LaunchOptions& options, absl::Span<const std::string> arguments);
+// Runs mpirun and returns its exit code, or becomes srun, which passes signals on itself. `guard_fd`: RunGuarded's.
+// InvalidArgument: the command cannot be started.
+[[nodiscard]] absl::StatusOr<int> HandOver(const LaunchOptions& options, absl::Span<const std::string> arguments,
+                                           int guard_fd);
 
 }  // namespace distill

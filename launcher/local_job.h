@@ -17,15 +17,18 @@ struct LocalJob {
   // After a rank has failed the others get this long to notice and say so, then SIGTERM, then SIGKILL.
   absl::Duration failure_grace = absl::Seconds(20);
   absl::Duration termination_grace = absl::Seconds(10);
+  // After SIGTERM, where every rank has a handler for it: a checkpoint is committed within 90 s.
+  absl::Duration notice_grace = absl::Seconds(100);
+  // RunGuarded's; -1: nobody guards this process.
+  int guard_fd = -1;
 };
 
-// Starts the ranks, waits for all, and returns the job's exit code: 0, that of the first rank that failed, or
-// 128 + the signal that ended it. SIGINT, SIGTERM and SIGHUP to this process end the ranks and what they have started.
-// No rank outlives this process. Input goes to rank 0, but from a terminal to none.
-// InvalidArgument: the program cannot be started.
+// Starts the ranks, waits for all, and returns the job's exit code: 0, that of the first rank that failed,
+// kExitCheckpointed when ranks ended so and none failed, or 128 + the signal that ended it. Signals to this process:
+// SIGTERM goes to the ranks as it is, and SIGKILL follows it; without a handler of every rank all have it before the
+// first acts on it. SIGINT ends all ranks soon; a second of either at once. SIGQUIT, SIGUSR1 and SIGUSR2 go to the
+// ranks as they are; SIGHUP does nothing. No rank outlives this process. Input goes to rank 0, but from a terminal to
+// none. InvalidArgument: the program cannot be started.
 [[nodiscard]] absl::StatusOr<int> RunLocalJob(const LocalJob& job);
-
-// 32 random bytes in hexadecimal: what a job's ranks prove to one another.
-std::string MakeJobSecret();
 
 }  // namespace distill

@@ -10,6 +10,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/run/device.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -73,6 +74,7 @@ void PrintStartError(const absl::Status& error, const absl::Status& mine) {
 }  // namespace
 
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body) {
+  PrepareProcess();
   absl::StatusOr<std::unique_ptr<RunContext>> run = absl::UnknownError("not started");
   absl::Status mine;
   const absl::Status started = CatchTorch([&] { return (run = Start(options, mine)).status(); });

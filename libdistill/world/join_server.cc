@@ -3,11 +3,14 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -35,25 +38,32 @@ absl::Status JoinServer::Run(const Deadline& deadline) {
       return deadline.Error(absl::StrCat("waiting for ", DescribeRanks(missing), " of ", world_size_, " to join"));
     }
     WaitForEvents(deadline);
-    AcceptWaiting();
+    DISTILL_RETURN_IF_ERROR(AcceptWaiting());
     DISTILL_RETURN_IF_ERROR(ServeGuests());
   }
   return absl::OkStatus();
 }
 
 void JoinServer::WaitForEvents(const Deadline& deadline) {
-  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
+  std::vector<pollfd> entries = {{lacks_descriptors_ ? -1 : listener_.fd(), POLLIN, 0}};
   for (const Guest& guest : guests_) entries.push_back({guest.socket.fd(), POLLIN, 0});
   constexpr int kTickMilliseconds = 200;  // for the guests' own deadlines
   const int left = deadline.PollMilliseconds();
   poll(entries.data(), entries.size(), left < 0 ? kTickMilliseconds : std::min(left, kTickMilliseconds));
 }
 
-void JoinServer::AcceptWaiting() {
+// Guests become members, or are dropped: only where there is none will no descriptor become free.
+absl::Status JoinServer::AcceptWaiting() {
   for (Socket socket = AcceptOne(listener_); socket.open(); socket = AcceptOne(listener_)) {
     if (guests_.size() == max_guests_) guests_.pop_front();
     guests_.push_back({std::move(socket), Deadline::After(kHandshakeTime), "", false, {}});
   }
+  const int error = errno;
+  lacks_descriptors_ = error == EMFILE || error == ENFILE;
+  if (!lacks_descriptors_ || !guests_.empty()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("rank 0 cannot accept rank number ", joined_ + 1, " of ",
+                                                   world_size_ - 1, " that join: ", std::strerror(error),
+                                                   DescriptorRemedy(error)));
 }
 
 absl::Status JoinServer::ServeGuests() {

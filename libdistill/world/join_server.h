@@ -23,7 +23,8 @@ class JoinServer {
 
   // Blocks until ranks 1 to world_size - 1 have joined. Strangers are dropped: on the first wrong byte, after a few
   // seconds of silence, and the oldest ones when too many wait. DeadlineExceeded lists the ranks that never came;
-  // InvalidArgument: a process that knows the secret has a rank twice or another world size.
+  // InvalidArgument: a process that knows the secret has a rank twice or another world size; ResourceExhausted: no more
+  // connections can be open here.
   absl::Status Run(const Deadline& deadline);
 
   // Entry r is rank r; 0 stays empty.
@@ -40,7 +41,7 @@ class JoinServer {
   enum class Step { kWait, kDrop };
 
   void WaitForEvents(const Deadline& deadline);
-  void AcceptWaiting();
+  absl::Status AcceptWaiting();
   absl::Status ServeGuests();
   absl::StatusOr<Step> Serve(Guest& guest);
   Step Greet(Guest& guest);
@@ -53,6 +54,7 @@ class JoinServer {
   const size_t max_guests_;
   int joined_ = 0;
   int refused_ = 0;
+  bool lacks_descriptors_ = false;
   std::list<Guest> guests_;
   std::vector<Member> members_;
 };

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -22,7 +23,8 @@ namespace {
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 absl::Status Lost(absl::string_view what) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
+  const int error = errno;
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error), DescriptorRemedy(error)));
 }
 
 absl::StatusOr<Addresses> Resolve(const char* host, const std::string& port, int flags) {

@@ -42,7 +42,7 @@ bool IsLoopback(const std::string& host);
 // interface, for `host` may be a name that only the others can resolve.
 [[nodiscard]] absl::StatusOr<Socket> Listen(const HostPort& place);
 
-// The next connection that waits, or a socket that is not open.
+// The next connection that waits, or a socket that is not open; then errno says why (EAGAIN: none waits).
 [[nodiscard]] Socket AcceptOne(const Socket& listener);
 
 // One attempt on every address of the name. Unavailable: nobody listens, the name is unknown; DeadlineExceeded.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/claims.h"
 #include "libdistill/world/environment.h"
 #include "libdistill/world/host_id.h"
 #include "libdistill/world/slurm.h"
@@ -135,6 +136,7 @@ absl::StatusOr<World> ReadWorld(const std::function<const char*(const char*)>& g
   const Environment environment(getenv);
   World world;
   DISTILL_RETURN_IF_ERROR(ReadPlace(environment, world));
+  DISTILL_RETURN_IF_ERROR(CheckClaims(environment, world.launcher, world.rank, world.world_size));
   world.host = HostName();
   world.host_id = environment.Text("DISTILL_HOST_ID").value_or(HostId());
   if (world.world_size == 1 || world.launcher == "mpi") return world;

@@ -23,8 +23,8 @@ struct World {
 
 // Reads the environment, first match wins: distillrun's own variables (DISTILL_RANK, DISTILL_WORLD_SIZE,
 // DISTILL_LOCAL_RANK, DISTILL_LOCAL_SIZE), OMPI_COMM_WORLD_*, RANK / WORLD_SIZE / LOCAL_RANK, SLURM_* inside an srun
-// step, alone. InvalidArgument names the variable that is missing, no number or out of range.
-// `getenv` is std::getenv but for tests.
+// step, alone. InvalidArgument names the variable that is missing, no number or out of range, or the two launchers
+// whose variables differ (world/claims.h). `getenv` is std::getenv but for tests.
 [[nodiscard]] absl::StatusOr<World> ReadWorld(const std::function<const char*(const char*)>& getenv);
 [[nodiscard]] absl::StatusOr<World> ReadWorld();
 

@@ -66,10 +66,12 @@ TEST_CASE("each launcher's variables say who this process is") {
       {kMpi, "mpi", 3, 4, 1, 2, ""},
       {kTorchrun, "torchrun", 5, 8, 1, 4, "node0:29501"},
       {kSlurm, "slurm", 2, 3, 0, 1, "*"},
-      // The order of precedence.
-      {With(With(kSlurm, kTorchrun), With(kMpi, kDistillrun)), "distillrun", 1, 2, 1, 2, "127.0.0.1:4000"},
-      {With(With(kSlurm, kTorchrun), kMpi), "mpi", 3, 4, 1, 2, ""},
-      {With(kSlurm, kTorchrun), "torchrun", 5, 8, 1, 4, "node0:29501"},
+      // The order of precedence: an outer job of one rank says nothing, and each of these starts the next one.
+      {With(kDistillrun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), "distillrun", 1, 2, 1, 2,
+       "127.0.0.1:4000"},
+      {With(kMpi, {{"RANK", "3"}, {"WORLD_SIZE", "4"}}), "mpi", 3, 4, 1, 2, ""},
+      {With(kSlurm, kMpi), "mpi", 3, 4, 1, 2, ""},
+      {With(With(kSlurm, kTorchrun), {{"TORCHELASTIC_RUN_ID", "1"}}), "torchrun", 5, 8, 1, 4, "node0:29501"},
       // DISTILL_RENDEZVOUS goes before MASTER_ADDR, but MPI before both.
       {With(kTorchrun, {{"DISTILL_RENDEZVOUS", "a:1"}}), "torchrun", 5, 8, 1, 4, "a:1"},
       {With(kMpi, {{"DISTILL_RENDEZVOUS", "a:1"}}), "mpi", 3, 4, 1, 2, ""},
@@ -105,6 +107,28 @@ TEST_CASE("each launcher's variables say who this process is") {
     CHECK(world->local_size == place.local_size);
     if (place.rendezvous != "*") CHECK(world->rendezvous == place.rendezvous);
     CHECK(!world->host.empty());
+  }
+}
+
+TEST_CASE("variables of two launchers that differ are refused, with both") {
+  const std::vector<std::pair<Variables, std::string>> cases = {
+      {With(kMpi, kDistillrun), "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 (mpi)"},
+      {With(kTorchrun, kMpi), "RANK=5 WORLD_SIZE=8 (torchrun)"},
+      {With(kTorchrun, {{"OMPI_COMM_WORLD_RANK", "0"},
+                        {"OMPI_COMM_WORLD_SIZE", "1"},
+                        {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+       "RANK=5 WORLD_SIZE=8 (torchrun)"},
+      {With(kSlurm, kTorchrun), "SLURM_PROCID=2 SLURM_NTASKS=3 (slurm)"},
+      // One rank alone, where more were asked for.
+      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "4"}}, "PMI_RANK=1 PMI_SIZE=4"},
+      {{{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}}, "unset MASTER_ADDR MASTER_PORT"},
+  };
+  for (const auto& [variables, named] : cases) {
+    const absl::StatusOr<World> world = Read(variables);
+    REQUIRE(world.status().code() == absl::StatusCode::kInvalidArgument);
+    INFO(world.status());
+    CHECK(world.status().message().find(named) != absl::string_view::npos);
   }
 }
 
