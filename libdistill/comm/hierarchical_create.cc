@@ -79,23 +79,23 @@ absl::StatusOr<std::unique_ptr<FabricCommunicator>> MakeDeviceLane(const Setup& 
 
 absl::Status MakeLanes(const Setup& setup, HierarchicalParts& parts) {
   const HostLayout& layout = parts.layout;
-  Setup lane = PartOf(setup, parts.job, layout.RanksAt(layout.LocalRankOf(setup.world.rank)));
+  Setup lane = PartOf(setup, parts.lane.job, layout.RanksAt(layout.LocalRankOf(setup.world.rank)));
   lane.options.timeout += kLaneGrace;
   const bool has_lane = lane.world.world_size == layout.hosts();
-  if (parts.device != nullptr) {
+  if (parts.lane.device != nullptr) {
     Setup device_lane = lane;
-    device_lane.device_memory = parts.device;
-    DISTILL_ASSIGN_OR_RETURN(parts.device_lane, MakeDeviceLane(setup, std::move(device_lane)));
+    device_lane.device_memory = parts.lane.device;
+    DISTILL_ASSIGN_OR_RETURN(parts.lane.device_lane, MakeDeviceLane(setup, std::move(device_lane)));
   }
-  DISTILL_ASSIGN_OR_RETURN(parts.lane, CreateFabricCommunicator(std::move(lane)));
+  DISTILL_ASSIGN_OR_RETURN(parts.lane.lane, CreateFabricCommunicator(std::move(lane)));
   if (!has_lane) {
-    parts.lane.reset();
-    parts.device_lane.reset();
+    parts.lane.lane.reset();
+    parts.lane.device_lane.reset();
     return absl::OkStatus();
   }
-  parts.lane->BecomePart();
-  if (parts.device_lane != nullptr) parts.device_lane->BecomePart();
-  DISTILL_ASSIGN_OR_RETURN(parts.lane_calls, AsyncCalls::Start(parts.lane.get()));
+  parts.lane.lane->BecomePart();
+  if (parts.lane.device_lane != nullptr) parts.lane.device_lane->BecomePart();
+  DISTILL_ASSIGN_OR_RETURN(parts.lane.calls, AsyncCalls::Start(parts.lane.lane.get()));
   return absl::OkStatus();
 }
 
@@ -103,10 +103,10 @@ absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, std::shared_ptr<
                                             absl::FunctionRef<MadeCommunicator(Setup)> make_inside) {
   HierarchicalParts parts;
   parts.layout = HostLayout(setup.host_ids);
-  parts.job = std::make_shared<JobCalls>(setup.rendezvous);
-  parts.device = std::move(device);
+  parts.lane.job = std::make_shared<JobCalls>(setup.rendezvous);
+  parts.lane.device = std::move(device);
   const HostLayout& layout = parts.layout;
-  Setup inside = PartOf(setup, parts.job, layout.RanksOn(layout.HostOf(setup.world.rank)));
+  Setup inside = PartOf(setup, parts.lane.job, layout.RanksOn(layout.HostOf(setup.world.rank)));
   inside.one_host = true;
   DISTILL_ASSIGN_OR_RETURN(parts.inside, make_inside(std::move(inside)));
   parts.inside->BecomePart();
@@ -114,7 +114,7 @@ absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, std::shared_ptr<
   std::vector<int> all;
   for (int rank = 0; rank < layout.ranks(); ++rank) all.push_back(rank);
   Setup flat = setup;
-  flat.rendezvous = std::make_shared<PartRendezvous>(parts.job, std::move(all));
+  flat.rendezvous = std::make_shared<PartRendezvous>(parts.lane.job, std::move(all));
   flat.options.timeout += kLaneGrace;
   DISTILL_ASSIGN_OR_RETURN(parts.flat, CreateFabricCommunicator(std::move(flat)));
   parts.flat->BecomePart();

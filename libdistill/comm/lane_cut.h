@@ -33,6 +33,7 @@ struct LaneCut {
   int64_t PieceLength(int64_t segment, int lane) const {
     return Even(segment) + (lane + 1 == lanes ? Rest(segment) : 0);
   }
+  int64_t longest_piece_bytes() const { return (per_segment / lanes + lanes) * size; }
 
   int64_t count, size;
   int lanes;

@@ -1,0 +1,293 @@
+// Collectives in two levels: inside each host through memory (or between its GPUs), and across hosts over the fabric.
+//
+//            host A                 host B
+//        rank 0   rank 1        rank 2   rank 3
+//          |  \   /  |            |  \   /  |         1. reduce-scatter inside: rank 0 has piece 0, rank 1 piece 1
+//          |   \ /   |            |   \ /   |
+//          0    X    1            0    X    1
+//          |   /.\   |            |   / \   |
+//          +----------------------+         |         2. lane 0: all-reduce of piece 0 between ranks 0 and 2,
+//                    +----------------------+            lane 1: of piece 1 between ranks 1 and 3, at the same time
+//                                                     3. all-gather inside
+//
+// A lane is one rank of each host: those with the same local rank. There are as many as the host with the fewest ranks
+// has; a rank beyond them gives its data inside its host and gets the result there, so that lanes never wait for ranks
+// that a host does not have. Every byte crosses between two hosts as often as with one rank a host:
+//   time = 2(h-1)/h S / bandwidth of a host's link + 2 S (segment) / bandwidth of memory, for h hosts
+// where a flat ring of n ranks moves 2(n-1)/n S over each host's link, and more where its neighbours alternate between
+// hosts. The data are cut into segments (lane_cut.h), two under way: while one is on the wire, on the lane's own
+// thread, the next is reduced and the last one gathered.
+//
+// Each host's sums are formed in the order of its ranks, then added by the lane's communicator in the order of its own:
+// all ranks end with identical bits, and the same call gives them again. 16-bit types are rounded once inside, and as
+// the fabric does across. An average is a sum, divided once by the rank that carries the piece.
+#include "libdistill/comm/level_calls.h"
+
+#include <cstring>
+
+#include "libdistill/comm/reduce.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+// What is divided is divided at the end, once.
+ReduceOp Undivided(ReduceOp op) { return op == ReduceOp::kAverage ? ReduceOp::kSum : op; }
+
+}  // namespace
+
+absl::Status LevelCalls::Run(const CommCall& call) {
+  switch (call.operation) {
+    case CommOperation::kAllReduce:
+      return AllReduce(call);
+    case CommOperation::kReduceScatter:
+      return ReduceScatter(call);
+    case CommOperation::kAllGather:
+      return AllGather(call);
+    case CommOperation::kBroadcast:
+      return Broadcast(call);
+    case CommOperation::kReduce:
+      return Reduce(call);
+    default:
+      return Meet();
+  }
+}
+
+absl::Status LevelCalls::Move(void* to, const void* from, int64_t bytes, Placement placement) const {
+  if (placement.on_device) return device_->Copy(to, from, bytes, placement.stream);
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status LevelCalls::ReduceToLanes(const CommCall& call, const LaneCut& cut, int64_t segment, char* piece) {
+  const ReduceOp op = Undivided(call.op);
+  if (cut.lanes != inside_.world_size()) {
+    for (int lane = 0; lane < cut.lanes; ++lane) {
+      DISTILL_RETURN_IF_ERROR(inside_.Reduce(call.in() + cut.PieceBegin(segment, lane) * cut.size, piece,
+                                             cut.PieceLength(segment, lane), call.dtype, op, lane, call.placement));
+    }
+    return absl::OkStatus();
+  }
+  const int64_t even = cut.Even(segment);
+  const char* begin = call.in() + cut.Begin(segment) * cut.size;
+  DISTILL_RETURN_IF_ERROR(inside_.ReduceScatter(begin, piece, even, call.dtype, op, call.placement));
+  if (cut.Rest(segment) == 0) return absl::OkStatus();
+  return inside_.Reduce(begin + cut.lanes * even * cut.size, piece + even * cut.size, cut.Rest(segment), call.dtype, op,
+                        cut.lanes - 1, call.placement);
+}
+
+absl::Status LevelCalls::Divide(const CommCall& call, const LaneCall& lane, int64_t count) const {
+  if (call.op != ReduceOp::kAverage) return absl::OkStatus();
+  const void* sum = lane.out;
+  if (lane.placement.on_device) {
+    return device_->Reduce(lane.out, &sum, 1, count, call.dtype, call.op, ranks_.world_size());
+  }
+  distill::Reduce(lane.out, &sum, 1, count, call.dtype, call.op, ranks_.world_size());
+  return absl::OkStatus();
+}
+
+absl::Status LevelCalls::AllReduce(const CommCall& call) {
+  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
+  const bool carries = Carries(cut.lanes);
+  const auto piece = [&](int64_t k) { return call.out() + (carries ? cut.PieceBegin(k, local_rank()) : 0) * cut.size; };
+  const auto before = [&](int64_t k) { return ReduceToLanes(call, cut, k, piece(k)); };
+  const auto part = [&](int64_t k) -> LanePart {
+    if (!carries) return {};
+    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
+    return {piece(k), bytes, piece(k), bytes};
+  };
+  const auto across = [&](const LaneCall& lane) -> absl::Status {
+    const int64_t length = cut.PieceLength(lane.segment, local_rank());
+    DISTILL_RETURN_IF_ERROR(
+        lane.comm.AllReduce(lane.in, lane.out, length, call.dtype, Undivided(call.op), lane.placement));
+    return Divide(call, lane, length);
+  };
+  const auto after = [&](int64_t k) { return SpreadFromLanes(call, cut, k); };
+  return lanes_.Run(cut.segments, cut.longest_piece_bytes(), call.placement, {before, part, across, after});
+}
+
+absl::Status LevelCalls::Reduce(const CommCall& call) {
+  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
+  const int root_host = layout_.HostOf(call.root);
+  SegmentSlots& sums = ScratchIn(call.placement).out;
+  DISTILL_RETURN_IF_ERROR(sums.Fit(cut.longest_piece_bytes(), DeviceOf(call.placement)));
+  const auto before = [&](int64_t k) { return ReduceToLanes(call, cut, k, sums.at(k)); };
+  const auto part = [&](int64_t k) -> LanePart {
+    if (!Carries(cut.lanes)) return {};
+    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
+    return {sums.at(k), bytes, host() == root_host ? sums.at(k) : nullptr, bytes};
+  };
+  const auto across = [&](const LaneCall& lane) -> absl::Status {
+    const int64_t length = cut.PieceLength(lane.segment, local_rank());
+    DISTILL_RETURN_IF_ERROR(
+        lane.comm.Reduce(lane.in, lane.out, length, call.dtype, Undivided(call.op), root_host, lane.placement));
+    return host() == root_host ? Divide(call, lane, length) : absl::OkStatus();
+  };
+  const auto after = [&](int64_t k) -> absl::Status {
+    if (host() != root_host) return absl::OkStatus();
+    return CollectAtRoot(call, cut, k, sums.at(k));
+  };
+  return lanes_.Run(cut.segments, cut.longest_piece_bytes(), call.placement, {before, part, across, after});
+}
+
+absl::Status LevelCalls::CollectAtRoot(const CommCall& call, const LaneCut& cut, int64_t segment, const char* piece) {
+  const bool takes = ranks_.rank() == call.root;
+  const int root_lane = layout_.LocalRankOf(call.root);
+  for (int lane = 0; lane < cut.lanes; ++lane) {
+    const int64_t length = cut.PieceLength(segment, lane);
+    char* place = takes ? call.out() + cut.PieceBegin(segment, lane) * cut.size : nullptr;
+    if (lane == root_lane) {
+      if (takes) DISTILL_RETURN_IF_ERROR(Move(place, piece, length * cut.size, call.placement));
+    } else if (takes) {
+      DISTILL_RETURN_IF_ERROR(inside_.Receive(place, length, call.dtype, lane, call.placement));
+    } else if (local_rank() == lane) {
+      DISTILL_RETURN_IF_ERROR(inside_.Send(piece, length, call.dtype, root_lane, call.placement));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What this host has for a rank goes in that rank's lane; a lane's block for a host are those for its ranks there.
+absl::Status LevelCalls::ReduceScatter(const CommCall& call) {
+  const int64_t size = SizeOf(call.dtype);
+  const BlockCut cut(call.count, layout_.hosts() * seats(), size);
+  SegmentSlots& sums = ScratchIn(call.placement).out;
+  SegmentSlots& results = ScratchIn(call.placement).in;
+  const int64_t longest = seats() * cut.per_segment * size;  // of a host's blocks
+  DISTILL_RETURN_IF_ERROR(sums.Fit(layout_.hosts() * longest, DeviceOf(call.placement)));
+  DISTILL_RETURN_IF_ERROR(results.Fit(longest, DeviceOf(call.placement)));
+  const auto before = [&](int64_t k) -> absl::Status {
+    for (int r = 0; r < ranks_.world_size(); ++r) {
+      char* place = sums.at(k) + (layout_.HostOf(r) * seats() + SeatOf(r)) * cut.Length(k) * size;
+      DISTILL_RETURN_IF_ERROR(inside_.Reduce(call.in() + (r * call.count + cut.Begin(k)) * size, place, cut.Length(k),
+                                             call.dtype, Undivided(call.op), LaneOf(r), call.placement));
+    }
+    return absl::OkStatus();
+  };
+  const auto part = [&](int64_t k) -> LanePart {
+    if (lanes_.lane() == nullptr) return {};
+    const int64_t bytes = seats() * cut.Length(k) * size;
+    return {sums.at(k), layout_.hosts() * bytes, results.at(k), bytes, 0, host() * bytes};
+  };
+  const auto across = [&](const LaneCall& lane) -> absl::Status {
+    const int64_t length = seats() * cut.Length(lane.segment);
+    DISTILL_RETURN_IF_ERROR(
+        lane.comm.ReduceScatter(lane.in, lane.out, length, call.dtype, Undivided(call.op), lane.placement));
+    return Divide(call, lane, length);
+  };
+  const auto after = [&](int64_t k) -> absl::Status {
+    char* place = call.out() + cut.Begin(k) * size;
+    for (const int r : layout_.RanksOn(host())) {
+      const char* block = results.at(k) + SeatOf(r) * cut.Length(k) * size;
+      if (r == ranks_.rank() && SeatOf(r) == 0) {
+        DISTILL_RETURN_IF_ERROR(Move(place, block, cut.Length(k) * size, call.placement));
+      } else if (r == ranks_.rank()) {
+        DISTILL_RETURN_IF_ERROR(inside_.Receive(place, cut.Length(k), call.dtype, LaneOf(r), call.placement));
+      } else if (LaneOf(r) == local_rank()) {
+        DISTILL_RETURN_IF_ERROR(inside_.Send(block, cut.Length(k), call.dtype, layout_.LocalRankOf(r), call.placement));
+      }
+    }
+    return absl::OkStatus();
+  };
+  return lanes_.Run(cut.segments, layout_.hosts() * longest, call.placement, {before, part, across, after});
+}
+
+absl::Status LevelCalls::Broadcast(const CommCall& call) {
+  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
+  const int root_host = layout_.HostOf(call.root);
+  const bool here = host() == root_host;
+  char* data = call.out();
+  const auto before = [&](int64_t k) -> absl::Status {
+    if (!here) return absl::OkStatus();
+    return inside_.Broadcast(data + cut.Begin(k) * cut.size, cut.Length(k), call.dtype, layout_.LocalRankOf(call.root),
+                             call.placement);
+  };
+  const auto part = [&](int64_t k) -> LanePart {
+    if (!Carries(cut.lanes)) return {};
+    char* piece = data + cut.PieceBegin(k, local_rank()) * cut.size;
+    const int64_t bytes = cut.PieceLength(k, local_rank()) * cut.size;
+    return {here ? piece : nullptr, bytes, here ? nullptr : piece, bytes};
+  };
+  const auto across = [&](const LaneCall& lane) {
+    return lane.comm.Broadcast(here ? lane.in : lane.out, cut.PieceLength(lane.segment, local_rank()), call.dtype,
+                               root_host, lane.placement);
+  };
+  const auto after = [&](int64_t k) -> absl::Status { return here ? absl::OkStatus() : SpreadFromLanes(call, cut, k); };
+  return lanes_.Run(cut.segments, cut.longest_piece_bytes(), call.placement, {before, part, across, after});
+}
+
+absl::Status LevelCalls::SpreadFromLanes(const CommCall& call, const LaneCut& cut, int64_t segment) {
+  if (cut.lanes != inside_.world_size()) {
+    for (int lane = 0; lane < cut.lanes; ++lane) {
+      DISTILL_RETURN_IF_ERROR(inside_.Broadcast(call.out() + cut.PieceBegin(segment, lane) * cut.size,
+                                                cut.PieceLength(segment, lane), call.dtype, lane, call.placement));
+    }
+    return absl::OkStatus();
+  }
+  const int64_t even = cut.Even(segment);
+  char* begin = call.out() + cut.Begin(segment) * cut.size;
+  DISTILL_RETURN_IF_ERROR(
+      inside_.AllGather(begin + local_rank() * even * cut.size, begin, even, call.dtype, call.placement));
+  if (cut.Rest(segment) == 0) return absl::OkStatus();
+  return inside_.Broadcast(begin + cut.lanes * even * cut.size, cut.Rest(segment), call.dtype, cut.lanes - 1,
+                           call.placement);
+}
+
+// The ranks of a host learn each other's blocks, each lane exchanges those of its seats with the other hosts, and its
+// rank shows what it got to the others of its host.
+absl::Status LevelCalls::AllGather(const CommCall& call) {
+  const int64_t size = SizeOf(call.dtype);
+  const int64_t seats_in_all = layout_.hosts() * seats();
+  const BlockCut cut(call.count, seats_in_all, size);
+  Scratch& scratch = ScratchIn(call.placement);
+  const int64_t longest = cut.per_segment * size;
+  DISTILL_RETURN_IF_ERROR(scratch.local.Fit(inside_.world_size() * longest, DeviceOf(call.placement)));
+  DISTILL_RETURN_IF_ERROR(scratch.out.Fit(seats() * longest, DeviceOf(call.placement)));
+  DISTILL_RETURN_IF_ERROR(scratch.in.Fit(seats_in_all * longest, DeviceOf(call.placement)));
+  DISTILL_RETURN_IF_ERROR(scratch.out_of_lane.Fit(seats_in_all * longest, DeviceOf(call.placement)));
+  const auto bytes = [&](int64_t k) { return cut.Length(k) * size; };
+  const auto take = [&](int r, int64_t k, const char* block) {
+    char* place = call.out() + (r * call.count + cut.Begin(k)) * size;
+    return Move(place, block, bytes(k), call.placement);
+  };
+  const auto before = [&](int64_t k) -> absl::Status {
+    const char* mine = call.in() + cut.Begin(k) * size;
+    DISTILL_RETURN_IF_ERROR(inside_.AllGather(mine, scratch.local.at(k), cut.Length(k), call.dtype, call.placement));
+    for (const int r : layout_.RanksOn(host())) {
+      const char* block = scratch.local.at(k) + layout_.LocalRankOf(r) * bytes(k);
+      const bool is_there = r == ranks_.rank() && mine == call.out() + (r * call.count + cut.Begin(k)) * size;
+      if (!is_there) DISTILL_RETURN_IF_ERROR(take(r, k, block));
+      if (LaneOf(r) != local_rank()) continue;
+      DISTILL_RETURN_IF_ERROR(Move(scratch.out.at(k) + SeatOf(r) * bytes(k), block, bytes(k), call.placement));
+    }
+    return absl::OkStatus();
+  };
+  const auto part = [&](int64_t k) -> LanePart {
+    if (lanes_.lane() == nullptr) return {};
+    const int64_t own = seats() * bytes(k);
+    return {scratch.out.at(k), own, scratch.in.at(k), layout_.hosts() * own, host() * own, 0};
+  };
+  const auto across = [&](const LaneCall& lane) {
+    return lane.comm.AllGather(lane.in, lane.out, seats() * cut.Length(lane.segment), call.dtype, lane.placement);
+  };
+  const auto after = [&](int64_t k) -> absl::Status {
+    for (int lane = 0; lane < lane_count_; ++lane) {
+      char* got = lane == local_rank() ? scratch.in.at(k) : scratch.out_of_lane.at(k);
+      DISTILL_RETURN_IF_ERROR(inside_.Broadcast(got, seats_in_all * cut.Length(k), call.dtype, lane, call.placement));
+      for (int r = 0; r < ranks_.world_size(); ++r) {
+        if (layout_.HostOf(r) == host() || LaneOf(r) != lane) continue;
+        DISTILL_RETURN_IF_ERROR(take(r, k, got + (layout_.HostOf(r) * seats() + SeatOf(r)) * bytes(k)));
+      }
+    }
+    return absl::OkStatus();
+  };
+  return lanes_.Run(cut.segments, seats_in_all * longest, call.placement, {before, part, across, after});
+}
+
+absl::Status LevelCalls::Meet() {
+  DISTILL_RETURN_IF_ERROR(inside_.Barrier());
+  if (local_rank() == 0) DISTILL_RETURN_IF_ERROR(lanes_.lane()->Barrier());
+  return inside_.Barrier();
+}
+
+}  // namespace distill
