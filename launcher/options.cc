@@ -111,7 +111,9 @@ std::string LaunchHelp() {
          "  --help, --version\n"
          "\n"
          "Any other option is mpirun's: the whole command line then goes to mpirun as it stands.\n"
-         "The exit code is that of the first rank that failed, or 0. A signal ends all ranks.\n";
+         "The exit code is that of the first rank that failed, 85 when all ended with a checkpoint, or 0. SIGTERM, "
+         "SIGUSR1,\n"
+         "SIGUSR2 and SIGQUIT go to the ranks; SIGINT, and a second SIGTERM, end all; SIGHUP does nothing.\n";
 }
 
 }  // namespace distill
