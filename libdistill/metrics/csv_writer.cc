@@ -25,14 +25,16 @@ std::optional<int64_t> StepOf(absl::string_view line) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CsvWriter>> CsvWriter::Open(const std::string& path, int64_t done_steps) {
-  DISTILL_ASSIGN_OR_RETURN(RecordFile file, RecordFile::Open(path, done_steps, StepOf, "step,name,value\n"));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<RecordFile> file,
+                           RecordFile::Open(path, done_steps, StepOf, "step,name,value\n"));
   return std::unique_ptr<CsvWriter>(new CsvWriter(std::move(file)));
 }
 
 absl::Status CsvWriter::Write(int64_t step, const NamedValues& values) {
   std::string lines;
   for (const auto& [name, value] : values) absl::StrAppend(&lines, step, ",", name, ",", NumberText(value), "\n");
-  return file_.Append(lines);
+  file_->Append(lines);
+  return absl::OkStatus();
 }
 
 }  // namespace distill

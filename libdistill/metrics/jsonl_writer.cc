@@ -17,7 +17,7 @@ std::optional<int64_t> StepOf(absl::string_view line) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JsonlWriter>> JsonlWriter::Open(const std::string& path, int64_t done_steps) {
-  DISTILL_ASSIGN_OR_RETURN(RecordFile file, RecordFile::Open(path, done_steps, StepOf));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<RecordFile> file, RecordFile::Open(path, done_steps, StepOf));
   return std::unique_ptr<JsonlWriter>(new JsonlWriter(std::move(file)));
 }
 
@@ -25,7 +25,8 @@ absl::Status JsonlWriter::Write(int64_t step, const NamedValues& values) {
   nlohmann::ordered_json record;
   record["step"] = step;
   for (const auto& [name, value] : values) record[name] = value;
-  return file_.Append(record.dump() + "\n");
+  file_->Append(record.dump() + "\n");
+  return absl::OkStatus();
 }
 
 }  // namespace distill

@@ -12,7 +12,7 @@ NamedValues RecordOf(const EvaluationRecord& record);
 
 class RecordWriter : public Observer {
  public:
-  // One record, which is on disk (but not synced) on return. Errors name the file.
+  // One record, which is on disk (but not synced) on return, or waits for a disk that is full (RecordFile).
   [[nodiscard]] virtual absl::Status Write(int64_t step, const NamedValues& values) = 0;
 
   absl::Status OnLog(const StepRecord& record, TrainingControl&) override { return Write(record.step, record.values); }

@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +60,15 @@ uint32_t MaskedCrc32c(absl::string_view bytes) {
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
+namespace {
+
+std::string Frame(const std::string& event) {
+  const std::string length = LittleEndian<uint64_t>(event.size());
+  return absl::StrCat(length, LittleEndian(MaskedCrc32c(length)), event, LittleEndian(MaskedCrc32c(event)));
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const std::string& folder,
                                                                            int64_t done_steps) {
   std::error_code error;
@@ -73,16 +80,15 @@ absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const
   const double now = Now();
   // TensorBoard reads files in the order of their names: the time comes first, to the microsecond.
   const std::string path = JoinPath(folder, absl::StrFormat("%s%.6f.%s.%d.v2", kEventFilePrefix, now, host, getpid()));
-  FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return absl::InternalError(absl::StrCat("cannot create ", path, ": ", std::strerror(errno)));
-  std::unique_ptr<TensorBoardWriter> writer(new TensorBoardWriter(path, file));
-  DISTILL_RETURN_IF_ERROR(writer->WriteRecord(FileVersionEvent(now)));
-  if (done_steps > 0) DISTILL_RETURN_IF_ERROR(writer->WriteRecord(SessionStartEvent(now, done_steps + 1)));
-  return writer;
+  std::string head = Frame(FileVersionEvent(now));
+  if (done_steps > 0) absl::StrAppend(&head, Frame(SessionStartEvent(now, done_steps + 1)));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<RecordFile> file, RecordFile::Create(path, head));
+  return std::unique_ptr<TensorBoardWriter>(new TensorBoardWriter(std::move(file)));
 }
 
 absl::Status TensorBoardWriter::Write(int64_t step, const NamedValues& scalars) {
-  return WriteRecord(ScalarsEvent(Now(), step, scalars));
+  file_->Append(Frame(ScalarsEvent(Now(), step, scalars)));
+  return absl::OkStatus();
 }
 
 absl::Status TensorBoardWriter::OnLog(const StepRecord& record, TrainingControl&) {
@@ -96,16 +102,6 @@ absl::Status TensorBoardWriter::OnEvaluate(const EvaluationRecord& record, Train
   for (const auto& [name, value] : record.metrics) scalars.emplace_back(absl::StrCat("eval/", name), value);
   scalars.emplace_back("eval/epoch", record.epoch);
   return Write(record.step, scalars);
-}
-
-absl::Status TensorBoardWriter::WriteRecord(const std::string& event) {
-  const std::string length = LittleEndian<uint64_t>(event.size());
-  const std::string frame =
-      absl::StrCat(length, LittleEndian(MaskedCrc32c(length)), event, LittleEndian(MaskedCrc32c(event)));
-  if (std::fwrite(frame.data(), 1, frame.size(), file_.get()) != frame.size() || std::fflush(file_.get()) != 0) {
-    return absl::InternalError(absl::StrCat("cannot write ", path_, ": ", std::strerror(errno)));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace distill

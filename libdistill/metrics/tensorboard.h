@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/metrics/record_file.h"
 #include "libdistill/metrics/record_writer.h"
 
 namespace distill {
@@ -24,14 +25,9 @@ class TensorBoardWriter : public RecordWriter {
   absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl&) override;
 
  private:
-  struct Close {
-    void operator()(FILE* file) const { std::fclose(file); }
-  };
-  TensorBoardWriter(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
-  absl::Status WriteRecord(const std::string& event);
+  explicit TensorBoardWriter(std::unique_ptr<RecordFile> file) : file_(std::move(file)) {}
 
-  std::string path_;
-  std::unique_ptr<FILE, Close> file_;
+  std::unique_ptr<RecordFile> file_;
 };
 
 // CRC-32C (Castagnoli), as in RFC 3720, and TFRecord's masked form of it.

@@ -5,9 +5,9 @@
 //   CHECK(absl::StrContains(said.Text(), "passing over"));
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -15,30 +15,28 @@ namespace distill::testing {
 
 class CapturedStderr {
  public:
-  CapturedStderr() : file_(std::tmpfile()), before_(dup(STDERR_FILENO)) {
-    if (file_ == nullptr || before_ < 0) throw std::runtime_error("cannot capture stderr");
-    std::fflush(stderr);
-    dup2(fileno(file_), STDERR_FILENO);
+  CapturedStderr() : before_(dup(STDERR_FILENO)) {
+    if (before_ < 0 || pipe2(ends_, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("cannot capture stderr");
+    dup2(ends_[1], STDERR_FILENO);
   }
   ~CapturedStderr() {
-    std::fflush(stderr);
     dup2(before_, STDERR_FILENO);
-    close(before_);
-    std::fclose(file_);
+    for (const int fd : {before_, ends_[0], ends_[1]}) close(fd);
   }
   CapturedStderr(const CapturedStderr&) = delete;
   CapturedStderr& operator=(const CapturedStderr&) = delete;
 
-  std::string Text() const {
-    std::fflush(stderr);
-    std::string text(static_cast<size_t>(lseek(fileno(file_), 0, SEEK_END)), '\0');
-    const ssize_t size = pread(fileno(file_), text.data(), text.size(), 0);
-    return text.substr(0, size < 0 ? 0 : static_cast<size_t>(size));
+  // All so far: at most a pipe's 64 KiB between two calls.
+  const std::string& Text() const {
+    char bytes[4096];
+    for (ssize_t size; (size = read(ends_[0], bytes, sizeof(bytes))) > 0;) text_.append(bytes, size);
+    return text_;
   }
 
  private:
-  FILE* file_;
   int before_;
+  int ends_[2] = {-1, -1};
+  mutable std::string text_;
 };
 
 }  // namespace distill::testing

@@ -260,7 +260,7 @@ TEST_CASE("a source that throws on one rank ends all ranks with its error") {
         })) == "");
 }
 
-TEST_CASE("a log that cannot be written ends all ranks with rank 0's error") {
+TEST_CASE("a log that cannot be written ends no rank") {
   const testing::TempFolder folder;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(auto run, Meet(world));
@@ -274,8 +274,7 @@ TEST_CASE("a log that cannot be written ends all ranks with rank 0's error") {
             const rlimit limit{.rlim_cur = 3000, .rlim_max = 3000};
             DISTILL_RETURN_IF_ERROR(Expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "no limit"));
           }
-          const absl::Status status = trainer->Fit(steps).status();
-          return ExpectEverywhere(status, world, 0, absl::StatusCode::kInternal, "cannot write");
+          return trainer->Fit(steps).status();
         })) == "");
 }
 
