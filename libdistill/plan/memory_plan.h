@@ -58,7 +58,7 @@ struct MemoryPlan {
   std::string moment;  // "when ...": at which it is most
   std::vector<MemoryPart> parts;
   int64_t host_shared_bytes = 0;       // of a rank's, what the ranks of a host have once together: the program's pages
-  int64_t in_shared_memory_bytes = 0;  // of a rank's, what lies in /dev/shm
+  int64_t in_shared_memory_bytes = 0;  // of a rank's, what lies in shared memory (memfd: /dev/shm is not used)
 
   int64_t host_bytes = 0;  // of all ranks of a host
 

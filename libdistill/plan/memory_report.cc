@@ -76,8 +76,8 @@ std::string DescribePlan(const MemoryPlanTask& task, const MemoryPlan& plan, con
         absl::StrFormat("its ranks share %.3f GiB of program and libraries", GiB(plan.host_shared_bytes));
     absl::StrAppend(&text, Line(host, "a host", task.ranks_per_host > 1 ? shared : ""));
     if (plan.in_shared_memory_bytes > 0) {
-      absl::StrAppend(&text, Line(task.ranks_per_host * plan.in_shared_memory_bytes, "of it in /dev/shm",
-                                  "which must be as large (df /dev/shm)"));
+      absl::StrAppend(&text, Line(task.ranks_per_host * plan.in_shared_memory_bytes, "of it in shared memory",
+                                  "of the host, counted above; the size of /dev/shm is no limit"));
     }
   }
   const int64_t needed = task.on_gpu ? plan.rank_bytes() : host;
