@@ -1,0 +1,168 @@
+#include "libdistill/checkpoint/output_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "libdistill/checkpoint/durable_files.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
+#include "libdistill/store/file_error.h"
+#include "libdistill/store/files.h"
+
+namespace distill {
+namespace {
+
+using Lease = std::map<std::string, std::string>;
+
+Lease LeaseIn(const std::string& path) {
+  Lease lease;
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return lease;
+  for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+    lease.insert(absl::StrSplit(line, absl::MaxSplits(' ', 1)));
+  }
+  return lease;
+}
+
+Lease OwnLease() {
+  char host[256] = "localhost";
+  (void)gethostname(host, sizeof(host) - 1);
+  const absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id");
+  return {{"host", host},
+          {"boot", boot.ok() ? std::string(absl::StripSuffix(*boot, "\n")) : host},
+          {"pid", absl::StrCat(getpid())},
+          {"since", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone())}};
+}
+
+absl::Status InUse(const std::string& output_dir, Lease lease) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "output_dir ", output_dir, " is in use by another run: ",
+      lease.empty() ? "it has not written who it is yet"
+                    : absl::StrCat("process ", lease["pid"], " on ", lease["host"], ", since ", lease["since"]),
+      "; give this run another output_dir, or end that one first"));
+}
+
+enum class Locked { kYes, kByAnother, kUnsupported };
+
+absl::StatusOr<Locked> TryLock(int fd, const std::string& path) {
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (fcntl(fd, F_OFD_SETLK, &whole) == 0) return Locked::kYes;
+  if (errno == EAGAIN || errno == EACCES) return Locked::kByAnother;
+  if (errno == ENOLCK || errno == ENOTSUP || errno == EINVAL || errno == ENOSYS) return Locked::kUnsupported;
+  return FileError("lock", path, errno);
+}
+
+}  // namespace
+
+class OutputLock::Impl {
+ public:
+  Impl(std::string output_dir, OutputLockTimes times)
+      : output_dir_(std::move(output_dir)), path_(JoinPath(output_dir_, ".lock")), times_(times), own_(OwnLease()) {}
+  ~Impl();
+
+  absl::Status Take();
+
+ private:
+  absl::Status AwaitOtherHost(const Lease& other);
+  absl::Status WriteLease();
+  void Renew();
+
+  const std::string output_dir_, path_;
+  const OutputLockTimes times_;
+  const Lease own_;
+  int fd_ = -1;
+  bool is_taken_ = false;
+  int64_t counter_ = 0;
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool is_ending_ = false;
+  std::thread renewer_;
+};
+
+absl::Status OutputLock::Impl::Take() {
+  DISTILL_RETURN_IF_ERROR(MakeFolder(output_dir_));
+  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd_ < 0) return FileError("open", path_, errno);
+  DISTILL_ASSIGN_OR_RETURN(const Locked locked, TryLock(fd_, path_));
+  Lease other = LeaseIn(path_);
+  if (locked == Locked::kByAnother) return InUse(output_dir_, other);
+  // Of this boot, and not locked: that process has ended. Where there are no locks, the lease alone tells.
+  const bool is_of_here = locked == Locked::kYes && other["boot"] == own_.at("boot");
+  if (other.count("pid") > 0 && !is_of_here) DISTILL_RETURN_IF_ERROR(AwaitOtherHost(other));
+  DISTILL_RETURN_IF_ERROR(WriteLease());
+  is_taken_ = true;
+  DISTILL_ASSIGN_OR_RETURN(renewer_, StartThread("the lease of output_dir", [this] { Renew(); }));
+  return absl::OkStatus();
+}
+
+absl::Status OutputLock::Impl::AwaitOtherHost(const Lease& other) {
+  const auto value = [&](const char* name) { return other.count(name) > 0 ? other.at(name) : "?"; };
+  LogInfo(absl::StrCat("output_dir ", output_dir_, " was last written by process ", value("pid"), " on ", value("host"),
+                       "; waiting up to ", absl::FormatDuration(times_.patience), " to see whether it still runs"));
+  const absl::Time end = absl::Now() + times_.patience;
+  while (absl::Now() < end) {
+    absl::SleepFor(std::min(times_.patience / 20, absl::Seconds(1)));
+    const Lease now = LeaseIn(path_);
+    // In the middle of being rewritten, or given back.
+    if (now.count("counter") > 0 && now != other) return InUse(output_dir_, now);
+  }
+  LogWarning(absl::StrCat("output_dir ", output_dir_, " is taken over: process ", value("pid"), " on ", value("host"),
+                          " has not renewed its lease for ", absl::FormatDuration(times_.patience)));
+  return absl::OkStatus();
+}
+
+absl::Status OutputLock::Impl::WriteLease() {
+  std::string text = "lease 1\n";
+  for (const auto& [name, value] : own_) absl::StrAppend(&text, name, " ", value, "\n");
+  absl::StrAppend(&text, "counter ", counter_++, "\n");
+  const auto size = static_cast<int64_t>(text.size());
+  if (pwrite(fd_, text.data(), text.size(), 0) != size) return FileError("write", path_, errno, size);
+  if (ftruncate(fd_, size) != 0 || fsync(fd_) != 0) return FileError("write", path_, errno, size);
+  return absl::OkStatus();
+}
+
+// A renewal that fails (a full disk) ends nothing: on this host the lock holds.
+void OutputLock::Impl::Renew() {
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, absl::ToChronoMilliseconds(times_.renewal), [this] { return is_ending_; })) {
+    (void)WriteLease();
+  }
+}
+
+OutputLock::Impl::~Impl() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  ends_.notify_all();
+  if (renewer_.joinable()) renewer_.join();
+  if (is_taken_) [[maybe_unused]]
+    const int ignored = ftruncate(fd_, 0);
+  if (fd_ >= 0) close(fd_);
+}
+
+OutputLock::OutputLock(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OutputLock::~OutputLock() = default;
+
+absl::StatusOr<std::unique_ptr<OutputLock>> OutputLock::Take(const std::string& output_dir,
+                                                             const OutputLockTimes& times) {
+  auto impl = std::make_unique<Impl>(output_dir, times);
+  DISTILL_RETURN_IF_ERROR(impl->Take());
+  return std::unique_ptr<OutputLock>(new OutputLock(std::move(impl)));
+}
+
+}  // namespace distill

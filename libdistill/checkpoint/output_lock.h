@@ -1,0 +1,41 @@
+// One run at a time writes an output_dir.
+//
+//   DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<OutputLock> lock, OutputLock::Take(output_dir));
+//
+// OUTPUT_DIR/.lock is locked with fcntl: the kernel frees it when the process ends, however it ends. Other hosts of a
+// shared file system may not see that lock, so the file also holds a lease: lines "name value" of the host, the boot,
+// the process, when it took the folder, and a counter that a thread renews. A lease of this host's boot is decided by
+// the lock alone; another host's is watched: it lives when its counter changes within the patience.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace distill {
+
+struct OutputLockTimes {
+  absl::Duration renewal = absl::Seconds(10);
+  absl::Duration patience = absl::Seconds(25);
+};
+
+class OutputLock {
+ public:
+  // Makes the folder where it is missing. Blocks, for the patience at most, where another host has left a lease.
+  // FailedPrecondition: another run has the folder; says whose it is.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<OutputLock>> Take(const std::string& output_dir,
+                                                                        const OutputLockTimes& times = {});
+  // Frees the folder; the file stays, empty.
+  ~OutputLock();
+  OutputLock(const OutputLock&) = delete;
+  OutputLock& operator=(const OutputLock&) = delete;
+
+ private:
+  class Impl;
+  explicit OutputLock(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace distill
