@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<int64_t>> SliceIndices(int64_t count, const Value& be
 
 absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name) {
   if (value.IsUndefined()) return Error(value.reason());
-  if (HasMethod(value, name)) {
+  if (MethodsOf(value).count(name) > 0) {
     return Value(MakeFunction({Function::Kind::kMethod, name, value}));
   }
   if (const Dict* dict = value.dict()) {

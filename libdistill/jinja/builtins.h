@@ -2,14 +2,15 @@
 // group is implemented in the file that is named before it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "libdistill/jinja/arguments.h"
 #include "libdistill/jinja/value.h"
 
 namespace distill::jinja {
@@ -42,37 +43,61 @@ absl::StatusOr<bool> Contains(const Value& container, const Value& item);
 // operators.cc: Python's operators + - * / // % ** ~ on two values.
 absl::StatusOr<Value> ApplyOperator(const std::string& name, const Value& left, const Value& right);
 
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+// The arguments of one call: in the order of the parameters, nullptr where one is not given; and as they were written.
+struct Given {
+  const Arguments& arguments;
+  std::vector<const Value*> bound;
+
+  const Value* operator[](size_t i) const { return bound[i]; }
+};
+
+// A filter, a method or a global function. `self` is a filter's input, a method's value, nothing for a function.
+struct Builtin {
+  const char* name;                     // in errors
+  std::vector<const char*> parameters;  // {"..."}: `run` looks at the arguments itself
+  size_t required;                      // so many of the first ones
+  absl::StatusOr<Value> (*run)(const Value& self, const Given& given);
+
+  // builtins.cc. InvalidArgument: too many arguments, an unknown name, one given twice or lacking, or what `run` says.
+  absl::StatusOr<Value> Call(const Value& self, const Arguments& arguments) const;
+};
+using Builtins = std::map<absl::string_view, Builtin>;
+
 // methods.cc; those of strings: text_methods.cc.
-using Method = absl::StatusOr<Value> (*)(const Value& self, const Arguments& arguments);
-using Methods = std::map<absl::string_view, Method>;
-const Methods& TextMethods();
-bool HasMethod(const Value& receiver, absl::string_view name);
-absl::StatusOr<Value> CallMethod(const Value& receiver, const std::string& name, const Arguments& arguments);
-
+const Builtins& MethodsOf(const Value& receiver);
+const Builtins& TextMethods();
 // globals.cc.
-bool HasGlobal(absl::string_view name);
-absl::StatusOr<Value> CallGlobal(const std::string& name, const Arguments& arguments);
-
+const Builtins& Globals();
 // filters.cc; those of lists: sequence_filters.cc.
-using Filter = absl::StatusOr<Value> (*)(const Value& input, const Arguments& arguments);
-const std::map<absl::string_view, Filter>& SequenceFilters();
-bool HasFilter(absl::string_view name);
-std::string FilterNames();
-absl::StatusOr<Value> ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments);
+const Builtins& Filters();
+const Builtins& SequenceFilters();
+// The text of an argument of `function`, or InvalidArgument for what is no text.
+absl::StatusOr<std::string> TextArgument(absl::string_view function, const Value* value);
 
 // value_tests.cc.
-bool HasTest(absl::string_view name);
-std::string TestNames();
+struct Test {
+  size_t arguments;
+  std::function<absl::StatusOr<bool>(const Value& value, const std::vector<Value>& arguments)> holds;
+};
+const std::map<absl::string_view, Test>& Tests();
 absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments);
 
 // to_json.cc: json.dumps as transformers' tojson calls it: arguments ensure_ascii, indent, separators, sort_keys.
-absl::StatusOr<Value> ToJson(const Value& value, const Arguments& arguments);
+absl::StatusOr<Value> ToJson(const Value& value, const Given& given);
 
 // text_methods.cc: str.strip of Python: whitespace, or the characters of `characters`.
 std::string Strip(absl::string_view text, const Value* characters, bool left, bool right);
 // str.replace; `count` < 0: all.
 absl::StatusOr<Value> Replace(absl::string_view text, absl::string_view from, absl::string_view to, int64_t count);
 std::string Capitalize(absl::string_view text);
+// Upper and lower case, as Python's strings have them.
+std::string ToUpper(absl::string_view text);
+std::string ToLower(absl::string_view text);
 // The text as a value, or InvalidArgument beyond kMaxTextBytes.
 absl::StatusOr<Value> BoundedText(std::string text);
 

@@ -61,7 +61,7 @@ Result Evaluator::EvaluateNode(const Expression& node, Scope* scope) {
       return GetAttribute(first, node.name);
     case Kind::kFilter: {
       DISTILL_ASSIGN_OR_RETURN(const Arguments arguments, EvaluateArguments(node, scope));
-      return ApplyFilter(node.name, first, arguments);
+      return Filters().at(node.name).Call(first, arguments);
     }
     case Kind::kTest: {
       DISTILL_ASSIGN_OR_RETURN(const Arguments arguments, EvaluateArguments(node, scope));
@@ -80,7 +80,7 @@ Result Evaluator::EvaluateName(const Expression& node, Scope* scope) {
   for (const Scope* inner = scope; inner != nullptr; inner = inner->parent) {
     if (const auto found = inner->names.find(node.name); found != inner->names.end()) return found->second;
   }
-  if (!HasGlobal(node.name)) return Value::MakeUndefined(absl::StrCat("'", node.name, "' is undefined"));
+  if (Globals().count(node.name) == 0) return Value::MakeUndefined(absl::StrCat("'", node.name, "' is undefined"));
   return Value(MakeFunction({Function::Kind::kGlobal, node.name}));
 }
 
@@ -113,8 +113,10 @@ Result Evaluator::EvaluateCall(const Expression& node, Scope* scope) {
   }
   DISTILL_ASSIGN_OR_RETURN(const Arguments arguments, EvaluateArguments(node, scope));
   if (function->kind == Function::Kind::kMacro) return CallMacro(*function, arguments);
-  if (function->kind == Function::Kind::kMethod) return CallMethod(function->receiver, function->name, arguments);
-  DISTILL_ASSIGN_OR_RETURN(Value value, CallGlobal(function->name, arguments));
+  if (function->kind == Function::Kind::kMethod) {
+    return MethodsOf(function->receiver).at(function->name).Call(function->receiver, arguments);
+  }
+  DISTILL_ASSIGN_OR_RETURN(Value value, Globals().at(function->name).Call(Value(), arguments));
   if (value.dict() != nullptr && value.dict()->kind == Dict::Kind::kNamespace) {
     namespaces_.push_back(value.shared_dict());
   }

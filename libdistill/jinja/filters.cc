@@ -5,30 +5,24 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/jinja/builtins.h"
-#include "libdistill/jinja/letter_case.h"
 
 namespace distill::jinja {
 namespace {
 
 using Result = absl::StatusOr<Value>;
 
-Result Length(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("length", {}).status());
+Result Length(const Value& input, const Given&) {
   if (const std::string* text = input.text()) return Value::MakeCount(CountCodePoints(*text));
   if (const List* list = input.list()) return Value::MakeCount(list->items.size());
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
   return Value::MakeCount(items.size());
 }
 
-Result Trim(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("trim", {"chars"}));
-  return Value(Strip(ToText(input), given[0], true, true));
-}
+Result Trim(const Value& input, const Given& given) { return Value(Strip(ToText(input), given[0], true, true)); }
 
 // A word starts at the text's start and after "-", whitespace and opening brackets.
 std::string TitleText(absl::string_view text) {
@@ -43,25 +37,19 @@ std::string TitleText(absl::string_view text) {
 }
 
 template <std::string (*convert)(absl::string_view)>
-Result Convert(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("filter", {}).status());
+Result Convert(const Value& input, const Given&) {
   return Value(convert(ToText(input)));
 }
 
-Result ToString(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("string", {}).status());
-  return Value(ToText(input));
-}
+Result ToString(const Value& input, const Given&) { return Value(ToText(input)); }
 
-Result Default(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("default", {"default_value", "boolean"}));
+Result Default(const Value& input, const Given& given) {
   const bool replaces = input.IsUndefined() || (given[1] != nullptr && IsTrue(*given[1]) && !IsTrue(input));
   if (!replaces) return input;
   return given[0] == nullptr ? Value("") : *given[0];
 }
 
-Result ToInteger(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("int", {"default"}));
+Result ToInteger(const Value& input, const Given& given) {
   const Value otherwise = given[0] == nullptr ? Value(0) : *given[0];
   if (input.IsUndefined()) return Error(input.reason());
   if (input.IsInteger()) return Value(input.integer());
@@ -78,8 +66,7 @@ Result ToInteger(const Value& input, const Arguments& arguments) {
   return std::abs(number) < 9e18 ? Value(static_cast<int64_t>(number)) : otherwise;
 }
 
-Result ToFloat(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("float", {"default"}));
+Result ToFloat(const Value& input, const Given& given) {
   if (input.IsUndefined()) return Error(input.reason());
   double number = 0;
   if (input.IsNumber()) return Value(input.number());
@@ -87,23 +74,20 @@ Result ToFloat(const Value& input, const Arguments& arguments) {
   return given[0] == nullptr ? Value(0.0) : *given[0];
 }
 
-Result Abs(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("abs", {}).status());
+Result Abs(const Value& input, const Given&) {
   if (!input.IsNumber()) return Error(absl::StrCat("abs: ", TypeName(input), " is no number"));
   if (!input.IsInteger()) return Value(std::abs(input.number()));
   return Value(std::abs(std::max<int64_t>(input.integer(), -INT64_MAX)));
 }
 
-Result ReplaceFilter(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("replace", {"old", "new", "count"}, 2));
+Result ReplaceFilter(const Value& input, const Given& given) {
   const bool all = given[2] == nullptr || given[2]->IsNone();
   if (!all && !given[2]->IsInteger()) return Error("replace: the count is no number");
   return Replace(ToText(input), ToText(*given[0]), ToText(*given[1]), all ? -1 : given[2]->integer());
 }
 
 // Every line but the first is moved to the right; blank ones only with `blank`.
-Result Indent(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("indent", {"width", "first", "blank"}));
+Result Indent(const Value& input, const Given& given) {
   std::string indent(4, ' ');
   if (given[0] != nullptr && given[0]->IsString()) indent = *given[0]->text();
   if (given[0] != nullptr && given[0]->IsInteger())
@@ -120,45 +104,35 @@ Result Indent(const Value& input, const Arguments& arguments) {
   return BoundedText(std::move(out));
 }
 
-Result Safe(const Value& input, const Arguments&) { return input; }
+Result Safe(const Value& input, const Given&) { return input; }
 
-const std::map<absl::string_view, Filter>& Filters() {
-  static const std::map<absl::string_view, Filter> kFilters = [] {
-    std::map<absl::string_view, Filter> filters = {
-        {"abs", Abs},
-        {"capitalize", Convert<Capitalize>},
-        {"count", Length},
-        {"d", Default},
-        {"default", Default},
-        {"float", ToFloat},
-        {"indent", Indent},
-        {"int", ToInteger},
-        {"length", Length},
-        {"lower", Convert<ToLower>},
-        {"replace", ReplaceFilter},
-        {"safe", Safe},
-        {"string", ToString},
-        {"title", Convert<TitleText>},
-        {"tojson", ToJson},
-        {"trim", Trim},
-        {"upper", Convert<ToUpper>},
+}  // namespace
+
+const Builtins& Filters() {
+  static const Builtins kFilters = [] {
+    Builtins filters = {
+        {"abs", {"abs", {}, 0, Abs}},
+        {"capitalize", {"filter", {}, 0, Convert<Capitalize>}},
+        {"count", {"length", {}, 0, Length}},
+        {"d", {"default", {"default_value", "boolean"}, 0, Default}},
+        {"default", {"default", {"default_value", "boolean"}, 0, Default}},
+        {"float", {"float", {"default"}, 0, ToFloat}},
+        {"indent", {"indent", {"width", "first", "blank"}, 0, Indent}},
+        {"int", {"int", {"default"}, 0, ToInteger}},
+        {"length", {"length", {}, 0, Length}},
+        {"lower", {"filter", {}, 0, Convert<ToLower>}},
+        {"replace", {"replace", {"old", "new", "count"}, 2, ReplaceFilter}},
+        {"safe", {"safe", {"..."}, 0, Safe}},
+        {"string", {"string", {}, 0, ToString}},
+        {"title", {"filter", {}, 0, Convert<TitleText>}},
+        {"tojson", {"tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}, 0, ToJson}},
+        {"trim", {"trim", {"chars"}, 0, Trim}},
+        {"upper", {"filter", {}, 0, Convert<ToUpper>}},
     };
     filters.insert(SequenceFilters().begin(), SequenceFilters().end());
     return filters;
   }();
   return kFilters;
-}
-
-}  // namespace
-
-bool HasFilter(absl::string_view name) { return Filters().count(name) > 0; }
-
-std::string FilterNames() {
-  return absl::StrJoin(Filters(), ", ", [](std::string* out, const auto& f) { absl::StrAppend(out, f.first); });
-}
-
-Result ApplyFilter(const std::string& name, const Value& input, const Arguments& arguments) {
-  return Filters().at(name)(input, arguments);
 }
 
 }  // namespace distill::jinja

@@ -1,6 +1,5 @@
 // The functions that a template calls by name.
 #include <ctime>
-#include <map>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -15,14 +14,12 @@ using Result = absl::StatusOr<Value>;
 
 constexpr int64_t kMaxRange = 100000;  // as jinja2's sandbox
 
-Result RaiseException(const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("raise_exception", {"message"}, 1));
+Result RaiseException(const Value&, const Given& given) {
   return Error(absl::StrCat("the template refuses these messages: ", ToText(*given[0])));
 }
 
-Result Range(const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("range", {"start", "stop", "step"}, 1));
-  for (const Value* value : given) {
+Result Range(const Value&, const Given& given) {
+  for (const Value* value : given.bound) {
     if (value != nullptr && !value->IsInteger()) return Error("range() needs integers");
   }
   const int64_t begin = given[1] == nullptr ? 0 : given[0]->integer();
@@ -39,7 +36,8 @@ Result Range(const Arguments& arguments) {
 }
 
 template <Dict::Kind kind>
-Result DictFunction(const Arguments& arguments) {
+Result DictFunction(const Value&, const Given& given) {
+  const Arguments& arguments = given.arguments;
   std::vector<std::pair<Value, Value>> entries;
   if (arguments.positional.size() > 1) return Error("dict() and namespace() take one dict, and names");
   if (!arguments.positional.empty()) {
@@ -58,8 +56,7 @@ Result DictFunction(const Arguments& arguments) {
   return value;
 }
 
-Result StrftimeNow(const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("strftime_now", {"format"}, 1));
+Result StrftimeNow(const Value&, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::string format, TextArgument("strftime_now", given[0]));
   const std::time_t now = std::time(nullptr);
   std::tm local = {};
@@ -68,20 +65,15 @@ Result StrftimeNow(const Arguments& arguments) {
   return Value(std::string(buffer, std::strftime(buffer, sizeof(buffer), format.c_str(), &local)));
 }
 
-const std::map<absl::string_view, Result (*)(const Arguments&)>& Globals() {
-  static const std::map<absl::string_view, Result (*)(const Arguments&)> kGlobals = {
-      {"raise_exception", RaiseException},
-      {"range", Range},
-      {"namespace", DictFunction<Dict::Kind::kNamespace>},
-      {"dict", DictFunction<Dict::Kind::kDict>},
-      {"strftime_now", StrftimeNow}};
-  return kGlobals;
-}
-
 }  // namespace
 
-bool HasGlobal(absl::string_view name) { return Globals().count(name) > 0; }
-
-Result CallGlobal(const std::string& name, const Arguments& arguments) { return Globals().at(name)(arguments); }
+const Builtins& Globals() {
+  static const Builtins kGlobals = {{"raise_exception", {"raise_exception", {"message"}, 1, RaiseException}},
+                                    {"range", {"range", {"start", "stop", "step"}, 1, Range}},
+                                    {"namespace", {"namespace", {"..."}, 0, DictFunction<Dict::Kind::kNamespace>}},
+                                    {"dict", {"dict", {"..."}, 0, DictFunction<Dict::Kind::kDict>}},
+                                    {"strftime_now", {"strftime_now", {"format"}, 1, StrftimeNow}}};
+  return kGlobals;
+}
 
 }  // namespace distill::jinja

@@ -2,10 +2,18 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/jinja/builtins.h"
 
 namespace distill::jinja {
+namespace {
+
+std::string NamesOf(const auto& table) {
+  return absl::StrJoin(table, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); });
+}
+
+}  // namespace
 
 using Kind = Expression::Kind;
 
@@ -72,8 +80,8 @@ Parser::Result Parser::ParseFilterOrTest(ExpressionPtr node) {
     const int line = Now().line;
     if (SkipOperator("|")) {
       DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
-      if (!HasFilter(name))
-        return ErrorAt(line, absl::StrCat("the filter '", name, "' is not supported; supported: ", FilterNames()));
+      if (Filters().count(name) == 0)
+        return ErrorAt(line, absl::StrCat("the filter '", name, "' is not supported; supported: ", NamesOf(Filters())));
       DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kFilter, line, name, Nodes(std::move(node))));
       if (IsOperator("(")) DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
     } else if (SkipName("is")) {
@@ -90,8 +98,8 @@ Parser::Result Parser::ParseTest(ExpressionPtr node) {
   const int line = Now().line;
   const bool negated = SkipName("not");
   DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
-  if (!HasTest(name))
-    return ErrorAt(line, absl::StrCat("the test '", name, "' is not supported; supported: ", TestNames()));
+  if (Tests().count(name) == 0)
+    return ErrorAt(line, absl::StrCat("the test '", name, "' is not supported; supported: ", NamesOf(Tests())));
   DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kTest, line, name, Nodes(std::move(node))));
   const Token::Kind kind = Now().kind;
   if (IsOperator("(")) {

@@ -9,7 +9,6 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/jinja/builtins.h"
-#include "libdistill/jinja/letter_case.h"
 
 namespace distill::jinja {
 namespace {
@@ -47,8 +46,7 @@ absl::StatusOr<Keyed> WithKeys(const Value& input, const Value* attribute, const
   return keyed;
 }
 
-Result Join(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("join", {"d", "attribute"}));
+Result Join(const Value& input, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
   std::string out;
   for (size_t i = 0; i < items.size() && out.size() <= kMaxTextBytes; ++i) {
@@ -63,35 +61,32 @@ Result Join(const Value& input, const Arguments& arguments) {
 }
 
 template <bool last>
-Result End(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("first", {}).status());
+Result End(const Value& input, const Given&) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
   if (items.empty()) return Value::MakeUndefined("the sequence is empty");
   return last ? items.back() : items.front();
 }
 
-Result ToList(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("list", {}).status());
+Result ToList(const Value& input, const Given&) {
   DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
   return MakeList(std::move(items));
 }
 
-Result Items(const Value& input, const Arguments& arguments) {
+Result Items(const Value& input, const Given& given) {
   if (input.IsUndefined()) return MakeList({});
-  if (!HasMethod(input, "items")) return Error(absl::StrCat("items: ", TypeName(input), " is no dict"));
-  return CallMethod(input, "items", arguments);
+  const auto items = MethodsOf(input).find("items");
+  if (items == MethodsOf(input).end()) return Error(absl::StrCat("items: ", TypeName(input), " is no dict"));
+  return items->second.Call(input, given.arguments);
 }
 
-Result Reverse(const Value& input, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("reverse", {}).status());
+Result Reverse(const Value& input, const Given&) {
   if (input.IsString()) return Slice(input, Value(), Value(), Value(-1));
   DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
   std::reverse(items.begin(), items.end());
   return MakeList(std::move(items));
 }
 
-Result Sort(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("sort", {"reverse", "case_sensitive", "attribute"}));
+Result Sort(const Value& input, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(Keyed keyed, WithKeys(input, given[2], given[1]));
   const bool reverse = given[0] != nullptr && IsTrue(*given[0]);
   absl::Status failure;
@@ -106,8 +101,7 @@ Result Sort(const Value& input, const Arguments& arguments) {
   return MakeList(std::move(items));
 }
 
-Result Unique(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("unique", {"case_sensitive", "attribute"}));
+Result Unique(const Value& input, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(Keyed keyed, WithKeys(input, given[1], given[0]));
   std::vector<Value> seen, items;
   for (auto& [key, item] : keyed) {
@@ -119,8 +113,7 @@ Result Unique(const Value& input, const Arguments& arguments) {
 }
 
 template <bool largest>
-Result Extreme(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("min", {"case_sensitive", "attribute"}));
+Result Extreme(const Value& input, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const Keyed keyed, WithKeys(input, given[1], given[0]));
   if (keyed.empty()) return Value::MakeUndefined("the sequence is empty");
   const auto* best = &keyed.front();
@@ -131,32 +124,34 @@ Result Extreme(const Value& input, const Arguments& arguments) {
   return best->second;
 }
 
+Result MapAttribute(const Value& input, const Given& given) {
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
+  for (Value& item : items) {
+    DISTILL_ASSIGN_OR_RETURN(item, Lookup(item, *given[0], given[1]));
+  }
+  return MakeList(std::move(items));
+}
+
 // map(attribute="name", default=...) or map("filter", arguments...).
-Result Map(const Value& input, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
-  std::vector<Value> mapped;
-  if (!arguments.positional.empty()) {
-    const std::string name = ToText(arguments.positional[0]);
-    if (!HasFilter(name)) return Error(absl::StrCat("map: the filter '", name, "' is not supported"));
-    Arguments rest = arguments;
-    rest.positional.erase(rest.positional.begin());
-    for (const Value& item : items) {
-      DISTILL_ASSIGN_OR_RETURN(Value value, ApplyFilter(name, item, rest));
-      mapped.push_back(std::move(value));
-    }
-    return MakeList(std::move(mapped));
+Result Map(const Value& input, const Given& given) {
+  static const Builtin kAttribute = {"map", {"attribute", "default"}, 1, MapAttribute};
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
+  if (given.arguments.positional.empty()) return kAttribute.Call(input, given.arguments);
+  Arguments rest = given.arguments;
+  const std::string name = ToText(rest.positional[0]);
+  rest.positional.erase(rest.positional.begin());
+  const auto filter = Filters().find(name);
+  if (filter == Filters().end()) return Error(absl::StrCat("map: the filter '", name, "' is not supported"));
+  for (Value& item : items) {
+    DISTILL_ASSIGN_OR_RETURN(item, filter->second.Call(item, rest));
   }
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("map", {"attribute", "default"}, 1));
-  for (const Value& item : items) {
-    DISTILL_ASSIGN_OR_RETURN(Value value, Lookup(item, *given[0], given[1]));
-    mapped.push_back(std::move(value));
-  }
-  return MakeList(std::move(mapped));
+  return MakeList(std::move(items));
 }
 
 // The items, or those with an attribute, of which a test (truth without one) holds or does not hold.
 template <bool keep, bool attribute>
-Result Select(const Value& input, const Arguments& arguments) {
+Result Select(const Value& input, const Given& given) {
+  const Arguments& arguments = given.arguments;
   const size_t used = attribute ? 1 : 0;
   if (!arguments.named.empty() || arguments.positional.size() < used) return Error("select: wrong arguments");
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(input));
@@ -182,23 +177,23 @@ Result Select(const Value& input, const Arguments& arguments) {
 
 }  // namespace
 
-const std::map<absl::string_view, Filter>& SequenceFilters() {
-  static const std::map<absl::string_view, Filter> kFilters = {
-      {"first", End<false>},
-      {"items", Items},
-      {"join", Join},
-      {"last", End<true>},
-      {"list", ToList},
-      {"map", Map},
-      {"max", Extreme<true>},
-      {"min", Extreme<false>},
-      {"reject", Select<false, false>},
-      {"rejectattr", Select<false, true>},
-      {"reverse", Reverse},
-      {"select", Select<true, false>},
-      {"selectattr", Select<true, true>},
-      {"sort", Sort},
-      {"unique", Unique},
+const Builtins& SequenceFilters() {
+  static const Builtins kFilters = {
+      {"first", {"first", {}, 0, End<false>}},
+      {"items", {"items", {"..."}, 0, Items}},
+      {"join", {"join", {"d", "attribute"}, 0, Join}},
+      {"last", {"first", {}, 0, End<true>}},
+      {"list", {"list", {}, 0, ToList}},
+      {"map", {"map", {"..."}, 0, Map}},
+      {"max", {"min", {"case_sensitive", "attribute"}, 0, Extreme<true>}},
+      {"min", {"min", {"case_sensitive", "attribute"}, 0, Extreme<false>}},
+      {"reject", {"reject", {"..."}, 0, Select<false, false>}},
+      {"rejectattr", {"rejectattr", {"..."}, 0, Select<false, true>}},
+      {"reverse", {"reverse", {}, 0, Reverse}},
+      {"select", {"select", {"..."}, 0, Select<true, false>}},
+      {"selectattr", {"selectattr", {"..."}, 0, Select<true, true>}},
+      {"sort", {"sort", {"reverse", "case_sensitive", "attribute"}, 0, Sort}},
+      {"unique", {"unique", {"case_sensitive", "attribute"}, 0, Unique}},
   };
   return kFilters;
 }

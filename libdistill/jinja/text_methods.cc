@@ -1,4 +1,6 @@
 // Methods of strings, as Python has them.
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <string>
 
@@ -8,7 +10,6 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/jinja/builtins.h"
-#include "libdistill/jinja/letter_case.h"
 
 namespace distill::jinja {
 namespace {
@@ -19,14 +20,12 @@ using Result = absl::StatusOr<Value>;
 bool IsSpace(char32_t c) { return IsWhitespace(c) || (c >= 0x1C && c <= 0x1F); }
 
 template <bool left, bool right>
-Result StripMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("strip", {"characters"}));
+Result StripMethod(const Value& self, const Given& given) {
   return Value(Strip(*self.text(), given[0], left, right));
 }
 
 template <std::string (*convert)(absl::string_view)>
-Result ConvertMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("method", {}).status());
+Result ConvertMethod(const Value& self, const Given&) {
   return Value(convert(*self.text()));
 }
 
@@ -80,8 +79,7 @@ Result TextList(const std::vector<std::string>& parts) {
 }
 
 template <bool from_end>
-Result SplitMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("split", {"sep", "maxsplit"}));
+Result SplitMethod(const Value& self, const Given& given) {
   if (given[1] != nullptr && !given[1]->IsInteger()) return Error("split() needs a number as maxsplit");
   const int64_t limit = given[1] == nullptr ? -1 : given[1]->integer();
   if (given[0] == nullptr || given[0]->IsNone()) {
@@ -93,8 +91,7 @@ Result SplitMethod(const Value& self, const Arguments& arguments) {
   return TextList(SplitAt(*self.text(), separator, limit, from_end));
 }
 
-Result SplitLines(const Value& self, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("splitlines", {}).status());
+Result SplitLines(const Value& self, const Given&) {
   std::vector<std::string> lines = absl::StrSplit(*self.text(), '\n');
   if (lines.back().empty()) lines.pop_back();
   for (std::string& line : lines) {
@@ -104,9 +101,8 @@ Result SplitLines(const Value& self, const Arguments& arguments) {
 }
 
 template <bool at_end>
-Result AffixMethod(const Value& self, const Arguments& arguments) {
+Result AffixMethod(const Value& self, const Given& given) {
   const char* name = at_end ? "endswith" : "startswith";
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind(name, {"affix"}, 1));
   std::vector<Value> affixes = {*given[0]};
   if (const List* list = given[0]->list(); list != nullptr && list->is_tuple) affixes = list->items;
   for (const Value& affix : affixes) {
@@ -117,12 +113,31 @@ Result AffixMethod(const Value& self, const Arguments& arguments) {
 }
 
 template <bool at_end>
-Result RemoveAffix(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("removeprefix", {"affix"}, 1));
+Result RemoveAffix(const Value& self, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::string affix, TextArgument("removeprefix", given[0]));
   const std::string& text = *self.text();
   if (!(at_end ? absl::EndsWith(text, affix) : absl::StartsWith(text, affix))) return self;
   return Value(text.substr(at_end ? 0 : affix.size(), text.size() - affix.size()));
+}
+
+// Upper, lower or title case letters.
+bool IsCased(char32_t c) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LT;
+}
+
+std::string MapCase(absl::string_view text, bool upper) {
+  std::string mapped;
+  mapped.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const char32_t c = NextCodePoint(text, &i);
+    if (upper && c == 0xDF) {
+      mapped += "SS";
+    } else {
+      AppendUtf8(upper ? utf8proc_toupper(c) : utf8proc_tolower(c), &mapped);
+    }
+  }
+  return mapped;
 }
 
 // str.title: a letter is upper case where no letter stands before it.
@@ -137,8 +152,7 @@ std::string Title(absl::string_view text) {
   return out;
 }
 
-Result ReplaceMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("replace", {"old", "new", "count"}, 2));
+Result ReplaceMethod(const Value& self, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::string from, TextArgument("replace", given[0]));
   DISTILL_ASSIGN_OR_RETURN(const std::string to, TextArgument("replace", given[1]));
   if (given[2] != nullptr && !given[2]->IsInteger()) return Error("replace() needs a number as count");
@@ -146,23 +160,20 @@ Result ReplaceMethod(const Value& self, const Arguments& arguments) {
 }
 
 template <bool from_end>
-Result FindMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("find", {"sub"}, 1));
+Result FindMethod(const Value& self, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::string part, TextArgument("find", given[0]));
   const size_t found = from_end ? self.text()->rfind(part) : self.text()->find(part);
   if (found == std::string::npos) return Value(-1);
   return Value::MakeCount(CountCodePoints(absl::string_view(*self.text()).substr(0, found)));
 }
 
-Result CountMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("count", {"sub"}, 1));
+Result CountMethod(const Value& self, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::string part, TextArgument("count", given[0]));
   if (part.empty()) return Value::MakeCount(CountCodePoints(*self.text()) + 1);
   return Value::MakeCount(SplitAt(*self.text(), part, -1, false).size() - 1);
 }
 
-Result JoinMethod(const Value& self, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given, arguments.Bind("join", {"items"}, 1));
+Result JoinMethod(const Value& self, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(*given[0]));
   std::string out;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -174,8 +185,7 @@ Result JoinMethod(const Value& self, const Arguments& arguments) {
 }
 
 template <bool (*holds)(char32_t)>
-Result EveryCharacter(const Value& self, const Arguments& arguments) {
-  DISTILL_RETURN_IF_ERROR(arguments.Bind("method", {}).status());
+Result EveryCharacter(const Value& self, const Given&) {
   const std::string& text = *self.text();
   bool all = !text.empty();
   for (size_t i = 0; i < text.size() && all;) all = holds(NextCodePoint(text, &i));
@@ -186,32 +196,35 @@ bool IsAsciiDigit(char32_t c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-const Methods& TextMethods() {
-  static const Methods kMethods = {
-      {"strip", StripMethod<true, true>},
-      {"lstrip", StripMethod<true, false>},
-      {"rstrip", StripMethod<false, true>},
-      {"split", SplitMethod<false>},
-      {"rsplit", SplitMethod<true>},
-      {"splitlines", SplitLines},
-      {"startswith", AffixMethod<false>},
-      {"endswith", AffixMethod<true>},
-      {"removeprefix", RemoveAffix<false>},
-      {"removesuffix", RemoveAffix<true>},
-      {"upper", ConvertMethod<ToUpper>},
-      {"lower", ConvertMethod<ToLower>},
-      {"title", ConvertMethod<Title>},
-      {"capitalize", ConvertMethod<Capitalize>},
-      {"replace", ReplaceMethod},
-      {"find", FindMethod<false>},
-      {"rfind", FindMethod<true>},
-      {"count", CountMethod},
-      {"join", JoinMethod},
-      {"isdigit", EveryCharacter<IsAsciiDigit>},
-      {"isspace", EveryCharacter<IsSpace>},
+const Builtins& TextMethods() {
+  static const Builtins kMethods = {
+      {"strip", {"strip", {"characters"}, 0, StripMethod<true, true>}},
+      {"lstrip", {"strip", {"characters"}, 0, StripMethod<true, false>}},
+      {"rstrip", {"strip", {"characters"}, 0, StripMethod<false, true>}},
+      {"split", {"split", {"sep", "maxsplit"}, 0, SplitMethod<false>}},
+      {"rsplit", {"split", {"sep", "maxsplit"}, 0, SplitMethod<true>}},
+      {"splitlines", {"splitlines", {}, 0, SplitLines}},
+      {"startswith", {"startswith", {"affix"}, 1, AffixMethod<false>}},
+      {"endswith", {"endswith", {"affix"}, 1, AffixMethod<true>}},
+      {"removeprefix", {"removeprefix", {"affix"}, 1, RemoveAffix<false>}},
+      {"removesuffix", {"removeprefix", {"affix"}, 1, RemoveAffix<true>}},
+      {"upper", {"method", {}, 0, ConvertMethod<ToUpper>}},
+      {"lower", {"method", {}, 0, ConvertMethod<ToLower>}},
+      {"title", {"method", {}, 0, ConvertMethod<Title>}},
+      {"capitalize", {"method", {}, 0, ConvertMethod<Capitalize>}},
+      {"replace", {"replace", {"old", "new", "count"}, 2, ReplaceMethod}},
+      {"find", {"find", {"sub"}, 1, FindMethod<false>}},
+      {"rfind", {"find", {"sub"}, 1, FindMethod<true>}},
+      {"count", {"count", {"sub"}, 1, CountMethod}},
+      {"join", {"join", {"items"}, 1, JoinMethod}},
+      {"isdigit", {"method", {}, 0, EveryCharacter<IsAsciiDigit>}},
+      {"isspace", {"method", {}, 0, EveryCharacter<IsSpace>}},
   };
   return kMethods;
 }
+
+std::string ToUpper(absl::string_view text) { return MapCase(text, true); }
+std::string ToLower(absl::string_view text) { return MapCase(text, false); }
 
 std::string Strip(absl::string_view text, const Value* characters, bool left, bool right) {
   const std::string* set = characters == nullptr ? nullptr : characters->text();

@@ -123,9 +123,7 @@ class JsonWriter {
 
 }  // namespace
 
-absl::StatusOr<Value> ToJson(const Value& value, const Arguments& arguments) {
-  DISTILL_ASSIGN_OR_RETURN(const auto given,
-                           arguments.Bind("tojson", {"ensure_ascii", "indent", "separators", "sort_keys"}));
+absl::StatusOr<Value> ToJson(const Value& value, const Given& given) {
   JsonWriter writer;
   writer.ensure_ascii = given[0] != nullptr && IsTrue(*given[0]);
   writer.sort_keys = given[3] != nullptr && IsTrue(*given[3]);

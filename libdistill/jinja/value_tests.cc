@@ -1,9 +1,7 @@
 // `value is test`.
-#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/jinja/builtins.h"
 
@@ -12,12 +10,10 @@ namespace {
 
 using TestArguments = const std::vector<Value>&;
 
-struct Test {
-  size_t arguments;
-  absl::StatusOr<bool> (*holds)(const Value& value, TestArguments arguments);
-};
-
 bool IsMapping(const Value& value) { return value.dict() != nullptr && value.dict()->kind == Dict::Kind::kDict; }
+bool IsSequence(const Value& value) {
+  return value.IsString() || value.IsUndefined() || value.list() != nullptr || IsMapping(value);
+}
 
 absl::StatusOr<bool> Divides(const Value& value, const Value& by, int64_t remainder) {
   if (!value.IsInteger() || !by.IsInteger()) return Error("the test needs integers");
@@ -31,35 +27,31 @@ absl::StatusOr<bool> Ordered(const Value& value, TestArguments arguments) {
   return (order == 0 && equal) || (order != 0 && (order < 0) == less);
 }
 
-absl::StatusOr<bool> IsEqual(const Value& value, TestArguments arguments) { return Equal(value, arguments[0]); }
-absl::StatusOr<bool> IsUnequal(const Value& value, TestArguments arguments) { return !Equal(value, arguments[0]); }
+bool IsEqual(const Value& value, TestArguments arguments) { return Equal(value, arguments[0]); }
+bool IsUnequal(const Value& value, TestArguments arguments) { return !Equal(value, arguments[0]); }
+
+}  // namespace
 
 const std::map<absl::string_view, Test>& Tests() {
   static const std::map<absl::string_view, Test> kTests = {
-      {"defined", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return !v.IsUndefined(); }}},
-      {"undefined", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsUndefined(); }}},
-      {"none", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsNone(); }}},
-      {"boolean", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsBool(); }}},
-      {"true", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsBool() && IsTrue(v); }}},
-      {"false", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsBool() && !IsTrue(v); }}},
-      {"string", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsString(); }}},
-      {"number", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsNumber(); }}},
-      {"integer",
-       {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsInteger() && !v.IsBool(); }}},
-      {"float",
-       {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.IsNumber() && !v.IsInteger(); }}},
-      {"mapping", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return IsMapping(v); }}},
-      {"sequence",
-       {0,
-        [](const Value& v, TestArguments) -> absl::StatusOr<bool> {
-          return v.IsString() || v.IsUndefined() || v.list() != nullptr || IsMapping(v);
-        }}},
-      {"iterable", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return Iterate(v).ok(); }}},
-      {"callable", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return v.function() != nullptr; }}},
-      {"odd", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return Divides(v, 2, 1); }}},
-      {"even", {0, [](const Value& v, TestArguments) -> absl::StatusOr<bool> { return Divides(v, 2, 0); }}},
-      {"divisibleby", {1, [](const Value& v, TestArguments a) -> absl::StatusOr<bool> { return Divides(v, a[0], 0); }}},
-      {"in", {1, [](const Value& v, TestArguments a) -> absl::StatusOr<bool> { return Contains(a[0], v); }}},
+      {"defined", {0, [](const Value& v, TestArguments) { return !v.IsUndefined(); }}},
+      {"undefined", {0, [](const Value& v, TestArguments) { return v.IsUndefined(); }}},
+      {"none", {0, [](const Value& v, TestArguments) { return v.IsNone(); }}},
+      {"boolean", {0, [](const Value& v, TestArguments) { return v.IsBool(); }}},
+      {"true", {0, [](const Value& v, TestArguments) { return v.IsBool() && IsTrue(v); }}},
+      {"false", {0, [](const Value& v, TestArguments) { return v.IsBool() && !IsTrue(v); }}},
+      {"string", {0, [](const Value& v, TestArguments) { return v.IsString(); }}},
+      {"number", {0, [](const Value& v, TestArguments) { return v.IsNumber(); }}},
+      {"integer", {0, [](const Value& v, TestArguments) { return v.IsInteger() && !v.IsBool(); }}},
+      {"float", {0, [](const Value& v, TestArguments) { return v.IsNumber() && !v.IsInteger(); }}},
+      {"mapping", {0, [](const Value& v, TestArguments) { return IsMapping(v); }}},
+      {"sequence", {0, [](const Value& v, TestArguments) { return IsSequence(v); }}},
+      {"iterable", {0, [](const Value& v, TestArguments) { return Iterate(v).ok(); }}},
+      {"callable", {0, [](const Value& v, TestArguments) { return v.function() != nullptr; }}},
+      {"odd", {0, [](const Value& v, TestArguments) { return Divides(v, 2, 1); }}},
+      {"even", {0, [](const Value& v, TestArguments) { return Divides(v, 2, 0); }}},
+      {"divisibleby", {1, [](const Value& v, TestArguments a) { return Divides(v, a[0], 0); }}},
+      {"in", {1, [](const Value& v, TestArguments a) { return Contains(a[0], v); }}},
       {"eq", {1, IsEqual}},
       {"equalto", {1, IsEqual}},
       {"sameas", {1, IsEqual}},
@@ -78,14 +70,6 @@ const std::map<absl::string_view, Test>& Tests() {
       {">=", {1, Ordered<false, true>}},
   };
   return kTests;
-}
-
-}  // namespace
-
-bool HasTest(absl::string_view name) { return Tests().count(name) > 0; }
-
-std::string TestNames() {
-  return absl::StrJoin(Tests(), ", ", [](std::string* out, const auto& test) { absl::StrAppend(out, test.first); });
 }
 
 absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments) {
