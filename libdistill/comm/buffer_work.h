@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/memory.h"
+#include "libdistill/comm/plain_memory.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/reduce_op.h"
 
@@ -25,8 +26,7 @@ class BufferWork {
 
   // Memory of the buffers' kind.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes) const {
-    if (device_ != nullptr) return device_->Allocate(bytes);
-    return std::unique_ptr<CommMemory>(new HostBytes(static_cast<size_t>(bytes)));
+    return device_ != nullptr ? device_->Allocate(bytes) : PlainMemory::Create(bytes);
   }
 
   // No overlap.
@@ -64,16 +64,6 @@ class BufferWork {
   }
 
  private:
-  class HostBytes : public CommMemory {
-   public:
-    explicit HostBytes(size_t bytes) : HostBytes(std::make_unique<char[]>(bytes), bytes) {}
-
-   private:
-    HostBytes(std::unique_ptr<char[]> data, size_t bytes)
-        : CommMemory(data.get(), static_cast<int64_t>(bytes)), data_(std::move(data)) {}
-    const std::unique_ptr<char[]> data_;
-  };
-
   const std::shared_ptr<DeviceMemory> device_;
   absl::Status status_;
 };

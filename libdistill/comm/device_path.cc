@@ -1,7 +1,6 @@
 #include "libdistill/comm/device_path.h"
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/common_preference.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 
@@ -18,6 +17,24 @@ std::string Obstacle(const DeviceAccess& rank, const DeviceAccess& first, bool m
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> CommonPreference(const std::string& variable, const std::vector<std::string>& preferences,
+                                             const std::vector<std::string>& names) {
+  size_t first = preferences.size();
+  for (size_t r = 0; r < preferences.size(); ++r) {
+    const std::string& preference = preferences[r];
+    if (preference.empty()) continue;
+    if (preference != "0" && preference != "1") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(variable, " is '", preference, "' for ", names[r], "; 0 and 1 are known"));
+    }
+    if (first == preferences.size()) first = r;
+    if (preference == preferences[first]) continue;
+    return absl::FailedPreconditionError(absl::StrCat(variable, " differs: ", preferences[first], " for ", names[first],
+                                                      ", ", preference, " for ", names[r]));
+  }
+  return first == preferences.size() ? "" : preferences[first];
+}
 
 std::string DeviceAccess::Encode() const {
   return PackStrings({std::to_string(static_cast<int>(kind)), provider, why_not, preference});

@@ -9,6 +9,13 @@
 
 namespace distill {
 
+// What ranks ask for with a variable of their environments that is 0 (not at all), 1 (in any case) or not there: the
+// one preference of those ranks that have any; empty: none has. `names`: of the ranks, for messages.
+// InvalidArgument: another value. FailedPrecondition: ranks prefer different things.
+[[nodiscard]] absl::StatusOr<std::string> CommonPreference(const std::string& variable,
+                                                           const std::vector<std::string>& preferences,
+                                                           const std::vector<std::string>& names);
+
 // What a rank tells the others.
 struct DeviceAccess {
   // kCopies: libfabric's provider takes device memory, but copies it by itself, through host memory.

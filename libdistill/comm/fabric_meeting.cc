@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/comm/common_preference.h"
+#include "libdistill/comm/device_path.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/socket.h"

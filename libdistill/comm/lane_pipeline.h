@@ -12,7 +12,7 @@
 #include "libdistill/comm/backend.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/fabric_communicator.h"
-#include "libdistill/comm/job_calls.h"
+#include "libdistill/comm/part_rendezvous.h"
 
 namespace distill {
 

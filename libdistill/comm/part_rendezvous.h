@@ -2,15 +2,49 @@
 // the job does, and need no meeting of their own. Internal to comm/.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "libdistill/comm/job_calls.h"
 #include "libdistill/world/rendezvous.h"
 
 namespace distill {
+
+// What the parts share: the rendezvous, the call that the job is in, and the error that has ended it.
+class JobCalls {
+ public:
+  explicit JobCalls(std::shared_ptr<Rendezvous> rendezvous) : rendezvous_(std::move(rendezvous)) {}
+  Rendezvous& rendezvous() const { return *rendezvous_; }
+
+  // The collective call that the job is in; the start is number 1.
+  void Next() { call_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t call() const { return call_.load(std::memory_order_relaxed); }
+
+  // Ends this rank's waits in all parts, with this error unless the rendezvous knows better. Any thread; never blocks.
+  void End(const absl::Status& error) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (error_.ok()) error_ = error;
+    ended_.store(true, std::memory_order_release);
+  }
+  bool ended() const { return ended_.load(std::memory_order_acquire) || rendezvous_->failed(); }
+  // `news` of the rendezvous, or else that error.
+  [[nodiscard]] absl::Status Check(absl::Status news) const {
+    if (!news.ok() || !ended_.load(std::memory_order_acquire)) return news;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return error_;
+  }
+
+ private:
+  const std::shared_ptr<Rendezvous> rendezvous_;
+  std::atomic<uint64_t> call_{1};
+  std::atomic<bool> ended_{false};
+  mutable std::mutex mutex_;
+  absl::Status error_;
+};
 
 // The rendezvous as one part sees it. Its exchange is the whole job's: every rank of the job takes part and gets every
 // rank's blob (Setup::Exchange picks the part's). Calls that it is asked about are the job's.
