@@ -1,6 +1,7 @@
 #include "libdistill/world/rendezvous.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -158,6 +159,20 @@ TEST_CASE("a rank does not join a rank 0 that only pretends to know the secret")
     DISTILL_RETURN_IF_ERROR(SendAll(joiner, EncodeHello(nonces.root), In(5)));
     DISTILL_RETURN_IF_ERROR(ReceiveAll(joiner, kProofBytes, In(5)).status());
     return SendAll(joiner, EncodeVerdict("a guess", nonces, Verdict::kWelcome), In(5));
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a rank 0 that may open too few files says so, and what to do") {
+  const auto outcomes = RunRanks(6, absl::Seconds(20), [](const World& world) -> absl::Status {
+    if (world.rank != 0) return CreateRendezvous(world, In(5)).ok() ? absl::InternalError("joined") : absl::OkStatus();
+    const int lowest_free = dup(0);
+    close(lowest_free);
+    const rlim_t few = static_cast<rlim_t>(lowest_free) + 4;
+    const rlimit limit = {few, few};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return ExpectError(CreateRendezvous(world, In(5)).status(), absl::StatusCode::kResourceExhausted,
+                       {"rank 0 cannot accept", "Too many open files", "ulimit -Hn"});
   });
   CHECK(Failures(outcomes) == "");
 }
