@@ -1,5 +1,3 @@
-#include "libdistill/jinja/literals.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -7,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/jinja/lexer.h"
 
 namespace distill::jinja {
 namespace {

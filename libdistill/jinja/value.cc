@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/jinja/builtins.h"
@@ -66,9 +67,7 @@ std::string QuotedRepr(const std::string& text) {
 }
 
 std::string JoinRepr(const std::vector<Value>& items) {
-  std::string out;
-  for (const Value& item : items) absl::StrAppend(&out, out.empty() ? "" : ", ", ToRepr(item));
-  return out;
+  return absl::StrJoin(items, ", ", [](std::string* out, const Value& item) { *out += ToRepr(item); });
 }
 
 }  // namespace
@@ -208,11 +207,10 @@ std::string ToRepr(const Value& value) {
   const Dict* dict = value.dict();
   if (dict == nullptr) return "<function>";
   if (dict->kind != Dict::Kind::kDict) return dict->kind == Dict::Kind::kNamespace ? "<Namespace>" : "<LoopContext>";
-  std::string out;
-  for (const auto& [key, item] : dict->entries) {
-    absl::StrAppend(&out, out.empty() ? "" : ", ", ToRepr(key), ": ", ToRepr(item));
-  }
-  return absl::StrCat("{", out, "}");
+  const auto add = [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, ToRepr(entry.first), ": ", ToRepr(entry.second));
+  };
+  return absl::StrCat("{", absl::StrJoin(dict->entries, ", ", add), "}");
 }
 
 std::string TypeName(const Value& value) {
