@@ -1,4 +1,5 @@
 """A second job in an output_dir that a live one writes is refused with whose it is, whatever its options; a killed one's is free."""
+import atexit
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ def start(folder, out):
         job.command("distillrun", 2, f"{job.BIN}/distill_llm", *arguments(folder, out, save_steps=5, num_train_epochs=1e6,
                                                                           save_total_limit=2)),
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=job.environment())
+    atexit.register(process.terminate)
     deadline = time.monotonic() + 60
     while not os.path.isdir(f"{out}/checkpoint-5"):
         job.check(process.poll() is None, "the job ended before it was killed")
@@ -43,8 +45,10 @@ def main():
         job.check("give this run another output_dir, or end that one first" in output, output)
         job.check(first.poll() is None, f"{options}: the first job ended")
         print(f"ok: {options} beside a live job is refused")
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+    with open(f"{out}/.lock", encoding="utf-8") as file:
+        lease = dict(line.split(" ", 1) for line in file)
+    os.kill(int(lease["pid"]), signal.SIGKILL)
+    first.wait(timeout=60)
     job.must_run(arguments(folder, out, max_steps=2, overwrite_output_dir=True), ranks=2)
     job.check(sorted(name for name in os.listdir(out) if name.startswith(".")) in ([], [".lock"]), os.listdir(out))
     print("ok: a killed job's folder is free at once")
