@@ -26,7 +26,7 @@ struct DistillationOptions {
 template <class V>
 void Describe(V& v, DistillationOptions& o) {
   v.Group("Models and loss");
-  v.Field("temperature", o.temperature, Above(0), "of both distributions of the divergence")
+  v.Field("temperature", o.temperature, AtLeast(0.01), "of both distributions of the divergence")
       .Alias("tau", "kd_temperature", "distill_temperature", "distillation_temperature");
   v.Field("alpha", o.alpha, Within(0, 1), "share of the divergence; the rest is cross-entropy")
       .Similar("kd_ratio", "kd_weight", "alpha_kd", "distill_weight", "distillation_weight");

@@ -1,11 +1,16 @@
 #include "libdistill/task/logit_distillation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "libdistill/core/description.h"
+#include "libdistill/core/identity.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/gradient_sink.h"
 #include "libdistill/store/files.h"
@@ -149,6 +154,27 @@ void LogitDistillation::Prepare(TokenBatch& batch, const c10::Stream* copies) co
   if (copies != nullptr && batch.num_loss_tokens() > 0) batch.sent = Send(batch, *copies);
 }
 
+void LogitDistillation::JudgeTeacher(const DistillationInputs& inputs, int64_t count) const {
+  constexpr double kNoBetter = 0.97;
+  if (std::exchange(judged_teacher_, true) || GetIdentity().rank != 0 || !inputs.teacher_weight.defined()) return;
+  const torch::NoGradGuard no_grad;
+  DistillationInputs alone;
+  alone.student_hidden = inputs.teacher_hidden;
+  alone.student_weight = inputs.teacher_weight;
+  alone.student_bias = inputs.teacher_bias;
+  alone.student_logits = inputs.teacher_logits;
+  alone.labels = inputs.labels;
+  DistillationOptions options = options_;
+  options.alpha = 0;
+  const double loss = DistillationLoss(alone, options).ce.item<double>() / static_cast<double>(count);
+  const double chance = std::log(static_cast<double>(vocabulary()));
+  if (loss < kNoBetter * chance) return;
+  LogWarning(absl::StrFormat(
+      "the teacher knows no more of this data than chance: its loss on the first batch is %.2f, the logarithm of the "
+      "vocabulary %.2f. Are its weights those of a trained model, and its tokenizer the right one (%s)?",
+      loss, chance, teacher_->source_folder()));
+}
+
 Losses LogitDistillation::Forward(const TokenBatch& batch, const PassScale& scale) const {
   const int64_t count = batch.num_loss_tokens();
   if (count == 0) return {};
@@ -158,6 +184,7 @@ Losses LogitDistillation::Forward(const TokenBatch& batch, const PassScale& scal
   inputs.labels = tensors.labels;
   const bool asks_teacher = AsksTeacher(torch::GradMode::is_enabled());
   if (asks_teacher) SetTeacherWords(OrThrow(teacher_->Ask(batch, tensors, /*asks_words=*/true)), inputs);
+  if (asks_teacher) JudgeTeacher(inputs, count);
   inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
   SetStudentHead(*student_, inputs);
   DistillationOptions options = options_;

@@ -61,10 +61,14 @@ class LogitDistillation : public Objective<TokenBatch> {
       : teacher_(std::move(teacher)), student_(std::move(student)), options_(options) {}
   std::string DivergenceName() const;
   bool AsksTeacher(bool trains) const;
+  // Once, of the first batch: a warning where the teacher gives its words no better than chance does, as one of zeros
+  // or of random weights.
+  void JudgeTeacher(const DistillationInputs& inputs, int64_t count) const;
 
   const std::shared_ptr<Teacher> teacher_;
   const std::shared_ptr<LanguageModel> student_;
   const DistillationOptions options_;
+  mutable bool judged_teacher_ = false;
 };
 
 // Inside task/ only. Of what the loss of logits is given, the student's side but its states: head, scaling of logits,

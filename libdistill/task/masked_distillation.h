@@ -28,7 +28,7 @@ struct MaskedDistillerOptions {
 template <class V>
 void Describe(V& v, MaskedDistillerOptions& o) {
   v.Group("Models and loss");
-  v.Field("temperature", o.temperature, Above(0), "of both distributions of the divergence");
+  v.Field("temperature", o.temperature, AtLeast(0.01), "of both distributions of the divergence");
   v.Field("kl_weight", o.kl_weight, AtLeast(0), "weight of the divergence of the words").Alias("alpha_ce");
   v.Field("mlm_weight", o.mlm_weight, AtLeast(0), "weight of the masked words' cross-entropy").Alias("alpha_mlm");
   v.Field("cosine_weight", o.cosine_weight, AtLeast(0), "weight of the angle between states").Alias("alpha_cos");

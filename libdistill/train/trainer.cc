@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "libdistill/checkpoint/output_lock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/log.h"
@@ -22,7 +23,15 @@ struct Trainer::Impl {
   std::shared_ptr<torch::nn::Module> module;
   TrainerOptions options;
   std::vector<std::shared_ptr<Observer>> observers = {};
+  std::unique_ptr<OutputLock> lock = nullptr;  // on rank 0, from Create to the end of Fit
   std::unique_ptr<Fitting> fitting = nullptr;  // while Fit runs
+
+  // Rank 0 alone. FailedPrecondition: another run writes output_dir.
+  absl::Status LockOutput() {
+    if (run.rank() != 0 || lock != nullptr || options.output_dir.empty()) return absl::OkStatus();
+    DISTILL_ASSIGN_OR_RETURN(lock, OutputLock::Take(options.output_dir));
+    return absl::OkStatus();
+  }
 };
 
 Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -30,9 +39,14 @@ Trainer::~Trainer() = default;
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::shared_ptr<torch::nn::Module> module,
                                                          const TrainerOptions& options) {
+  auto impl = std::unique_ptr<Impl>(new Impl{run, module, options});
   absl::Status mine = module == nullptr ? absl::InvalidArgumentError("a trainer needs a module") : absl::OkStatus();
   mine.Update(CheckOptions(options));
-  if (run.rank() == 0) mine.Update(CheckOutputFolder(options));
+  if (run.rank() == 0 && mine.ok()) {
+    mine = CheckOutputFolder(options);
+    if (mine.ok()) mine = impl->LockOutput();
+    if (mine.ok()) mine = CheckOutputFolder(options);  // another run may have ended in between
+  }
   if (mine.ok()) {
     mine = CatchTorch([&]() -> absl::Status {
       DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
@@ -55,14 +69,15 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
     LogWarning(
         "fp16: true on a CPU, which computes in float16 very slowly: bf16: true or float32 is what CPUs are made for");
   }
-  return std::unique_ptr<Trainer>(new Trainer(std::unique_ptr<Impl>(new Impl{run, std::move(module), options})));
+  return std::unique_ptr<Trainer>(new Trainer(std::move(impl)));
 }
 
 void Trainer::AddObserver(std::shared_ptr<Observer> observer) { impl_->observers.push_back(std::move(observer)); }
 
 absl::StatusOr<TrainResult> Trainer::Fit(Task& task) {
   impl_->fitting = std::make_unique<Fitting>(impl_->run, impl_->module, impl_->options, impl_->observers, task);
-  const absl::Cleanup ends = [this] { impl_->fitting.reset(); };
+  const absl::Cleanup ends = [this] { impl_->fitting.reset(), impl_->lock.reset(); };
+  DISTILL_RETURN_IF_ERROR(Agree(impl_->run.communicator(), impl_->LockOutput()));  // of a second Fit
   return impl_->fitting->Run();
 }
 

@@ -43,8 +43,9 @@ class Trainer {
  public:
   // Every rank must call it. Broadcasts rank 0's parameters and buffers. InvalidArgument: options out of range, each by
   // name; an output_dir with checkpoints, unless this run resumes from one of them, or with a model and no checkpoints,
-  // unless overwrite_output_dir is set. FailedPrecondition: ranks whose modules, devices or settings differ; folders
-  // to overwrite that are called like checkpoints and are none.
+  // unless overwrite_output_dir is set. FailedPrecondition: ranks whose modules, devices or settings differ, or that
+  // loaded different files; another run that writes output_dir, which this one has until its Fit ends; folders to
+  // overwrite that are called like checkpoints and are none.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Trainer>> Create(RunContext& run,
                                                                        std::shared_ptr<torch::nn::Module> module,
                                                                        const TrainerOptions& options);
@@ -56,7 +57,9 @@ class Trainer {
   // Every rank must call it; blocks until training is over. Where the task has an evaluator, it is evaluated as
   // eval_strategy says. With load_best_model_at_end the module has the weights of the best evaluation then. Errors name
   // step and rank. InvalidArgument: options ask for evaluations, or for a metric, that the task does not give.
-  // FailedPrecondition: ranks whose tasks differ in steps, loss terms or fingerprint; found before the first step. The
+  // FailedPrecondition: ranks whose tasks differ in steps, loss terms or fingerprint; found before the first step.
+  // Cancelled: SIGTERM or SIGUSR1 came to any rank, or max_run is over; a checkpoint of the step was saved, and Run ends
+  // with kExitToResume. ResourceExhausted, before the first step: the disk has no space for what will be saved. The
   // task must outlive the call.
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(Task& task);
 

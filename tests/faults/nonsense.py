@@ -1,0 +1,51 @@
+"""What would train something else than was meant, without failing, is refused or said before the first step's record."""
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+
+def start(folder, out, **options):
+    values = {"dataset_name": f"{folder}/chat.jsonl", "teacher_model": f"{folder}/teacher",
+              "student_model": f"{folder}/student", "output_dir": f"{folder}/{out}", "max_steps": 2, **options}
+    return job.run(["--config_file", job.config(folder, **values)])
+
+
+def check_teachers(folder):
+    """A teacher of zeros gives each word the same probability, one of noise as good as that."""
+    shutil.copytree(f"{folder}/teacher", f"{folder}/zeros")
+    with open(f"{folder}/zeros/model.safetensors", "r+b") as file:
+        end = 8 + int.from_bytes(file.read(8), "little")
+        size = file.seek(0, os.SEEK_END)
+        file.seek(end)
+        file.write(bytes(size - end))
+    for name in ("zeros", "teacher"):
+        code, output = start(folder, f"of-{name}", teacher_model=f"{folder}/{name}")
+        job.check(code == 0 and "the teacher knows no more of this data than chance" in output, f"{name}: {code}\n{output}")
+        print(f"ok: a teacher of {'noise' if name == 'teacher' else name} is said")
+
+
+def check_refused(folder):
+    cases = {"a temperature near 0": ({"temperature": 1e-30}, "temperature: must be at least 0.01"),
+             "more epochs than a number holds": ({"num_train_epochs": 1e300, "max_steps": -1}, "num_train_epochs: must be"),
+             "more steps than a number holds": ({"num_train_epochs": 1e15, "max_steps": -1}, "num_train_epochs: must be"),
+             "a template of roles alone": ({"chat_template": "{% for m in messages %}{{ m.role }}\n{% endfor %}"}, "template")}
+    for name, (options, message) in cases.items():
+        code, output = start(folder, "refused", **options)
+        job.check(code == 2 and message in output, f"{name}: exit code {code}\n{output}")
+        job.check(not os.path.exists(f"{folder}/refused/metrics.jsonl"), f"{name}: training began")
+        print(f"ok: {name} is refused")
+
+
+def main():
+    folder = job.workspace()
+    job.make_model(f"{folder}/teacher", seed=1)
+    job.make_model(f"{folder}/student", seed=2)
+    job.make_chat(f"{folder}/chat.jsonl", rows=8)
+    check_refused(folder)
+    check_teachers(folder)
+
+
+main()
