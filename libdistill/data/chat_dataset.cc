@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/jsonl_rows.h"
@@ -128,6 +130,23 @@ bool HasTarget(const TokenSample& sample) {
          std::any_of(sample.is_target.begin() + 1, sample.is_target.end(), [](uint8_t target) { return target != 0; });
 }
 
+// Whether a word of what the assistant says is among what is trained: a template may trim or drop some of it, but one
+// that renders roles alone trains nothing.
+bool HoldsAnAnswer(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages) {
+  bool says_anything = false;
+  for (const ChatMessage& message : messages) {
+    if (message.role != "assistant") continue;
+    for (const absl::string_view word :
+         absl::StrSplit(message.content, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty())) {
+      says_anything = true;
+      for (const auto& [begin, end] : rendered.assistant) {
+        if (absl::StrContains(absl::string_view(rendered.text).substr(begin, end - begin), word)) return true;
+      }
+    }
+  }
+  return !says_anything;
+}
+
 class ChatLoader {
  public:
   ChatLoader(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options)
@@ -169,7 +188,7 @@ class ChatLoader {
     DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered, chat_template_.RenderForTraining(messages));
     DISTILL_ASSIGN_OR_RETURN(EncodedChat encoded, EncodeChat(tokenizer_, rendered));
     TokenSample sample{std::move(encoded.ids), std::move(encoded.is_assistant)};
-    if (!HasTarget(sample)) {
+    if (!HasTarget(sample) || !HoldsAnAnswer(rendered, messages)) {
       return absl::InvalidArgumentError(
           "the chat template renders none of the answer; set chat_template to one that does: chatml, llama3 or a Jinja "
           "file");

@@ -74,6 +74,8 @@ TEST_CASE("a template that leaves the answer out is refused at the first row") {
   const std::string path = files.Write("c.jsonl", ChatRow("a", "b"));
   CheckError(LoadChat(path, {}, "{{ 'always the same' }}").status(), absl::StatusCode::kInvalidArgument,
              path + ":1: ", "renders none of the answer; set chat_template to one that does");
+  CheckError(LoadChat(path, {}, "{% for m in messages %}{{ m.role }}\n{% endfor %}").status(),
+             absl::StatusCode::kInvalidArgument, path + ":1: ", "renders none of the answer");
 }
 
 TEST_CASE("an empty data set is refused by its path") {

@@ -67,11 +67,11 @@ def check_notice(folder, number, ranks, **options):
 
 def check_time_is_up(folder):
     out = f"{folder}/time"
-    code, output = job.run(arguments(folder, out, max_run_seconds=0.5))
+    code, output = job.run(arguments(folder, out, max_run_seconds=0.15))
     rounds = 0
     while code == TO_RESUME and rounds < 100:
         job.check("max_run_seconds" in output, output)
-        code, output = job.run(arguments(folder, out, max_run_seconds=0.5, resume_from_checkpoint="latest"))
+        code, output = job.run(arguments(folder, out, max_run_seconds=0.15, resume_from_checkpoint="latest"))
         rounds += 1
     job.check(code == 0 and rounds > 0, f"exit code {code} after {rounds} rounds\n{output}")
     check_same(f"{folder}/whole-1", out)

@@ -145,7 +145,7 @@ TEST_CASE("a masked distiller's options are refused by their names") {
   };
   CHECK(absl::StrContains(refusal({.kl_weight = -1}), "kl_weight: must be at least 0, not -1"));
   CHECK(absl::StrContains(refusal({.kl_weight = 0, .mlm_weight = 0}), "kl_weight and mlm_weight"));
-  CHECK(absl::StrContains(refusal({.temperature = 0}), "temperature: must be above 0, not 0"));
+  CHECK(absl::StrContains(refusal({.temperature = 0}), "temperature: must be at least 0.01, not 0"));
   CHECK(absl::StrContains(refusal({}, "16"), "states have 24 numbers, the student's 16"));
   CHECK(refusal({.cosine_weight = 0}, "16").empty());
 }
