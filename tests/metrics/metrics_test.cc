@@ -202,18 +202,36 @@ TEST_CASE("an output folder that cannot be made is an error that names it") {
   CHECK(absl::StrContains(reports.status().message(), folder.path() + "/file/out"));
 }
 
-TEST_CASE("a signal ends the run as it does without, after what the run was to say last") {
-  for (const int number : {SIGINT, SIGTERM}) {
+TEST_CASE("SIGINT, or a second notice, ends the run as it does without, after what the run was to say last") {
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     const Ending ending = EndOf([&] {
       Interruption interruption;
       interruption.WillSay("after step 1");
       interruption.WillSay("after step 2");
+      raise(number);
       raise(number);
     });
     CHECK(WIFSIGNALED(ending.wait_status));
     CHECK(WTERMSIG(ending.wait_status) == number);
     CHECK(ending.said == "after step 2\n");
   }
+}
+
+TEST_CASE("a first notice ends nothing, and the run can ask which it was") {
+  const Ending ending = EndOf([] {
+    {
+      Interruption interruption;
+      interruption.WillSay("after step 1");
+      if (interruption.notice() != nullptr) _exit(1);
+      raise(SIGUSR1);
+      if (interruption.notice() != std::string("SIGUSR1")) _exit(2);
+    }
+    const Interruption another;  // of a run after it, in the same process
+    _exit(another.notice() == nullptr ? 0 : 3);
+  });
+  REQUIRE(WIFEXITED(ending.wait_status));
+  CHECK(WEXITSTATUS(ending.wait_status) == 0);
+  CHECK(ending.said.empty());
 }
 
 TEST_CASE("a signal ends the first process of a container, too") {
@@ -225,6 +243,7 @@ TEST_CASE("a signal ends the first process of a container, too") {
     if (first == 0) {
       Interruption interruption;
       interruption.WillSay("after step 1");
+      raise(SIGTERM);
       raise(SIGTERM);
       _exit(0);  // as a run that continues would end
     }
