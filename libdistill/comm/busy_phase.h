@@ -6,7 +6,8 @@
 // Any rank alone may say so, on any thread, also inside of another phase, whose limit then does not count. While it is
 // within its limit (by default CommunicatorOptions::phase_timeout) no time-out of the job's calls runs, those of splits
 // and of `comm`'s parts included; each begins anew when it ends, or when the limit is over. A call that is made in a
-// phase counts as waiting, as ever. Never blocks; costs each end a wake-up of the thread that beats.
+// phase counts as waiting, as ever. Never blocks; costs each end a wake-up of the thread that beats, which one that is
+// short most of the time does without: it is told with the next beat (within a second), where it lasts that long.
 #pragma once
 
 #include <memory>
@@ -22,11 +23,17 @@
 
 namespace distill {
 
+enum class ToldBusy { kAtOnce, kWithNextBeat };
+
 class BusyPhase {
  public:
   // `what`: as in "rank 1 is ...". The communicator need not outlive it.
-  BusyPhase(const Communicator& comm, absl::string_view what, std::optional<absl::Duration> limit = std::nullopt)
-      : ranks_(comm.busy_ranks()), number_(ranks_ != nullptr ? ranks_->Begin(what, limit) : 0) {}
+  BusyPhase(const Communicator& comm, absl::string_view what, std::optional<absl::Duration> limit = std::nullopt,
+            ToldBusy told = ToldBusy::kAtOnce)
+      : ranks_(comm.busy_ranks()),
+        number_(ranks_ != nullptr ? ranks_->Begin(what, limit, told == ToldBusy::kAtOnce) : 0) {}
+  BusyPhase(const Communicator& comm, absl::string_view what, ToldBusy told)
+      : BusyPhase(comm, what, std::nullopt, told) {}
   ~BusyPhase() {
     if (ranks_ != nullptr) ranks_->End(number_);
   }

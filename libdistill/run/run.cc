@@ -82,6 +82,7 @@ int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)
     PrintStartError(started, mine);
     return ExitCode(started);
   }
+  (*run)->WorkBesideTraining();
   mine = CatchTorch([&] { return body(**run); });
   // Ranks that failed alone meet the others here, or in the first collective of what the others do next (every public
   // call of the trainer begins with the same agreement), so that all end with the same error, printed once.

@@ -8,14 +8,17 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <c10/core/Device.h>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "libdistill/comm/busy_phase.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/world/world.h"
@@ -35,6 +38,16 @@ class RunContext {
   c10::Device device() const { return device_; }
   // How long ago this run began.
   absl::Duration age() const { return absl::FromChrono(std::chrono::steady_clock::now() - began_); }
+  // Around a training loop: the others wait comm_timeout_seconds for this rank. Before the first one and after each,
+  // when it loads and writes what it needs, they wait for up to phase_timeout_seconds (comm/busy_phase.h). Trainer::Fit
+  // does it, and so may a loop of the program's own. This rank alone.
+  template <class Loop>
+  auto WhileTraining(Loop&& loop) {
+    beside_training_.reset();
+    const absl::Cleanup ends = [this] { WorkBesideTraining(); };
+    return std::forward<Loop>(loop)();
+  }
+  void WorkBesideTraining() { beside_training_.emplace(*communicator_, "at work outside of training"); }
   // Models that ShardFrozen sharded (shard/sharded_models.h), while they live.
   void AddFrozen(const std::shared_ptr<ShardedBlocks>& model) { frozen_.push_back(model); }
   std::vector<std::shared_ptr<ShardedBlocks>> frozen() const {
@@ -50,6 +63,7 @@ class RunContext {
   std::unique_ptr<Communicator> communicator_;
   c10::Device device_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::optional<BusyPhase> beside_training_;
   std::vector<std::weak_ptr<ShardedBlocks>> frozen_;
 };
 

@@ -67,7 +67,7 @@ absl::StatusOr<TrainResult> Fitting::Run() {
   runtime_.Resume();
   if (status.ok()) {
     SetErrorContext([this] { return absl::StrCat("step ", state_.step + 1); });
-    status = CatchTorch([this] { return Loop(); });
+    status = CatchTorch([this] { return run_.WhileTraining([this] { return Loop(); }); });
   }
   absl::StatusOr<TrainResult> result = absl::UnknownError("not finished");
   if (status.ok()) status = CatchTorch([&] { return (result = Finish()).status(); });
@@ -93,7 +93,7 @@ absl::Status Fitting::Prepare() {
   std::vector<std::string> losses;
   for (const TermWeight& term : agreed_.terms) losses.push_back(term.name);
   best_.emplace(options_.best_model, losses);
-  reports_.emplace(options_, observers_, agreed_.total_steps);
+  reports_.emplace(run_, options_, observers_, agreed_.total_steps);
   checkpoints_.emplace(run_, options_, task_, trained_, agreed_.writes_whole);
   DISTILL_RETURN_IF_ERROR(trained_.MakeOptimizer());
   torch::manual_seed(options_.seed + static_cast<uint64_t>(run_.rank()));  // dropout of ranks must not be alike

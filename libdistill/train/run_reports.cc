@@ -21,6 +21,7 @@ absl::Status RunReports::Open(int64_t done_steps, bool starts_anew) {
 }
 
 absl::Status RunReports::Tell(absl::FunctionRef<absl::Status(Observer&, TrainingControl&)> tell) {
+  const BusyPhase phase(run_.communicator(), "telling observers", ToldBusy::kWithNextBeat);
   return CatchTorch([&] {
     absl::Status status;
     for (const auto& observer : observers_) status.Update(tell(*observer, control_));

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "libdistill/metrics/observer.h"
 #include "libdistill/metrics/record_sums.h"
+#include "libdistill/run/run.h"
 #include "libdistill/train/train_step.h"
 #include "libdistill/train/trainer_options.h"
 
@@ -17,9 +18,9 @@ namespace distill {
 class RunReports {
  public:
   // `observers`: the program's.
-  RunReports(const TrainerOptions& options, const std::vector<std::shared_ptr<Observer>>& observers,
+  RunReports(RunContext& run, const TrainerOptions& options, const std::vector<std::shared_ptr<Observer>>& observers,
              int64_t total_steps)
-      : options_(options), observers_(observers), total_steps_(total_steps) {}
+      : run_(run), options_(options), observers_(observers), total_steps_(total_steps) {}
 
   // For rank 0: opens what report_to names, which is told first. `starts_anew`: nothing of older records stays, also
   // where `done_steps` of another run came before.
@@ -40,6 +41,7 @@ class RunReports {
  private:
   absl::Status Log();
 
+  RunContext& run_;
   const TrainerOptions& options_;
   std::vector<std::shared_ptr<Observer>> observers_;
   const int64_t total_steps_;

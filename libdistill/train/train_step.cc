@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "libdistill/comm/agree.h"
+#include "libdistill/comm/busy_phase.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/non_finite.h"
@@ -47,6 +47,7 @@ std::string SampleText(const std::vector<int64_t>& ids) {
 absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine, StopWish wish) {
   std::vector<MicroStep> micro_steps;
   mine.Update(CatchTorch([&]() -> absl::Status {
+    const BusyPhase phase(comm_, "reading data", ToldBusy::kWithNextBeat);
     DISTILL_ASSIGN_OR_RETURN(micro_steps, task.NextStep());
     return CheckCounts(micro_steps, terms_.size());
   }));

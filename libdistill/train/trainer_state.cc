@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/comm/agree.h"
+#include "libdistill/comm/busy_phase.h"
 #include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/log.h"
@@ -112,9 +112,8 @@ absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState
 // What `open` gives on rank 0, and an empty one elsewhere. Every rank must call it; an error is every rank's.
 absl::StatusOr<Checkpoint> OpenOnRank0(RunContext& run, absl::FunctionRef<absl::StatusOr<Checkpoint>()> open) {
   absl::StatusOr<Checkpoint> opened = Checkpoint();
-  absl::Status mine;
-  if (run.rank() == 0) mine = CatchTorch([&] { return (opened = open()).status(); });
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));
+  DISTILL_RETURN_IF_ERROR(OnRank0(run.communicator(), "reading a checkpoint",
+                                  [&] { return CatchTorch([&] { return (opened = open()).status(); }); }));
   return opened;
 }
 

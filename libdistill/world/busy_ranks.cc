@@ -58,11 +58,11 @@ void BusyRanks::set_limit(absl::Duration limit) {
   limit_ = limit;
 }
 
-int64_t BusyRanks::Begin(absl::string_view what, std::optional<absl::Duration> limit) {
+int64_t BusyRanks::Begin(absl::string_view what, std::optional<absl::Duration> limit, bool at_once) {
   const std::lock_guard<std::mutex> lock(mutex_);
   phases_.push_back({"", ++last_phase_, std::string(what), Clock::now(), limit.value_or(limit_)});
   has_phases_ = true;
-  if (wake_) wake_();
+  if (at_once && wake_) wake_();
   return last_phase_;
 }
 
@@ -70,7 +70,7 @@ void BusyRanks::End(int64_t phase) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(phases_, [phase](const BusyRank& one) { return one.phase == phase; });
   has_phases_ = !phases_.empty();
-  if (wake_) wake_();
+  if (phase == reported_ && wake_) wake_();
 }
 
 bool BusyRanks::EnterCall() {
@@ -113,7 +113,9 @@ std::optional<BusyRank> BusyRanks::Report(bool at_beat) {
     waits_ = calls_ > 0 && entered_ == entered_at_beat_;
     entered_at_beat_ = entered_;
   }
-  return phases_.empty() || waits_ ? std::nullopt : std::optional(phases_.back());
+  const bool is_busy = !phases_.empty() && !waits_;
+  reported_ = is_busy ? phases_.back().phase : 0;
+  return is_busy ? std::optional(phases_.back()) : std::nullopt;
 }
 
 void BusyRanks::Know(std::vector<BusyRank> ranks) {

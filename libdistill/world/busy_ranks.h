@@ -49,8 +49,9 @@ class BusyRanks {
 
   // Of phases that begin without one; two hours at first.
   void set_limit(absl::Duration limit);
-  // This rank says what it does until End, of this number; of several phases the one that began last counts.
-  int64_t Begin(absl::string_view what, std::optional<absl::Duration> limit);
+  // This rank says what it does until End, of this number; of several phases the one that began last counts. The others
+  // hear of it `at_once`, or by the next beat.
+  int64_t Begin(absl::string_view what, std::optional<absl::Duration> limit, bool at_once);
   void End(int64_t phase);
 
   // Around a collective call; false: LeaveCall is not to be called. Without a phase it costs one load.
@@ -78,7 +79,8 @@ class BusyRanks {
   std::vector<BusyRank> phases_;  // of this rank, the newest last
   std::atomic<bool> has_phases_{false};
   int64_t last_phase_ = 0;
-  int calls_ = 0;  // under way
+  int64_t reported_ = 0;  // the phase of the last report; 0: none
+  int calls_ = 0;         // under way
   uint64_t entered_ = 0;
   uint64_t entered_at_beat_ = 0;
   bool waits_ = false;  // in the call of the last beat
