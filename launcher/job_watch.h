@@ -54,7 +54,7 @@ class JobWatch {
   int exit_code_ = 0;
   int failed_rank_ = -1;
   bool is_named_ = false;  // it has been, in a message
-  int told_ = 0;  // the signal that the ranks were told to save and end by
+  int told_ = 0;           // the signal that the ranks were told to save and end by
   bool checkpointed_ = false;
 };
 

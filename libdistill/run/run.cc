@@ -26,7 +26,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kPermissionDenied:
       return 2;
     case absl::StatusCode::kCancelled:
-      return kExitToResume;
+      return kExitCheckpointed;
     default:
       return 1;
   }

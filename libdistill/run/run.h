@@ -67,15 +67,11 @@ class RunContext {
   std::vector<std::weak_ptr<ShardedBlocks>> frozen_;
 };
 
-// The exit code of a run that saved a checkpoint and left, at a notice such as SIGTERM, for another job to resume:
-// Slurm and Kubernetes can be told to start it again then. A body that returns Cancelled ends with it.
-inline constexpr int kExitToResume = 85;
-
 // Reads the environment, lets the ranks meet, calls `body` on each, and turns its status into an exit code: 0, 2 for
-// errors of the user's input (InvalidArgument, NotFound, DataLoss, FailedPrecondition, PermissionDenied), kExitToResume
-// for Cancelled, 1 for the rest. An error that a rank returns is printed once, by name of the rank; one that a rank
-// meets before `body` (a device that it lacks, its input) ends the others at once with the same code. Exceptions out of
-// `body` become errors too.
+// errors of the user's input (InvalidArgument, NotFound, DataLoss, FailedPrecondition, PermissionDenied),
+// kExitCheckpointed for Cancelled, 1 for the rest. An error that a rank returns is printed once, by name of the rank;
+// one that a rank meets before `body` (a device that it lacks, its input) ends the others at once with the same code.
+// Exceptions out of `body` become errors too.
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body);
 
 }  // namespace distill

@@ -11,12 +11,13 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/tensor/unbacked.h"
 
 namespace distill {
 namespace {
 
 struct Search {
-  std::map<const void*, std::string> modules;  // by where their parameters lie
+  std::map<const void*, std::string> modules;  // by their parameters, and by where these lie
   std::string last = "the first module";
   std::string found;
   int depth = 0;  // of operations in operations: the outermost is what the module asked for
@@ -40,6 +41,13 @@ bool SharesMemory(const at::Tensor& output, const std::vector<at::Tensor>& input
   });
 }
 
+// Whose parameter it is, or a view of one; null for any other tensor.
+const std::string* ModuleOf(const at::Tensor& tensor) {
+  auto found = search->modules.find(tensor.unsafeGetTensorImpl());
+  if (found == search->modules.end() && HasMemory(tensor)) found = search->modules.find(tensor.const_data_ptr());
+  return found == search->modules.end() ? nullptr : &found->second;
+}
+
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& operation) {
   auto inputs = std::make_unique<Inputs>();
   if (search == nullptr) return inputs;
@@ -47,8 +55,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& operation) 
   for (const c10::IValue& input : operation.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
     inputs->tensors.push_back(input.toTensor());
-    const auto module = search->modules.find(input.toTensor().const_data_ptr());
-    if (module != search->modules.end()) search->last = module->second;
+    if (const std::string* module = ModuleOf(input.toTensor())) search->last = *module;
   }
   return inputs;
 }
@@ -65,7 +72,7 @@ void Look(const at::RecordFunction& operation, at::ObserverContext* context) {
     const char* where = "the output of ";
     for (const at::Tensor& input : inputs) {
       if (!IsBad(input)) continue;
-      const bool is_weight = search->modules.count(input.const_data_ptr()) > 0;
+      const bool is_weight = ModuleOf(input) != nullptr;
       where = is_weight ? "the weights of " : "what is given to ";
       if (is_weight) break;
     }
@@ -81,7 +88,10 @@ std::string FirstNonFinite(const torch::nn::Module& module, absl::FunctionRef<vo
   for (const auto& item : module.named_parameters()) {
     const std::string& name = item.key();
     const size_t dot = name.rfind('.');
-    mine.modules[item.value().const_data_ptr()] = dot == std::string::npos ? name : name.substr(0, dot);
+    const std::string module_name = dot == std::string::npos ? name : name.substr(0, dot);
+    mine.modules[item.value().unsafeGetTensorImpl()] = module_name;
+    // A block's weights that are sharded (zero_stage 3) lie somewhere only while it runs.
+    if (HasMemory(item.value())) mine.modules[item.value().const_data_ptr()] = module_name;
   }
   search = &mine;
   const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(&Begin, &Look)

@@ -58,9 +58,9 @@ class Trainer {
   // eval_strategy says. With load_best_model_at_end the module has the weights of the best evaluation then. Errors name
   // step and rank. InvalidArgument: options ask for evaluations, or for a metric, that the task does not give.
   // FailedPrecondition: ranks whose tasks differ in steps, loss terms or fingerprint; found before the first step.
-  // Cancelled: SIGTERM or SIGUSR1 came to any rank, or max_run is over; a checkpoint of the step was saved, and Run ends
-  // with kExitToResume. ResourceExhausted, before the first step: the disk has no space for what will be saved. The
-  // task must outlive the call.
+  // Cancelled: SIGTERM or SIGUSR1 came to any rank, or max_run is over; a checkpoint of the step was saved, and Run
+  // ends with kExitCheckpointed. ResourceExhausted, before the first step: the disk has no space for what will be
+  // saved. The task must outlive the call.
   [[nodiscard]] absl::StatusOr<TrainResult> Fit(Task& task);
 
   // One pass of the evaluator, whose metrics are the same on every rank. No gradients. Every rank must call it. While a

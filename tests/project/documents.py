@@ -16,7 +16,7 @@ FILE = re.compile(r"`((?:bench|cmake|docs|examples|launcher|libdistill|scripts|t
 HEADER = re.compile(r"[`(]([a-z0-9]+/\w+\.(?:h|cc|cu|cuh))[`),;:]")
 OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*\w)(?![\w ]*-*>)")
 # Programs whose options are not ours, in the lines that start them.
-OTHERS = re.compile(r"\b(cmake|ctest|hf download|torchrun|mpirun|srun|dd|perf|ip|sysctl)\b|Open MPI|exclude-libs")
+OTHERS = re.compile(r"#SBATCH|\b(cmake|ctest|hf download|torchrun|mpirun|srun|dd|perf|ip|sysctl)\b|Open MPI|exclude-libs")
 
 
 def pages():
