@@ -21,6 +21,8 @@ namespace {
 
 // For whoever reads the output: a rank that nobody waits for has ended, only its last words are on the way.
 constexpr absl::Duration kDrainLimit = absl::Seconds(2);
+// A batch system may signal each process of a job: this one then has SIGTERM twice, once from its guard.
+constexpr absl::Duration kSameNotice = absl::Seconds(1);
 constexpr absl::Duration kKillLimit = absl::Seconds(10);
 
 std::string DescribeEnd(int wait_status) {
@@ -98,14 +100,17 @@ void JobWatch::TakeSignal(int signal) {
   if (phase_ == Phase::kRunning || phase_ == Phase::kFailed || (phase_ == Phase::kSaving && told_ == 0)) {
     if (signal == SIGTERM && phase_ != Phase::kFailed && EveryRankCatches(SIGTERM)) {
       told_ = signal;
+      same_notice_ = Deadline::After(kSameNotice);
       Tell(signal);
       std::fprintf(stderr, "distillrun: SIGTERM: passed on to the ranks; those that run %s later are ended\n",
                    absl::FormatDuration(job_.notice_grace).c_str());
       return Enter(Phase::kSaving, job_.notice_grace);
     }
     if (exit_code_ == 0) exit_code_ = 128 + signal;
+    same_notice_ = Deadline::After(kSameNotice);
     return Terminate(signal);
   }
+  if (signal == SIGTERM && !same_notice_.Passed()) return;
   if (exit_code_ == 0) exit_code_ = 128 + signal;
   EndAtOnce();  // asked twice
 }

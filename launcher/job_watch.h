@@ -53,8 +53,9 @@ class JobWatch {
   Deadline deadline_ = Deadline::Never();
   int exit_code_ = 0;
   int failed_rank_ = -1;
-  bool is_named_ = false;  // it has been, in a message
-  int told_ = 0;           // the signal that the ranks were told to save and end by
+  bool is_named_ = false;                                         // it has been, in a message
+  Deadline same_notice_ = Deadline::After(absl::ZeroDuration());  // another SIGTERM before is the same one
+  int told_ = 0;  // the signal that the ranks were told to save and end by
   bool checkpointed_ = false;
 };
 

@@ -1,6 +1,7 @@
 #include "libdistill/metrics/interruption.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,14 +26,29 @@ std::array<Line, 2> lines;
 std::atomic<const Line*> shown = nullptr;
 std::atomic<bool> is_ending = false;
 std::atomic<bool> is_taken = false;
-std::atomic<int> noted = 0;  // the number of the signal
+constexpr int kTerm = 1, kUsr1 = 2;
+std::atomic<int> noted = 0;         // which notices came
+std::atomic<int64_t> noted_at = 0;  // when the last new one did
+// A notice often comes twice, from whoever sends it and from a launcher that passes it on.
+constexpr int64_t kSameNoticeNanos = 1'000'000'000;
 static_assert(std::atomic<const Line*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+int64_t MonotonicNanos() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 // Async-signal-safe. The default action is back before the write: another signal ends one that blocks. The kernel
 // spares the first process of a container (PID 1) that action: it leaves with the shell's number for the signal.
 void NoteOrEnd(int number) {
-  int none = 0;
-  if (number != SIGINT && noted.compare_exchange_strong(none, number)) return;
+  if (number != SIGINT) {
+    const int bit = number == SIGTERM ? kTerm : kUsr1;
+    const int64_t now = MonotonicNanos();
+    if ((noted.load() & bit) == 0) noted_at = now;
+    noted |= bit;
+    if (now - noted_at.load() < kSameNoticeNanos) return;
+  }
   signal(number, SIG_DFL);
   const Line* line = is_ending.exchange(true) ? nullptr : shown.load();
   if (line != nullptr) {
@@ -71,8 +87,8 @@ Interruption::~Interruption() {
 }
 
 const char* Interruption::notice() const {
-  const int number = is_first_ ? noted.load() : 0;
-  return number == 0 ? nullptr : number == SIGTERM ? "SIGTERM" : "SIGUSR1";
+  const int came = is_first_ ? noted.load() : 0;
+  return came == 0 ? nullptr : (came & kTerm) != 0 ? "SIGTERM" : "SIGUSR1";
 }
 
 void Interruption::WillSay(const std::string& text) {

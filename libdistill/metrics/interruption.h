@@ -1,6 +1,6 @@
 // What a run does when a signal is to end it. SIGINT (Ctrl-C) ends it at once, after a line that says how far it came
 // and how to resume. SIGTERM and SIGUSR1, the notices of batch systems, are only noted: the run saves what it has and
-// ends by itself; the same signal again ends it at once, as SIGINT does.
+// ends by itself; the same signal again, a second or more later, ends it at once, as SIGINT does.
 //
 //   Interruption interruption;
 //   while (!interruption.notice()) interruption.WillSay(absl::StrCat("interrupted after step ", step));

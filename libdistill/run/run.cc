@@ -37,7 +37,8 @@ bool IsLostPeer(const absl::Status& status) {
 }
 
 // `mine` gets what this rank failed at by itself.
-absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, absl::Status& mine) {
+absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, RunContext::Clock::time_point began,
+                                                  absl::Status& mine) {
   DISTILL_ASSIGN_OR_RETURN(World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   UseShareOfCores(world);
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, abs
   communicator_options.device_index = device.is_cuda() ? device.index() : -1;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, CreateCommunicator(world, communicator_options));
   DISTILL_RETURN_IF_ERROR(UseOwnCores(*communicator, world, options.pin_threads && device.is_cpu()));
-  return std::make_unique<RunContext>(std::move(world), std::move(communicator), device);
+  return std::make_unique<RunContext>(std::move(world), std::move(communicator), device, began);
 }
 
 // A run that was asked to leave did as it was told.
@@ -74,10 +75,11 @@ void PrintStartError(const absl::Status& error, const absl::Status& mine) {
 }  // namespace
 
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body) {
+  const RunContext::Clock::time_point began = RunContext::Clock::now();
   PrepareProcess();
   absl::StatusOr<std::unique_ptr<RunContext>> run = absl::UnknownError("not started");
   absl::Status mine;
-  const absl::Status started = CatchTorch([&] { return (run = Start(options, mine)).status(); });
+  const absl::Status started = CatchTorch([&] { return (run = Start(options, began, mine)).status(); });
   if (!started.ok()) {
     PrintStartError(started, mine);
     return ExitCode(started);

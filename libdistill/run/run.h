@@ -29,15 +29,19 @@ class ShardedBlocks;
 
 class RunContext {
  public:
-  RunContext(World world, std::unique_ptr<Communicator> communicator, c10::Device device)
-      : world_(std::move(world)), communicator_(std::move(communicator)), device_(device) {}
+  using Clock = std::chrono::steady_clock;
+
+  // `began`: when the process did, for age().
+  RunContext(World world, std::unique_ptr<Communicator> communicator, c10::Device device,
+             Clock::time_point began = Clock::now())
+      : world_(std::move(world)), communicator_(std::move(communicator)), device_(device), began_(began) {}
   const World& world() const { return world_; }
   int rank() const { return world_.rank; }
   int world_size() const { return world_.world_size; }
   Communicator& communicator() { return *communicator_; }
   c10::Device device() const { return device_; }
   // How long ago this run began.
-  absl::Duration age() const { return absl::FromChrono(std::chrono::steady_clock::now() - began_); }
+  absl::Duration age() const { return absl::FromChrono(Clock::now() - began_); }
   // Around a training loop: the others wait comm_timeout_seconds for this rank. Before the first one and after each,
   // when it loads and writes what it needs, they wait for up to phase_timeout_seconds (comm/busy_phase.h). Trainer::Fit
   // does it, and so may a loop of the program's own. This rank alone.
@@ -62,7 +66,7 @@ class RunContext {
   World world_;
   std::unique_ptr<Communicator> communicator_;
   c10::Device device_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  const Clock::time_point began_;
   std::optional<BusyPhase> beside_training_;
   std::vector<std::weak_ptr<ShardedBlocks>> frozen_;
 };

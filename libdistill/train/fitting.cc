@@ -121,6 +121,7 @@ absl::Status Fitting::Resume() {
 }
 
 absl::Status Fitting::OpenReports() {
+  DISTILL_RETURN_IF_ERROR(checkpoints_->CheckSpace(agreed_.total_steps));
   // Not in another Fit, whose run this one is.
   const bool replaces =
       std::exchange(options_.overwrite_output_dir, false) && !(state_.step > 0 && ResumesInOutputDir(options_));
@@ -128,7 +129,7 @@ absl::Status Fitting::OpenReports() {
   // As late as may be: a run that fails before has removed none.
   if (replaces) DISTILL_RETURN_IF_ERROR(RemoveCheckpoints(options_.output_dir, checkpoints_->newest()));
   how_to_resume_ = HowToResume(options_, checkpoints_->newest());
-  return checkpoints_->CheckSpace(agreed_.total_steps);
+  return absl::OkStatus();
 }
 
 void Fitting::WillSayWhereItEnds() {
@@ -161,7 +162,7 @@ absl::Status Fitting::Loop() {
     mine.Update(CatchTorch([&] {
       return reports_->TellStep(state_.step, outcome, BesideLosses(outcome, learning_rate, scale), is_last);
     }));
-    if (outcome.wish == StopWish::kLeave) {
+    if (outcome.wish == StopWish::kLeave && !skipped_.last_was_skipped()) {
       DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
       return Leave();
     }
@@ -182,13 +183,11 @@ StopWish Fitting::Wish() const {
 
 absl::Status Fitting::Leave() {
   const char* const notice = interruption_->notice();
-  absl::Status saved;
-  if (!options_.output_dir.empty() && !skipped_.last_was_skipped()) saved = Save();
-  if (!saved.ok() && !MayGoOnAfter(saved)) return saved;
-  std::string why = notice != nullptr ? notice : "max_run_seconds, or a notice to another rank,";
-  return absl::CancelledError(absl::StrCat(why, " ends the run after step ", state_.step, " of ", agreed_.total_steps,
-                                           "; ", how_to_resume_,
-                                           saved.ok() ? "" : "; saving failed: ", saved.message()));
+  if (!options_.output_dir.empty()) DISTILL_RETURN_IF_ERROR(Save());
+  const std::string text =
+      absl::StrCat(notice != nullptr ? notice : "max_run_seconds, or a notice to another rank,",
+                   " ends the run after step ", state_.step, " of ", agreed_.total_steps, "; ", how_to_resume_);
+  return options_.output_dir.empty() ? absl::AbortedError(text) : absl::CancelledError(text);
 }
 
 bool Fitting::MayGoOnAfter(const absl::Status& failed) const {
@@ -264,7 +263,9 @@ absl::Status Fitting::EvaluateNow() {
     return observer.OnEvaluate(last_evaluation_, control);
   })));
   // The untrained model is only checked: it cannot be the best, since no checkpoint holds it.
-  return state_.step > 0 ? best_->Note(state_.step, last_evaluation_.metrics) : best_->Check(last_evaluation_.metrics);
+  // Nor one that is not saved.
+  return state_.step > 0 && !skipped_.last_was_skipped() ? best_->Note(state_.step, last_evaluation_.metrics)
+                                                         : best_->Check(last_evaluation_.metrics);
 }
 
 absl::Status Fitting::SaveOrWarn() {
@@ -275,7 +276,8 @@ absl::Status Fitting::SaveOrWarn() {
     return absl::OkStatus();
   }
   const absl::Status saved = Save();
-  if (saved.ok() || !MayGoOnAfter(saved)) return saved;
+  if (saved.ok() || saved_step_ == state_.step || !MayGoOnAfter(saved))
+    return saved;  // an observer's error ends the run
   if (run_.rank() == 0) {
     LogWarning(absl::StrCat(saved.message(), "; training continues (save_failure: warn), ", how_to_resume_));
   }
@@ -289,6 +291,7 @@ absl::Status Fitting::Save() {
   reports_->since_record().SaveTo(state_);
   best_->SaveTo(state_);
   DISTILL_ASSIGN_OR_RETURN(const std::string folder, checkpoints_->Save(state_));
+  saved_step_ = state_.step;
   if (run_.rank() == 0) how_to_resume_ = HowToResume(options_, folder);
   WillSayWhereItEnds();
   const SaveRecord saved{state_.step, folder};

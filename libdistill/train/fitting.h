@@ -71,6 +71,7 @@ class Fitting {
   std::optional<RunReports> reports_;
   std::optional<RunCheckpoints> checkpoints_;
   std::unique_ptr<Interruption> interruption_;  // from the first step to the end
+  int64_t saved_step_ = -1;                     // of the last checkpoint that this Fit has committed
   bool save_is_late_ = false;                   // one was due after a step whose update was left out
   std::string how_to_resume_;
   TrainerState state_;

@@ -1,13 +1,15 @@
 #include "libdistill/train/run_checkpoints.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/space.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/log.h"
@@ -15,13 +17,14 @@
 #include "libdistill/shard/module_state.h"
 #include "libdistill/shard/ordered_save.h"
 #include "libdistill/store/canonical_path.h"
+#include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
 
 bool IsOfDisk(const absl::Status& error) {
   return !absl::IsUnavailable(error) && !absl::IsDeadlineExceeded(error) && !absl::IsAborted(error) &&
-         !absl::IsFailedPrecondition(error);
+         !absl::IsFailedPrecondition(error) && !absl::IsInvalidArgument(error) && !absl::IsUnimplemented(error);
 }
 
 ModelWriter RunCheckpoints::Writer() {
@@ -85,9 +88,15 @@ absl::Status RunCheckpoints::PublishSomewhere() {
     if (published.ok() || !IsOfDisk(published)) return published;
     const std::string failed =
         absl::StrCat("the trained model cannot be written to ", options_.output_dir, ": ", published.message());
-    if (fallback != nullptr && PublishFiles(fallback, Writer()).ok()) {
-      LogWarning(absl::StrCat(failed, "; it is in ", fallback, " (DISTILL_FALLBACK_DIR) instead"));
-      return absl::OkStatus();
+    if (fallback != nullptr) {
+      const std::filesystem::path asked = CanonicalPath(options_.output_dir);
+      const std::string place = JoinPath(fallback, absl::StrCat(asked.filename().string(), "-", getpid()));
+      const absl::Status elsewhere = PublishFiles(place, Writer());
+      if (elsewhere.ok()) {
+        LogWarning(absl::StrCat(failed, "; it is in ", place, " (DISTILL_FALLBACK_DIR) instead"));
+        return absl::OkStatus();
+      }
+      LogWarning(absl::StrCat("nor to ", place, " (DISTILL_FALLBACK_DIR): ", elsewhere.message()));
     }
     if (deadline.Passed()) return Annotate(published, "the trained model (final_save_retry_seconds is over)");
     LogWarning(absl::StrCat(failed, "; trying again for ",
@@ -105,30 +114,14 @@ absl::Status RunCheckpoints::CheckSpace(int64_t total_steps) const {
     checkpoint += c10::multiply_integers(tensor.shape) * static_cast<int64_t>(tensor.mine.element_size());
   }
   checkpoint += model;
-  const bool saves = options_.save_strategy == SaveStrategy::kEpoch ||
-                     (options_.save_strategy == SaveStrategy::kSteps && options_.save_steps > 0);
-  const int64_t planned =
-      options_.save_strategy == SaveStrategy::kSteps && saves ? total_steps / options_.save_steps + 1 : 2;
-  const int64_t kept = options_.save_total_limit > 0 ? std::min(options_.save_total_limit, planned) : 1;
-  const int64_t needed = model + (saves ? (kept + 1) * checkpoint : 0);
-  std::error_code error;
-  const auto space = std::filesystem::space(options_.output_dir, error);
-  if (error) return absl::OkStatus();  // a file system that does not tell
-  const auto gib = [](int64_t bytes) { return absl::StrFormat("%.3g GiB", static_cast<double>(bytes) / (1 << 30)); };
-  const int64_t available = static_cast<int64_t>(space.available);
-  if (needed > available) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "output_dir ", options_.output_dir, " has ", gib(available), " free; the model (", gib(model), ") and ",
-        saves ? absl::StrCat(kept, " checkpoints of ", gib(checkpoint), " and one more while it is written")
-              : "no checkpoint",
-        " need ", gib(needed), ": free space, choose another output_dir, or lower save_total_limit"));
-  }
-  if (saves && options_.save_total_limit == 0 && model + (planned + 1) * checkpoint > available) {
-    LogWarning(absl::StrCat("output_dir ", options_.output_dir, " has ", gib(available), " free: not enough for all ",
-                            planned, " checkpoints of ", gib(checkpoint),
-                            ", which are all kept (save_total_limit: 0)"));
-  }
-  return absl::OkStatus();
+  const bool by_steps = options_.save_strategy == SaveStrategy::kSteps && options_.save_steps > 0;
+  const int64_t planned = by_steps ? total_steps / options_.save_steps + 1 : 1;
+  const bool saves = by_steps || options_.save_strategy == SaveStrategy::kEpoch;
+  const int64_t limit = options_.save_total_limit;
+  return distill::CheckSpace(options_.output_dir, {.model_bytes = model,
+                                                   .checkpoint_bytes = checkpoint,
+                                                   .kept = saves ? std::min(std::max<int64_t>(1, limit), planned) : 0,
+                                                   .planned = saves && limit == 0 ? planned : 0});
 }
 
 absl::Status RunCheckpoints::RequireFinite() const {

@@ -50,7 +50,8 @@ std::string BusyWatch::News(bool at_beat) {
   if (world_.rank == 0) {
     busy_ = std::move(mine);
   } else if (peers_.empty() || peers_.front().left) {
-    busy_.clear();
+    // Nobody tells of them any more; who was over its limit is still why calls fail.
+    std::erase_if(busy_, [](const BusyRank& rank) { return !rank.is_overdue(); });
   }
   ranks_->Know(busy_);
   return frame;

@@ -48,13 +48,25 @@ def check_same(whole, resumed):
         job.check(one.read() == other.read(), "the resumed run's weights differ")
 
 
-def check_notice(folder, number, ranks, **options):
-    name = f"{number.name}-{ranks}"
+def processes_of(pid):
+    """The process and all below it."""
+    found, parents = [pid], [pid]
+    while parents:
+        text = subprocess.run(["ps", "-o", "pid=", "--ppid", ",".join(map(str, parents))], stdout=subprocess.PIPE, text=True).stdout
+        parents = [int(word) for word in text.split()]
+        found += parents
+    return found
+
+
+def check_notice(folder, number, ranks, to_all=False, **options):
+    """`to_all`: each process of the job is signalled, as systemd and Slurm do, so that some are told twice."""
+    name = f"{number.name}-{ranks}{'-all' if to_all else ''}"
     out = f"{folder}/{name}"
     process = start(folder, out, ranks, **options)
     await_step(process, out, 3)
     began = time.monotonic()
-    process.send_signal(number)
+    for pid in processes_of(process.pid) if to_all else [process.pid]:
+        os.kill(pid, number)
     output = process.communicate(timeout=90)[0]
     job.check(process.returncode == TO_RESUME, f"{name}: exit code {process.returncode}\n{output}")
     job.check(f"{number.name} ends the run after step " in output and "--resume_from_checkpoint latest" in output,
@@ -79,9 +91,10 @@ def check_time_is_up(folder):
 
 
 def check_second_notice(folder):
-    """The second one while the step of the first still runs: a step of a thousand micro-batches."""
+    """The second one while the step of the first still runs: a step of thousands of micro-batches."""
     out = f"{folder}/second"
-    options = arguments(folder, out) + ["--gradient_accumulation_steps", "4000", "--num_train_epochs", "1000"]
+    job.make_chat(f"{folder}/long.jsonl", rows=20000)
+    options = arguments(folder, out) + ["--gradient_accumulation_steps", "10000", "--dataset_name", f"{folder}/long.jsonl"]
     process = subprocess.Popen([f"{job.BIN}/distill_llm", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, env=job.environment())
     deadline = time.monotonic() + 60
@@ -90,7 +103,7 @@ def check_second_notice(folder):
     time.sleep(0.3)  # into the step
     for _ in range(2):
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
+        time.sleep(1.5)  # sooner it would be the same notice, passed on
     output = process.communicate(timeout=60)[0]
     job.check(process.returncode == -signal.SIGTERM, f"a second notice: exit code {process.returncode}\n{output}")
     job.check("interrupted after step " in output, output)
@@ -106,6 +119,7 @@ def main():
         job.must_run(arguments(folder, f"{folder}/whole-{ranks}"), ranks=ranks)
         for number in (signal.SIGTERM, signal.SIGUSR1):
             check_notice(folder, number, ranks)
+    check_notice(folder, signal.SIGTERM, 2, to_all=True)
     check_time_is_up(folder)
     check_second_notice(folder)
 

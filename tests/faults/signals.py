@@ -61,6 +61,7 @@ def check_asked_twice(folder):
         process.send_signal(first)
         while "passed on" not in process.stdout.readline():
             job.check(process.poll() is None, "SIGTERM ended ranks that have a handler")
+        time.sleep(1.2)  # another SIGTERM within a second is the same one, which somebody sent to each process
         process.send_signal(second)
         process.communicate(timeout=30)  # the grace is 100 s
         job.check(process.returncode == 128 + second, f"{name}: exit code {process.returncode}")

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/metrics/csv_writer.h"
 #include "libdistill/metrics/interruption.h"
 #include "libdistill/metrics/jsonl_writer.h"
@@ -209,6 +210,8 @@ TEST_CASE("SIGINT, or a second notice, ends the run as it does without, after wh
       interruption.WillSay("after step 1");
       interruption.WillSay("after step 2");
       raise(number);
+      raise(number);  // the same notice, from a launcher that passes it on
+      absl::SleepFor(absl::Milliseconds(1100));
       raise(number);
     });
     CHECK(WIFSIGNALED(ending.wait_status));
@@ -244,6 +247,7 @@ TEST_CASE("a signal ends the first process of a container, too") {
       Interruption interruption;
       interruption.WillSay("after step 1");
       raise(SIGTERM);
+      absl::SleepFor(absl::Milliseconds(1100));
       raise(SIGTERM);
       _exit(0);  // as a run that continues would end
     }
