@@ -78,10 +78,9 @@ std::string CheckpointFolder(const std::string& output_dir, int64_t step);
 
 // Keeps checkpoint-`step`, which was just saved, `best` (a folder; "": none), and those of the steps nearest before it,
 // `keep` in all, or both of these two; the others go, first those of later steps (from before the run went back to an
-// older checkpoint). keep <= 0 keeps all. Another program's folders of such names neither go nor count. One that cannot
-// be removed is a warning, once, and goes with a later save.
-[[nodiscard]] absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step,
-                                                const std::string& best = "");
+// older checkpoint). keep <= 0 keeps all. Another program's folders of such names neither go nor count. What
+// cannot be removed is a warning, once, and goes with a later save.
+void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best = "");
 
 // Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
 // its place: a reader never sees half a file.

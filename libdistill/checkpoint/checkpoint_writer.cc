@@ -115,7 +115,7 @@ absl::Status PublishFiles(const std::string& folder,
   DISTILL_RETURN_IF_ERROR(MakeFolder(draft));
   absl::Status published = write(draft);
   if (published.ok()) published = MoveIntoPlace(draft, folder);
-  published.Update(RemoveFolder(draft));
+  RemoveOrWarn(draft);
   published.Update(Sync(folder));
   return published;
 }

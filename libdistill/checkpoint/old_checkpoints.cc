@@ -7,6 +7,7 @@
 #include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/checkpoint/remove_or_warn.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
@@ -42,9 +43,11 @@ absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string&
   return absl::OkStatus();
 }
 
-absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best) {
-  if (keep <= 0) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best) {
+  if (keep <= 0) return;
+  absl::StatusOr<std::vector<FoundCheckpoint>> listed = ListCheckpoints(output_dir);
+  if (!listed.ok()) return LogWarning(absl::StrCat("old checkpoints stay: ", listed.status().message()));
+  std::vector<FoundCheckpoint>& found = *listed;
   std::erase_if(found, [](const FoundCheckpoint& entry) { return !IsOurs(entry); });
   std::stable_partition(found.begin(), found.end(),
                         [step](const FoundCheckpoint& entry) { return entry.of.step <= step; });
@@ -56,7 +59,6 @@ absl::Status RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, i
        ++entry) {
     RemoveOrWarn(entry->folder);
   }
-  return absl::OkStatus();
 }
 
 }  // namespace distill

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -75,6 +76,7 @@ class OutputLock::Impl {
   ~Impl();
 
   absl::Status Take();
+  absl::Status Confirm() const;
 
  private:
   absl::Status AwaitOtherHost(const Lease& other);
@@ -135,11 +137,25 @@ absl::Status OutputLock::Impl::WriteLease() {
   return absl::OkStatus();
 }
 
-// A renewal that fails (a full disk) ends nothing: on this host the lock holds.
+// A lease that somebody removed is written anew by the next renewal.
+absl::Status OutputLock::Impl::Confirm() const {
+  Lease now = LeaseIn(path_);
+  const bool is_own =
+      std::all_of(own_.begin(), own_.end(), [&](const auto& item) { return now[item.first] == item.second; });
+  return is_own || now["pid"].empty() ? absl::OkStatus() : InUse(output_dir_, now);
+}
+
+// A renewal that fails (a full disk) ends nothing: on this host the lock holds. Nor does one that finds another run's
+// lease, which has waited in vain for this one's: what it writes is not overwritten.
 void OutputLock::Impl::Renew() {
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, absl::ToChronoMilliseconds(times_.renewal), [this] { return is_ending_; })) {
-    (void)WriteLease();
+    const absl::Status confirmed = Confirm();
+    if (confirmed.ok()) {
+      (void)WriteLease();
+    } else if (std::exchange(is_taken_, false)) {
+      LogWarning(absl::StrCat("this run has lost its output_dir, and both write it now: ", confirmed.message()));
+    }
   }
 }
 
@@ -150,13 +166,15 @@ OutputLock::Impl::~Impl() {
   }
   ends_.notify_all();
   if (renewer_.joinable()) renewer_.join();
-  if (is_taken_) [[maybe_unused]]
+  if (is_taken_ && Confirm().ok()) [[maybe_unused]]
     const int ignored = ftruncate(fd_, 0);
   if (fd_ >= 0) close(fd_);
 }
 
 OutputLock::OutputLock(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 OutputLock::~OutputLock() = default;
+
+absl::Status OutputLock::Confirm() const { return impl_->Confirm(); }
 
 absl::StatusOr<std::unique_ptr<OutputLock>> OutputLock::Take(const std::string& output_dir,
                                                              const OutputLockTimes& times) {

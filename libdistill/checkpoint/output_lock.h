@@ -27,6 +27,9 @@ class OutputLock {
   // FailedPrecondition: another run has the folder; says whose it is.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<OutputLock>> Take(const std::string& output_dir,
                                                                         const OutputLockTimes& times = {});
+  // FailedPrecondition: another run has taken the folder meanwhile. Where file systems have no locks, two runs that
+  // begin at the same time may both take it; the one that did so first is refused here, before its first step.
+  [[nodiscard]] absl::Status Confirm() const;
   // Frees the folder; the file stays, empty.
   ~OutputLock();
   OutputLock(const OutputLock&) = delete;

@@ -53,6 +53,7 @@ std::string Serialize(const TrainerState& state) {
   }
   message.set_evaluations_since_best(state.evaluations_since_best);
   message.set_best_checkpoint(state.best_checkpoint);
+  message.set_evaluation_is_owed(state.evaluation_is_owed);
   return message.SerializeAsString();
 }
 
@@ -100,6 +101,7 @@ absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const s
   }
   state.evaluations_since_best = message.evaluations_since_best();
   state.best_checkpoint = message.best_checkpoint();
+  state.evaluation_is_owed = message.evaluation_is_owed();
   return state;
 }
 

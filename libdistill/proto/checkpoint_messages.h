@@ -54,7 +54,8 @@ struct TrainerState {
   int64_t best_step = 0;    // 0: none yet
   std::vector<std::pair<std::string, double>> best_evaluation;
   int64_t evaluations_since_best = 0;
-  std::string best_checkpoint;  // folder of the best evaluation that was saved; empty: none
+  std::string best_checkpoint;      // folder of the best evaluation that was saved; empty: none
+  bool evaluation_is_owed = false;  // one was due after this step, and a notice to end came first
 };
 
 std::string Serialize(const CheckpointManifest& manifest);

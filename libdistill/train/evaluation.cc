@@ -1,5 +1,7 @@
 #include "libdistill/train/evaluation.h"
 
+#include <array>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/rank0_bytes.h"
@@ -25,17 +27,29 @@ absl::StatusOr<int64_t> StartOnAllRanks(Communicator& comm, c10::Device device, 
   return steps;
 }
 
-absl::Status RunPasses(const ShardedModels& models, int64_t steps, Evaluator& evaluator, Metrics& metrics) {
+absl::Status RunStep(const ShardedModels& models, Evaluator& evaluator, Metrics& metrics) {
   const torch::NoGradGuard no_grad;
-  for (int64_t step = 0; step < steps; ++step) {
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<Evaluator::Pass> passes, evaluator.NextStep());
-    for (const Evaluator::Pass& pass : passes) {
-      if (pass == nullptr) {
-        models.Skip(/*trains=*/false);
-        continue;
-      }
-      DISTILL_RETURN_IF_ERROR(models.RunOnce(/*trains=*/false, [&] { return pass(metrics); }));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<Evaluator::Pass> passes, evaluator.NextStep());
+  for (const Evaluator::Pass& pass : passes) {
+    if (pass == nullptr) {
+      models.Skip(/*trains=*/false);
+      continue;
     }
+    DISTILL_RETURN_IF_ERROR(models.RunOnce(/*trains=*/false, [&] { return pass(metrics); }));
+  }
+  return absl::OkStatus();
+}
+
+// Every rank's steps, or the same error on every rank.
+absl::Status RunSteps(Communicator& comm, const ShardedModels& models, int64_t steps, Evaluator& evaluator,
+                      const std::function<bool()>& is_cut, Metrics& metrics) {
+  for (int64_t step = 0; step < steps; ++step) {
+    const absl::Status mine = CatchTorch([&] { return RunStep(models, evaluator, metrics); });
+    if (!mine.ok()) models.Abort(mine);
+    std::array<double, 2> any = {mine.ok() ? 0.0 : 1.0, is_cut != nullptr && is_cut() ? 1.0 : 0.0};
+    DISTILL_RETURN_IF_ERROR(comm.AllReduce(any.data(), any.data(), any.size(), DType::kFloat64, ReduceOp::kMax));
+    if (any[0] > 0) return Agree(comm, mine);
+    if (any[1] > 0 && step + 1 < steps) return absl::CancelledError("the evaluation was cut short");
   }
   return absl::OkStatus();
 }
@@ -83,27 +97,22 @@ absl::StatusOr<MetricValues> SummarizeOnRank0(Communicator& comm, const MetricVa
 }  // namespace
 
 absl::StatusOr<MetricValues> EvaluateOverRanks(Communicator& comm, torch::nn::Module& module,
-                                               const ShardedModels& models, c10::Device device, Evaluator& evaluator) {
+                                               const ShardedModels& models, c10::Device device, Evaluator& evaluator,
+                                               const std::function<bool()>& is_cut) {
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm, module));
   const bool was_training = module.is_training();
   module.eval();
   Metrics metrics;
-  absl::StatusOr<int64_t> steps = StartOnAllRanks(comm, device, evaluator);
-  std::string predictions;
-  absl::Status mine = steps.status();
-  if (mine.ok()) {
-    mine = CatchTorch([&]() -> absl::Status {
-      DISTILL_RETURN_IF_ERROR(RunPasses(models, *steps, evaluator, metrics));
-      DISTILL_ASSIGN_OR_RETURN(predictions, Serialize(metrics.predictions()));
-      return absl::OkStatus();
-    });
-    if (!mine.ok()) models.Abort(mine);
-  }
+  const absl::StatusOr<int64_t> steps = StartOnAllRanks(comm, device, evaluator);
+  const absl::Status evaluated =
+      steps.ok() ? RunSteps(comm, models, *steps, evaluator, is_cut, metrics) : steps.status();
   evaluator.Stop();
   module.train(was_training);
-  DISTILL_RETURN_IF_ERROR(Agree(comm, mine));
+  DISTILL_RETURN_IF_ERROR(evaluated);
+  const absl::StatusOr<std::string> predictions = Serialize(metrics.predictions());
+  DISTILL_RETURN_IF_ERROR(Agree(comm, predictions.status()));
   DISTILL_ASSIGN_OR_RETURN(const MetricValues means, MeansOverRanks(comm, metrics));
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, predictions));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, *predictions));
   return SummarizeOnRank0(comm, means, all, evaluator);
 }
 

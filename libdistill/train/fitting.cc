@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/final_save.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
@@ -143,13 +144,13 @@ absl::Status Fitting::Loop() {
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
   TrainStep step(comm(), agreed_.terms, agreed_.names, trained_.reducer(), trained_.optimizer(), trained_.flat(),
                  Sharded(), options_.max_grad_norm, loss_scale, trained_.module());
-  absl::Status mine;                     // what failed on this rank alone; the next agreement makes it everybody's
-  bool is_last = best_->is_exhausted();  // a run that had ended early, resumed
-  const bool evaluates_first = options_.eval_on_start && state_.step == 0 && task_.evaluator() != nullptr;
-  if (evaluates_first) DISTILL_RETURN_IF_ERROR(EvaluateNow());
+  absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
+  bool is_last = best_->is_exhausted() || state_.step >= agreed_.total_steps;  // a run that had ended, resumed
+  if (options_.eval_on_start && state_.step == 0 && task_.evaluator()) DISTILL_RETURN_IF_ERROR(EvaluateNow());
+  if (state_.evaluation_is_owed) DISTILL_RETURN_IF_ERROR(EvaluateAndSave(is_last));
   trained_.module().train();
   reports_->ResumeClock();
-  while (state_.step < agreed_.total_steps && !is_last) {
+  while (!is_last) {
     // With a loss scale, steps that are left out do not count.
     const double learning_rate =
         schedule.LearningRate((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
@@ -183,16 +184,20 @@ StopWish Fitting::Wish() const {
 
 absl::Status Fitting::Leave() {
   const char* const notice = interruption_->notice();
-  if (!options_.output_dir.empty()) DISTILL_RETURN_IF_ERROR(Save());
+  const bool saves = !options_.output_dir.empty();
+  state_.evaluation_is_owed =
+      EvaluationIsDue(state_.step >= agreed_.total_steps) && last_evaluation_.step != state_.step;
+  if (saves && state_.step > 0) DISTILL_RETURN_IF_ERROR(Save());
   const std::string text =
       absl::StrCat(notice != nullptr ? notice : "max_run_seconds, or a notice to another rank,",
                    " ends the run after step ", state_.step, " of ", agreed_.total_steps, "; ", how_to_resume_);
-  return options_.output_dir.empty() ? absl::AbortedError(text) : absl::CancelledError(text);
+  return saves ? absl::CancelledError(text) : absl::AbortedError(text);
 }
 
-bool Fitting::MayGoOnAfter(const absl::Status& failed) const {
+bool Fitting::MayGoOnAfter(const absl::Status& failed) {
   const bool needs_it = options_.best_model.load_best_model_at_end && best_->step() == state_.step;
-  return IsOfDisk(failed) && options_.save_failure == SaveFailure::kWarn && checkpoints_->has_any() && !needs_it;
+  if (!IsOfDisk(failed) || options_.save_failure == SaveFailure::kStop || needs_it) return false;
+  return checkpoints_->RequireOne().ok();
 }
 
 // What is decided here follows from values that are the same on every rank.
@@ -244,7 +249,7 @@ absl::Status Fitting::EvaluateAndSave(bool& is_last) {
   }
   const bool keeps_best = options_.best_model.load_best_model_at_end && best_->step() == state_.step;
   // After an evaluation that failed the steps before it are not lost.
-  const bool rescues = !evaluated.ok() && SaveIsDue(/*is_last=*/true);
+  const bool rescues = !evaluated.ok() && saved_step_ != state_.step && SaveIsDue(/*is_last=*/true);
   if (!saves_first && (SaveIsDue(is_last) || keeps_best || rescues)) {
     const absl::Status saved = SaveOrWarn();
     if (evaluated.ok()) return saved;
@@ -257,8 +262,11 @@ absl::StatusOr<MetricValues> Fitting::Evaluate(Evaluator& evaluator) {
 }
 
 absl::Status Fitting::EvaluateNow() {
-  DISTILL_ASSIGN_OR_RETURN(MetricValues metrics, Evaluate(*task_.evaluator()));
-  last_evaluation_ = {state_.step, epochs_.EpochsOf(state_.step), std::move(metrics)};
+  const auto is_cut = [this] { return !skipped_.last_was_skipped() && Wish() == StopWish::kLeave; };
+  absl::StatusOr<MetricValues> metrics =
+      EvaluateOverRanks(comm(), trained_.module(), Sharded(), run_.device(), *task_.evaluator(), is_cut);
+  if (!metrics.ok()) return absl::IsCancelled(metrics.status()) ? Leave() : metrics.status();
+  last_evaluation_ = {state_.step, epochs_.EpochsOf(state_.step), *std::move(metrics)};
   DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
     return observer.OnEvaluate(last_evaluation_, control);
   })));
@@ -276,6 +284,7 @@ absl::Status Fitting::SaveOrWarn() {
     return absl::OkStatus();
   }
   const absl::Status saved = Save();
+  last_save_failed_ = !saved.ok();
   if (saved.ok() || saved_step_ == state_.step || !MayGoOnAfter(saved))
     return saved;  // an observer's error ends the run
   if (run_.rank() == 0) {
@@ -300,6 +309,19 @@ absl::Status Fitting::Save() {
   }));
 }
 
+absl::Status Fitting::Publish() {
+  const std::string last = CheckpointFolder(options_.output_dir, state_.step);
+  const auto gives_up = [&] { return interruption_->notice() != nullptr && checkpoints_->newest() == last; };
+  absl::Status published = checkpoints_->Publish(gives_up);
+  if (absl::IsCancelled(published)) {
+    return absl::CancelledError(absl::StrCat(published.message(), "; a notice ends the run; ", how_to_resume_));
+  }
+  // Whoever extends the run resumes there. The disk has space again, but the best model may be in the last one's place.
+  const bool is_last_model = !options_.best_model.load_best_model_at_end || best_->step() == 0;
+  if (published.ok() && last_save_failed_ && is_last_model) published = SaveOrWarn();
+  return published;
+}
+
 absl::StatusOr<TrainResult> Fitting::Finish() {
   runtime_.Pause();
   // A resumed run that had no step left.
@@ -307,7 +329,7 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
   DISTILL_RETURN_IF_ERROR(checkpoints_->LoadBest(*best_, state_));
   if (options_.best_model.load_best_model_at_end && best_->step() > 0) last_evaluation_.metrics = best_->metrics();
   if (skipped_.last_was_skipped()) DISTILL_RETURN_IF_ERROR(checkpoints_->RequireFinite());
-  DISTILL_RETURN_IF_ERROR(checkpoints_->Publish());
+  DISTILL_RETURN_IF_ERROR(Publish());
   const double seconds = runtime_.Seconds();
   TrainResult result{.steps = state_.step,
                      .train_loss = state_.loss_sum / static_cast<double>(std::max<int64_t>(1, state_.step)),

@@ -46,14 +46,18 @@ class Fitting {
   // A notice to end came: what there is is saved. Cancelled, unless that fails.
   absl::Status Leave();
   StopWish Wish() const;
-  // Whether a checkpoint that failed with this error is no reason to end the run.
-  bool MayGoOnAfter(const absl::Status& failed) const;
+  // Whether a checkpoint that failed with this error is no reason to end the run: the same on every rank, which all
+  // ask.
+  bool MayGoOnAfter(const absl::Status& failed);
   // What is due after this step. Sets `is_last` where patience with evaluations is used up.
   absl::Status EvaluateAndSave(bool& is_last);
+  // Leave's error where a notice to end came first.
   absl::Status EvaluateNow();
   // A checkpoint; SaveOrWarn passes over one that the run can do without, and says so.
   absl::Status Save();
   absl::Status SaveOrWarn();
+  // The model, and the last checkpoint where that failed before.
+  absl::Status Publish();
   absl::StatusOr<TrainResult> Finish();
   // What a signal that ends the process lets rank 0 say.
   void WillSayWhereItEnds();
@@ -73,6 +77,7 @@ class Fitting {
   std::unique_ptr<Interruption> interruption_;  // from the first step to the end
   int64_t saved_step_ = -1;                     // of the last checkpoint that this Fit has committed
   bool save_is_late_ = false;                   // one was due after a step whose update was left out
+  bool last_save_failed_ = false;
   std::string how_to_resume_;
   TrainerState state_;
   int64_t samples_before_ = 0, tokens_before_ = 0;  // of the run that this one resumes

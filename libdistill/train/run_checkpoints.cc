@@ -1,17 +1,12 @@
 #include "libdistill/train/run_checkpoints.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/final_save.h"
 #include "libdistill/checkpoint/space.h"
 #include "libdistill/comm/agree.h"
-#include "libdistill/core/deadline.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
@@ -22,11 +17,6 @@
 
 namespace distill {
 
-bool IsOfDisk(const absl::Status& error) {
-  return !absl::IsUnavailable(error) && !absl::IsDeadlineExceeded(error) && !absl::IsAborted(error) &&
-         !absl::IsFailedPrecondition(error) && !absl::IsInvalidArgument(error) && !absl::IsUnimplemented(error);
-}
-
 ModelWriter RunCheckpoints::Writer() {
   return [this](const std::string& folder) {
     const absl::Status written = task_.SaveModel(trained_.module(), folder);
@@ -36,9 +26,7 @@ ModelWriter RunCheckpoints::Writer() {
 
 absl::StatusOr<TrainerState> RunCheckpoints::Restore() {
   if (!WantsToResume(options_)) return TrainerState();
-  DISTILL_ASSIGN_OR_RETURN(TrainerState state, RestoreCheckpoint(run_, options_, trained_.Tensors(), newest_));
-  has_any_ = state.step > 0;
-  return state;
+  return RestoreCheckpoint(run_, options_, trained_.Tensors(), newest_);
 }
 
 absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
@@ -58,7 +46,6 @@ absl::StatusOr<std::string> RunCheckpoints::Save(TrainerState& state) {
     state.best_checkpoint = std::move(best_before);
     return saved;
   }
-  has_any_ = true;
   newest_ = CheckpointFolder(options_.output_dir, state.step);
   return newest_;
 }
@@ -72,38 +59,18 @@ absl::Status RunCheckpoints::LoadBest(const BestEvaluation& best, const TrainerS
   return trained_.UseRestoredTensors();
 }
 
-absl::Status RunCheckpoints::Publish() {
+absl::Status RunCheckpoints::Publish(const std::function<bool()>& gives_up) {
   if (options_.output_dir.empty()) return absl::OkStatus();
-  return trained_.WithModuleToSave(writes_whole_, [this](ShardedBlocks* in_order) {
-    return OrderedSave(run_.communicator(), {}, in_order).Run([&](OrderedSave&) { return PublishSomewhere(); });
+  return trained_.WithModuleToSave(writes_whole_, [&](ShardedBlocks* in_order) {
+    return OrderedSave(run_.communicator(), {}, in_order).Run([&](OrderedSave&) {
+      return PublishWithRetries(options_.output_dir, options_.final_save_retry, Writer(), gives_up);
+    });
   });
 }
 
-absl::Status RunCheckpoints::PublishSomewhere() {
-  constexpr absl::Duration kPause = absl::Seconds(5);
-  const char* const fallback = std::getenv("DISTILL_FALLBACK_DIR");
-  const Deadline deadline = Deadline::After(options_.final_save_retry);
-  for (;;) {
-    const absl::Status published = PublishFiles(options_.output_dir, Writer());
-    if (published.ok() || !IsOfDisk(published)) return published;
-    const std::string failed =
-        absl::StrCat("the trained model cannot be written to ", options_.output_dir, ": ", published.message());
-    if (fallback != nullptr) {
-      const std::filesystem::path asked = CanonicalPath(options_.output_dir);
-      const std::string place = JoinPath(fallback, absl::StrCat(asked.filename().string(), "-", getpid()));
-      const absl::Status elsewhere = PublishFiles(place, Writer());
-      if (elsewhere.ok()) {
-        LogWarning(absl::StrCat(failed, "; it is in ", place, " (DISTILL_FALLBACK_DIR) instead"));
-        return absl::OkStatus();
-      }
-      LogWarning(absl::StrCat("nor to ", place, " (DISTILL_FALLBACK_DIR): ", elsewhere.message()));
-    }
-    if (deadline.Passed()) return Annotate(published, "the trained model (final_save_retry_seconds is over)");
-    LogWarning(absl::StrCat(failed, "; trying again for ",
-                            absl::FormatDuration(absl::Trunc(deadline.Left(), absl::Seconds(1))),
-                            " (final_save_retry_seconds): free space, or remove what is not needed"));
-    absl::SleepFor(std::min(kPause, deadline.Left()));
-  }
+absl::Status RunCheckpoints::RequireOne() const {
+  const bool is_gone = run_.rank() == 0 && (newest_.empty() || !FolderExists(newest_));
+  return Agree(run_.communicator(), is_gone ? absl::NotFoundError("no checkpoint stands") : absl::OkStatus());
 }
 
 absl::Status RunCheckpoints::CheckSpace(int64_t total_steps) const {

@@ -1,6 +1,7 @@
 // The checkpoints of one run, and the model that it publishes at the end. Every rank has one, and calls the same.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,9 +13,6 @@
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {
-
-// Whether an error of saving is the disk's, which may have space again later, and not that of a lost rank.
-bool IsOfDisk(const absl::Status& error);
 
 class RunCheckpoints {
  public:
@@ -29,14 +27,14 @@ class RunCheckpoints {
   [[nodiscard]] absl::StatusOr<std::string> Save(TrainerState& state);
   // `state`: of the last step. Nothing where that is the best one, or none is asked for.
   [[nodiscard]] absl::Status LoadBest(const BestEvaluation& best, const TrainerState& state);
-  // The model into output_dir; nothing where there is none. Where the disk is full it is tried again for
-  // final_save_retry, there and in the folder DISTILL_FALLBACK_DIR of the environment.
-  [[nodiscard]] absl::Status Publish();
+  // The model into output_dir; nothing where there is none. checkpoint/final_save.h has what becomes of it on a full
+  // disk; rank 0 alone is asked whether it gives up.
+  [[nodiscard]] absl::Status Publish(const std::function<bool()>& gives_up);
 
   // On rank 0: "" where there is none yet.
   const std::string& newest() const { return newest_; }
-  // Whether the run was resumed from one, or has saved one: the same on every rank.
-  bool has_any() const { return has_any_; }
+  // NotFound on every rank where none is on the disk.
+  [[nodiscard]] absl::Status RequireOne() const;
   // On rank 0, before the first step. ResourceExhausted: there is no space for the checkpoints that are kept, one more
   // that is written meanwhile, and the model. A warning where checkpoints that are all kept would fill the disk later.
   [[nodiscard]] absl::Status CheckSpace(int64_t total_steps) const;
@@ -45,7 +43,6 @@ class RunCheckpoints {
 
  private:
   ModelWriter Writer();
-  absl::Status PublishSomewhere();
 
   RunContext& run_;
   const TrainerOptions& options_;
@@ -53,7 +50,6 @@ class RunCheckpoints {
   TrainedModule& trained_;
   const bool writes_whole_;
   std::string newest_;
-  bool has_any_ = false;
 };
 
 }  // namespace distill

@@ -28,7 +28,8 @@ struct Trainer::Impl {
 
   // Rank 0 alone. FailedPrecondition: another run writes output_dir.
   absl::Status LockOutput() {
-    if (run.rank() != 0 || lock != nullptr || options.output_dir.empty()) return absl::OkStatus();
+    if (run.rank() != 0 || options.output_dir.empty()) return absl::OkStatus();
+    if (lock != nullptr) return lock->Confirm();
     DISTILL_ASSIGN_OR_RETURN(lock, OutputLock::Take(options.output_dir));
     return absl::OkStatus();
   }

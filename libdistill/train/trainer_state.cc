@@ -64,7 +64,8 @@ absl::Status Write(const TrainerOptions& options, OrderedSave& save, const Model
     draft.Discard();
     return filled;
   }
-  return RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step, state.best_checkpoint);
+  RemoveOldCheckpoints(options.output_dir, options.save_total_limit, state.step, state.best_checkpoint);
+  return absl::OkStatus();
 }
 
 bool WantsNewest(const TrainerOptions& options) {

@@ -109,4 +109,23 @@ TEST_CASE("another host's run that renews its lease is refused, one that does no
   CHECK(absl::StrContains(said.Text(), "is taken over: process 77 on far has not renewed its lease for 2s"));
 }
 
+TEST_CASE("a run that another host's has overwritten is told, and leaves its lease alone") {
+  const TempFolder folder;
+  {
+    const auto lock = OutputLock::Take(folder.path(), kQuick);
+    REQUIRE(lock.ok());
+    CHECK((*lock)->Confirm().ok());
+    const CapturedStderr said;
+    folder.Write(".lock", ForeignLease(0));
+    const absl::Status lost = (*lock)->Confirm();
+    CHECK(lost.code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(absl::StrContains(lost.message(), "is in use by another run: process 77 on far"));
+    const absl::Time limit = absl::Now() + absl::Seconds(30);
+    while (said.Text().empty() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(10));
+    CHECK(absl::StrContains(said.Text(), "this run has lost its output_dir, and both write it now: "));
+    CHECK(folder.Read(".lock") == ForeignLease(0));
+  }
+  CHECK(folder.Read(".lock") == ForeignLease(0));
+}
+
 }  // namespace distill

@@ -31,7 +31,7 @@ constexpr char kSkipped[] = "skipped: root may not make a file immutable here (c
 std::string SaveAndPrune(const TempFolder& out, int64_t step) {
   const CapturedStderr said;
   CHECK(Save(out.path(), step) == absl::OkStatus());
-  CHECK(RemoveOldCheckpoints(out.path(), 1, step) == absl::OkStatus());
+  RemoveOldCheckpoints(out.path(), 1, step);
   CHECK(ReadCheckpoint(CheckpointFolder(out.path(), step)).ok());
   return said.Text();
 }

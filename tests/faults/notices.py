@@ -40,6 +40,7 @@ def await_step(process, out, step):
 def check_same(whole, resumed):
     expected, found = job.metrics(whole), job.metrics(resumed)
     job.check(sorted(expected) == sorted(found), f"steps {sorted(found)} instead of {sorted(expected)}")
+    job.check(job.metrics(whole, "eval_loss") == job.metrics(resumed, "eval_loss"), "the evaluations differ")
     for step, line in expected.items():
         for key in ("loss", "kl", "ce", "grad_norm", "learning_rate", "epoch"):
             job.check(json.dumps(line[key]) == json.dumps(found[step][key]),
@@ -75,6 +76,27 @@ def check_notice(folder, number, ranks, to_all=False, **options):
     print(f"ok: {name}, saved and ended {time.monotonic() - began:.1f} s after its notice")
     job.must_run(arguments(folder, out, resume_from_checkpoint="latest", **options), ranks=ranks)
     check_same(f"{folder}/whole-{ranks}", out)
+
+
+def check_within_evaluation(folder):
+    """The notice is heard in the middle of an evaluation, which the resumed run makes; also where the best model is looked for."""
+    job.make_chat(f"{folder}/held_out.jsonl", rows=3000)
+    options = {"eval_dataset_name": f"{folder}/held_out.jsonl", "eval_strategy": "steps", "eval_steps": 20, "save_steps": 20,
+               "per_device_eval_batch_size": 4, "load_best_model_at_end": "true"}
+    whole, out = f"{folder}/whole-evaluated", f"{folder}/evaluated"
+    job.must_run(arguments(folder, whole, **options), ranks=2)
+    cut = 0
+    for step in (20, STEPS):
+        process = start(folder, out, 2, resume_from_checkpoint="latest", **options)
+        await_step(process, out, step)
+        os.kill(process.pid, signal.SIGTERM)
+        output = process.communicate(timeout=90)[0]
+        job.check(process.returncode == TO_RESUME, f"a notice in an evaluation: exit code {process.returncode}\n{output}")
+        cut += f"SIGTERM ends the run after step {step} of" in output and step not in job.metrics(out, "eval_loss")
+    job.check(cut == 2, f"{cut} of 2 notices came within the evaluation: make it longer")
+    job.must_run(arguments(folder, out, resume_from_checkpoint="latest", **options), ranks=2)
+    check_same(whole, out)
+    print("ok: an evaluation that a notice cut short is made by the resumed run")
 
 
 def check_time_is_up(folder):
@@ -120,6 +142,7 @@ def main():
         for number in (signal.SIGTERM, signal.SIGUSR1):
             check_notice(folder, number, ranks)
     check_notice(folder, signal.SIGTERM, 2, to_all=True)
+    check_within_evaluation(folder)
     check_time_is_up(folder)
     check_second_notice(folder)
 
