@@ -24,6 +24,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer_state.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -143,13 +144,14 @@ int PrintPlan(const LlmCommand& command) {
   const auto text = world.ok() ? PlanRun(command, *world) : world.status();
   if (text.ok()) std::fputs(text->c_str(), stdout);
   if (!text.ok()) std::fprintf(stderr, "error: %s\n", std::string(text.status().message()).c_str());
-  return text.ok() ? 0 : 2;
+  return text.ok() ? 0 : absl::IsResourceExhausted(text.status()) ? 1 : 2;
 }
 
 }  // namespace
 }  // namespace distill
 
 int main(int argc, char** argv) {
+  distill::PrepareProcess();
   const auto command = distill::ParseLlmCommand(argc, argv);
   if (command.ok() && !command->line.message.empty()) {
     const auto world = distill::ReadWorld();

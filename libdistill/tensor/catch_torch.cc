@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/out_of_memory.h"
 
 namespace distill {
 
@@ -26,14 +27,15 @@ absl::Status CatchTorch(absl::FunctionRef<absl::Status()> body) {
   } catch (const c10::Error& error) {
     // What the CPU's allocator throws is of no type of its own.
     if (absl::StrContains(error.what_without_backtrace(), "can't allocate memory")) {
-      return absl::ResourceExhaustedError(error.what_without_backtrace());
+      return absl::ResourceExhaustedError(
+          absl::StrCat(kOutOfHostMemory, " (torch: ", error.what_without_backtrace(), ")"));
     }
     if (absl::StrContains(error.what_without_backtrace(), kNotInMemory)) {
       return absl::FailedPreconditionError(error.what_without_backtrace());
     }
     return absl::InternalError(absl::StrCat("torch: ", error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of host memory");
+    return absl::ResourceExhaustedError(kOutOfHostMemory);
   } catch (const std::exception& error) {
     return absl::InternalError(error.what());
   }

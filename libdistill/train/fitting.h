@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libdistill/metrics/interruption.h"
+#include "libdistill/core/interruption.h"
 #include "libdistill/train/agreed_task.h"
 #include "libdistill/train/run_checkpoints.h"
 #include "libdistill/train/run_reports.h"

@@ -13,6 +13,8 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/interruption.h"
+#include "libdistill/core/out_of_memory.h"
 
 namespace distill {
 namespace {
@@ -64,6 +66,8 @@ void PrepareProcess() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   RaiseDescriptorLimit();
+  HandleUncaughtOutOfMemory();
+  Interruption::NoteEarly();
   EndWithLauncher();
 }
 

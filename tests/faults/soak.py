@@ -88,11 +88,10 @@ def notify(rng, process, _):
 
 
 def fill_disk(rng, _, disk):
-    with open(f"{disk}/filler", "wb") as file:
+    with open(f"{disk}/filler", "wb", buffering=0) as file:
         try:
             while True:
                 file.write(b"\0" * (1 << 16))
-                file.flush()
         except OSError:
             pass
     time.sleep(rng.uniform(0.2, 2))
@@ -118,7 +117,7 @@ def disturb(folder, disk, rng, actions, deadline):
         process = start(folder, out)
         action = rng.choice(actions) if time.monotonic() < deadline else None
         try:
-            output = process.communicate(timeout=rng.uniform(0.6, 5) if action else 300)[0]
+            output = process.communicate(timeout=rng.uniform(0.5, 3) if action else 300)[0]
         except subprocess.TimeoutExpired:
             job.check(action is not None, "an undisturbed job did not end within 300 s")
             action(rng, process, disk)

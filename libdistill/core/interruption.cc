@@ -1,4 +1,4 @@
-#include "libdistill/metrics/interruption.h"
+#include "libdistill/core/interruption.h"
 
 #include <signal.h>
 #include <time.h>
@@ -64,17 +64,20 @@ bool IsHandledBy(int number, void (*handler)(int)) {
          current.sa_handler == handler;
 }
 
-}  // namespace
-
-Interruption::Interruption() : is_first_(!is_taken.exchange(true)) {
-  if (!is_first_) return;
+void HandleIfDefault(int number) {
   struct sigaction ours = {};
   ours.sa_handler = &NoteOrEnd;
   ours.sa_flags = SA_NODEFER | SA_RESTART;
-  noted = 0;
-  for (const int number : kSignals) {
-    if (IsHandledBy(number, SIG_DFL)) sigaction(number, &ours, nullptr);
-  }
+  if (IsHandledBy(number, SIG_DFL)) sigaction(number, &ours, nullptr);
+}
+
+}  // namespace
+
+void Interruption::NoteEarly() { HandleIfDefault(SIGUSR1); }
+
+Interruption::Interruption() : is_first_(!is_taken.exchange(true)) {
+  if (!is_first_) return;
+  for (const int number : kSignals) HandleIfDefault(number);
 }
 
 Interruption::~Interruption() {
@@ -82,6 +85,7 @@ Interruption::~Interruption() {
   for (const int number : kSignals) {
     if (IsHandledBy(number, &NoteOrEnd)) signal(number, SIG_DFL);
   }
+  noted = 0;
   shown = nullptr;
   is_taken = false;
 }

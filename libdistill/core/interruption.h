@@ -16,6 +16,9 @@ namespace distill {
 
 class Interruption {
  public:
+  // Before there is one: SIGUSR1, which would end the process by default, is noted, and the first one finds it.
+  static void NoteEarly();
+
   // Handles the signals. A process has one at a time: a second one does nothing.
   Interruption();
   ~Interruption();

@@ -1,0 +1,30 @@
+"""A job that needs more memory than it may have says so, with what to do, and ends with the code for that: no bare bad_alloc."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+LIMIT_KIB = 2000000  # of addresses, for each process
+
+
+def main():
+    folder = job.workspace()
+    job.make_model(f"{folder}/teacher", seed=1)
+    job.make_model(f"{folder}/student", seed=2)
+    job.make_chat(f"{folder}/chat.jsonl", rows=20000)
+    options = job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
+                         student_model=f"{folder}/student", output_dir=f"{folder}/out", max_steps=1,
+                         per_device_train_batch_size=20000)
+    command = " ".join(job.command("distillrun", 2, f"{job.BIN}/distill_llm", "--config_file", options))
+    done = subprocess.run(["/bin/bash", "-c", f"ulimit -v {LIMIT_KIB}; exec {command}"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=300, env=job.environment())
+    job.check(done.returncode == 1, f"exit code {done.returncode}\n{done.stdout}")
+    job.check("out of host memory: start fewer ranks on this host" in done.stdout, done.stdout)
+    job.check("bad_alloc" not in done.stdout and "terminate called" not in done.stdout, done.stdout)
+    job.check(not os.path.exists(f"{folder}/out/model.safetensors"), "a model was saved")
+    print("ok: memory that runs out is an error that says what to do")
+
+
+main()
