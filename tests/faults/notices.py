@@ -12,6 +12,9 @@ import job
 
 TO_RESUME = 85
 STEPS = 40
+# Beside distillrun alone: mpirun, and distillrun that hands the job over to it, as it does for its options and over hosts.
+LAUNCHERS = {"mpirun": job.command("mpirun", 2),
+             "distillrun-mpirun": [*job.command("distillrun", 2), "--mca", "orte_base_help_aggregate", "1"]}
 
 
 def arguments(folder, out, **options):
@@ -21,9 +24,9 @@ def arguments(folder, out, **options):
         gradient_accumulation_steps=2, max_steps=STEPS, **options)]
 
 
-def start(folder, out, ranks, **options):
-    return subprocess.Popen(job.command("distillrun", ranks, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)),
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+def start(folder, out, ranks, launcher=None, **options):
+    launcher = launcher or job.command("distillrun", ranks)
+    return subprocess.Popen([*launcher, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
                             env=job.environment())
 
 
@@ -59,18 +62,20 @@ def processes_of(pid):
     return found
 
 
-def check_notice(folder, number, ranks, to_all=False, **options):
-    """`to_all`: each process of the job is signalled, as systemd and Slurm do, so that some are told twice."""
-    name = f"{number.name}-{ranks}{'-all' if to_all else ''}"
+def check_notice(folder, number, ranks, to_all=False, through="", heard=None, **options):
+    """`to_all`: each process of the job is signalled, as systemd and Slurm do, so that some are told twice. `heard`: what the
+    ranks get, where the launcher passes on another signal."""
+    name = f"{number.name}-{ranks}{'-all' if to_all else ''}{'-' + through if through else ''}"
     out = f"{folder}/{name}"
-    process = start(folder, out, ranks, **options)
+    heard = heard or number
+    process = start(folder, out, ranks, launcher=LAUNCHERS.get(through), **options)
     await_step(process, out, 3)
     began = time.monotonic()
     for pid in processes_of(process.pid) if to_all else [process.pid]:
         os.kill(pid, number)
     output = process.communicate(timeout=90)[0]
     job.check(process.returncode == TO_RESUME, f"{name}: exit code {process.returncode}\n{output}")
-    job.check(f"{number.name} ends the run after step " in output and "--resume_from_checkpoint latest" in output,
+    job.check(f"{heard.name} ends the run after step " in output and "--resume_from_checkpoint latest" in output,
               f"{name}: it does not say how to resume\n{output}")
     job.check("error: " not in output, f"{name}: an error\n{output}")
     print(f"ok: {name}, saved and ended {time.monotonic() - began:.1f} s after its notice")
@@ -142,6 +147,8 @@ def main():
         for number in (signal.SIGTERM, signal.SIGUSR1):
             check_notice(folder, number, ranks)
     check_notice(folder, signal.SIGTERM, 2, to_all=True)
+    check_notice(folder, signal.SIGUSR1, 2, through="mpirun")
+    check_notice(folder, signal.SIGTERM, 2, through="distillrun-mpirun", heard=signal.SIGUSR1)
     check_within_evaluation(folder)
     check_time_is_up(folder)
     check_second_notice(folder)
