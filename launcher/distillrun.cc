@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
                                                     : distill::RunLocalJob({.ranks = options->ranks,
                                                                             .environment = options->exported,
                                                                             .program = options->program,
+                                                                            .notice_grace = options->notice_grace,
                                                                             .guard_fd = guard_fd});
     return exit_code.ok() ? *exit_code : Fail(exit_code.status());
   };

@@ -61,7 +61,8 @@ absl::StatusOr<int> HandOver(const LaunchOptions& options, absl::Span<const std:
   absl::Status error;
   if (!IsForSrun(options)) {
     PrepareMpirun(command);
-    absl::StatusOr<int> code = RunMpirun({.command = command, .guard_fd = guard_fd});
+    absl::StatusOr<int> code =
+        RunMpirun({.command = command, .guard_fd = guard_fd, .notice_grace = options.notice_grace});
     if (code.ok()) return code;
     error = code.status();
   } else {  // srun passes this environment on to every rank

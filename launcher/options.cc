@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -69,10 +70,19 @@ absl::StatusOr<bool> TakeOption(const std::string& name, const std::string& valu
   return false;
 }
 
+absl::Status TakeEnvironment(LaunchOptions& options) {
+  const char* const grace = std::getenv("DISTILL_NOTICE_GRACE");
+  if (grace == nullptr) return absl::OkStatus();
+  if (ParseField(grace, options.notice_grace) && options.notice_grace >= absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("DISTILL_NOTICE_GRACE wants a number of seconds, at least 0, not '", grace, "'"));
+}
+
 }  // namespace
 
 absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> arguments) {
   LaunchOptions options;
+  DISTILL_RETURN_IF_ERROR(TakeEnvironment(options));
   size_t i = 0;
   for (; i < arguments.size() && absl::StartsWith(arguments[i], "-"); ++i) {
     const std::string& name = arguments[i];
@@ -113,7 +123,9 @@ std::string LaunchHelp() {
          "Any other option is mpirun's: the whole command line then goes to mpirun as it stands.\n"
          "The exit code is that of the first rank that failed, 85 when all ended with a checkpoint, or 0. SIGTERM, "
          "SIGUSR1,\n"
-         "SIGUSR2 and SIGQUIT go to the ranks; SIGINT, and a second SIGTERM, end all; SIGHUP does nothing.\n";
+         "SIGUSR2 and SIGQUIT go to the ranks; SIGINT, and a second SIGTERM, end all; SIGHUP does nothing.\n"
+         "Ranks that still run 100 s after SIGTERM are ended; DISTILL_NOTICE_GRACE in the environment is another "
+         "number.\n";
 }
 
 }  // namespace distill

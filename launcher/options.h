@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace distill {
@@ -17,13 +18,15 @@ struct LaunchOptions {
   std::vector<std::string> hosts;                             // -H, --host, --hostfile: names without slots, once each
   std::vector<std::pair<std::string, std::string>> exported;  // -x NAME=VALUE
   std::vector<std::string> program;                           // program and its arguments
+  // How long ranks may run on after a notice (SIGTERM): a checkpoint is committed within 90 s. $DISTILL_NOTICE_GRACE.
+  absl::Duration notice_grace = absl::Seconds(100);
   // --tune [FILE], last of the options: it is the program distill_tune with that argument.
   bool tune = false;
   // An option that only mpirun knows: parsing ended there, and mpirun gets the whole command line.
   bool has_foreign_option = false;
 };
 
-// InvalidArgument: no program, no or a bad number of ranks, a host file that cannot be read.
+// InvalidArgument: no program, no or a bad number of ranks, a host file that cannot be read, a grace that is no number.
 [[nodiscard]] absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> arguments);
 
 std::string LaunchHelp();

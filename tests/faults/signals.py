@@ -10,10 +10,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import job
 
 
-def start(folder, name, script, ranks=2):
+def start(folder, name, script, ranks=2, **changes):
     """The job, once every rank has made its file; its handlers stand by then."""
     process = subprocess.Popen(job.command("distillrun", ranks, "/bin/sh", "-c", script.format(up=f"{folder}/{name}")),
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=job.environment())
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=job.environment(**changes))
     while not all(os.path.exists(f"{folder}/{name}.{rank}") for rank in range(ranks)):
         job.check(process.poll() is None, f"{name}: the job ended:\n{process.stdout.read() if process.poll() else ''}")
         time.sleep(0.02)
@@ -68,6 +68,19 @@ def check_asked_twice(folder):
     print("ok: a second signal ends the job at once")
 
 
+def check_grace(folder):
+    """Ranks that do not end after a notice are ended when their grace is over, and that is said."""
+    script = "trap : TERM; echo > {up}.$DISTILL_RANK; while :; do sleep 0.05; done"
+    process = start(folder, "grace", script, DISTILL_NOTICE_GRACE="1.5")
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=40)[0]
+    job.check(process.returncode == 128 + signal.SIGTERM, f"exit code {process.returncode}\n{output}")
+    job.check("ranks still run 1.5s after they were to save and end: ending them" in output, output)
+    code, output = job.run(["true"], DISTILL_NOTICE_GRACE="soon")
+    job.check(code == 2 and "DISTILL_NOTICE_GRACE wants a number of seconds, at least 0, not 'soon'" in output, output)
+    print("ok: ranks that do not end after a notice are ended after their grace")
+
+
 def check_streams(folder):
     out = f"{folder}/head"
     command = job.command("distillrun", 2, f"{job.BIN}/distill_llm", "--config_file", job.config(
@@ -92,6 +105,7 @@ def main():
     check_hangup(folder)
     check_passed_on(folder)
     check_asked_twice(folder)
+    check_grace(folder)
     check_streams(folder)
 
 
