@@ -47,7 +47,7 @@ class Fitted : public testing::CountedTask {
   Fitted(Line& module, std::vector<double> values) : scripted(std::move(values)), module_(module) {}
   int64_t steps_per_epoch() const override { return 4; }
   absl::StatusOr<std::vector<MicroStep>> NextStep() override {
-    const double target = static_cast<double>(++made_);
+    const double target = ++made_ == bad_step ? std::nan("") : static_cast<double>(made_);
     return std::vector<MicroStep>{
         {.counts = {2}, .num_tokens = 2, .num_samples = 2, .forward = [=, this](const PassScale&) {
            return Losses{{"term", (module_.weight - target).square().sum(), 2}};
@@ -56,6 +56,7 @@ class Fitted : public testing::CountedTask {
   std::vector<TermWeight> LossTerms() const override { return {{"term"}}; }
   Evaluator* evaluator() override { return &scripted; }
   Scripted scripted;
+  int64_t bad_step = 0;  // whose loss is no number
 
  private:
   Line& module_;
@@ -83,7 +84,8 @@ struct Trained {
   std::vector<float> weights;
 };
 
-Trained Train(TrainerOptions options, std::vector<double> values, size_t first_value = 0, bool fails = false) {
+Trained Train(TrainerOptions options, std::vector<double> values, size_t first_value = 0, bool fails = false,
+              int64_t bad_step = 0) {
   options.learning_rate = 0.1;
   options.lr_scheduler_type = SchedulerType::kConstant;  // so that max_steps says when to end, and nothing else
   options.warmup_ratio = 0;
@@ -101,6 +103,7 @@ Trained Train(TrainerOptions options, std::vector<double> values, size_t first_v
   Fitted task(*module, std::move(values));
   task.scripted.next = first_value;
   task.scripted.fails = fails;
+  task.bad_step = bad_step;
   trained.result = (*trainer)->Fit(task);
   trained.seen = *seen;
   trained.weights.assign(module->weight.data_ptr<float>(), module->weight.data_ptr<float>() + 2);
@@ -168,6 +171,21 @@ TEST_CASE("the model of the best evaluation is what a run leaves, and its checkp
   CHECK(trained.result->metrics.at("eval_loss") == 3);
   CHECK(trained.result->metrics.at("eval_order") == 2);
   CHECK(trained.result->steps == 10);
+}
+
+TEST_CASE("an evaluation after an update that was left out is not the best one, whatever its number") {
+  const TempFolder folder;
+  const Trained trained = Train({.output_dir = folder.path(),
+                                 .max_steps = 8,
+                                 .save_steps = 2,
+                                 .eval_steps = 2,
+                                 .best_model = {.load_best_model_at_end = true}},
+                                {5, 1, 3, 4}, /*first_value=*/0, /*fails=*/false, /*bad_step=*/4);
+  REQUIRE(trained.result.status() == absl::OkStatus());
+  CHECK(trained.seen.evaluations == Steps{2, 4, 6, 8});
+  CHECK(trained.seen.saves == Steps{2, 5, 6, 8});  // what was due at 4 comes after the next update
+  CHECK(trained.result->metrics.at("eval_loss") == 3);
+  CHECK(trained.weights == WeightsIn(CheckpointFolder(folder.path(), 6)));
 }
 
 TEST_CASE("a run that is resumed knows which evaluation was the best, and how many came since") {
