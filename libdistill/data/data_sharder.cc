@@ -15,7 +15,8 @@ namespace distill {
 namespace {
 
 constexpr char kPositionName[] = "DataSharder";
-constexpr char kPositionVersion[] = "1";
+constexpr char kPositionVersion[] = "2";
+constexpr char kVersionWithoutSamples[] = "1";
 
 std::vector<int64_t> EpochOrder(int64_t size, const ShardOptions& options, int64_t epoch) {
   std::vector<int64_t> order(size);
@@ -144,33 +145,44 @@ absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
   return step;
 }
 
-std::string DataSharder::PositionOf(int64_t epoch, int64_t row, uint64_t seed) {
-  return absl::StrCat(kPositionName, " ", kPositionVersion, " ", epoch, " ", row, " ", seed);
+std::string DataSharder::PositionOf(int64_t epoch, int64_t row, uint64_t seed, int64_t samples) {
+  return absl::StrCat(kPositionName, " ", kPositionVersion, " ", epoch, " ", row, " ", seed, " ", samples);
 }
 
-absl::StatusOr<DataSharder::State> DataSharder::ParsePosition(const std::string& position) {
-  const std::vector<std::string> parts = absl::StrSplit(position, ' ');
+absl::StatusOr<std::pair<DataSharder::State, int64_t>> DataSharder::ParsePosition(const std::string& position) {
+  std::vector<std::string> parts = absl::StrSplit(position, ' ');
+  if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] == kVersionWithoutSamples) {
+    parts[1] = kPositionVersion;
+    parts.push_back("0");
+  }
   if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] != kPositionVersion) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position is of version ", parts[1],
                                                    "; this program knows version ", kPositionVersion,
                                                    ": resume with the program that saved it"));
   }
   State state;
-  if (parts.size() != 5 || parts[0] != kPositionName || !absl::SimpleAtoi(parts[2], &state.epoch) ||
-      !absl::SimpleAtoi(parts[3], &state.row) || !absl::SimpleAtoi(parts[4], &state.seed) || state.epoch < 0 ||
-      state.row < 0) {
+  int64_t samples = 0;
+  if (parts.size() != 6 || parts[0] != kPositionName || !absl::SimpleAtoi(parts[2], &state.epoch) ||
+      !absl::SimpleAtoi(parts[3], &state.row) || !absl::SimpleAtoi(parts[4], &state.seed) ||
+      !absl::SimpleAtoi(parts[5], &samples) || state.epoch < 0 || state.row < 0 || samples < 0) {
     return absl::InvalidArgumentError(absl::StrCat("no data position: '", position, "'"));
   }
-  return state;
+  return std::pair(state, samples);
 }
 
 absl::Status DataSharder::Restore(const std::string& position) {
-  DISTILL_ASSIGN_OR_RETURN(const State state, ParsePosition(position));
+  DISTILL_ASSIGN_OR_RETURN(const auto parsed, ParsePosition(position));
+  const auto& [state, samples] = parsed;
   if (state.seed != options_.seed) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position has seed ", state.seed, ", this job ",
                                                    options_.seed, ": resume with the same seed"));
   }
   if (state.row > 0) {  // an epoch's first row is always there, and nothing needs to be read to know it
+    if (samples > 0 && samples != dataset_->size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the saved data position is within an epoch of ", samples, " samples, but the data set has ",
+          dataset_->size(), ", in another order: resume with the same data, or start a new run from the saved model"));
+    }
     int64_t rows = dataset_->size();
     if (options_.packing && epoch_.number == state.epoch) {
       rows = RowsOf(epoch_);

@@ -49,15 +49,16 @@ class DataSharder {
   const Dataset& dataset() const { return *dataset_; }
 
   // Where the next step starts, as bytes to be saved (docs/formats.md, "Data position").
-  std::string Position() const { return PositionOf(state_.epoch, state_.row, state_.seed); }
-  // InvalidArgument: no such bytes, bytes of another version, another seed, or a position beyond the epoch; then it
-  // stands where it was. Cannot fail for a position that this sharder itself has given.
+  std::string Position() const { return PositionOf(state_.epoch, state_.row, state_.seed, dataset_->size()); }
+  // InvalidArgument: no such bytes, bytes of another version, another seed, a position beyond the epoch, or one within
+  // an epoch of a data set of another size; then it stands where it was. Cannot fail for a position that this sharder
+  // itself has given.
   [[nodiscard]] absl::Status Restore(const std::string& position);
   // Back to the first sample of the first epoch: for another pass over held-out data.
   void Restart() { state_ = {.epoch = 0, .row = 0, .seed = options_.seed}; }
 
-  // The bytes of a position that was saved as numbers.
-  static std::string PositionOf(int64_t epoch, int64_t row, uint64_t seed);
+  // The bytes of a position that was saved as numbers; `samples` 0: the data set's size is not known.
+  static std::string PositionOf(int64_t epoch, int64_t row, uint64_t seed, int64_t samples = 0);
 
  private:
   // Where the next step starts. `row` counts rows (packs) of this epoch's global order, so that a job of another size
@@ -76,7 +77,8 @@ class DataSharder {
   };
 
   DataSharder() = default;
-  static absl::StatusOr<State> ParsePosition(const std::string& position);
+  // A position, and the size of its data set, or 0.
+  static absl::StatusOr<std::pair<State, int64_t>> ParsePosition(const std::string& position);
   absl::StatusOr<Epoch> Form(int64_t number);
   // Forms the epoch that the next step is in, unless that has been done.
   absl::Status FormThis();

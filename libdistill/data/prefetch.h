@@ -59,7 +59,7 @@ class Prefetch {
   [[nodiscard]] absl::Status Restore(const std::string& position) {
     DISTILL_RETURN_IF_ERROR(Settle());
     DISTILL_RETURN_IF_ERROR(source_.Restore(position));
-    position_ = position;
+    position_ = source_.Position();
     return absl::OkStatus();
   }
 

@@ -92,7 +92,7 @@ TEST_CASE("every sample comes exactly once an epoch, in equal steps, over ranks 
           for (DataSharder& rank : ranks) CHECK(rank.StepsInEpoch(epoch).value() == steps);
           CHECK(Make(dataset, 0, world_size, options).StepsInEpoch(epoch).value() == steps);  // seen from the first one
           for (int64_t step = 0; step < steps; ++step) {
-            CHECK(absl::StartsWith(ranks[0].Position(), absl::StrCat("DataSharder 1 ", epoch, " ")));
+            CHECK(absl::StartsWith(ranks[0].Position(), absl::StrCat("DataSharder 2 ", epoch, " ")));
             std::vector<size_t> micro_batches;
             for (DataSharder& rank : ranks) {
               const std::vector<IndexRows> batches = Next(rank);
@@ -107,7 +107,7 @@ TEST_CASE("every sample comes exactly once an epoch, in equal steps, over ranks 
             CHECK(*std::max_element(micro_batches.begin(), micro_batches.end()) == micro_batches.back());
             CHECK(micro_batches.front() >= 1);
           }
-          for (const DataSharder& rank : ranks) CHECK(rank.Position() == DataSharder::PositionOf(epoch + 1, 0, 42));
+          for (const DataSharder& rank : ranks) CHECK(rank.Position() == DataSharder::PositionOf(epoch + 1, 0, 42, 37));
           CHECK(seen.size() == 37);
           CHECK(std::all_of(seen.begin(), seen.end(), [](const auto& count) { return count.second == 1; }));
         }
@@ -232,7 +232,7 @@ TEST_CASE("positions that do not fit are refused, and leave the sharder where it
     DataSharder sharder = Make(dataset, 0, 1, {.seed = 3, .packing = packing, .max_length = 2});
     Next(sharder);
     const std::string before = sharder.Position();
-    CHECK(before == "DataSharder 1 0 1 3");  // the format of docs/formats.md
+    CHECK(before == "DataSharder 2 0 1 3 10");  // the format of docs/formats.md
     const auto refuses = [&](const std::string& position, const std::string& what) {
       const absl::Status status = sharder.Restore(position);
       INFO(status);
@@ -245,14 +245,34 @@ TEST_CASE("positions that do not fit are refused, and leave the sharder where it
     refuses(DataSharder::PositionOf(7, 10, 3), "row 10 of an epoch of 10 rows");
     refuses(DataSharder::PositionOf(-1, 0, 3), "no data position");
     refuses(DataSharder::PositionOf(0, -1, 3), "no data position");
-    refuses("DataSharder 2 0 0 3 7", "of version 2; this program knows version 1");
-    for (const std::string bytes : {"", "DataSharder", "DataSharder 1", "DataSharder 1 0 0", "DataSharder 1 0 0 3 0",
-                                    "DataSharder 1 0 x 3", "Sampler 1 0 0 3"}) {
+    refuses("DataSharder 3 0 0 3 10 7", "of version 3; this program knows version 2");
+    for (const std::string bytes :
+         {"", "DataSharder", "DataSharder 1", "DataSharder 1 0 0", "DataSharder 2 0 0 3", "DataSharder 2 0 0 3 10 0",
+          "DataSharder 2 0 x 3 10", "DataSharder 2 0 0 3 -1", "DataSharder 1 0 x 3", "Sampler 2 0 0 3 10"}) {
       refuses(bytes, "no data position: '" + bytes + "'");
     }
     REQUIRE(sharder.Restore(DataSharder::PositionOf(4, 9, 3)).ok());
     CHECK(Next(sharder).size() == 1);
-    CHECK(sharder.Position() == DataSharder::PositionOf(5, 0, 3));
+    CHECK(sharder.Position() == DataSharder::PositionOf(5, 0, 3, 10));
+  }
+}
+
+TEST_CASE("a position within an epoch is refused for a data set of another size, unless that is not known") {
+  const auto dataset = OfLengths(std::vector<int64_t>(10, 2));
+  for (const bool packing : {false, true}) {
+    DataSharder sharder = Make(dataset, 0, 1, {.seed = 3, .packing = packing, .max_length = 2});
+    for (const int64_t samples : {9, 11}) {
+      const absl::Status status = sharder.Restore(DataSharder::PositionOf(1, 4, 3, samples));
+      CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+      CHECK(absl::StrContains(status.message(), absl::StrCat("within an epoch of ", samples,
+                                                             " samples, but the data set has 10, in "
+                                                             "another order: resume with the same data")));
+      CHECK(sharder.Restore(DataSharder::PositionOf(1, 0, 3, samples)).ok());  // its beginning is that of any data set
+    }
+    for (const std::string position : {"DataSharder 2 1 4 3 10", "DataSharder 2 1 4 3 0", "DataSharder 1 1 4 3"}) {
+      REQUIRE(sharder.Restore(position).ok());
+      CHECK(sharder.Position() == "DataSharder 2 1 4 3 10");
+    }
   }
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("a run over packed data ends with its last epoch, however many packs e
   REQUIRE(result.ok());
   CHECK(result->steps == steps);
   CHECK(result->metrics.at("epoch") == kEpochs);
-  CHECK(task->Position() == DataSharder::PositionOf(kEpochs, 0, ShardOptions().seed));
+  CHECK(task->Position() == DataSharder::PositionOf(kEpochs, 0, ShardOptions().seed, 60));
 }
 
 }  // namespace distill
