@@ -24,6 +24,7 @@ struct Arguments {
   std::string dataset;
   std::string json;
   uint64_t seed = 42;
+  RowOptions rows;
   std::vector<std::pair<std::string, std::string>> models;  // name, folder
 };
 
@@ -34,6 +35,7 @@ void Describe(V& v, Arguments& o) {
   v.Field("dataset", o.dataset, "chat file (.jsonl)").Path();
   v.Field("json", o.json, "file that the figures are written to").Path();
   v.Field("seed", o.seed, "of the weights of a folder that holds none");
+  Describe(v, o.rows);
 }
 
 // What the last answer of each conversation should be, and the ids of all that comes before it.
@@ -108,7 +110,8 @@ absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments) {
         "eos_token_id in generation_config.json"));
   }
   DISTILL_ASSIGN_OR_RETURN(auto chat_template, ChatTemplate::Create("", tokenizer));
-  DISTILL_ASSIGN_OR_RETURN(auto data, LoadChatDataset(arguments.dataset, tokenizer, chat_template, {}));
+  DISTILL_ASSIGN_OR_RETURN(auto data,
+                           LoadChatDataset(arguments.dataset, tokenizer, chat_template, {.rows = arguments.rows}));
   DISTILL_ASSIGN_OR_RETURN(auto questions, AskFor(data.conversations, chat_template, tokenizer));
   return HeldOut{std::move(tokenizer), std::move(data), std::move(questions), std::move(ends)};
 }

@@ -86,12 +86,14 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(options, tokenizer, options.dataset_name,
                                                        {.split = options.dataset_split,
                                                         .num_samples = options.num_samples,
-                                                        .max_length = options.shard.max_length}));
+                                                        .max_length = options.shard.max_length,
+                                                        .rows = options.rows}));
   LlmText text{std::move(tokenizer), std::move(train), std::nullopt};
   if (!options.eval_dataset_name.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(text.evaluation,
-                             LoadData(options, text.tokenizer, options.eval_dataset_name,
-                                      {.split = options.eval_split, .max_length = options.shard.max_length}));
+    DISTILL_ASSIGN_OR_RETURN(
+        text.evaluation,
+        LoadData(options, text.tokenizer, options.eval_dataset_name,
+                 {.split = options.eval_split, .max_length = options.shard.max_length, .rows = options.rows}));
   }
   return text;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/config/command_line.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
 #include "libdistill/run/run_options.h"
@@ -34,6 +35,7 @@ struct LlmOptions {
   bool gradient_checkpointing = false;
 
   RunOptions run;
+  RowOptions rows;
   ShardOptions shard;
   DistillationOptions loss;
   TrainerOptions trainer;
@@ -128,6 +130,7 @@ void Describe(V& v, LlmOptions& o) {
   Describe(v, o.trainer);
   Describe(v, o.run);
   DescribeData(v, o);
+  Describe(v, o.rows);
   DescribeModels(v, o);
   Describe(v, o.shard);
   Describe(v, o.loss);

@@ -153,8 +153,8 @@ class ChatLoader {
       : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
 
   absl::StatusOr<bool> Add(const JsonValue& row, const std::string& place) {
-    ++rows_;
     DISTILL_RETURN_IF_ERROR(AddChat(row, place));
+    ++rows_;
     return options_.num_samples == 0 || static_cast<int64_t>(samples_.size()) < options_.num_samples;
   }
 
@@ -162,11 +162,6 @@ class ChatLoader {
     if (rows_ == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": the data set is empty; write one conversation a line, or name another file"));
-    }
-    if (without_answer_.count > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": rows ", rows_, without_answer_.Describe("without an answer"),
-                       "; each row needs an assistant's message that says something: complete these or remove them"));
     }
     const std::string summary =
         absl::StrCat("rows ", rows_, ", used ", samples_.size(), cut_before_answer_.Describe("cut before the answer"),
@@ -182,14 +177,13 @@ class ChatLoader {
   absl::Status AddChat(const JsonValue& row, const std::string& place) {
     DISTILL_ASSIGN_OR_RETURN(std::vector<ChatMessage> messages, ParseChatRow(row));
     if (!HasAnswer(messages)) {
-      without_answer_.Add(place);
-      return absl::OkStatus();
+      return Invalid("no answer; each row needs an assistant's message that says something: complete or remove it");
     }
     DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered, chat_template_.RenderForTraining(messages));
     DISTILL_ASSIGN_OR_RETURN(EncodedChat encoded, EncodeChat(tokenizer_, rendered));
     TokenSample sample{std::move(encoded.ids), std::move(encoded.is_assistant)};
     if (!HasTarget(sample) || !HoldsAnAnswer(rendered, messages)) {
-      return absl::InvalidArgumentError(
+      return Invalid(
           "the chat template renders none of the answer; set chat_template to one that does: chatml, llama3 or a Jinja "
           "file");
     }
@@ -214,9 +208,8 @@ class ChatLoader {
   const ChatDatasetOptions options_;
   std::vector<TokenSample> samples_;
   std::vector<std::vector<ChatMessage>> conversations_;
-  int64_t rows_ = 0;
+  int64_t rows_ = 0;  // without bad ones
   int64_t cut_ = 0;
-  CountedRows without_answer_;
   CountedRows cut_before_answer_;
 };
 
@@ -227,7 +220,7 @@ absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Token
   DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/2, options.num_samples));
   ChatLoader loader(tokenizer, chat_template, options);
   const auto add = [&](const JsonValue& row, const std::string& place) { return loader.Add(row, place); };
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, add));
+  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
   return loader.Finish(path);
 }
 

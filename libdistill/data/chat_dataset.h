@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/dataset.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/text/chat_template.h"
 #include "libdistill/text/tokenizer.h"
 
@@ -19,6 +20,7 @@ struct ChatDatasetOptions {
   std::string split = "";     // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
   int64_t num_samples = 0;    // 0: all; otherwise the first ones
   int64_t max_length = 4096;  // longer samples are cut at the end; one that is left without targets is dropped, counted
+  RowOptions rows = {};       // what to do about bad ones
 };
 
 struct ChatDataset {
@@ -28,8 +30,10 @@ struct ChatDataset {
 };
 
 // `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from, value).
-// InvalidArgument: broken JSON, bad UTF-8, a missing field, an unknown role, tools (file and line); rows without an
-// assistant's answer (how many, and the first lines); nothing left to train on; an s3:// path. NotFound: no such file.
+// Bad rows: broken JSON, bad UTF-8, a missing field, an unknown role, tools; no assistant's answer; messages that the
+// template or the tokenizer refuses, or of which the template renders no answer. InvalidArgument: bad rows that are not
+// left out (how many, the first ones with file, line and reason); nothing left to train on; an s3:// path. NotFound: no
+// such file.
 [[nodiscard]] absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
                                                           const ChatTemplate& chat_template,
                                                           const ChatDatasetOptions& options);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/bad_row_list.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -31,23 +32,38 @@ absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path,
   return names;
 }
 
+using OnRow = absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)>;
+
+// Hands over the next row: whether another one is wanted, or what is wrong with this one, and where. Nothing at the end
+// of the file.
+std::optional<absl::StatusOr<bool>> HandOver(const std::string& file, JsonlReader& reader, OnRow on_row) {
+  const absl::StatusOr<std::optional<JsonlRow>> row = reader.Next();
+  if (!row.ok()) return row.status();
+  if (!*row) return std::nullopt;
+  absl::StatusOr<bool> wants_more = on_row((*row)->value, absl::StrCat(BaseName(file), ":", (*row)->line));
+  if (!wants_more.ok()) wants_more = Annotate(wants_more.status(), absl::StrCat(file, ":", (*row)->line));
+  return wants_more;
+}
+
 }  // namespace
 
-absl::Status ForEachRow(
-    const std::string& path, const std::string& split,
-    absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row) {
+absl::Status ForEachRow(const std::string& path, const std::string& split, const RowOptions& options, OnRow on_row) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindJsonlFiles(path, split));
+  BadRowList bad(path, options);
+  int64_t rows = 0;
   for (const std::string& file : files) {
     DISTILL_ASSIGN_OR_RETURN(JsonlReader reader, JsonlReader::Open(file));
-    for (;;) {
-      DISTILL_ASSIGN_OR_RETURN(const std::optional<JsonlRow> row, reader.Next());
-      if (!row) break;
-      const auto goes_on = on_row(row->value, absl::StrCat(BaseName(file), ":", row->line));
-      if (!goes_on.ok()) return Annotate(goes_on.status(), absl::StrCat(file, ":", row->line));
-      if (!*goes_on) return absl::OkStatus();
+    while (const std::optional<absl::StatusOr<bool>> wants_more = HandOver(file, reader, on_row)) {
+      ++rows;
+      if (absl::IsInvalidArgument(wants_more->status())) {
+        bad.Add(wants_more->status());
+      } else {
+        DISTILL_RETURN_IF_ERROR(wants_more->status());
+      }
+      if (wants_more->ok() ? !**wants_more : bad.is_full()) return bad.Finish(rows);
     }
   }
-  return absl::OkStatus();
+  return bad.Finish(rows);
 }
 
 absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name) {

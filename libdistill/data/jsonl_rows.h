@@ -9,15 +9,17 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/store/jsonl.h"
 
 namespace distill {
 
 // Hands over the rows of a file, or of a folder's SPLIT*.jsonl in order of name, until `on_row` returns false. `place`
-// is "train.jsonl:17". What `on_row` returns as an error gets the file's path and the line before it, as errors of the
-// file itself have. NotFound: no such file. InvalidArgument: s3://.
+// is "train.jsonl:17". A row is bad where the file's line is no JSON, or where `on_row` returns InvalidArgument, which
+// must then have kept nothing of it; what becomes of them `options` say, after the last row. Other errors of `on_row`
+// end it. NotFound: no such file. InvalidArgument: bad rows that are not left out (BadRowList), s3://.
 [[nodiscard]] absl::Status ForEachRow(
-    const std::string& path, const std::string& split,
+    const std::string& path, const std::string& split, const RowOptions& options,
     absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row);
 
 // A member of a row that is an object. InvalidArgument: it is missing, or of another kind.

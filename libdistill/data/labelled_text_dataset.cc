@@ -51,7 +51,7 @@ absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& p
         {.tensors = {{"ids", HostTensor(std::move(ids))}, {"label", HostTensor(std::vector<int64_t>{label}, {})}}});
     return options.num_samples == 0 || static_cast<int64_t>(samples.size()) < options.num_samples;
   };
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, add));
+  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
   if (samples.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": the data set is empty; write a row a line, {\"",
                                                    options.text_column, "\": \"...\", \"", options.label_column,

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/dataset.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
@@ -21,6 +22,7 @@ struct LabelledTextOptions {
   std::vector<std::string> labels = {};  // names of the classes, from 0, where rows hold names in place of numbers
   int64_t num_samples = 0;               // 0: all; otherwise the first ones
   int64_t max_length = 512;              // longer texts are cut at the end
+  RowOptions rows = {};                  // what to do about bad ones
 };
 
 struct LabelledTextDataset {
@@ -29,9 +31,10 @@ struct LabelledTextDataset {
   std::string summary;               // "rows 25000, labels 2, cut to max_length 512 120"
 };
 
-// `path`: a .jsonl file, or a folder of them. No row is left out: evaluation counts each. InvalidArgument: broken JSON,
-// bad UTF-8, a missing field, a text without tokens, a label that is no whole number from 0 or not among the names
-// (file and line); no rows. NotFound: no such file.
+// `path`: a .jsonl file, or a folder of them. No good row is left out: evaluation counts each. Bad rows: broken JSON,
+// bad UTF-8, a missing field, a text without tokens or that the tokenizer refuses, a label that is no whole number from
+// 0 or not among the names. InvalidArgument: bad rows that are not left out (how many, the first ones with file, line
+// and reason); no rows. NotFound: no such file.
 [[nodiscard]] absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& path,
                                                                           const Tokenizer& tokenizer,
                                                                           const LabelledTextOptions& options);

@@ -71,8 +71,8 @@ class SpanLoader {
     DISTILL_ASSIGN_OR_RETURN(kept.context, TextOf(row, "context"));
     DISTILL_ASSIGN_OR_RETURN(const std::vector<Answer> answers, AnswersOf(row, kept.context));
     for (const Answer& answer : answers) kept.answers.push_back(answer.text);
-    if (answers.empty()) without_answer_.Add(place);
     DISTILL_RETURN_IF_ERROR(AddWindows(kept, answers));
+    if (answers.empty()) without_answer_.Add(place);
     data_.rows.push_back(std::move(kept));
     return options_.num_samples == 0 || static_cast<int64_t>(data_.rows.size()) < options_.num_samples;
   }
@@ -162,7 +162,7 @@ absl::StatusOr<SpanDataset> LoadSpanDataset(const std::string& path, const Token
   }
   SpanLoader loader(tokenizer, options);
   const auto add = [&](const JsonValue& row, const std::string& place) { return loader.Add(row, place); };
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, add));
+  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
   return loader.Finish(path);
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/dataset.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
@@ -28,6 +29,7 @@ struct SpanDatasetOptions {
   std::vector<int32_t> separator_ids = {};  // [SEP]
   std::vector<int32_t> end_ids = {};        // [SEP]
   int64_t no_answer = 0;  // "start" and "end" of a window that does not hold the answer: the place of [CLS]
+  RowOptions rows = {};   // what to do about bad ones
 };
 
 struct SpanRow {
@@ -47,8 +49,9 @@ struct SpanDataset {
   std::string summary;  // "rows 1000, windows 1180, without an answer 3 (first: ...)"
 };
 
-// `path`: a .jsonl file, or a folder of them. InvalidArgument: broken JSON, bad UTF-8, a missing field, an answer that
-// does not stand in the context at its character, a question that leaves no room for the context (file and line); no
+// `path`: a .jsonl file, or a folder of them. Bad rows: broken JSON, bad UTF-8, a missing field, an answer that does
+// not stand in the context at its character, a question that leaves no room for the context, a text that the tokenizer
+// refuses. InvalidArgument: bad rows that are not left out (how many, the first ones with file, line and reason); no
 // rows; options out of range. NotFound: no such file.
 [[nodiscard]] absl::StatusOr<SpanDataset> LoadSpanDataset(const std::string& path, const Tokenizer& tokenizer,
                                                           const SpanDatasetOptions& options);

@@ -20,9 +20,9 @@ class TextLoader {
       : tokenizer_(tokenizer), options_(options), max_length_(static_cast<size_t>(options.max_length)) {}
 
   absl::StatusOr<bool> Add(const JsonValue& row, const std::string& place) {
-    ++rows_;
     DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, options_.column));
     DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_.Encode(text));
+    ++rows_;
     if (tokenizer_.eos_id() && !ids.empty()) ids.push_back(*tokenizer_.eos_id());
     if (ids.size() < kLeastTokens) {
       too_short_.Add(place);
@@ -70,7 +70,7 @@ class TextLoader {
   const size_t max_length_;
   std::vector<TokenSample> samples_;
   std::vector<int32_t> rest_;  // of blocks: tokens that fill none yet
-  int64_t rows_ = 0;
+  int64_t rows_ = 0;           // without bad ones
   int64_t cut_ = 0;
   CountedRows too_short_;
 };
@@ -87,7 +87,7 @@ absl::StatusOr<TextDataset> LoadTextDataset(const std::string& path, const Token
   }
   TextLoader loader(tokenizer, options);
   const auto add = [&](const JsonValue& row, const std::string& place) { return loader.Add(row, place); };
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, add));
+  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
   return loader.Finish(path);
 }
 

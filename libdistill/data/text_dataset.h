@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/dataset.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
@@ -25,6 +26,7 @@ struct TextDatasetOptions {
   int64_t num_samples = 0;      // 0: all; otherwise the first ones
   int64_t max_length = 4096;    // in tokens, at least 2
   TextForm form = TextForm::kCut;
+  RowOptions rows = {};  // what to do about bad ones
 };
 
 struct TextDataset {
@@ -33,7 +35,8 @@ struct TextDataset {
 };
 
 // `path`: a .jsonl file, or a folder of them. Texts of less than two tokens teach nothing and are left out, counted.
-// InvalidArgument: broken JSON, bad UTF-8, a missing field (file and line); nothing left; kBlocks with a tokenizer that
+// Bad rows: broken JSON, bad UTF-8, a missing field, a text that the tokenizer refuses. InvalidArgument: bad rows that
+// are not left out (how many, the first ones with file, line and reason); nothing left; kBlocks with a tokenizer that
 // names no eos_token, so that texts would run into one another. NotFound: no such file.
 [[nodiscard]] absl::StatusOr<TextDataset> LoadTextDataset(const std::string& path, const Tokenizer& tokenizer,
                                                           const TextDatasetOptions& options);

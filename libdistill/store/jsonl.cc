@@ -91,7 +91,7 @@ struct JsonlReader::Impl {
     return end > 0;
   }
 
-  // The next line without its newline; false at the end of the file.
+  // The next line without its newline; false at the end of the file. A line that is too long is read to its end too.
   absl::StatusOr<bool> ReadLine(std::string* text) {
     text->clear();
     if (!Fill()) {
@@ -102,15 +102,17 @@ struct JsonlReader::Impl {
       return false;
     }
     ++line;
+    bool is_too_long = false;
     while (Fill()) {
       const char* start = buffer.data() + begin;
       const void* newline = std::memchr(start, '\n', end - begin);
       const size_t count = newline == nullptr ? end - begin : static_cast<const char*>(newline) - start;
-      if (text->size() + count > kMaxLineBytes) return Error("the line is longer than 64 MiB; shorten or remove it");
-      text->append(start, count);
+      is_too_long |= text->size() + count > kMaxLineBytes;
+      if (!is_too_long) text->append(start, count);
       begin += count + (newline != nullptr);
       if (newline != nullptr) break;
     }
+    if (is_too_long) return Error("the line is longer than 64 MiB; shorten or remove it");
     return true;
   }
 };
@@ -139,7 +141,8 @@ absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
   } while (IsBlank(text));
 
   if (impl_->parser.capacity() < text.size() && impl_->parser.allocate(text.size(), kMaxDepth) != simdjson::SUCCESS) {
-    return impl_->Error(absl::StrCat("no memory for a line of ", text.size(), " bytes; shorten or remove it"));
+    return absl::ResourceExhaustedError(absl::StrCat(impl_->path, ":", impl_->line, ": no memory for a line of ",
+                                                     text.size(), " bytes; shorten or remove it"));
   }
   const size_t size = text.size();
   text.reserve(size + simdjson::SIMDJSON_PADDING);

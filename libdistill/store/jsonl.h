@@ -52,7 +52,8 @@ class JsonlReader {
   ~JsonlReader();
 
   // The next row; nullopt at the end. Blank lines are skipped, but counted. InvalidArgument, with file:line: broken
-  // JSON, bad UTF-8, nesting beyond kMaxDepth, a line beyond kMaxLineBytes.
+  // JSON, bad UTF-8, nesting beyond kMaxDepth, a line beyond kMaxLineBytes; the next call returns the row after it.
+  // ResourceExhausted: no memory for the line. Unavailable: the disk failed.
   [[nodiscard]] absl::StatusOr<std::optional<JsonlRow>> Next();
 
  private:

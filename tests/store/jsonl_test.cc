@@ -96,6 +96,22 @@ TEST_CASE("a line beyond 64 MiB is refused") {
   CheckFails("1\n\"" + std::string(JsonlReader::kMaxLineBytes, 'x') + "\"\n", 1, "2", "longer than 64 MiB");
 }
 
+TEST_CASE("what comes after a broken row is read") {
+  std::ofstream(kPath, std::ios::binary) << "1\n{\n\"\xff\"\n"
+                                         << std::string(70, '[') << "\n\"" << std::string(size_t{65} << 20, 'x')
+                                         << "\"\n\n7\n{\"a\":";
+  auto reader = JsonlReader::Open(kPath);
+  REQUIRE(reader.ok());
+  std::string lines;
+  for (;;) {
+    const auto row = reader->Next();
+    if (row.ok() && !*row) break;
+    absl::StrAppend(&lines, row.ok() ? absl::StrCat((*row)->line, ": ", (*row)->value.number) : "broken", "\n");
+  }
+  CHECK(lines == "1: 1\nbroken\nbroken\nbroken\nbroken\n7: 7\nbroken\n");
+  std::filesystem::remove(kPath);
+}
+
 TEST_CASE("opening says what is wrong with the path") {
   CHECK(JsonlReader::Open(kPath + ".none").status().code() == absl::StatusCode::kNotFound);
   CHECK(JsonlReader::Open(DISTILL_BUILD_DIR).status().code() == absl::StatusCode::kInvalidArgument);

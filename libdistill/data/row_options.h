@@ -1,0 +1,32 @@
+// What data sets out of JSON Lines do about rows that cannot be used.
+#pragma once
+
+#include <cstdint>
+
+#include "libdistill/core/describe.h"
+
+namespace distill {
+
+enum class BadRows {
+  kRefuse,  // the data set is refused
+  kSkip,    // they are left out, and a warning says so
+};
+
+constexpr EnumNames<BadRows, 2> NamesOf(BadRows) { return {{{"refuse", BadRows::kRefuse}, {"skip", BadRows::kSkip}}}; }
+
+struct RowOptions {
+  BadRows bad_rows = BadRows::kRefuse;
+  int64_t max_bad_rows = 100;  // of one data set, with kSkip
+};
+
+template <class V>
+void Describe(V& v, RowOptions& o) {
+  v.Group("Data");
+  v.Field(
+      "bad_rows", o.bad_rows,
+      "what to do about rows that cannot be used (broken JSON or UTF-8, a field missing or wrong, no answer, refused "
+      "by chat template or tokenizer): end the job, or leave them out with a warning");
+  v.Field("max_bad_rows", o.max_bad_rows, AtLeast(0), "with bad_rows skip, more of them in one data set end the job");
+}
+
+}  // namespace distill
