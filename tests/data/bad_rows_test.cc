@@ -206,5 +206,12 @@ TEST_CASE("a line that is too long is left out whole") {
   CHECK(reader.load(path, 0, kSkip).value() == reader.load(files.Write("b.jsonl", Lines(reader.good)), 0, {}).value());
 }
 
+TEST_CASE("a disk that cannot be read makes no bad rows") {
+  const absl::Status failed = LabelReader().load("/proc/self/mem", 0, kSkip).status();  // address 0: EIO
+  INFO(failed);
+  CHECK(failed.code() == absl::StatusCode::kUnavailable);
+  CHECK(absl::StrContains(failed.message(), "reading failed after line 0"));
+}
+
 }  // namespace
 }  // namespace distill
