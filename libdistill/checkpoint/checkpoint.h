@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "libdistill/proto/checkpoint_messages.h"
 #include "libdistill/store/safetensors.h"
@@ -55,13 +56,20 @@ struct Checkpoint {
   std::shared_ptr<const SafetensorsFile> tensors;  // what WriteTensors got
 };
 
+// Reads every part of every file that a manifest lists, and compares its checksum. DataLoss: the first that differs.
+[[nodiscard]] absl::Status CheckAllParts(const std::string& folder, const CheckpointManifest& manifest);
+
+// That, or what has other ranks read parts of it (checkpoint/open_together.h).
+using CheckParts = absl::FunctionRef<absl::Status(const std::string& folder, const CheckpointManifest& manifest)>;
+
 // Reads every file and compares its checksum first. DataLoss names the damaged or missing file and says what to do;
 // NotFound: no such folder, or one without a manifest; FailedPrecondition: a format of a newer version.
-[[nodiscard]] absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder);
+[[nodiscard]] absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, CheckParts check = CheckAllParts);
 
 // The newest whole checkpoint of `output_dir`; newer damaged ones are passed over with a warning. NotFound: there is no
 // checkpoint at all. DataLoss: there are some, and all are damaged; what is wrong with the newest is named.
-[[nodiscard]] absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir);
+[[nodiscard]] absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir,
+                                                              CheckParts check = CheckAllParts);
 
 // OUTPUT_DIR/checkpoint-STEP.
 std::string CheckpointFolder(const std::string& output_dir, int64_t step);

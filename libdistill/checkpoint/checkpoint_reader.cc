@@ -6,39 +6,36 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/checkpoint/durable_files.h"
+#include "libdistill/checkpoint/checksums.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/checkpoint/manifest.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
 namespace {
 
-constexpr char kAdvice[] = "resume from an older checkpoint, or start anew";
-
+// Its name, that it is there, and its size.
 absl::Status CheckFile(const std::string& folder, const FileEntry& expected) {
   const std::string path = JoinPath(folder, expected.name);
   // Names come out of a file: none may lead out of the folder.
   if (expected.name.empty() || absl::StrContains(expected.name, "/")) {
-    return absl::DataLossError(
-        absl::StrCat(JoinPath(folder, kManifestFile), " is damaged: '", expected.name, "' is no file name; ", kAdvice));
+    return absl::DataLossError(absl::StrCat(JoinPath(folder, kManifestFile), " is damaged: '", expected.name,
+                                            "' is no file name; ", kAdviceOnDamage));
   }
-  if (!FileExists(path)) return absl::DataLossError(absl::StrCat(path, " is missing; ", kAdvice));
-  DISTILL_ASSIGN_OR_RETURN(const FileEntry found, Checksum(folder, expected.name));
-  if (found.size_bytes != expected.size_bytes) {
-    return absl::DataLossError(absl::StrCat(path, " is damaged: ", found.size_bytes, " bytes instead of ",
-                                            expected.size_bytes, "; ", kAdvice));
-  }
-  if (found.xxh3_high != expected.xxh3_high || found.xxh3_low != expected.xxh3_low) {
-    return absl::DataLossError(absl::StrCat(path, " is damaged: its checksum differs from the manifest's; ", kAdvice));
-  }
-  return absl::OkStatus();
+  if (!FileExists(path)) return absl::DataLossError(absl::StrCat(path, " is missing; ", kAdviceOnDamage));
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return FileError("read", path, error.value());
+  if (size == expected.size_bytes) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, " is damaged: ", size, " bytes instead of ", expected.size_bytes, "; ", kAdviceOnDamage));
 }
 
 // Every file that the manifest lists is there, and as it was written.
-absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder) {
+absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder, CheckParts check) {
   const std::string path = JoinPath(folder, kManifestFile);
   if (!FolderExists(folder)) return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
   if (!FileExists(path)) {
@@ -47,17 +44,18 @@ absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   absl::StatusOr<CheckpointManifest> opened = OpenManifest(bytes, path);
   if (absl::IsDataLoss(opened.status())) {
-    return absl::DataLossError(absl::StrCat(opened.status().message(), "; ", kAdvice));
+    return absl::DataLossError(absl::StrCat(opened.status().message(), "; ", kAdviceOnDamage));
   }
   if (!opened.ok()) return opened.status();
   const CheckpointManifest& manifest = *opened;
   for (const char* name : {kStateFile, kTensorsFile}) {
     if (std::none_of(manifest.files.begin(), manifest.files.end(),
                      [&](const FileEntry& file) { return file.name == name; })) {
-      return absl::DataLossError(absl::StrCat(path, " is damaged: it does not list ", name, "; ", kAdvice));
+      return absl::DataLossError(absl::StrCat(path, " is damaged: it does not list ", name, "; ", kAdviceOnDamage));
     }
   }
   for (const FileEntry& file : manifest.files) DISTILL_RETURN_IF_ERROR(CheckFile(folder, file));
+  DISTILL_RETURN_IF_ERROR(check(folder, manifest));
   return manifest;
 }
 
@@ -65,7 +63,8 @@ absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder) {
 absl::Status CheckSteps(const std::string& folder, int64_t manifest_step, int64_t state_step) {
   if (state_step != manifest_step) {
     return absl::DataLossError(absl::StrCat(folder, " is damaged: its ", kStateFile, " is of step ", state_step,
-                                            ", and its ", kManifestFile, " of step ", manifest_step, "; ", kAdvice));
+                                            ", and its ", kManifestFile, " of step ", manifest_step, "; ",
+                                            kAdviceOnDamage));
   }
   std::error_code ignored;
   const auto path = (std::filesystem::absolute(folder, ignored) / "").lexically_normal();
@@ -77,10 +76,21 @@ absl::Status CheckSteps(const std::string& folder, int64_t manifest_step, int64_
                                           "), or resume from another one"));
 }
 
+// Not the checkpoint's fault.
+bool IsLostRank(const absl::Status& error) {
+  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) || absl::IsAborted(error);
+}
+
 }  // namespace
 
-absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const CheckpointManifest manifest, CheckManifest(folder));
+absl::Status CheckAllParts(const std::string& folder, const CheckpointManifest& manifest) {
+  const int64_t parts = CountParts(manifest);
+  for (int64_t part = 0; part < parts; ++part) DISTILL_RETURN_IF_ERROR(CheckPart(folder, manifest, part));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, CheckParts check) {
+  DISTILL_ASSIGN_OR_RETURN(const CheckpointManifest manifest, CheckManifest(folder, check));
   Checkpoint checkpoint{.folder = folder, .state = {}, .tensors = nullptr};
   const std::string state_path = JoinPath(folder, kStateFile);
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(state_path));
@@ -91,16 +101,17 @@ absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder) {
   return checkpoint;
 }
 
-absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir) {
+absl::StatusOr<Checkpoint> ReadNewestCheckpoint(const std::string& output_dir, CheckParts check) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
   if (found.empty()) return absl::NotFoundError(absl::StrCat("no checkpoint to resume from in ", output_dir));
   absl::Status newest;
   for (const FoundCheckpoint& entry : found) {
-    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(entry.folder);
+    absl::StatusOr<Checkpoint> checkpoint = ReadCheckpoint(entry.folder, check);
     if (checkpoint.ok()) {
       if (!newest.ok()) LogWarning(absl::StrCat("passing over a newer checkpoint: ", newest.message()));
       return checkpoint;
     }
+    if (IsLostRank(checkpoint.status())) return checkpoint.status();
     newest.Update(checkpoint.status());
   }
   const absl::StatusCode code = absl::IsNotFound(newest) ? absl::StatusCode::kDataLoss : newest.code();

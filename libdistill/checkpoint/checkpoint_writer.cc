@@ -1,6 +1,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/checksums.h"
 #include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/checkpoint/manifest.h"
@@ -98,6 +99,7 @@ absl::Status CheckpointDraft::Commit(const TrainerState& state) {
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(JoinPath(folder_, kStateFile), Serialize(state)));
   CheckpointManifest manifest;
   manifest.step = step_;
+  manifest.part_bytes = kChecksumPartBytes;
   DISTILL_ASSIGN_OR_RETURN(manifest.files, SyncAndSum(folder_));
   const std::string path = JoinPath(folder_, kManifestFile);
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, SealManifest(manifest)));

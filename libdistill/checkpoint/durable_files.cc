@@ -4,9 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define XXH_STATIC_LINKING_ONLY
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -64,28 +61,6 @@ absl::Status Sync(const std::string& path) {
   struct stat about = {};
   const bool has_size = fstat(*fd, &about) == 0 && S_ISREG(about.st_mode);
   return FileError("sync", path, error, has_size ? about.st_size : -1);
-}
-
-absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string& name) {
-  const std::string path = JoinPath(folder, name);
-  DISTILL_ASSIGN_OR_RETURN(const OwnedFd fd, Open(path, O_RDONLY));
-  constexpr size_t kBlockBytes = 1 << 20;
-  std::vector<char> block(kBlockBytes);
-  XXH3_state_t hash;
-  XXH3_128bits_reset(&hash);
-  FileEntry entry{.name = name};
-  for (;;) {
-    const ssize_t count = read(*fd, block.data(), kBlockBytes);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return FileError("read", path, errno);
-    if (count == 0) break;
-    XXH3_128bits_update(&hash, block.data(), static_cast<size_t>(count));
-    entry.size_bytes += static_cast<uint64_t>(count);
-  }
-  const XXH128_hash_t sum = XXH3_128bits_digest(&hash);
-  entry.xxh3_high = sum.high64;
-  entry.xxh3_low = sum.low64;
-  return entry;
 }
 
 absl::Status RemoveFolder(const std::string& folder) {

@@ -1,11 +1,10 @@
-// Files that survive a crash, and their checksums.
+// Files that survive a crash.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "libdistill/proto/checkpoint_messages.h"
 
 namespace distill {
 
@@ -17,9 +16,6 @@ namespace distill {
 
 // Blocks until a file's contents, or a folder's entries, are on disk.
 [[nodiscard]] absl::Status Sync(const std::string& path);
-
-// Reads the file through: its size and XXH3. NotFound where there is none.
-[[nodiscard]] absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string& name);
 
 // Removes the folder and all that is in it; one that is not there is fine.
 [[nodiscard]] absl::Status RemoveFolder(const std::string& folder);

@@ -12,6 +12,7 @@
 namespace distill {
 
 constexpr uint32_t kCheckpointFormatVersion = 2;
+constexpr char kAdviceOnDamage[] = "resume from an older checkpoint, or start anew";
 constexpr char kManifestFile[] = "manifest.pb";
 constexpr char kStateFile[] = "trainer_state.pb";
 constexpr char kTensorsFile[] = "optimizer.safetensors";

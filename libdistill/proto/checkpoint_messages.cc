@@ -1,9 +1,19 @@
 #include "libdistill/proto/checkpoint_messages.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "checkpoint.pb.h"
 
 namespace distill {
+namespace {
+
+bool HasItsParts(const FileEntry& file, uint64_t part_bytes) {
+  const uint64_t last = file.size_bytes == 0 ? 0 : file.size_bytes - 1;
+  return part_bytes > 0 && file.parts.size() == last / part_bytes + 1;
+}
+
+}  // namespace
 
 std::string Serialize(const CheckpointManifest& manifest) {
   proto::CheckpointManifest message;
@@ -13,9 +23,17 @@ std::string Serialize(const CheckpointManifest& manifest) {
     proto::FileEntry& entry = *message.add_files();
     entry.set_name(file.name);
     entry.set_size_bytes(file.size_bytes);
-    entry.set_xxh3_high(file.xxh3_high);
-    entry.set_xxh3_low(file.xxh3_low);
+    if (manifest.format_version == 1) {
+      entry.set_xxh3_high(file.parts[0].high);
+      entry.set_xxh3_low(file.parts[0].low);
+      continue;
+    }
+    for (const PartHash& part : file.parts) {
+      entry.add_parts(part.high);
+      entry.add_parts(part.low);
+    }
   }
+  if (manifest.format_version != 1) message.set_part_bytes(manifest.part_bytes);
   message.set_checksum(manifest.checksum);
   return message.SerializeAsString();
 }
@@ -62,10 +80,21 @@ absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& by
   if (!message.ParseFromString(bytes)) {
     return absl::DataLossError(absl::StrCat(name, " is damaged: it is no checkpoint manifest"));
   }
-  CheckpointManifest manifest{
-      .format_version = message.format_version(), .step = message.step(), .files = {}, .checksum = message.checksum()};
+  const bool has_parts = message.format_version() != 1;
+  CheckpointManifest manifest{.format_version = message.format_version(),
+                              .step = message.step(),
+                              .files = {},
+                              .part_bytes = has_parts ? message.part_bytes() : std::numeric_limits<uint64_t>::max(),
+                              .checksum = message.checksum()};
   for (const proto::FileEntry& entry : message.files()) {
-    manifest.files.push_back({entry.name(), entry.size_bytes(), entry.xxh3_high(), entry.xxh3_low()});
+    FileEntry& file = manifest.files.emplace_back(FileEntry{entry.name(), entry.size_bytes(), {}});
+    if (!has_parts) file.parts.push_back({entry.xxh3_high(), entry.xxh3_low()});
+    for (int i = 0; has_parts && i + 1 < entry.parts_size(); i += 2) {
+      file.parts.push_back({entry.parts(i), entry.parts(i + 1)});
+    }
+    if (!HasItsParts(file, manifest.part_bytes)) {
+      return absl::DataLossError(absl::StrCat(name, " is damaged: ", file.name, " has ", file.parts.size(), " parts"));
+    }
   }
   return manifest;
 }

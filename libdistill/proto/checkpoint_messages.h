@@ -11,18 +11,25 @@
 
 namespace distill {
 
+// XXH3 of 128 bits.
+struct PartHash {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  bool operator==(const PartHash&) const = default;
+};
+
 struct FileEntry {
   std::string name;
   uint64_t size_bytes = 0;
-  uint64_t xxh3_high = 0;
-  uint64_t xxh3_low = 0;
+  std::vector<PartHash> parts;  // one at least
 };
 
 struct CheckpointManifest {
   uint32_t format_version = 0;
   int64_t step = 0;
   std::vector<FileEntry> files;
-  std::string checksum;  // of the bytes before it, the last field; empty: none
+  uint64_t part_bytes = 0;  // of each part of a file but the last; in version 1 files have one part
+  std::string checksum;     // of the bytes before it, the last field; empty: none
 };
 
 // Of the steps since the last record of the log: a term's sum, and in how many steps it came.
@@ -60,7 +67,8 @@ struct TrainerState {
 
 std::string Serialize(const CheckpointManifest& manifest);
 std::string Serialize(const TrainerState& state);
-// DataLoss: bytes that are no such message. `name` stands for the file.
+// DataLoss: bytes that are no such message, or a file with another number of parts than its size has. `name` stands for
+// the file.
 [[nodiscard]] absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes,
                                                                          const std::string& name);
 [[nodiscard]] absl::StatusOr<TrainerState> ParseTrainerState(const std::string& bytes, const std::string& name);

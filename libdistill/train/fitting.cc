@@ -287,9 +287,8 @@ absl::Status Fitting::SaveOrWarn() {
   last_save_failed_ = !saved.ok();
   if (saved.ok() || saved_step_ == state_.step || !MayGoOnAfter(saved))
     return saved;  // an observer's error ends the run
-  if (run_.rank() == 0) {
+  if (run_.rank() == 0)
     LogWarning(absl::StrCat(saved.message(), "; training continues (save_failure: warn), ", how_to_resume_));
-  }
   return absl::OkStatus();
 }
 

@@ -4,12 +4,11 @@
 #include <map>
 #include <optional>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/comm/busy_phase.h"
+#include "libdistill/checkpoint/open_together.h"
 #include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/log.h"
@@ -85,10 +84,10 @@ absl::Status CheckTensors(const Checkpoint& checkpoint, const TensorState& tenso
   return absl::OkStatus();
 }
 
-// Rank 0 alone: finds the checkpoint, of the same tensors, of which none is read yet; of step 0 where there is none.
-absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState& tensors) {
-  absl::StatusOr<Checkpoint> read =
-      WantsNewest(options) ? ReadNewestCheckpoint(options.output_dir) : ReadCheckpoint(options.resume_from_checkpoint);
+// On rank 0: finds the checkpoint, of the same tensors, of which none is read yet; of step 0 where there is none.
+absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState& tensors, CheckParts check) {
+  absl::StatusOr<Checkpoint> read = WantsNewest(options) ? ReadNewestCheckpoint(options.output_dir, check)
+                                                         : ReadCheckpoint(options.resume_from_checkpoint, check);
   if (WantsNewest(options) && read.status().code() == absl::StatusCode::kNotFound) {
     LogInfo(absl::StrCat("no checkpoint in ", options.output_dir, " to resume from: starting anew"));
     return Checkpoint();
@@ -110,12 +109,13 @@ absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState
   return checkpoint;
 }
 
-// What `open` gives on rank 0, and an empty one elsewhere. Every rank must call it; an error is every rank's.
-absl::StatusOr<Checkpoint> OpenOnRank0(RunContext& run, absl::FunctionRef<absl::StatusOr<Checkpoint>()> open) {
-  absl::StatusOr<Checkpoint> opened = Checkpoint();
-  DISTILL_RETURN_IF_ERROR(OnRank0(run.communicator(), "reading a checkpoint",
-                                  [&] { return CatchTorch([&] { return (opened = open()).status(); }); }));
-  return opened;
+absl::StatusOr<Checkpoint> OpenOnAllRanks(RunContext& run,
+                                          absl::FunctionRef<absl::StatusOr<Checkpoint>(CheckParts)> open) {
+  return OpenTogether(run.communicator(), [&](CheckParts check) {
+    absl::StatusOr<Checkpoint> opened = Checkpoint();
+    const absl::Status caught = CatchTorch([&] { return (opened = open(check)).status(); });
+    return caught.ok() ? std::move(opened) : caught;
+  });
 }
 
 absl::Status ReadTensors(RunContext& run, const Checkpoint& checkpoint, const TensorState& tensors) {
@@ -164,9 +164,8 @@ void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& stat
   const std::map<std::string, std::string> saved(state.settings.begin(), state.settings.end());
   for (const auto& [name, value] : options.resolved_config) {
     const auto found = saved.find(name);
-    if (found != saved.end() && found->second != value && name != "resume_from_checkpoint") {
-      LogWarning(absl::StrCat("resuming with ", name, " = ", value, "; the checkpoint was made with ", found->second));
-    }
+    if (found == saved.end() || found->second == value || name == "resume_from_checkpoint") continue;
+    LogWarning(absl::StrCat("resuming with ", name, " = ", value, "; the checkpoint was made with ", found->second));
   }
 }
 
@@ -239,7 +238,8 @@ std::string HowToResume(const TrainerOptions& options, const std::string& checkp
 
 absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOptions& options,
                                                const TensorState& tensors, std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const Checkpoint opened, OpenOnRank0(run, [&] { return Open(options, tensors); }));
+  DISTILL_ASSIGN_OR_RETURN(const Checkpoint opened,
+                           OpenOnAllRanks(run, [&](CheckParts check) { return Open(options, tensors, check); }));
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(run.communicator(), Serialize(opened.state)));
   DISTILL_ASSIGN_OR_RETURN(const TrainerState state, ParseTrainerState(bytes, options.resume_from_checkpoint));
   if (state.step == 0) return state;
@@ -255,8 +255,9 @@ absl::StatusOr<TrainerState> RestoreCheckpoint(RunContext& run, const TrainerOpt
 }
 
 absl::Status RestoreTensors(RunContext& run, const std::string& folder, const TensorState& tensors) {
-  DISTILL_ASSIGN_OR_RETURN(const Checkpoint opened, OpenOnRank0(run, [&]() -> absl::StatusOr<Checkpoint> {
-                             DISTILL_ASSIGN_OR_RETURN(Checkpoint checkpoint, ReadCheckpoint(folder));
+  DISTILL_ASSIGN_OR_RETURN(const Checkpoint opened,
+                           OpenOnAllRanks(run, [&](CheckParts check) -> absl::StatusOr<Checkpoint> {
+                             DISTILL_ASSIGN_OR_RETURN(Checkpoint checkpoint, ReadCheckpoint(folder, check));
                              DISTILL_RETURN_IF_ERROR(CheckTensors(checkpoint, tensors));
                              return checkpoint;
                            }));

@@ -22,7 +22,7 @@ ALLOWED = {
     "nn": ["core", "store", "tensor"],
     "loss": ["core", "tensor"],
     "optim": ["core", "tensor"],
-    "checkpoint": ["core", "proto", "store", "tensor"],
+    "checkpoint": ["core", "proto", "store", "world", "comm", "tensor"],
     "gradients": ["core", "world", "transport", "comm", "store", "tensor", "nn", "optim"],
     "shard": ["core", "world", "transport", "comm", "store", "tensor", "nn", "optim", "gradients"],
     "task": ["core", "store", "text", "data", "tensor", "nn", "loss"],
