@@ -1,7 +1,6 @@
 #include "libdistill/config/reference.h"
 
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 
 namespace distill {
 namespace {

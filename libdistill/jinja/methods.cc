@@ -1,6 +1,5 @@
 // Methods of dicts and lists, and which value has which methods.
 #include <algorithm>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"

@@ -60,7 +60,7 @@ struct BytePairEncoder::Impl {
 };
 
 absl::StatusOr<BytePairEncoder> BytePairEncoder::Create(const BpeSpec& spec) {
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_shared<Impl>();
   const auto id_of = [&spec](const std::string& token) {
     const auto found = spec.vocab.find(token);
     return found == spec.vocab.end() ? -1 : found->second;
@@ -192,10 +192,5 @@ void BytePairEncoder::Impl::MergeByHeap(std::vector<int32_t>* symbols) const {
   symbols->clear();
   for (int64_t i = 0; i >= 0 && i < count; i = nodes[i].next) symbols->push_back(nodes[i].id);
 }
-
-BytePairEncoder::BytePairEncoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-BytePairEncoder::BytePairEncoder(BytePairEncoder&&) noexcept = default;
-BytePairEncoder& BytePairEncoder::operator=(BytePairEncoder&&) noexcept = default;
-BytePairEncoder::~BytePairEncoder() = default;
 
 }  // namespace distill

@@ -26,17 +26,13 @@ class BytePairEncoder {
   // InvalidArgument: a merge, or unk_token, that names a token outside the vocabulary.
   [[nodiscard]] static absl::StatusOr<BytePairEncoder> Create(const BpeSpec& spec);
 
-  BytePairEncoder(BytePairEncoder&&) noexcept;
-  BytePairEncoder& operator=(BytePairEncoder&&) noexcept;
-  ~BytePairEncoder();
-
   // Appends the ids of `word` (plain bytes). Any thread may call it.
   void Encode(absl::string_view word, std::vector<int32_t>* ids) const;
 
  private:
   struct Impl;
-  explicit BytePairEncoder(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit BytePairEncoder(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace distill

@@ -72,7 +72,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, con
   }
   absl::StatusOr<jinja::Template> source = jinja::Template::Parse(text);
   if (!source.ok()) return Annotate(source.status(), name);
-  auto impl = std::unique_ptr<Impl>(new Impl{*std::move(source), name, {}});
+  auto impl = std::shared_ptr<Impl>(new Impl{*std::move(source), name, {}});
   for (const auto& [key, token] : {std::pair<const char*, const std::string&>{"bos_token", tokenizer.bos_token()},
                                    {"eos_token", tokenizer.eos_token()},
                                    {"pad_token", tokenizer.pad_token()},
@@ -135,11 +135,6 @@ absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::RenderForTraining(absl::Spa
   DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, false));
   return Rendered{std::move(output.text), std::move(output.generation)};
 }
-
-ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
-ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
-ChatTemplate::~ChatTemplate() = default;
 
 absl::StatusOr<EncodedChat> EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered) {
   EncodedChat encoded;

@@ -24,10 +24,6 @@ class ChatTemplate {
   // text when it holds "{%" or "{{". InvalidArgument: syntax that is not supported, with line and construct.
   [[nodiscard]] static absl::StatusOr<ChatTemplate> Create(const std::string& choice, const Tokenizer& tokenizer);
 
-  ChatTemplate(ChatTemplate&&) noexcept;
-  ChatTemplate& operator=(ChatTemplate&&) noexcept;
-  ~ChatTemplate();
-
   // InvalidArgument: the template's own raise_exception, or a construct that fails on these messages.
   [[nodiscard]] absl::StatusOr<std::string> Render(absl::Span<const ChatMessage> messages,
                                                    bool add_generation_prompt) const;
@@ -42,8 +38,8 @@ class ChatTemplate {
 
  private:
   struct Impl;
-  explicit ChatTemplate(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit ChatTemplate(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 struct EncodedChat {

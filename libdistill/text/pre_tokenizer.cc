@@ -11,18 +11,14 @@ namespace {
 
 absl::Status Cut(const Regex& regex, const PreTokenizerStep& options, absl::string_view piece,
                  std::vector<absl::string_view>* out) {
-  Regex::Matcher matcher(regex, piece);
-  for (size_t done = 0;;) {
-    size_t begin = 0, end = 0;
-    DISTILL_ASSIGN_OR_RETURN(const bool found, matcher.Next(&begin, &end));
-    if (!found) {
-      if (done < piece.size() && options.keep_rest) out->push_back(piece.substr(done));
-      return absl::OkStatus();
-    }
+  size_t done = 0;
+  DISTILL_RETURN_IF_ERROR(regex.ForEachMatch(piece, [&](size_t begin, size_t end) {
     if (begin > done && options.keep_rest) out->push_back(piece.substr(done, begin - done));
     if (options.keep_matches) out->push_back(piece.substr(begin, end - begin));
     done = end;
-  }
+  }));
+  if (done < piece.size() && options.keep_rest) out->push_back(piece.substr(done));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -32,8 +28,7 @@ absl::StatusOr<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizer
   for (const PreTokenizerStep& options : steps) {
     Step step{options, {}};
     if (!options.pattern.empty()) {
-      DISTILL_ASSIGN_OR_RETURN(Regex regex, Regex::Compile(options.pattern));
-      step.regex.push_back(std::move(regex));
+      DISTILL_ASSIGN_OR_RETURN(step.regex, Regex::Compile(options.pattern));
     }
     result.steps_.push_back(std::move(step));
   }
@@ -52,10 +47,10 @@ absl::Status PreTokenizer::Split(absl::string_view text, Words* words) const {
       if (step.options.add_prefix_space && !absl::StartsWith(piece, " ")) {
         piece = words->storage.emplace_back(absl::StrCat(" ", piece));
       }
-      if (step.regex.empty()) {
+      if (!step.regex) {
         next.push_back(piece);
       } else {
-        DISTILL_RETURN_IF_ERROR(Cut(step.regex.front(), step.options, piece, &next));
+        DISTILL_RETURN_IF_ERROR(Cut(*step.regex, step.options, piece, &next));
       }
     }
     words->views.swap(next);

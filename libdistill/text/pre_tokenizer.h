@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,13 @@ class PreTokenizer {
     std::vector<absl::string_view> views;
     std::deque<std::string> storage;
   };
-  // InvalidArgument: a pattern that cannot be matched against this text within bounds (Regex::Matcher::Next).
+  // InvalidArgument: a pattern that cannot be matched against this text within bounds (Regex::ForEachMatch).
   [[nodiscard]] absl::Status Split(absl::string_view text, Words* words) const;
 
  private:
   struct Step {
     PreTokenizerStep options;
-    std::vector<Regex> regex;  // none or one
+    std::optional<Regex> regex;
   };
   std::vector<Step> steps_;
 };

@@ -113,7 +113,7 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
   if (pattern.size() > 65536) return absl::InvalidArgumentError("the pattern is longer than 65536 bytes");
   if (!IsValidUtf8(pattern)) return absl::InvalidArgumentError("the pattern is not UTF-8");
   DISTILL_ASSIGN_OR_RETURN(const std::string translated, Translate(pattern));
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_shared<Impl>();
   impl->pattern = pattern;
   int error = 0;
   PCRE2_SIZE offset = 0;
@@ -131,50 +131,34 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
   return Regex(std::move(impl));
 }
 
-struct Regex::Matcher::State {
-  const Impl& regex;
-  absl::string_view text;
+absl::Status Regex::ForEachMatch(absl::string_view text, absl::FunctionRef<void(size_t begin, size_t end)> take) const {
+  const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> data(pcre2_match_data_create(1, nullptr),
+                                                                                 pcre2_match_data_free);
   size_t position = 0;
-  pcre2_match_data* data;
-
-  int Match(uint32_t options) {
-    return pcre2_match(regex.code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
-                       PCRE2_NO_UTF_CHECK | options, data, nullptr);
-  }
-  absl::Status Error(int error) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the pattern '", regex.pattern, "' fails at byte ", position, " of a text of ", text.size(),
-                     " bytes, at ", Excerpt(text.substr(position)), ": ", ErrorText(error),
-                     "; shorten the text there, or give the tokenizer a pattern that tries fewer ways to match it"));
-  }
-};
-
-Regex::Matcher::Matcher(const Regex& regex, absl::string_view text)
-    : state_(new State{*regex.impl_, text, 0, pcre2_match_data_create(1, nullptr)}) {}
-
-Regex::Matcher::~Matcher() { pcre2_match_data_free(state_->data); }
-
-absl::StatusOr<bool> Regex::Matcher::Next(size_t* begin, size_t* end) {
-  State& state = *state_;
-  while (state.position < state.text.size()) {
-    int result = state.Match(0);
+  const auto match = [&](uint32_t options) {
+    return pcre2_match(impl_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
+                       PCRE2_NO_UTF_CHECK | options, data.get(), nullptr);
+  };
+  while (position < text.size()) {
+    int result = match(0);
     // The interpreter keeps its stack on the heap.
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = state.Match(PCRE2_NO_JIT);
-    if (result == PCRE2_ERROR_NOMATCH) return false;
-    if (result < 0) return state.Error(result);
-    const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state.data);
-    *begin = span[0];
-    *end = span[1];
-    state.position = *end;
-    if (*begin < *end) return true;
-    NextCodePoint(state.text, &state.position);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
+    if (result == PCRE2_ERROR_NOMATCH) break;
+    if (result < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the pattern '", impl_->pattern, "' fails at byte ", position, " of a text of ", text.size(),
+                       " bytes, at ", Excerpt(text.substr(position)), ": ", ErrorText(result),
+                       "; shorten the text there, or give the tokenizer a pattern that tries fewer ways to match it"));
+    }
+    const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data.get());
+    position = span[1];
+    if (span[0] < span[1]) {
+      take(span[0], span[1]);
+    } else {
+      NextCodePoint(text, &position);
+    }
   }
-  return false;
+  return absl::OkStatus();
 }
-
-Regex::Regex(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Regex::Regex(Regex&&) noexcept = default;
-Regex& Regex::operator=(Regex&&) noexcept = default;
-Regex::~Regex() = default;
 
 }  // namespace distill

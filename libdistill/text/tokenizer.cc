@@ -139,7 +139,7 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const std::string& tokenizer_json, co
     if (!config.ok()) return Annotate(config.status(), "its tokenizer_config.json");
     DISTILL_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.steps));
     DISTILL_ASSIGN_OR_RETURN(BytePairEncoder bpe, BytePairEncoder::Create(spec.bpe));
-    auto impl = std::make_unique<Impl>(spec, *std::move(config), std::move(pre_tokenizer), std::move(bpe));
+    auto impl = std::make_shared<Impl>(spec, *std::move(config), std::move(pre_tokenizer), std::move(bpe));
     impl->name = name;
     DISTILL_RETURN_IF_ERROR(impl->IndexTokens(spec));
     return Tokenizer(std::move(impl));
@@ -208,11 +208,6 @@ const std::string& Tokenizer::eos_token() const { return impl_->config.eos_token
 const std::string& Tokenizer::pad_token() const { return impl_->config.pad_token; }
 const std::string& Tokenizer::unk_token() const { return impl_->config.unk_token; }
 const std::string& Tokenizer::chat_template() const { return impl_->config.chat_template; }
-
-Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
-Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
-Tokenizer::~Tokenizer() = default;
 
 absl::Status RequireSameTokenizer(const Tokenizer& teacher, const Tokenizer& student) {
   const auto show = [](absl::string_view token) { return token.empty() ? "no token" : absl::StrCat("'", token, "'"); };

@@ -4,13 +4,14 @@
 //   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load("models/teacher"));
 //   DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode("Hello"));
 //
-// Immutable once made; any thread may use it.
+// Immutable once made: copies share it, and any thread may use it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,10 +29,6 @@ class Tokenizer {
   [[nodiscard]] static absl::StatusOr<Tokenizer> Parse(const std::string& tokenizer_json,
                                                        const std::string& tokenizer_config_json,
                                                        const std::string& name);
-
-  Tokenizer(Tokenizer&&) noexcept;
-  Tokenizer& operator=(Tokenizer&&) noexcept;
-  ~Tokenizer();
 
   // Added and special tokens in the text become their ids; no post-processor (no BOS) is applied. InvalidArgument: the
   // pattern of tokenizer.json backtracks without bound on this text; file, pattern and place are named. A pattern can
@@ -58,8 +55,8 @@ class Tokenizer {
 
  private:
   struct Impl;
-  explicit Tokenizer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Tokenizer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 // OK when every id up to the smaller of both sizes means the same token in both and nothing is left over; otherwise
