@@ -21,8 +21,6 @@ namespace {
 
 // For whoever reads the output: a rank that nobody waits for has ended, only its last words are on the way.
 constexpr absl::Duration kDrainLimit = absl::Seconds(2);
-// A batch system may signal each process of a job: this one then has SIGTERM twice, once from its guard.
-constexpr absl::Duration kSameNotice = absl::Seconds(1);
 constexpr absl::Duration kKillLimit = absl::Seconds(10);
 
 std::string DescribeEnd(int wait_status) {

@@ -57,6 +57,8 @@ class MpirunWatch {
         KillDescendants(kKillLimit);
         return end_code_ != 0 ? end_code_ : 128 + SIGKILL;
       }
+      std::fprintf(stderr, "distillrun: ranks still run %s after they were to save and end: ending them\n",
+                   absl::FormatDuration(job_.notice_grace).c_str());
       End(SIGTERM, job_.termination_grace);
     }
     KillDescendants(kKillLimit);  // orted and ssh, where mpirun has left some behind
@@ -70,11 +72,14 @@ class MpirunWatch {
     if (signal == SIGCHLD || signal == SIGHUP) return;
     if (signal == SIGUSR1 || signal == SIGUSR2) {
       kill(mpirun_, signal);
+    } else if (signal == SIGTERM && !same_notice_.Passed()) {
+      return;
     } else if (end_code_ != 0) {  // asked twice
       ending_ = true;
       deadline_ = Deadline::After(absl::ZeroDuration());
     } else {
       end_code_ = 128 + signal;
+      same_notice_ = Deadline::After(kSameNotice);
       if (signal != SIGTERM) return End(SIGTERM, job_.termination_grace);
       std::fprintf(stderr, "distillrun: SIGTERM: the ranks get SIGUSR1; those that run %s later are ended\n",
                    absl::FormatDuration(job_.notice_grace).c_str());
@@ -92,6 +97,7 @@ class MpirunWatch {
   const MpirunJob& job_;
   const pid_t mpirun_;
   Deadline deadline_ = Deadline::Never();
+  Deadline same_notice_ = Deadline::After(absl::ZeroDuration());  // another SIGTERM before is the same one
   bool ending_ = false;
   int end_code_ = 0;  // 128 + the signal that the user has sent
 };

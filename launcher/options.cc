@@ -73,9 +73,11 @@ absl::StatusOr<bool> TakeOption(const std::string& name, const std::string& valu
 absl::Status TakeEnvironment(LaunchOptions& options) {
   const char* const grace = std::getenv("DISTILL_NOTICE_GRACE");
   if (grace == nullptr) return absl::OkStatus();
-  if (ParseField(grace, options.notice_grace) && options.notice_grace >= absl::ZeroDuration()) return absl::OkStatus();
+  constexpr absl::Duration kMost = absl::Hours(24 * 365);
+  absl::Duration& parsed = options.notice_grace;
+  if (ParseField(grace, parsed) && parsed >= absl::ZeroDuration() && parsed <= kMost) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("DISTILL_NOTICE_GRACE wants a number of seconds, at least 0, not '", grace, "'"));
+      absl::StrCat("DISTILL_NOTICE_GRACE wants a number of seconds, from 0 to a year's, not '", grace, "'"));
 }
 
 }  // namespace

@@ -5,7 +5,13 @@
 
 #include <optional>
 
+#include "absl/time/time.h"
+
 namespace distill {
+
+// A batch system may signal each process of a job: distillrun then has SIGTERM twice, once from its guard. Within this
+// time it is the same one.
+inline constexpr absl::Duration kSameNotice = absl::Seconds(1);
 
 class WatchedSignals {
  public:

@@ -1,6 +1,7 @@
 #include "libdistill/checkpoint/output_lock.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +82,7 @@ class OutputLock::Impl {
  private:
   absl::Status AwaitOtherHost(const Lease& other);
   absl::Status WriteLease();
+  absl::Status TakeAgainWhereGone();
   void Renew();
 
   const std::string output_dir_, path_;
@@ -137,7 +139,24 @@ absl::Status OutputLock::Impl::WriteLease() {
   return absl::OkStatus();
 }
 
-// A lease that somebody removed is written anew by the next renewal.
+// The file may have gone with the folder, which a save has made anew. FailedPrecondition: another run has it.
+absl::Status OutputLock::Impl::TakeAgainWhereGone() {
+  struct stat own = {}, there = {};
+  if (fstat(fd_, &own) != 0) return absl::OkStatus();
+  if (stat(path_.c_str(), &there) == 0 && there.st_ino == own.st_ino && there.st_dev == own.st_dev) {
+    return absl::OkStatus();
+  }
+  const int fd = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return absl::OkStatus();  // there is no folder now
+  if (TryLock(fd, path_).value_or(Locked::kUnsupported) == Locked::kByAnother) {
+    close(fd);
+    return InUse(output_dir_, LeaseIn(path_));
+  }
+  close(std::exchange(fd_, fd));
+  return absl::OkStatus();
+}
+
+// A lease that somebody emptied is written anew by the next renewal.
 absl::Status OutputLock::Impl::Confirm() const {
   Lease now = LeaseIn(path_);
   const bool is_own =
@@ -150,9 +169,10 @@ absl::Status OutputLock::Impl::Confirm() const {
 void OutputLock::Impl::Renew() {
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, absl::ToChronoMilliseconds(times_.renewal), [this] { return is_ending_; })) {
-    const absl::Status confirmed = Confirm();
+    absl::Status confirmed = TakeAgainWhereGone();
+    confirmed.Update(Confirm());
     if (confirmed.ok()) {
-      (void)WriteLease();
+      is_taken_ = WriteLease().ok() || is_taken_;
     } else if (std::exchange(is_taken_, false)) {
       LogWarning(absl::StrCat("this run has lost its output_dir, and both write it now: ", confirmed.message()));
     }

@@ -148,6 +148,21 @@ TensorState TrainedModule::Tensors() const {
   return tensors;
 }
 
+absl::Status TrainedModule::RequireFinite() const {
+  return Agree(comm_, CatchTorch([this]() -> absl::Status {
+                 for (const auto& [name, tensor] : Tensors()) {
+                   if (!tensor.mine.defined() || !tensor.mine.is_floating_point()) continue;
+                   if (!torch::isfinite(tensor.mine).all().item<bool>()) {
+                     return absl::InternalError(absl::StrCat(
+                         name,
+                         " is not finite after the last step, and the model is not saved: lower learning_rate, and "
+                         "resume from a checkpoint, or look at the data"));
+                   }
+                 }
+                 return absl::OkStatus();
+               }));
+}
+
 absl::Status TrainedModule::UseRestoredTensors() {
   DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([this] { optimizer_->RenewWorkingCopies(); })));
   return flat_ != nullptr ? flat_->GatherAll(comm_) : absl::OkStatus();

@@ -56,6 +56,9 @@ class TrainedModule {
 
   // What a checkpoint keeps: weights, moments, buffers.
   TensorState Tensors() const;
+  // At the end of a run; every rank must call it. Internal on all where a value of these is not finite on one; names
+  // it.
+  [[nodiscard]] absl::Status RequireFinite() const;
   // After those were read anew. Every rank must call it.
   [[nodiscard]] absl::Status UseRestoredTensors();
   // Runs `body` where rank 0 can save the module: with blocks that come one by one (shard/ordered_save.h) or, for a

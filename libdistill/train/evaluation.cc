@@ -9,6 +9,7 @@
 #include "libdistill/proto/evaluation_messages.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/random_state.h"
 #include "libdistill/train/sums_over_ranks.h"
 
 namespace distill {
@@ -42,14 +43,16 @@ absl::Status RunStep(const ShardedModels& models, Evaluator& evaluator, Metrics&
 
 // Every rank's steps, or the same error on every rank.
 absl::Status RunSteps(Communicator& comm, const ShardedModels& models, int64_t steps, Evaluator& evaluator,
-                      const std::function<bool()>& is_cut, Metrics& metrics) {
+                      EvaluationCut* cut, Metrics& metrics) {
   for (int64_t step = 0; step < steps; ++step) {
     const absl::Status mine = CatchTorch([&] { return RunStep(models, evaluator, metrics); });
     if (!mine.ok()) models.Abort(mine);
-    std::array<double, 2> any = {mine.ok() ? 0.0 : 1.0, is_cut != nullptr && is_cut() ? 1.0 : 0.0};
+    std::array<double, 2> any = {mine.ok() ? 0.0 : 1.0, cut != nullptr && cut->is_wanted() ? 1.0 : 0.0};
     DISTILL_RETURN_IF_ERROR(comm.AllReduce(any.data(), any.data(), any.size(), DType::kFloat64, ReduceOp::kMax));
     if (any[0] > 0) return Agree(comm, mine);
-    if (any[1] > 0 && step + 1 < steps) return absl::CancelledError("the evaluation was cut short");
+    if (any[1] == 0 || step + 1 == steps) continue;
+    cut->was_made = true;
+    return absl::CancelledError("the evaluation was cut short");
   }
   return absl::OkStatus();
 }
@@ -98,15 +101,16 @@ absl::StatusOr<MetricValues> SummarizeOnRank0(Communicator& comm, const MetricVa
 
 absl::StatusOr<MetricValues> EvaluateOverRanks(Communicator& comm, torch::nn::Module& module,
                                                const ShardedModels& models, c10::Device device, Evaluator& evaluator,
-                                               const std::function<bool()>& is_cut) {
+                                               EvaluationCut* cut) {
   DISTILL_RETURN_IF_ERROR(BroadcastBuffers(comm, module));
   const bool was_training = module.is_training();
   module.eval();
   Metrics metrics;
+  const torch::Tensor random_state = RandomState(device);
   const absl::StatusOr<int64_t> steps = StartOnAllRanks(comm, device, evaluator);
-  const absl::Status evaluated =
-      steps.ok() ? RunSteps(comm, models, *steps, evaluator, is_cut, metrics) : steps.status();
+  const absl::Status evaluated = steps.ok() ? RunSteps(comm, models, *steps, evaluator, cut, metrics) : steps.status();
   evaluator.Stop();
+  if (cut != nullptr && cut->was_made) SetRandomState(device, random_state);
   module.train(was_training);
   DISTILL_RETURN_IF_ERROR(evaluated);
   const absl::StatusOr<std::string> predictions = Serialize(metrics.predictions());

@@ -147,7 +147,7 @@ absl::Status Fitting::Loop() {
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
   bool is_last = best_->is_exhausted() || state_.step >= agreed_.total_steps;  // a run that had ended, resumed
   if (options_.eval_on_start && state_.step == 0 && task_.evaluator()) DISTILL_RETURN_IF_ERROR(EvaluateNow());
-  if (state_.evaluation_is_owed) DISTILL_RETURN_IF_ERROR(EvaluateAndSave(is_last));
+  if (std::exchange(state_.evaluation_is_owed, false)) DISTILL_RETURN_IF_ERROR(EvaluateAndSave(is_last));
   trained_.module().train();
   reports_->ResumeClock();
   while (!is_last) {
@@ -156,7 +156,8 @@ absl::Status Fitting::Loop() {
         schedule.LearningRate((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
     const double scale =
         loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, step.Run(task_, learning_rate, mine, Wish()));
+    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome,
+                             step.Run(task_, learning_rate, mine, [this] { return Wish(); }));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
     is_last = outcome.wish == StopWish::kEnd || state_.step == agreed_.total_steps;
@@ -184,20 +185,21 @@ StopWish Fitting::Wish() const {
 
 absl::Status Fitting::Leave() {
   const char* const notice = interruption_->notice();
-  const bool saves = !options_.output_dir.empty();
-  state_.evaluation_is_owed =
-      EvaluationIsDue(state_.step >= agreed_.total_steps) && last_evaluation_.step != state_.step;
-  if (saves && state_.step > 0) DISTILL_RETURN_IF_ERROR(Save());
+  const bool saves = !options_.output_dir.empty() && state_.step > 0;
+  const bool is_over = state_.step >= agreed_.total_steps;  // a resumed run evaluates there anyway
+  state_.evaluation_is_owed = EvaluationIsDue(is_over) && last_evaluation_.step != state_.step;
+  const absl::Status saved = saves && !(is_over && saved_step_ == state_.step) ? Save() : absl::OkStatus();
+  if (!saved.ok()) return absl::Status(saved.code(), absl::StrCat(saved.message(), "; ", how_to_resume_));
   const std::string text =
       absl::StrCat(notice != nullptr ? notice : "max_run_seconds, or a notice to another rank,",
                    " ends the run after step ", state_.step, " of ", agreed_.total_steps, "; ", how_to_resume_);
   return saves ? absl::CancelledError(text) : absl::AbortedError(text);
 }
 
-bool Fitting::MayGoOnAfter(const absl::Status& failed) {
+bool Fitting::MayGoOnAfter(const absl::Status& failed, bool is_last) {
+  if (!IsOfDisk(failed) || options_.save_failure == SaveFailure::kStop) return false;
   const bool needs_it = options_.best_model.load_best_model_at_end && best_->step() == state_.step;
-  if (!IsOfDisk(failed) || options_.save_failure == SaveFailure::kStop || needs_it) return false;
-  return checkpoints_->RequireOne().ok();
+  return is_last || (!needs_it && checkpoints_->RequireOne().ok());
 }
 
 // What is decided here follows from values that are the same on every rank.
@@ -235,7 +237,7 @@ bool Fitting::SaveIsDue(bool is_last) {
 absl::Status Fitting::EvaluateAndSave(bool& is_last) {
   // The last step is saved before it is evaluated, unless its checkpoint is to tell whether it is the best.
   const bool saves_first = is_last && SaveIsDue(is_last) && !TracksBest(options_.best_model);
-  if (saves_first) DISTILL_RETURN_IF_ERROR(SaveOrWarn());
+  if (saves_first) DISTILL_RETURN_IF_ERROR(SaveOrWarn(is_last));
   absl::Status evaluated;
   if (EvaluationIsDue(is_last)) {
     if (is_last) runtime_.Pause();
@@ -250,11 +252,9 @@ absl::Status Fitting::EvaluateAndSave(bool& is_last) {
   const bool keeps_best = options_.best_model.load_best_model_at_end && best_->step() == state_.step;
   // After an evaluation that failed the steps before it are not lost.
   const bool rescues = !evaluated.ok() && saved_step_ != state_.step && SaveIsDue(/*is_last=*/true);
-  if (!saves_first && (SaveIsDue(is_last) || keeps_best || rescues)) {
-    const absl::Status saved = SaveOrWarn();
-    if (evaluated.ok()) return saved;
-  }
-  return evaluated;
+  if (saves_first || !(evaluated.ok() ? SaveIsDue(is_last) || keeps_best : rescues)) return evaluated;
+  const absl::Status saved = SaveOrWarn(is_last);
+  return evaluated.ok() ? saved : evaluated;
 }
 
 absl::StatusOr<MetricValues> Fitting::Evaluate(Evaluator& evaluator) {
@@ -262,10 +262,10 @@ absl::StatusOr<MetricValues> Fitting::Evaluate(Evaluator& evaluator) {
 }
 
 absl::Status Fitting::EvaluateNow() {
-  const auto is_cut = [this] { return !skipped_.last_was_skipped() && Wish() == StopWish::kLeave; };
+  EvaluationCut cut{[this] { return !skipped_.last_was_skipped() && Wish() == StopWish::kLeave; }};
   absl::StatusOr<MetricValues> metrics =
-      EvaluateOverRanks(comm(), trained_.module(), Sharded(), run_.device(), *task_.evaluator(), is_cut);
-  if (!metrics.ok()) return absl::IsCancelled(metrics.status()) ? Leave() : metrics.status();
+      EvaluateOverRanks(comm(), trained_.module(), Sharded(), run_.device(), *task_.evaluator(), &cut);
+  if (!metrics.ok()) return cut.was_made ? Leave() : metrics.status();
   last_evaluation_ = {state_.step, epochs_.EpochsOf(state_.step), *std::move(metrics)};
   DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
     return observer.OnEvaluate(last_evaluation_, control);
@@ -276,7 +276,7 @@ absl::Status Fitting::EvaluateNow() {
                                                          : best_->Check(last_evaluation_.metrics);
 }
 
-absl::Status Fitting::SaveOrWarn() {
+absl::Status Fitting::SaveOrWarn(bool is_last) {
   save_is_late_ = skipped_.last_was_skipped();
   if (save_is_late_) {
     if (run_.rank() == 0)
@@ -285,10 +285,12 @@ absl::Status Fitting::SaveOrWarn() {
   }
   const absl::Status saved = Save();
   last_save_failed_ = !saved.ok();
-  if (saved.ok() || saved_step_ == state_.step || !MayGoOnAfter(saved))
+  if (saved.ok() || saved_step_ == state_.step || !MayGoOnAfter(saved, is_last))
     return saved;  // an observer's error ends the run
   if (run_.rank() == 0)
-    LogWarning(absl::StrCat(saved.message(), "; training continues (save_failure: warn), ", how_to_resume_));
+    LogWarning(absl::StrCat(saved.message(),
+                            is_last ? "; the trained model is saved all the same" : "; training continues",
+                            " (save_failure: warn), ", how_to_resume_));
   return absl::OkStatus();
 }
 
@@ -316,8 +318,9 @@ absl::Status Fitting::Publish() {
     return absl::CancelledError(absl::StrCat(published.message(), "; a notice ends the run; ", how_to_resume_));
   }
   // Whoever extends the run resumes there. The disk has space again, but the best model may be in the last one's place.
-  const bool is_last_model = !options_.best_model.load_best_model_at_end || best_->step() == 0;
-  if (published.ok() && last_save_failed_ && is_last_model) published = SaveOrWarn();
+  const bool is_last_model =
+      !options_.best_model.load_best_model_at_end || best_->step() == 0 || best_->step() == state_.step;
+  if (published.ok() && last_save_failed_ && is_last_model) published = SaveOrWarn(/*is_last=*/true);
   return published;
 }
 
@@ -327,7 +330,7 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
   if (EvaluationIsDue(/*is_last=*/true) && last_evaluation_.step != state_.step) DISTILL_RETURN_IF_ERROR(EvaluateNow());
   DISTILL_RETURN_IF_ERROR(checkpoints_->LoadBest(*best_, state_));
   if (options_.best_model.load_best_model_at_end && best_->step() > 0) last_evaluation_.metrics = best_->metrics();
-  if (skipped_.last_was_skipped()) DISTILL_RETURN_IF_ERROR(checkpoints_->RequireFinite());
+  if (skipped_.last_was_skipped()) DISTILL_RETURN_IF_ERROR(trained_.RequireFinite());
   DISTILL_RETURN_IF_ERROR(Publish());
   const double seconds = runtime_.Seconds();
   TrainResult result{.steps = state_.step,

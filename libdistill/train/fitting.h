@@ -48,14 +48,14 @@ class Fitting {
   StopWish Wish() const;
   // Whether a checkpoint that failed with this error is no reason to end the run: the same on every rank, which all
   // ask.
-  bool MayGoOnAfter(const absl::Status& failed);
+  bool MayGoOnAfter(const absl::Status& failed, bool is_last);
   // What is due after this step. Sets `is_last` where patience with evaluations is used up.
   absl::Status EvaluateAndSave(bool& is_last);
   // Leave's error where a notice to end came first.
   absl::Status EvaluateNow();
   // A checkpoint; SaveOrWarn passes over one that the run can do without, and says so.
   absl::Status Save();
-  absl::Status SaveOrWarn();
+  absl::Status SaveOrWarn(bool is_last);
   // The model, and the last checkpoint where that failed before.
   absl::Status Publish();
   absl::StatusOr<TrainResult> Finish();

@@ -91,18 +91,4 @@ absl::Status RunCheckpoints::CheckSpace(int64_t total_steps) const {
                                                    .planned = saves && limit == 0 ? planned : 0});
 }
 
-absl::Status RunCheckpoints::RequireFinite() const {
-  return Agree(run_.communicator(), CatchTorch([&]() -> absl::Status {
-                 for (const auto& [name, tensor] : trained_.Tensors()) {
-                   if (!tensor.mine.defined() || !tensor.mine.is_floating_point()) continue;
-                   if (torch::isfinite(tensor.mine).all().item<bool>()) continue;
-                   return absl::InternalError(absl::StrCat(
-                       name,
-                       " is not finite after the last step, and the model is not saved: lower learning_rate, and "
-                       "resume from a checkpoint, or look at the data"));
-                 }
-                 return absl::OkStatus();
-               }));
-}
-
 }  // namespace distill

@@ -38,8 +38,6 @@ class RunCheckpoints {
   // On rank 0, before the first step. ResourceExhausted: there is no space for the checkpoints that are kept, one more
   // that is written meanwhile, and the model. A warning where checkpoints that are all kept would fill the disk later.
   [[nodiscard]] absl::Status CheckSpace(int64_t total_steps) const;
-  // InvalidArgument on every rank where a weight is not finite.
-  [[nodiscard]] absl::Status RequireFinite() const;
 
  private:
   ModelWriter Writer();

@@ -44,7 +44,8 @@ std::string SampleText(const std::vector<int64_t>& ids) {
 
 }  // namespace
 
-absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine, StopWish wish) {
+absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine,
+                                           const std::function<StopWish()>& wish) {
   std::vector<MicroStep> micro_steps;
   mine.Update(CatchTorch([&]() -> absl::Status {
     const BusyPhase phase(comm_, "reading data", ToldBusy::kWithNextBeat);
@@ -61,7 +62,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
     if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
-  absl::StatusOr<SumsOverRanks::Result> sums = sums_over_ranks_.Add(sums_, mine, wish);
+  absl::StatusOr<SumsOverRanks::Result> sums = sums_over_ranks_.Add(sums_, mine, wish());
   sums_.Clear();
   if (!sums.ok()) return sums.status();
   outcome.means = Means(sums->sums);

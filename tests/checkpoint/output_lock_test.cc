@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -107,6 +108,20 @@ TEST_CASE("another host's run that renews its lease is refused, one that does no
   const CapturedStderr said;
   CHECK(OutputLock::Take(folder.path(), kQuick).ok());
   CHECK(absl::StrContains(said.Text(), "is taken over: process 77 on far has not renewed its lease for 2s"));
+}
+
+TEST_CASE("a lock whose folder was removed and made anew is taken there, too") {
+  const TempFolder folder;
+  const std::string out = folder / "out";
+  const auto lock = OutputLock::Take(out, kQuick);
+  REQUIRE(lock.ok());
+  std::filesystem::remove_all(out);
+  std::filesystem::create_directory(out);
+  const absl::Time limit = absl::Now() + absl::Seconds(30);
+  while (!absl::StrContains(folder.Read("out/.lock"), "pid ") && absl::Now() < limit) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  CHECK(OutputLock::Take(out).status().code() == absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_CASE("a run that another host's has overwritten is told, and leaves its lease alone") {

@@ -77,7 +77,7 @@ def check_grace(folder):
     job.check(process.returncode == 128 + signal.SIGTERM, f"exit code {process.returncode}\n{output}")
     job.check("ranks still run 1.5s after they were to save and end: ending them" in output, output)
     code, output = job.run(["true"], DISTILL_NOTICE_GRACE="soon")
-    job.check(code == 2 and "DISTILL_NOTICE_GRACE wants a number of seconds, at least 0, not 'soon'" in output, output)
+    job.check(code == 2 and "DISTILL_NOTICE_GRACE wants a number of seconds, from 0 to a year's, not 'soon'" in output, output)
     print("ok: ranks that do not end after a notice are ended after their grace")
 
 

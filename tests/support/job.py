@@ -154,11 +154,16 @@ def must_run(*arguments, **keywords):
     return output
 
 
-def metrics(output_dir, key="loss"):
-    """The lines of metrics.jsonl with `key` (by default those of training), by step."""
+def records(output_dir, key="loss"):
+    """The lines of metrics.jsonl with `key` (by default those of training), in order."""
     with open(os.path.join(output_dir, "metrics.jsonl"), encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
-    return {line["step"]: line for line in lines if key in line}
+    return [line for line in lines if key in line]
+
+
+def metrics(output_dir, key="loss"):
+    """The same by step."""
+    return {line["step"]: line for line in records(output_dir, key)}
 
 
 def check(condition, message):
