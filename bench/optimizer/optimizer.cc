@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "libdistill/core/vectors.h"
 #include "libdistill/optim/update_runs.h"
 
 namespace distill {
@@ -88,7 +89,7 @@ void Bench(int64_t elements, bool has_working) {
   const double ours = ms[0], fused = ms[1], limit = ms[2];
   const char* precision = has_working ? "bf16" : "fp32";
   std::printf("%s: sweep %.1f ms (%s, %.1f GB/s), LibTorch's fused kernel%s %.1f ms, copying as much %.1f ms\n",
-              precision, ours, AdamWInstructionSet(), static_cast<double>(bytes) / ours / 1e6,
+              precision, ours, NameOf(VectorsOfThisCpu()), static_cast<double>(bytes) / ours / 1e6,
               has_working ? " and a copy" : "", fused, limit);
   std::printf("JSON {\"case\": \"cpu/%s\", \"ms\": %.3f, \"fused_ms\": %.3f, \"limit_ms\": %.3f}\n", precision, ours,
               fused, limit);

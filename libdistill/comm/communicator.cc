@@ -4,6 +4,15 @@
 #include "libdistill/comm/call.h"
 
 namespace distill {
+namespace {
+
+CommCall CallOf(CommOperation operation, const void* input, void* output, int64_t count, DType dtype,
+                Placement placement) {
+  return {
+      .operation = operation, .input = input, .output = output, .count = count, .dtype = dtype, .placement = placement};
+}
+
+}  // namespace
 
 std::string Communicator::Describe(int rank) const {
   return names_.empty() ? absl::StrCat("rank ", rank) : names_[static_cast<size_t>(rank)];
@@ -11,84 +20,52 @@ std::string Communicator::Describe(int rank) const {
 
 absl::Status Communicator::AllReduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                      Placement placement) {
-  return Run({.operation = CommOperation::kAllReduce,
-              .input = send,
-              .output = receive,
-              .count = count,
-              .dtype = dtype,
-              .op = op,
-              .placement = placement});
+  CommCall call = CallOf(CommOperation::kAllReduce, send, receive, count, dtype, placement);
+  call.op = op;
+  return Run(call);
 }
 
 absl::Status Communicator::ReduceScatter(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op,
                                          Placement placement) {
-  return Run({.operation = CommOperation::kReduceScatter,
-              .input = send,
-              .output = receive,
-              .count = count,
-              .dtype = dtype,
-              .op = op,
-              .placement = placement});
+  CommCall call = CallOf(CommOperation::kReduceScatter, send, receive, count, dtype, placement);
+  call.op = op;
+  return Run(call);
 }
 
 absl::Status Communicator::AllGather(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
-  return Run({.operation = CommOperation::kAllGather,
-              .input = send,
-              .output = receive,
-              .count = count,
-              .dtype = dtype,
-              .placement = placement});
+  return Run(CallOf(CommOperation::kAllGather, send, receive, count, dtype, placement));
 }
 
 absl::Status Communicator::Broadcast(void* buffer, int64_t count, DType dtype, int root, Placement placement) {
-  return Run({.operation = CommOperation::kBroadcast,
-              .input = buffer,
-              .output = buffer,
-              .count = count,
-              .dtype = dtype,
-              .root = root,
-              .placement = placement});
+  CommCall call = CallOf(CommOperation::kBroadcast, buffer, buffer, count, dtype, placement);
+  call.root = root;
+  return Run(call);
 }
 
 absl::Status Communicator::Reduce(const void* send, void* receive, int64_t count, DType dtype, ReduceOp op, int root,
                                   Placement placement) {
-  return Run({.operation = CommOperation::kReduce,
-              .input = send,
-              .output = root == rank_ ? receive : nullptr,
-              .count = count,
-              .dtype = dtype,
-              .op = op,
-              .root = root,
-              .placement = placement});
+  CommCall call = CallOf(CommOperation::kReduce, send, root == rank_ ? receive : nullptr, count, dtype, placement);
+  call.op = op;
+  call.root = root;
+  return Run(call);
 }
 
 absl::Status Communicator::AllToAll(const void* send, void* receive, int64_t count, DType dtype, Placement placement) {
-  return Run({.operation = CommOperation::kAllToAll,
-              .input = send,
-              .output = receive,
-              .count = count,
-              .dtype = dtype,
-              .placement = placement});
+  return Run(CallOf(CommOperation::kAllToAll, send, receive, count, dtype, placement));
 }
 
 absl::Status Communicator::Barrier() { return Run({.operation = CommOperation::kBarrier}); }
 
 absl::Status Communicator::Send(const void* data, int64_t count, DType dtype, int peer, Placement placement) {
-  return Run({.operation = CommOperation::kSend,
-              .input = data,
-              .count = count,
-              .dtype = dtype,
-              .peer = peer,
-              .placement = placement});
+  CommCall call = CallOf(CommOperation::kSend, data, nullptr, count, dtype, placement);
+  call.peer = peer;
+  return Run(call);
 }
 
 absl::Status Communicator::Receive(void* data, int64_t count, DType dtype, int peer, Placement placement) {
-  return Run({.operation = CommOperation::kReceive,
-              .output = data,
-              .count = count,
-              .dtype = dtype,
-              .peer = peer,
-              .placement = placement});
+  CommCall call = CallOf(CommOperation::kReceive, nullptr, data, count, dtype, placement);
+  call.peer = peer;
+  return Run(call);
 }
 
 }  // namespace distill

@@ -14,7 +14,6 @@
 #include "absl/time/time.h"
 #include "libdistill/comm/call.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/core/deadline.h"
 #include "libdistill/world/rendezvous.h"
 
 namespace distill {
@@ -36,7 +35,7 @@ class MpiCalls {
   void StartCall() { ++call_; }
   uint64_t call() const { return call_; }
 
-  // One operation of MPI's. Its count fits an int, its type is one that MPI adds (mpi_wire.h) or bytes, an average is a
+  // One operation of MPI's. Its count fits an int, its type is one that MPI adds or bytes, an average is a
   // sum; a buffer that is input and output is used in place. `what`: for errors, instead of MPI's name of it.
   [[nodiscard]] absl::Status Make(const CommCall& call, const char* what = nullptr) const;
   // One for this rank's color; null for a rank that is in none. After an error a thread may still be in the call, which

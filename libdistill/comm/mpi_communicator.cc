@@ -7,10 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "libdistill/comm/agree.h"
 #include "libdistill/comm/mpi_calls.h"
-#include "libdistill/comm/mpi_wire.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/same_calls.h"
 #include "libdistill/comm/setup.h"
@@ -23,6 +20,21 @@ namespace {
 
 constexpr int64_t kDirectElements = int64_t{64} << 20;
 constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
+
+// The type that MPI adds for us.
+DType WireType(DType dtype) { return SizeOf(dtype) == 2 ? DType::kFloat32 : dtype; }
+
+// `count` values of `dtype` of the caller's buffer into one of MPI's, which holds WireType(dtype).
+void ToWire(const char* in, char* out, int64_t count, DType dtype) {
+  if (SizeOf(dtype) == 2) return WidenToFloat(in, reinterpret_cast<float*>(out), count, dtype);
+  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+}
+
+// And back, rounded once.
+void FromWire(const char* in, char* out, int64_t count, DType dtype) {
+  if (SizeOf(dtype) == 2) return NarrowFromFloat(reinterpret_cast<const float*>(in), out, count, dtype);
+  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+}
 
 class MpiCommunicator : public CommBackend {
  public:

@@ -75,6 +75,4 @@ void NarrowFromFloat(const float* in, void* out, int64_t count, DType dtype) {
   narrow(in, static_cast<uint16_t*>(out), count);
 }
 
-const char* ReduceInstructionSet() { return NameOf(VectorsOfThisCpu()); }
-
 }  // namespace distill

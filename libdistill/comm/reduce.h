@@ -33,7 +33,4 @@ void CopyBytes(void* to, const void* from, int64_t bytes, Stores stores = Stores
 void WidenToFloat(const void* in, float* out, int64_t count, DType dtype);
 void NarrowFromFloat(const float* in, void* out, int64_t count, DType dtype);
 
-// "avx512", "avx2" or "plain": what this machine runs.
-const char* ReduceInstructionSet();
-
 }  // namespace distill

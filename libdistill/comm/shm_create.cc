@@ -1,6 +1,5 @@
 // How the ranks of a host come to map one another's memory for a ShmCommunicator.
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "libdistill/comm/shm_communicator.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"

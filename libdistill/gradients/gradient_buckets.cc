@@ -1,6 +1,5 @@
 #include "libdistill/gradients/gradient_buckets.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>

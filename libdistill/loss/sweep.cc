@@ -4,23 +4,14 @@
 #include "libdistill/core/vectors.h"
 
 namespace distill {
-namespace {
-
-SweepRowFunction Chosen() {
-  static const SweepRowFunction chosen = DISTILL_FOR_THIS_CPU(kSweep);
-  return chosen;
-}
-
-}  // namespace
 
 SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options) {
   for (const DType dtype : {student.dtype, teacher.dtype}) {
     DISTILL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16,
                   "products are float32, bfloat16 or float16");
   }
-  return Chosen()(student, teacher, label, options);
+  static const SweepRowFunction chosen = DISTILL_FOR_THIS_CPU(kSweep);
+  return chosen(student, teacher, label, options);
 }
-
-const char* SweepInstructionSet() { return NameOf(VectorsOfThisCpu()); }
 
 }  // namespace distill

@@ -47,9 +47,6 @@ struct RowOfProducts {
 // makes the sums so. Arithmetic in float32, sums in float64.
 SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options);
 
-// "avx512", "avx2" or "plain": what SweepRow runs on.
-const char* SweepInstructionSet();
-
 // The sweep for each kind of CPU; inside sweep*.cc only. They see no types of other headers: what is compiled for
 // AVX-512 must not leave inline functions that the linker could pick for every CPU.
 using SweepRowFunction = SweepSums (*)(RowOfProducts student, RowOfProducts teacher, int64_t label,

@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "libdistill/nn/attention.h"
 #include "libdistill/nn/token_layout.h"

@@ -3,7 +3,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "libdistill/nn/layer_sweep.h"
 #include "libdistill/nn/sweep_type.h"

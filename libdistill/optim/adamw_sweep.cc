@@ -6,14 +6,6 @@
 #include "libdistill/core/vectors.h"
 
 namespace distill {
-namespace {
-
-AdamWFunction Chosen() {
-  static const AdamWFunction chosen = DISTILL_FOR_THIS_CPU(kAdamW);
-  return chosen;
-}
-
-}  // namespace
 
 AdamWFactors FactorsOf(double beta1, double beta2, double epsilon, double weight_decay, double learning_rate,
                        double divisor, int64_t step) {
@@ -34,9 +26,8 @@ AdamWFactors FactorsOf(double beta1, double beta2, double epsilon, double weight
 void SweepAdamW(const AdamWRun& run, const AdamWFactors& factors) {
   DISTILL_CHECK(run.working == nullptr || run.working_type == DType::kBFloat16 || run.working_type == DType::kFloat16,
                 "working copies are bfloat16 or float16");
-  Chosen()(run, factors);
+  static const AdamWFunction chosen = DISTILL_FOR_THIS_CPU(kAdamW);
+  chosen(run, factors);
 }
-
-const char* AdamWInstructionSet() { return NameOf(VectorsOfThisCpu()); }
 
 }  // namespace distill

@@ -41,9 +41,6 @@ AdamWFactors FactorsOf(double beta1, double beta2, double epsilon, double weight
 // One run in host memory, on this thread. No pointer needs more alignment than its type's.
 void SweepAdamW(const AdamWRun& run, const AdamWFactors& factors);
 
-// The vectors that SweepAdamW uses here: "avx512", "avx2" or "plain".
-const char* AdamWInstructionSet();
-
 // The sweep for each kind of CPU; inside adamw*.cc only. They see no types of other headers: what is compiled for
 // AVX-512 must not leave inline functions that the linker could pick for every CPU.
 using AdamWFunction = void (*)(const AdamWRun& run, const AdamWFactors& factors);

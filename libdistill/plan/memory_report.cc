@@ -1,6 +1,5 @@
 #include "libdistill/plan/memory_plan.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

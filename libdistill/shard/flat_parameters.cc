@@ -1,9 +1,7 @@
 #include "libdistill/shard/flat_parameters.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_buckets.h"

@@ -4,7 +4,6 @@
 #include <memory>
 #include <numeric>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/own_stream.h"

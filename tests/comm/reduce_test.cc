@@ -8,6 +8,7 @@
 
 #include "libdistill/comm/reduce_table.h"
 #include "libdistill/core/random.h"
+#include "libdistill/core/vectors.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -17,9 +18,8 @@ namespace {
 std::vector<const ReduceTable*> Tables() {
   std::vector<const ReduceTable*> tables = {&kReducePlain};
 #if defined(__x86_64__)
-  const std::string best = ReduceInstructionSet();
-  if (best != "plain") tables.push_back(&kReduceAvx2);
-  if (best == "avx512") tables.push_back(&kReduceAvx512);
+  if (VectorsOfThisCpu() != Vectors::kPlain) tables.push_back(&kReduceAvx2);
+  if (VectorsOfThisCpu() == Vectors::kAvx512) tables.push_back(&kReduceAvx512);
 #endif
   return tables;
 }

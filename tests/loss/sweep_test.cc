@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libdistill/core/vectors.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -117,10 +118,9 @@ struct Loops {
 // Those that this CPU can run; a test of the others would be ended by the first wide instruction.
 std::vector<Loops> AllLoops() {
   std::vector<Loops> all = {{"plain", kSweepPlain}};
-  const std::string chosen = SweepInstructionSet();
 #if defined(__x86_64__)
-  if (chosen == "avx2" || chosen == "avx512") all.push_back({"avx2", kSweepAvx2});
-  if (chosen == "avx512") all.push_back({"avx512", kSweepAvx512});
+  if (VectorsOfThisCpu() != Vectors::kPlain) all.push_back({"avx2", kSweepAvx2});
+  if (VectorsOfThisCpu() == Vectors::kAvx512) all.push_back({"avx512", kSweepAvx512});
 #endif
   return all;
 }
