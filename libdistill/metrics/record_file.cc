@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
@@ -20,18 +21,21 @@ namespace distill {
 absl::StatusOr<std::unique_ptr<RecordFile>> RecordFile::Open(
     const std::string& path, int64_t done_steps,
     absl::FunctionRef<std::optional<int64_t>(absl::string_view line)> step_of, const std::string& head) {
-  std::string kept = head;
+  std::string kept = head, of_last_step;
   if (done_steps > 0 && FileExists(path)) {
     DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
     for (const absl::string_view line : absl::StrSplit(text, '\n')) {
       const std::optional<int64_t> step = step_of(line);
-      if (step.has_value() && *step <= done_steps) absl::StrAppend(&kept, line, "\n");
+      if (!step.has_value() || *step > done_steps) continue;
+      absl::StrAppend(&kept, line, "\n");
+      if (*step == done_steps) absl::StrAppend(&of_last_step, line, "\n");
     }
   }
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<RecordFile> file, Create(path + ".tmp", kept));
   if (std::rename(file->path_.c_str(), path.c_str()) != 0) return FileError("replace", path, errno);
   file->path_ = path;
   file->head_ = head;
+  file->of_last_step_ = std::move(of_last_step);
   return file;
 }
 
@@ -51,6 +55,7 @@ RecordFile::~RecordFile() {
 }
 
 void RecordFile::Append(const std::string& record) {
+  if (absl::StrContains(of_last_step_, record)) return;
   waiting_.push_back(record);
   waiting_bytes_ += static_cast<int64_t>(record.size());
   const absl::Status written = WriteWaiting();

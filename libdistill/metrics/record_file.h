@@ -33,7 +33,9 @@ class RecordFile {
   RecordFile& operator=(const RecordFile&) = delete;
 
   // A whole record, on disk (but not synced) on return, or kept: at most kMaxWaitingBytes, the oldest go first. The
-  // file never holds a part of one. A file that was removed or moved is made anew, and its folder too.
+  // file never holds a part of one. A file that was removed or moved is made anew, and its folder too. A record of
+  // step done_steps that Open has kept is not written again: a run that ends while it publishes its model makes the
+  // last evaluation again when it is resumed.
   void Append(const std::string& record);
 
  private:
@@ -48,6 +50,7 @@ class RecordFile {
 
   std::string path_;
   std::string head_;
+  std::string of_last_step_;  // lines that Open has kept
   int fd_;
   int64_t whole_bytes_ = -1;  // what the file is to be cut to before the next record; -1: it ends with a whole one
   std::deque<std::string> waiting_;

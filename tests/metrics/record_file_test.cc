@@ -106,4 +106,16 @@ TEST_CASE("a file that was removed, moved or lost with its folder is made anew, 
   }
 }
 
+TEST_CASE("a line of the last step that a resumed run makes again is not written twice") {
+  const TempFolder folder;
+  folder.Write("m", "1 loss\n2 loss\n2 eval\n3 loss\n");
+  const auto step_of = [](absl::string_view line) -> std::optional<int64_t> {
+    return line.empty() ? std::nullopt : std::optional<int64_t>(line[0] - '0');
+  };
+  const auto file = RecordFile::Open(folder / "m", 2, step_of);
+  REQUIRE(file.ok());
+  for (const char* record : {"2 eval\n", "2 eval, of other ranks\n", "3 loss\n", "1 loss\n"}) (*file)->Append(record);
+  CHECK(folder.Read("m") == "1 loss\n2 loss\n2 eval\n2 eval, of other ranks\n3 loss\n1 loss\n");
+}
+
 }  // namespace distill
