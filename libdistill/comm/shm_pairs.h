@@ -4,7 +4,6 @@
 // A Send ends when the receiver has taken the last piece.
 #pragma once
 
-
 #include "absl/status/status.h"
 #include "libdistill/comm/call.h"
 #include "libdistill/comm/shm_group.h"

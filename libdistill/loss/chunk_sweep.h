@@ -1,7 +1,6 @@
 // What is done to a chunk's logits, on whatever device and in whatever type they are; inside loss/ only.
 #pragma once
 
-
 #include <torch/types.h>
 
 #include "libdistill/loss/distillation_loss.h"
