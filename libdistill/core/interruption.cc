@@ -54,6 +54,11 @@ void NoteOrEnd(int number) {
   if (line != nullptr) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line->bytes.data(), line->size);
   }
+  // Some tools have signals blocked in handlers.
+  sigset_t this_one;
+  sigemptyset(&this_one);
+  sigaddset(&this_one, number);
+  pthread_sigmask(SIG_UNBLOCK, &this_one, nullptr);
   raise(number);
   _exit(128 + number);
 }
