@@ -18,7 +18,7 @@ def rows():
     with open(PAGE, encoding="utf-8") as file:
         for line in file:
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
-            if line.startswith("|") and cells[0].isdigit():
+            if line.startswith("|") and cells[0].isdigit() and len(cells) == 4:
                 yield int(cells[0]), cells[1], re.findall(r"`(\w+)`", cells[3])
 
 
