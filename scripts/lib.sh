@@ -45,7 +45,16 @@ logged() {
   kill "$shower" 2>/dev/null || true
   wait "$shower" 2>/dev/null || true
   [ ! -t 2 ] || printf '\r\033[K' >&2
-  [ $code = 0 ] || { tail -40 "$log" >&2; fail "$what: failed after $(seconds_since "$began") s (all of it: $log)"; }
+  [ $code = 0 ] && return
+  tail -40 "$log" >&2
+  failed_checks "$log" >&2
+  fail "$what: failed after $(seconds_since "$began") s (all of it: $log)"
+}
+
+# The first checks that failed in a log of tests, and what sanitizers reported: where only the end of a long log is kept,
+# these lines stay.
+failed_checks() {
+  grep -aE -A 9 '(: FAILED:|Sanitizer:|runtime error:)' "$1" | head -30 || true
 }
 
 show_progress() { # WHAT LOG BEGAN; ends with the script that started it

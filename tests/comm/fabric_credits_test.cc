@@ -90,7 +90,7 @@ TEST_CASE("ranks that send in a circle, none receiving first, get an error that 
   const auto jobs = testing::RunJobs(2, 3, absl::Seconds(90), [&](int job, const World& world) -> absl::Status {
     const std::vector<std::string> hosts(3, "host-a");
     DISTILL_ASSIGN_OR_RETURN(const auto comm,
-                             testing::JoinForCallsOf(absl::Seconds(2), world, testing::kBackends[job], hosts));
+                             testing::JoinForCallsOf(absl::Seconds(5), world, testing::kBackends[job], hosts));
     const absl::Time start = absl::Now();
     absl::Status status;
     for (int round = 0; round < 40 && status.ok(); ++round) {
@@ -99,10 +99,10 @@ TEST_CASE("ranks that send in a circle, none receiving first, get an error that 
       if (status.ok()) status = comm->Receive(&byte, 1, DType::kUInt8, (world.rank + 2) % 3);
     }
     const absl::Duration took = absl::Now() - start;
-    DISTILL_RETURN_IF_ERROR(Expect(took < absl::Seconds(12), absl::StrCat("took ", absl::FormatDuration(took))));
+    DISTILL_RETURN_IF_ERROR(Expect(took < absl::Seconds(25), absl::StrCat("took ", absl::FormatDuration(took))));
     return testing::ExpectError(
         status, absl::StatusCode::kDeadlineExceeded,
-        {"send to rank ", "took longer than 2s", " did not receive (of ranks that send to each"});
+        {"send to rank ", "took longer than 5s", " did not receive (of ranks that send to each"});
   });
   for (const auto& outcomes : jobs) CHECK(Failures(outcomes) == "");
 }

@@ -58,14 +58,14 @@ MadeCommunicator Join(const World& world, const std::shared_ptr<SharedMemorySour
 
 std::string OverThreads(int ranks, const std::function<absl::Status(Communicator&)>& body) {
   const auto memory = std::make_shared<SharedByThreads>();
-  const int port = FreePort();
+  const ReservedPort port;
   std::vector<RankOutcome> outcomes(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
       outcome.rank = rank;
-      const MadeCommunicator comm = Join(LocalWorld(rank, ranks, port), memory);
+      const MadeCommunicator comm = Join(LocalWorld(rank, ranks, port.number()), memory);
       outcome.status = comm.ok() ? body(**comm) : comm.status();
     });
   }

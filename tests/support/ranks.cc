@@ -30,6 +30,8 @@
 namespace distill::testing {
 namespace {
 
+constexpr int kPatience = 3;  // a limit guards against a hang: what a loaded machine makes slow is no failure
+
 struct Child {
   pid_t pid = 0;
   int pipe = -1;
@@ -134,17 +136,19 @@ void RefuseThreads() {
   pthread_attr_destroy(&attributes);
 }
 
-int FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+ReservedPort::ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  const int on = 1;
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  DISTILL_CHECK(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0, "no free port");
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
+  DISTILL_CHECK(setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0, "SO_REUSEADDR");
+  DISTILL_CHECK(bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0, "no free port");
+  getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+  number_ = ntohs(address.sin_port);
 }
+
+ReservedPort::~ReservedPort() { close(socket_); }
 
 World LocalWorld(int rank, int world_size, int port) {
   World world;
@@ -169,11 +173,10 @@ std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Du
   std::vector<Child> children(static_cast<size_t>(jobs * world_size));
   std::vector<RankOutcome> outcomes(children.size());
   const Arrivals arrivals(jobs);
-  int port = 0;
+  const std::vector<ReservedPort> ports(static_cast<size_t>(jobs));
   for (size_t i = 0; i < children.size(); ++i) {
     const int rank = static_cast<int>(i) % world_size;
     const int job = static_cast<int>(i) / world_size;
-    if (rank == 0) port = FreePort();
     int ends[2];
     DISTILL_CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
     Child& child = children[i];
@@ -182,12 +185,13 @@ std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Du
     DISTILL_CHECK(child.pid >= 0, "no process");
     if (child.pid == 0) {
       meeting_point = {.arrivals = arrivals.of(job), .ranks = world_size};
-      RunChild(LocalWorld(rank, world_size, port), ends[1], [&](const World& world) { return body(job, world); });
+      RunChild(LocalWorld(rank, world_size, ports[static_cast<size_t>(job)].number()), ends[1],
+               [&](const World& world) { return body(job, world); });
     }
     close(ends[1]);
     child.pipe = ends[0];
   }
-  Collect(children, outcomes, Deadline::After(limit), start);
+  Collect(children, outcomes, Deadline::After(kPatience * limit), start);
   std::vector<std::vector<RankOutcome>> by_job(static_cast<size_t>(jobs));
   for (size_t i = 0; i < children.size(); ++i) {
     Bury(children[i], outcomes[i]);
@@ -201,8 +205,8 @@ absl::Status AwaitAllRanks() {
   DISTILL_CHECK(point.arrivals != nullptr, "AwaitAllRanks is for the bodies of RunRanks and RunJobs");
   point.arrivals->fetch_add(1);
   const int all = ++point.meetings * point.ranks;
-  for (const Deadline patience = Deadline::After(absl::Seconds(30)); point.arrivals->load() < all;) {
-    if (patience.Passed()) return absl::DeadlineExceededError("not every rank has come within 30 s");
+  for (const Deadline patience = Deadline::After(absl::Minutes(2)); point.arrivals->load() < all;) {
+    if (patience.Passed()) return absl::DeadlineExceededError("not every rank has come within 2 minutes");
     absl::SleepFor(absl::Milliseconds(1));
   }
   return absl::OkStatus();

@@ -37,7 +37,7 @@ std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Du
 
 // From a body: blocks until every rank of its job is here, beside the communicator that is tested. A collective is over
 // on one rank before it is on all, so a rank that is killed right behind it may be lost in the middle of the others'.
-// DeadlineExceeded when they have not come within 30 s.
+// DeadlineExceeded when they have not come within 2 minutes.
 absl::Status AwaitAllRanks();
 
 // One line for each rank that did not return OK; "" when all did.
@@ -61,7 +61,21 @@ World LocalWorld(int rank, int world_size, int port);
 // From now on this process is refused every thread, as by a system that has no more.
 void RefuseThreads();
 
-// A TCP port of 127.0.0.1 that nobody listens on.
-int FreePort();
+// A TCP port of 127.0.0.1 for a job's rank 0, kept from everybody else for as long as this object lives: it is bound
+// here without listening, which lets a listener with SO_REUSEADDR have it, and neither another process nor an outgoing
+// connection.
+class ReservedPort {
+ public:
+  ReservedPort();
+  ~ReservedPort();
+  ReservedPort(const ReservedPort&) = delete;
+  ReservedPort& operator=(const ReservedPort&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  int socket_;
+  int number_;
+};
 
 }  // namespace distill::testing
