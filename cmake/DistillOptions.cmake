@@ -35,7 +35,9 @@ if(DISTILL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 find_program(DISTILL_MOLD mold)
 if(DISTILL_MOLD)
-  add_link_options(-fuse-ld=mold)
+  # Without RELRO: mold 1.10 lets it begin at .tbss, and where code ends just before a page's end that is a page without
+  # memory, so that the program cannot be loaded ("cannot apply additional memory protection after relocation").
+  add_link_options(-fuse-ld=mold LINKER:-z,norelro)
 endif()
 
 set(DISTILL_HAVE_CUDA OFF)

@@ -141,3 +141,28 @@ function(distill_test name)
   add_test(NAME ${name} COMMAND test_${name} ${ARG_ARGS} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} FIXTURES_REQUIRED "${ARG_FIXTURES}")
 endfunction()
+
+# distill_test_on_lower_cpus(NAME [ARGS ...]): runs the program of a distill_test again as each kind of CPU that is lower
+# than this machine's, since kinds multiply matrices by other instructions and take other memory for it. NAME_as_KIND; the
+# label is `cpu`.
+function(distill_test_on_lower_cpus name)
+  cmake_parse_arguments(ARG "" "" "ARGS" ${ARGN})
+  set(kinds plain avx2 avx512)
+  set(flags avx2 avx512f avx512_bf16) # who has one is higher than the kind
+  set(of_aten default avx2 avx512)
+  set(of_onednn SSE41 AVX2 AVX512_CORE)
+  set(cpu "")
+  if(EXISTS /proc/cpuinfo)
+    file(STRINGS /proc/cpuinfo cpu REGEX "^flags" LIMIT_COUNT 1)
+  endif()
+  get_test_property(${name} TIMEOUT timeout)
+  get_test_property(${name} FIXTURES_REQUIRED fixtures)
+  foreach(kind flag aten onednn IN ZIP_LISTS kinds flags of_aten of_onednn)
+    if(NOT cpu MATCHES " ${flag}( |$)")
+      continue()
+    endif()
+    add_test(NAME ${name}_as_${kind} COMMAND test_${name} ${ARG_ARGS} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
+    set_tests_properties(${name}_as_${kind} PROPERTIES LABELS cpu TIMEOUT ${timeout} FIXTURES_REQUIRED "${fixtures}" ENVIRONMENT
+                         "DISTILL_CPU=${kind};ATEN_CPU_CAPABILITY=${aten};ONEDNN_MAX_CPU_ISA=${onednn}")
+  endforeach()
+endfunction()

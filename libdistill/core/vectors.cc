@@ -4,10 +4,27 @@
 #include <cpuid.h>
 #endif
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "absl/strings/string_view.h"
+#include "libdistill/core/check.h"
+
 namespace distill {
 namespace {
 
-Vectors Look() {
+// What DISTILL_CPU asks for; the last, which bounds nothing, without it.
+int HighestAllowed() {
+  constexpr std::array<absl::string_view, 4> kKinds = {"plain", "avx2", "avx512", "avx512_bf16"};
+  const char* name = std::getenv("DISTILL_CPU");
+  if (name == nullptr) return kKinds.size() - 1;
+  const auto* found = std::find(kKinds.begin(), kKinds.end(), name);
+  DISTILL_CHECK(found != kKinds.end(), "DISTILL_CPU is plain, avx2, avx512 or avx512_bf16");
+  return static_cast<int>(found - kKinds.begin());
+}
+
+Vectors WidestOfThisCpu() {
 #if defined(__x86_64__)
   const bool has_avx2 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
@@ -21,13 +38,14 @@ Vectors Look() {
 }  // namespace
 
 Vectors VectorsOfThisCpu() {
-  static const Vectors vectors = Look();
+  static const Vectors vectors = std::min(WidestOfThisCpu(), static_cast<Vectors>(HighestAllowed()));
   return vectors;
 }
 
 bool CpuMultipliesBf16() {
 #if defined(__x86_64__)
   constexpr unsigned kAvx512Bf16 = 1u << 5, kAmxBf16 = 1u << 22;  // Intel's manual, CPUID leaf 7
+  if (HighestAllowed() <= static_cast<int>(Vectors::kAvx512)) return false;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (VectorsOfThisCpu() != Vectors::kAvx512 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   const bool has_amx = (d & kAmxBf16) != 0;

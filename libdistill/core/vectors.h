@@ -1,5 +1,7 @@
 // Which of the loops that were compiled for several kinds of CPU (cmake/DistillRoom.cmake, distill_vector_loops) this
-// one can run.
+// one can run. DISTILL_CPU=plain, avx2, avx512 (without instructions for bfloat16) or avx512_bf16 makes it a kind that
+// is lower than it is, as ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA do for LibTorch; it never makes it a higher one.
+// Another value ends the process.
 #pragma once
 
 namespace distill {
