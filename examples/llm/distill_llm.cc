@@ -22,6 +22,7 @@
 #include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/text/chat_template_files.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer_state.h"
 #include "libdistill/world/process.h"
@@ -52,6 +53,8 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
   if (options.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(run.device(), dtype));
   DISTILL_ASSIGN_OR_RETURN(LlmText text, LoadText(options));
   DISTILL_ASSIGN_OR_RETURN(LlmModels models, LoadModels(options, run));
+  DISTILL_ASSIGN_OR_RETURN(const auto template_files, FilesOf(text.chat, text.tokenizer_folder));
+  for (const auto& [name, contents] : template_files) models.student->SaveFile(name, contents);
   if (options.gradient_checkpointing) models.student->EnableGradientCheckpointing();
   DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Distiller> task,

@@ -3,11 +3,13 @@
 //   evaluate_llm --teacher DIR --dataset FILE [--json OUT] NAME=DIR...
 //
 // `loss` and `kl` (KL(teacher || model) at temperature 1) are in nats per assistant token; `exact_match` is the share
-// of conversations whose last answer the model gives word for word, from 0 to 1.
+// of conversations whose last answer the model gives word for word, from 0 to 1. Each model reads the conversations by
+// the chat template of its own folder.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "examples/llm/end_of_answer.h"
@@ -31,7 +33,7 @@ struct Arguments {
 template <class V>
 void Describe(V& v, Arguments& o) {
   v.Group("Options");
-  v.Field("teacher", o.teacher, "model folder; its tokenizer and chat template are used").Path();
+  v.Field("teacher", o.teacher, "model folder; its tokenizer is used").Path();
   v.Field("dataset", o.dataset, "chat file (.jsonl)").Path();
   v.Field("json", o.json, "file that the figures are written to").Path();
   v.Field("seed", o.seed, "of the weights of a folder that holds none");
@@ -51,7 +53,9 @@ struct Figures {
   double exact_match = 0;
 };
 
+// The data as a model was trained to read them: by the chat template of its folder.
 struct HeldOut {
+  std::string chat_template;
   Tokenizer tokenizer;
   ChatDataset data;
   Questions questions;
@@ -101,7 +105,7 @@ absl::StatusOr<Questions> AskFor(const std::vector<std::vector<ChatMessage>>& co
   return questions;
 }
 
-absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments) {
+absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments, const ChatTemplate& chat) {
   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(arguments.teacher));
   DISTILL_ASSIGN_OR_RETURN(auto ends, EndsOfAnswer(arguments.teacher, tokenizer));
   if (ends.empty()) {
@@ -109,11 +113,9 @@ absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments) {
         arguments.teacher, ": nothing says where an answer ends; set eos_token in tokenizer_config.json, or ",
         "eos_token_id in generation_config.json"));
   }
-  DISTILL_ASSIGN_OR_RETURN(auto chat_template, ChatTemplate::Create("", tokenizer));
-  DISTILL_ASSIGN_OR_RETURN(auto data,
-                           LoadChatDataset(arguments.dataset, tokenizer, chat_template, {.rows = arguments.rows}));
-  DISTILL_ASSIGN_OR_RETURN(auto questions, AskFor(data.conversations, chat_template, tokenizer));
-  return HeldOut{std::move(tokenizer), std::move(data), std::move(questions), std::move(ends)};
+  DISTILL_ASSIGN_OR_RETURN(auto data, LoadChatDataset(arguments.dataset, tokenizer, chat, {.rows = arguments.rows}));
+  DISTILL_ASSIGN_OR_RETURN(auto questions, AskFor(data.conversations, chat, tokenizer));
+  return HeldOut{chat.text(), std::move(tokenizer), std::move(data), std::move(questions), std::move(ends)};
 }
 
 // An answer ends where the teacher's chat template ends one, or where the student's own folder says.
@@ -172,18 +174,25 @@ absl::Status WriteJson(const std::string& path, const nlohmann::ordered_json& fi
 
 absl::Status Evaluate(const Arguments& arguments, c10::Device device) {
   const LoadOptions options = {.dtype = torch::kFloat32, .device = device};
-  DISTILL_ASSIGN_OR_RETURN(const HeldOut held_out, LoadHeldOut(arguments));
+  std::optional<HeldOut> held_out;
   DISTILL_ASSIGN_OR_RETURN(auto teacher, LoadDecoder(arguments.teacher, options));
   nlohmann::ordered_json all;
-  std::printf("%-14s %10s %10s %12s   (%zu conversations)\n", "model", "loss", "kl", "exact match",
-              held_out.questions.prompts.size());
   for (const auto& [name, folder] : arguments.models) {
     DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(folder));
-    DISTILL_RETURN_IF_ERROR(RequireSameTokenizer(held_out.tokenizer, tokenizer));
+    DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create("", tokenizer));
+    const bool is_first = !held_out;
+    if (is_first || held_out->chat_template != chat.text()) {
+      DISTILL_ASSIGN_OR_RETURN(held_out, LoadHeldOut(arguments, chat));
+    }
+    DISTILL_RETURN_IF_ERROR(RequireSameTokenizer(held_out->tokenizer, tokenizer));
+    if (is_first) {
+      std::printf("%-14s %10s %10s %12s   (%zu conversations)\n", "model", "loss", "kl", "exact match",
+                  held_out->questions.prompts.size());
+    }
     DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
     DISTILL_ASSIGN_OR_RETURN(
         auto model, has_weights ? LoadDecoder(folder, options) : CreateDecoder(folder, arguments.seed, options));
-    DISTILL_ASSIGN_OR_RETURN(const Figures figures, Judge(teacher, model, held_out));
+    DISTILL_ASSIGN_OR_RETURN(const Figures figures, Judge(teacher, model, *held_out));
     std::printf("%-14s %10.4f %10.4f %12.3f\n", name.c_str(), figures.loss, figures.kl, figures.exact_match);
     all[name] = {{"loss", figures.loss}, {"kl", figures.kl}, {"exact_match", figures.exact_match}};
   }

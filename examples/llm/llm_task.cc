@@ -39,9 +39,8 @@ absl::Status CheckSplit(const char* split_name, const std::string& split, const 
                                                  " out, or name the folder that holds one file a split"));
 }
 
-absl::StatusOr<ChatDataset> LoadData(const LlmOptions& options, const Tokenizer& tokenizer, const std::string& path,
+absl::StatusOr<ChatDataset> LoadData(const Tokenizer& tokenizer, const ChatTemplate& chat, const std::string& path,
                                      const ChatDatasetOptions& how) {
-  DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(options.chat_template, tokenizer));
   DISTILL_ASSIGN_OR_RETURN(ChatDataset data, LoadChatDataset(path, tokenizer, chat, how));
   LogInfo(data.summary);
   return data;
@@ -83,16 +82,18 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
                                  ? options.teacher_model
                                  : options.student_model;
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(options, folder));
-  DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(options, tokenizer, options.dataset_name,
+  DISTILL_ASSIGN_OR_RETURN(ChatTemplate chat, ChatTemplate::Create(options.chat_template, tokenizer));
+  LogInfo(absl::StrCat("chat template: ", chat.name()));
+  DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(tokenizer, chat, options.dataset_name,
                                                        {.split = options.dataset_split,
                                                         .num_samples = options.num_samples,
                                                         .max_length = options.shard.max_length,
                                                         .rows = options.rows}));
-  LlmText text{std::move(tokenizer), std::move(train), std::nullopt};
+  LlmText text{folder, std::move(tokenizer), std::move(chat), std::move(train), std::nullopt};
   if (!options.eval_dataset_name.empty()) {
     DISTILL_ASSIGN_OR_RETURN(
         text.evaluation,
-        LoadData(options, text.tokenizer, options.eval_dataset_name,
+        LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
                  {.split = options.eval_split, .max_length = options.shard.max_length, .rows = options.rows}));
   }
   return text;

@@ -11,7 +11,9 @@
 namespace distill {
 
 struct LlmText {
-  Tokenizer tokenizer;  // the student's, or the teacher's where the student has none
+  std::string tokenizer_folder;  // the student's, or the teacher's where the student has none
+  Tokenizer tokenizer;
+  ChatTemplate chat;
   ChatDataset train;
   std::optional<ChatDataset> evaluation;
 };

@@ -1,5 +1,6 @@
 #include "libdistill/nn/model_content.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,15 @@
 #include "libdistill/store/files.h"
 
 namespace distill {
+
+void HasContent::SaveFile(const std::string& name, const std::string& text) {
+  const std::string key = absl::StrCat("hash of ", name);
+  content_.erase(
+      std::remove_if(content_.begin(), content_.end(), [&key](const auto& item) { return item.first == key; }),
+      content_.end());
+  content_.emplace_back(key, ContentHash().Add(text).Hex());
+  files_[name] = text;
+}
 
 ModelContent ContentOf(const torch::nn::Module& module) {
   ModelContent all;

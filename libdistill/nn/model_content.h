@@ -2,6 +2,7 @@
 // own copy of the folder.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,9 +30,16 @@ class HasContent {
     content_ = std::move(content);
   }
 
+  // A text that Save writes as `name` beside the weights, in place of the tokenizer folder's file of that name: the
+  // chat template that the model was trained with. It is content, too: ranks must have the same. Replaces an earlier
+  // one.
+  void SaveFile(const std::string& name, const std::string& text);
+  const std::map<std::string, std::string>& files() const { return files_; }  // name to text
+
  private:
   std::string folder_;
   ModelContent content_;
+  std::map<std::string, std::string> files_;
 };
 
 // Of a module and all that it holds; names of a submodule's end with its path.

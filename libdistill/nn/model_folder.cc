@@ -256,6 +256,9 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
       WriteInOrder(model, {model.named_parameters()}, absl::StrCat(folder, "/model.safetensors"), saved_type));
   DISTILL_RETURN_IF_ERROR(WriteSynced(absl::StrCat(folder, "/config.json"), config));
   if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
+  if (const auto* loaded = dynamic_cast<const HasContent*>(&model); loaded != nullptr) {
+    for (const auto& [name, text] : loaded->files()) DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, name), text));
+  }
   return SyncFolder(folder);
 }
 

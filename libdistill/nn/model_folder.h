@@ -88,8 +88,8 @@ auto CreateModel(const std::string& folder, const LoadOptions& options, const Ma
   return model;
 }
 
-// config.json (the given one with the dtype that was saved), model.safetensors, and copies of the tokenizer files of
-// `tokenizer_folder` (none when empty). Blocks until all files are synced.
+// config.json (the given one with the dtype that was saved), model.safetensors, copies of the tokenizer files of
+// `tokenizer_folder` (none when empty), and the model's own files (HasContent::SaveFile). Blocks until all are synced.
 [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& model, const std::string& config_json,
                                      const std::string& folder, const std::string& tokenizer_folder,
                                      torch::Dtype dtype);

@@ -43,11 +43,13 @@ absl::StatusOr<std::pair<std::string, std::string>> ChooseTemplate(const std::st
   if (choice == "llama3") return Named(kLlama3, "the Llama 3 template");
   if (choice.empty() || choice == "auto") {
     if (!tokenizer.chat_template().empty()) return Named(tokenizer.chat_template(), "the tokenizer's chat template");
-    if (tokenizer.TokenToId("<|im_start|>")) return Named(kChatMl, "the ChatML template");
+    if (tokenizer.TokenToId("<|im_start|>")) {
+      return Named(kChatMl, "the ChatML template (the tokenizer has none, but ChatML's tokens)");
+    }
     return absl::InvalidArgumentError(
         "the tokenizer has no chat template: set chat_template to chatml, llama3 or a Jinja file");
   }
-  if (IsTemplateText(choice)) return Named(choice, "chat_template");
+  if (IsTemplateText(choice)) return Named(choice, "the text of chat_template");
   absl::StatusOr<std::string> text = ReadFile(choice);
   if (!text.ok()) return Annotate(text.status(), "chat_template is neither auto, chatml nor llama3, and as a file");
   return Named(*std::move(text), choice);
@@ -57,7 +59,7 @@ absl::StatusOr<std::pair<std::string, std::string>> ChooseTemplate(const std::st
 
 struct ChatTemplate::Impl {
   jinja::Template source;
-  std::string name;
+  std::string text, name;
   std::vector<std::pair<std::string, jinja::Value>> tokens;  // bos_token and the like
 
   absl::StatusOr<jinja::Output> Run(absl::Span<const ChatMessage> messages, bool add_generation_prompt) const;
@@ -72,7 +74,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, con
   }
   absl::StatusOr<jinja::Template> source = jinja::Template::Parse(text);
   if (!source.ok()) return Annotate(source.status(), name);
-  auto impl = std::shared_ptr<Impl>(new Impl{*std::move(source), name, {}});
+  auto impl = std::shared_ptr<Impl>(new Impl{*std::move(source), text, name, {}});
   for (const auto& [key, token] : {std::pair<const char*, const std::string&>{"bos_token", tokenizer.bos_token()},
                                    {"eos_token", tokenizer.eos_token()},
                                    {"pad_token", tokenizer.pad_token()},
@@ -81,6 +83,9 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, con
   }
   return ChatTemplate(std::move(impl));
 }
+
+const std::string& ChatTemplate::text() const { return impl_->text; }
+const std::string& ChatTemplate::name() const { return impl_->name; }
 
 absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(absl::Span<const ChatMessage> messages,
                                                       bool add_generation_prompt) const {

@@ -24,6 +24,10 @@ class ChatTemplate {
   // text when it holds "{%" or "{{". InvalidArgument: syntax that is not supported, with line and construct.
   [[nodiscard]] static absl::StatusOr<ChatTemplate> Create(const std::string& choice, const Tokenizer& tokenizer);
 
+  // What it was made of, and a name for it in messages.
+  const std::string& text() const;
+  const std::string& name() const;
+
   // InvalidArgument: the template's own raise_exception, or a construct that fails on these messages.
   [[nodiscard]] absl::StatusOr<std::string> Render(absl::Span<const ChatMessage> messages,
                                                    bool add_generation_prompt) const;
