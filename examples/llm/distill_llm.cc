@@ -94,9 +94,26 @@ absl::Status CheckSources(const LlmOptions& options) {
   return absl::OkStatus();
 }
 
+// A run that was interrupted, and its command given again as it was: `output_dir` holds its checkpoints, and its
+// settings.
+absl::Status CheckSameRun(const LlmOptions& options) {
+  const TrainerOptions& trainer = options.trainer;
+  if (trainer.overwrite_output_dir || !trainer.resume_from_checkpoint.empty()) return absl::OkStatus();
+  const std::string settings = JoinPath(trainer.output_dir, "resolved_config.yaml");
+  if (!FileExists(settings)) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::string checkpoint, FindNewestCheckpoint(trainer.output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings));
+  if (checkpoint.empty() || text != ValuesToYaml(OptionsToKeep(options))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "output_dir: ", checkpoint, " is this same run's, by every option: to resume it, repeat the command with ",
+      "--resume_from_checkpoint latest; to begin again, choose another output_dir, or set overwrite_output_dir to "
+      "true"));
+}
+
 // On rank 0, before anything is loaded. When data and models are loaded the trainer checks the output folder again.
 absl::Status CheckFolders(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckSources(options));
+  DISTILL_RETURN_IF_ERROR(CheckSameRun(options));
   return CheckOutputFolder(TrainerOptionsOf(options));
 }
 
