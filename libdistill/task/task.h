@@ -31,10 +31,12 @@ struct MicroStep {
   int64_t num_samples = 0;
   std::vector<int64_t> sample_ids = {};  // of the data set, for messages about a loss that is not finite; may be empty
   // Runs the model, with gradients. Not called where all counts are 0. May throw. A term's count must be the one above.
-  // Called once more, without gradients, where the step's loss is not finite, to say where that came from.
+  // Called once more, without gradients, where it threw or the step's loss is not finite, to say where that came from.
   std::function<Losses(const PassScale& scale)> forward = nullptr;
 
   bool has_loss() const { return CountsAnything(counts); }
+  // "micro-batch 2 of 8, samples 3, 17", for number 1 from 0.
+  std::string Describe(int64_t number, int64_t of) const;
 };
 
 class Task {

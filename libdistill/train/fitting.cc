@@ -156,8 +156,9 @@ absl::Status Fitting::Loop() {
         schedule.LearningRate((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
     const double scale =
         loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome,
-                             step.Run(task_, learning_rate, mine, [this] { return Wish(); }));
+    absl::StatusOr<StepOutcome> made = step.Run(task_, learning_rate, mine, [this] { return Wish(); });
+    if (absl::IsInternal(made.status())) return Annotate(made.status(), absl::StrCat("step ", state_.step + 1));
+    DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, std::move(made));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
     is_last = outcome.wish == StopWish::kEnd || state_.step == agreed_.total_steps;

@@ -6,11 +6,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "libdistill/comm/busy_phase.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/non_finite.h"
+#include "libdistill/tensor/failed_pass.h"
 #include "libdistill/tensor/random_state.h"
 
 namespace distill {
@@ -31,15 +30,6 @@ std::vector<const MicroStep*> WithLoss(const std::vector<MicroStep>& micro_steps
     if (micro_step.has_loss()) with_loss.push_back(&micro_step);
   }
   return with_loss;
-}
-
-// The first few.
-std::string SampleText(const std::vector<int64_t>& ids) {
-  constexpr size_t kMost = 16;
-  if (ids.empty()) return "of samples that the task does not name";
-  const size_t shown = std::min(ids.size(), kMost);
-  return absl::StrCat(ids.size() == 1 ? "sample " : "samples ", absl::StrJoin(ids.begin(), ids.begin() + shown, ", "),
-                      shown < ids.size() ? ", ..." : "");
 }
 
 }  // namespace
@@ -149,15 +139,22 @@ absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl
 
 void TrainStep::RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine) {
   if (!mine.ok()) return;
+  const int64_t rounds = static_cast<int64_t>(with_loss.size());
   mine = CatchTorch([&]() -> absl::Status {
-    if (round < static_cast<int64_t>(with_loss.size())) {
-      const MicroStep& micro_step = *with_loss[static_cast<size_t>(round)];
-      return models_.RunOnce(/*trains=*/true, [&] { return RunMicroStep(micro_step); });
-    }
-    models_.Skip(/*trains=*/true);
-    return absl::OkStatus();
+    if (round >= rounds) return models_.Skip(/*trains=*/true), absl::OkStatus();
+    const MicroStep& micro_step = *with_loss[static_cast<size_t>(round)];
+    const absl::Status ran =
+        CatchTorch([&] { return models_.RunOnce(/*trains=*/true, [&] { return RunMicroStep(micro_step); }); });
+    return absl::IsInternal(ran) ? Annotate(ran, WhereItFailed(micro_step.Describe(round, rounds), micro_step)) : ran;
   });
   if (!mine.ok()) models_.Abort(mine);
+}
+
+std::string TrainStep::WhereItFailed(const std::string& which, const MicroStep& micro_step) {
+  if (models_.any()) return which;  // their passes need the other ranks
+  const torch::NoGradGuard no_grad;
+  const std::string module = WhereItThrows(module_, [&] { micro_step.forward(scale_); });
+  return absl::StrCat(which, ", ", module.empty() ? "in the backward pass" : module);
 }
 
 absl::Status TrainStep::RunMicroStep(const MicroStep& micro_step) {
@@ -282,7 +279,7 @@ absl::StatusOr<std::string> TrainStep::BadMicroStep(const std::vector<const Micr
       return absl::OkStatus();
     }));
     if (!is_bad || !found.empty()) continue;
-    found = absl::StrCat("micro-batch ", round + 1, " of ", with_loss.size(), ", ", SampleText(micro_step.sample_ids),
+    found = absl::StrCat(micro_step.Describe(round, static_cast<int64_t>(with_loss.size())),
                          module.empty() ? "" : absl::StrCat("; ", module));
   }
   return found;

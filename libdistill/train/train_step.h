@@ -71,6 +71,7 @@ class TrainStep {
   absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                         const std::function<void(size_t)>& on_bucket);
   absl::Status RunMicroStep(const MicroStep& micro_step);
+  std::string WhereItFailed(const std::string& which, const MicroStep& micro_step);
   // What the backward pass of these losses starts from.
   absl::StatusOr<torch::Tensor> Total(const Losses& losses, const std::vector<int64_t>& counts) const;
   // The step's means out of its sums: "loss" first.

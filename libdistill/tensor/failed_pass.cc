@@ -1,4 +1,4 @@
-#include "libdistill/tensor/non_finite.h"
+#include "libdistill/tensor/failed_pass.h"
 
 #include <algorithm>
 #include <map>
@@ -19,6 +19,8 @@ namespace {
 struct Search {
   std::map<const void*, std::string> modules;  // by their parameters, and by where these lie
   std::string last = "the first module";
+  std::string operation;  // that was begun last
+  bool looks_at_outputs = true;
   std::string found;
   int depth = 0;  // of operations in operations: the outermost is what the module asked for
 };
@@ -51,7 +53,7 @@ const std::string* ModuleOf(const at::Tensor& tensor) {
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& operation) {
   auto inputs = std::make_unique<Inputs>();
   if (search == nullptr) return inputs;
-  ++search->depth;
+  if (search->depth++ == 0) search->operation = operation.name();
   for (const c10::IValue& input : operation.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
     inputs->tensors.push_back(input.toTensor());
@@ -62,7 +64,7 @@ std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& operation) 
 
 // Views and operations in place are left out, and what only reserves memory: that may hold anything.
 void Look(const at::RecordFunction& operation, at::ObserverContext* context) {
-  if (search == nullptr || --search->depth > 0 || !search->found.empty()) return;
+  if (search == nullptr || --search->depth > 0 || !search->looks_at_outputs || !search->found.empty()) return;
   const std::string name = operation.name();
   if (absl::StrContains(name, "empty")) return;
   const at::RecordFunctionGuard off(/*is_enabled=*/false);
@@ -81,10 +83,7 @@ void Look(const at::RecordFunction& operation, at::ObserverContext* context) {
   }
 }
 
-}  // namespace
-
-std::string FirstNonFinite(const torch::nn::Module& module, absl::FunctionRef<void()> pass) {
-  Search mine;
+void Run(const torch::nn::Module& module, absl::FunctionRef<void()> pass, Search& mine) {
   for (const auto& item : module.named_parameters()) {
     const std::string& name = item.key();
     const size_t dot = name.rfind('.');
@@ -103,7 +102,25 @@ std::string FirstNonFinite(const torch::nn::Module& module, absl::FunctionRef<vo
     search = nullptr;
   };
   pass();
+}
+
+}  // namespace
+
+std::string FirstNonFinite(const torch::nn::Module& module, absl::FunctionRef<void()> pass) {
+  Search mine;
+  Run(module, pass, mine);
   return mine.found;
+}
+
+std::string WhereItThrows(const torch::nn::Module& module, absl::FunctionRef<void()> pass) {
+  Search mine;
+  mine.looks_at_outputs = false;
+  try {
+    Run(module, pass, mine);
+  } catch (const std::exception&) {
+    return mine.operation.empty() ? "in the pass" : absl::StrCat("in ", mine.last, " (", mine.operation, ")");
+  }
+  return "";
 }
 
 }  // namespace distill

@@ -1,5 +1,5 @@
-// Where a loss that is not finite came from: the first module whose output is not, found by running the pass once more
-// and looking at what each operation gives.
+// Where in a model a pass failed, found by running it once more and looking at each operation: the first output that is
+// not finite, or the operation that throws.
 #pragma once
 
 #include <string>
@@ -16,5 +16,8 @@ namespace distill {
 // parameter counts to the module whose parameter was used before it. A NaN or +infinity counts; -infinity does not,
 // since masks are made of it. Slow: for a pass that failed.
 std::string FirstNonFinite(const torch::nn::Module& module, absl::FunctionRef<void()> pass);
+
+// The same of a pass that throws: says "in layers.3.mlp.down_proj (aten::addmm)"; empty where it throws nothing.
+std::string WhereItThrows(const torch::nn::Module& module, absl::FunctionRef<void()> pass);
 
 }  // namespace distill

@@ -1,4 +1,4 @@
-#include "libdistill/tensor/non_finite.h"
+#include "libdistill/tensor/failed_pass.h"
 
 #include <limits>
 
@@ -35,6 +35,15 @@ TEST_CASE("the first module whose output is not finite is named, with the operat
   CHECK(found(torch::ones({2, 4})) == "first in the output of up (aten::addmm)");
   CHECK(found(torch::full({2, 4}, std::numeric_limits<float>::quiet_NaN())) ==
         "first in what is given to up (aten::addmm)");
+}
+
+TEST_CASE("the module whose operation throws is named, with the operation") {
+  Layers layers;
+  const auto where = [&](auto&& pass) { return WhereItThrows(layers, pass); };
+  CHECK(where([&] { layers.forward(torch::ones({2, 5})); }) == "in up (aten::addmm)");
+  CHECK(where([&] { layers.forward(torch::ones({2, 4})) + torch::ones({3}); }) == "in down (aten::add)");
+  CHECK(where([&] { layers.forward(torch::ones({2, 4})); }).empty());
+  CHECK(where([] { throw std::runtime_error("no operation"); }) == "in the pass");
 }
 
 TEST_CASE("the search leaves nothing behind") {

@@ -1,4 +1,4 @@
-// What ranks say about a loss that is not finite.
+// What ranks say about a pass that throws, or whose loss is not finite.
 #include <limits>
 #include <memory>
 #include <vector>
@@ -33,20 +33,25 @@ struct TwoLayers : torch::nn::Module {
   torch::nn::Linear first = nullptr, second = nullptr;
 };
 
-// Of which one is no number.
-std::shared_ptr<Dataset> Points() {
+// Of which one is no number, or has a value too many.
+enum class Bad { kNumber, kShape };
+
+std::shared_ptr<Dataset> Points(Bad bad) {
   std::vector<Sample> samples;
   for (int64_t i = 0; i < 16; ++i) {
-    const float x = i == kBadSample ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(i) / 16;
-    samples.push_back(
-        {.tensors = {{"x", HostTensor(std::vector<float>{x, 1})}, {"y", HostTensor(std::vector<float>{x})}}});
+    const bool is_bad = i == kBadSample;
+    const float x =
+        is_bad && bad == Bad::kNumber ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(i) / 16;
+    std::vector<float> xs = {x, 1};
+    if (is_bad && bad == Bad::kShape) xs.push_back(2);
+    samples.push_back({.tensors = {{"x", HostTensor(std::move(xs))}, {"y", HostTensor(std::vector<float>{x})}}});
   }
   return MakeDataset(std::move(samples));
 }
 
-absl::StatusOr<std::unique_ptr<Task>> MakeNetTask(const World& world, std::shared_ptr<TwoLayers> net) {
+absl::StatusOr<std::unique_ptr<Task>> MakeNetTask(const World& world, std::shared_ptr<TwoLayers> net, Bad bad) {
   const ShardOptions options{.rows_per_rank = 1, .accumulation_steps = 2};
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(Points(), world.rank, world.world_size, options));
+  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(Points(bad), world.rank, world.world_size, options));
   auto batches = MakeBatches(std::move(sharder), [](auto rows) { return StackRows(rows); });
   return MakeTask(std::move(batches), {.forward = [net](const TensorBatch& batch) {
                     const torch::Tensor error = net->forward(batch["x"]) - batch["y"];
@@ -54,24 +59,35 @@ absl::StatusOr<std::unique_ptr<Task>> MakeNetTask(const World& world, std::share
                   }});
 }
 
-absl::Status FitNet(const World& world, const TrainerOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(auto communicator, CreateCommunicator(world, {}));
-  RunContext run(world, std::move(communicator), torch::kCPU);
-  auto net = std::make_shared<TwoLayers>();
-  DISTILL_ASSIGN_OR_RETURN(auto task, MakeNetTask(world, net));
-  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, options));
-  return trainer->Fit(*task).status();
-}
-
-TEST_CASE("a loss that is not finite is told with rank, micro-batch, sample and the first module that gave it") {
+TrainerOptions OneEpoch() {
   TrainerOptions options{.learning_rate = 0.01};
   options.max_non_finite_steps = 1;
   options.num_train_epochs = 1;
   options.disable_tqdm = true;
-  CHECK(Failures(RunRanks(2, absl::Seconds(60), [&](const World& world) {
+  return options;
+}
+
+absl::Status FitNet(const World& world, Bad bad) {
+  DISTILL_ASSIGN_OR_RETURN(auto communicator, CreateCommunicator(world, {}));
+  RunContext run(world, std::move(communicator), torch::kCPU);
+  auto net = std::make_shared<TwoLayers>();
+  DISTILL_ASSIGN_OR_RETURN(auto task, MakeNetTask(world, net, bad));
+  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, OneEpoch()));
+  return trainer->Fit(*task).status();
+}
+
+TEST_CASE("a loss that is not finite is told with rank, micro-batch, sample and the first module that gave it") {
+  CHECK(Failures(RunRanks(2, absl::Seconds(60), [](const World& world) {
           return ExpectError(
-              FitNet(world, options), absl::StatusCode::kInternal,
+              FitNet(world, Bad::kNumber), absl::StatusCode::kInternal,
               {"the loss of rank ", "micro-batch ", " of 2, sample 5; first in what is given to first (aten::addmm)"});
+        })) == "");
+}
+
+TEST_CASE("shapes that do not match are told with step, rank, micro-batch, sample and module") {
+  CHECK(Failures(RunRanks(2, absl::Seconds(60), [](const World& world) {
+          return ExpectError(FitNet(world, Bad::kShape), absl::StatusCode::kInternal,
+                             {"step ", "micro-batch ", " of 2, sample 5, in first (aten::addmm): torch: ", "1x3"});
         })) == "");
 }
 
