@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,13 +18,26 @@
 namespace distill {
 namespace {
 
-// The two forms differ in names only.
+// The forms differ in names only.
 struct Form {
   const char* list;
   const char* role;
   const char* content;
 };
-constexpr Form kForms[] = {{"messages", "role", "content"}, {"conversations", "from", "value"}};
+constexpr Form kForms[] = {
+    {"messages", "role", "content"}, {"conversations", "from", "value"}, {"conversations", "role", "content"}};
+
+// The form of a row; null where it has none.
+const Form* FormOf(const JsonValue& row) {
+  const Form* found = nullptr;
+  for (const Form& form : kForms) {
+    const JsonValue* list = row.Find(form.list);
+    if (list == nullptr) continue;
+    if (found == nullptr) found = &form;
+    if (!list->items.empty() && list->items.front().Find(form.role) != nullptr) return &form;
+  }
+  return found;
+}
 
 // What data sets call them, and what templates do.
 constexpr std::pair<const char*, const char*> kRoles[] = {
@@ -78,6 +92,16 @@ absl::Status RefuseTools(const JsonValue& object, std::initializer_list<const ch
   return absl::OkStatus();
 }
 
+// As in OpenAI's files for fine-tuning: an answer of weight 0 is context alone.
+absl::StatusOr<bool> HasLoss(const JsonValue& message) {
+  const JsonValue* weight = message.Find("weight");
+  if (weight == nullptr || weight->kind == JsonValue::Kind::kNull) return true;
+  if (weight->kind == JsonValue::Kind::kNumber && (weight->number == 0 || weight->number == 1)) {
+    return weight->number == 1;
+  }
+  return Invalid("'weight' is neither 0 nor 1; other weights are not supported");
+}
+
 absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form) {
   if (json.kind != JsonValue::Kind::kObject) {
     return Invalid(absl::StrCat("not a JSON object; a message is {\"", form.role, "\": \"user\", \"", form.content,
@@ -87,6 +111,7 @@ absl::StatusOr<ChatMessage> ParseMessage(const JsonValue& json, const Form& form
   DISTILL_ASSIGN_OR_RETURN(const std::string role, MessageText(json, form.role));
   DISTILL_ASSIGN_OR_RETURN(message.role, NormalRole(role));
   DISTILL_RETURN_IF_ERROR(RefuseTools(json, {"tool_calls", "function_call"}));
+  DISTILL_ASSIGN_OR_RETURN(message.has_loss, HasLoss(json));
   const JsonValue* content = json.Find(form.content);
   if (content != nullptr && content->kind == JsonValue::Kind::kNull && message.role == "assistant") return message;
   DISTILL_ASSIGN_OR_RETURN(message.content, MessageText(json, form.content));
@@ -99,28 +124,43 @@ absl::StatusOr<std::vector<ChatMessage>> ParseChatRow(const JsonValue& row) {
     return Invalid(absl::StrCat("the row is not a JSON object; JSON Lines has one conversation a line, ", kExample));
   }
   DISTILL_RETURN_IF_ERROR(RefuseTools(row, {"tools", "functions"}));
-  for (const Form& form : kForms) {
-    const JsonValue* list = row.Find(form.list);
-    if (list == nullptr) continue;
-    if (list->kind != JsonValue::Kind::kArray) {
-      return Invalid(
-          absl::StrCat("'", form.list, "' is no list; it holds the messages of one conversation, ", kExample));
-    }
-    std::vector<ChatMessage> messages;
-    for (const JsonValue& item : list->items) {
-      absl::StatusOr<ChatMessage> message = ParseMessage(item, form);
-      if (!message.ok()) return Annotate(message.status(), absl::StrCat(form.list, "[", messages.size(), "]"));
-      messages.push_back(*std::move(message));
-    }
-    return messages;
+  const Form* form = FormOf(row);
+  if (form == nullptr) {
+    return Invalid(absl::StrCat("the row has neither 'messages' nor 'conversations'; write it as ", kExample));
   }
-  return Invalid(absl::StrCat("the row has neither 'messages' nor 'conversations'; write it as ", kExample));
+  const JsonValue& list = *row.Find(form->list);
+  if (list.kind != JsonValue::Kind::kArray) {
+    return Invalid(
+        absl::StrCat("'", form->list, "' is no list; it holds the messages of one conversation, ", kExample));
+  }
+  std::vector<ChatMessage> messages;
+  for (const JsonValue& item : list.items) {
+    absl::StatusOr<ChatMessage> message = ParseMessage(item, *form);
+    if (!message.ok()) return Annotate(message.status(), absl::StrCat(form->list, "[", messages.size(), "]"));
+    messages.push_back(*std::move(message));
+  }
+  return messages;
 }
 
-// Whether the assistant says anything in it.
+// Fields of a row and of its messages that nothing reads, by name.
+void AddUnread(const JsonValue& row, std::set<std::string>& unread) {
+  const Form* form = FormOf(row);
+  for (const auto& [name, value] : row.members) {
+    if (name != form->list && name != "tools" && name != "functions") unread.insert(absl::StrCat("'", name, "'"));
+  }
+  for (const JsonValue& message : row.Find(form->list)->items) {
+    for (const auto& [name, value] : message.members) {
+      const bool is_read = name == form->role || name == form->content || name == "weight" || name == "tool_calls" ||
+                           name == "function_call";
+      if (!is_read) unread.insert(absl::StrCat("'", name, "' of messages"));
+    }
+  }
+}
+
+// Whether the assistant says anything in it that has a loss.
 bool HasAnswer(absl::Span<const ChatMessage> messages) {
   return std::any_of(messages.begin(), messages.end(), [](const ChatMessage& message) {
-    return message.role == "assistant" && !absl::StripAsciiWhitespace(message.content).empty();
+    return message.role == "assistant" && message.has_loss && !absl::StripAsciiWhitespace(message.content).empty();
   });
 }
 
@@ -135,7 +175,7 @@ bool HasTarget(const TokenSample& sample) {
 bool HoldsAnAnswer(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages) {
   bool says_anything = false;
   for (const ChatMessage& message : messages) {
-    if (message.role != "assistant") continue;
+    if (message.role != "assistant" || !message.has_loss) continue;
     for (const absl::string_view word :
          absl::StrSplit(message.content, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty())) {
       says_anything = true;
@@ -165,7 +205,8 @@ class ChatLoader {
     }
     const std::string summary =
         absl::StrCat("rows ", rows_, ", used ", samples_.size(), cut_before_answer_.Describe("cut before the answer"),
-                     cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_));
+                     cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_),
+                     unread_.empty() ? "" : absl::StrCat("; fields that are not read: ", absl::StrJoin(unread_, ", ")));
     if (samples_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": nothing is left to train on: ", summary,
                                                      "; raise max_length, which is ", options_.max_length));
@@ -187,6 +228,7 @@ class ChatLoader {
           "the chat template renders none of the answer; set chat_template to one that does: chatml, llama3 or a Jinja "
           "file");
     }
+    AddUnread(row, unread_);
     const size_t max_length = static_cast<size_t>(options_.max_length);
     const bool is_cut = sample.ids.size() > max_length;
     if (is_cut) {
@@ -211,6 +253,7 @@ class ChatLoader {
   int64_t rows_ = 0;  // without bad ones
   int64_t cut_ = 0;
   CountedRows cut_before_answer_;
+  std::set<std::string> unread_;
 };
 
 }  // namespace

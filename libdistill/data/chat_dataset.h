@@ -29,8 +29,9 @@ struct ChatDataset {
   std::string summary;  // "rows 20000, used 19998, cut before the answer 2 (first: train.jsonl:17)": logged by rank 0
 };
 
-// `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from, value).
-// Bad rows: broken JSON, bad UTF-8, a missing field, an unknown role, tools; no assistant's answer; messages that the
+// `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from and value,
+// or role and content). An answer with `weight` 0 is context alone. `summary` names the fields that nothing reads. Bad
+// rows: broken JSON, bad UTF-8, a missing field, an unknown role, tools; no assistant's answer; messages that the
 // template or the tokenizer refuses, or of which the template renders no answer. InvalidArgument: bad rows that are not
 // left out (how many, the first ones with file, line and reason); nothing left to train on; an s3:// path. NotFound: no
 // such file.

@@ -1,5 +1,6 @@
 #include "libdistill/text/chat_template.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -55,6 +56,26 @@ absl::StatusOr<std::pair<std::string, std::string>> ChooseTemplate(const std::st
   return Named(*std::move(text), choice);
 }
 
+// Of one range for each assistant's message; empty ranges go, too.
+absl::Status KeepThoseWithLoss(absl::Span<const ChatMessage> messages, std::vector<std::pair<size_t, size_t>>& ranges) {
+  std::vector<bool> has_loss;
+  for (const ChatMessage& message : messages) {
+    if (message.role == "assistant") has_loss.push_back(message.has_loss);
+  }
+  const bool all = std::find(has_loss.begin(), has_loss.end(), false) == has_loss.end();
+  if (!all && has_loss.size() != ranges.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message has weight 0, but the template marks ", ranges.size(), " parts of ", has_loss.size(),
+                     " assistant's messages: choose another chat_template, or split the conversation"));
+  }
+  std::vector<std::pair<size_t, size_t>> kept;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].second > ranges[i].first && (all || has_loss[i])) kept.push_back(ranges[i]);
+  }
+  ranges = std::move(kept);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 struct ChatTemplate::Impl {
@@ -64,6 +85,7 @@ struct ChatTemplate::Impl {
 
   absl::StatusOr<jinja::Output> Run(absl::Span<const ChatMessage> messages, bool add_generation_prompt) const;
   absl::StatusOr<Rendered> RunByPrefixes(absl::Span<const ChatMessage> messages) const;
+  absl::StatusOr<std::string> Before(absl::Span<const ChatMessage> messages) const;
 };
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, const Tokenizer& tokenizer) {
@@ -109,22 +131,37 @@ absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(absl::Span<const ChatMessa
   return output;
 }
 
+// What stands before the content of the last message, an assistant's.
+absl::StatusOr<std::string> ChatTemplate::Impl::Before(absl::Span<const ChatMessage> messages) const {
+  const size_t before = messages.size() - 1;
+  if (before > 0) {
+    DISTILL_ASSIGN_OR_RETURN(jinja::Output output, Run(messages.subspan(0, before), true));
+    return std::move(output.text);
+  }
+  // Most templates look at the first message, and fail where there is none.
+  constexpr char kMark[] = "\xEE\x80\x80the answer\xEE\x80\x80";  // U+E000 is in no text
+  const ChatMessage marked{"assistant", kMark};
+  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, Run({&marked, 1}, false));
+  const size_t at = output.text.find(kMark);
+  return at == std::string::npos ? output.text : output.text.substr(0, at);
+}
+
 // Without {% generation %}, what the assistant wrote is what the text up to its message does not hold yet.
 absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::Impl::RunByPrefixes(absl::Span<const ChatMessage> messages) const {
   DISTILL_ASSIGN_OR_RETURN(const jinja::Output whole, Run(messages, false));
   Rendered rendered{whole.text, {}};
   for (size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].role != "assistant") continue;
-    DISTILL_ASSIGN_OR_RETURN(const jinja::Output before, Run(messages.subspan(0, i), true));
+    DISTILL_ASSIGN_OR_RETURN(const std::string before, Before(messages.subspan(0, i + 1)));
     DISTILL_ASSIGN_OR_RETURN(const jinja::Output after, Run(messages.subspan(0, i + 1), false));
-    if (!absl::StartsWith(whole.text, after.text) || !absl::StartsWith(after.text, before.text)) {
+    if (!absl::StartsWith(whole.text, after.text) || !absl::StartsWith(after.text, before)) {
       return absl::InvalidArgumentError(absl::StrCat(
           name, ": message ", i + 1,
           " renders differently at the end of a conversation and within it, so the "
           "assistant's part cannot be told; mark it in the template with {% generation %} ... {% endgeneration %}"));
     }
     const size_t end = absl::string_view(after.text).find_last_not_of(" \t\r\n") + 1;
-    if (end > before.text.size()) rendered.assistant.emplace_back(before.text.size(), end);
+    rendered.assistant.emplace_back(before.size(), std::max(before.size(), end));
   }
   return rendered;
 }
@@ -136,9 +173,15 @@ absl::StatusOr<std::string> ChatTemplate::Render(absl::Span<const ChatMessage> m
 }
 
 absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::RenderForTraining(absl::Span<const ChatMessage> messages) const {
-  if (!impl_->source.has_generation()) return impl_->RunByPrefixes(messages);
-  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, false));
-  return Rendered{std::move(output.text), std::move(output.generation)};
+  Rendered rendered;
+  if (impl_->source.has_generation()) {
+    DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, false));
+    rendered = {std::move(output.text), std::move(output.generation)};
+  } else {
+    DISTILL_ASSIGN_OR_RETURN(rendered, impl_->RunByPrefixes(messages));
+  }
+  DISTILL_RETURN_IF_ERROR(Annotate(KeepThoseWithLoss(messages, rendered.assistant), impl_->name));
+  return rendered;
 }
 
 absl::StatusOr<EncodedChat> EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered) {

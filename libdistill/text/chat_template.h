@@ -15,6 +15,7 @@ namespace distill {
 struct ChatMessage {
   std::string role;  // "system", "user", "assistant", "tool"
   std::string content;
+  bool has_loss = true;  // of an assistant's: false where it is context alone
 };
 
 class ChatTemplate {
@@ -34,10 +35,11 @@ class ChatTemplate {
 
   struct Rendered {
     std::string text;
-    // Byte ranges [begin, end) of `text` that the assistant wrote: content and end-of-turn token, in order.
+    // Byte ranges [begin, end) of `text` that the assistant wrote: content and end-of-turn token, in order. Without
+    // those of messages without a loss.
     std::vector<std::pair<size_t, size_t>> assistant;
   };
-  // The whole conversation with the assistant's ranges.
+  // The whole conversation with the assistant's ranges. InvalidArgument besides: the ranges cannot be told apart.
   [[nodiscard]] absl::StatusOr<Rendered> RenderForTraining(absl::Span<const ChatMessage> messages) const;
 
  private:

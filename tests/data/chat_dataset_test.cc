@@ -74,6 +74,40 @@ TEST_CASE("a template without a generation mark puts the loss on the same tokens
   CHECK(LoadMarked(kMessages, plain) == LoadMarked(kMessages, "chatml"));
 }
 
+TEST_CASE("conversations may have role and content, and answers of weight 0 have no loss") {
+  const std::string row =
+      R"({"conversations":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello","weight":0},)"
+      R"({"role":"user","content":"Bye"},{"role":"assistant","content":"Ciao","weight":1}]})";
+  const std::string wanted = "<user>Hi|<assistant>Hello|<user>Bye|<assistant>[[Ciao|]]";
+  CHECK(LoadMarked(row,
+                   "{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}"
+                   "{% if add_generation_prompt %}<assistant>{% endif %}") == wanted);
+  CHECK(LoadMarked(row,
+                   "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}{% generation %}"
+                   "{{ m.content }}|{% endgeneration %}{% else %}{{ m.content }}|{% endif %}{% endfor %}") == wanted);
+}
+
+// As Qwen2.5's, which looks at the first message before there is one.
+TEST_CASE("a conversation may begin with the assistant where the template asks what the first message is") {
+  const std::string row = R"({"messages":[{"role":"assistant","content":"system"},{"role":"user","content":"Hi"},)"
+                          R"({"role":"assistant","content":"b"}]})";
+  CHECK(LoadMarked(row,
+                   "{% if messages[0].role != 'system' %}<system>the default|{% endif %}"
+                   "{% for m in messages %}<{{ m.role }}>{{ m.content }}|{% endfor %}"
+                   "{% if add_generation_prompt %}<assistant>{% endif %}") ==
+        "<system>the default|<assistant>[[system|]]<user>Hi|<assistant>[[b|]]");
+}
+
+TEST_CASE("fields that nothing reads are named once, in the summary") {
+  const TempFolder files;
+  const std::string row =
+      R"({"id":7,"messages":[{"role":"user","content":"a","name":"Ada"},{"role":"assistant","content":"b","weight":1}]})"
+      "\n";
+  const auto data = LoadChat(files.Write("chat.jsonl", row + row));
+  REQUIRE(data.ok());
+  CHECK(data->summary == "rows 2, used 2; fields that are not read: 'id', 'name' of messages");
+}
+
 TEST_CASE("conversations stay beside their samples as text, with a template's roles") {
   const TempFolder files;
   const auto data = LoadChat(files.Write("chat.jsonl", std::string(kConversations) + "\n" + ChatRow("a", "b")));
