@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/bad_row_list.h"
+#include "libdistill/data/other_formats.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -20,15 +21,22 @@ std::string BaseName(const std::string& path) { return path.substr(path.find_las
 // A file is itself.
 absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path, const std::string& split) {
   DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
-  if (!FolderExists(path)) return std::vector<std::string>{path};
+  if (!FolderExists(path)) {
+    DISTILL_RETURN_IF_ERROR(CheckIsJsonLines(path));
+    return std::vector<std::string>{path};
+  }
   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFiles(path, split, ".jsonl"));
   if (names.empty()) {
+    DISTILL_RETURN_IF_ERROR(CheckIsNoOtherFolder(path));
     DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> others, ListFiles(path, "", ""));
     return absl::NotFoundError(absl::StrCat(path, ": no file matches ", split, "*.jsonl; the folder holds ",
                                             others.empty() ? "no files" : absl::StrJoin(others, ", "),
                                             ": name the split that a file's name begins with, or the file itself"));
   }
-  for (std::string& name : names) name = JoinPath(path, name);
+  for (std::string& name : names) {
+    name = JoinPath(path, name);
+    DISTILL_RETURN_IF_ERROR(CheckIsJsonLines(name));
+  }
   return names;
 }
 

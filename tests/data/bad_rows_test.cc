@@ -185,12 +185,12 @@ TEST_CASE("a file of another kind is not read to its end") {
   const Reader reader = LabelReader();
   std::string rows;
   for (int i = 0; i < 10050; ++i) absl::StrAppend(&rows, "text,", i, "\n");
-  const std::string path = files.Write("a.csv", rows);
+  const std::string path = files.Write("a.txt", rows);
   CheckRefused(reader.load(path, 0, {}), path + " has 10000 bad rows among the first 10000, and no other: mend");
-  CheckRefused(reader.load(files.Write("b.csv", Lines(reader.good) + rows), 0, kSkip),
-               files / "b.csv" + " has 10000 bad rows among the first 10003, more than max_bad_rows, 100: ");
+  CheckRefused(reader.load(files.Write("b.txt", Lines(reader.good) + rows), 0, kSkip),
+               files / "b.txt" + " has 10000 bad rows among the first 10003, more than max_bad_rows, 100: ");
   const RowOptions all = {.bad_rows = BadRows::kSkip, .max_bad_rows = 20000};
-  CHECK(reader.load(files / "b.csv", 0, all).ok());
+  CHECK(reader.load(files / "b.txt", 0, all).ok());
 }
 
 TEST_CASE("a line that is too long is left out whole") {

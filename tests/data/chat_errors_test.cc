@@ -122,11 +122,11 @@ TEST_CASE("a JSON file that is no JSON Lines is told apart") {
   const TempFolder files;
   const std::string row = ChatRow("a", "b");
   CheckError(LoadChat(files.Write("chat.json", "[\n" + row + "]\n")).status(), absl::StatusCode::kInvalidArgument,
-             "chat.json:1: ", "each value on a line of its own");
+             "chat.json is one JSON array", "python3 -c");
   CheckError(LoadChat(files.Write("chat.json", "{\n\"messages\": []\n}\n")).status(),
              absl::StatusCode::kInvalidArgument, "chat.json:1: ", "each value on a line of its own");
   CheckError(LoadChat(files.Write("chat.json", "[" + row.substr(0, row.size() - 1) + "]")).status(),
-             absl::StatusCode::kInvalidArgument, "chat.json:1: ", "one conversation a line");
+             absl::StatusCode::kInvalidArgument, "chat.json is one JSON array", "one row a line");
 }
 
 TEST_CASE("missing files, splits and remote paths are refused by name") {
