@@ -9,6 +9,7 @@
 #include "libdistill/config/config_file.h"
 #include "libdistill/config/option_names.h"
 #include "libdistill/config/reference.h"
+#include "libdistill/core/home.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/version.h"
 
@@ -51,11 +52,13 @@ class Parser {
     } catch (const CLI::ParseError& error) {
       return absl::InvalidArgumentError(error.what());
     }
+    if (asked_ != nullptr) line_.message = DescribeOption(*asked_);
     if (wants_version_) line_.message = absl::StrCat(VersionLine(), "\n");
     if (wants_markdown_) line_.message = OptionsAsMarkdown(program_, settings_, flags_);
     if (!line_.message.empty()) return std::move(line_);
     DISTILL_RETURN_IF_ERROR(named);
     line_.positional = app_.remaining();
+    TakeConfigFile();
     if (program_.positional == nullptr && !line_.positional.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("unexpected argument '", line_.positional.front(), "'; options are --name value"));
@@ -92,6 +95,10 @@ class Parser {
       const size_t equals = argument.find('=');
       const size_t begin = std::min(argument.find_first_not_of('-'), argument.size());
       const std::string name = absl::StrReplaceAll(argument.substr(begin, equals - begin), {{"-", "_"}});
+      if ((name == "help" || name == "h") && i + 1 < argc && !absl::StartsWith(argv[i + 1], "-")) {
+        first.Update(LookUp(absl::StrReplaceAll(argv[++i], {{"-", "_"}})));
+        continue;
+      }
       if (IsOfParser(name)) {
         arguments_.push_back(name == "h" ? "--help" : absl::StrCat("--", name));
         continue;
@@ -107,6 +114,15 @@ class Parser {
     return first;
   }
 
+  // For --help KEY.
+  absl::Status LookUp(const std::string& name) {
+    DISTILL_ASSIGN_OR_RETURN(const MeantOption meant, FindOption(all_, NameKind::kOption, name, ""));
+    asked_ = meant.field;
+    if (asked_ != nullptr) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--help ", name, ": ", meant.is_map ? "a map of options" : meant.note));
+  }
+
   static bool IsOfParser(const std::string& name) {
     return name == "help" || name == "h" || name == "version" || name == "help_markdown";
   }
@@ -118,6 +134,21 @@ class Parser {
     if (meant.is_map) maps_.emplace_back(name, *value);
     if (meant.field != nullptr) arguments_.insert(arguments_.end(), {"--" + meant.field->name, meant.value});
     return absl::OkStatus();
+  }
+
+  // `distill_llm my.yaml` is `distill_llm --config_file my.yaml`.
+  void TakeConfigFile() {
+    if (program_.positional != nullptr || settings_.fields().empty() || line_.positional.size() != 1) return;
+    for (const Setting& setting : given_) {
+      if (setting.field->name == kConfigFile) return;
+    }
+    const std::string& path = line_.positional.front();
+    for (const char* ending : {".yaml", ".yml", ".json"}) {
+      if (!absl::EndsWith(path, ending)) continue;
+      config_file_ = ExpandHome(path);
+      line_.positional.clear();
+      return;
+    }
   }
 
   absl::Status SetAll() {
@@ -144,6 +175,7 @@ class Parser {
   Description all_;
   CLI::App app_;
   std::string config_file_;
+  const FieldDescription* asked_ = nullptr;  // by --help KEY
   bool wants_version_ = false, wants_markdown_ = false;
   std::vector<std::string> arguments_;
   std::vector<Setting> given_;

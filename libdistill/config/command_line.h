@@ -18,15 +18,16 @@ struct ProgramText {
 };
 
 struct CommandLine {
-  std::string message = {};                  // not empty: print this and end well (--help, --version)
+  std::string message = {};                  // not empty: print this and end well (--help, --help KEY, --version)
   std::vector<std::string> positional = {};  // arguments without a name
   std::vector<std::string> notes = {};       // for the user: what was accepted and has no effect here
 };
 
 // "--name value" and "--name=value", with "-" and "_" alike; a yes-or-no option needs no value. `settings` may also
-// stand in --config_file PATH; `flags` are for the command line alone. Their fields are set, and each is within its
-// limits; Description::Check of both is the program's to call. InvalidArgument names the option, or for an unknown one
-// the nearest known; errors of the config file as in ReadConfigFile.
+// stand in --config_file PATH, or in a .yaml, .yml or .json file that is given without a name where no further
+// arguments are expected; `flags` are for the command line alone. Their fields are set, and each is within its limits;
+// Description::Check of both is the program's to call. InvalidArgument names the option, or for an unknown one the
+// nearest known; errors of the config file as in ReadConfigFile.
 [[nodiscard]] absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv,
                                                            const ProgramText& program, const Description& settings,
                                                            const Description& flags);

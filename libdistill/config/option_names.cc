@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/match.h"
+#include "libdistill/core/home.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -151,8 +152,9 @@ absl::Status SetOption(const FieldDescription& field, const std::string& text) {
       return absl::InvalidArgumentError(absl::StrCat("'", text, "': ", reason));
     }
   }
+  const std::string value = field.is_path ? ExpandHome(text) : text;
   for (const FieldPlace& place : field.places) {
-    if (place.parse(text)) continue;
+    if (place.parse(value)) continue;
     return absl::InvalidArgumentError(
         field.choices.empty()
             ? absl::StrCat("expected ", field.kind.words, ", not '", text, "'")

@@ -27,7 +27,7 @@ enum class NameKind { kKey, kOption };
 [[nodiscard]] absl::StatusOr<MeantOption> FindOption(const Description& description, NameKind kind,
                                                      absl::string_view name, const std::string& value);
 
-// InvalidArgument says what was expected and what came; the caller adds where.
+// A path's leading ~ becomes HOME. InvalidArgument says what was expected and what came; the caller adds where.
 [[nodiscard]] absl::Status SetOption(const FieldDescription& field, const std::string& text);
 
 // Whether it is what a config file may call a map: a section, or the first part of names with a dot.

@@ -88,6 +88,13 @@ std::string HelpOf(const FieldDescription& field) {
   return help;
 }
 
+std::string DescribeOption(const FieldDescription& field) {
+  const std::string others = OtherNames(field);
+  return absl::StrCat("--", field.name, " ", TypeOf(field), "\n  ", field.help, "\n  values: ", ValuesOfField(field),
+                      "\n  default: ", field.initial.empty() ? "none" : field.initial,
+                      others.empty() ? "" : absl::StrCat("\n  also: ", others), "\n");
+}
+
 std::string TypeOf(const FieldDescription& field) { return field.is_path ? "PATH" : field.kind.type; }
 
 std::string OptionsAsMarkdown(const ProgramText& program, const Description& settings, const Description& flags) {

@@ -10,6 +10,8 @@ namespace distill {
 
 // "what the learning rate does after the warm-up: cosine, linear or constant"
 std::string HelpOf(const FieldDescription& field);
+// What --help KEY prints: the option with its values, its default and its other names.
+std::string DescribeOption(const FieldDescription& field);
 // "INT", "PATH", ...
 std::string TypeOf(const FieldDescription& field);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/home.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/jinja/template.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::pair<std::string, std::string>> ChooseTemplate(const std::st
         "the tokenizer has no chat template: set chat_template to chatml, llama3 or a Jinja file");
   }
   if (IsTemplateText(choice)) return Named(choice, "the text of chat_template");
-  absl::StatusOr<std::string> text = ReadFile(choice);
+  absl::StatusOr<std::string> text = ReadFile(ExpandHome(choice));
   if (!text.ok()) return Annotate(text.status(), "chat_template is neither auto, chatml nor llama3, and as a file");
   return Named(*std::move(text), choice);
 }

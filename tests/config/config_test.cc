@@ -152,6 +152,37 @@ TEST_CASE("the command line overrides the file, dashes and underscores are the s
   CHECK(parsed->sample.shape == Shape::kSquare);
 }
 
+TEST_CASE("a config file may be given without a name, where no further arguments are expected") {
+  const testing::TempFolder folder;
+  const std::string path = folder.Write("my.yaml", "rate: 0.5\nseed: 7\n");
+  const auto parsed = Parse({path, "--rate", "0.25"});
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  CHECK(parsed->sample.rate == 0.25);
+  CHECK(parsed->sample.seed == 7);
+  CHECK(Parse({path}, "NAME")->line.positional == std::vector<std::string>{path});
+  CHECK(ErrorOf({path, "--config_file", path}) == "unexpected argument '" + path + "'; options are --name value");
+  CHECK(absl::StrContains(ErrorOf({folder / "none.yml"}), "none.yml"));
+}
+
+TEST_CASE("a path begins at home with ~, on the command line and in files") {
+  const char* home = std::getenv("HOME");
+  REQUIRE(home != nullptr);
+  CHECK(Parse({"--folder=~/run"})->sample.folder == std::string(home) + "/run");
+  CHECK(Read("folder: '~'\n").folder == home);
+  CHECK(Read("folder: ~ada/run\n").folder == "~ada/run");
+  CHECK(Read("name: ~/run\n").name == "~/run");  // is no path
+}
+
+TEST_CASE("--help KEY tells of one option, by any of its names") {
+  const std::string help = Parse({"--help", "temperature"})->line.message;
+  CHECK(absl::StartsWith(help, "--temperature "));
+  for (const char* part : {"values: ", "default: ", "also: "}) CHECK(absl::StrContains(help, part));
+  CHECK(Parse({"-h", "tau"})->line.message == help);
+  CHECK(absl::StartsWith(Parse({"--help", "show-batch"})->line.message, "--show_batch "));
+  CHECK(ErrorOf({"--help", "tempratur"}) == "unknown option '--tempratur'; did you mean '--temperature'?");
+}
+
 TEST_CASE("a name that two structs describe sets both of their fields") {
   CHECK(Read("seed: 7\n").seed == 7);
   CHECK(Read("seed: 7\n").loss.seed == 7);
