@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libdistill/core/field_text.h"
@@ -46,15 +47,41 @@ absl::Status AddExported(const std::string& text, LaunchOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status TakeRanks(const std::string& name, const std::string& value, LaunchOptions& options) {
+  if (absl::SimpleAtoi(value, &options.ranks) && options.ranks >= 1 && options.ranks <= kMaxRanksOfOneHost) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " wants a number of ranks from 1 to ", kMaxRanksOfOneHost, ", not '", value, "'"));
+}
+
+// torchrun's options, which it takes with "_" and "-" alike. False for an option that is not torchrun's.
+absl::StatusOr<bool> TakeTorchrunOption(const std::string& name, const std::string& value, LaunchOptions& options) {
+  const std::string dashed = absl::StrReplaceAll(name, {{"_", "-"}});
+  if (dashed == "--nproc-per-node") {
+    options.is_per_host = true;
+    DISTILL_RETURN_IF_ERROR(TakeRanks(name, value, options));
+    return true;
+  }
+  if (dashed == "--nnodes" && value == "1") return true;
+  for (const absl::string_view other : {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--max-restarts",
+                                        "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id", "--rdzv-conf"}) {
+    if (dashed != other) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " is torchrun's: distillrun starts the ranks of all hosts from one of them; say how many in ",
+        "all, and where: distillrun -np N -H HOST,HOST PROGRAM"));
+  }
+  return false;
+}
+
 // One option with its value. Returns false for an option that is not ours.
 absl::StatusOr<bool> TakeOption(const std::string& name, const std::string& value, LaunchOptions& options) {
   if (name == "-np" || name == "-n" || name == "-c" || name == "--np" || name == "--n") {
-    if (!absl::SimpleAtoi(value, &options.ranks) || options.ranks < 1 || options.ranks > kMaxRanksOfOneHost) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " wants a number of ranks from 1 to ", kMaxRanksOfOneHost, ", not '", value, "'"));
-    }
+    DISTILL_RETURN_IF_ERROR(TakeRanks(name, value, options));
     return true;
   }
+  DISTILL_ASSIGN_OR_RETURN(const bool is_torchruns, TakeTorchrunOption(name, value, options));
+  if (is_torchruns) return true;
   if (name == "-H" || name == "-host" || name == "--host") {
     for (absl::string_view host : absl::StrSplit(value, ',')) AddHost(host, options.hosts);
     return true;
@@ -98,13 +125,19 @@ absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> a
       }
       break;
     }
-    const bool has_value = i + 1 < arguments.size();
-    DISTILL_ASSIGN_OR_RETURN(const bool ours, TakeOption(name, has_value ? arguments[i + 1] : "", options));
+    if (name == "--standalone") continue;  // torchrun's, for one host
+    const size_t equals = absl::StartsWith(name, "--n") || absl::StartsWith(name, "--r") ? name.find('=') : name.npos;
+    const std::string next = i + 1 < arguments.size() ? arguments[i + 1] : "";
+    const std::string value = equals == name.npos ? next : name.substr(equals + 1);
+    DISTILL_ASSIGN_OR_RETURN(const bool ours, TakeOption(name.substr(0, equals), value, options));
     if (!ours) return (options.has_foreign_option = true, options);
-    ++i;  // its value
+    if (equals == name.npos) ++i;
   }
   if (i < arguments.size()) options.program.assign(arguments.begin() + i, arguments.end());
   if (options.program.empty()) return absl::InvalidArgumentError("no program to start (see distillrun --help)");
+  if (options.is_per_host && options.hosts.size() > 1) {
+    return absl::InvalidArgumentError("--nproc_per_node is for one host; over several say how many in all: -np N");
+  }
   if (options.ranks == 0) return absl::InvalidArgumentError("say how many ranks to start: distillrun -np N PROGRAM");
   return options;
 }
@@ -115,7 +148,7 @@ std::string LaunchHelp() {
          "Starts N ranks of PROGRAM. On this host it starts them itself; over several hosts it hands over to mpirun,\n"
          "inside a Slurm allocation of several nodes to srun.\n"
          "\n"
-         "  -np N              how many ranks (also -n, -c, --np)\n"
+         "  -np N              how many ranks (also -n, -c, --np, and on one host torchrun's --nproc_per_node)\n"
          "  -H HOST[:N],...    where (also --host); --hostfile FILE: the same from a file\n"
          "  -x NAME[=VALUE]    an environment variable for every rank\n"
          "  --tune [FILE]      last, instead of a program: measure what communication costs here; write it to FILE\n"

@@ -14,7 +14,8 @@ namespace distill {
 struct LaunchOptions {
   bool help = false;
   bool version = false;
-  int ranks = 0;                                              // -np, -n, -c, --np
+  int ranks = 0;                                              // -np, -n, -c, --np, --nproc_per_node
+  bool is_per_host = false;                                   // --nproc_per_node said how many
   std::vector<std::string> hosts;                             // -H, --host, --hostfile: names without slots, once each
   std::vector<std::pair<std::string, std::string>> exported;  // -x NAME=VALUE
   std::vector<std::string> program;                           // program and its arguments
@@ -26,7 +27,8 @@ struct LaunchOptions {
   bool has_foreign_option = false;
 };
 
-// InvalidArgument: no program, no or a bad number of ranks, a host file that cannot be read, a grace that is no number.
+// InvalidArgument: options of torchrun's about several hosts, no program, no or a bad number of ranks, a host file that
+// cannot be read, a grace that is no number.
 [[nodiscard]] absl::StatusOr<LaunchOptions> ParseLaunchOptions(absl::Span<const std::string> arguments);
 
 std::string LaunchHelp();

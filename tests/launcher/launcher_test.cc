@@ -59,6 +59,22 @@ TEST_CASE("the usual command line is understood") {
 }
 
 TEST_CASE("a bad command line says what is wrong") {
+  for (const std::vector<std::string>& torchruns :
+       {std::vector<std::string>{"--nproc_per_node", "3", "prog", "--a=b"},
+        {"--standalone", "--nproc-per-node=3", "--nnodes=1", "prog", "--a=b"}}) {
+    const auto meant = ParseLaunchOptions(torchruns);
+    REQUIRE(meant.ok());
+    CHECK(meant->ranks == 3);
+    CHECK_FALSE(meant->has_foreign_option);
+    CHECK(meant->program == std::vector<std::string>{"prog", "--a=b"});
+  }
+  const auto error_of = [](const std::vector<std::string>& arguments) {
+    return std::string(ParseLaunchOptions(arguments).status().message());
+  };
+  CHECK(absl::StrContains(error_of({"--nproc_per_node=gpu", "prog"}), "wants a number of ranks"));
+  CHECK(absl::StrContains(error_of({"--nnodes", "2", "--nproc_per_node", "8", "prog"}), "-np N -H HOST,HOST"));
+  CHECK(absl::StrContains(error_of({"--rdzv_backend=c10d", "prog"}), "is torchrun's"));
+  CHECK(absl::StrContains(error_of({"--nproc_per_node", "8", "-H", "a,b", "prog"}), "how many in all"));
   CHECK(absl::StrContains(std::string(ParseLaunchOptions({"-np", "two", "x"}).status().message()), "'two'"));
   CHECK(absl::StrContains(std::string(ParseLaunchOptions({"prog"}).status().message()), "-np N"));
   CHECK(absl::StrContains(std::string(ParseLaunchOptions({"-np", "2"}).status().message()), "no program"));
