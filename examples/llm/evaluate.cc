@@ -1,6 +1,6 @@
 // Judges models by held-out chat data: cross-entropy, divergence from the teacher, and greedy answers that are right.
 //
-//   evaluate_llm --teacher DIR --dataset FILE [--json OUT] NAME=DIR...
+//   evaluate_llm --teacher_model DIR --dataset_name FILE [--json OUT] NAME=DIR...
 //
 // `loss` and `kl` (KL(teacher || model) at temperature 1) are in nats per assistant token; `exact_match` is the share
 // of conversations whose last answer the model gives word for word, from 0 to 1. Each model reads the conversations by
@@ -24,6 +24,7 @@ constexpr int64_t kRows = 64;  // of a batch
 struct Arguments {
   std::string teacher;
   std::string dataset;
+  std::string split;
   std::string json;
   uint64_t seed = 42;
   RowOptions rows;
@@ -33,8 +34,9 @@ struct Arguments {
 template <class V>
 void Describe(V& v, Arguments& o) {
   v.Group("Options");
-  v.Field("teacher", o.teacher, "model folder; its tokenizer is used").Path();
-  v.Field("dataset", o.dataset, "chat file (.jsonl)").Path();
+  v.Field("teacher_model", o.teacher, "model folder; its tokenizer is used").Path().Alias("teacher");
+  v.Field("dataset_name", o.dataset, "chat data: a .jsonl file, or a folder of them").Path().Alias("dataset");
+  v.Field("dataset_split", o.split, "of a folder: the files whose names start with it; empty: all").Alias("split");
   v.Field("json", o.json, "file that the figures are written to").Path();
   v.Field("seed", o.seed, "of the weights of a folder that holds none");
   Describe(v, o.rows);
@@ -72,7 +74,7 @@ absl::StatusOr<Arguments> ParseArguments(int argc, char** argv) {
     return absl::CancelledError();
   }
   for (const auto& [name, value] :
-       {std::pair("--teacher", arguments.teacher), std::pair("--dataset", arguments.dataset)}) {
+       {std::pair("--teacher_model", arguments.teacher), std::pair("--dataset_name", arguments.dataset)}) {
     if (value.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is required (evaluate_llm --help)"));
   }
   if (line.positional.empty()) return absl::InvalidArgumentError("NAME=FOLDER of a model is required");
@@ -113,7 +115,8 @@ absl::StatusOr<HeldOut> LoadHeldOut(const Arguments& arguments, const ChatTempla
         arguments.teacher, ": nothing says where an answer ends; set eos_token in tokenizer_config.json, or ",
         "eos_token_id in generation_config.json"));
   }
-  DISTILL_ASSIGN_OR_RETURN(auto data, LoadChatDataset(arguments.dataset, tokenizer, chat, {.rows = arguments.rows}));
+  DISTILL_ASSIGN_OR_RETURN(auto data, LoadChatDataset(arguments.dataset, tokenizer, chat,
+                                                      {.split = arguments.split, .rows = arguments.rows}));
   DISTILL_ASSIGN_OR_RETURN(auto questions, AskFor(data.conversations, chat, tokenizer));
   return HeldOut{chat.text(), std::move(tokenizer), std::move(data), std::move(questions), std::move(ends)};
 }

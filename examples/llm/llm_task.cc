@@ -1,7 +1,10 @@
 #include "examples/llm/llm_task.h"
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/safetensors.h"
 #include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer_state.h"
 
@@ -13,21 +16,35 @@ bool HasTokenizer(const std::string& folder) {
 }
 
 absl::StatusOr<Tokenizer> LoadTokenizer(const LlmOptions& options, const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(folder));
+  absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(folder);
+  if (!tokenizer.ok()) {
+    return Annotate(tokenizer.status(), folder == options.student_model ? "student_model" : "teacher_model");
+  }
   if (folder == options.student_model && HasTokenizer(options.teacher_model)) {
-    DISTILL_ASSIGN_OR_RETURN(const Tokenizer teachers, Tokenizer::Load(options.teacher_model));
-    DISTILL_RETURN_IF_ERROR(Annotate(RequireSameTokenizer(teachers, tokenizer),
+    const absl::StatusOr<Tokenizer> teachers = Tokenizer::Load(options.teacher_model);
+    if (!teachers.ok()) return Annotate(teachers.status(), "teacher_model");
+    DISTILL_RETURN_IF_ERROR(Annotate(RequireSameTokenizer(*teachers, *tokenizer),
                                      absl::StrCat(options.teacher_model, " and ", options.student_model)));
   }
   return tokenizer;
 }
 
-absl::Status CheckModelFolders(const LlmOptions& options) {
-  if (!options.teacher_model.empty()) {
-    DISTILL_RETURN_IF_ERROR(Annotate(CheckModelFolder(options.teacher_model), "teacher_model"));
-  }
-  if (options.student_model.empty()) return absl::OkStatus();
-  return Annotate(CheckModelFolder(options.student_model), "student_model");
+// What can be known of a model without memory for it: its family and shape, and that its weights can be read.
+absl::Status CheckModel(const std::string& folder, bool needs_weights) {
+  if (folder.empty()) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
+  DISTILL_RETURN_IF_ERROR(ReadDecoderConfig(folder).status());
+  DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
+  return has_weights || needs_weights ? SafetensorsFolder::Open(folder).status() : absl::OkStatus();
+}
+
+// Before any data are read, which may take minutes. Each error begins with its option.
+absl::Status CheckPaths(const LlmOptions& options) {
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*needs_weights=*/true), "teacher_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*needs_weights=*/false), "student_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckRowFiles(options.dataset_name, options.dataset_split), "dataset_name"));
+  if (options.eval_dataset_name.empty()) return absl::OkStatus();
+  return Annotate(CheckRowFiles(options.eval_dataset_name, options.eval_split), "eval_dataset_name");
 }
 
 // A split chooses among the files of a folder. The default is accepted beside a file too: stored configs have it.
@@ -72,24 +89,25 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmOptions& options, 
 }  // namespace
 
 absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(CheckModelFolders(options));
   const LlmOptions defaults;
   DISTILL_RETURN_IF_ERROR(
       CheckSplit("dataset_split", options.dataset_split, defaults.dataset_split, "dataset_name", options.dataset_name));
   DISTILL_RETURN_IF_ERROR(CheckSplit("eval_split", options.eval_split, defaults.eval_split, "eval_dataset_name",
                                      options.eval_dataset_name));
+  DISTILL_RETURN_IF_ERROR(CheckPaths(options));
   const std::string folder = !HasTokenizer(options.student_model) && HasTokenizer(options.teacher_model)
                                  ? options.teacher_model
                                  : options.student_model;
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(options, folder));
-  DISTILL_ASSIGN_OR_RETURN(ChatTemplate chat, ChatTemplate::Create(options.chat_template, tokenizer));
-  LogInfo(absl::StrCat("chat template: ", chat.name()));
-  DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(tokenizer, chat, options.dataset_name,
+  absl::StatusOr<ChatTemplate> chat = ChatTemplate::Create(options.chat_template, tokenizer);
+  if (!chat.ok()) return Annotate(chat.status(), "chat_template");
+  LogInfo(absl::StrCat("chat template: ", chat->name()));
+  DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(tokenizer, *chat, options.dataset_name,
                                                        {.split = options.dataset_split,
                                                         .num_samples = options.num_samples,
                                                         .max_length = options.shard.max_length,
                                                         .rows = options.rows}));
-  LlmText text{folder, std::move(tokenizer), std::move(chat), std::move(train), std::nullopt};
+  LlmText text{folder, std::move(tokenizer), *std::move(chat), std::move(train), std::nullopt};
   if (!options.eval_dataset_name.empty()) {
     DISTILL_ASSIGN_OR_RETURN(
         text.evaluation,

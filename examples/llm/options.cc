@@ -39,6 +39,12 @@ absl::Status CheckTraining(const LlmOptions& options) {
   return CheckHeldOut(options);
 }
 
+// A batch takes data and a tokenizer, no more.
+absl::Status CheckBatch(const LlmOptions& options) {
+  DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.dataset_name));
+  return options.teacher_model.empty() ? RequireValue("student_model", options.student_model) : absl::OkStatus();
+}
+
 absl::Status CheckFlags(const LlmFlags& flags) {
   if (!flags.plan && (flags.world_size || flags.ranks_per_host)) {
     return absl::InvalidArgumentError(
@@ -59,6 +65,8 @@ absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv) {
   DISTILL_RETURN_IF_ERROR(CheckFlags(command.flags));
   if (command.flags.plan) {
     DISTILL_RETURN_IF_ERROR(CheckModels(command.options));
+  } else if (command.flags.show_batch) {
+    DISTILL_RETURN_IF_ERROR(CheckBatch(command.options));
   } else if (command.flags.generate.empty()) {
     DISTILL_RETURN_IF_ERROR(CheckTraining(command.options));
   }

@@ -62,7 +62,8 @@ struct LlmCommand {
 };
 
 // The command line, and the config file that it names. InvalidArgument as in ParseCommandLine, and for options that
-// are missing or exclude one another. Generation requires none, a plan only the models.
+// are missing or exclude one another. Generation requires none, a plan only the models, a batch data and a
+// tokenizer.
 [[nodiscard]] absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv);
 
 // Name and value of every option, for a config file that repeats the run. overwrite_output_dir is always false: set

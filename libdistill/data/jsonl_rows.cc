@@ -74,6 +74,12 @@ absl::Status ForEachRow(const std::string& path, const std::string& split, const
   return bad.Finish(rows);
 }
 
+absl::Status CheckRowFiles(const std::string& path, const std::string& split) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindJsonlFiles(path, split));
+  for (const std::string& file : files) DISTILL_RETURN_IF_ERROR(JsonlReader::Open(file).status());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name) {
   if (row.kind != JsonValue::Kind::kObject) {
     return absl::InvalidArgumentError(

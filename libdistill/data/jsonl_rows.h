@@ -22,6 +22,9 @@ namespace distill {
     const std::string& path, const std::string& split, const RowOptions& options,
     absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row);
 
+// The errors that ForEachRow would give for the files themselves; reads no row.
+[[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split);
+
 // A member of a row that is an object. InvalidArgument: it is missing, or of another kind.
 [[nodiscard]] absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name);
 [[nodiscard]] absl::StatusOr<std::string> TextOf(const JsonValue& row, const std::string& name);

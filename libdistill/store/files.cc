@@ -59,7 +59,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
     contents.append(buffer, static_cast<size_t>(file.gcount()));
   }
   if (file.bad()) return FromErrno(errno, path);
+  DISTILL_RETURN_IF_ERROR(CheckIsNoPointer(path, contents));
   return contents;
+}
+
+absl::Status CheckIsNoPointer(const std::string& path, absl::string_view bytes) {
+  if (!absl::StartsWith(bytes, "version https://git-lfs")) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " is a pointer of Git LFS, not the file itself: run git lfs pull in that folder, or download it again"));
 }
 
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder, absl::string_view prefix,

@@ -20,6 +20,9 @@ bool FolderExists(const std::string& path);
 
 // The whole file. NotFound, PermissionDenied, or InvalidArgument where the path is a folder.
 [[nodiscard]] absl::StatusOr<std::string> ReadFile(const std::string& path);
+// InvalidArgument for the bytes of a file that is a pointer of Git LFS, in place of the file itself; ReadFile says it,
+// too.
+[[nodiscard]] absl::Status CheckIsNoPointer(const std::string& path, absl::string_view bytes);
 
 // Names (without the folder) of the files that start with `prefix` and end with `suffix`, sorted.
 // NotFound: no such folder.

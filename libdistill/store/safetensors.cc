@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
 #include "libdistill/store/strict_json.h"
 
 namespace distill {
@@ -58,7 +59,9 @@ absl::StatusOr<std::shared_ptr<const Mapping>> MapFile(const std::string& path) 
   close(fd);
   if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot map"));
   if (info.st_size == 0) return std::make_shared<const Mapping>(nullptr, 0);
-  return std::make_shared<const Mapping>(static_cast<const char*>(data), info.st_size);
+  auto mapping = std::make_shared<const Mapping>(static_cast<const char*>(data), info.st_size);
+  DISTILL_RETURN_IF_ERROR(CheckIsNoPointer(path, absl::string_view(mapping->data, mapping->size)));
+  return mapping;
 }
 
 absl::StatusOr<DType> ParseDType(const std::string& name) {

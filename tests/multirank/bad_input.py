@@ -68,7 +68,13 @@ def damaged_files(base):
 
     case = Case(base, "damaged tokenizer")
     os.truncate(case.path("student/tokenizer.json"), 1000)
-    case.expect(r"student/tokenizer\.json")
+    case.expect(r"student_model: .*student/tokenizer\.json")
+
+    case = Case(base, "damaged chat template")
+    with open(case.path("my.jinja"), "w", encoding="utf-8") as file:
+        file.write("{% for")
+    case.options["chat_template"] = case.path("my.jinja")
+    case.expect(r"chat_template: .*my\.jinja")
 
     case = Case(base, "tensor of the wrong shape")
     case.edit_json("student/config.json", intermediate_size=72)
@@ -113,6 +119,51 @@ def bad_data(base):
     case = Case(base, "s3 path")
     case.options["dataset_name"] = "s3://bucket/chat.jsonl"
     case.expect("s3://")
+
+
+LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123456\n"
+
+
+def before_data_are_read(base):
+    """Paths and models are looked at first: the rows here are broken, and nothing says so."""
+    def case_of(name):
+        case = Case(base, name)
+        with open(case.path("chat.jsonl"), "w", encoding="utf-8") as file:
+            file.write("no row\n")
+        return case
+
+    case = case_of("teacher of an unknown family before data")
+    case.edit_json("teacher/config.json", model_type="mamba2")
+    case.expect("teacher_model: .*mamba2")
+
+    case = case_of("teacher without weights before data")
+    os.remove(case.path("teacher/model.safetensors"))
+    case.expect(r"teacher_model: .*teacher.*safetensors")
+
+    case = case_of("no held-out data before data")
+    case.options |= {"eval_dataset_name": case.path("none.jsonl"), "eval_strategy": "steps", "eval_steps": 1}
+    case.expect(r"eval_dataset_name: .*none\.jsonl")
+
+    for name, option in (("teacher/model.safetensors", "teacher_model"), ("student/model.safetensors", "student_model"),
+                         ("student/config.json", "student_model"), ("student/tokenizer.json", "student_model"),
+                         ("chat.jsonl", "dataset_name")):
+        case = case_of(f"{name.replace('/', ' ')} is a pointer of Git LFS")
+        with open(case.path(name), "w", encoding="utf-8") as file:
+            file.write(LFS_POINTER)
+        case.expect(f"{option}.*{re.escape(case.path(name))}.*Git LFS.*git lfs pull")
+
+
+def a_batch_needs_few_options(base):
+    case = Case(base, "a batch without teacher and output_dir")
+    options = {key: case.options[key] for key in ("dataset_name", "student_model")}
+    output = job.must_run(["--config_file", job.config(case.folder, **options), "--show_batch", "true"])
+    job.check("<|im_start|>" in output, f"no conversation was printed:\n{output}")
+    job.check(not os.path.exists(case.path("out")), "a batch made an output_dir")
+    for key in options:
+        left = {name: value for name, value in options.items() if name != key}
+        code, output = job.run(["--config_file", job.config(case.folder, **left), "--show_batch", "true"])
+        job.check(code == 2 and f"{key} is missing" in output, f"a batch without {key}: {code}\n{output}")
+    print(f"ok: {case.name}")
 
 
 def bad_options(base):
@@ -187,6 +238,8 @@ def main():
     job.make_chat(f"{base}/good/chat.jsonl", rows=40)
     damaged_files(base)
     bad_data(base)
+    before_data_are_read(base)
+    a_batch_needs_few_options(base)
     bad_options(base)
     different_ranks(base)
 
