@@ -113,6 +113,7 @@ function(distill_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   if(ARG_TORCH)
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)  # LibTorch stays where it is
     distill_use_precompiled(${name} torch)
   else()
     distill_use_precompiled(${name} plain)

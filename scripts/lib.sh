@@ -13,7 +13,8 @@ readonly DEBIAN_PACKAGES=(
   libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev libprotobuf-dev protobuf-compiler catch2
   libopenmpi-dev openmpi-bin libfabric-dev libfabric-bin
 )
-readonly DEBIAN_ORACLES=(doxygen)  # writes the reference of the headers
+readonly DEBIAN_ORACLES=(doxygen)   # writes the reference of the headers
+readonly DEBIAN_PEERS=(libgloo-dev)  # small all-reduces are timed from C++
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly REPO

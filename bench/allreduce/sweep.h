@@ -5,7 +5,7 @@
 
 namespace distill {
 
-// Seconds (the median) for this rank's share of an all-reduce of `bytes` bytes of float32 over `ranks` ranks
+// Seconds (the best of `repeats`) for this rank's share of an all-reduce of `bytes` bytes of float32 over `ranks` ranks
 // whose buffers are all mapped: read the own slice of every rank's buffer, add, write the sum back to each.
 double SweepSeconds(int64_t bytes, int ranks, int repeats);
 

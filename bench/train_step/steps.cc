@@ -23,7 +23,7 @@ absl::StatusOr<std::vector<MicroStep>> TimedSteps::NextStep() {
 
 double TimedSteps::MedianSeconds() const {
   std::vector<double> seconds;
-  for (size_t i = 3; i < starts_.size(); ++i) {
+  for (size_t i = 2; i < starts_.size(); ++i) {
     seconds.push_back(std::chrono::duration<double>(starts_[i] - starts_[i - 1]).count());
   }
   std::sort(seconds.begin(), seconds.end());

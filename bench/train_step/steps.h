@@ -24,7 +24,7 @@ class TimedSteps : public Task {
 
   // This rank's mean loss of each step.
   const std::vector<double>& losses() const { return losses_; }
-  // Median of a step, the first two left out; there must have been four or more.
+  // Median of a step, without the first one and the last; there must have been three or more.
   double MedianSeconds() const;
   // The most memory until the last step began.
   double peak_gib() const { return peak_gib_; }

@@ -1,6 +1,7 @@
 #include "libdistill/data/jsonl_rows.h"
 
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/bad_row_list.h"
 #include "libdistill/data/other_formats.h"
+#include "libdistill/data/row_progress.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -40,6 +42,16 @@ absl::StatusOr<std::vector<std::string>> FindJsonlFiles(const std::string& path,
   return names;
 }
 
+int64_t BytesOf(const std::vector<std::string>& files) {
+  int64_t bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code unknown;  // of a pipe, say, which has no size
+    const std::uintmax_t size = std::filesystem::file_size(file, unknown);
+    if (!unknown) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
 using OnRow = absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)>;
 
 // Hands over the next row: whether another one is wanted, or what is wrong with this one, and where. Nothing at the end
@@ -58,11 +70,12 @@ std::optional<absl::StatusOr<bool>> HandOver(const std::string& file, JsonlReade
 absl::Status ForEachRow(const std::string& path, const std::string& split, const RowOptions& options, OnRow on_row) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> files, FindJsonlFiles(path, split));
   BadRowList bad(path, options);
-  int64_t rows = 0;
+  RowProgress progress(BaseName(path), BytesOf(files));
+  int64_t rows = 0, bytes = 0;
   for (const std::string& file : files) {
     DISTILL_ASSIGN_OR_RETURN(JsonlReader reader, JsonlReader::Open(file));
     while (const std::optional<absl::StatusOr<bool>> wants_more = HandOver(file, reader, on_row)) {
-      ++rows;
+      progress.Tell(++rows, bytes + reader.bytes_read());
       if (absl::IsInvalidArgument(wants_more->status())) {
         bad.Add(wants_more->status());
       } else {
@@ -70,6 +83,7 @@ absl::Status ForEachRow(const std::string& path, const std::string& split, const
       }
       if (wants_more->ok() ? !**wants_more : bad.is_full()) return bad.Finish(rows);
     }
+    bytes += reader.bytes_read();
   }
   return bad.Finish(rows);
 }

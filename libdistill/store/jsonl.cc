@@ -76,6 +76,7 @@ struct JsonlReader::Impl {
   std::ifstream file;
   std::vector<char> buffer = std::vector<char>(size_t{1} << 18);
   size_t begin = 0, end = 0;  // what of the buffer is not read yet
+  int64_t filled = 0;         // bytes of the file that were in the buffer so far
   int64_t line = 0;
   simdjson::dom::parser parser;
 
@@ -88,6 +89,7 @@ struct JsonlReader::Impl {
     file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     begin = 0;
     end = static_cast<size_t>(file.gcount());
+    filled += static_cast<int64_t>(end);
     return end > 0;
   }
 
@@ -161,6 +163,8 @@ absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
   }
   return JsonlRow{impl_->line, Convert(element)};
 }
+
+int64_t JsonlReader::bytes_read() const { return impl_->filled - static_cast<int64_t>(impl_->end - impl_->begin); }
 
 JsonlReader::JsonlReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 JsonlReader::JsonlReader(JsonlReader&&) noexcept = default;

@@ -56,6 +56,9 @@ class JsonlReader {
   // ResourceExhausted: no memory for the line. Unavailable: the disk failed.
   [[nodiscard]] absl::StatusOr<std::optional<JsonlRow>> Next();
 
+  // Of the file, up to the end of the row that was read last.
+  int64_t bytes_read() const;
+
  private:
   struct Impl;
   explicit JsonlReader(std::unique_ptr<Impl> impl);

@@ -12,7 +12,8 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def check(layout, most, *flags):
-    """`most`: the bus bandwidth in GB/s at a link's rate of a gigabit a second, by a stream that measures itself."""
+    """`most`: the bus bandwidth in GB/s at a link's rate of a gigabit a second, by a stream that measures itself, and with what a
+    link lets through at once."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "results.json")
         done = subprocess.run([f"{REPO}/bench/run", "allreduce", "--hosts", "2", *flags, "--link", "1gbit", "--quick",
@@ -22,15 +23,15 @@ def check(layout, most, *flags):
         with open(path, encoding="utf-8") as file:
             results = [json.loads(line) for line in file]
     for result in results:
-        assert result["ours"] > 0 and result["limit"] > 0, result
-        if result["unit"] == "GB/s":
-            assert result["limit"] < most, result
+        assert result["ours"] > 0, result
+        if result["case"].endswith(("/4194304/plain", "/4194304/registered")):  # a burst is a small part of it
+            assert 0 < result["limit"] < most, result
     cases = [result["case"] for result in results]
     wanted = [f"net-1gbit/{layout}/{size}/{kind}" for kind in ("plain", "registered") for size in (1024, 262144, 4194304)]
     assert sorted(cases) == sorted(wanted), cases
     print(f"{len(results)} results of {layout}")
 
 
-check("2", 0.126)
+check("2", 0.134)
 # A host of two ranks sends as much as a host of one; each of four ranks moves 1.5 times as much as each of two.
-check("2x2", 1.5 * 0.126, "--per-host", "2")
+check("2x2", 1.5 * 0.134, "--per-host", "2")

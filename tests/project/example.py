@@ -1,6 +1,7 @@
 """The README's program: the same text as examples/first/first.cc, run on two ranks, inside the tree and outside of it."""
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -36,6 +37,23 @@ def build_outside(folder):
         code, output = call(*step)
         job.check(code == 0, output)
     return f"{folder}/outside/first"
+
+
+def use_installed_programs(folder):
+    """All programs that a user starts are installed, and work from there."""
+    programs = f"{folder}/moved here/bin"
+    for name in "distill_llm", "evaluate_llm", "distillrun":
+        code, output = call(f"{programs}/{name}", "--version")
+        job.check(code == 0 and re.search(r"\d+\.\d+\.\d+", output), output)
+    code, output = call(f"{programs}/distillrun", "-np", "2", f"{programs}/distill_llm", "--dataset_name",
+                        f"{folder}/chat.jsonl", "--teacher_model", f"{folder}/teacher", "--student_model",
+                        f"{folder}/teacher", "--max_steps", "1", "--output_dir", f"{folder}/installed out")
+    job.check(code == 0 and os.path.exists(f"{folder}/installed out/model.safetensors"), output)
+    code, output = call(f"{programs}/evaluate_llm", "--teacher_model", f"{folder}/teacher", "--dataset_name",
+                        f"{folder}/chat.jsonl", f"own={folder}/installed out")
+    job.check(code == 0, output)
+    job.check(os.path.exists(f"{programs}/distill_tune"), "distill_tune, which distillrun --tune starts, is not installed")
+    print("ok: the installed programs train and evaluate")
 
 
 def run(folder, program, name):
@@ -79,6 +97,7 @@ def main():
     check_refusals(folder)
     inside = run(folder, f"{job.BIN}/first", "inside")
     outside = run(folder, build_outside(folder), "outside")
+    use_installed_programs(folder)
     job.check(inside == outside and len(inside) == 12, f"losses differ: {inside} and {outside}")
     job.check(inside[-1] < inside[0], f"the loss did not fall: {inside}")
     print(f"ok: losses {inside[0]:.4f} to {inside[-1]:.4f}, inside and outside the tree")

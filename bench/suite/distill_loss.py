@@ -1,0 +1,48 @@
+"""Head and loss, one core, or a GPU, beside whole logits in plain PyTorch, TRL's chunks, and Liger's on GPUs."""
+import re
+
+from suite.programs import BIN, ONE_CORE, PEERS, build, own_results, run, say
+from suite.rounds import in_rounds, line, lines
+from suite.train_step import worthwhile_precisions
+
+
+def cases(options):
+    """Precision and flags: on a GPU a large model's head, for which other programs publish their figures."""
+    if options.device == "cuda":
+        yield "bf16", ["--device", "cuda", "--bf16", "--tokens", "8192", "--vocabulary", "128256", "--student", "4096",
+                       "--teacher", "4096"]
+        return
+    for precision in [options.precision] if options.precision else worthwhile_precisions(options.quick):
+        yield precision, ["--tokens", "256" if options.quick else "1024", *(["--bf16"] if precision == "bf16" else [])]
+
+
+def peer(python, name, flags, case):
+    said = run([f"{python}/python", f"{PEERS}/distill_loss.py", name, *flags], **ONE_CORE)
+    return {case: {"ms": float(next(filter(None, (re.search(rf"{name}: ([\d.]+) ms", text) for text in said)))[1])}}
+
+
+def bench(options):
+    """TRL and Liger compute the divergence alone, whole logits and ours the cross-entropy too. The limit is the head's
+    matrix products in the chunks that suit them best, and one pass over the logits."""
+    python = build("bench_distill_loss", peers=options.peers)
+    chunks = ["--chunk_tokens", "1024"] if options.device == "cuda" else []
+    for precision, flags in cases(options):
+        say(f"head and loss, {precision}")
+        case = f"{options.device}/{precision}/{flags[flags.index('--tokens') + 1]}"
+        # A repetition a round is enough: rounds repeat. Memory is the same in all of them.
+        repeated = ["--repetitions", "1"] if options.rounds > 1 else []
+        memory, = own_results(run([f"{BIN}/bench_distill_loss", *flags, *chunks, "--repetitions", "1"], **ONE_CORE))
+
+        def ours():
+            found, = own_results(run([f"{BIN}/bench_distill_loss", *flags, *chunks, *repeated, "--without_memory"], **ONE_CORE))
+            return {case: {"ms": found["ms"], "limit_ms": found["limit_ms"]}}
+
+        contestants = {"ours": ours}
+        for name in ("whole-logits", "trl", *(["liger"] if options.device == "cuda" else [])) if options.peers else ():
+            contestants[name] = lambda name=name: peer(python, name, [*flags, *repeated], case)
+        if options.peers and options.device == "cpu":
+            say("without Liger: its kernels run on GPUs alone (--device cuda)")
+        yield from lines("distill_loss", case, "ms", in_rounds(contestants, options.rounds), "ms", "limit_ms")
+        for tokens, gib in memory["memory_gib"].items():
+            yield line("distill_loss", f"{options.device}/{precision}/{tokens}/memory", "GiB", [gib],
+                       [memory["limit_memory_gib"]])
