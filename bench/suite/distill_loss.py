@@ -30,19 +30,21 @@ def bench(options):
         say(f"head and loss, {precision}")
         case = f"{options.device}/{precision}/{flags[flags.index('--tokens') + 1]}"
         # A repetition a round is enough: rounds repeat. Memory is the same in all of them.
-        repeated = ["--repetitions", "1"] if options.rounds > 1 else []
-        memory, = own_results(run([f"{BIN}/bench_distill_loss", *flags, *chunks, "--repetitions", "1"], **ONE_CORE))
+        repeated, memory = ["--repetitions", "1"] if options.rounds > 1 else [], {}
 
         def ours():
-            found, = own_results(run([f"{BIN}/bench_distill_loss", *flags, *chunks, *repeated, "--without_memory"], **ONE_CORE))
-            return {case: {"ms": found["ms"], "limit_ms": found["limit_ms"]}}
+            without = ["--without_memory"] if memory else []
+            found, = own_results(run([f"{BIN}/bench_distill_loss", *flags, *chunks, *repeated, *without], **ONE_CORE))
+            memory.update(found["memory_gib"])
+            return {case: {"ms": found["ms"], "limit_ms": found["limit_ms"], "limit_gib": found["limit_memory_gib"]}}
 
         contestants = {"ours": ours}
         for name in ("whole-logits", "trl", *(["liger"] if options.device == "cuda" else [])) if options.peers else ():
             contestants[name] = lambda name=name: peer(python, name, [*flags, *repeated], case)
         if options.peers and options.device == "cpu":
             say("without Liger: its kernels run on GPUs alone (--device cuda)")
-        yield from lines("distill_loss", case, "ms", in_rounds(contestants, options.rounds), "ms", "limit_ms")
-        for tokens, gib in memory["memory_gib"].items():
+        found = in_rounds(contestants, options.rounds)
+        yield from lines("distill_loss", case, "ms", found, "ms", "limit_ms")
+        for tokens, gib in memory.items():
             yield line("distill_loss", f"{options.device}/{precision}/{tokens}/memory", "GiB", [gib],
-                       [memory["limit_memory_gib"]])
+                       found["ours"][case]["limit_gib"])
