@@ -3,7 +3,7 @@
   distill_loss.py whole-logits|trl|liger [--tokens N] [--bf16] [--device cuda] [--repetitions N]
 
 whole-logits: plain PyTorch with F.kl_div and F.cross_entropy, half of each. trl and liger: their chunked divergences alone, forward KL,
-without cross-entropy. All at T = 2. Liger's kernels run on GPUs.
+without cross-entropy, Liger's compiled by torch.compile as it comes. All at T = 2.
 """
 import argparse
 import statistics

@@ -1,5 +1,6 @@
-"""Head and loss, one core, or a GPU, beside whole logits in plain PyTorch, TRL's chunks, and Liger's on GPUs."""
+"""Head and loss, one core, or a GPU, beside whole logits in plain PyTorch, TRL's chunks and Liger's."""
 import re
+import subprocess
 
 from suite.programs import BIN, ONE_CORE, PEERS, build, own_results, run, say
 from suite.rounds import in_rounds, line, lines
@@ -21,6 +22,14 @@ def peer(python, name, flags, case):
     return {case: {"ms": float(next(filter(None, (re.search(rf"{name}: ([\d.]+) ms", text) for text in said)))[1])}}
 
 
+def peers_for(python):
+    names = ["whole-logits", "trl"]
+    if subprocess.run([f"{python}/python", "-c", "import liger_kernel"], capture_output=True).returncode == 0:
+        return [*names, "liger"]
+    say("without Liger: scripts/setup --peers could not install it")
+    return names
+
+
 def bench(options):
     """TRL and Liger compute the divergence alone, whole logits and ours the cross-entropy too. The limit is the head's
     matrix products in the chunks that suit them best, and one pass over the logits."""
@@ -39,10 +48,8 @@ def bench(options):
             return {case: {"ms": found["ms"], "limit_ms": found["limit_ms"], "limit_gib": found["limit_memory_gib"]}}
 
         contestants = {"ours": ours}
-        for name in ("whole-logits", "trl", *(["liger"] if options.device == "cuda" else [])) if options.peers else ():
+        for name in peers_for(python) if options.peers else ():
             contestants[name] = lambda name=name: peer(python, name, [*flags, *repeated], case)
-        if options.peers and options.device == "cpu":
-            say("without Liger: its kernels run on GPUs alone (--device cuda)")
         found = in_rounds(contestants, options.rounds)
         yield from lines("distill_loss", case, "ms", found, "ms", "limit_ms")
         for tokens, gib in memory.items():
