@@ -8,6 +8,7 @@
 namespace distill {
 absl::StatusOr<std::string> Answer(const LlmCommand& command, c10::Device device) {
   const LlmFlags& flags = command.flags;
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModelFolder(flags.generate), "generate"));
   DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(flags.generate));
   DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(command.options.chat_template, tokenizer));
   const LoadOptions load = {.dtype = WorkingType(command.options.trainer, device), .device = device};

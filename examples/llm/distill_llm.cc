@@ -9,11 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "examples/llm/answer.h"
 #include "examples/llm/llm_task.h"
 #include "examples/llm/options.h"
 #include "examples/llm/plan.h"
 #include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/output_lock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/config/config_file.h"
 #include "libdistill/data/token_batch.h"
@@ -114,7 +116,26 @@ absl::Status CheckSameRun(const LlmOptions& options) {
 absl::Status CheckFolders(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckSources(options));
   DISTILL_RETURN_IF_ERROR(CheckSameRun(options));
-  return CheckOutputFolder(TrainerOptionsOf(options));
+  DISTILL_RETURN_IF_ERROR(CheckOutputFolder(TrainerOptionsOf(options)));
+  // Another run that writes there is no less in the way now than when data and models are loaded.
+  return FolderExists(options.trainer.output_dir) ? OutputLock::Take(options.trainer.output_dir).status()
+                                                  : absl::OkStatus();
+}
+
+std::string Count(int64_t number, const char* noun, const char* ending) {
+  return absl::StrCat(number, " ", noun, number == 1 ? "" : ending);
+}
+
+// What a step will be, before the first one has been made.
+std::string DescribeTraining(const RunContext& run, const LlmOptions& options, const torch::nn::Module& student) {
+  int64_t parameters = 0;
+  for (const torch::Tensor& parameter : student.parameters()) parameters += parameter.numel();
+  const ShardOptions& shard = options.shard;
+  return absl::StrFormat("training %.1f million parameters in %s; a step is %s x %s of %s of up to %d tokens",
+                         static_cast<double>(parameters) * 1e-6,
+                         c10::toString(WorkingType(options.trainer, run.device())),
+                         Count(run.world_size(), "rank", "s"), Count(shard.accumulation_steps, "micro-batch", "es"),
+                         Count(shard.rows_per_rank, "row", "s"), shard.max_length);
 }
 
 absl::Status Distill(RunContext& run, const LlmOptions& options) {
@@ -133,6 +154,7 @@ absl::Status Distill(RunContext& run, const LlmOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, made->models.student, TrainerOptionsOf(options)));
   // Not earlier: Create refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(options) : absl::OkStatus()));
+  if (run.rank() == 0) LogInfo(DescribeTraining(run, options, *made->models.student));
   DISTILL_RETURN_IF_ERROR(trainer->Fit(*made->task).status());
   if (run.rank() == 0) {
     LogInfo(absl::StrCat("the student is in ", options.trainer.output_dir, "; to try it: distill_llm --generate ",

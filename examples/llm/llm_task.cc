@@ -1,5 +1,6 @@
 #include "examples/llm/llm_task.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/data/jsonl_rows.h"
 #include "libdistill/nn/decoder_config.h"
@@ -38,13 +39,21 @@ absl::Status CheckModel(const std::string& folder, bool needs_weights) {
   return has_weights || needs_weights ? SafetensorsFolder::Open(folder).status() : absl::OkStatus();
 }
 
+absl::Status CheckRows(const std::string& path, const std::string& split) {
+  const bool is_remote = absl::StrContains(path, "://");  // which has a message of its own
+  if (is_remote || FileExists(path) || FolderExists(path)) return CheckRowFiles(path, split);
+  return absl::NotFoundError(absl::StrCat(path,
+                                          ": no such file, or it cannot be read; data are local files, nothing is ",
+                                          "downloaded (hf download NAME --repo-type dataset --local-dir FOLDER)"));
+}
+
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*needs_weights=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*needs_weights=*/false), "student_model"));
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckRowFiles(options.dataset_name, options.dataset_split), "dataset_name"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(options.dataset_name, options.dataset_split), "dataset_name"));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
-  return Annotate(CheckRowFiles(options.eval_dataset_name, options.eval_split), "eval_dataset_name");
+  return Annotate(CheckRows(options.eval_dataset_name, options.eval_split), "eval_dataset_name");
 }
 
 // A split chooses among the files of a folder. The default is accepted beside a file too: stored configs have it.

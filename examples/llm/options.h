@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "examples/llm/other_tools.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
@@ -86,7 +87,8 @@ void DescribeData(V& v, LlmOptions& o) {
       .Alias("validation_file", "eval_file", "eval_data", "eval_dataset", "validation_dataset");
   v.Field("eval_split", o.eval_split, "of a folder of held-out data: the files whose names start with it")
       .Alias("dataset_test_split", "validation_split", "test_split");
-  v.Field("chat_template", o.chat_template, "chatml, llama3, a Jinja file or template text; empty: the tokenizer's own")
+  v.Field("chat_template", o.chat_template,
+          "chatml, llama3, a Jinja file or template text; auto or empty: the tokenizer's own")
       .Alias("chat_template_path");
 }
 
@@ -136,6 +138,7 @@ void Describe(V& v, LlmOptions& o) {
   Describe(v, o.shard);
   Describe(v, o.loss);
   DescribeSections(v);
+  DescribeOtherTools(v);
 }
 
 template <class V>

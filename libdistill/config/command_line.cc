@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "libdistill/config/config_file.h"
 #include "libdistill/config/option_names.h"
@@ -26,7 +27,7 @@ struct Setting {
 class Parser {
  public:
   Parser(const ProgramText& program, const Description& settings, const Description& flags)
-      : program_(program), settings_(settings), flags_(flags), app_(program.about, program.name) {
+      : program_(program), settings_(settings), flags_(flags), in_file_(settings), app_(program.about, program.name) {
     app_.allow_extras();
     if (!settings.fields().empty()) {
       all_.Group("Options");
@@ -36,6 +37,8 @@ class Parser {
     }
     all_.Join(flags);
     all_.Join(settings);
+    for (const FieldDescription& flag : flags.fields())
+      in_file_.Refuse({flag.name.c_str()}, "stands on the command line alone");
     app_.add_flag("--version", wants_version_, "print the version");
     app_.add_flag("--help_markdown", wants_markdown_, "print all options as a page of documentation");
     for (const FieldDescription& field : all_.fields()) Add(field);
@@ -82,10 +85,13 @@ class Parser {
         ->group(field.group);
   }
 
-  // Gives CLI11 arguments by their own names and with a value each. The first error is kept, so that --help comes
-  // first.
+  // Gives CLI11 arguments by their own names and with a value each. The error, which says all that is wrong, a line
+  // each, is kept, so that --help comes first.
   absl::Status Name(int argc, const char* const* argv) {
-    absl::Status first;
+    std::vector<std::string> wrong;
+    const auto keep = [&wrong](const absl::Status& status) {
+      if (!status.ok()) wrong.emplace_back(status.message());
+    };
     for (int i = 1; i < argc; ++i) {
       const std::string argument = argv[i];
       if (!absl::StartsWith(argument, "-") || argument == "-") {
@@ -96,7 +102,7 @@ class Parser {
       const size_t begin = std::min(argument.find_first_not_of('-'), argument.size());
       const std::string name = absl::StrReplaceAll(argument.substr(begin, equals - begin), {{"-", "_"}});
       if ((name == "help" || name == "h") && i + 1 < argc && !absl::StartsWith(argv[i + 1], "-")) {
-        first.Update(LookUp(absl::StrReplaceAll(argv[++i], {{"-", "_"}})));
+        keep(LookUp(absl::StrReplaceAll(argv[++i], {{"-", "_"}})));
         continue;
       }
       if (IsOfParser(name)) {
@@ -109,9 +115,9 @@ class Parser {
       const bool stands_alone = MayStandAlone(all_, name);
       if (!value && stands_alone && (next.empty() || absl::StartsWith(next, "--"))) value = "true";
       if (!value && i + 1 < argc) value = argv[++i];
-      first.Update(NameOne(name, value));
+      keep(NameOne(name, value));
     }
-    return first;
+    return wrong.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
   }
 
   // For --help KEY.
@@ -129,7 +135,10 @@ class Parser {
 
   absl::Status NameOne(const std::string& name, const std::optional<std::string>& value) {
     DISTILL_ASSIGN_OR_RETURN(const MeantOption meant, FindOption(all_, NameKind::kOption, name, value.value_or("")));
-    if (!value) return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected a value"));
+    if (!value) {
+      const std::string help = meant.field == nullptr ? "" : absl::StrCat(": ", meant.field->help);
+      return absl::InvalidArgumentError(absl::StrCat("--", name, ": expected a value", help));
+    }
     if (!meant.note.empty()) line_.notes.push_back(meant.note);
     if (meant.is_map) maps_.emplace_back(name, *value);
     if (meant.field != nullptr) arguments_.insert(arguments_.end(), {"--" + meant.field->name, meant.value});
@@ -155,7 +164,7 @@ class Parser {
     for (const Setting& setting : given_) {
       if (setting.field->name == kConfigFile) DISTILL_RETURN_IF_ERROR(Set(setting));
     }
-    if (!config_file_.empty()) DISTILL_RETURN_IF_ERROR(ReadConfigFile(config_file_, settings_, line_.notes));
+    if (!config_file_.empty()) DISTILL_RETURN_IF_ERROR(ReadConfigFile(config_file_, in_file_, line_.notes));
     for (const auto& [name, text] : maps_) {
       DISTILL_RETURN_IF_ERROR(ReadConfigMap("--" + name, text, all_, line_.notes));
     }
@@ -172,6 +181,7 @@ class Parser {
   const ProgramText& program_;
   const Description& settings_;
   const Description& flags_;
+  Description in_file_;  // the settings, and of the flags that they are none
   Description all_;
   CLI::App app_;
   std::string config_file_;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "libdistill/config/option_names.h"
@@ -30,17 +31,24 @@ class Reader {
   Reader(std::string path, const Description& description, std::vector<std::string>& notes)
       : path_(std::move(path)), description_(description), notes_(notes) {}
 
-  // `prefix`: of the map's keys, "" or "training.".
+  // `prefix`: of the map's keys, "" or "training.". The error says all that is wrong, a line each.
   absl::Status ReadMap(const YAML::Node& map, const std::string& prefix) {
+    std::vector<std::string> wrong;
     for (const auto& entry : map) {
       const int line = entry.first.Mark().line + 1;
       const std::string place = path_.empty() ? "" : absl::StrCat(path_, ":", line);
-      DISTILL_RETURN_IF_ERROR(At(place, ReadEntry(entry.first, entry.second, prefix, line)));
+      const absl::Status status = At(place, ReadEntry(entry.first, entry.second, prefix, line));
+      if (!status.ok()) wrong.emplace_back(status.message());
     }
-    return absl::OkStatus();
+    return wrong.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(wrong, "\n"));
   }
 
  private:
+  struct Given {
+    int line = 0;
+    std::string key, value;
+  };
+
   // Errors out of a map within have their own line already.
   static absl::Status At(const std::string& place, const absl::Status& status) {
     const std::string file = place.substr(0, place.rfind(':') + 1);
@@ -52,15 +60,19 @@ class Reader {
     const std::string key = prefix + name.Scalar();
     MeantOption meant{.is_map = value.IsMap() && IsMapName(description_, key)};
     if (!meant.is_map) {
-      DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(value));
-      DISTILL_ASSIGN_OR_RETURN(meant, FindOption(description_, NameKind::kKey, key, text));
+      const absl::StatusOr<std::string> text = TextOf(value);
+      // A name that is not taken at all comes before what its value looks like.
+      DISTILL_ASSIGN_OR_RETURN(meant, FindOption(description_, NameKind::kKey, key, text.value_or("")));
+      DISTILL_RETURN_IF_ERROR(text.status());
     }
     const std::string own = meant.field == nullptr ? key : meant.field->name;
-    const auto [before, is_new] = lines_.emplace(own, line);
+    const auto [before, is_new] = given_.emplace(own, Given{line, key, meant.value});
     if (!is_new) {
+      const Given& first = before->second;
+      if (first.key != key && first.value == meant.value) return absl::OkStatus();  // two names, and the same said
       const std::string as = own == key ? "" : absl::StrCat(" (as ", key, ")");
-      const std::string first = before->second == line ? "" : absl::StrCat(", first in line ", before->second);
-      return absl::InvalidArgumentError(absl::StrCat(own, as, " is given twice", first));
+      const std::string where = first.line == line ? "" : absl::StrCat(", first in line ", first.line);
+      return absl::InvalidArgumentError(absl::StrCat(own, as, " is given twice", where));
     }
     if (value.IsNull()) return absl::OkStatus();
     if (meant.is_map) {
@@ -99,7 +111,7 @@ class Reader {
   const std::string path_;
   const Description& description_;
   std::vector<std::string>& notes_;
-  std::map<std::string, int> lines_;  // where each option was given
+  std::map<std::string, Given> given_;  // by the options' own names
 };
 
 // Plain where YAML reads it back as the same text; quoted otherwise.

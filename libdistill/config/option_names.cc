@@ -115,7 +115,8 @@ absl::StatusOr<std::string> OwnValue(NameKind kind, const FieldAlias& alias, con
 
 absl::StatusOr<MeantOption> MeantByForeign(NameKind kind, const ForeignName& foreign, const std::string& value) {
   if (value == kNull) return MeantOption{};
-  if (foreign.is_noted) return MeantOption{.note = absl::StrCat(foreign.name, ": ", value, ": ", foreign.reason)};
+  const std::string said = absl::StrCat(foreign.name, value.empty() ? "" : ": ", value);
+  if (foreign.is_noted) return MeantOption{.note = absl::StrCat(said, ": ", foreign.reason)};
   for (const std::string& accepted : foreign.values) {
     if (absl::EqualsIgnoreCase(accepted, value)) return MeantOption{};
   }
@@ -123,8 +124,7 @@ absl::StatusOr<MeantOption> MeantByForeign(NameKind kind, const ForeignName& for
   words.erase(std::remove(words.begin(), words.end(), ""), words.end());
   const std::string only =
       words.empty() ? "" : absl::StrCat(" (only ", absl::StrJoin(words, ", "), " asks for what happens here)");
-  return absl::InvalidArgumentError(
-      absl::StrCat(DashesOf(kind), foreign.name, ": ", value, ": ", foreign.reason, only));
+  return absl::InvalidArgumentError(absl::StrCat(DashesOf(kind), said, ": ", foreign.reason, only));
 }
 
 }  // namespace

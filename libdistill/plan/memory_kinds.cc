@@ -111,7 +111,7 @@ int64_t MemoryKinds::InSharedMemory() const {
 }
 
 // glibc gives blocks of 32 MiB and more (M_MMAP_THRESHOLD's maximum, mallopt(3)) back to the system one by one; those
-// below come out of a heap, where a hole is of no use to a larger block. docs/performance.md has what is measured.
+// below come out of a heap, where a hole is of no use to a larger block. docs/measurements.md has what is measured.
 int64_t MemoryKinds::Holes() const {
   constexpr int64_t kOfTheirOwn = 32 << 20;
   const int64_t tokens = task_.rows * task_.length;

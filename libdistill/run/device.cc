@@ -75,6 +75,17 @@ bool MultipliesBf16(c10::Device device) {
   return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
 }
 
+void WarnOfSlowType(c10::Device device, c10::ScalarType type) {
+  if (type == c10::kHalf && device.is_cpu()) {
+    LogWarning("fp16: true on a CPU, which computes in float16 very slowly: set bf16: auto instead");
+  } else if (type == c10::kBFloat16 && !MultipliesBf16(device)) {
+    LogWarning(
+        "bf16: true on a machine without bfloat16 instructions, where products take about ten times as long as in "
+        "float32: "
+        "bf16: auto takes the faster one");
+  }
+}
+
 void UseDeterministicAlgorithms() {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);

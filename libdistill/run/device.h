@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
@@ -16,6 +17,9 @@ namespace distill {
 // Whether it has instructions of its own for matrix products of bfloat16, which are emulated elsewhere: GPUs from
 // compute capability 8.0 on, CPUs with AVX512-BF16 or AMX.
 bool MultipliesBf16(c10::Device device);
+
+// Warns of a type in which this device computes in software.
+void WarnOfSlowType(c10::Device device, c10::ScalarType type);
 
 // From now on this process computes the same bits whenever it does the same on the same kind of machine with the same
 // number of threads: LibTorch's and cuDNN's deterministic algorithms, a fixed workspace for cuBLAS. An operation that

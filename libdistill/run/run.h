@@ -48,10 +48,14 @@ class RunContext {
   template <class Loop>
   auto WhileTraining(Loop&& loop) {
     beside_training_.reset();
+    has_trained_ = true;
     const absl::Cleanup ends = [this] { WorkBesideTraining(); };
     return std::forward<Loop>(loop)();
   }
-  void WorkBesideTraining() { beside_training_.emplace(*communicator_, "at work outside of training"); }
+  void WorkBesideTraining() {
+    beside_training_.emplace(*communicator_,
+                             has_trained_ ? "at work after training" : "getting ready (reading data, loading models)");
+  }
   // Models that ShardFrozen sharded (shard/sharded_models.h), while they live.
   void AddFrozen(const std::shared_ptr<ShardedBlocks>& model) { frozen_.push_back(model); }
   std::vector<std::shared_ptr<ShardedBlocks>> frozen() const {
@@ -68,6 +72,7 @@ class RunContext {
   c10::Device device_;
   const Clock::time_point began_;
   std::optional<BusyPhase> beside_training_;
+  bool has_trained_ = false;
   std::vector<std::weak_ptr<ShardedBlocks>> frozen_;
 };
 

@@ -6,9 +6,9 @@
 #include "libdistill/checkpoint/output_lock.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/description.h"
-#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
+#include "libdistill/run/device.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/evaluation.h"
@@ -66,10 +66,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
     DISTILL_RETURN_IF_ERROR(BroadcastParameters(run.communicator(), *module));
     return BroadcastBuffers(run.communicator(), *module);
   }));
-  if (options.fp16 && run.device().is_cpu() && run.rank() == 0) {
-    LogWarning(
-        "fp16: true on a CPU, which computes in float16 very slowly: bf16: true or float32 is what CPUs are made for");
-  }
+  if (run.rank() == 0) WarnOfSlowType(run.device(), WorkingType(options, run.device()));
   return std::unique_ptr<Trainer>(new Trainer(std::move(impl)));
 }
 

@@ -199,7 +199,12 @@ bool ResumesInOutputDir(const TrainerOptions& options) {
 }
 
 absl::Status CheckOutputFolder(const TrainerOptions& options) {
-  const std::string& folder = options.output_dir;
+  const std::string &folder = options.output_dir, &from = options.resume_from_checkpoint;
+  if (WantsToResume(options) && !WantsNewest(options) && !FolderExists(from)) {
+    const std::string inside = JoinPath(folder, from);
+    return absl::NotFoundError(absl::StrCat("resume_from_checkpoint: no folder ", from,
+                                            FolderExists(inside) ? absl::StrCat("; did you mean ", inside, "?") : ""));
+  }
   if (folder.empty() || !FolderExists(folder)) return absl::OkStatus();
   const bool resumes_here = ResumesInOutputDir(options);
   if (options.overwrite_output_dir) return resumes_here ? absl::OkStatus() : CheckRemovable(folder);
@@ -207,7 +212,7 @@ absl::Status CheckOutputFolder(const TrainerOptions& options) {
   if (!checkpoint.empty()) {
     if (resumes_here) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("output_dir: ", folder, " holds checkpoints of another run (", checkpoint,
+        absl::StrCat("output_dir: ", folder, " holds checkpoints of an earlier run (", checkpoint,
                      "): set resume_from_checkpoint to latest to continue it, choose another output_dir, or set "
                      "overwrite_output_dir to true to remove them"));
   }

@@ -17,7 +17,7 @@ void DescribeForeignCompute(V& v) {
   v.Accept("torch_compile", {"false"}, "there is no Python to compile; what it would fuse is fused already");
   v.Accept("use_liger_kernel", {"false", "true"}, "the loss never holds whole logits, nor do other kernels need it");
   v.Accept("use_cache", {"false"}, "training keeps no keys and values");
-  v.Accept("gradient_checkpointing_kwargs", {""}, "gradient_checkpointing takes no arguments");
+  v.Note("gradient_checkpointing_kwargs", "gradient_checkpointing takes no arguments");
   v.Accept("auto_find_batch_size", {"false"}, "--plan tells what fits; set per_device_train_batch_size");
   v.Accept("average_tokens_across_devices", {"true"}, "losses are means over the tokens of all ranks");
   v.Accept("label_smoothing_factor", {"0", "0.0"}, "label smoothing is not supported");
@@ -36,7 +36,7 @@ void DescribeForeignData(V& v) {
   v.Note("dataset_num_proc", "data is tokenized by one thread");
   v.Accept("dataloader_pin_memory", {"true"}, "batches go to a GPU out of pinned memory");
   v.Accept("dataloader_drop_last", {"false"}, "the last, short step of an epoch is kept");
-  v.Accept("remove_unused_columns", {"true"}, "columns that no model takes are not read");
+  v.Accept("remove_unused_columns", {"true", "false"}, "columns that no model takes are not read");
   v.Accept("group_by_length", {"false"}, "rows come in the order of the shuffle; packing: true wastes no padding");
   v.Accept("train_sampling_strategy", {"random"}, "rows come in the order of the shuffle");
   v.Accept("ignore_data_skip", {"false"}, "a run that resumes continues with the rows that come next");

@@ -1,141 +1,10 @@
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "libdistill/config/command_line.h"
-#include "libdistill/config/config_file.h"
 #include "libdistill/config/option_names.h"
 #include "libdistill/config/reference.h"
-#include "tests/support/catch.h"
-#include "tests/support/temp_folder.h"
+#include "tests/config/sample.h"
 
 namespace distill {
-
-// What a program could be told: each kind of value, in two structs.
-enum class Shape { kRound, kSquare };
-constexpr EnumNames<Shape, 2> NamesOf(Shape) { return {{{"round", Shape::kRound}, {"square", Shape::kSquare}}}; }
-
-struct SampleLoss {
-  double temperature = 2;
-  uint64_t seed = 42;
-  std::optional<double> power = {};
-};
-
-template <class V>
-void Describe(V& v, SampleLoss& o) {
-  v.Group("Loss");
-  v.Field("temperature", o.temperature, Above(0), "of the loss").Alias("tau").Similar("heat");
-  v.Field("seed", o.seed, "of shuffles");
-  v.Field("shape_kwargs.power", o.power, AtLeast(0), "of the shape");
-}
-
-struct Sample {
-  std::string name = "x";
-  std::string folder = {};
-  int64_t steps = -1;
-  uint64_t seed = 42;
-  bool packing = false;
-  double rate = 1e-4;
-  absl::Duration timeout = absl::Seconds(300);
-  Shape shape = Shape::kRound;
-  Switch narrow = Switch::kFalse;
-  std::vector<Shape> shapes = {Shape::kRound};
-  int64_t buckets = 3;
-  SampleLoss loss = {};
-};
-
-template <class V>
-void Describe(V& v, Sample& o) {
-  v.Group("General");
-  v.Field("name", o.name, "of the run");
-  v.Field("folder", o.folder, "of the run's files").Path();
-  v.Field("steps", o.steps, AtLeast(-1), "to make").Alias("max_steps").AliasOf("once", {{"true", "1"}});
-  v.Field("seed", o.seed, "of everything");
-  v.Field("packing", o.packing, "several in a row");
-  v.Field("rate", o.rate, FromUpTo(0, 1), "of learning");
-  v.Field("timeout_seconds", o.timeout, Above(0), "to wait");
-  v.Field("shape", o.shape, "of the thing").RefuseWord("oval", "an oval is a round thing: write round");
-  v.Field("narrow", o.narrow, "half the bits");
-  v.Field("shapes", o.shapes, "of all things").RefuseWord("oval", "an oval is a round thing: write round");
-  v.Field("buckets", o.buckets, AtLeast(1), "of gradients").InCodeOnly();
-  Describe(v, o.loss);
-  v.Accept("optim", {"adamw_torch", "adamw"}, "AdamW is the only optimizer");
-  v.Note("workers", "there is one thread, whatever it says");
-  v.Refuse({"lora_r"}, "adapters are not supported");
-  v.Section("dataset", {{"path", "folder"}, {"amount", "steps"}});
-  v.Section("training");
-  v.Together([&o]() -> absl::Status {
-    if (!o.packing || o.steps != 7) return absl::OkStatus();
-    return absl::InvalidArgumentError("packing and 7 steps exclude one another");
-  });
-}
-
-struct SampleFlags {
-  bool show_batch = false;
-  std::optional<int64_t> ranks = {};
-};
-
-template <class V>
-void Describe(V& v, SampleFlags& o) {
-  v.Group("Instead");
-  v.Field("show_batch", o.show_batch, "print one batch");
-  v.Field("ranks", o.ranks, AtLeast(1), "to plan for");
-}
-
-namespace {
-
-struct Parsed {
-  Sample sample;
-  SampleFlags flags;
-  CommandLine line;
-};
-
-absl::StatusOr<Parsed> Parse(std::vector<std::string> arguments, const char* positional = nullptr) {
-  std::vector<const char*> argv = {"sample"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  Parsed parsed;
-  const Description settings = DescriptionOf(parsed.sample), flags = DescriptionOf(parsed.flags);
-  auto line = ParseCommandLine(static_cast<int>(argv.size()), argv.data(), {"sample", "Shows options.", positional},
-                               settings, flags);
-  if (!line.ok()) return line.status();
-  parsed.line = *std::move(line);
-  return parsed;
-}
-
-std::string ErrorOf(std::vector<std::string> arguments) {
-  const auto parsed = Parse(arguments);
-  REQUIRE_FALSE(parsed.ok());
-  CHECK(parsed.status().code() == absl::StatusCode::kInvalidArgument);
-  return std::string(parsed.status().message());
-}
-
-absl::Status ReadText(const std::string& text, Sample& sample, std::vector<std::string>& notes) {
-  const testing::TempFolder folder;
-  return ReadConfigFile(folder.Write("some.yaml", text), DescriptionOf(sample), notes);
-}
-
-Sample Read(const std::string& text) {
-  Sample sample;
-  std::vector<std::string> notes;
-  CHECK(ReadText(text, sample, notes) == absl::OkStatus());
-  return sample;
-}
-
-// With the file's path left out.
-std::string ErrorOfFile(const std::string& text) {
-  Sample sample;
-  std::vector<std::string> notes;
-  const absl::Status status = ReadText(text, sample, notes);
-  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-  const size_t name = status.message().find("some.yaml");
-  REQUIRE(name != absl::string_view::npos);
-  return std::string(status.message().substr(name + 9));
-}
-
-}  // namespace
 
 TEST_CASE("the command line overrides the file, dashes and underscores are the same, and the last one counts") {
   const testing::TempFolder folder;
@@ -189,7 +58,7 @@ TEST_CASE("a name that two structs describe sets both of their fields") {
 }
 
 TEST_CASE("a JSON file is read as a YAML one") {
-  const Sample sample = Read(
+  const SampleOptions sample = Read(
       "{\n\t\"folder\": \"s\",\n  \"seed\": 7, \"packing\": true, \"steps\": null, \"shapes\": [\"square\", "
       "\"round\"],\n"
       "  \"name\": \"{% for m in messages %}\\n\\u00e4{% endfor %}\"}\n");
@@ -200,32 +69,6 @@ TEST_CASE("a JSON file is read as a YAML one") {
   CHECK(sample.name == "{% for m in messages %}\n\u00e4{% endfor %}");
 }
 
-TEST_CASE("errors of a file name the file, the line and the key") {
-  CHECK(ErrorOfFile("seed: 1\ntemperatur: 1e-4\n") == ":2: unknown key 'temperatur'; did you mean 'temperature'?");
-  CHECK(ErrorOfFile("seed: 1\n\nrate: many\n") == ":3: rate: expected a number, not 'many'");
-  CHECK(ErrorOfFile("steps: 1.5\n") == ":1: steps: expected a whole number, not '1.5'");
-  CHECK(ErrorOfFile("packing: maybe\n") == ":1: packing: expected true or false, not 'maybe'");
-  CHECK(ErrorOfFile("rate: 1\n") == ":1: rate: must be at least 0 and below 1, not 1");
-  CHECK(ErrorOfFile("temperature: 0\n") == ":1: temperature: must be above 0, not 0");
-  CHECK(ErrorOfFile("timeout_seconds: 0\n") == ":1: timeout_seconds: must be above 0, not 0");
-  CHECK(ErrorOfFile("shape: flat\n") == ":1: shape: must be one of round, square, not 'flat'");
-  CHECK(ErrorOfFile("shapes: [round, flat]\n") == ":1: shapes: must be one of round, square, not '[round, flat]'");
-  CHECK(ErrorOfFile("shape: oval\n") == ":1: shape: 'oval': an oval is a round thing: write round");
-  CHECK(ErrorOfFile("shapes: round,oval\n") == ":1: shapes: 'round,oval': an oval is a round thing: write round");
-  CHECK(ErrorOfFile("seed: -1\n") == ":1: seed: expected a whole number, not '-1'");
-  CHECK(ErrorOfFile("seed: 1\nseed: 2\n") == ":2: seed is given twice, first in line 1");
-  CHECK(ErrorOfFile("wizardry: 2\n") == ":1: unknown key 'wizardry'; --help lists all options");
-  CHECK(ErrorOfFile("wizardry:\n  seed: 2\n") == ":1: unknown key 'wizardry'; --help lists all options");
-  CHECK(ErrorOfFile("seed: 1\nheat: 2\n") ==
-        ":2: unknown key 'heat'; here it is 'temperature' (--help says what that takes)");
-  CHECK(ErrorOfFile("rate: [1, 2]\n") == ":1: rate: expected a number, not a list");
-  CHECK(ErrorOfFile("rate: {a: 2}\n") == ":1: rate: expected a number, not a map");
-  CHECK(ErrorOfFile("folder: s3://bucket/x\n") ==
-        ":1: folder: s3:// paths are not supported yet: s3://bucket/x; copy it to a local folder");
-  CHECK(ErrorOfFile("buckets: 3\n") == ":1: unknown key 'buckets'; --help lists all options");
-  CHECK(absl::StartsWith(ErrorOfFile("rate: [1,\n"), ":"));
-}
-
 TEST_CASE("a config file that is not there is an error that names it") {
   const auto parsed = Parse({"--config_file", "/nonexistent/x.yaml"});
   CHECK(parsed.status().code() == absl::StatusCode::kNotFound);
@@ -233,7 +76,7 @@ TEST_CASE("a config file that is not there is an error that names it") {
 }
 
 TEST_CASE("a map in a file holds flat names, and names of its own") {
-  const Sample sample = Read(
+  const SampleOptions sample = Read(
       "dataset:\n  path: data\n  amount: 12\n  seed: 3\ntraining:\n  rate: 0.5\n  tau: 4\n  shape_kwargs:\n"
       "    power: 2\n");
   CHECK(sample.folder == "data");
@@ -243,17 +86,6 @@ TEST_CASE("a map in a file holds flat names, and names of its own") {
   CHECK(sample.loss.temperature == 4);
   CHECK(sample.loss.power == 2);
   CHECK(Read("dataset: null\nshape_kwargs: null\n").folder.empty());
-}
-
-TEST_CASE("errors in a map name the map, the key and the line") {
-  CHECK(ErrorOfFile("dataset:\n  pth: x\n") == ":2: dataset: unknown key 'pth'; did you mean 'path'?");
-  CHECK(ErrorOfFile("training:\n  seed: 2\n  rate: 9\n") ==
-        ":3: training.rate (rate): must be at least 0 and below 1, not 9");
-  CHECK(ErrorOfFile("seed: 1\ndataset:\n  seed: 1\n") == ":3: seed (as dataset.seed) is given twice, first in line 1");
-  CHECK(ErrorOfFile("shape_kwargs:\n  powr: 2\n") ==
-        ":2: unknown key 'shape_kwargs.powr'; did you mean 'shape_kwargs.power'?");
-  CHECK(ErrorOfFile("training: fast\n") == ":1: training: expected a map, 'name: value' lines");
-  CHECK(ErrorOfFile("trainin:\n  seed: 2\n") == ":1: unknown key 'trainin'; did you mean 'training'?");
 }
 
 TEST_CASE("a map may stand on the command line, over the file's") {
@@ -266,27 +98,14 @@ TEST_CASE("a map may stand on the command line, over the file's") {
   CHECK(absl::StrContains(ErrorOf({"--shape_kwargs", "fast"}), "--shape_kwargs: expected a map, {name: value, ...}"));
 }
 
-TEST_CASE("errors of the command line name the option") {
-  CHECK(ErrorOf({"--tempratur", "2"}) == "unknown option '--tempratur'; did you mean '--temperature'?");
-  CHECK(ErrorOf({"--show_bach"}) == "unknown option '--show_bach'; did you mean '--show_batch'?");
-  CHECK(ErrorOf({"--wizardry", "2"}) == "unknown option '--wizardry'; --help lists all options");
-  CHECK(ErrorOf({"--heat", "2"}) ==
-        "unknown option '--heat'; here it is '--temperature' (--help says what that takes)");
-  CHECK(ErrorOf({"--rate", "two"}) == "--rate: expected a number, not 'two'");
-  CHECK(ErrorOf({"--rate"}) == "--rate: expected a value");
-  CHECK(ErrorOf({"--rate", "nan"}) == "--rate: expected a number, not 'nan'");
-  CHECK(ErrorOf({"stray"}) == "unexpected argument 'stray'; options are --name value");
-  CHECK(ErrorOf({"--ranks", "0"}) == "--ranks: must be at least 1, not 0");
-  CHECK(Parse({"stray", "--rate", "0"}, "NAME")->line.positional == std::vector<std::string>{"stray"});
-}
-
 TEST_CASE("what other tools call an option is accepted where it means the same") {
   CHECK(Parse({"--tau", "3"})->sample.loss.temperature == 3);
   CHECK(Parse({"--max_steps=4"})->sample.steps == 4);
   CHECK(Parse({"--once"})->sample.steps == 1);
   CHECK(ErrorOf({"--once", "false"}) == "--once: must be one of true, not 'false'");
   CHECK(ErrorOfFile("tau: 0\n") == ":1: tau (temperature): must be above 0, not 0");
-  CHECK(ErrorOfFile("tau: 1\ntemperature: 1\n") == ":2: temperature is given twice, first in line 1");
+  CHECK(ErrorOfFile("tau: 1\ntemperature: 2\n") == ":2: temperature is given twice, first in line 1");
+  CHECK(Read("tau: 1\ntemperature: 1\n").loss.temperature == 1);
 }
 
 TEST_CASE("a name of other tools is accepted for what happens anyway, noted, or refused with the reason") {
@@ -299,35 +118,14 @@ TEST_CASE("a name of other tools is accepted for what happens anyway, noted, or 
   CHECK(Read("lora_r: null\noptim: null\n").steps == -1);
   CHECK(Parse({"--workers", "4"})->line.notes ==
         std::vector<std::string>{"workers: 4: there is one thread, whatever it says"});
-  Sample sample;
+  SampleOptions sample;
   std::vector<std::string> notes;
   CHECK(ReadText("workers: 4\n", sample, notes) == absl::OkStatus());
   CHECK(notes.size() == 1);
 }
 
-TEST_CASE("what no single option tells is checked when all are set, and so are structs that a program sets") {
-  Sample sample{.steps = 7, .packing = true};
-  CHECK(CheckOptions(sample).message() == "packing and 7 steps exclude one another");
-  CHECK(CheckOptions(Sample{.buckets = 0}).message() == "buckets: must be at least 1, not 0");
-  CHECK(CheckOptions(Sample{.rate = 0.0 / 0.0}).code() == absl::StatusCode::kInvalidArgument);
-  CHECK(CheckOptions(Sample{.shape = static_cast<Shape>(9)}).message() ==
-        "shape: must be one of round, square, not 'the value 9'");
-  CHECK(CheckOptions(Sample()) == absl::OkStatus());
-}
-
-TEST_CASE("an option that two structs of a program have otherwise is an error, which names both values") {
-  Sample sample;
-  sample.loss.seed = 43;
-  const absl::Status differs = CheckOptions(sample);
-  CHECK(absl::IsInvalidArgument(differs));
-  CHECK(differs.message() == "seed: is 42 in one struct and 43 in another: give both the same");
-  const absl::StatusOr<Parsed> parsed = Parse({"--seed", "7"});
-  REQUIRE(parsed.ok());
-  CHECK(CheckOptions(parsed->sample) == absl::OkStatus());
-}
-
 TEST_CASE("every value goes into a file that reads back to the same values") {
-  Sample sample;
+  SampleOptions sample;
   sample.rate = 1.0 / 3;
   sample.name = "{% if \"x\" %}: # \\\r\n\t{% endif %}";
   sample.folder = "a b/c";
@@ -336,10 +134,11 @@ TEST_CASE("every value goes into a file that reads back to the same values") {
   sample.loss.power = 0.1;
   sample.timeout = absl::Milliseconds(1500);
   const std::string text = ValuesToYaml(DescriptionOf(sample).Values(/*with_code_only=*/false));
-  const Sample back = Read(text);
+  const SampleOptions back = Read(text);
   CHECK(ValuesOf(back) == ValuesOf(sample));
   CHECK(back.rate == sample.rate);
-  CHECK(ValuesOf(Read(ValuesToYaml(DescriptionOf(sample = Sample()).Values(false)))) == ValuesOf(Sample()));
+  CHECK(ValuesOf(Read(ValuesToYaml(DescriptionOf(sample = SampleOptions()).Values(false)))) ==
+        ValuesOf(SampleOptions()));
   CHECK(Read("name: \"null\"\n").name == "null");
 }
 

@@ -51,14 +51,16 @@ def interrupt(folder, out, ranks, **options):
     job.check(last and output.count("interrupted") == 1, f"the last line does not say how to resume:\n{output}")
     job.check(int(last[1]) >= 10 and int(last[2]) >= 5, last[0])
     job.check("error: " not in output, f"an interrupted rank said that another one was lost:\n{output}")
-    check_repeated(folder, out, ranks, last[2], **options)
+    check_repeated(folder, out, ranks, **options)
     return {last[3]: last[4]}
 
 
-def check_repeated(folder, out, ranks, step, **options):
-    """The same command again is told that the checkpoint is its own; another one that it is another run's."""
+def check_repeated(folder, out, ranks, **options):
+    """The same command again is told that the checkpoint is its own; another one that it is an earlier run's."""
+    # The one on disk: another may have been published while the interruption was told.
+    step = max(int(name.split("-")[1]) for name in os.listdir(out) if re.fullmatch(r"checkpoint-\d+", name))
     for what, changes in ("is this same run's, by every option: to resume it, repeat the command with "
-                          "--resume_from_checkpoint latest", {}), ("holds checkpoints of another run", {"seed": 43}):
+                          "--resume_from_checkpoint latest", {}), ("holds checkpoints of an earlier run", {"seed": 43}):
         code, output = job.run(arguments(folder, out, **options, **changes), ranks=ranks)
         job.check(code != 0 and what in output and f"checkpoint-{step}" in output, f"it does not say '{what}':\n{output}")
 

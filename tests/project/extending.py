@@ -20,6 +20,21 @@ def check_page():
     job.check(len(shown) == len(programs), f"docs/extending.md shows {len(shown)} programs, not {len(programs)}")
 
 
+def check_fields():
+    """Each field of the page's tables is in the struct's header."""
+    with open(f"{job.SOURCE}/docs/extending.md", encoding="utf-8") as file:
+        rows = re.findall(r"^\| `(\w+)`, `(\w+/\w+\.h)`[^|]*\|(.*)\|$", file.read(), flags=re.M)
+    job.check(len(rows) >= 9, f"only {len(rows)} structs are in docs/extending.md's tables")
+    for struct, header, cells in rows:
+        with open(f"{job.SOURCE}/libdistill/{header}", encoding="utf-8") as file:
+            body = re.search(rf"^struct {struct} {{\n(.*?)^}};", file.read(), flags=re.S | re.M)
+        job.check(body, f"{header} has no struct {struct}")
+        named = re.sub(r"\([^)]*\)", "", cells.split("|")[-1])
+        fields = re.findall(r"`(\w+)`", named)
+        missing = [field for field in fields if not re.search(rf"\b{field}( = | = \{{|;|\{{)", body[1])]
+        job.check(fields and not missing, f"{struct} has no {missing or 'fields'}, which docs/extending.md names")
+
+
 def train(output, *arguments):
     command = [f"{job.BIN}/distillrun", "-np", "2", *arguments, output]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
@@ -32,6 +47,7 @@ def train(output, *arguments):
 
 def main():
     check_page()
+    check_fields()
     folder = job.workspace()
     job.make_model(f"{folder}/teacher", seed=1, hidden=48)
     job.make_model(f"{folder}/student", seed=2)

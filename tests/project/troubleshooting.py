@@ -32,11 +32,15 @@ def causes(folder):
             "--max_length", "64", "--output_dir"]
     job.must_run([*good, full])
     new = [*good, f"{folder}/new"]
+    with open(f"{folder}/flag.yaml", "w", encoding="utf-8") as file:
+        file.write("prompt: hello\n")
     return {
         "no folder Qwen": [*new, "--student_model", "Qwen/Qwen2-0.5B"],
         "supported are": [*new, "--student_model", other],
         "neither model.safetensors": [*new, "--alpha", "0.5", "--teacher_model", shape],
         "no such file": [*new, "--dataset_name", f"{folder}/none.jsonl"],
+        "resume_from_checkpoint: no folder": [*good, full, "--resume_from_checkpoint", "checkpoint-7"],
+        "command line alone": [*new, "--config_file", f"{folder}/flag.yaml"],
         "neither 'messages'": [*new, "--dataset_name", f"{folder}/alpaca.jsonl"],
         "did you mean": [*new, "--learning_rte", "1"],
         "is missing": ["--student_model", student, "--alpha", "0", "--dataset_name", rows],

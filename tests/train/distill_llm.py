@@ -113,6 +113,20 @@ def check_show_batch(folder):
     print("ok: --show-batch")
 
 
+def check_types(folder):
+    """A type that this CPU computes in software is warned of, and what a step will be is said before the first one."""
+    short = ["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
+                                         student_model=f"{folder}/student", max_steps=1, device="cpu",
+                                         per_device_train_batch_size=2)]
+    slow = job.must_run([*short, "--bf16", "true", "--output_dir", f"{folder}/slow"], ranks=2, DISTILL_CPU="avx2")
+    job.check(slow.count("without bfloat16 instructions") == 1, slow)
+    fast = job.must_run([*short, "--bf16", "auto", "--output_dir", f"{folder}/fast"], ranks=2, DISTILL_CPU="avx2")
+    job.check("instructions" not in fast, fast)
+    step = r"training \d\.\d million parameters in {}; a step is 2 ranks x \d+ micro-batch(es)? of 2 rows of up to \d+ tokens\n"
+    job.check(re.search(step.format("BFloat16"), slow) and re.search(step.format("Float"), fast), f"{slow}\n{fast}")
+    print("ok: warned of slow types")
+
+
 def check_help():
     output = job.must_run(["--help"])
     for name in ("--config_file", "--learning_rate", "--heartbeat_timeout_seconds", "--generate"):
@@ -135,6 +149,7 @@ def main():
     check_output_folder(folder)
     check_generate(out)
     check_show_batch(folder)
+    check_types(folder)
     check_help()
     shutil.rmtree(folder)
 

@@ -163,6 +163,12 @@ TEST_CASE("a checkpoint of another folder excuses no folder with checkpoints, an
           .status();
   CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(refused.message(), folder.path() + "/checkpoint-9"));
+  const absl::Status missing = Trainer::Create(run, std::make_shared<Scale>(),
+                                               {.output_dir = folder.path(), .resume_from_checkpoint = "checkpoint-9"})
+                                   .status();
+  CHECK(missing.code() == absl::StatusCode::kNotFound);
+  CHECK(
+      absl::StrContains(missing.message(), "no folder checkpoint-9; did you mean " + folder.path() + "/checkpoint-9?"));
   std::ofstream(folder.path() + "/metrics.jsonl") << "{\"step\":1,\"loss\":0.0}\n";  // Train logs no step
   CHECK(Train(folder.path(), 13, named, 12, /*overwrite=*/true).batches() == 13);
   CHECK(fs::file_size(folder.path() + "/metrics.jsonl") == 0);
