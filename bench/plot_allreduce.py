@@ -25,7 +25,7 @@ def read(path):
     found = defaultdict(lambda: defaultdict(dict))
     with open(path, encoding="utf-8") as file:
         for result in map(json.loads, file):
-            if result["bench"] != "allreduce":
+            if result.get("bench") != "allreduce":
                 continue
             place, layout, size, kind = result["case"].split("/")
             size, ranks = int(size), math.prod(map(int, layout.split("x")))

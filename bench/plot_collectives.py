@@ -21,7 +21,7 @@ def read(path):
     found = defaultdict(lambda: defaultdict(dict))
     with open(path, encoding="utf-8") as file:
         for result in map(json.loads, file):
-            if result["bench"] == "collectives":
+            if result.get("bench") == "collectives":
                 where, layout, operation, algorithm, size = result["case"].split("/")
                 found[f"{where}, {layout} ranks"][operation, algorithm][int(size)] = result["ours"], result["limit"]
     return found

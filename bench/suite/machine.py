@@ -32,7 +32,7 @@ PACKAGES = ("torch", "transformers", "trl", "liger-kernel")
 def versions():
     """Of the peers and of what we stand on; what is not here is left out."""
     script = ("import importlib.metadata as m, json, sys\n"
-              "names = {d.metadata['Name']: d.version for d in m.distributions()}\n"
+              "names = {d.metadata['Name'].replace('_', '-'): d.version for d in m.distributions()}\n"
               "print(json.dumps({name: names[name] for name in sys.argv[1:] if name in names}))")
     python = os.path.join(dependencies(), "peers", "bin", "python")
     found = json.loads(said(python, "-c", script, *PACKAGES) or "{}")

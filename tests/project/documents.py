@@ -1,5 +1,5 @@
 """The documents: links lead somewhere, files and options that are named exist, tables have as many cells as columns,
-README.md fits three screens, and docs/performance.md has one column a kind of machine."""
+README.md fits three screens, and docs/measurements.md has one column a kind of machine."""
 import glob
 import os
 import re
@@ -7,7 +7,7 @@ import sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 README_LINES = 130
-# Left of these come the rows' names. docs/performance.md says which machine each is.
+# Left of these come the rows' names. docs/measurements.md says which machine each is.
 MACHINES = ["AVX2", "AVX-512", "AVX-512, bf16", "AMX", "GPU"]
 # Words that the glossary has others for.
 AVOIDED = re.compile(r"\b(rooms?|lent|shared? out|sharing out|go(?:es)? on (?:from|where))\b", re.IGNORECASE)
@@ -106,7 +106,7 @@ def errors_of(path, read, known):
         yield from missing_files(text)
         yield from unknown_options(text, known)
         yield from (f"'{word}': the glossary has another word" for word in AVOIDED.findall(prose(text)))
-    if path.endswith("performance.md"):
+    if path.endswith("measurements.md"):
         yield from wrong_columns(text)
     if path == f"{SOURCE}/README.md" and text.count("\n") > README_LINES:
         yield f"{text.count(chr(10))} lines, more than {README_LINES}"
