@@ -73,42 +73,18 @@ char32_t NextCodePoint(absl::string_view text, size_t* position) {
     return *position + offset < text.size() ? static_cast<uint8_t>(text[*position + offset]) : 0u;
   };
   const char32_t first = byte(0);
-  if (first < 0x80) {
-    *position += 1;
-    return first;
-  }
-  if (first < 0xE0) {
-    const char32_t c = (first & 0x1F) << 6 | (byte(1) & 0x3F);
-    *position += 2;
-    return c;
-  }
-  if (first < 0xF0) {
-    const char32_t c = (first & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
-    *position += 3;
-    return c;
-  }
-  const char32_t c = (first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
-  *position += 4;
+  const size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  char32_t c = length == 1 ? first : first & (0xFF >> (length + 1));
+  for (size_t i = 1; i < length; ++i) c = c << 6 | (byte(i) & 0x3F);
+  *position += length;
   return c;
 }
 
 void AppendUtf8(char32_t c, std::string* text) {
-  const auto put = [text](char32_t byte) { text->push_back(static_cast<char>(byte)); };
-  if (c < 0x80) {
-    put(c);
-  } else if (c < 0x800) {
-    put(0xC0 | c >> 6);
-    put(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    put(0xE0 | c >> 12);
-    put(0x80 | (c >> 6 & 0x3F));
-    put(0x80 | (c & 0x3F));
-  } else {
-    put(0xF0 | c >> 18);
-    put(0x80 | (c >> 12 & 0x3F));
-    put(0x80 | (c >> 6 & 0x3F));
-    put(0x80 | (c & 0x3F));
-  }
+  if (c < 0x80) return text->push_back(static_cast<char>(c));
+  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  text->push_back(static_cast<char>(0xFF << (7 - more) | c >> 6 * more));  // as many ones as there are bytes
+  for (int i = more - 1; i >= 0; --i) text->push_back(static_cast<char>(0x80 | (c >> 6 * i & 0x3F)));
 }
 
 std::vector<absl::string_view> CodePoints(absl::string_view text) {
