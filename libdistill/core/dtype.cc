@@ -1,25 +1,14 @@
 #include "libdistill/core/dtype.h"
 
+#include <cstddef>
+#include <iterator>
+
 namespace distill {
 
 const char* NameOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat64:
-      return "float64";
-    case DType::kFloat16:
-      return "float16";
-    case DType::kBFloat16:
-      return "bfloat16";
-    case DType::kInt32:
-      return "int32";
-    case DType::kInt64:
-      return "int64";
-    case DType::kUInt8:
-      return "uint8";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"};
+  const auto index = static_cast<size_t>(dtype);
+  return index < std::size(kNames) ? kNames[index] : "unknown";
 }
 
 }  // namespace distill

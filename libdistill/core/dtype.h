@@ -6,6 +6,7 @@
 
 namespace distill {
 
+// Names are listed in this order (core/dtype.cc, store/safetensors_write.cc).
 enum class DType : uint8_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kInt64, kUInt8 };
 
 constexpr int64_t SizeOf(DType dtype) {

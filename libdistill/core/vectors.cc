@@ -14,12 +14,13 @@
 namespace distill {
 namespace {
 
+constexpr std::array kKinds = {"plain", "avx2", "avx512", "avx512_bf16"};  // the first three are those of Vectors
+
 // What DISTILL_CPU asks for; the last, which bounds nothing, without it.
 int HighestAllowed() {
-  constexpr std::array<absl::string_view, 4> kKinds = {"plain", "avx2", "avx512", "avx512_bf16"};
   const char* name = std::getenv("DISTILL_CPU");
   if (name == nullptr) return kKinds.size() - 1;
-  const auto* found = std::find(kKinds.begin(), kKinds.end(), name);
+  const auto* found = std::find(kKinds.begin(), kKinds.end(), absl::string_view(name));
   DISTILL_CHECK(found != kKinds.end(), "DISTILL_CPU is plain, avx2, avx512 or avx512_bf16");
   return static_cast<int>(found - kKinds.begin());
 }
@@ -55,16 +56,6 @@ bool CpuMultipliesBf16() {
 #endif
 }
 
-const char* NameOf(Vectors vectors) {
-  switch (vectors) {
-    case Vectors::kAvx2:
-      return "avx2";
-    case Vectors::kAvx512:
-      return "avx512";
-    case Vectors::kPlain:
-      break;
-  }
-  return "plain";
-}
+const char* NameOf(Vectors vectors) { return kKinds[static_cast<size_t>(vectors)]; }
 
 }  // namespace distill

@@ -18,23 +18,8 @@ namespace {
 using Entry = std::pair<const std::string, TensorView>;
 
 const char* FormatNameOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "F32";
-    case DType::kFloat64:
-      return "F64";
-    case DType::kFloat16:
-      return "F16";
-    case DType::kBFloat16:
-      return "BF16";
-    case DType::kInt32:
-      return "I32";
-    case DType::kInt64:
-      return "I64";
-    case DType::kUInt8:
-      return "U8";
-  }
-  return "";
+  constexpr const char* kNames[] = {"F32", "F64", "F16", "BF16", "I32", "I64", "U8"};
+  return kNames[static_cast<size_t>(dtype)];
 }
 
 // Wide elements first, so that every tensor is aligned to its element when the data start at a multiple of 8.
