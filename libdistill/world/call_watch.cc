@@ -1,11 +1,13 @@
 #include "libdistill/world/call_watch.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "libdistill/world/call_views.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/different_calls.h"
 #include "libdistill/world/framing.h"
 
 namespace distill {
@@ -25,14 +27,44 @@ std::string List(const std::vector<std::string>& names) {
 
 }  // namespace
 
+std::string EncodeCalls(const std::vector<CallView>& calls) {
+  std::vector<std::string> fields;
+  for (const CallView& call : calls) {
+    fields.push_back(absl::StrCat(call.number));
+    fields.push_back(call.text);
+  }
+  return fields.empty() ? "" : PackStrings(fields);
+}
+
+absl::StatusOr<std::vector<CallView>> DecodeCalls(absl::string_view payload) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(payload));
+  if (fields.size() % 2 != 0) return absl::DataLossError("a call without its text");
+  std::vector<CallView> calls;
+  for (size_t i = 0; i < fields.size(); i += 2) {
+    CallView& call = calls.emplace_back();
+    if (!absl::SimpleAtoi(fields[i], &call.number)) return absl::DataLossError("a call without its number");
+    call.text = fields[i + 1];
+  }
+  return calls;
+}
+
 absl::Duration CallWatch::AnswersWithin() const { return kBeatsForAnswer * clock_.Interval(); }
 
 std::string CallWatch::own_name() const { return absl::StrCat("rank ", world_.rank, " on ", world_.host); }
 
 absl::Status CallWatch::Compare(const std::vector<CallView>& mine) const {
-  CallComparison comparison;
-  absl::Status found = comparison.Compare(own_name(), mine);
-  for (const StarPeer& peer : peers_) found.Update(comparison.Compare(peer.name, peer.calls));
+  std::map<int64_t, std::pair<std::string, std::string>> first;  // by the call's number: who makes it, and its text
+  const auto compare = [&first](const std::string& name, const std::vector<CallView>& calls) {
+    for (const CallView& call : calls) {
+      const auto& [other, text] = first.try_emplace(call.number, name, call.text).first->second;
+      if (text == call.text) continue;
+      return DifferentCalls(absl::StrCat("in call number ", call.number, " ", other, " calls ", text),
+                            absl::StrCat(name, " calls ", call.text));
+    }
+    return absl::OkStatus();
+  };
+  absl::Status found = compare(own_name(), mine);
+  for (const StarPeer& peer : peers_) found.Update(compare(peer.name, peer.calls));
   return found;
 }
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/heartbeat_clock.h"
@@ -19,6 +21,11 @@
 #include "libdistill/world/world.h"
 
 namespace distill {
+
+// What a beat carries of its sender's last calls.
+std::string EncodeCalls(const std::vector<CallView>& calls);
+// DataLoss: no such bytes.
+[[nodiscard]] absl::StatusOr<std::vector<CallView>> DecodeCalls(absl::string_view payload);
 
 class CallWatch {
  public:
@@ -33,7 +40,7 @@ class CallWatch {
   bool is_on() const { return last_calls_ && clock_.started(); }
   absl::Duration AnswersWithin() const;
 
-  // Of rank 0. Its own calls, and then each peer's, against those of the ranks before.
+  // Of rank 0. Its own calls, and then each peer's, against those of the ranks before. FailedPrecondition: one differs.
   [[nodiscard]] absl::Status Compare(const std::vector<CallView>& mine) const;
   // A rank's report of a call that takes too long; while one is open others are passed over.
   static std::string LateReport(int64_t call, absl::Duration allowed);

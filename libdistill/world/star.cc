@@ -12,7 +12,6 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
-#include "libdistill/world/call_views.h"
 #include "libdistill/world/different_calls.h"
 #include "libdistill/world/join_server.h"
 

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "libdistill/world/call_views.h"
+#include "libdistill/world/call_watch.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/slurm.h"
