@@ -13,7 +13,6 @@
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/busy_phase.h"
-#include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 #include "libdistill/world/framing.h"

@@ -1,4 +1,5 @@
-// Lets all ranks of a job decide together: one bad rank stops every rank with the same message.
+// Lets all ranks of a job decide together: one bad rank stops every rank with the same message. And what that is made
+// of: texts and bytes, from all ranks to all or to rank 0. All of these block.
 #pragma once
 
 #include <string>
@@ -6,12 +7,20 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 
 namespace distill {
 
 // Every rank must call it: every rank's text, in the order of ranks.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine);
+
+// Bytes of any length. Every rank must call it: on rank 0 the bytes of each rank, in the order of ranks; elsewhere
+// nothing.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> GatherBytes(Communicator& comm, const std::string& mine);
+
+// Every rank must call it: rank 0's bytes, on every rank; those of the others are not looked at.
+[[nodiscard]] absl::StatusOr<std::string> BroadcastBytes(Communicator& comm, std::string bytes);
 
 // Every rank must call it: the names that any rank gives, sorted.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> UnionOfNames(Communicator& comm,

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
-#include "libdistill/comm/rank0_bytes.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/proto/evaluation_messages.h"
 #include "libdistill/shard/module_state.h"

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/open_together.h"
-#include "libdistill/comm/rank0_bytes.h"
+#include "libdistill/comm/agree.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
