@@ -178,14 +178,4 @@ bool MayStandAlone(const Description& description, absl::string_view name) {
          std::find(field.choices.begin(), field.choices.end(), "true") != field.choices.end();
 }
 
-std::vector<std::string> AllNames(const Description& description) {
-  std::vector<std::string> names;
-  for (const KnownName& known : KnownNames(description)) names.push_back(known.name);
-  for (const FieldDescription& field : description.fields()) {
-    names.insert(names.end(), field.similar.begin(), field.similar.end());
-  }
-  for (const ForeignName& foreign : description.foreign()) names.push_back(foreign.name);
-  return names;
-}
-
 }  // namespace distill

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -35,8 +34,5 @@ bool IsMapName(const Description& description, absl::string_view name);
 
 // Whether it may stand on a command line without a value, which is then true.
 bool MayStandAlone(const Description& description, absl::string_view name);
-
-// Every name that sets a field, for which there are tests that none means two.
-std::vector<std::string> AllNames(const Description& description);
 
 }  // namespace distill

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <compare>
 #include <cstring>
 #include <memory>
 #include <tuple>
@@ -34,9 +35,7 @@ struct Place {
   bool IsSameCore(const Place& other) const {
     return std::tie(node, package, core) == std::tie(other.node, other.package, other.core);
   }
-  bool operator<(const Place& other) const {
-    return std::tie(node, package, core, number) < std::tie(other.node, other.package, other.core, other.number);
-  }
+  auto operator<=>(const Place&) const = default;
 };
 
 std::vector<Place> PlacesOf(const std::vector<int>& cores, const std::string& root) {

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/config/config_file.h"
-#include "libdistill/config/option_names.h"
+#include "libdistill/core/description.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -63,6 +63,19 @@ TEST_CASE("defaults are those of the first release") {
   // Eight micro-batches a step are the recipe's, one is the library's.
   CHECK(options.shard.accumulation_steps == 8);
   CHECK(ShardOptions().accumulation_steps == 1);
+}
+
+// Every name that sets a field, is refused for one, or is another tool's.
+std::vector<std::string> AllNames(const Description& description) {
+  std::vector<std::string> names;
+  for (const FieldDescription& field : description.fields()) {
+    if (field.is_in_code_only) continue;
+    names.push_back(field.name);
+    for (const FieldAlias& alias : field.aliases) names.push_back(alias.name);
+    names.insert(names.end(), field.similar.begin(), field.similar.end());
+  }
+  for (const ForeignName& foreign : description.foreign()) names.push_back(foreign.name);
+  return names;
 }
 
 TEST_CASE("no name means two options") {
