@@ -1,5 +1,6 @@
 #include "libdistill/config/reference.h"
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace distill {
@@ -21,12 +22,7 @@ std::string OtherNames(const FieldDescription& field) {
   return absl::StrJoin(field.aliases, ", ", [](std::string* out, const FieldAlias& alias) {
     out->append(Code(alias.name));
     if (alias.values.empty()) return;
-    absl::StrAppend(out, " (",
-                    absl::StrJoin(alias.values, ", ",
-                                  [](std::string* words, const auto& pair) {
-                                    absl::StrAppend(words, pair.first, ": ", pair.second);
-                                  }),
-                    ")");
+    absl::StrAppend(out, " (", absl::StrJoin(alias.values, ", ", absl::PairFormatter(": ")), ")");
   });
 }
 
@@ -58,11 +54,7 @@ void AppendMaps(const Description& description, std::string& page) {
                   "the second column are called otherwise there.\n\n| map | keys |\n|---|---|\n");
   for (const ConfigSection& section : description.sections()) {
     absl::StrAppend(&page, "| ", Code(section.name + ":"), " | ",
-                    absl::StrJoin(section.renamed, ", ",
-                                  [](std::string* out, const auto& pair) {
-                                    absl::StrAppend(out, Code(pair.first), " for ", Code(pair.second));
-                                  }),
-                    " |\n");
+                    absl::StrJoin(section.renamed, ", ", absl::PairFormatter(CodeEach, " for ", CodeEach)), " |\n");
   }
 }
 
