@@ -118,24 +118,4 @@ FieldValues Description::Values(bool with_code_only) const {
   return values;
 }
 
-FieldEntry& FieldEntry::AliasOf(const char* name, std::vector<std::pair<std::string, std::string>> values) {
-  field().aliases.push_back({name, std::move(values)});
-  return *this;
-}
-
-FieldEntry& FieldEntry::Path() {
-  field().is_path = true;
-  return *this;
-}
-
-FieldEntry& FieldEntry::InCodeOnly() {
-  field().is_in_code_only = true;
-  return *this;
-}
-
-FieldEntry& FieldEntry::RefuseWord(const char* word, const char* reason) {
-  field().refused_words.emplace_back(word, reason);
-  return *this;
-}
-
 }  // namespace distill

@@ -121,17 +121,29 @@ class FieldEntry {
     return *this;
   }
   // One whose values are called otherwise; a value that is not listed is refused.
-  FieldEntry& AliasOf(const char* name, std::vector<std::pair<std::string, std::string>> values);
+  FieldEntry& AliasOf(const char* name, std::vector<std::pair<std::string, std::string>> values) {
+    field().aliases.push_back({name, std::move(values)});
+    return *this;
+  }
   // Names that mean something near: refused, with this field's name.
   template <class... Names>
   FieldEntry& Similar(Names... names) {
     (field().similar.push_back(names), ...);
     return *this;
   }
-  FieldEntry& Path();
-  FieldEntry& InCodeOnly();
+  FieldEntry& Path() {
+    field().is_path = true;
+    return *this;
+  }
+  FieldEntry& InCodeOnly() {
+    field().is_in_code_only = true;
+    return *this;
+  }
   // A word that is refused with what to do instead.
-  FieldEntry& RefuseWord(const char* word, const char* reason);
+  FieldEntry& RefuseWord(const char* word, const char* reason) {
+    field().refused_words.emplace_back(word, reason);
+    return *this;
+  }
 
  private:
   FieldDescription& field() { return description_.fields_[index_]; }
