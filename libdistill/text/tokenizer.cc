@@ -9,6 +9,7 @@
 #include "libdistill/core/utf8.h"
 #include "libdistill/store/files.h"
 #include "libdistill/text/byte_level.h"
+#include "libdistill/text/special_tokens.h"
 #include "libdistill/text/tokenizer_json.h"
 #include "libdistill/text/unicode.h"
 
@@ -39,10 +40,11 @@ absl::Status AddEntry(const std::string& token, int32_t id, std::vector<Entry>* 
   return absl::OkStatus();
 }
 
-std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool normalized) {
+std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, const TokenizerConfig& config, bool normalized) {
   std::vector<AddedToken> selected;
-  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(selected),
-               [normalized](const AddedToken& token) { return token.normalized == normalized; });
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(selected), [&](const AddedToken& token) {
+    return token.normalized == normalized && !(token.special && config.split_special_tokens);
+  });
   return selected;
 }
 
@@ -64,8 +66,8 @@ absl::Status RefuseOtherTokenizers(const std::string& folder) {
 struct Tokenizer::Impl {
   Impl(const TokenizerSpec& spec, TokenizerConfig tokenizer_config, PreTokenizer pre, BytePairEncoder encoder)
       : nfc(spec.nfc),
-        raw_tokens(Select(spec.added_tokens, false), false),
-        normalized_tokens(Select(spec.added_tokens, true), spec.nfc),
+        raw_tokens(Select(spec.added_tokens, tokenizer_config, false), false),
+        normalized_tokens(Select(spec.added_tokens, tokenizer_config, true), spec.nfc),
         pre_tokenizer(std::move(pre)),
         bpe(std::move(encoder)),
         config(std::move(tokenizer_config)) {}
@@ -119,27 +121,29 @@ absl::Status Tokenizer::Impl::IndexTokens(const TokenizerSpec& spec) {
 absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
   const std::string path = JoinPath(folder, "tokenizer.json");
   if (!FileExists(path)) DISTILL_RETURN_IF_ERROR(RefuseOtherTokenizers(folder));
-  DISTILL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path));
-  std::string config;
-  if (const std::string file = JoinPath(folder, "tokenizer_config.json"); FileExists(file)) {
-    DISTILL_ASSIGN_OR_RETURN(config, ReadFile(file));
+  TokenizerTexts texts;
+  DISTILL_ASSIGN_OR_RETURN(texts.tokenizer_json, ReadFile(path));
+  for (const auto& [name, text] : {std::pair("tokenizer_config.json", &texts.tokenizer_config),
+                                   std::pair("special_tokens_map.json", &texts.special_tokens_map),
+                                   std::pair("added_tokens.json", &texts.added_tokens)}) {
+    const std::string file = JoinPath(folder, name);
+    if (!FileExists(file)) continue;
+    DISTILL_ASSIGN_OR_RETURN(*text, ReadFile(file));
   }
-  DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Parse(json, config, path));
+  DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Parse(texts, path));
   if (const std::string file = JoinPath(folder, "chat_template.jinja"); FileExists(file)) {
     DISTILL_ASSIGN_OR_RETURN(tokenizer.impl_->config.chat_template, ReadFile(file));
   }
   return tokenizer;
 }
 
-absl::StatusOr<Tokenizer> Tokenizer::Parse(const std::string& tokenizer_json, const std::string& tokenizer_config_json,
-                                           const std::string& name) {
+absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const std::string& name) {
   const auto parse = [&]() -> absl::StatusOr<Tokenizer> {
-    DISTILL_ASSIGN_OR_RETURN(const TokenizerSpec spec, ParseTokenizerJson(tokenizer_json));
-    absl::StatusOr<TokenizerConfig> config = ParseTokenizerConfig(tokenizer_config_json);
-    if (!config.ok()) return Annotate(config.status(), "its tokenizer_config.json");
+    DISTILL_ASSIGN_OR_RETURN(TokenizerSpec spec, ParseTokenizerJson(texts.tokenizer_json));
+    DISTILL_ASSIGN_OR_RETURN(TokenizerConfig config, MergeSpecialTokens(texts, spec.bpe.vocab, &spec.added_tokens));
     DISTILL_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.steps));
     DISTILL_ASSIGN_OR_RETURN(BytePairEncoder bpe, BytePairEncoder::Create(spec.bpe));
-    auto impl = std::make_shared<Impl>(spec, *std::move(config), std::move(pre_tokenizer), std::move(bpe));
+    auto impl = std::make_shared<Impl>(spec, std::move(config), std::move(pre_tokenizer), std::move(bpe));
     impl->name = name;
     DISTILL_RETURN_IF_ERROR(impl->IndexTokens(spec));
     return Tokenizer(std::move(impl));

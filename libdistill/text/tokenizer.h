@@ -1,5 +1,5 @@
-// A tokenizer out of a Hugging Face folder (tokenizer.json, tokenizer_config.json): byte-level BPE, id for id what
-// the `tokenizers` package gives.
+// A tokenizer out of a Hugging Face folder (tokenizer.json, and the files beside it): byte-level BPE, id for id what
+// transformers' AutoTokenizer gives.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load("models/teacher"));
 //   DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode("Hello"));
@@ -20,15 +20,21 @@
 
 namespace distill {
 
+// The texts of a folder's files; empty: there is no such file.
+struct TokenizerTexts {
+  std::string tokenizer_json;
+  std::string tokenizer_config = {};    // tokenizer_config.json
+  std::string special_tokens_map = {};  // special_tokens_map.json
+  std::string added_tokens = {};        // added_tokens.json
+};
+
 class Tokenizer {
  public:
   // NotFound: no tokenizer.json. InvalidArgument: a kind that is not supported, or contents that make no sense; the
   // message names the file and says what is supported.
   [[nodiscard]] static absl::StatusOr<Tokenizer> Load(const std::string& folder);
-  // From the text of tokenizer.json and (may be empty) tokenizer_config.json. `name` is used in messages.
-  [[nodiscard]] static absl::StatusOr<Tokenizer> Parse(const std::string& tokenizer_json,
-                                                       const std::string& tokenizer_config_json,
-                                                       const std::string& name);
+  // `name` is what messages call it.
+  [[nodiscard]] static absl::StatusOr<Tokenizer> Parse(const TokenizerTexts& texts, const std::string& name);
 
   // Added and special tokens in the text become their ids; no post-processor (no BOS) is applied. InvalidArgument: the
   // pattern of tokenizer.json backtracks without bound on this text; file, pattern and place are named. A pattern can
@@ -43,9 +49,10 @@ class Tokenizer {
   std::optional<int32_t> TokenToId(absl::string_view token) const;
   absl::string_view IdToToken(int32_t id) const;
   bool IsSpecial(int32_t id) const;
-  // eos_token of tokenizer_config.json, when there is one.
+  // That of eos_token, when there is one.
   std::optional<int32_t> eos_id() const;
-  // bos_token, eos_token, pad_token, unk_token as text (for chat templates); empty where there is none.
+  // bos_token, eos_token, pad_token, unk_token (special_tokens.h says out of which file) as text (for chat templates);
+  // empty where there is none.
   const std::string& bos_token() const;
   const std::string& eos_token() const;
   const std::string& pad_token() const;

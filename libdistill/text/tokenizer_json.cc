@@ -1,63 +1,24 @@
 #include "libdistill/text/tokenizer_json.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/strict_json.h"
+#include "libdistill/text/json_fields.h"
 
 namespace distill {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 64;
-constexpr int64_t kMaxId = (int64_t{1} << 22) - 1;
 constexpr int kMaxSequenceDepth = 4;
 
 // GPT-2's pattern, which ByteLevel with use_regex stands for.
 constexpr char kGpt2Pattern[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
-
 absl::Status Unsupported(absl::string_view part, absl::string_view kind, absl::string_view supported) {
   return Invalid(absl::StrCat(part, " '", kind, "' is not supported; supported: ", supported));
-}
-
-absl::StatusOr<Json> ParseObject(const std::string& text) {
-  DISTILL_RETURN_IF_ERROR(CheckJson(text, kMaxDepth));
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Invalid("holds no JSON object");
-  return json;
-}
-
-// A member of an object; null where it is absent, or `object` is no object.
-const Json& Get(const Json& object, const char* key) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(key);
-  return found == object.end() ? kNull : *found;
-}
-
-std::string TypeOf(const Json& object) {
-  const Json& type = Get(object, "type");
-  return type.is_string() ? type.get<std::string>() : "";
-}
-
-absl::StatusOr<bool> GetBool(const Json& object, const char* key, bool otherwise) {
-  const Json& value = Get(object, key);
-  if (value.is_null()) return otherwise;
-  if (!value.is_boolean()) return Invalid(absl::StrCat("'", key, "' is neither true nor false"));
-  return value.get<bool>();
-}
-
-absl::StatusOr<int32_t> GetId(const Json& value, const std::string& token) {
-  if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > kMaxId) {
-    return Invalid(absl::StrCat("the id of token '", token, "' is not an integer from 0 to ", kMaxId));
-  }
-  return value.get<int32_t>();
 }
 
 // Calls visit(part) for each part of a "Sequence" (members under `key`), or for `part` alone.
@@ -199,45 +160,11 @@ absl::Status ParseAddedTokens(const Json& json, std::vector<AddedToken>* tokens)
   if (json.is_null()) return absl::OkStatus();
   if (!json.is_array()) return Invalid("'added_tokens' is no list");
   for (const Json& entry : json) {
-    const Json& content = Get(entry, "content");
-    if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
-      return Invalid(absl::StrCat("added token ", tokens->size(), " has no 'content'"));
-    }
-    AddedToken token;
-    token.content = content.get<std::string>();
+    DISTILL_ASSIGN_OR_RETURN(AddedToken token, AddedTokenOf(entry, absl::StrCat("added token ", tokens->size())));
     DISTILL_ASSIGN_OR_RETURN(token.id, GetId(Get(entry, "id"), token.content));
-    DISTILL_ASSIGN_OR_RETURN(token.special, GetBool(entry, "special", false));
-    DISTILL_ASSIGN_OR_RETURN(token.normalized, GetBool(entry, "normalized", !token.special));
-    DISTILL_ASSIGN_OR_RETURN(token.lstrip, GetBool(entry, "lstrip", false));
-    DISTILL_ASSIGN_OR_RETURN(token.rstrip, GetBool(entry, "rstrip", false));
-    DISTILL_ASSIGN_OR_RETURN(token.single_word, GetBool(entry, "single_word", false));
     tokens->push_back(std::move(token));
   }
   return absl::OkStatus();
-}
-
-// A special token as text: "..." or {"content": "..."}.
-absl::StatusOr<std::string> GetToken(const Json& config, const char* key) {
-  const Json& value = Get(config, key);
-  const Json& text = value.is_object() ? Get(value, "content") : value;
-  if (text.is_null()) return std::string();
-  if (!text.is_string()) return Invalid(absl::StrCat("'", key, "' is neither a string nor an object with 'content'"));
-  return text.get<std::string>();
-}
-
-// A string, or a list of {"name", "template"}, of which "default" is taken.
-absl::StatusOr<std::string> GetChatTemplate(const Json& value) {
-  if (value.is_null()) return std::string();
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_array()) {
-    for (const Json& entry : value) {
-      if (Get(entry, "name") == "default" && Get(entry, "template").is_string()) {
-        return Get(entry, "template").get<std::string>();
-      }
-    }
-    return Invalid("'chat_template' is a list without a template named 'default'");
-  }
-  return Invalid("'chat_template' is neither a string nor a list of templates");
 }
 
 }  // namespace
@@ -253,18 +180,6 @@ absl::StatusOr<TokenizerSpec> ParseTokenizerJson(const std::string& text) {
   DISTILL_RETURN_IF_ERROR(CheckDecoder(Get(json, "decoder")));
   DISTILL_RETURN_IF_ERROR(ParseAddedTokens(Get(json, "added_tokens"), &spec.added_tokens));
   return spec;
-}
-
-absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(const std::string& text) {
-  TokenizerConfig config;
-  if (text.empty()) return config;
-  DISTILL_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
-  DISTILL_ASSIGN_OR_RETURN(config.bos_token, GetToken(json, "bos_token"));
-  DISTILL_ASSIGN_OR_RETURN(config.eos_token, GetToken(json, "eos_token"));
-  DISTILL_ASSIGN_OR_RETURN(config.pad_token, GetToken(json, "pad_token"));
-  DISTILL_ASSIGN_OR_RETURN(config.unk_token, GetToken(json, "unk_token"));
-  DISTILL_ASSIGN_OR_RETURN(config.chat_template, GetChatTemplate(Get(json, "chat_template")));
-  return config;
 }
 
 }  // namespace distill

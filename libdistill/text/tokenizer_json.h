@@ -1,4 +1,4 @@
-// tokenizer.json and tokenizer_config.json as plain structs; everything that is not supported is refused here, by name.
+// tokenizer.json as a plain struct; everything that is not supported is refused here, by name.
 #pragma once
 
 #include <string>
@@ -20,13 +20,5 @@ struct TokenizerSpec {
 
 // DataLoss: no JSON. InvalidArgument: kinds that are not supported, or contents that make no sense.
 [[nodiscard]] absl::StatusOr<TokenizerSpec> ParseTokenizerJson(const std::string& text);
-
-struct TokenizerConfig {
-  std::string bos_token, eos_token, pad_token, unk_token;  // empty: none
-  std::string chat_template;
-};
-
-// `text` may be empty: then nothing is set.
-[[nodiscard]] absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(const std::string& text);
 
 }  // namespace distill

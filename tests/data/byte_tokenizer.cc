@@ -27,7 +27,7 @@ Tokenizer ByteTokenizer(const std::string& eos_token) {
                    "\"add_prefix_space\": false}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": ",
                    "\"BPE\", \"vocab\": {", vocab, "}, \"merges\": []}}");
   const std::string config = eos_token.empty() ? "" : absl::StrCat("{\"eos_token\": \"", eos_token, "\"}");
-  return Tokenizer::Parse(json, config, "tokenizer.json").value();
+  return Tokenizer::Parse({json, config}, "tokenizer.json").value();
 }
 
 }  // namespace distill

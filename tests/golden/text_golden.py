@@ -1,6 +1,6 @@
 """Tokenizers and chat templates with the results of their oracles: text_golden.py OUT_FOLDER
 
-OUT_FOLDER/NAME/ is a tokenizer (trained here by `tokenizers` on Python's own library), with cases.jsonl: the bytes of a
+OUT_FOLDER/special has folders whose special tokens stand in several files. OUT_FOLDER/NAME/ is a tokenizer (trained here by `tokenizers` on Python's own library), with cases.jsonl: the bytes of a
 text in hex, its ids, and the text that the ids decode to. OUT_FOLDER/templates.jsonl: a template, its variables, and
 what jinja2 under transformers' settings renders. The C++ tests read them.
 """
@@ -14,6 +14,7 @@ import unicodedata
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from text_golden_special import write_folders
 from text_golden_templates import template_cases
 
 CASES_PER_TOKENIZER = 1500
@@ -213,6 +214,7 @@ def main(out_folder):
     corpus = library_text()
     for name in KINDS:
         write_tokenizer(out / name, name, corpus)
+    write_folders(out / "special", (out / "gpt2" / "tokenizer.json").read_text(encoding="utf-8"))
     with open(out / "templates.jsonl", "w", encoding="utf-8") as f:
         for case in template_cases():
             f.write(json.dumps(case, ensure_ascii=False) + "\n")

@@ -30,12 +30,13 @@ Tokenizer MakeTokenizer(const std::string& config = "") {
                     "\"}");
   }
   return Tokenizer::Parse(
-             absl::StrCat("{\"added_tokens\": [", added,
-                          "], \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
-                          "\"add_prefix_space\": false}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": "
-                          "{\"type\": \"BPE\", \"vocab\": {",
-                          vocab, "}, \"merges\": []}}"),
-             config, "tokenizer.json")
+             {absl::StrCat("{\"added_tokens\": [", added,
+                           "], \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+                           "\"add_prefix_space\": false}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": "
+                           "{\"type\": \"BPE\", \"vocab\": {",
+                           vocab, "}, \"merges\": []}}"),
+              config},
+             "tokenizer.json")
       .value();
 }
 

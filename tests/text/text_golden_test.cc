@@ -53,9 +53,34 @@ TEST_CASE("every tokenizer gives the ids and the decoded texts of tokenizers") {
   CHECK(texts >= 20000);
 }
 
+TEST_CASE("special tokens beside tokenizer.json are merged as AutoTokenizer merges them") {
+  const std::string all = kGoldenText + "/special";
+  const int64_t folders = ForEachRow(all + "/folders.jsonl", [&](const JsonValue& said) {
+    const std::string folder = all + "/" + said.Find("name")->text;
+    const auto tokenizer = Tokenizer::Load(folder);
+    INFO(folder << ": " << tokenizer.status());
+    REQUIRE(tokenizer.ok());
+    CHECK(tokenizer->bos_token() == said.Find("bos_token")->text);
+    CHECK(tokenizer->eos_token() == said.Find("eos_token")->text);
+    CHECK(tokenizer->pad_token() == said.Find("pad_token")->text);
+    CHECK(tokenizer->unk_token() == said.Find("unk_token")->text);
+    CHECK(tokenizer->eos_id().value_or(-1) == static_cast<int32_t>(said.Find("eos_id")->number));
+    CHECK(tokenizer->vocab_size() == static_cast<int64_t>(said.Find("size")->number));
+    ForEachRow(folder + "/cases.jsonl", [&](const JsonValue& row) {
+      const std::string text = absl::HexStringToBytes(row.Find("hex")->text);
+      INFO(absl::CHexEscape(text));
+      CHECK(tokenizer->Encode(text).value() == Ids(*row.Find("ids")));
+      CHECK(tokenizer->Decode(Ids(*row.Find("ids"))) == row.Find("decoded")->text);
+      CHECK(tokenizer->Decode(Ids(*row.Find("ids")), true) == row.Find("skipped")->text);
+    });
+  });
+  CHECK(folders >= 9);
+}
+
 TEST_CASE("the assistant's ranges are its contents and end-of-turn tokens in published templates") {
-  const auto tokenizer = Tokenizer::Parse(*ReadFile(kGoldenText + "/qwen2/tokenizer.json"),
-                                          R"({"bos_token": "<s>", "eos_token": null})", "tokenizer.json");
+  const auto tokenizer =
+      Tokenizer::Parse({*ReadFile(kGoldenText + "/qwen2/tokenizer.json"), R"({"bos_token": "<s>", "eos_token": null})"},
+                       "tokenizer.json");
   REQUIRE(tokenizer.ok());
   int64_t checked = 0;
   ForEachRow(kGoldenText + "/templates.jsonl", [&](const JsonValue& row) {

@@ -28,7 +28,7 @@ Tokenizer MakeTokenizer(const std::string& normalizer, const std::string& pre_to
       R"({"added_tokens": [{"id": 257, "content": "<|end|>", "special": true, "rstrip": true}], "normalizer": )",
       normalizer, R"(, "pre_tokenizer": )", pre_tokenizer, R"(, "decoder": {"type": "ByteLevel"}, "model": )",
       R"({"type": "BPE", "vocab": {)", vocab, R"("ab": 256}, "merges": ["a b"]}})");
-  auto tokenizer = Tokenizer::Parse(json, "", "tokenizer.json");
+  auto tokenizer = Tokenizer::Parse({json}, "tokenizer.json");
   INFO(tokenizer.status());
   REQUIRE(tokenizer.ok());
   return *std::move(tokenizer);

@@ -47,7 +47,7 @@ std::string Json(const Parts& parts) {
 }
 
 absl::StatusOr<Tokenizer> Parse(const Parts& parts, const std::string& config = "") {
-  return Tokenizer::Parse(Json(parts), config, "m/tokenizer.json");
+  return Tokenizer::Parse({Json(parts), config}, "m/tokenizer.json");
 }
 
 void RequireRefused(const Parts& parts, const std::string& what) {
@@ -175,7 +175,7 @@ TEST_CASE("what is not supported is refused by name, with what is supported") {
   RequireRefused({.model_type = R"("type": "WordPiece",)"}, "model 'WordPiece' is not supported; supported: BPE");
   RequireRefused({.model_type = R"("type": "WordLevel",)"}, "model 'WordLevel' is not supported");
   const absl::Status unigram =
-      Tokenizer::Parse(R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0.0]]}})", "", "t.json").status();
+      Tokenizer::Parse({R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0.0]]}})"}, "t.json").status();
   CHECK(unigram.code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(unigram.message(), "model 'Unigram' is not supported; supported: BPE"));
   RequireRefused({.model_options = R"("dropout": 0.1,)"}, "dropout");
@@ -221,7 +221,7 @@ TEST_CASE("contents that make no sense are refused") {
 
 TEST_CASE("damaged files are named as damaged, wherever they are cut") {
   const std::string whole = Json({});
-  const auto parse = [](const std::string& text) { return Tokenizer::Parse(text, "", "t.json").status(); };
+  const auto parse = [](const std::string& text) { return Tokenizer::Parse({text}, "t.json").status(); };
   for (size_t size = 0; size < whole.size(); size += 7) {
     CHECK(parse(whole.substr(0, size)).code() == absl::StatusCode::kDataLoss);
   }
