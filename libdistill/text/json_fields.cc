@@ -1,5 +1,7 @@
 #include "libdistill/text/json_fields.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/strict_json.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -52,7 +53,8 @@ absl::Status ReadNamed(const Json& file, bool own_names, Said& said) {
 }
 
 // A list of tokens, or (extra_special_tokens alone) an object of named ones.
-absl::Status ReadExtra(const Json& file, Said& said) {
+// `all_special`: also those that do not say so.
+absl::Status ReadExtra(const Json& file, bool all_special, Said& said) {
   const char* const key =
       Get(file, "extra_special_tokens").empty() ? "additional_special_tokens" : "extra_special_tokens";
   const Json& tokens = Get(file, key);
@@ -61,6 +63,9 @@ absl::Status ReadExtra(const Json& file, Said& said) {
   for (const auto& [name, value] : tokens.items()) {
     DISTILL_ASSIGN_OR_RETURN(std::optional<AddedToken> token, TokenOf(value, key));
     if (!token) continue;
+    if (value.is_object() && !all_special && !tokens.is_object()) {
+      DISTILL_ASSIGN_OR_RETURN(*token, AddedTokenOf(value, key));
+    }
     if (tokens.is_object()) {
       said.named.insert_or_assign(name, *std::move(token));
     } else {
@@ -104,7 +109,7 @@ absl::Status ReadLegacyFiles(const TokenizerTexts& texts, const std::vector<Adde
     const absl::StatusOr<Json> map = ParseObject(texts.special_tokens_map);
     absl::Status read = map.status();
     if (read.ok()) read = ReadNamed(*map, /*own_names=*/false, said);
-    if (read.ok()) read = ReadExtra(*map, said);
+    if (read.ok()) read = ReadExtra(*map, /*all_special=*/true, said);
     DISTILL_RETURN_IF_ERROR(Annotate(read, "its special_tokens_map.json"));
   }
   DISTILL_RETURN_IF_ERROR(Annotate(ReadAddedTokensJson(texts.added_tokens, said), "its added_tokens.json"));
@@ -190,7 +195,7 @@ absl::StatusOr<TokenizerConfig> MergeSpecialTokens(const TokenizerTexts& texts,
     if (texts.tokenizer_config.empty()) return absl::OkStatus();
     DISTILL_ASSIGN_OR_RETURN(const Json json, ParseObject(texts.tokenizer_config));
     DISTILL_RETURN_IF_ERROR(ReadNamed(json, /*own_names=*/true, said));
-    DISTILL_RETURN_IF_ERROR(ReadExtra(json, said));
+    DISTILL_RETURN_IF_ERROR(ReadExtra(json, /*all_special=*/false, said));
     DISTILL_ASSIGN_OR_RETURN(config.chat_template, GetChatTemplate(Get(json, "chat_template")));
     DISTILL_ASSIGN_OR_RETURN(config.split_special_tokens, GetBool(json, "split_special_tokens", false));
     has_decoder = json.contains("added_tokens_decoder");

@@ -107,14 +107,7 @@ absl::Status Tokenizer::Impl::IndexTokens(const TokenizerSpec& spec) {
     if (token.normalized && spec.nfc) SetToken(Nfc(token.content), &entries[token.id]);
     if (token.special) entries[token.id].special = true;
   }
-  if (!config.eos_token.empty()) {
-    const auto found = ids.find(config.eos_token);
-    if (found == ids.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("eos_token '", config.eos_token, "' of tokenizer_config.json is not in the vocabulary"));
-    }
-    eos_id = found->second;
-  }
+  if (!config.eos_token.empty()) eos_id = ids.at(config.eos_token);  // merged into the added tokens
   return absl::OkStatus();
 }
 

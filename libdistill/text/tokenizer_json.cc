@@ -1,5 +1,6 @@
 #include "libdistill/text/tokenizer_json.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,8 +10,6 @@
 
 namespace distill {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int kMaxSequenceDepth = 4;
 
