@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include <torch/types.h>
 
@@ -9,20 +10,24 @@
 
 namespace distill {
 
+// Bytes that a matrix product [rows, in] x [in, out] takes for a while beside its operands and its result.
+using ProductScratch = std::function<int64_t(int64_t rows, int64_t in, int64_t out)>;
+
+// That of LibTorch's products of this type on this machine's CPU, found by making some: there are float32 copies of
+// whole results (bfloat16 on AVX-512 without instructions for it), blocks that a kernel packs (with them), or nothing.
+// Products are made once for each shape, of up to 2048 rows and columns.
+ProductScratch ScratchOnCpu(torch::Dtype dtype);
+
 struct DecoderPass {
   int64_t tokens = 0;
   int64_t element_bytes = 4;     // of the weights' type, in which the model works
   bool several_lengths = false;  // documents of several lengths are attended to in groups, and put together again
   bool recomputes = false;       // Decoder::EnableGradientCheckpointing
-  bool widens = false;           // WidensProducts
+  ProductScratch scratch = {};   // none: products take nothing
   // Above 0: the attention's probabilities are dropped (Decoder::EnableDropout) on a CPU, where each head's matrix of a
   // document of so many tokens is kept then. GPUs keep a seed instead.
   int64_t dropped_length = 0;
 };
-
-// Whether LibTorch, on this machine's CPU, makes a matrix product of this type in float32 first, beside the result: so
-// with bfloat16 on AVX-512 without instructions for it.
-bool WidensProducts(torch::Dtype dtype);
 
 struct DecoderMemory {
   int64_t kept_bytes = 0;      // of a pass with gradients, until its backward pass: what autograd saves

@@ -61,7 +61,7 @@ class Planner {
     const int64_t tokens = task.rows * task.length;
     const bool several = task.packing || task.rows > 1;
     DecoderPass pass = {tokens, of_.element_bytes, several, task.gradient_checkpointing,
-                        !task.on_gpu && WidensProducts(task.dtype)};
+                        task.on_gpu ? nullptr : ScratchOnCpu(task.dtype)};
     const bool drops = task.dropout && task.student.attention_dropout > 0 && !task.on_gpu;
     pass.dropped_length = drops ? task.length : 0;
     student_ = MemoryOf(task.student, pass);
