@@ -16,14 +16,17 @@
 #include "libdistill/world/join_server.h"
 
 namespace distill {
-Star::Star(const World& world)
-    : world_(world), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), busy_watch_(world_, busy(), peers_) {
+Star::Star(const World& world, std::string place, std::shared_ptr<BusyRanks> busy)
+    : world_(world),
+      place_(std::move(place)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      busy_(world_, std::move(busy), peers_) {
   DISTILL_CHECK(wake_ >= 0, "no eventfd: this process has too many open files");
-  busy_watch_.ranks().OnChange([this] { Wake(); });
+  busy_.ranks().OnChange([this] { Wake(); });
 }
 
 Star::~Star() {
-  busy_watch_.ranks().OnChange(nullptr);
+  busy_.ranks().OnChange(nullptr);
   if (thread_.joinable()) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -92,9 +95,9 @@ void Star::Serve() {
     const bool beats = clock_.due();
     if (beats) Beat();
     Note(watch_.JudgeLate());
-    if (const std::string news = busy_watch_.News(beats); !news.empty()) TellLocked(news);
+    if (const std::string news = busy_.News(beats); !news.empty()) TellLocked(news);
     if (woken || entries.size() > 1) changed_.notify_all();
-    if (const std::string shown = busy_watch_.TextToShow(); !shown.empty()) {
+    if (const std::string shown = busy_.TextToShow(); !shown.empty()) {
       lock.unlock();
       LogInfo(shown);
       lock.lock();
@@ -168,7 +171,7 @@ void Star::Take(StarPeer& peer, Frame frame) {
       if (root()) watch_.TakeLate(frame.payload);
       return;
     case FrameKind::kBusy:
-      return busy_watch_.Take(peer, frame.payload);
+      return busy_.Take(peer, frame.payload);
     case FrameKind::kGoodbye:
       return TakeGoodbye(peer, frame.payload);
     case FrameKind::kError: {
@@ -263,7 +266,7 @@ absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t se
     if (missing.empty()) break;  // what came before a failure counts
     DISTILL_RETURN_IF_ERROR(failure_);
     if (deadline.Passed()) {
-      return FailLocked(deadline.Error(absl::StrCat("exchange ", sequence, " at ", world_.rendezvous, ": waiting for ",
+      return FailLocked(deadline.Error(absl::StrCat("exchange ", sequence, " at ", place_, ": waiting for ",
                                                     DescribeRanks(missing), " of ", world_.world_size)));
     }
     changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(deadline.Left(), absl::Seconds(1))));

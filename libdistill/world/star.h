@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -30,12 +31,14 @@
 
 namespace distill {
 
-class Star : public Rendezvous {
+class Star {
  public:
-  // world.rendezvous: where rank 0 listens, for messages.
-  explicit Star(const World& world);
+  // `place`: where rank 0 listens, for messages. `busy`: whose phases it tells, and which hears of the others'.
+  Star(const World& world, std::string place, std::shared_ptr<BusyRanks> busy);
   // Joins the thread, which waits for nobody, and leaves what the kernel takes at once of a goodbye.
-  ~Star() override;
+  ~Star();
+  Star(const Star&) = delete;
+  Star& operator=(const Star&) = delete;
 
   // Before Start.
   void Add(int rank, std::string name, Socket socket, size_t max_payload);
@@ -43,19 +46,17 @@ class Star : public Rendezvous {
   [[nodiscard]] absl::Status Start();
   void Rename(int rank, std::string name);
 
-  void StartHeartbeat(absl::Duration timeout) override;
-  void CompareCalls(std::function<std::vector<CallView>()> last_calls) override;
-  absl::Duration ReportLate(int64_t call, absl::Duration allowed) override;
-  absl::Status CheckPeers() override;
-  absl::Status CheckPeersIn(uint64_t call) override;
-  bool HasLeft(int rank) const override;
-  bool failed() const override { return failed_.load(std::memory_order_acquire); }
-  void Announce(const absl::Status& error) override { Fail(error).IgnoreError(); }
-  void NoteFinishedCalls(uint64_t calls) override { finished_calls_ = calls; }
-  std::string local_address() const override;
-
- protected:
-  const World& world() const { return world_; }
+  // See Rendezvous.
+  void StartHeartbeat(absl::Duration timeout);
+  void CompareCalls(std::function<std::vector<CallView>()> last_calls);
+  absl::Duration ReportLate(int64_t call, absl::Duration allowed);
+  absl::Status CheckPeers();
+  absl::Status CheckPeersIn(uint64_t call);
+  bool HasLeft(int rank) const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  void Announce(const absl::Status& error) { Fail(error).IgnoreError(); }
+  void NoteFinishedCalls(uint64_t calls) { finished_calls_ = calls; }
+  std::string local_address() const;
 
   // To every peer; the thread sends it.
   void Tell(const std::string& frame) {
@@ -88,6 +89,7 @@ class Star : public Rendezvous {
   void Wake() const;
 
   const World world_;
+  const std::string place_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> some_left_{false};
   std::atomic<uint64_t> finished_calls_{0};
@@ -99,7 +101,7 @@ class Star : public Rendezvous {
   absl::Status failure_;
   std::list<StarPeer> peers_;
   CallWatch watch_{world_, clock_, peers_};
-  BusyWatch busy_watch_;
+  BusyWatch busy_;
   std::vector<Goodbye> left_;
   std::thread thread_;
 };

@@ -77,60 +77,76 @@ absl::StatusOr<Socket> JoinRankZero(const World& world, const std::vector<HostPo
   }
 }
 
-class TcpRendezvous : public Star {
+class TcpRendezvous : public Rendezvous {
  public:
-  TcpRendezvous(const World& world, std::string kind) : Star(world), kind_(std::move(kind)) {}
+  TcpRendezvous(const World& world, std::string kind)
+      : world_(world), kind_(std::move(kind)), star_(world, world.rendezvous, busy()) {}
 
   absl::string_view kind() const override { return kind_; }
   absl::Status Host(Socket listener, const Deadline& deadline);
   absl::Status Join(const std::vector<HostPort>& places, const Deadline& deadline);
   absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob, const Deadline& deadline) override;
+  void StartHeartbeat(absl::Duration timeout) override { star_.StartHeartbeat(timeout); }
+  void CompareCalls(std::function<std::vector<CallView>()> last_calls) override {
+    star_.CompareCalls(std::move(last_calls));
+  }
+  absl::Duration ReportLate(int64_t call, absl::Duration allowed) override { return star_.ReportLate(call, allowed); }
+  absl::Status CheckPeers() override { return star_.CheckPeers(); }
+  absl::Status CheckPeersIn(uint64_t call) override { return star_.CheckPeersIn(call); }
+  bool failed() const override { return star_.failed(); }
+  bool HasLeft(int rank) const override { return star_.HasLeft(rank); }
+  void NoteFinishedCalls(uint64_t calls) override { star_.NoteFinishedCalls(calls); }
+  void Announce(const absl::Status& error) override { star_.Announce(error); }
+  std::string local_address() const override { return star_.local_address(); }
 
  private:
+  const World world_;
   const std::string kind_;
   uint32_t sequence_ = 0;
+  Star star_;
 };
 
 absl::Status TcpRendezvous::Host(Socket listener, const Deadline& deadline) {
-  JoinServer server(std::move(listener), world().world_size, world().job_secret);
+  JoinServer server(std::move(listener), world_.world_size, world_.job_secret);
   const absl::Status met = server.Run(deadline);
-  for (int rank = 1; rank < world().world_size; ++rank) {
+  for (int rank = 1; rank < world_.world_size; ++rank) {
     JoinServer::Member& member = server.members()[static_cast<size_t>(rank)];
     if (!member.socket.open()) continue;
-    Add(rank, absl::StrCat("rank ", rank, " on ", member.host), std::move(member.socket), kMaxBlobBytes);
+    star_.Add(rank, absl::StrCat("rank ", rank, " on ", member.host), std::move(member.socket), kMaxBlobBytes);
   }
-  if (!met.ok()) return Fail(Annotate(met, absl::StrCat("rank 0 at ", world().rendezvous)));
-  DISTILL_RETURN_IF_ERROR(Start());
-  Tell(EncodeFrame(FrameKind::kReady, sequence_, world().host));
+  if (!met.ok()) return star_.Fail(Annotate(met, absl::StrCat("rank 0 at ", world_.rendezvous)));
+  DISTILL_RETURN_IF_ERROR(star_.Start());
+  star_.Tell(EncodeFrame(FrameKind::kReady, sequence_, world_.host));
   return absl::OkStatus();
 }
 
 absl::Status TcpRendezvous::Join(const std::vector<HostPort>& places, const Deadline& deadline) {
-  DISTILL_ASSIGN_OR_RETURN(Socket socket, JoinRankZero(world(), places, deadline));
-  const size_t max_payload = (kMaxBlobBytes + 64) * static_cast<size_t>(world().world_size);
-  Add(0, absl::StrCat("rank 0 at ", world().rendezvous), std::move(socket), max_payload);
-  DISTILL_RETURN_IF_ERROR(Start());
+  DISTILL_ASSIGN_OR_RETURN(Socket socket, JoinRankZero(world_, places, deadline));
+  const size_t max_payload = (kMaxBlobBytes + 64) * static_cast<size_t>(world_.world_size);
+  star_.Add(0, absl::StrCat("rank 0 at ", world_.rendezvous), std::move(socket), max_payload);
+  DISTILL_RETURN_IF_ERROR(star_.Start());
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> hosts,
-                           Await(FrameKind::kReady, sequence_, Deadline::After(deadline.Left() + kGrace)));
-  Rename(0, absl::StrCat("rank 0 on ", hosts[0]));
+                           star_.Await(FrameKind::kReady, sequence_, Deadline::After(deadline.Left() + kGrace)));
+  star_.Rename(0, absl::StrCat("rank 0 on ", hosts[0]));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> TcpRendezvous::AllGather(const std::string& blob, const Deadline& deadline) {
   if (blob.size() > kMaxBlobBytes) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat("a blob of ", blob.size(), " bytes; 16 MiB is the limit")));
+    return star_.Fail(
+        absl::InvalidArgumentError(absl::StrCat("a blob of ", blob.size(), " bytes; 16 MiB is the limit")));
   }
   ++sequence_;
-  if (world().rank != 0) {
-    Tell(EncodeFrame(FrameKind::kBlob, sequence_, blob));
+  if (world_.rank != 0) {
+    star_.Tell(EncodeFrame(FrameKind::kBlob, sequence_, blob));
     DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> packed,
-                             Await(FrameKind::kAll, sequence_, Deadline::After(deadline.Left() + kGrace)));
+                             star_.Await(FrameKind::kAll, sequence_, Deadline::After(deadline.Left() + kGrace)));
     return UnpackStrings(packed[0]);
   }
-  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> blobs, Await(FrameKind::kBlob, sequence_, deadline));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> blobs, star_.Await(FrameKind::kBlob, sequence_, deadline));
   blobs.insert(blobs.begin(), blob);
-  Tell(EncodeFrame(FrameKind::kAll, sequence_, PackStrings(blobs)));
-  DISTILL_RETURN_IF_ERROR(Flush(deadline));
+  star_.Tell(EncodeFrame(FrameKind::kAll, sequence_, PackStrings(blobs)));
+  DISTILL_RETURN_IF_ERROR(star_.Flush(deadline));
   return blobs;
 }
 
