@@ -101,9 +101,36 @@ size_t CountCodePoints(absl::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
 }
 
+size_t LastCodePoint(absl::string_view text) {
+  size_t i = text.size() - 1;
+  while (i > 0 && (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80) --i;
+  return i;
+}
+
 bool IsWhitespace(char32_t c) {
   return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+size_t LeadingSpace(absl::string_view text) {
+  size_t end = 0;
+  while (end < text.size()) {
+    size_t position = end;
+    if (!IsWhitespace(NextCodePoint(text, &position))) break;
+    end = position;
+  }
+  return end;
+}
+
+size_t WithoutTrailingSpace(absl::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    const size_t last = LastCodePoint(text.substr(0, end));
+    size_t position = last;
+    if (!IsWhitespace(NextCodePoint(text, &position))) break;
+    end = last;
+  }
+  return end;
 }
 
 }  // namespace distill

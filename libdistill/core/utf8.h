@@ -19,7 +19,13 @@ void AppendUtf8(char32_t code_point, std::string* text);
 std::vector<absl::string_view> CodePoints(absl::string_view text);
 size_t CountCodePoints(absl::string_view text);
 
+// The first byte of the last code point of `text`, which is not empty.
+size_t LastCodePoint(absl::string_view text);
+
 // Unicode's property White_Space.
 bool IsWhitespace(char32_t code_point);
+// How many bytes of white space `text` begins with, and how long it is without what it ends with.
+size_t LeadingSpace(absl::string_view text);
+size_t WithoutTrailingSpace(absl::string_view text);
 
 }  // namespace distill

@@ -6,12 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/jsonl_rows.h"
-#include "libdistill/text/token_offsets.h"
 
 namespace distill {
 namespace {
-
-using Offsets = std::vector<std::pair<int64_t, int64_t>>;
 
 // Bytes [begin, end) of a context.
 struct Answer {
@@ -92,11 +89,11 @@ class SpanLoader {
   absl::Status AddWindows(const SpanRow& row, const std::vector<Answer>& answers) {
     std::vector<int32_t> head = options_.begin_ids;
     DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> question, tokenizer_.Encode(row.question));
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> context, tokenizer_.Encode(row.context));
+    DISTILL_ASSIGN_OR_RETURN(const Encoding context,
+                             tokenizer_.EncodeInput(row.context, {.add_special_tokens = false}));
     head.insert(head.end(), question.begin(), question.end());
     head.insert(head.end(), options_.separator_ids.begin(), options_.separator_ids.end());
-    DISTILL_ASSIGN_OR_RETURN(const Offsets offsets, OffsetsOf(tokenizer_, row.context, context));
-    const auto count = static_cast<int64_t>(context.size());
+    const int64_t count = context.size();
     const int64_t room = options_.max_length - static_cast<int64_t>(head.size() + options_.end_ids.size());
     if (count == 0) return absl::InvalidArgumentError("the context has no tokens");
     if (room < 1 || (room < count && room <= options_.stride)) {
@@ -107,8 +104,8 @@ class SpanLoader {
     }
     for (int64_t begin = 0;; begin += room - options_.stride) {
       const int64_t end = std::min(begin + room, count);
-      windows_.push_back(Window(head, absl::MakeConstSpan(context).subspan(begin, end - begin),
-                                absl::MakeConstSpan(offsets).subspan(begin, end - begin), answers));
+      windows_.push_back(Window(head, absl::MakeConstSpan(context.ids).subspan(begin, end - begin),
+                                absl::MakeConstSpan(context.offsets).subspan(begin, end - begin), answers));
       if (end == count) return absl::OkStatus();
     }
   }

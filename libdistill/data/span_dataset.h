@@ -41,7 +41,7 @@ struct SpanRow {
 struct SpanDataset {
   // In memory, one sample a window; a context that does not fit has several. Their length is T.
   //   "ids", "token_types"   int32 [T]     0 up to the separator, 1 from the context on
-  //   "offsets"              int64 [T, 2]  bytes of the context that a token stands for; -1, -1 outside of it
+  //   "offsets"              int64 [T, 2]  bytes of the context that a token is made of; -1, -1 outside of it
   //   "start", "end"         int64 []      the first answer's first and last token in this window, or no_answer
   //   "row"                  int64 []      into `rows`
   std::shared_ptr<Dataset> windows;

@@ -10,13 +10,6 @@
 namespace distill {
 namespace {
 
-// The first byte of the last code point of `text`, which is not empty.
-size_t LastCodePoint(absl::string_view text) {
-  size_t i = text.size() - 1;
-  while (i > 0 && (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80) --i;
-  return i;
-}
-
 bool EndsWithWord(absl::string_view text) {
   if (text.empty()) return false;
   size_t last = LastCodePoint(text);
@@ -28,32 +21,10 @@ bool StartsWithWord(absl::string_view text) {
   return !text.empty() && IsWordCharacter(NextCodePoint(text, &first));
 }
 
-size_t WithoutTrailingSpace(absl::string_view text) {
-  size_t end = text.size();
-  while (end > 0) {
-    const size_t last = LastCodePoint(text.substr(0, end));
-    size_t position = last;
-    if (!IsWhitespace(NextCodePoint(text, &position))) break;
-    end = last;
-  }
-  return end;
-}
-
-size_t LeadingSpace(absl::string_view text) {
-  size_t end = 0;
-  while (end < text.size()) {
-    size_t position = end;
-    if (!IsWhitespace(NextCodePoint(text, &position))) break;
-    end = position;
-  }
-  return end;
-}
-
 }  // namespace
 
-AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens, bool normalize) : tokens_(std::move(tokens)) {
+AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    if (normalize) tokens_[i].content = Nfc(tokens_[i].content);
     if (!tokens_[i].content.empty()) by_first_byte_[static_cast<uint8_t>(tokens_[i].content[0])].push_back(i);
   }
   for (std::vector<size_t>& bucket : by_first_byte_) {
@@ -84,11 +55,11 @@ std::vector<AddedTokenMatcher::Piece> AddedTokenMatcher::Split(absl::string_view
     if (token->single_word && (EndsWithWord(text.substr(0, begin)) || StartsWithWord(text.substr(end)))) continue;
     if (token->lstrip) begin = std::max(WithoutTrailingSpace(text.substr(0, begin)), done);
     if (token->rstrip) end += LeadingSpace(text.substr(end));
-    if (begin > done) pieces.push_back({text.substr(done, begin - done), -1});
-    pieces.push_back({text.substr(begin, end - begin), token->id});
+    if (begin > done) pieces.push_back({done, begin});
+    pieces.push_back({begin, end, token->id});
     done = end;
   }
-  if (done < text.size()) pieces.push_back({text.substr(done), -1});
+  if (done < text.size()) pieces.push_back({done, text.size()});
   return pieces;
 }
 

@@ -22,12 +22,12 @@ struct AddedToken {
 
 class AddedTokenMatcher {
  public:
-  // `normalize`: tokens are searched in text of normalization form C, so their contents are brought into it.
-  AddedTokenMatcher(std::vector<AddedToken> tokens, bool normalize);
+  // `tokens` with the contents that are searched.
+  explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
   struct Piece {
-    absl::string_view text;
-    int32_t id = -1;  // of an added token; -1: text between tokens
+    size_t begin, end;  // bytes of the text
+    int32_t id = -1;    // of an added token; -1: text between tokens
   };
   // Covers `text`, apart from what an overlap with stripped whitespace hides.
   std::vector<Piece> Split(absl::string_view text) const;

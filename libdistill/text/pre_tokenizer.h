@@ -1,42 +1,45 @@
-// What happens to text before BPE: it is cut into words by one or more steps, in order.
+// How a normalized text is cut into words: the "pre_tokenizer" of tokenizer.json.
 #pragma once
 
 #include <deque>
-#include <optional>
-#include <string>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "libdistill/text/regex.h"
+#include "libdistill/text/normalized_text.h"
 
 namespace distill {
 
-struct PreTokenizerStep {
-  std::string pattern;            // empty: nothing is cut
-  bool keep_matches = true;       // matches, and what lies between them, become pieces of their own ...
-  bool keep_rest = true;          // ... unless one of the two is removed
-  bool add_prefix_space = false;  // before cutting, to a piece that does not start with a space
-};
-
 class PreTokenizer {
  public:
-  [[nodiscard]] static absl::StatusOr<PreTokenizer> Create(const std::vector<PreTokenizerStep>& steps);
+  // Of the member "pre_tokenizer", which may be null: then a text is one word. InvalidArgument: a kind that is not
+  // supported, or options that make no sense.
+  [[nodiscard]] static absl::StatusOr<PreTokenizer> Parse(const nlohmann::json& json);
 
-  // Words out of `text`, and the storage of those that are not parts of `text`. Reused from call to call.
+  // The parts of a text, and the storage of those that are not parts of what was given. Reused from call to call.
   struct Words {
-    std::vector<absl::string_view> views;
-    std::deque<std::string> storage;
+    std::vector<TextPart> parts;
+    std::deque<NormalizedText> storage;
   };
-  // InvalidArgument: a pattern that cannot be matched against this text within bounds (Regex::ForEachMatch).
-  [[nodiscard]] absl::Status Split(absl::string_view text, Words* words) const;
+  // Any thread may call it. InvalidArgument: a pattern that cannot be matched against this text within bounds
+  // (Regex::ForEachMatch).
+  [[nodiscard]] absl::Status Split(const TextPart& text, Words* words) const;
+
+  // The words are bytes, to be spelled in the alphabet of byte_level.h.
+  bool is_byte_level() const { return is_byte_level_; }
+  // Words depend on TextPart::at_start.
+  bool asks_for_start() const { return asks_for_start_; }
+
+  // Adds the parts of `part` to `out`; new text goes to `storage`.
+  using Step = std::function<absl::Status(const TextPart& part, std::deque<NormalizedText>* storage,
+                                          std::vector<TextPart>* out)>;
 
  private:
-  struct Step {
-    PreTokenizerStep options;
-    std::optional<Regex> regex;
-  };
+  [[nodiscard]] absl::Status Add(const nlohmann::json& part);
+
   std::vector<Step> steps_;
+  bool is_byte_level_ = false, asks_for_start_ = false;
 };
 
 }  // namespace distill

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -129,6 +130,15 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
   }
   pcre2_jit_compile(impl->code, PCRE2_JIT_COMPLETE);  // without it, matching is slower, and the same
   return Regex(std::move(impl));
+}
+
+std::string Regex::Escape(absl::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (absl::ascii_ispunct(static_cast<unsigned char>(c))) pattern.push_back('\\');
+    pattern.push_back(c);
+  }
+  return pattern;
 }
 
 absl::Status Regex::ForEachMatch(absl::string_view text, absl::FunctionRef<void(size_t begin, size_t end)> take) const {

@@ -17,6 +17,9 @@ class Regex {
   // InvalidArgument: a syntax error, or a construct that Oniguruma and PCRE2 read differently (named).
   [[nodiscard]] static absl::StatusOr<Regex> Compile(const std::string& pattern);
 
+  // A pattern that matches `text` alone.
+  static std::string Escape(absl::string_view text);
+
   // Calls `take` with every match in `text`, valid UTF-8, that is not empty, as [begin, end), in order. Any thread may
   // call it. InvalidArgument: the pattern needs more attempts or memory on this text than PCRE2 allows; pattern, text
   // and place are named.

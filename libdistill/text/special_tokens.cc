@@ -140,7 +140,7 @@ bool IsSame(const AddedToken& a, const AddedToken& b) {
 }
 
 // As `tokenizers` adds one: to the token of this content, or behind all others.
-void Add(AddedToken token, const absl::flat_hash_map<std::string, int32_t>& vocab, std::vector<AddedToken>* added) {
+void Add(AddedToken token, const Vocabulary& vocab, std::vector<AddedToken>* added) {
   const auto same = [&](const AddedToken& other) { return other.content == token.content; };
   const auto before = std::find_if(added->begin(), added->end(), same);
   if (before != added->end()) {
@@ -158,7 +158,7 @@ void Add(AddedToken token, const absl::flat_hash_map<std::string, int32_t>& voca
   added->push_back(std::move(token));
 }
 
-void AddAll(const Said& said, const absl::flat_hash_map<std::string, int32_t>& vocab, std::vector<AddedToken>* added) {
+void AddAll(const Said& said, const Vocabulary& vocab, std::vector<AddedToken>* added) {
   std::vector<AddedToken> new_ones;
   const auto has = [](const std::vector<AddedToken>& tokens, const AddedToken& token) {
     return std::any_of(tokens.begin(), tokens.end(), [&](const auto& other) { return other.content == token.content; });
@@ -185,8 +185,7 @@ void AddAll(const Said& said, const absl::flat_hash_map<std::string, int32_t>& v
 
 }  // namespace
 
-absl::StatusOr<TokenizerConfig> MergeSpecialTokens(const TokenizerTexts& texts,
-                                                   const absl::flat_hash_map<std::string, int32_t>& vocab,
+absl::StatusOr<TokenizerConfig> MergeSpecialTokens(const TokenizerTexts& texts, const Vocabulary& vocab,
                                                    std::vector<AddedToken>* added) {
   TokenizerConfig config;
   Said said;
@@ -209,6 +208,9 @@ absl::StatusOr<TokenizerConfig> MergeSpecialTokens(const TokenizerTexts& texts,
   config.eos_token = content("eos_token");
   config.pad_token = content("pad_token");
   config.unk_token = content("unk_token");
+  config.sep_token = content("sep_token");
+  config.cls_token = content("cls_token");
+  config.mask_token = content("mask_token");
   return config;
 }
 

@@ -13,22 +13,21 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "libdistill/text/added_tokens.h"
+#include "libdistill/text/token_model.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
 
 struct TokenizerConfig {
-  std::string bos_token, eos_token, pad_token, unk_token;  // empty: none
+  std::string bos_token, eos_token, pad_token, unk_token, sep_token, cls_token, mask_token;  // empty: none
   std::string chat_template;
   bool split_special_tokens = false;  // special tokens in a text are text
 };
 
 // `added`: tokenizer.json's, which are completed; `vocab`: the model's. InvalidArgument, DataLoss: the file is named.
-[[nodiscard]] absl::StatusOr<TokenizerConfig> MergeSpecialTokens(const TokenizerTexts& texts,
-                                                                 const absl::flat_hash_map<std::string, int32_t>& vocab,
+[[nodiscard]] absl::StatusOr<TokenizerConfig> MergeSpecialTokens(const TokenizerTexts& texts, const Vocabulary& vocab,
                                                                  std::vector<AddedToken>* added);
 
 }  // namespace distill

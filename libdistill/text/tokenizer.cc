@@ -8,26 +8,18 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/store/files.h"
-#include "libdistill/text/byte_level.h"
 #include "libdistill/text/special_tokens.h"
 #include "libdistill/text/tokenizer_json.h"
-#include "libdistill/text/unicode.h"
+#include "libdistill/text/vocab_txt.h"
 
 namespace distill {
 namespace {
 
 struct Entry {
   std::string token;
-  std::string bytes;  // what it decodes to
   bool exists = false;
   bool special = false;
 };
-
-void SetToken(const std::string& token, Entry* entry) {
-  entry->exists = true;
-  entry->token = token;
-  if (!DecodeByteLevel(token, &entry->bytes)) entry->bytes = token;
-}
 
 absl::Status AddEntry(const std::string& token, int32_t id, std::vector<Entry>* entries) {
   if (static_cast<size_t>(id) >= entries->size()) entries->resize(id + 1);
@@ -36,64 +28,131 @@ absl::Status AddEntry(const std::string& token, int32_t id, std::vector<Entry>* 
     return absl::InvalidArgumentError(
         absl::StrCat("id ", id, " belongs to two tokens, '", entry.token, "' and '", token, "'"));
   }
-  SetToken(token, &entry);
+  entry.exists = true;
+  entry.token = token;
   return absl::OkStatus();
 }
 
-std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, const TokenizerConfig& config, bool normalized) {
-  std::vector<AddedToken> selected;
-  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(selected), [&](const AddedToken& token) {
-    return token.normalized == normalized && !(token.special && config.split_special_tokens);
-  });
-  return selected;
+absl::StatusOr<std::string> Normalized(const Normalizer& normalizer, absl::string_view text) {
+  NormalizedText normalized(text, 0, /*keep_origins=*/false);
+  DISTILL_RETURN_IF_ERROR(normalizer.Apply(&normalized));
+  return normalized.text();
 }
 
-// What a folder without tokenizer.json may hold instead.
+// What a folder without tokenizer.json and vocab.txt may hold instead.
 absl::Status RefuseOtherTokenizers(const std::string& folder) {
-  for (const auto& [name, kind] : {std::pair<const char*, const char*>{"tokenizer.model", "SentencePiece"},
-                                   {"vocab.txt", "WordPiece"},
-                                   {"vocab.json", "the slow form of BPE"}}) {
+  for (const auto& [name, kind] :
+       {std::pair("tokenizer.model", "SentencePiece"), std::pair("vocab.json", "the slow form of BPE")}) {
     if (!FileExists(JoinPath(folder, name))) continue;
     return absl::InvalidArgumentError(absl::StrCat(folder, ": no tokenizer.json, only ", name, " (", kind,
-                                                   "); supported is byte-level BPE in a tokenizer.json, which ",
-                                                   "transformers' AutoTokenizer writes with save_pretrained"));
+                                                   "); supported is a tokenizer.json, which transformers' ",
+                                                   "AutoTokenizer writes with save_pretrained, or BERT's vocab.txt"));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-struct Tokenizer::Impl {
-  Impl(const TokenizerSpec& spec, TokenizerConfig tokenizer_config, PreTokenizer pre, BytePairEncoder encoder)
-      : nfc(spec.nfc),
-        raw_tokens(Select(spec.added_tokens, tokenizer_config, false), false),
-        normalized_tokens(Select(spec.added_tokens, tokenizer_config, true), spec.nfc),
-        pre_tokenizer(std::move(pre)),
-        bpe(std::move(encoder)),
-        config(std::move(tokenizer_config)) {}
+// Takes the tokens of a text in order: ids of words as the model makes them, and added tokens.
+class Tokenizer::Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual bool keeps_origins() const = 0;
+  virtual void TakeWord(const TokenModel& model, const TextPart& word) = 0;
+  virtual void TakeToken(int32_t id, const TextPart& text) = 0;
+};
 
-  absl::Status IndexTokens(const TokenizerSpec& spec);
-  absl::Status EncodeNormalized(absl::string_view text, PreTokenizer::Words* words, std::vector<int32_t>* ids) const;
+namespace {
+
+class IdSink final : public Tokenizer::Sink {
+ public:
+  bool keeps_origins() const override { return false; }
+  void TakeWord(const TokenModel& model, const TextPart& word) override { model.AppendIds(word.text, &ids); }
+  void TakeToken(int32_t id, const TextPart&) override { ids.push_back(id); }
+
+  std::vector<int32_t> ids;
+};
+
+class EncodingSink final : public Tokenizer::Sink {
+ public:
+  explicit EncodingSink(int32_t text) : text_(text) {}
+
+  bool keeps_origins() const override { return true; }
+
+  void TakeWord(const TokenModel& model, const TextPart& word) override {
+    tokens_.clear();
+    model.AppendTokens(word.text, &tokens_);
+    for (const WordToken& token : tokens_)
+      Add(token.id, word.origins[token.begin].begin, word.origins[token.end - 1].end);
+    ++word_;
+  }
+
+  void TakeToken(int32_t id, const TextPart& text) override {
+    Add(id, text.origins[0].begin, text.origins[text.text.size() - 1].end);
+    ++word_;
+  }
+
+  Encoding encoding;
+
+ private:
+  void Add(int32_t id, int64_t begin, int64_t end) {
+    encoding.ids.push_back(id);
+    encoding.type_ids.push_back(text_);
+    encoding.offsets.emplace_back(begin, end);
+    encoding.words.push_back(word_);
+    encoding.texts.push_back(text_);
+    encoding.is_special.push_back(0);
+    encoding.attention_mask.push_back(1);
+  }
+
+  const int32_t text_;
+  int32_t word_ = 0;
+  std::vector<WordToken> tokens_;
+};
+
+}  // namespace
+
+struct Tokenizer::Impl {
+  [[nodiscard]] absl::Status Init(TokenizerParts all_parts, TokenizerConfig tokenizer_config);
+  [[nodiscard]] absl::Status IndexTokens();
+  [[nodiscard]] absl::Status Read(absl::string_view text, Sink* sink) const;
+  [[nodiscard]] absl::Status ReadNormalized(const TextPart& text, PreTokenizer::Words* words, Sink* sink) const;
+  [[nodiscard]] absl::StatusOr<Encoding> Encode(absl::Span<const absl::string_view> texts,
+                                                const EncodeOptions& options) const;
 
   std::string name;  // of tokenizer.json, in messages
-  bool nfc;
-  AddedTokenMatcher raw_tokens, normalized_tokens;
-  PreTokenizer pre_tokenizer;
-  BytePairEncoder bpe;
+  TokenizerParts parts;
   TokenizerConfig config;
+  std::optional<AddedTokenMatcher> raw_tokens, normalized_tokens;
   std::vector<Entry> entries;  // by id
   absl::flat_hash_map<std::string, int32_t> ids;
   std::optional<int32_t> eos_id;
 };
 
-absl::Status Tokenizer::Impl::IndexTokens(const TokenizerSpec& spec) {
-  for (const auto& [token, id] : spec.bpe.vocab) {
+absl::Status Tokenizer::Impl::Init(TokenizerParts all_parts, TokenizerConfig tokenizer_config) {
+  parts = std::move(all_parts);
+  config = std::move(tokenizer_config);
+  std::vector<AddedToken> raw, normalized;
+  for (AddedToken token : parts.added_tokens) {
+    if (token.special && config.split_special_tokens) continue;
+    if (token.normalized) {
+      DISTILL_ASSIGN_OR_RETURN(token.content, Normalized(parts.normalizer, token.content));
+    }
+    (token.normalized ? normalized : raw).push_back(std::move(token));
+  }
+  raw_tokens.emplace(std::move(raw));
+  normalized_tokens.emplace(std::move(normalized));
+  return IndexTokens();
+}
+
+absl::Status Tokenizer::Impl::IndexTokens() {
+  for (const auto& [token, id] : parts.vocab) {
     DISTILL_RETURN_IF_ERROR(AddEntry(token, id, &entries));
     ids.emplace(token, id);
   }
   // Of a token that is only added: `tokenizers` counts on from the vocabulary's size, whatever the file says.
-  int32_t next_id = static_cast<int32_t>(spec.bpe.vocab.size());
-  for (const AddedToken& token : spec.added_tokens) {
+  int32_t next_id = static_cast<int32_t>(parts.vocab.size());
+  for (const AddedToken& token : parts.added_tokens) {
     if (ids.count(token.content) == 0 && token.id != next_id++) {
       return absl::InvalidArgumentError(absl::StrCat("added token '", token.content, "' has id ", token.id, " where ",
                                                      next_id - 1, " follows: ids of added tokens may leave no gap"));
@@ -104,7 +163,9 @@ absl::Status Tokenizer::Impl::IndexTokens(const TokenizerSpec& spec) {
     }
     DISTILL_RETURN_IF_ERROR(AddEntry(token.content, token.id, &entries));
     // `tokenizers` finds such a token under its own spelling, but spells it out in the normalized one.
-    if (token.normalized && spec.nfc) SetToken(Nfc(token.content), &entries[token.id]);
+    if (token.normalized) {
+      DISTILL_ASSIGN_OR_RETURN(entries[token.id].token, Normalized(parts.normalizer, token.content));
+    }
     if (token.special) entries[token.id].special = true;
   }
   if (!config.eos_token.empty()) eos_id = ids.at(config.eos_token);  // merged into the added tokens
@@ -112,16 +173,23 @@ absl::Status Tokenizer::Impl::IndexTokens(const TokenizerSpec& spec) {
 }
 
 absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
-  const std::string path = JoinPath(folder, "tokenizer.json");
+  const std::string vocab = JoinPath(folder, "vocab.txt");
+  const bool is_bert = !FileExists(JoinPath(folder, "tokenizer.json")) && FileExists(vocab);
+  const std::string path = is_bert ? vocab : JoinPath(folder, "tokenizer.json");
   if (!FileExists(path)) DISTILL_RETURN_IF_ERROR(RefuseOtherTokenizers(folder));
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   TokenizerTexts texts;
-  DISTILL_ASSIGN_OR_RETURN(texts.tokenizer_json, ReadFile(path));
   for (const auto& [name, text] : {std::pair("tokenizer_config.json", &texts.tokenizer_config),
                                    std::pair("special_tokens_map.json", &texts.special_tokens_map),
                                    std::pair("added_tokens.json", &texts.added_tokens)}) {
     const std::string file = JoinPath(folder, name);
     if (!FileExists(file)) continue;
     DISTILL_ASSIGN_OR_RETURN(*text, ReadFile(file));
+  }
+  if (is_bert) {
+    DISTILL_RETURN_IF_ERROR(Annotate(CompleteFromVocab(text, &texts), path));
+  } else {
+    texts.tokenizer_json = text;
   }
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Parse(texts, path));
   if (const std::string file = JoinPath(folder, "chat_template.jinja"); FileExists(file)) {
@@ -132,13 +200,11 @@ absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
 
 absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const std::string& name) {
   const auto parse = [&]() -> absl::StatusOr<Tokenizer> {
-    DISTILL_ASSIGN_OR_RETURN(TokenizerSpec spec, ParseTokenizerJson(texts.tokenizer_json));
-    DISTILL_ASSIGN_OR_RETURN(TokenizerConfig config, MergeSpecialTokens(texts, spec.bpe.vocab, &spec.added_tokens));
-    DISTILL_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.steps));
-    DISTILL_ASSIGN_OR_RETURN(BytePairEncoder bpe, BytePairEncoder::Create(spec.bpe));
-    auto impl = std::make_shared<Impl>(spec, std::move(config), std::move(pre_tokenizer), std::move(bpe));
+    DISTILL_ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(texts.tokenizer_json));
+    DISTILL_ASSIGN_OR_RETURN(TokenizerConfig config, MergeSpecialTokens(texts, parts.vocab, &parts.added_tokens));
+    auto impl = std::make_shared<Impl>();
     impl->name = name;
-    DISTILL_RETURN_IF_ERROR(impl->IndexTokens(spec));
+    DISTILL_RETURN_IF_ERROR(impl->Init(std::move(parts), std::move(config)));
     return Tokenizer(std::move(impl));
   };
   absl::StatusOr<Tokenizer> tokenizer = parse();
@@ -146,44 +212,93 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const st
   return tokenizer;
 }
 
-absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text) const {
-  std::string repaired;
-  if (!IsValidUtf8(text)) text = repaired = LossyUtf8(text);
-  std::vector<int32_t> ids;
+absl::Status Tokenizer::Impl::Read(absl::string_view text, Sink* sink) const {
   PreTokenizer::Words words;
-  for (const AddedTokenMatcher::Piece& piece : impl_->raw_tokens.Split(text)) {
+  const Normalizer& normalizer = parts.normalizer;
+  const bool keep_origins = sink->keeps_origins() || (!normalizer.empty() && parts.pre_tokenizer.asks_for_start());
+  const NormalizedText original(keep_origins ? text : absl::string_view(), 0, keep_origins);
+  const TextPart whole = keep_origins ? original.whole() : TextPart{text, nullptr, true};
+  for (const AddedTokenMatcher::Piece& piece : raw_tokens->Split(text)) {
+    const TextPart part = whole.Part(piece.begin, piece.end);
     if (piece.id >= 0) {
-      ids.push_back(piece.id);
-      continue;
+      sink->TakeToken(piece.id, part);
+    } else if (normalizer.empty()) {
+      DISTILL_RETURN_IF_ERROR(ReadNormalized(part, &words, sink));
+    } else {
+      NormalizedText normalized(part);
+      DISTILL_RETURN_IF_ERROR(normalizer.Apply(&normalized));
+      DISTILL_RETURN_IF_ERROR(ReadNormalized(normalized.whole(), &words, sink));
     }
-    const absl::Status status = impl_->nfc ? impl_->EncodeNormalized(Nfc(piece.text), &words, &ids)
-                                           : impl_->EncodeNormalized(piece.text, &words, &ids);
-    if (!status.ok()) return Annotate(status, impl_->name);
-  }
-  return ids;
-}
-
-absl::Status Tokenizer::Impl::EncodeNormalized(absl::string_view text, PreTokenizer::Words* words,
-                                               std::vector<int32_t>* out) const {
-  for (const AddedTokenMatcher::Piece& piece : normalized_tokens.Split(text)) {
-    if (piece.id >= 0) {
-      out->push_back(piece.id);
-      continue;
-    }
-    DISTILL_RETURN_IF_ERROR(pre_tokenizer.Split(piece.text, words));
-    for (const absl::string_view word : words->views) bpe.Encode(word, out);
   }
   return absl::OkStatus();
 }
 
+absl::Status Tokenizer::Impl::ReadNormalized(const TextPart& text, PreTokenizer::Words* words, Sink* sink) const {
+  for (const AddedTokenMatcher::Piece& piece : normalized_tokens->Split(text.text)) {
+    const TextPart part = text.Part(piece.begin, piece.end);
+    if (piece.id >= 0) {
+      sink->TakeToken(piece.id, part);
+      continue;
+    }
+    DISTILL_RETURN_IF_ERROR(parts.pre_tokenizer.Split(part, words));
+    for (const TextPart& word : words->parts) sink->TakeWord(*parts.model, word);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text) const {
+  IdSink sink;
+  const std::string repaired = IsValidUtf8(text) ? "" : LossyUtf8(text);
+  const absl::Status status = impl_->Read(repaired.empty() ? text : repaired, &sink);
+  if (!status.ok()) return Annotate(status, impl_->name);
+  return std::move(sink.ids);
+}
+
+absl::StatusOr<Encoding> Tokenizer::Impl::Encode(absl::Span<const absl::string_view> texts,
+                                                 const EncodeOptions& options) const {
+  std::vector<PostProcessor::Input> inputs;
+  for (const absl::string_view text : texts) {
+    if (!IsValidUtf8(text)) return absl::InvalidArgumentError("a text is not UTF-8: its bytes have no offsets");
+    EncodingSink sink(static_cast<int32_t>(inputs.size()));
+    DISTILL_RETURN_IF_ERROR(Read(text, &sink));
+    inputs.push_back({text, std::move(sink.encoding)});
+  }
+  if (options.max_length > 0) {
+    const int64_t added = options.add_special_tokens ? parts.post_processor.CountAdded(texts.size() > 1) : 0;
+    if (added > options.max_length) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("max_length is ", options.max_length, ", and special tokens alone are ", added));
+    }
+    Encoding* const second = texts.size() > 1 ? &inputs[1].encoding : nullptr;
+    DISTILL_RETURN_IF_ERROR(TruncateBoth(options.max_length - added, options, &inputs[0].encoding, second));
+  }
+  const auto token = [this](int32_t id) { return absl::string_view(entries[id].token); };
+  Encoding joined = parts.post_processor.Join(std::move(inputs), options.add_special_tokens, token);
+  Pad(options, &joined);
+  return joined;
+}
+
+absl::StatusOr<Encoding> Tokenizer::EncodeInput(absl::string_view text, const EncodeOptions& options) const {
+  absl::StatusOr<Encoding> encoding = impl_->Encode({text}, options);
+  if (!encoding.ok()) return Annotate(encoding.status(), impl_->name);
+  return encoding;
+}
+
+absl::StatusOr<Encoding> Tokenizer::EncodeInput(absl::string_view first, absl::string_view second,
+                                                const EncodeOptions& options) const {
+  absl::StatusOr<Encoding> encoding = impl_->Encode({first, second}, options);
+  if (!encoding.ok()) return Annotate(encoding.status(), impl_->name);
+  return encoding;
+}
+
 std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special_tokens) const {
-  std::string bytes;
+  std::vector<std::string> tokens;
   for (const int32_t id : ids) {
     if (id < 0 || id >= vocab_size()) continue;
     const Entry& entry = impl_->entries[id];
-    if (!(skip_special_tokens && entry.special)) bytes += entry.bytes;
+    if (entry.exists && !(skip_special_tokens && entry.special)) tokens.push_back(entry.token);
   }
-  return LossyUtf8(bytes);
+  return impl_->parts.decoder.Join(std::move(tokens));
 }
 
 int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(impl_->entries.size()); }
@@ -204,6 +319,9 @@ const std::string& Tokenizer::bos_token() const { return impl_->config.bos_token
 const std::string& Tokenizer::eos_token() const { return impl_->config.eos_token; }
 const std::string& Tokenizer::pad_token() const { return impl_->config.pad_token; }
 const std::string& Tokenizer::unk_token() const { return impl_->config.unk_token; }
+const std::string& Tokenizer::sep_token() const { return impl_->config.sep_token; }
+const std::string& Tokenizer::cls_token() const { return impl_->config.cls_token; }
+const std::string& Tokenizer::mask_token() const { return impl_->config.mask_token; }
 const std::string& Tokenizer::chat_template() const { return impl_->config.chat_template; }
 
 absl::Status RequireSameTokenizer(const Tokenizer& teacher, const Tokenizer& student) {

@@ -1,5 +1,5 @@
-// A tokenizer out of a Hugging Face folder (tokenizer.json, and the files beside it): byte-level BPE, id for id what
-// transformers' AutoTokenizer gives.
+// A tokenizer out of a Hugging Face folder (tokenizer.json, and the files beside it): id for id what transformers'
+// AutoTokenizer gives.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load("models/teacher"));
 //   DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode("Hello"));
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "libdistill/text/encoding.h"
 
 namespace distill {
 
@@ -30,8 +31,8 @@ struct TokenizerTexts {
 
 class Tokenizer {
  public:
-  // NotFound: no tokenizer.json. InvalidArgument: a kind that is not supported, or contents that make no sense; the
-  // message names the file and says what is supported.
+  // Of tokenizer.json, or of a vocab.txt alone (BERT's). NotFound: there is neither. InvalidArgument: a kind that is
+  // not supported, or contents that make no sense; the message names the file and says what is supported.
   [[nodiscard]] static absl::StatusOr<Tokenizer> Load(const std::string& folder);
   // `name` is what messages call it.
   [[nodiscard]] static absl::StatusOr<Tokenizer> Parse(const TokenizerTexts& texts, const std::string& name);
@@ -40,6 +41,13 @@ class Tokenizer {
   // pattern of tokenizer.json backtracks without bound on this text; file, pattern and place are named. A pattern can
   // only be known to do so by matching, so Load cannot say it.
   [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const;
+  // A model's input: the ids of `text`, or of two, with special tokens, offsets and what else Encoding holds. Cut and
+  // padded as `options` say; what tokenizer.json says of that is left out. InvalidArgument besides: options that leave
+  // no room for the texts.
+  [[nodiscard]] absl::StatusOr<Encoding> EncodeInput(absl::string_view text, const EncodeOptions& options = {}) const;
+  [[nodiscard]] absl::StatusOr<Encoding> EncodeInput(absl::string_view first, absl::string_view second,
+                                                     const EncodeOptions& options = {}) const;
+
   // As `tokenizers` decodes: bytes that are no UTF-8 become U+FFFD.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens = false) const;
 
@@ -51,14 +59,18 @@ class Tokenizer {
   bool IsSpecial(int32_t id) const;
   // That of eos_token, when there is one.
   std::optional<int32_t> eos_id() const;
-  // bos_token, eos_token, pad_token, unk_token (special_tokens.h says out of which file) as text (for chat templates);
-  // empty where there is none.
+  // Special tokens as text (special_tokens.h says out of which file they are); empty where there is none.
   const std::string& bos_token() const;
   const std::string& eos_token() const;
   const std::string& pad_token() const;
   const std::string& unk_token() const;
+  const std::string& sep_token() const;
+  const std::string& cls_token() const;
+  const std::string& mask_token() const;
   // The template string of tokenizer_config.json (or chat_template.jinja beside it); empty where there is none.
   const std::string& chat_template() const;
+
+  class Sink;  // of text/ alone
 
  private:
   struct Impl;

@@ -6,104 +6,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/text/byte_pair_encoder.h"
 #include "libdistill/text/json_fields.h"
 
 namespace distill {
 namespace {
 
-constexpr int kMaxSequenceDepth = 4;
-
-// GPT-2's pattern, which ByteLevel with use_regex stands for.
-constexpr char kGpt2Pattern[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-absl::Status Unsupported(absl::string_view part, absl::string_view kind, absl::string_view supported) {
-  return Invalid(absl::StrCat(part, " '", kind, "' is not supported; supported: ", supported));
-}
-
-// Calls visit(part) for each part of a "Sequence" (members under `key`), or for `part` alone.
-template <typename Visit>
-absl::Status ForEachOf(const Json& part, const char* key, const Visit& visit, int depth = 0) {
-  if (part.is_null()) return absl::OkStatus();
-  if (TypeOf(part) != "Sequence") return visit(part);
-  if (depth == kMaxSequenceDepth) return Invalid("Sequences are nested too deep");
-  const Json& members = Get(part, key);
-  if (!members.is_array()) return Invalid(absl::StrCat("a Sequence has no list '", key, "'"));
-  for (const Json& member : members) DISTILL_RETURN_IF_ERROR(ForEachOf(member, key, visit, depth + 1));
-  return absl::OkStatus();
-}
-
-absl::Status ParseNormalizer(const Json& json, TokenizerSpec* spec) {
-  return ForEachOf(json, "normalizers", [spec](const Json& part) {
-    if (TypeOf(part) != "NFC") return Unsupported("normalizer", TypeOf(part), "NFC, none");
-    spec->nfc = true;
-    return absl::OkStatus();
-  });
-}
-
-absl::StatusOr<PreTokenizerStep> ParseSplit(const Json& part) {
-  const Json& pattern = Get(Get(part, "pattern"), "Regex");
-  if (!pattern.is_string() || pattern.get_ref<const std::string&>().empty()) {
-    return Unsupported("pre_tokenizer Split", Get(part, "pattern").dump(-1, ' ', true, Json::error_handler_t::replace),
-                       "{\"Regex\": pattern}");
-  }
-  PreTokenizerStep step;
-  step.pattern = pattern.get<std::string>();
-  const Json& behavior = Get(part, "behavior");
-  DISTILL_ASSIGN_OR_RETURN(const bool invert, GetBool(part, "invert", false));
-  if (behavior == "Removed") {
-    (invert ? step.keep_rest : step.keep_matches) = false;
-  } else if (behavior != "Isolated") {
-    return Unsupported("pre_tokenizer Split behavior", behavior.is_string() ? behavior.get<std::string>() : "",
-                       "Isolated, Removed");
-  }
-  return step;
-}
-
-absl::Status ParsePreTokenizer(const Json& json, TokenizerSpec* spec) {
-  bool byte_level = false;
-  DISTILL_RETURN_IF_ERROR(ForEachOf(json, "pretokenizers", [&](const Json& part) -> absl::Status {
-    const std::string type = TypeOf(part);
-    PreTokenizerStep step;
-    if (byte_level) return Invalid("a pre_tokenizer after ByteLevel is not supported");
-    if (type == "Split") {
-      DISTILL_ASSIGN_OR_RETURN(step, ParseSplit(part));
-    } else if (type == "Digits") {
-      DISTILL_ASSIGN_OR_RETURN(const bool individual, GetBool(part, "individual_digits", false));
-      step.pattern = individual ? "\\p{N}" : "\\p{N}+";
-    } else if (type == "ByteLevel") {
-      byte_level = true;
-      DISTILL_ASSIGN_OR_RETURN(step.add_prefix_space, GetBool(part, "add_prefix_space", true));
-      DISTILL_ASSIGN_OR_RETURN(const bool use_regex, GetBool(part, "use_regex", true));
-      if (use_regex) step.pattern = kGpt2Pattern;
-    } else {
-      return Unsupported("pre_tokenizer", type, "ByteLevel, Split, Digits, and a Sequence of them");
-    }
-    spec->steps.push_back(std::move(step));
-    return absl::OkStatus();
-  }));
-  if (!byte_level) return Invalid("no ByteLevel pre_tokenizer: only byte-level BPE is supported");
-  return absl::OkStatus();
-}
-
-absl::Status CheckPostProcessor(const Json& json) {
-  return ForEachOf(json, "processors", [](const Json& part) {
-    const std::string type = TypeOf(part);
-    if (type == "ByteLevel" || type == "TemplateProcessing") return absl::OkStatus();
-    return Unsupported("post_processor", type, "ByteLevel, TemplateProcessing, and a Sequence of them");
-  });
-}
-
-absl::Status CheckDecoder(const Json& json) {
-  bool byte_level = false;
-  DISTILL_RETURN_IF_ERROR(ForEachOf(json, "decoders", [&byte_level](const Json& part) {
-    if (TypeOf(part) != "ByteLevel") return Unsupported("decoder", TypeOf(part), "ByteLevel");
-    byte_level = true;
-    return absl::OkStatus();
-  }));
-  return byte_level ? absl::OkStatus() : Invalid("no ByteLevel decoder: only byte-level BPE is supported");
-}
-
-absl::Status ParseMerges(const Json& merges, BpeSpec* bpe) {
+absl::Status ParseMerges(const Json& merges, BpeOptions* bpe) {
   if (!merges.is_array()) return Invalid("the model has no list 'merges'");
   bpe->merges.reserve(merges.size());
   for (const Json& merge : merges) {
@@ -122,37 +31,85 @@ absl::Status ParseMerges(const Json& merges, BpeSpec* bpe) {
   return absl::OkStatus();
 }
 
-// Options of the model that would change its ids; none of them occurs in byte-level tokenizers.
-absl::Status RefuseModelOptions(const Json& model) {
+// Options of the model that would change its ids.
+absl::Status RefuseBpeOptions(const Json& model) {
   const Json& dropout = Get(model, "dropout");
   if (!dropout.is_null() && dropout != 0.0) return Unsupported("the model's", "dropout", "none");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const Json& value = Get(model, key);
     if (!value.is_null() && value != "") return Unsupported("the model's", key, "none");
   }
-  DISTILL_ASSIGN_OR_RETURN(const bool byte_fallback, GetBool(model, "byte_fallback", false));
-  return byte_fallback ? Unsupported("the model's", "byte_fallback", "false") : absl::OkStatus();
+  return absl::OkStatus();
 }
 
-absl::Status ParseModel(const Json& model, BpeSpec* bpe) {
-  if (!model.is_object()) return Invalid("has no 'model'");
-  if (Get(model, "type") != "BPE" && !(Get(model, "type").is_null() && Get(model, "merges").is_array())) {
-    return Unsupported("model", TypeOf(model), "BPE");
-  }
-  DISTILL_RETURN_IF_ERROR(RefuseModelOptions(model));
-  const Json& vocab = Get(model, "vocab");
+absl::StatusOr<std::string> UnkTokenOf(const Json& model, const std::string& otherwise) {
+  const Json& unk = Get(model, "unk_token");
+  if (unk.is_null()) return otherwise;
+  if (!unk.is_string()) return Invalid("the model's 'unk_token' is no string");
+  return unk.get<std::string>();
+}
+
+absl::Status ParseVocabulary(const Json& vocab, Vocabulary* result) {
   if (!vocab.is_object()) return Invalid("the model has no 'vocab'");
-  bpe->vocab.reserve(vocab.size());
+  result->reserve(vocab.size());
   for (const auto& [token, value] : vocab.items()) {
     DISTILL_ASSIGN_OR_RETURN(const int32_t id, GetId(value, token));
-    bpe->vocab.emplace(token, id);
+    result->emplace(token, id);
   }
-  const Json& unk = Get(model, "unk_token");
-  if (!unk.is_null() && !unk.is_string()) return Invalid("the model's 'unk_token' is no string");
-  if (unk.is_string()) bpe->unk_token = unk.get<std::string>();
-  DISTILL_ASSIGN_OR_RETURN(bpe->fuse_unk, GetBool(model, "fuse_unk", false));
-  DISTILL_ASSIGN_OR_RETURN(bpe->ignore_merges, GetBool(model, "ignore_merges", false));
-  return ParseMerges(Get(model, "merges"), bpe);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const TokenModel>> ParseBpe(const Json& model, const Vocabulary& vocab,
+                                                           bool is_byte_level) {
+  DISTILL_RETURN_IF_ERROR(RefuseBpeOptions(model));
+  BpeOptions options;
+  options.is_byte_level = is_byte_level;
+  DISTILL_ASSIGN_OR_RETURN(options.unk_token, UnkTokenOf(model, ""));
+  DISTILL_ASSIGN_OR_RETURN(options.fuse_unk, GetBool(model, "fuse_unk", false));
+  DISTILL_ASSIGN_OR_RETURN(options.byte_fallback, GetBool(model, "byte_fallback", false));
+  DISTILL_ASSIGN_OR_RETURN(options.ignore_merges, GetBool(model, "ignore_merges", false));
+  DISTILL_RETURN_IF_ERROR(ParseMerges(Get(model, "merges"), &options));
+  return MakeBytePairEncoder(vocab, options);
+}
+
+absl::StatusOr<std::shared_ptr<const TokenModel>> ParseWordPiece(const Json& model, const Vocabulary& vocab) {
+  WordPieceOptions options;
+  DISTILL_ASSIGN_OR_RETURN(options.unk_token, UnkTokenOf(model, options.unk_token));
+  if (const Json& prefix = Get(model, "continuing_subword_prefix"); !prefix.is_null()) {
+    DISTILL_ASSIGN_OR_RETURN(options.continuing_prefix, GetString(model, "continuing_subword_prefix"));
+  }
+  if (const Json& longest = Get(model, "max_input_chars_per_word"); !longest.is_null()) {
+    DISTILL_ASSIGN_OR_RETURN(options.max_characters, GetId(longest, "max_input_chars_per_word"));
+  }
+  return MakeWordPiece(vocab, options);
+}
+
+// Old files do not name the model: one with merges is BPE, one with a prefix is WordPiece.
+std::string ModelTypeOf(const Json& model) {
+  if (!Get(model, "type").is_null()) return TypeOf(model);
+  if (Get(model, "merges").is_array()) return "BPE";
+  return Get(model, "continuing_subword_prefix").is_string() ? "WordPiece" : "WordLevel";
+}
+
+absl::Status ParseModel(const Json& model, TokenizerParts* parts) {
+  if (!model.is_object()) return Invalid("has no 'model'");
+  const std::string type = ModelTypeOf(model);
+  if (type != "BPE" && type != "WordPiece" && type != "WordLevel") {
+    return Unsupported("model", type, "BPE, WordPiece, WordLevel");
+  }
+  const bool is_byte_level = parts->pre_tokenizer.is_byte_level();
+  if (type != "BPE" && is_byte_level)
+    return Invalid(absl::StrCat("a ", type, " of ByteLevel's bytes is not supported"));
+  DISTILL_RETURN_IF_ERROR(ParseVocabulary(Get(model, "vocab"), &parts->vocab));
+  if (type == "BPE") {
+    DISTILL_ASSIGN_OR_RETURN(parts->model, ParseBpe(model, parts->vocab, is_byte_level));
+  } else if (type == "WordPiece") {
+    DISTILL_ASSIGN_OR_RETURN(parts->model, ParseWordPiece(model, parts->vocab));
+  } else {
+    DISTILL_ASSIGN_OR_RETURN(const std::string unk, UnkTokenOf(model, "<unk>"));
+    DISTILL_ASSIGN_OR_RETURN(parts->model, MakeWordLevel(parts->vocab, unk));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ParseAddedTokens(const Json& json, std::vector<AddedToken>* tokens) {
@@ -168,17 +125,19 @@ absl::Status ParseAddedTokens(const Json& json, std::vector<AddedToken>* tokens)
 
 }  // namespace
 
-absl::StatusOr<TokenizerSpec> ParseTokenizerJson(const std::string& text) {
+absl::StatusOr<TokenizerParts> ParseTokenizerJson(const std::string& text) {
   DISTILL_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
-  TokenizerSpec spec;
+  TokenizerParts parts;
+  absl::StatusOr<PreTokenizer> pre_tokenizer = PreTokenizer::Parse(Get(json, "pre_tokenizer"));
+  if (pre_tokenizer.ok()) parts.pre_tokenizer = *pre_tokenizer;
   // The model first: of several unsupported parts it is the one that says what this tokenizer is.
-  DISTILL_RETURN_IF_ERROR(ParseModel(Get(json, "model"), &spec.bpe));
-  DISTILL_RETURN_IF_ERROR(ParseNormalizer(Get(json, "normalizer"), &spec));
-  DISTILL_RETURN_IF_ERROR(ParsePreTokenizer(Get(json, "pre_tokenizer"), &spec));
-  DISTILL_RETURN_IF_ERROR(CheckPostProcessor(Get(json, "post_processor")));
-  DISTILL_RETURN_IF_ERROR(CheckDecoder(Get(json, "decoder")));
-  DISTILL_RETURN_IF_ERROR(ParseAddedTokens(Get(json, "added_tokens"), &spec.added_tokens));
-  return spec;
+  DISTILL_RETURN_IF_ERROR(ParseModel(Get(json, "model"), &parts));
+  DISTILL_RETURN_IF_ERROR(pre_tokenizer.status());
+  DISTILL_ASSIGN_OR_RETURN(parts.normalizer, Normalizer::Parse(Get(json, "normalizer")));
+  DISTILL_ASSIGN_OR_RETURN(parts.post_processor, PostProcessor::Parse(Get(json, "post_processor")));
+  DISTILL_ASSIGN_OR_RETURN(parts.decoder, TokenDecoder::Parse(Get(json, "decoder")));
+  DISTILL_RETURN_IF_ERROR(ParseAddedTokens(Get(json, "added_tokens"), &parts.added_tokens));
+  return parts;
 }
 
 }  // namespace distill

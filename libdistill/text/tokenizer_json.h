@@ -1,24 +1,31 @@
-// tokenizer.json as a plain struct; everything that is not supported is refused here, by name.
+// tokenizer.json as its parts; everything that is not supported is refused here or by the part, by name.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/text/added_tokens.h"
-#include "libdistill/text/byte_pair_encoder.h"
+#include "libdistill/text/normalizer.h"
+#include "libdistill/text/post_processor.h"
 #include "libdistill/text/pre_tokenizer.h"
+#include "libdistill/text/token_decoder.h"
+#include "libdistill/text/token_model.h"
 
 namespace distill {
 
-struct TokenizerSpec {
-  bool nfc = false;
+struct TokenizerParts {
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Vocabulary vocab;
+  std::shared_ptr<const TokenModel> model;
+  PostProcessor post_processor;
+  TokenDecoder decoder;
   std::vector<AddedToken> added_tokens;
-  std::vector<PreTokenizerStep> steps;
-  BpeSpec bpe;
 };
 
 // DataLoss: no JSON. InvalidArgument: kinds that are not supported, or contents that make no sense.
-[[nodiscard]] absl::StatusOr<TokenizerSpec> ParseTokenizerJson(const std::string& text);
+[[nodiscard]] absl::StatusOr<TokenizerParts> ParseTokenizerJson(const std::string& text);
 
 }  // namespace distill

@@ -3,28 +3,125 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "libdistill/core/utf8.h"
 
 namespace distill {
+namespace {
 
-std::string Nfc(absl::string_view text) {
-  // Everything below U+0300, whose lead byte is 0xCC, is in form C already.
-  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<uint8_t>(c) < 0xCC; })) {
+bool Composes(UnicodeForm form) { return form == UnicodeForm::kC || form == UnicodeForm::kKC; }
+
+utf8proc_option_t OptionsOf(UnicodeForm form) {
+  const bool compatible = form == UnicodeForm::kKC || form == UnicodeForm::kKD;
+  return static_cast<utf8proc_option_t>(UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0) |
+                                        (Composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE));
+}
+
+int ClassOf(char32_t c) { return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class; }
+
+utf8proc_category_t CategoryOf(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+
+bool IsBetween(utf8proc_category_t category, utf8proc_category_t first, utf8proc_category_t last) {
+  return first <= category && category <= last;
+}
+
+std::vector<FormChange> Decompose(UnicodeForm form, absl::string_view text) {
+  const auto options = static_cast<utf8proc_option_t>((OptionsOf(form) & ~UTF8PROC_COMPOSE) | UTF8PROC_DECOMPOSE);
+  std::vector<FormChange> changes;
+  size_t in_order = 0;  // how many do not move any more
+  const auto sort_rest = [&] {
+    std::stable_sort(changes.begin() + in_order, changes.end(), [](const FormChange& a, const FormChange& b) {
+      return ClassOf(a.character) < ClassOf(b.character);
+    });
+    in_order = changes.size();
+  };
+  for (size_t i = 0; i < text.size();) {
+    std::array<utf8proc_int32_t, 32> parts;  // the longest decomposition has 18
+    int bounds = 0;
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(NextCodePoint(text, &i)), parts.data(),
+                                static_cast<utf8proc_ssize_t>(parts.size()), options, &bounds);
+    for (utf8proc_ssize_t part = 0; part < count; ++part) {
+      const auto character = static_cast<char32_t>(parts[part]);
+      if (ClassOf(character) == 0) sort_rest();
+      changes.push_back({character, part == 0 ? 0 : 1});
+    }
+  }
+  sort_rest();
+  return changes;
+}
+
+std::optional<char32_t> Compose(char32_t first, char32_t second) {
+  utf8proc_int32_t pair[3] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
+  if (utf8proc_normalize_utf32(pair, 2, OptionsOf(UnicodeForm::kC)) != 1) return std::nullopt;
+  return static_cast<char32_t>(pair[0]);
+}
+
+// UAX 15's composition: each character joins the last starter unless one between them keeps it away.
+std::vector<FormChange> Compose(const std::vector<FormChange>& decomposed) {
+  std::vector<FormChange> changes, waiting;  // what follows the starter and has not joined it
+  std::optional<FormChange> starter;
+  int last_class = -1;  // of the last one waiting; -1: none
+  const auto finish = [&] {
+    if (starter) changes.push_back(*starter);
+    changes.insert(changes.end(), waiting.begin(), waiting.end());
+    waiting.clear();
+    last_class = -1;
+  };
+  for (const FormChange& next : decomposed) {
+    const int own_class = ClassOf(next.character);
+    if (!starter) {
+      if (own_class == 0) {
+        starter = next;
+      } else {
+        changes.push_back(next);
+      }
+      continue;
+    }
+    const bool is_blocked = last_class >= own_class;
+    if (const auto joined = is_blocked ? std::nullopt : Compose(starter->character, next.character)) {
+      starter = FormChange{*joined, starter->change + next.change - 1};
+    } else if (own_class == 0) {
+      finish();
+      starter = next;
+    } else {
+      waiting.push_back(next);
+      last_class = own_class;
+    }
+  }
+  finish();
+  return changes;
+}
+
+}  // namespace
+
+std::string InForm(UnicodeForm form, absl::string_view text) {
+  // ASCII is in every form; everything below U+0300, whose lead byte is 0xCC, is in form C.
+  const uint8_t first_changed = form == UnicodeForm::kC ? 0xCC : 0x80;
+  if (std::all_of(text.begin(), text.end(), [=](char c) { return static_cast<uint8_t>(c) < first_changed; })) {
     return std::string(text);
   }
   utf8proc_uint8_t* normalized = nullptr;
-  const utf8proc_ssize_t size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &normalized, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                             static_cast<utf8proc_ssize_t>(text.size()), &normalized, OptionsOf(form));
   if (size < 0) return std::string(text);
   std::string result(reinterpret_cast<const char*>(normalized), static_cast<size_t>(size));
   std::free(normalized);
   return result;
 }
 
+std::vector<FormChange> ChangesInto(UnicodeForm form, absl::string_view text) {
+  std::vector<FormChange> decomposed = Decompose(form, text);
+  return Composes(form) ? Compose(decomposed) : decomposed;
+}
+
 bool IsWordCharacter(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+  switch (CategoryOf(c)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
@@ -43,6 +140,25 @@ bool IsWordCharacter(char32_t c) {
   // Join_Control, and the circled and squared letters of Other_Alphabetic.
   return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+}
+
+bool IsMark(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
+bool IsNonSpacingMark(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_MN; }
+bool IsNumber(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO); }
+bool IsControl(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CO); }
+
+bool IsPunctuation(char32_t c) {
+  if (c < 0x80) return c > 0x20 && c < 0x7F && !absl::ascii_isalnum(static_cast<unsigned char>(c));
+  return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
+}
+
+void AppendLower(char32_t c, std::string* text) {
+  constexpr char32_t kCapitalIWithDot = 0x130, kDotAbove = 0x307;
+  if (c == kCapitalIWithDot) {
+    text->push_back('i');
+    return AppendUtf8(kDotAbove, text);
+  }
+  AppendUtf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))), text);
 }
 
 }  // namespace distill

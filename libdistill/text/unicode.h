@@ -1,16 +1,34 @@
-// What tokenizers need of Unicode's tables.
+// What tokenizers need of Unicode's tables: those of utf8proc, the version of Unicode that the machine's library has.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
 namespace distill {
 
-// Normalization form C of valid UTF-8.
-std::string Nfc(absl::string_view text);
+enum class UnicodeForm { kC, kD, kKC, kKD };
+
+// Valid UTF-8 in a normalization form (UAX 15).
+std::string InForm(UnicodeForm form, absl::string_view text);
+
+// A character of the normalized text, and what became of the characters it stands for, in the text's order.
+struct FormChange {
+  char32_t character;
+  int change;  // 1: it is new. 0: it takes the place of the next one. -n: of the next one, and n after that are gone.
+};
+std::vector<FormChange> ChangesInto(UnicodeForm form, absl::string_view text);
 
 // \w of Unicode regular expressions (UTS 18): letters, marks, decimal digits, connectors, joiners.
 bool IsWordCharacter(char32_t code_point);
+bool IsMark(char32_t code_point);            // categories Mn, Mc, Me
+bool IsNonSpacingMark(char32_t code_point);  // category Mn
+bool IsNumber(char32_t code_point);          // categories Nd, Nl, No
+bool IsPunctuation(char32_t code_point);     // ASCII's punctuation and symbols, and the categories P*
+bool IsControl(char32_t code_point);         // categories Cc, Cf, Co, Cs
+
+// In lower case (SpecialCasing.txt without its conditions: U+0130 becomes two).
+void AppendLower(char32_t code_point, std::string* text);
 
 }  // namespace distill

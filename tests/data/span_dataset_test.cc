@@ -54,8 +54,8 @@ TEST_CASE("a question and its context are one window, with types, offsets and th
   CHECK(ValuesOf<int32_t>(window, "token_types") == std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
   CHECK(window.Find("offsets")->shape() == std::vector<int64_t>{15, 2});
   const std::vector<int64_t> offsets = ValuesOf<int64_t>(window, "offsets");
-  CHECK(std::vector<int64_t>(offsets.begin() + 8, offsets.begin() + 14) == std::vector<int64_t>{-1, -1, 0, 1, 1, 2});
-  CHECK(std::vector<int64_t>(offsets.end() - 4, offsets.end()) == std::vector<int64_t>{8, 9, -1, -1});
+  CHECK(std::vector<int64_t>(offsets.begin() + 8, offsets.begin() + 14) == std::vector<int64_t>{-1, -1, 0, 1, 1, 3});
+  CHECK(std::vector<int64_t>(offsets.end() - 4, offsets.end()) == std::vector<int64_t>{7, 9, -1, -1});
   CHECK(ValuesOf<int64_t>(window, "start")[0] == 9);
   CHECK(ValuesOf<int64_t>(window, "end")[0] == 10);
   CHECK(AnswerOf(*data, window) == "Bo");

@@ -1,10 +1,14 @@
-"""Tokenizers and chat templates with the results of their oracles: text_golden.py OUT_FOLDER
+"""Tokenizers and chat templates with the results of their oracles: text_golden.py OUT_FOLDER [TEXTS]
+
+TEXTS: how many texts a tokenizer, 600 where it is not said. What CI compares is a part of what may be compared by hand.
 
 OUT_FOLDER/special has folders whose special tokens stand in several files. OUT_FOLDER/NAME/ is a tokenizer (trained here by `tokenizers` on Python's own library), with cases.jsonl: the bytes of a
 text in hex, its ids, and the text that the ids decode to. OUT_FOLDER/templates.jsonl: a template, its variables, and
 what jinja2 under transformers' settings renders. The C++ tests read them.
 """
+import functools
 import json
+import multiprocessing
 import pathlib
 import random
 import sys
@@ -14,10 +18,14 @@ import unicodedata
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from transformers import AutoTokenizer
+
+import text_golden_kinds
 from text_golden_special import write_folders
 from text_golden_templates import template_cases
+from text_golden_unicode import disputed
 
-CASES_PER_TOKENIZER = 1500
+CASES_PER_TOKENIZER = int(sys.argv[2]) if len(sys.argv) > 2 else 600
 VOCAB_SIZE = 3000
 
 QWEN2 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -103,7 +111,7 @@ def random_character(rng):
     while True:
         block = rng.choice([0x250, 0x250, 0x800, 0x3000, 0x10000, 0x20000, 0x110000])
         c = chr(rng.randrange(block))
-        if unicodedata.category(c) not in ("Cn", "Cs"):
+        if unicodedata.category(c) not in ("Cn", "Cs") and c not in disputed():
             return c
 
 
@@ -187,11 +195,10 @@ def make_tokenizer(name, corpus):
     return edit(name, tokenizer.to_str())
 
 
-def write_tokenizer(folder, name, corpus):
+def write_tokenizer(folder, name, text, eos_token, corpus):
     folder.mkdir(parents=True, exist_ok=True)
-    text = make_tokenizer(name, corpus)
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|endoftext|>"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": eos_token}))
     tokenizer = Tokenizer.from_str(text)
     rng = random.Random(name)
     size = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
@@ -206,19 +213,57 @@ def write_tokenizer(folder, name, corpus):
                 "decoded": tokenizer.decode(ids, skip_special_tokens=False),
                 "skipped": tokenizer.decode(ids, skip_special_tokens=True),
                 "drawn": drawn, "drawn_decoded": tokenizer.decode(drawn, skip_special_tokens=False)}) + "\n")
+    with open(folder / "encodings.jsonl", "w", encoding="utf-8") as out:
+        texts = [data.decode("utf-8", errors="replace") for data in texts]
+        for i, text in enumerate(texts):
+            second = rng.choice(texts)[:80] if i % 2 else None  # of two long texts each part cut off meets each
+            text = text[:80] if i % 2 else text
+            out.write(json.dumps(text_golden_kinds.encoding_case(tokenizer, rng, text, second)) + "\n")
+
+
+
+@functools.lru_cache(maxsize=None)
+def library():
+    return library_text()
+
+
+def write_kind(out, name):
+    if name in KINDS:
+        return write_tokenizer(out / name, name, make_tokenizer(name, library()), "<|endoftext|>", library())
+    kind = text_golden_kinds.kinds()[name]
+    text = text_golden_kinds.make(kind, library() + SENTENCES * 5, VOCAB_SIZE).to_str()
+    write_tokenizer(out / name, name, text, kind.tokens[2], library())
+
+
+def write_bare_vocab(folder, vocab_of):
+    """A folder with BERT's vocab.txt alone, and what transformers' AutoTokenizer makes of it."""
+    vocab = Tokenizer.from_file(str(vocab_of / "tokenizer.json")).get_vocab()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in sorted(vocab, key=vocab.get)), encoding="utf-8")
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    text = AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str()
+    write_tokenizer(folder, folder.name, text, "[SEP]", library())
+    (folder / "tokenizer.json").unlink()
 
 
 def main(out_folder):
     out = pathlib.Path(out_folder)
     out.mkdir(parents=True, exist_ok=True)
-    corpus = library_text()
-    for name in KINDS:
-        write_tokenizer(out / name, name, corpus)
+    names = [*KINDS, *text_golden_kinds.kinds()]
+    disputed()  # once, before there are several processes
+    with multiprocessing.Pool(2) as pool:
+        pool.starmap(write_kind, [(out, name) for name in names], chunksize=1)
+    write_bare_vocab(out / "bert_vocab", out / "bert")
+    names.append("bert_vocab")
+    with open(out / "kinds.jsonl", "w", encoding="utf-8") as listed:
+        for name in names:
+            listed.write(json.dumps({"name": name}) + "\n")
     write_folders(out / "special", (out / "gpt2" / "tokenizer.json").read_text(encoding="utf-8"))
     with open(out / "templates.jsonl", "w", encoding="utf-8") as f:
         for case in template_cases():
             f.write(json.dumps(case, ensure_ascii=False) + "\n")
-    print(f"tokenizers {tokenizers.__version__}: {len(KINDS)} tokenizers, {len(KINDS) * CASES_PER_TOKENIZER} texts")
+    print(f"tokenizers {tokenizers.__version__}: {len(names)} tokenizers, {len(names) * CASES_PER_TOKENIZER} texts; left out are "
+          f"{len(disputed())} characters whose category or decomposition is another one in its Unicode tables")
 
 
 if __name__ == "__main__":

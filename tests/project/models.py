@@ -20,14 +20,15 @@ OTHER_FIELDS = [("hidden_act", "gelu"), ("use_sliding_window", True), ("num_expe
                 ("quantization_config", {"bits": 4})]
 # Whose tokenizer.json has it, and how a good one is changed.
 OTHER_TOKENIZERS = [
-    ("WordPiece", "BERT", ["model", "type"], "WordPiece"),
     ("Unigram", "T5, XLM-R", ["model", "type"], "Unigram"),
-    ("BPE over SentencePiece's words", "Llama 2, Mistral, Gemma", ["model", "byte_fallback"], True),
-    ("lower case", "uncased models", ["normalizer"], {"type": "Lowercase"}),
-    ("words at spaces", "", ["pre_tokenizer"], {"type": "Whitespace"}),
-    ("Metaspace", "Llama 2", ["pre_tokenizer"], {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}),
-    ("another decoder", "", ["decoder"], {"type": "WordPiece", "prefix": "##", "cleanup": True}),
+    ("words that end in a mark", "CLIP", ["model", "end_of_word_suffix"], "</w>"),
+    ("dropout of merges", "", ["model", "dropout"], 0.1),
+    ("SentencePiece's table of characters", "T5, XLM-R", ["normalizer"], {"type": "Precompiled", "precompiled_charsmap": ""}),
+    ("words by script", "", ["pre_tokenizer"], {"type": "UnicodeScripts"}),
+    ("a decoder of speech", "wav2vec2", ["decoder"], {"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": True}),
 ]
+PARTS = {"model": ["model", "type"], "normalizer": ["normalizer"], "pre_tokenizer": ["pre_tokenizer"],
+         "post_processor": ["post_processor"], "decoder": ["decoder"]}
 
 
 def cases_of(name, variable):
@@ -115,8 +116,11 @@ def other_models(folder):
     return table(["config.json has", "message"], [[f"`model_type`: {code(OTHER_FAMILIES)}", *messages], *fields])
 
 
-def tokenizers(_):
-    return "Byte-level BPE, compared id by id and text by text: " + code(cases_of("text_golden", "KINDS")) + "."
+def tokenizers(folder):
+    """What the message about an unknown kind of each part says."""
+    changes = [(part, keys, "Other" if part == "model" else {"type": "Other"}) for part, keys in PARTS.items()]
+    rows = [[f"`{part}`", message.split("supported: ")[1].rstrip("`")] for part, message in refused(folder, "tokenizer.json", changes)]
+    return table(["part of tokenizer.json", "kinds"], rows)
 
 
 def other_tokenizers(folder):

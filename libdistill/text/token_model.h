@@ -1,0 +1,60 @@
+// What makes tokens of a word: the "model" of tokenizer.json.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+
+namespace distill {
+
+using Vocabulary = absl::flat_hash_map<std::string, int32_t>;
+
+// A token, and the bytes [begin, end) of the word that it stands for.
+struct WordToken {
+  int32_t id;
+  uint32_t begin, end;
+};
+
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+
+  // Appends the ids of `word`, valid UTF-8. Any thread may call it: words repeat (Zipf), so the ids of short ones are
+  // kept, in shards that threads seldom share.
+  void AppendIds(absl::string_view word, std::vector<int32_t>* ids) const;
+
+  // The same with where the tokens stand.
+  virtual void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const = 0;
+
+ private:
+  static constexpr size_t kShards = 16, kWordsPerShard = 4096, kWordBytes = 64;
+  struct Shard {
+    absl::Mutex mutex;
+    absl::flat_hash_map<std::string, std::vector<int32_t>> words;
+  };
+  mutable std::array<Shard, kShards> shards_;
+};
+
+// The ids of `vocab` in a word that is whole there, and of `unk` elsewhere (WordLevel), or in the longest parts from
+// left to right that are there (WordPiece; Wu et al. 2016, section 4.1): parts after the first are spelled with
+// `continuing_prefix`, and a word that cannot be made of parts, or is longer than `max_characters`, is one `unk`.
+struct WordPieceOptions {
+  std::string unk_token = "[UNK]";
+  std::string continuing_prefix = "##";
+  int64_t max_characters = 100;
+};
+// InvalidArgument: unk_token is not in the vocabulary.
+[[nodiscard]] absl::StatusOr<std::shared_ptr<const TokenModel>> MakeWordPiece(const Vocabulary& vocab,
+                                                                              const WordPieceOptions& options);
+[[nodiscard]] absl::StatusOr<std::shared_ptr<const TokenModel>> MakeWordLevel(const Vocabulary& vocab,
+                                                                              const std::string& unk_token);
+
+}  // namespace distill
