@@ -84,17 +84,8 @@ void LowerCharacter(NormalizedText* text, char32_t c, size_t begin, size_t) {
 void ApplyForm(UnicodeForm form, NormalizedText* text) {
   const std::string& before = text->text();
   if (std::all_of(before.begin(), before.end(), IsAscii)) return;
-  text->RewriteWhole([&] {
-    if (text->whole().origins == nullptr) return text->Append(InForm(form, before), 0);
-    size_t next = 0;  // the first byte that nothing stands for yet
-    for (const FormChange& change : ChangesInto(form, before)) {
-      const bool is_new = change.change > 0;
-      text->Append(change.character, is_new && next > 0 ? next - 1 : std::min(next, before.size() - 1));
-      for (int passed = is_new ? 1 : change.change; passed <= 0 && next < before.size(); ++passed) {
-        NextCodePoint(before, &next);
-      }
-    }
-  });
+  if (text->whole().origins != nullptr) return text->Apply(ChangesInto(form, before));
+  text->RewriteWhole([&] { text->Append(InForm(form, before), 0); });
 }
 
 // ASCII characters neither join nor reorder with their neighbours in form D, so that runs of them and of others are

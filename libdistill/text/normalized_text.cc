@@ -1,5 +1,7 @@
 #include "libdistill/text/normalized_text.h"
 
+#include <algorithm>
+
 #include "libdistill/core/utf8.h"
 
 namespace distill {
@@ -38,6 +40,19 @@ void NormalizedText::RewriteWhole(absl::FunctionRef<void()> write) {
   write();
   text_.swap(next_text_);
   origins_.swap(next_origins_);
+}
+
+void NormalizedText::Apply(const std::vector<CharacterChange>& changes) {
+  RewriteWhole([&] {
+    size_t next = 0;  // the first byte that nothing stands for yet
+    for (const CharacterChange& change : changes) {
+      const bool is_new = change.change > 0;
+      Append(change.character, is_new && next > 0 ? next - 1 : std::min(next, text_.size() - 1));
+      for (int passed = is_new ? 1 : change.change; passed <= 0 && next < text_.size(); ++passed) {
+        NextCodePoint(text_, &next);
+      }
+    }
+  });
 }
 
 void NormalizedText::Keep(size_t begin, size_t end) {

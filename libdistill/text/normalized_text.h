@@ -31,6 +31,12 @@ struct TextPart {
   }
 };
 
+// A character of a changed text, and what became of the characters it stands for, in the text's order.
+struct CharacterChange {
+  char32_t character;
+  int change;  // 1: it is new. 0: it takes the place of the next one. -n: of the next one, and n after that are gone.
+};
+
 class NormalizedText {
  public:
   // `text` stands at byte `place` of the original.
@@ -49,6 +55,9 @@ class NormalizedText {
   void Append(absl::string_view added, size_t at);
   void Append(char32_t added, size_t at);
   void Append(const TextPart& added);  // with its own origins
+
+  // The text becomes the characters of `changes`.
+  void Apply(const std::vector<CharacterChange>& changes);
 
   // A rewriting that needs more than a character at a time: `write` reads text() and appends.
   void RewriteWhole(absl::FunctionRef<void()> write);

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/text/bert_normalizer.h"
+#include "libdistill/text/charsmap.h"
 #include "libdistill/text/json_fields.h"
 #include "libdistill/text/regex.h"
 #include "libdistill/text/unicode.h"
@@ -88,11 +90,28 @@ void NmtCharacter(NormalizedText* text, char32_t c, size_t begin, size_t end) {
   is_space ? text->Append(" ", begin) : text->Keep(begin, end);
 }
 
+absl::StatusOr<Step> Precompiled(const Json& options) {
+  std::string base64, bytes;
+  if (!Get(options, "precompiled_charsmap").is_null()) {
+    DISTILL_ASSIGN_OR_RETURN(base64, GetString(options, "precompiled_charsmap"));
+  }
+  if (!absl::Base64Unescape(base64, &bytes)) return Invalid("precompiled_charsmap is not base64");
+  DISTILL_ASSIGN_OR_RETURN(const Charsmap map, Charsmap::Parse(bytes));
+  return Step([map](NormalizedText* text) {
+    map.Apply(text);
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<Step> StepOf(const Json& part) {
   static const auto* const kForms = new absl::flat_hash_map<std::string, UnicodeForm>{
       {"NFC", UnicodeForm::kC}, {"NFD", UnicodeForm::kD}, {"NFKC", UnicodeForm::kKC}, {"NFKD", UnicodeForm::kKD}};
-  static const auto* const kWithOptions = new absl::flat_hash_map<std::string, absl::StatusOr<Step> (*)(const Json&)>{
-      {"Strip", Strip}, {"Prepend", Prepend}, {"Replace", Replace}, {"BertNormalizer", BertNormalizer}};
+  static const auto* const kWithOptions =
+      new absl::flat_hash_map<std::string, absl::StatusOr<Step> (*)(const Json&)>{{"Strip", Strip},
+                                                                                  {"Prepend", Prepend},
+                                                                                  {"Replace", Replace},
+                                                                                  {"BertNormalizer", BertNormalizer},
+                                                                                  {"Precompiled", Precompiled}};
   const std::string type = TypeOf(part);
   if (const auto form = kForms->find(type); form != kForms->end()) return InFormStep(form->second);
   if (const auto kind = kWithOptions->find(type); kind != kWithOptions->end()) return kind->second(part);
@@ -105,8 +124,8 @@ absl::StatusOr<Step> StepOf(const Json& part) {
   }
   return Unsupported(
       "normalizer", type,
-      "NFC, NFD, NFKC, NFKD, BertNormalizer, Lowercase, Nmt, Prepend, Replace, Strip, StripAccents, and a "
-      "Sequence of them");
+      "NFC, NFD, NFKC, NFKD, BertNormalizer, Lowercase, Nmt, Precompiled, Prepend, Replace, Strip, StripAccents, "
+      "and a Sequence of them");
 }
 
 }  // namespace

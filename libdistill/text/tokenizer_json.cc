@@ -1,13 +1,18 @@
 #include "libdistill/text/tokenizer_json.h"
 
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/text/byte_pair_encoder.h"
 #include "libdistill/text/json_fields.h"
+#include "libdistill/text/unigram.h"
 
 namespace distill {
 namespace {
@@ -84,22 +89,69 @@ absl::StatusOr<std::shared_ptr<const TokenModel>> ParseWordPiece(const Json& mod
   return MakeWordPiece(vocab, options);
 }
 
-// Old files do not name the model: one with merges is BPE, one with a prefix is WordPiece.
+// As `tokenizers` reads a number: its digits as an integer, times or by a power of ten (serde_json without
+// float_roundtrip). The last bit may be another one than that of the nearest double, and decides between ways to cut a
+// word that are equally likely.
+double AsReadByTokenizers(double number) {
+  std::array<char, 32> text;  // "8.166323368162953e+00", the fewest digits that say the number
+  const char* const end =
+      std::to_chars(text.data(), text.data() + text.size(), std::abs(number), std::chars_format::scientific).ptr;
+  const absl::string_view all(text.data(), static_cast<size_t>(end - text.data()));
+  const size_t mark = all.find('e');
+  std::string digits(all.substr(0, mark));
+  int exponent = 0;
+  if (!absl::SimpleAtoi(all.substr(mark + 1), &exponent)) return number;  // no finite number
+  if (digits.size() > 1) {
+    digits.erase(1, 1);  // the point
+    exponent -= static_cast<int>(digits.size()) - 1;
+  }
+  uint64_t significand = 0;
+  double power = 0;
+  if (!absl::SimpleAtoi(digits, &significand)) return number;
+  if (!absl::SimpleAtod(absl::StrCat("1e", std::abs(exponent)), &power)) return number;
+  const double read =
+      exponent >= 0 ? static_cast<double>(significand) * power : static_cast<double>(significand) / power;
+  return number < 0 ? -read : read;
+}
+
+// [["token", logarithm of its probability], ...]
+absl::StatusOr<std::shared_ptr<const TokenModel>> ParseUnigram(const Json& model, Vocabulary* vocab) {
+  const Json& tokens = Get(model, "vocab");
+  if (!tokens.is_array()) return Invalid("the model has no list 'vocab'");
+  UnigramOptions options;
+  for (const Json& pair : tokens) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_number()) {
+      return Invalid(absl::StrCat("token ", options.tokens.size(), " is not [text, number]"));
+    }
+    options.tokens.emplace_back(pair[0].get<std::string>(), AsReadByTokenizers(pair[1].get<double>()));
+    (*vocab)[options.tokens.back().first] = static_cast<int32_t>(options.tokens.size()) - 1;
+  }
+  DISTILL_ASSIGN_OR_RETURN(options.unk_id, GetId(Get(model, "unk_id"), "unk_id"));
+  DISTILL_ASSIGN_OR_RETURN(options.byte_fallback, GetBool(model, "byte_fallback", false));
+  return MakeUnigram(options);
+}
+
+// Old files do not name the model: merges are BPE's, a list of tokens is Unigram's, a prefix is WordPiece's.
 std::string ModelTypeOf(const Json& model) {
   if (!Get(model, "type").is_null()) return TypeOf(model);
   if (Get(model, "merges").is_array()) return "BPE";
+  if (Get(model, "vocab").is_array()) return "Unigram";
   return Get(model, "continuing_subword_prefix").is_string() ? "WordPiece" : "WordLevel";
 }
 
 absl::Status ParseModel(const Json& model, TokenizerParts* parts) {
   if (!model.is_object()) return Invalid("has no 'model'");
   const std::string type = ModelTypeOf(model);
-  if (type != "BPE" && type != "WordPiece" && type != "WordLevel") {
-    return Unsupported("model", type, "BPE, WordPiece, WordLevel");
+  if (type != "BPE" && type != "WordPiece" && type != "WordLevel" && type != "Unigram") {
+    return Unsupported("model", type, "BPE, WordPiece, WordLevel, Unigram");
   }
   const bool is_byte_level = parts->pre_tokenizer.is_byte_level();
   if (type != "BPE" && is_byte_level)
     return Invalid(absl::StrCat("a ", type, " of ByteLevel's bytes is not supported"));
+  if (type == "Unigram") {
+    DISTILL_ASSIGN_OR_RETURN(parts->model, ParseUnigram(model, &parts->vocab));
+    return absl::OkStatus();
+  }
   DISTILL_RETURN_IF_ERROR(ParseVocabulary(Get(model, "vocab"), &parts->vocab));
   if (type == "BPE") {
     DISTILL_ASSIGN_OR_RETURN(parts->model, ParseBpe(model, parts->vocab, is_byte_level));

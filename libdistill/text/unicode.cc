@@ -30,12 +30,12 @@ bool IsBetween(utf8proc_category_t category, utf8proc_category_t first, utf8proc
   return first <= category && category <= last;
 }
 
-std::vector<FormChange> Decompose(UnicodeForm form, absl::string_view text) {
+std::vector<CharacterChange> Decompose(UnicodeForm form, absl::string_view text) {
   const auto options = static_cast<utf8proc_option_t>((OptionsOf(form) & ~UTF8PROC_COMPOSE) | UTF8PROC_DECOMPOSE);
-  std::vector<FormChange> changes;
+  std::vector<CharacterChange> changes;
   size_t in_order = 0;  // how many do not move any more
   const auto sort_rest = [&] {
-    std::stable_sort(changes.begin() + in_order, changes.end(), [](const FormChange& a, const FormChange& b) {
+    std::stable_sort(changes.begin() + in_order, changes.end(), [](const CharacterChange& a, const CharacterChange& b) {
       return ClassOf(a.character) < ClassOf(b.character);
     });
     in_order = changes.size();
@@ -63,9 +63,9 @@ std::optional<char32_t> Compose(char32_t first, char32_t second) {
 }
 
 // UAX 15's composition: each character joins the last starter unless one between them keeps it away.
-std::vector<FormChange> Compose(const std::vector<FormChange>& decomposed) {
-  std::vector<FormChange> changes, waiting;  // what follows the starter and has not joined it
-  std::optional<FormChange> starter;
+std::vector<CharacterChange> Compose(const std::vector<CharacterChange>& decomposed) {
+  std::vector<CharacterChange> changes, waiting;  // what follows the starter and has not joined it
+  std::optional<CharacterChange> starter;
   int last_class = -1;  // of the last one waiting; -1: none
   const auto finish = [&] {
     if (starter) changes.push_back(*starter);
@@ -73,7 +73,7 @@ std::vector<FormChange> Compose(const std::vector<FormChange>& decomposed) {
     waiting.clear();
     last_class = -1;
   };
-  for (const FormChange& next : decomposed) {
+  for (const CharacterChange& next : decomposed) {
     const int own_class = ClassOf(next.character);
     if (!starter) {
       if (own_class == 0) {
@@ -85,7 +85,7 @@ std::vector<FormChange> Compose(const std::vector<FormChange>& decomposed) {
     }
     const bool is_blocked = last_class >= own_class;
     if (const auto joined = is_blocked ? std::nullopt : Compose(starter->character, next.character)) {
-      starter = FormChange{*joined, starter->change + next.change - 1};
+      starter = CharacterChange{*joined, starter->change + next.change - 1};
     } else if (own_class == 0) {
       finish();
       starter = next;
@@ -115,9 +115,23 @@ std::string InForm(UnicodeForm form, absl::string_view text) {
   return result;
 }
 
-std::vector<FormChange> ChangesInto(UnicodeForm form, absl::string_view text) {
-  std::vector<FormChange> decomposed = Decompose(form, text);
+std::vector<CharacterChange> ChangesInto(UnicodeForm form, absl::string_view text) {
+  std::vector<CharacterChange> decomposed = Decompose(form, text);
   return Composes(form) ? Compose(decomposed) : decomposed;
+}
+
+size_t GraphemeEnd(absl::string_view text, size_t begin) {
+  utf8proc_int32_t state = 0;
+  size_t end = begin;
+  auto last = static_cast<utf8proc_int32_t>(NextCodePoint(text, &end));
+  while (end < text.size()) {
+    size_t next = end;
+    const auto character = static_cast<utf8proc_int32_t>(NextCodePoint(text, &next));
+    if (utf8proc_grapheme_break_stateful(last, character, &state)) break;
+    last = character;
+    end = next;
+  }
+  return end;
 }
 
 bool IsWordCharacter(char32_t c) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "libdistill/text/normalized_text.h"
 
 namespace distill {
 
@@ -13,12 +14,11 @@ enum class UnicodeForm { kC, kD, kKC, kKD };
 // Valid UTF-8 in a normalization form (UAX 15).
 std::string InForm(UnicodeForm form, absl::string_view text);
 
-// A character of the normalized text, and what became of the characters it stands for, in the text's order.
-struct FormChange {
-  char32_t character;
-  int change;  // 1: it is new. 0: it takes the place of the next one. -n: of the next one, and n after that are gone.
-};
-std::vector<FormChange> ChangesInto(UnicodeForm form, absl::string_view text);
+// The same as changes.
+std::vector<CharacterChange> ChangesInto(UnicodeForm form, absl::string_view text);
+
+// Where the extended grapheme cluster (UAX 29) that begins at byte `begin` ends.
+size_t GraphemeEnd(absl::string_view text, size_t begin);
 
 // \w of Unicode regular expressions (UTS 18): letters, marks, decimal digits, connectors, joiners.
 bool IsWordCharacter(char32_t code_point);

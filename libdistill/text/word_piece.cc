@@ -1,9 +1,10 @@
-#include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/text/byte_trie.h"
 #include "libdistill/text/token_model.h"
 
 namespace distill {
@@ -15,52 +16,51 @@ absl::StatusOr<int32_t> UnknownId(const Vocabulary& vocab, const std::string& un
   return absl::InvalidArgumentError(absl::StrCat("unk_token '", unk_token, "' is not in the vocabulary"));
 }
 
-// Tokens by their bytes, found by the longest that a text begins with.
-class LongestMatch {
- public:
-  void Add(absl::string_view token, int32_t id) {
-    ids_.emplace(token, id);
-    longest_ = std::max(longest_, token.size());
-  }
-
-  // nullptr: none.
-  const std::pair<const std::string, int32_t>* Find(absl::string_view text) const {
-    for (size_t size = std::min(text.size(), longest_); size > 0; --size) {
-      const bool ends_character = size == text.size() || (static_cast<uint8_t>(text[size]) & 0xC0) != 0x80;
-      if (!ends_character) continue;
-      if (const auto found = ids_.find(text.substr(0, size)); found != ids_.end()) return &*found;
-    }
-    return nullptr;
-  }
-
- private:
-  absl::flat_hash_map<std::string, int32_t> ids_;
-  size_t longest_ = 0;
+// A token of some text's beginning, and its size; kNone: there is none.
+struct Match {
+  int32_t id = ByteTrie::kNone;
+  uint32_t size = 0;
 };
+
+Match LongestMatch(const ByteTrie& trie, absl::string_view text) {
+  Match longest;
+  int32_t node = ByteTrie::kRoot;
+  for (uint32_t size = 1; size <= text.size(); ++size) {
+    node = trie.Next(node, static_cast<uint8_t>(text[size - 1]));
+    if (node == ByteTrie::kNone) break;
+    if (trie.ValueAt(node) != ByteTrie::kNone) longest = {trie.ValueAt(node), size};
+  }
+  return longest;
+}
+
+// The tokens that begin with `prefix`, without it.
+std::vector<std::pair<std::string, int32_t>> Behind(const std::string& prefix, const Vocabulary& vocab) {
+  std::vector<std::pair<std::string, int32_t>> tokens;
+  for (const auto& [token, id] : vocab) {
+    if (token.size() > prefix.size() && absl::StartsWith(token, prefix)) {
+      tokens.emplace_back(token.substr(prefix.size()), id);
+    }
+  }
+  return tokens;
+}
 
 class WordPiece final : public TokenModel {
  public:
   WordPiece(const Vocabulary& vocab, const WordPieceOptions& options, int32_t unknown)
-      : max_characters_(options.max_characters), unknown_(unknown) {
-    for (const auto& [token, id] : vocab) {
-      first_.Add(token, id);
-      if (absl::StartsWith(token, options.continuing_prefix)) {
-        later_.Add(absl::string_view(token).substr(options.continuing_prefix.size()), id);
-      }
-    }
-  }
+      : first_(Behind("", vocab)),
+        later_(Behind(options.continuing_prefix, vocab)),
+        max_characters_(options.max_characters),
+        unknown_(unknown) {}
 
   void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const override {
     const auto size = static_cast<uint32_t>(word.size());
     const size_t before = tokens->size();
     bool is_known = static_cast<int64_t>(CountCodePoints(word)) <= max_characters_;
     for (uint32_t at = 0; is_known && at < size;) {
-      const auto* found = (at == 0 ? first_ : later_).Find(word.substr(at));
-      is_known = found != nullptr;
-      if (!is_known) break;
-      const uint32_t end = at + static_cast<uint32_t>(found->first.size());
-      tokens->push_back({found->second, at, end});
-      at = end;
+      const Match match = LongestMatch(at == 0 ? first_ : later_, word.substr(at));
+      is_known = match.id != ByteTrie::kNone;
+      if (is_known) tokens->push_back({match.id, at, at + match.size});
+      at += match.size;
     }
     if (is_known) return;
     tokens->resize(before);
@@ -68,7 +68,7 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  LongestMatch first_, later_;
+  const ByteTrie first_, later_;
   const int64_t max_characters_;
   const int32_t unknown_;
 };

@@ -1,5 +1,10 @@
 """Tokenizers of other kinds than byte-level BPE, and encodings with all that stands beside ids."""
+import base64
+import json
+
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from text_golden_charsmap import charsmap
 
 BERT_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LLAMA_TOKENS = ["<unk>", "<s>", "</s>"]
@@ -27,6 +32,11 @@ def roberta(**options):
 def begin_template(tokenizer):
     ids = [("<s>", tokenizer.token_to_id("<s>"))]
     return processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=ids)
+
+
+def end_template(tokenizer):
+    ids = [("</s>", tokenizer.token_to_id("</s>"))]
+    return processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=ids)
 
 
 def trimmed_template(tokenizer):
@@ -65,6 +75,15 @@ MORE = [AddedToken("<left>", lstrip=True), AddedToken("<right>", rstrip=True, no
         AddedToken("CAF\u00c9", normalized=True), AddedToken("<both>", lstrip=True, rstrip=True, special=True)]
 
 
+def unigram(normalizer, pre_tokenizer, tokens=("<pad>", "<unk>", "</s>"), **options):
+    return Kind(models.Unigram(), normalizer, pre_tokenizer, decoders.Metaspace(), end_template, tokens, MORE, unk_token="<unk>",
+                max_piece_length=10, **options)
+
+
+def precompiled():
+    return normalizers.Precompiled(base64.b64decode(charsmap()))
+
+
 def splits(behavior):
     return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(r"[0-9]+|-"), behavior), pre_tokenizers.Punctuation(behavior),
                                     pre_tokenizers.Split(" ", behavior)])
@@ -98,6 +117,13 @@ def kinds():
         "some_bytes": byte_fallback(llama, None, LLAMA_DECODER, fuse_unk=False, tokens=LLAMA_TOKENS + BYTES[:0xe0]),
         "delimited": byte_fallback(normalizers.Lowercase(), pre_tokenizers.CharDelimiterSplit("e"), None),
     }
+    albert = [normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), precompiled()]
+    found |= {
+        "t5": unigram(precompiled(), pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), meta("always")])),
+        "albert": unigram(normalizers.Sequence(albert), meta("always")),
+        "unigram_bytes": unigram(normalizers.Replace(Regex(" {2,}"), " "), meta("first"), tokens=["<pad>", "<unk>", "</s>", *BYTES]),
+        "unigram_lines": unigram(precompiled(), meta("never", split=False)),
+    }
     for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"):
         found[f"split_{behavior}"] = word_piece(normalizers.Strip(left=False), splits(behavior))
     return found
@@ -109,6 +135,8 @@ def trainer_of(kind, vocab_size):
         return trainers.WordPieceTrainer(**options)
     if isinstance(kind.model, models.WordLevel):
         return trainers.WordLevelTrainer(**options)
+    if isinstance(kind.model, models.Unigram):
+        return trainers.UnigramTrainer(**options)
     return trainers.BpeTrainer(**options)
 
 
@@ -117,7 +145,7 @@ def make(kind, corpus, vocab_size):
     if kind.normalizer is not None:
         tokenizer.normalizer = kind.normalizer
     # Where texts are not cut into words, the trainer would learn whole lines, and take minutes.
-    trains_on_words = isinstance(kind.model, models.BPE) and kind.model.byte_fallback
+    trains_on_words = isinstance(kind.model, models.Unigram) or isinstance(kind.model, models.BPE) and kind.model.byte_fallback
     tokenizer.pre_tokenizer = meta("always") if trains_on_words else kind.pre_tokenizer
     tokenizer.train_from_iterator(corpus, trainer_of(kind, vocab_size))
     tokenizer.pre_tokenizer = kind.pre_tokenizer or pre_tokenizers.Sequence([])
@@ -127,7 +155,11 @@ def make(kind, corpus, vocab_size):
         tokenizer.decoder = kind.decoder
     if kind.processor is not None:
         tokenizer.post_processor = kind.processor(tokenizer)
-    return tokenizer
+    if BYTES[0] not in kind.tokens or not isinstance(kind.model, models.Unigram):
+        return tokenizer
+    spec = json.loads(tokenizer.to_str())
+    spec["model"]["byte_fallback"] = True
+    return Tokenizer.from_str(json.dumps(spec))
 
 
 def byte_offsets(text):

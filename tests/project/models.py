@@ -20,10 +20,9 @@ OTHER_FIELDS = [("hidden_act", "gelu"), ("use_sliding_window", True), ("num_expe
                 ("quantization_config", {"bits": 4})]
 # Whose tokenizer.json has it, and how a good one is changed.
 OTHER_TOKENIZERS = [
-    ("Unigram", "T5, XLM-R", ["model", "type"], "Unigram"),
     ("words that end in a mark", "CLIP", ["model", "end_of_word_suffix"], "</w>"),
     ("dropout of merges", "", ["model", "dropout"], 0.1),
-    ("SentencePiece's table of characters", "T5, XLM-R", ["normalizer"], {"type": "Precompiled", "precompiled_charsmap": ""}),
+    ("bytes before they are cut into words", "", ["normalizer"], {"type": "ByteLevel"}),
     ("words by script", "", ["pre_tokenizer"], {"type": "UnicodeScripts"}),
     ("a decoder of speech", "wav2vec2", ["decoder"], {"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": True}),
 ]

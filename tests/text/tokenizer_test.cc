@@ -168,16 +168,14 @@ TEST_CASE("a folder with another kind of tokenizer says which it is") {
 }
 
 TEST_CASE("what is not supported is refused by name, with what is supported") {
-  const absl::Status unigram =
-      Tokenizer::Parse({R"({"model": {"type": "Unigram", "vocab": [["<unk>", 0.0]]}})"}, "t.json").status();
-  CHECK(unigram.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(unigram.message(), "model 'Unigram' is not supported; supported: BPE, WordPiece, WordLevel"));
+  RequireRefused({.model_type = R"("type": "Other",)"},
+                 "model 'Other' is not supported; supported: BPE, WordPiece, WordLevel, Unigram");
   RequireRefused({.model_type = R"("type": "WordPiece",)"}, "a WordPiece of ByteLevel's bytes is not supported");
   RequireRefused({.model_options = R"("dropout": 0.1,)"}, "dropout");
   RequireRefused({.model_options = R"("continuing_subword_prefix": "##",)"}, "continuing_subword_prefix");
   RequireRefused({.model_options = R"("end_of_word_suffix": "</w>",)"}, "end_of_word_suffix");
   RequireRefused({.vocab = R"("h": 0)", .merges = "[]", .model_options = R"("byte_fallback": true,)"}, "byte_fallback");
-  RequireRefused({.normalizer = R"({"type": "Precompiled", "precompiled_charsmap": ""})"}, "normalizer 'Precompiled'");
+  RequireRefused({.normalizer = R"({"type": "ByteLevel"})"}, "normalizer 'ByteLevel'");
   RequireRefused({.pre_tokenizer = R"({"type": "UnicodeScripts"})"}, "pre_tokenizer 'UnicodeScripts'");
   RequireRefused({.decoder = R"({"type": "CTC"})"}, "decoder 'CTC'");
   RequireRefused({.post_processor = R"({"type": "Other"})"}, "post_processor 'Other'");
@@ -224,6 +222,35 @@ TEST_CASE("contents that make no sense are refused") {
   RequireRefused({.added_tokens = R"([{"id": 3}])"}, "content");
   RequireRefused({.added_tokens = R"([{"id": 300, "content": "<x>", "special": "yes"}])"}, "'special'");
   RequireRefused({.added_tokens = "7"}, "added_tokens");
+}
+
+TEST_CASE("a Unigram model whose tokens make no sense is refused") {
+  const auto message = [](const std::string& model) {
+    return std::string(
+        Tokenizer::Parse({"{\"model\": {\"type\": \"Unigram\", " + model + "}}"}, "t.json").status().message());
+  };
+  CHECK(absl::StrContains(message(R"("vocab": {}, "unk_id": 0)"), "no list 'vocab'"));
+  CHECK(absl::StrContains(message(R"("vocab": [["a", 0.5], ["b"]], "unk_id": 0)"), "token 1 is not [text, number]"));
+  CHECK(absl::StrContains(message(R"("vocab": [["a", 0.5]], "unk_id": 1)"),
+                          "unk_id is 1, and the vocabulary has 1 tokens"));
+  CHECK(absl::StrContains(message(R"("vocab": [["a", 0.5]], "unk_id": null)"), "unk_id"));
+  CHECK(absl::StrContains(message(R"("vocab": [], "unk_id": 0)"), "has 0 tokens"));
+}
+
+TEST_CASE("a precompiled_charsmap that is none is damaged") {
+  const auto status = [](const std::string& base64) {
+    return Parse({.normalizer = R"({"type": "Precompiled", "precompiled_charsmap": ")" + base64 + "\"}"}).status();
+  };
+  CHECK(absl::StrContains(status("?").message(), "not base64"));
+  for (const char* bytes : {"", "AAAA", "/////w==", "BAAAAA=="}) {  // nothing, 3 bytes, a size beyond, a trie cut off
+    INFO(bytes << ": " << status(bytes));
+    CHECK(status(bytes).code() == absl::StatusCode::kDataLoss);
+    CHECK(absl::StrContains(status(bytes).message(), "hold no trie"));
+  }
+  // A trie of one unit whose children lie beyond it: no text has an entry.
+  const auto tokenizer = Parse({.normalizer = R"({"type": "Precompiled", "precompiled_charsmap": "BAAAAAD8//8="})"});
+  REQUIRE(tokenizer.ok());
+  CHECK(tokenizer->Encode("hello").value() == std::vector<int32_t>{259});
 }
 
 TEST_CASE("damaged files are named as damaged, wherever they are cut") {
