@@ -1,7 +1,12 @@
 #include "libdistill/loss/chunk_sweep.h"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <vector>
 
+#include "libdistill/core/check.h"
+#include "libdistill/core/vectors.h"
 #include "libdistill/loss/sweep_cuda.h"
 #include "libdistill/tensor/parallel.h"
 
@@ -54,22 +59,34 @@ ChunkSums RunRows(const ChunkProducts& student, const ChunkProducts& teacher, co
 
 ChunkSums RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels,
                    const SweepOptions& options) {
+  const c10::Device device = student.values.device();
+  const c10::DeviceGuard guard(device);
   const Tensor label_values = labels.contiguous();
   // [2, C]: divergences, then cross-entropies.
   const Tensor sums = torch::empty({2, labels.size(0)}, student.values.options().dtype(torch::kFloat64));
-  SweepOnGpu({.student = RowOf(student.values, 0),
-              .teacher = RowOf(teacher.values, 0),
-              .labels = label_values.data_ptr<int64_t>(),
-              .tokens = labels.size(0),
-              .divergences = sums[0].data_ptr<double>(),
-              .ces = sums[1].data_ptr<double>(),
-              .options = options},
-             student.values.get_device());
+  const char* const error = EnqueueSweep({.student = RowOf(student.values, 0),
+                                          .teacher = RowOf(teacher.values, 0),
+                                          .labels = label_values.data_ptr<int64_t>(),
+                                          .tokens = labels.size(0),
+                                          .divergences = sums[0].data_ptr<double>(),
+                                          .ces = sums[1].data_ptr<double>(),
+                                          .options = options},
+                                         c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());
+  TORCH_CHECK(error == nullptr, "the distillation loss's kernel did not start on ", device, ": ", error);
   const Tensor totals = sums.sum(1);
   return {totals[0], totals[1]};
 }
 
 }  // namespace
+
+SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options) {
+  for (const DType dtype : {student.dtype, teacher.dtype}) {
+    DISTILL_CHECK(dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16,
+                  "products are float32, bfloat16 or float16");
+  }
+  static const SweepRowFunction chosen = DISTILL_FOR_THIS_CPU(kSweep);
+  return chosen(student, teacher, label, options);
+}
 
 ChunkSums SweepChunk(const ChunkProducts& student, const ChunkProducts& teacher, const Tensor& labels,
                      const DistillationOptions& options, Divergence divergence, bool wants_gradient) {

@@ -47,7 +47,7 @@ struct RowOfProducts {
 // makes the sums so. Arithmetic in float32, sums in float64.
 SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options);
 
-// The sweep for each kind of CPU; inside sweep*.cc only. They see no types of other headers: what is compiled for
+// The sweep for each kind of CPU; inside loss/ only. The loops see no types of other headers: what is compiled for
 // AVX-512 must not leave inline functions that the linker could pick for every CPU.
 using SweepRowFunction = SweepSums (*)(RowOfProducts student, RowOfProducts teacher, int64_t label,
                                        const SweepOptions& options);

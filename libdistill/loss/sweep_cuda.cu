@@ -57,12 +57,16 @@ __global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
 
 }  // namespace
 
-int EnqueueSweep(const GpuSweep& sweep, void* stream) {
-  if (sweep.tokens == 0) return cudaSuccess;
+bool HasCudaSweep() { return true; }
+
+const char* EnqueueSweep(const GpuSweep& sweep, void* stream) {
+  if (sweep.tokens == 0) return nullptr;
   void* arguments[] = {const_cast<GpuSweep*>(&sweep)};
   // Returns its own error, where <<<>>> would leave it among those of the thread's other calls.
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&SweepKernel), dim3(static_cast<unsigned>(sweep.tokens)),
-                          dim3(kThreads), arguments, 0, static_cast<cudaStream_t>(stream));
+  const cudaError_t error =
+      cudaLaunchKernel(reinterpret_cast<const void*>(&SweepKernel), dim3(static_cast<unsigned>(sweep.tokens)),
+                       dim3(kThreads), arguments, 0, static_cast<cudaStream_t>(stream));
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
 }  // namespace distill

@@ -17,14 +17,11 @@ struct GpuSweep {
   SweepOptions options;
 };
 
-// Enqueues SweepRow for every token on `stream` (a cudaStream_t) of the current device. Returns a cudaError_t.
-int EnqueueSweep(const GpuSweep& sweep, void* stream);
-
 // Whether this build has kernels for GPUs.
 bool HasCudaSweep();
 
-// SweepRow for every token, on the device's current stream, without waiting for it. Throws c10::Error when the kernel
-// can't be started.
-void SweepOnGpu(const GpuSweep& sweep, int device);
+// Enqueues SweepRow for every token on `stream` (a cudaStream_t) of the current device. Null, or why the kernel did not
+// start.
+const char* EnqueueSweep(const GpuSweep& sweep, void* stream);
 
 }  // namespace distill

@@ -15,13 +15,15 @@ __global__ void __launch_bounds__(kThreads) AdamWKernel(const __grid_constant__ 
 
 static_assert(sizeof(AdamWLaunch) <= 4096, "kernel arguments have 4 KiB");
 
-int EnqueueAdamW(const AdamWLaunch& launch, void* stream) {
+const char* EnqueueAdamW(const AdamWLaunch& launch, void* stream) {
   const int64_t blocks = launch.first_block[launch.num_runs];
-  if (blocks == 0) return cudaSuccess;
+  if (blocks == 0) return nullptr;
   void* arguments[] = {const_cast<AdamWLaunch*>(&launch)};
   // Returns its own error, where <<<>>> would leave it among those of the thread's other calls.
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&AdamWKernel), dim3(static_cast<unsigned>(blocks)),
-                          dim3(kThreads), arguments, 0, static_cast<cudaStream_t>(stream));
+  const cudaError_t error =
+      cudaLaunchKernel(reinterpret_cast<const void*>(&AdamWKernel), dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+                       arguments, 0, static_cast<cudaStream_t>(stream));
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
 }  // namespace distill

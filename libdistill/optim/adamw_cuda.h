@@ -22,14 +22,7 @@ struct AdamWLaunch {
 // Takes as many of `runs`, from `next` on, as go into one launch, and moves `next` past them.
 AdamWLaunch NextLaunch(const AdamWRun* runs, int64_t num_runs, int64_t& next, const AdamWFactors& factors);
 
-// Enqueues it on `stream` (a cudaStream_t) of the current device. Returns a cudaError_t.
-int EnqueueAdamW(const AdamWLaunch& launch, void* stream);
-
-// All of `runs`, which are in the memory of GPU `device`, on its current stream, without waiting. Throws c10::Error
-// when a kernel cannot be started.
-void AdamWOnGpu(const AdamWRun* runs, int64_t num_runs, const AdamWFactors& factors, int device);
-
-// Whether this build has kernels for GPUs.
-bool HasCudaAdamW();
+// Enqueues it on `stream` (a cudaStream_t) of the current device. Null, or why the kernel did not start.
+const char* EnqueueAdamW(const AdamWLaunch& launch, void* stream);
 
 }  // namespace distill

@@ -1,5 +1,7 @@
 #include "libdistill/optim/update_runs.h"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -24,13 +26,34 @@ AdamWRun PieceOf(const AdamWRun& run, int64_t begin, int64_t count) {
   return piece;
 }
 
+void UpdateOnGpu(const std::vector<AdamWRun>& runs, const AdamWFactors& factors, c10::Device device) {
+  TORCH_CHECK(device.is_cuda(), "there is no optimizer for ", device);
+  const c10::DeviceGuard guard(device);
+  void* const stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  for (int64_t next = 0, all = static_cast<int64_t>(runs.size()); next < all;) {
+    const char* const error = EnqueueAdamW(NextLaunch(runs.data(), all, next, factors), stream);
+    TORCH_CHECK(error == nullptr, "the optimizer's kernel did not start on ", device, ": ", error);
+  }
+}
+
 }  // namespace
 
-void UpdateRuns(const std::vector<AdamWRun>& runs, const AdamWFactors& factors, c10::Device device) {
-  if (!device.is_cpu()) {
-    TORCH_CHECK(device.is_cuda() && HasCudaAdamW(), "this build has no optimizer for ", device);
-    return AdamWOnGpu(runs.data(), static_cast<int64_t>(runs.size()), factors, device.index());
+AdamWLaunch NextLaunch(const AdamWRun* runs, int64_t num_runs, int64_t& next, const AdamWFactors& factors) {
+  AdamWLaunch launch;
+  launch.factors = factors;
+  while (next < num_runs && launch.num_runs < kRunsOfLaunch) {
+    const AdamWRun& run = runs[next++];
+    const int64_t blocks = (run.count + kElementsOfBlock - 1) / kElementsOfBlock;
+    if (blocks == 0) continue;
+    launch.runs[launch.num_runs] = run;
+    launch.first_block[launch.num_runs + 1] = launch.first_block[launch.num_runs] + blocks;
+    ++launch.num_runs;
   }
+  return launch;
+}
+
+void UpdateRuns(const std::vector<AdamWRun>& runs, const AdamWFactors& factors, c10::Device device) {
+  if (!device.is_cpu()) return UpdateOnGpu(runs, factors, device);
   std::vector<AdamWRun> pieces;
   for (const AdamWRun& run : runs) {
     for (int64_t begin = 0; begin < run.count; begin += kPiece) {
