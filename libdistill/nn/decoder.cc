@@ -2,9 +2,8 @@
 
 #include <torch/nn/modules/container/modulelist.h>
 
-#include <string>
+#include <functional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "libdistill/core/status_macros.h"
@@ -34,72 +33,51 @@ struct Norm : torch::nn::Module {
   Tensor weight;  // [H]
 };
 
-struct Attention : torch::nn::Module {
-  Attention(const DecoderConfig& c, const TensorOptions& options) : head_dim(c.head_dim) {
+struct Block : torch::nn::Module {
+  Block(const DecoderConfig& c, const TensorOptions& options) : head_dim(c.head_dim) {
     const int64_t query_size = c.num_attention_heads * head_dim, key_size = c.num_key_value_heads * head_dim;
-    const auto add = [&](const char* name, int64_t in, int64_t out, bool has_bias) {
-      return register_module(name, std::make_shared<Linear>(in, out, has_bias, options));
+    const auto linear = [&](const char* path, int64_t in, int64_t out, bool has_bias) {
+      return RegisterAt(*this, path, std::make_shared<Linear>(in, out, has_bias, options));
     };
-    q_proj = add("q_proj", c.hidden_size, query_size, c.query_key_value_bias);
-    k_proj = add("k_proj", c.hidden_size, key_size, c.query_key_value_bias);
-    v_proj = add("v_proj", c.hidden_size, key_size, c.query_key_value_bias);
-    o_proj = add("o_proj", query_size, c.hidden_size, c.output_bias);
+    const auto norm = [&](const char* name) {
+      return register_module(name, std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
+    };
+    q_proj = linear("self_attn.q_proj", c.hidden_size, query_size, c.query_key_value_bias);
+    k_proj = linear("self_attn.k_proj", c.hidden_size, key_size, c.query_key_value_bias);
+    v_proj = linear("self_attn.v_proj", c.hidden_size, key_size, c.query_key_value_bias);
+    o_proj = linear("self_attn.o_proj", query_size, c.hidden_size, c.output_bias);
+    gate_proj = linear("mlp.gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
+    up_proj = linear("mlp.up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
+    down_proj = linear("mlp.down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias);
+    input_layernorm = norm("input_layernorm");
+    post_attention_layernorm = norm("post_attention_layernorm");
   }
   // [P, heads * D] -> [P, heads, D]
   Tensor Heads(const Linear& projection, const Tensor& x) const {
     return projection(x).view({x.size(0), projection.weight.size(0) / head_dim, head_dim});
   }
 
-  const int64_t head_dim;
-  std::shared_ptr<Linear> q_proj, k_proj, v_proj, o_proj;
-};
-
-struct Mlp : torch::nn::Module {
-  Mlp(const DecoderConfig& c, const TensorOptions& options) {
-    const auto add = [&](const char* name, int64_t in, int64_t out) {
-      return register_module(name, std::make_shared<Linear>(in, out, c.mlp_bias, options));
-    };
-    gate_proj = add("gate_proj", c.hidden_size, c.intermediate_size);
-    up_proj = add("up_proj", c.hidden_size, c.intermediate_size);
-    down_proj = add("down_proj", c.intermediate_size, c.hidden_size);
-  }
-  std::shared_ptr<Linear> gate_proj, up_proj, down_proj;
-};
-
-struct Block : torch::nn::Module {
-  Block(const DecoderConfig& c, const TensorOptions& options) {
-    self_attn = register_module("self_attn", std::make_shared<Attention>(c, options));
-    mlp = register_module("mlp", std::make_shared<Mlp>(c, options));
-    input_layernorm =
-        register_module("input_layernorm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
-    post_attention_layernorm =
-        register_module("post_attention_layernorm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
-  }
-
-  // `attend` takes query [P, A, D], keys and values [P, K, D], and gives [P, A * D]. `wanted`: the places of the tokens
-  // whose states are asked for, [N] of P, or undefined for all.
+  // `wanted`: the places of the tokens whose states are asked for, [N] of P, or undefined for all.
   template <typename Attend>
-  Tensor Forward(const Tensor& x, const RotaryAngles& angles, const Tensor& wanted, Attend&& attend) const {
-    const Attention& a = *self_attn;
+  Tensor Forward(const Tensor& x, const RotaryAngles& angles, const Tensor& wanted, const Attend& attend) const {
     const Tensor normed = (*input_layernorm)(x);
-    const Tensor attended = attend(Rotate(a.Heads(*a.q_proj, normed), angles),
-                                   Rotate(a.Heads(*a.k_proj, normed), angles), a.Heads(*a.v_proj, normed));
+    const Tensor attended =
+        attend(Rotate(Heads(*q_proj, normed), angles), Rotate(Heads(*k_proj, normed), angles), Heads(*v_proj, normed));
     const Tensor middle =
-        wanted.defined() ? a.o_proj->AddTo(RowsAt(x, wanted), RowsAt(attended, wanted)) : a.o_proj->AddTo(x, attended);
+        wanted.defined() ? o_proj->AddTo(RowsAt(x, wanted), RowsAt(attended, wanted)) : o_proj->AddTo(x, attended);
     const Tensor wide = (*post_attention_layernorm)(middle);
-    return mlp->down_proj->AddTo(middle, GatedUnit((*mlp->gate_proj)(wide), (*mlp->up_proj)(wide)));
+    return down_proj->AddTo(middle, GatedUnit((*gate_proj)(wide), (*up_proj)(wide)));
   }
 
-  std::shared_ptr<Attention> self_attn;
-  std::shared_ptr<Mlp> mlp;
+  const int64_t head_dim;
+  std::shared_ptr<Linear> q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj;
   std::shared_ptr<Norm> input_layernorm, post_attention_layernorm;
 };
 
 WeightNames NamesOf(const DecoderConfig& config) {
-  WeightNames names{.model_type = config.model_type, .is_passed_over = [](const std::string& name) {
-                      return absl::EndsWith(name,
-                                            ".rotary_emb.inv_freq");  // older savers kept it; config.json gives it too
-                    }};
+  // Older savers kept the frequencies; config.json gives them too.
+  const auto is_frequency = [](const std::string& name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); };
+  WeightNames names{.model_type = config.model_type, .is_passed_over = is_frequency};
   if (config.tie_word_embeddings) names.tied["lm_head.weight"] = "model.embed_tokens.weight";
   return names;
 }
@@ -152,6 +130,23 @@ Tensor Decoder::HiddenAt(const TokenInput& input, const Tensor& positions) {
   return Flat(input, layout, layout->target.defined() ? layout->target.index_select(0, positions) : positions);
 }
 
+// `attend` of a block, which the graph may keep, takes query [P, A, D], keys and values [P, K, D], and gives [P, A *
+// D].
+template <typename Attend>
+Tensor Decoder::RunBlocks(Tensor x, const RotaryAngles& angles, const Tensor& wanted, const Attend& attend,
+                          bool recomputes) const {
+  const size_t blocks = layers_->blocks.size();
+  for (size_t i = 0; i < blocks; ++i) {
+    const auto forward = [block = layers_->blocks[i], i, angles, attend,
+                          here = i + 1 == blocks ? wanted : Tensor()](const Tensor& before) {
+      return block->Forward(before, angles, here, std::bind_front(attend, static_cast<int64_t>(i)));
+    };
+    x = RunBlock(i, forward, x, recomputes);
+  }
+  if (blocks == 0 && wanted.defined()) x = RowsAt(x, wanted);
+  return (*layers_->norm)(x);
+}
+
 // [P, H], or [N, H] of the places that are wanted. A checkpoint keeps the layout.
 Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout, const Tensor& wanted) {
   const Tensor& weight = layers_->embed_tokens->weight;
@@ -159,20 +154,13 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   const RotaryAngles angles = layers_->rotary.At(layout->positions, layout->max_length, weight);
   BeginPass();
-  Tensor x = layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink());
-  const size_t blocks = layers_->blocks.size();
   const double dropout = drops_ && is_training() ? config_.attention_dropout : 0;
-  for (size_t i = 0; i < blocks; ++i) {
-    const auto forward = [block = layers_->blocks[i], angles, layout, dropout,
-                          here = i + 1 == blocks ? wanted : Tensor()](const Tensor& before) {
-      return block->Forward(before, angles, here, [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-        return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true, dropout);
-      });
-    };
-    x = RunBlock(i, forward, x, checkpoints_);
-  }
-  if (blocks == 0 && wanted.defined()) x = RowsAt(x, wanted);
-  return (*layers_->norm)(x);
+  const auto attend = [layout, dropout](int64_t /*block*/, const Tensor& query, const Tensor& keys,
+                                        const Tensor& values) {
+    return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true, dropout);
+  };
+  return RunBlocks(layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink()), angles, wanted, attend,
+                   checkpoints_);
 }
 
 Tensor Decoder::LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache) {
@@ -180,21 +168,12 @@ Tensor Decoder::LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyV
   const KeyValueCache::Pass pass = cache.Begin(tokens, weight.device());
   const RotaryAngles angles = layers_->rotary.At(pass.positions, pass.longest, weight);
   BeginPass();
-  Tensor x = at::embedding(weight, pass.ids);
-  const size_t blocks = layers_->blocks.size();
-  for (size_t i = 0; i < blocks; ++i) {
-    const auto attend = [&](const Tensor& query, const Tensor& keys, const Tensor& values) {
-      return cache.Attend(static_cast<int64_t>(i), pass, query, keys, values);
-    };
-    const Tensor wanted = i + 1 == blocks ? pass.last : Tensor();
-    const auto forward = [&](const Tensor& before) {
-      return layers_->blocks[i]->Forward(before, angles, wanted, attend);
-    };
-    x = RunBlock(i, forward, x, /*recomputes=*/false);
-  }
-  if (blocks == 0 && pass.last.defined()) x = RowsAt(x, pass.last);
+  const auto attend = [&](int64_t block, const Tensor& query, const Tensor& keys, const Tensor& values) {
+    return cache.Attend(block, pass, query, keys, values);
+  };
+  const Tensor last = RunBlocks(at::embedding(weight, pass.ids), angles, pass.last, attend, /*recomputes=*/false);
   cache.Advance();
-  return (*layers_->norm)(x);
+  return last;
 }
 
 Tensor Decoder::head_weight() const {

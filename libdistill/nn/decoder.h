@@ -16,9 +16,8 @@
 
 namespace distill {
 
-struct TokenLayout;
-
 class KeyValueCache;
+struct RotaryAngles;
 
 class Decoder : public LanguageModel, public GradientSinkUser {
  public:
@@ -58,6 +57,9 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
   torch::Tensor Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout,
                      const torch::Tensor& wanted);
+  template <typename Attend>
+  torch::Tensor RunBlocks(torch::Tensor x, const RotaryAngles& angles, const torch::Tensor& wanted,
+                          const Attend& attend, bool recomputes) const;
 
   DecoderConfig config_;
   bool checkpoints_ = false;
