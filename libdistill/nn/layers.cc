@@ -3,9 +3,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <map>
-#include <memory>
-#include <string>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
@@ -48,43 +45,16 @@ Tensor Embedding::LookUp(const Tensor& ids, int64_t padding, const std::shared_p
   return rows;
 }
 
-namespace {
-
-void Draw(Tensor value, const std::string& name, double range, at::Generator& generator) {
-  if (value.dim() >= 2) {
-    value.normal_(0.0, range, generator);
-  } else {
-    value.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
-  }
-}
-
-// Draws a weight once more, from where the generator was when it was its turn.
-class DrawnWeights : public BlockSource {
- public:
-  explicit DrawnWeights(double range) : range_(range) {}
-  void Add(const Tensor& weight, const std::string& name, const Tensor& state) {
-    turns_[weight.unsafeGetTensorImpl()] = {name, state};
-  }
-  void Read(const Tensor& weight, Tensor values) const override {
-    const auto& [name, state] = turns_.at(weight.unsafeGetTensorImpl());
-    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>();
-    generator.set_state(state);
-    DrawWeight(values, name, range_, generator);
-  }
-
- private:
-  const double range_;
-  std::map<const c10::TensorImpl*, std::pair<std::string, Tensor>> turns_;
-};
-
-}  // namespace
-
 void DrawWeight(const Tensor& value, const std::string& name, double range, at::Generator& generator) {
   const torch::NoGradGuard no_grad;
-  if (value.is_cpu() && value.scalar_type() == torch::kFloat32) return Draw(value, name, range, generator);
-  const Tensor drawn = torch::empty(value.sizes(), torch::kFloat32);
-  Draw(drawn, name, range, generator);
-  Tensor(value).copy_(drawn);
+  const bool is_drawn_in_place = value.is_cpu() && value.scalar_type() == torch::kFloat32;
+  const Tensor drawn = is_drawn_in_place ? value : torch::empty(value.sizes(), torch::kFloat32);
+  if (value.dim() >= 2) {
+    drawn.normal_(0.0, range, generator);
+  } else {
+    drawn.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
+  }
+  if (!is_drawn_in_place) value.copy_(drawn);
 }
 
 torch::nn::Module& HolderOf(torch::nn::Module& root, std::string& path) {
@@ -111,7 +81,8 @@ void DropMemory(const std::vector<Tensor>& weights) {
 void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  std::shared_ptr<DrawnWeights> later;
+  std::map<const c10::TensorImpl*, std::pair<std::string, Tensor>>
+      turns;    // of weights that wait: the generator's states
   Tensor room;  // for the largest of those that wait, once: between smaller blocks they would leave holes in the heap
   for (const Tensor& weight : module.parameters()) {
     if (HasMemory(weight) || (room.defined() && room.numel() >= weight.numel())) continue;
@@ -120,16 +91,21 @@ void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
   for (auto& parameter : module.named_parameters()) {
     Tensor& value = parameter.value();
     if (HasMemory(value)) {
-      Draw(value, parameter.key(), range, generator);
+      DrawWeight(value, parameter.key(), range, generator);
       continue;
     }
-    if (later == nullptr) later = std::make_shared<DrawnWeights>(range);
-    later->Add(value, parameter.key(), generator.get_state());
+    turns[value.unsafeGetTensorImpl()] = {parameter.key(), generator.get_state()};
     NameDropped(value, parameter.key());
     // What comes after it is drawn as if it were there.
-    Draw(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
+    DrawWeight(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
   }
-  if (later != nullptr) dynamic_cast<GatedModel&>(module).SetBlockSource(std::move(later));
+  if (turns.empty()) return;
+  dynamic_cast<GatedModel&>(module).SetBlockSource([range, turns](const Tensor& weight, const Tensor& values) {
+    const auto& [name, state] = turns.at(weight.unsafeGetTensorImpl());
+    at::Generator once_more = at::make_generator<at::CPUGeneratorImpl>();
+    once_more.set_state(state);
+    DrawWeight(values, name, range, once_more);
+  });
 }
 
 }  // namespace distill

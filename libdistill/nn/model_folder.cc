@@ -131,22 +131,6 @@ absl::Status SyncFolder(const std::string& folder) {
   return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot sync"));
 }
 
-// The files of a model of which blocks wait.
-class WeightsOfFiles : public BlockSource {
- public:
-  explicit WeightsOfFiles(const SafetensorsFolder& weights) : weights_(weights) {}
-  void Add(const torch::Tensor& weight, const std::string& name) { names_[weight.unsafeGetTensorImpl()] = name; }
-  void Read(const torch::Tensor& weight, torch::Tensor values) const override {
-    const std::string& name = names_.at(weight.unsafeGetTensorImpl());
-    CopyFromView(*weights_.Find(name), values);
-    weights_.Forget(name);
-  }
-
- private:
-  const SafetensorsFolder weights_;
-  std::map<const c10::TensorImpl*, std::string> names_;
-};
-
 }  // namespace
 
 absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights, const WeightNames& names,
@@ -173,14 +157,13 @@ absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFold
 
 std::string CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
   ContentHash hash;
-  std::shared_ptr<WeightsOfFiles> later;
+  std::map<const c10::TensorImpl*, std::string> later;  // names of weights that wait
   for (const auto& parameter : model.named_parameters()) {
     std::string name = parameter.key();
     const TensorView* view = FindWeight(weights, names, name);
     if (view == nullptr) continue;  // drawn afterwards
     if (!HasMemory(parameter.value())) {
-      if (later == nullptr) later = std::make_shared<WeightsOfFiles>(weights);
-      later->Add(parameter.value(), name);
+      later[parameter.value().unsafeGetTensorImpl()] = name;
       NameDropped(parameter.value(), parameter.key());
       continue;
     }
@@ -188,7 +171,13 @@ std::string CopyWeights(const SafetensorsFolder& weights, const WeightNames& nam
     hash.Add(parameter.key()).Add(NameOf(view->dtype)).Add(view->data, view->size_bytes);
     weights.Forget(name);  // a model is not to be in memory twice
   }
-  if (later != nullptr) dynamic_cast<GatedModel&>(model).SetBlockSource(std::move(later));
+  if (later.empty()) return hash.Hex();
+  const auto read = [weights, later](const torch::Tensor& weight, const torch::Tensor& values) {
+    const std::string& name = later.at(weight.unsafeGetTensorImpl());
+    CopyFromView(*weights.Find(name), values);
+    weights.Forget(name);
+  };
+  dynamic_cast<GatedModel&>(model).SetBlockSource(read);
   return hash.Hex();
 }
 

@@ -16,54 +16,38 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Action = std::function<void()>;
-using Forward = std::function<Tensor(const Tensor&)>;
+using Forward = GatedModel::Forward;
 
-struct KeptAction : torch::CustomClassHolder {
-  explicit KeptAction(Action action) : action(std::move(action)) {}
-  Action action;
-};
+// x, which has gradients, and in the backward pass `action` once that of x is known.
+Tensor OnBackward(const Tensor& x, const std::function<void()>& action) {
+  Tensor same = x.view_as(x);
+  same.register_hook([action](const Tensor&) { action(); });
+  return same;
+}
 
-struct OnBackwardFunction : torch::autograd::Function<OnBackwardFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, Action action) {
-    context->saved_data["action"] = c10::IValue::make_capsule(c10::make_intrusive<KeptAction>(std::move(action)));
-    return x.view_as(x);
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    c10::static_intrusive_pointer_cast<KeptAction>(context->saved_data["action"].toCapsule())->action();
-    return {grads[0], Tensor()};
-  }
-};
-
-// x, and in the backward pass `action` once the gradient of x is known.
-Tensor OnBackward(const Tensor& x, Action action) { return OnBackwardFunction::apply(x, std::move(action)); }
-
-// A function that the graph can keep, and where the generator was when it ran.
+// A function that the graph can keep.
 struct KeptForward : torch::CustomClassHolder {
-  KeptForward(Forward forward, Tensor random_state)
-      : forward(std::move(forward)), random_state(std::move(random_state)) {}
-  Forward forward;
-  Tensor random_state;
+  explicit KeptForward(Forward forward) : forward(std::move(forward)) {}
+  const Forward forward;
 };
 
 struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& input, Forward forward) {
-    context->save_for_backward({input});
-    Tensor random_state = RandomState(input.device());
+    context->save_for_backward({input, RandomState(input.device())});
     Tensor output = forward(input);  // gradients are off here
-    context->saved_data["forward"] =
-        c10::IValue::make_capsule(c10::make_intrusive<KeptForward>(std::move(forward), std::move(random_state)));
+    context->saved_data["forward"] = c10::IValue::make_capsule(c10::make_intrusive<KeptForward>(std::move(forward)));
     return output;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const auto kept = c10::static_intrusive_pointer_cast<KeptForward>(context->saved_data["forward"].toCapsule());
-    const Tensor input = context->get_saved_variables()[0].detach().requires_grad_();
+    const variable_list saved = context->get_saved_variables();
+    const Tensor input = saved[0].detach().requires_grad_();
     {
       const torch::AutoGradMode with_gradients(true);
       Tensor output;
       {
-        const RandomStateScope as_before(input.device(), kept->random_state);
+        const RandomStateScope as_before(input.device(), saved[1]);
         output = kept->forward(input);
       }
       // Parameters get theirs in this call, a leaf of the graph each; so does the input.
@@ -102,7 +86,7 @@ void GatedModel::LoadBlocks() {
     for (Tensor weight : weights) {
       if (HasMemory(weight)) continue;
       const Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
-      source_->Read(weight, values);
+      source_(weight, values);
       weight.set_data(values.to(weight.device()));
     }
   }

@@ -36,13 +36,8 @@ inline constexpr char kComesLater[] =
     "the model was loaded without its blocks (LoadOptions::blocks_later), and they are not here yet: call LoadBlocks, "
     "or let the ranks share it out";
 
-// Where the values of those are.
-class BlockSource {
- public:
-  virtual ~BlockSource() = default;
-  // Writes them into `values`, of the weight's shape and on the host. Throws where they cannot be had.
-  virtual void Read(const torch::Tensor& weight, torch::Tensor values) const = 0;
-};
+// Writes the values of such a weight into `values`, of its shape and on the host. Throws where they cannot be had.
+using BlockSource = std::function<void(const torch::Tensor& weight, torch::Tensor values)>;
 
 // What a model has to tell for its weights to be kept apart.
 class GatedModel {
@@ -56,8 +51,8 @@ class GatedModel {
   const std::shared_ptr<WeightGate>& weight_gate() const { return gate_; }
 
   // Null: no weight waits for its values. Before that the model cannot run.
-  void SetBlockSource(std::shared_ptr<const BlockSource> source) { source_ = std::move(source); }
-  const std::shared_ptr<const BlockSource>& block_source() const { return source_; }
+  void SetBlockSource(BlockSource source) { source_ = std::move(source); }
+  const BlockSource& block_source() const { return source_; }
   // Brings all that wait, for a model that is not sharded after all; nothing where none does.
   void LoadBlocks();
 
@@ -70,7 +65,7 @@ class GatedModel {
 
  private:
   std::shared_ptr<WeightGate> gate_;
-  std::shared_ptr<const BlockSource> source_;
+  BlockSource source_;
 };
 
 // The module and those in it that are a T.

@@ -56,7 +56,7 @@ absl::Status BroadcastParameters(Communicator& comm, const torch::nn::Module& mo
 absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const torch::Tensor& weight,
                          const torch::Tensor& values) {
   return OrAbort(comm, [&] {
-    if (comm.rank() == 0) source.Read(weight, values);
+    if (comm.rank() == 0) source(weight, values);
     return BroadcastFromRank0(comm, values);
   });
 }

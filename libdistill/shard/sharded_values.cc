@@ -53,7 +53,7 @@ absl::StatusOr<torch::Tensor> ValuesOf(Communicator& comm, const ShardedBlocksOp
                                        const torch::Tensor& room, const torch::Tensor& parameter) {
   if (options.source == nullptr || HasMemory(parameter)) return parameter.detach();
   const torch::Tensor values = room.narrow(0, 0, parameter.numel()).view(parameter.sizes());
-  DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm, *options.source, parameter, values));
+  DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm, options.source, parameter, values));
   return values;
 }
 

@@ -24,7 +24,7 @@ struct ShardedBlocksOptions {
   c10::Device device = torch::kCPU;      // where they are kept and gathered
   // Of parameters without memory: rank 0 reads one after the other and sends them to the others, so that a rank has
   // its shares and one parameter. Null: all have memory.
-  std::shared_ptr<const BlockSource> source = nullptr;
+  BlockSource source = nullptr;
   // Is given this rank's part of a parameter, flat, as it was before.
   std::function<void(size_t parameter, const torch::Tensor& part)> also = nullptr;
 };

@@ -120,7 +120,7 @@ absl::Status TrainedModule::LoadUntrained() {
       for (torch::Tensor weight : weights) {
         if (weight.requires_grad()) continue;
         const torch::Tensor values = torch::empty(weight.sizes(), torch::TensorOptions(weight.scalar_type()));
-        DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm_, *gated_->block_source(), weight, values));
+        DISTILL_RETURN_IF_ERROR(ReadOnRank0(comm_, gated_->block_source(), weight, values));
         weight.set_data(values);
       }
     }
