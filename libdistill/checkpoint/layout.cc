@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 
 namespace distill {

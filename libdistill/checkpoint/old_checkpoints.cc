@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/checkpoint/remove_or_warn.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/canonical_path.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 
 namespace distill {

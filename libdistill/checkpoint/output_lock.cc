@@ -16,10 +16,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
 

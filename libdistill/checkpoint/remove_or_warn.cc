@@ -6,10 +6,10 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/checkpoint/durable_files.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/durable_files.h"
 
 namespace distill {
 namespace {

@@ -1,27 +1,20 @@
 #include "libdistill/nn/model_folder.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/log.h"
-#include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/layers.h"
-#include "libdistill/nn/model_content.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/store/content_hash.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
-#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
@@ -48,20 +41,17 @@ bool IsOf(const std::string& path, const std::string& name) { return absl::Start
 // The modules of names.drawn of which the files have nothing.
 std::vector<std::string> MissingModules(const torch::nn::Module& model, const SafetensorsFolder& weights,
                                         const WeightNames& names) {
-  std::vector<std::string> missing;
-  for (const std::string& path : names.drawn.paths) {
-    bool has_any = false;
-    for (const auto& parameter : model.named_parameters()) {
-      std::string name = parameter.key();
-      has_any = has_any || (IsOf(path, name) && FindWeight(weights, names, name) != nullptr);
-    }
-    if (!has_any) missing.push_back(path);
+  std::vector<std::string> missing = names.drawn.paths;
+  for (const auto& parameter : model.named_parameters()) {
+    std::string name = parameter.key();
+    if (FindWeight(weights, names, name) == nullptr) continue;
+    std::erase_if(missing, [&](const std::string& path) { return IsOf(path, parameter.key()); });
   }
   return missing;
 }
 
 bool IsOfAny(const std::vector<std::string>& paths, const std::string& name) {
-  return std::any_of(paths.begin(), paths.end(), [&](const std::string& path) { return IsOf(path, name); });
+  return absl::c_any_of(paths, [&](const std::string& path) { return IsOf(path, name); });
 }
 
 absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::IntArrayRef expected,
@@ -98,17 +88,8 @@ absl::Status CheckUnclaimed(const SafetensorsFolder& weights, const WeightNames&
 }
 
 absl::Status WriteSynced(const std::string& path, const std::string& bytes) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
-  int error = 0;
-  for (size_t done = 0; error == 0 && done < bytes.size();) {
-    const ssize_t written = write(fd, bytes.data() + done, bytes.size() - done);
-    if (written >= 0) done += written;
-    if (written < 0 && errno != EINTR) error = errno;
-  }
-  if (error == 0 && fsync(fd) != 0) error = errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot write"));
+  DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, bytes));
+  return Sync(path);
 }
 
 absl::Status CopyTokenizerFiles(const std::string& from, const std::string& to) {
@@ -120,15 +101,6 @@ absl::Status CopyTokenizerFiles(const std::string& from, const std::string& to) 
     DISTILL_RETURN_IF_ERROR(WriteSynced(target, bytes));
   }
   return absl::OkStatus();
-}
-
-// New names in a folder last only once the folder itself is synced.
-absl::Status SyncFolder(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot open"));
-  const int error = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat(folder, ": cannot sync"));
 }
 
 }  // namespace
@@ -237,9 +209,7 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
                        const std::string& tokenizer_folder, torch::Dtype dtype) {
   DISTILL_ASSIGN_OR_RETURN(const DType file_dtype, FromTorch(dtype));
   DISTILL_ASSIGN_OR_RETURN(const std::string config, ConfigJsonWithDType(config_json, NameOf(file_dtype)));
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot create the folder"));
+  DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   const auto saved_type = [dtype](torch::Dtype) { return dtype; };
   DISTILL_RETURN_IF_ERROR(
       WriteInOrder(model, {model.named_parameters()}, absl::StrCat(folder, "/model.safetensors"), saved_type));
@@ -248,7 +218,7 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   if (const auto* loaded = dynamic_cast<const HasContent*>(&model); loaded != nullptr) {
     for (const auto& [name, text] : loaded->files()) DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, name), text));
   }
-  return SyncFolder(folder);
+  return Sync(folder);  // new names in it last only then
 }
 
 }  // namespace distill

@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/checkpoint/durable_files.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
 #include "tests/checkpoint/saved.h"

@@ -1,4 +1,4 @@
-#include "libdistill/checkpoint/durable_files.h"
+#include "libdistill/store/durable_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ struct CloseFile {
 using OwnedFd = std::unique_ptr<const int, CloseFile>;
 
 absl::StatusOr<OwnedFd> Open(const std::string& path, int flags) {
-  const int fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (fd < 0) return FileError("open", path, errno);
   return OwnedFd(new int(fd));
 }
