@@ -45,16 +45,20 @@ Tensor Embedding::LookUp(const Tensor& ids, int64_t padding, const std::shared_p
   return rows;
 }
 
+static void DrawInPlace(const Tensor& value, const std::string& name, double range, at::Generator& generator) {
+  if (value.dim() >= 2) {
+    value.normal_(0.0, range, generator);
+  } else {
+    value.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
+  }
+}
+
 void DrawWeight(const Tensor& value, const std::string& name, double range, at::Generator& generator) {
   const torch::NoGradGuard no_grad;
-  const bool is_drawn_in_place = value.is_cpu() && value.scalar_type() == torch::kFloat32;
-  const Tensor drawn = is_drawn_in_place ? value : torch::empty(value.sizes(), torch::kFloat32);
-  if (value.dim() >= 2) {
-    drawn.normal_(0.0, range, generator);
-  } else {
-    drawn.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
-  }
-  if (!is_drawn_in_place) value.copy_(drawn);
+  if (value.is_cpu() && value.scalar_type() == torch::kFloat32) return DrawInPlace(value, name, range, generator);
+  const Tensor drawn = torch::empty(value.sizes(), torch::kFloat32);
+  DrawInPlace(drawn, name, range, generator);
+  value.copy_(drawn);
 }
 
 torch::nn::Module& HolderOf(torch::nn::Module& root, std::string& path) {
@@ -91,13 +95,13 @@ void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
   for (auto& parameter : module.named_parameters()) {
     Tensor& value = parameter.value();
     if (HasMemory(value)) {
-      DrawWeight(value, parameter.key(), range, generator);
+      DrawInPlace(value, parameter.key(), range, generator);
       continue;
     }
     turns[value.unsafeGetTensorImpl()] = {parameter.key(), generator.get_state()};
     NameDropped(value, parameter.key());
     // What comes after it is drawn as if it were there.
-    DrawWeight(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
+    DrawInPlace(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
   }
   if (turns.empty()) return;
   dynamic_cast<GatedModel&>(module).SetBlockSource([range, turns](const Tensor& weight, const Tensor& values) {
