@@ -112,8 +112,7 @@ class Parser {
       std::optional<std::string> value;
       if (equals != std::string::npos) value = argument.substr(equals + 1);
       const std::string next = i + 1 < argc ? argv[i + 1] : "";
-      const bool stands_alone = MayStandAlone(all_, name);
-      if (!value && stands_alone && (next.empty() || absl::StartsWith(next, "--"))) value = "true";
+      if (!value && StandsAlone(all_, name, next, program_.positional != nullptr)) value = "true";
       if (!value && i + 1 < argc) value = argv[++i];
       keep(NameOne(name, value));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "libdistill/core/home.h"
 #include "libdistill/core/status_macros.h"
@@ -167,15 +168,22 @@ bool IsMapName(const Description& description, absl::string_view name) {
   return IsFlatMap(description, FlatName(description, name));
 }
 
-bool MayStandAlone(const Description& description, absl::string_view name) {
+bool StandsAlone(const Description& description, absl::string_view name, const std::string& next,
+                 bool takes_arguments) {
   const auto meant = FindOption(description, NameKind::kOption, name, "true");
   if (!meant.ok() || meant->field == nullptr) return false;
   const FieldDescription& field = *meant->field;
-  for (const FieldAlias& alias : field.aliases) {
-    if (alias.name == name && !alias.values.empty()) return true;  // "true" was found among them
-  }
-  return absl::string_view(field.kind.type) == "true|false" ||
-         std::find(field.choices.begin(), field.choices.end(), "true") != field.choices.end();
+  const bool is_alias_of_values = std::any_of(field.aliases.begin(), field.aliases.end(), [&](const FieldAlias& alias) {
+    return alias.name == name && !alias.values.empty();  // "true" was found among them
+  });
+  const bool is_boolean = absl::string_view(field.kind.type) == "true|false";
+  const auto is_choice = [&](absl::string_view value) {
+    return std::find(field.choices.begin(), field.choices.end(), value) != field.choices.end();
+  };
+  if (!is_boolean && !is_alias_of_values && !is_choice("true")) return false;
+  if (next.empty() || absl::StartsWith(next, "--")) return true;
+  const std::string lower = absl::AsciiStrToLower(next);
+  return takes_arguments && lower != "true" && lower != "false" && !is_choice(next);
 }
 
 }  // namespace distill

@@ -32,7 +32,8 @@ enum class NameKind { kKey, kOption };
 // Whether it is what a config file may call a map: a section, or the first part of names with a dot.
 bool IsMapName(const Description& description, absl::string_view name);
 
-// Whether it may stand on a command line without a value, which is then true.
-bool MayStandAlone(const Description& description, absl::string_view name);
+// Whether a command line where `next` (empty: nothing) follows the option gives it no value, so that it is true.
+// `takes_arguments`: what is no value of the option may be an argument of the program's.
+bool StandsAlone(const Description& description, absl::string_view name, const std::string& next, bool takes_arguments);
 
 }  // namespace distill

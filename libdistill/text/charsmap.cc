@@ -41,6 +41,10 @@ absl::StatusOr<Charsmap> Charsmap::Parse(absl::string_view bytes) {
   for (size_t at = kUnit; at < kUnit + size; at += kUnit) map.trie_.push_back(number_at(at));
   map.texts_ = std::string(bytes.substr(kUnit + size));
   if (!IsValidUtf8(map.texts_)) return absl::DataLossError("precompiled_charsmap holds texts that are not UTF-8");
+  for (size_t c = 0; c < map.ascii_changes_.size(); ++c) {
+    const char character = static_cast<char>(c);
+    map.ascii_changes_[c] = map.Find(absl::string_view(&character, 1)).has_value();
+  }
   return map;
 }
 
@@ -64,6 +68,7 @@ void Charsmap::Apply(NormalizedText* text) const {
   constexpr size_t kMaxClusterBytes = 5;
   const absl::string_view before = text->text();
   std::vector<CharacterChange> changes;
+  changes.reserve(before.size());
   bool is_changed = false;
   const auto replace = [&](absl::string_view part) {
     const std::optional<absl::string_view> found = Find(part);
@@ -71,7 +76,14 @@ void Charsmap::Apply(NormalizedText* text) const {
     is_changed = is_changed || found;
     return found.has_value();
   };
+  const auto is_ascii = [&](size_t at) { return at >= before.size() || static_cast<uint8_t>(before[at]) < 0x80; };
   for (size_t begin = 0; begin < before.size();) {
+    // An ASCII character before another one is a cluster, but for line ends of two.
+    const bool is_single = is_ascii(begin) && is_ascii(begin + 1) && before[begin] != '\r';
+    if (is_single && !ascii_changes_[static_cast<uint8_t>(before[begin])]) {
+      changes.push_back({static_cast<char32_t>(before[begin++]), 0});
+      continue;
+    }
     const absl::string_view cluster = before.substr(begin, GraphemeEnd(before, begin) - begin);
     begin += cluster.size();
     if (cluster.size() <= kMaxClusterBytes && replace(cluster)) continue;

@@ -1,6 +1,7 @@
 // SentencePiece's "precompiled_charsmap": what characters and clusters of them become. Internal to text/.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ class Charsmap {
  private:
   std::vector<uint32_t> trie_;
   std::string texts_;
+  std::array<bool, 128> ascii_changes_ = {};  // the character alone has an entry
 };
 
 }  // namespace distill

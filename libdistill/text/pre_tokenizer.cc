@@ -217,11 +217,10 @@ absl::Status PreTokenizer::Split(const TextPart& text, Words* words) const {
   words->storage.clear();
   if (text.text.empty()) return absl::OkStatus();
   words->parts.push_back(text);
-  std::vector<TextPart> next;
   for (const Step& step : steps_) {
-    next.clear();
-    for (const TextPart& part : words->parts) DISTILL_RETURN_IF_ERROR(step(part, &words->storage, &next));
-    words->parts.swap(next);
+    words->next.clear();
+    for (const TextPart& part : words->parts) DISTILL_RETURN_IF_ERROR(step(part, &words->storage, &words->next));
+    words->parts.swap(words->next);
   }
   return absl::OkStatus();
 }

@@ -20,6 +20,7 @@ class PreTokenizer {
   // The parts of a text, and the storage of those that are not parts of what was given. Reused from call to call.
   struct Words {
     std::vector<TextPart> parts;
+    std::vector<TextPart> next;  // Split's own
     std::deque<NormalizedText> storage;
   };
   // Any thread may call it. InvalidArgument: a pattern that cannot be matched against this text within bounds

@@ -213,7 +213,7 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const st
 }
 
 absl::Status Tokenizer::Impl::Read(absl::string_view text, Sink* sink) const {
-  PreTokenizer::Words words;
+  thread_local PreTokenizer::Words words;  // its memory serves the next text
   const Normalizer& normalizer = parts.normalizer;
   const bool keep_origins = sink->keeps_origins() || (!normalizer.empty() && parts.pre_tokenizer.asks_for_start());
   const NormalizedText original(keep_origins ? text : absl::string_view(), 0, keep_origins);

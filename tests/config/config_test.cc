@@ -34,6 +34,16 @@ TEST_CASE("a config file may be given without a name, where no further arguments
   CHECK(absl::StrContains(Parse({folder / "none.yml"}).status().message(), "none.yml"));
 }
 
+TEST_CASE("an option that is true or false takes no value from what follows it but true and false") {
+  const auto parsed = Parse({"--packing", "a.txt", "--show-batch", "b.txt"}, "NAME");
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  CHECK(parsed->sample.packing);
+  CHECK(parsed->line.positional == std::vector<std::string>{"a.txt", "b.txt"});
+  CHECK_FALSE(Parse({"--packing", "False", "a.txt"}, "NAME")->sample.packing);
+  CHECK(absl::StrContains(ErrorOf({"--packing", "a.txt"}), "expected true or false"));
+}
+
 TEST_CASE("a path begins at home with ~, on the command line and in files") {
   const char* home = std::getenv("HOME");
   REQUIRE(home != nullptr);
