@@ -16,8 +16,8 @@
 #include <torch/types.h>
 
 #include "libdistill/gradients/gradient_buckets.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/shard_plan.h"
 #include "libdistill/gradients/spread_tensor.h"
 #include "libdistill/optim/adamw_sweep.h"
 

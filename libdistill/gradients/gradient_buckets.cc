@@ -55,13 +55,13 @@ absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
 GradientSizes SizesOfGradients(const std::vector<int64_t>& elements, const ShardPlan& plan, int stage) {
   if (stage < 2) return {.buckets = RoomForAnyPlan(elements, plan.shards())};
   GradientSizes sizes{.buckets = PlacesInSlots(plan).elements};
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) sizes.slices += plan.slice(b);
+  for (size_t b = 0; b < plan.num_buckets(); ++b) sizes.slices += plan.slice(b);
   return sizes;
 }
 
 int64_t SizeOfOwnMemory(const ShardPlan& plan, size_t b, torch::Dtype dtype) {
   const bool is_gradient =
-      plan.plan().buckets[b].size() == 1 && dtype == torch::kFloat32 && plan.elements(b) == plan.padded(b);
+      plan.members()[b].size() == 1 && dtype == torch::kFloat32 && plan.elements(b) == plan.padded(b);
   return is_gradient ? 0 : plan.padded(b);
 }
 
@@ -77,9 +77,9 @@ void GradientBuckets::Lay(const ShardPlan& plan) {
   plan_ = plan;
   buckets_.clear();
   const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInSlots(plan_);
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+  for (size_t b = 0; b < plan.num_buckets(); ++b) {
     GradientBucket& bucket = buckets_.emplace_back();
-    bucket.parameters = plan.plan().buckets[b];
+    bucket.parameters = plan.members()[b];
     bucket.shards = plan.shards();
     bucket.part = plan.OfBucket(b, bucket.is_sharded() ? rank_ : 0);
     bucket.before = places.before[b];

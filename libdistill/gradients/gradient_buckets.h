@@ -1,7 +1,7 @@
 // The memory of gradients: float32 buckets, each one flat tensor with the gradients of whole parameters one after the
 // other, in memory of Communicator::Allocate: on the CPU what it uses without a copy, on a GPU NCCL's own.
 //
-// With a ShardPlan of several shards each rank keeps the sums of its slice alone (shard_plan.h). In stage 1 (ZeRO's
+// With a ShardPlan of several shards each rank keeps the sums of its slice alone (gradient_plan.h). In stage 1 (ZeRO's
 // P_os) that slice is a part of the bucket, which stays. From stage 2 on (P_os+g) slices are in memory of their own, so
 // that what a rank holds of a gradient is a share: buckets use a few slots in rotation, or, much larger ones, have
 // memory only from the time when their last gradient came until they are summed.
@@ -18,7 +18,6 @@
 #include "libdistill/comm/communicator.h"
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/shard_plan.h"
 
 namespace distill {
 

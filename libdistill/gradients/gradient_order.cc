@@ -8,7 +8,7 @@
 namespace distill {
 
 void GradientOrder::StartStep(const ShardPlan& plan) {
-  incomplete_.assign(plan.plan().buckets.size(), 0);
+  incomplete_.assign(plan.num_buckets(), 0);
   for (size_t i = 0; i < gradients_.size(); ++i) {
     gradients_[i].bucket = plan.bucket_of(i);
     gradients_[i].fires = 0;

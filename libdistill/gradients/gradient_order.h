@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/gradients/shard_plan.h"
+#include "libdistill/gradients/gradient_plan.h"
 
 namespace distill {
 

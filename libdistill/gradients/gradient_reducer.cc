@@ -1,10 +1,11 @@
 #include "libdistill/gradients/gradient_reducer.h"
 
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -14,7 +15,6 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -22,36 +22,39 @@ namespace {
 // Finish says which rank was lost, and in which call.
 constexpr char kLost[] = "gradients can no longer be summed over ranks";
 
-GradientOrder::Options OrderOptions(const GradientReducerOptions& options) {
-  return {.observes = options.zero_stage == 0, .comes_once = options.zero_stage >= 2};
+absl::Status CheckOptions(const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
+  if (parameters.empty()) return absl::InvalidArgumentError("a gradient reducer needs parameters");
+  if (options.bucket_bytes <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat("bucket_bytes: ", options.bucket_bytes, " is not above 0"));
+  }
+  if (options.zero_stage < 0 || options.zero_stage > 3) {
+    return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", options.zero_stage, " is not 0, 1, 2 or 3"));
+  }
+  if (options.rows_of >= 0 && (options.rows_of >= static_cast<int64_t>(parameters.size()) ||
+                               parameters[static_cast<size_t>(options.rows_of)].tensor.dim() != 2)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rows_of: ", options.rows_of, " is no matrix of the ", parameters.size(), " parameters"));
+  }
+  std::vector<int64_t> indices(parameters.size()), sorted = options.order;
+  std::iota(indices.begin(), indices.end(), 0);
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.empty() || sorted == indices) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the saved order of gradients is not one of this model's ",
+                                                 parameters.size(), " parameters: is the checkpoint another model's?"));
 }
 
 }  // namespace
 
-class GradientReducer::Hook : public torch::autograd::FunctionPostHook {
- public:
-  Hook(GradientReducer& reducer, size_t i) : reducer_(reducer), i_(i) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list&) override {
-    reducer_.OnGradient(i_);
-    return outputs;
-  }
-
- private:
-  GradientReducer& reducer_;
-  const size_t i_;
-};
-
 absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
     Communicator& comm, const std::vector<TrainedParameter>& parameters, const GradientReducerOptions& options) {
-  DISTILL_RETURN_IF_ERROR(Agree(comm, CheckReducerOptions(parameters, options)));
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CheckOptions(parameters, options)));
   GradientReducerOptions used = options;
   if (comm.world_size() == 1) used.zero_stage = 0;
   if (used.zero_stage > 0 || !parameters[0].tensor.is_cpu()) used.rows_of = -1;
   const ShardPlan plan = used.zero_stage > 0
                              ? ShardedPlan(parameters, comm.world_size(), options.bucket_bytes, options.groups)
                              : PlanInOrder(parameters, options.order, options.bucket_bytes);
-  auto fingerprint = FingerprintOf(plan.plan(), parameters);
+  auto fingerprint = FingerprintOf(plan, parameters);
   fingerprint.emplace_back("the parameter whose rows' gradients are summed apart", absl::StrCat(used.rows_of));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm, fingerprint));
   DISTILL_ASSIGN_OR_RETURN(GradientBuckets buckets, GradientBuckets::Create(comm, parameters, plan, used.zero_stage));
@@ -72,7 +75,8 @@ GradientReducer::GradientReducer(Communicator& comm, GradientBuckets buckets, co
       options_(options),
       buckets_(std::move(buckets)),
       wire_(options.compression == GradientCompression::kBf16),
-      order_(buckets_.parameters().size(), options.order, OrderOptions(options)),
+      order_(buckets_.parameters().size(), options.order,
+             {.observes = options.zero_stage == 0, .comes_once = options.zero_stage >= 2}),
       staging_(MakeStaging(options.zero_stage, buckets_)) {
   if (options.rows_of < 0) return;
   const torch::Tensor& table = buckets_.parameters()[static_cast<size_t>(options.rows_of)].tensor;
@@ -89,9 +93,12 @@ GradientReducer::~GradientReducer() {
 
 void GradientReducer::AddHooks() {
   for (const TrainedParameter& parameter : buckets_.parameters()) {
-    const size_t i = hooked_.size();
+    const auto hook = [this, i = hooked_.size()](const torch::autograd::variable_list& outputs, const auto&) {
+      OnGradient(i);
+      return outputs;
+    };
     Hooked hooked{parameter.tensor, torch::autograd::impl::grad_accumulator(parameter.tensor)};
-    hooked.hook = hooked.accumulator->add_post_hook(std::make_unique<Hook>(*this, i));
+    hooked.hook = hooked.accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(hook));
     hooked_.push_back(std::move(hooked));
   }
 }
@@ -197,21 +204,16 @@ void GradientReducer::Launch() {
   // Until the memory is free that this bucket shares. Finish says what became of that one.
   if (const int64_t before = buckets_.bucket(b).before; before >= 0) calls_[before].Wait().IgnoreError();
   staging_->OnLaunch(b);
-  std::shared_ptr<c10::Event> ready;
-  if (const c10::Device device = buckets_.bucket(b).values.device(); !device.is_cpu()) {
-    ready = std::make_shared<c10::Event>(RecordEvent(device));
-  }
-  calls_.push_back(thread_->Run([this, b, ready](Communicator& comm) { return Reduce(comm, b, ready.get()); }));
-}
-
-absl::Status GradientReducer::Reduce(Communicator& comm, size_t b, const c10::Event* ready) {
-  const absl::Status summed = OrAbort(comm, [&] {
-    const absl::Status status = wire_.Sum(comm, buckets_.bucket(b), ready, adds_);
+  const auto sum = BehindStream(buckets_.bucket(b).values.device(), [this, b](Communicator& comm) {
+    const absl::Status status = wire_.Sum(comm, buckets_.bucket(b), adds_);
     if (!buckets_.bucket(b).has_place) buckets_.TakeMemory(b);
     return status;
   });
-  if (!summed.ok()) lost_ = true;
-  return summed;
+  calls_.push_back(thread_->Run([this, sum](Communicator& comm) {
+    const absl::Status summed = sum(comm);
+    if (!summed.ok()) lost_ = true;
+    return summed;
+  }));
 }
 
 absl::Status GradientReducer::ReduceRows(Communicator& comm) {
@@ -228,7 +230,7 @@ absl::Status GradientReducer::ReduceRows(Communicator& comm) {
   });
 }
 
-absl::Status GradientReducer::EndStep(absl::Status& mine) {
+void GradientReducer::EndStep(absl::Status& mine) {
   const std::lock_guard<std::mutex> lock(mutex_);
   in_step_ = false;
   stats_.early_buckets = static_cast<int64_t>(calls_.size());
@@ -238,7 +240,6 @@ absl::Status GradientReducer::EndStep(absl::Status& mine) {
   }
   if (rows_.has_value()) rows_call_ = thread_->Run([this](Communicator& comm) { return ReduceRows(comm); });
   order_.EndStep(mine.ok());
-  return absl::OkStatus();
 }
 
 absl::Status GradientReducer::AwaitBuckets(absl::Status status, const std::function<void(size_t bucket)>& on_bucket) {
@@ -275,7 +276,7 @@ absl::Status GradientReducer::LearnOrder() {
   DISTILL_RETURN_IF_ERROR(order_.Agree(comm_));
   if (order_.order().empty()) return absl::OkStatus();
   next_plan_ = PlanInOrder(buckets_.parameters(), order_.order(), options_.bucket_bytes);
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(next_plan_->plan(), buckets_.parameters())));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(*next_plan_, buckets_.parameters())));
   return wire_.Prepare(comm_, buckets_.parameters()[0].tensor.device(), *next_plan_);
 }
 

@@ -32,7 +32,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include <torch/types.h>
@@ -41,19 +40,38 @@
 #include "absl/time/time.h"
 #include "libdistill/comm/async.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/compression.h"
 #include "libdistill/gradients/gradient_buckets.h"
 #include "libdistill/gradients/gradient_order.h"
 #include "libdistill/gradients/gradient_rows.h"
 #include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
-#include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/reducer_plan.h"
 
 namespace torch::autograd {
 struct Node;
 }
 
 namespace distill {
+
+struct GradientReducerOptions {
+  int64_t bucket_bytes = 25 << 20;
+  GradientCompression compression = GradientCompression::kNone;
+  // Of ZeRO (gradient_buckets.h): 0: every rank has all gradients; 1: each has the sums of its slices; 2: and keeps
+  // nothing else; 3 as 2, for sharded parameters too. From 1 on the order of gradients is the reverse of
+  // the parameters', and is not observed.
+  int zero_stage = 0;
+  // From stage 1 on: the group of each parameter, if buckets must not mix them (gradient_plan.h); empty: one group.
+  std::vector<int64_t> groups = {};
+  // The order() of the run that this one resumes: bits that depend on the plan then stay the same. Empty: to be
+  // observed.
+  std::vector<int64_t> order = {};
+  // Whether BorrowSum may give memory: each loss that borrows goes to its backward pass, once, as it is. One that
+  // was scaled or thrown away would spoil the sum.
+  bool losses_are_final = false;
+  // The parameter, [rows, width], of which AddRows takes a part of the gradient; none: -1. In stage 0 on CPUs:
+  // elsewhere TakesRows says that it does not.
+  int64_t rows_of = -1;
+};
 
 // How well the last step's communication was hidden.
 struct OverlapStats {
@@ -132,7 +150,6 @@ class GradientReducer {
   const OverlapStats& stats() const { return stats_; }
 
  private:
-  class Hook;
   struct Hooked {
     torch::Tensor parameter;
     std::shared_ptr<torch::autograd::Node> accumulator;  // has the hook
@@ -150,11 +167,10 @@ class GradientReducer {
   void LaunchComplete();
   void Launch();
   // In Finish.
-  absl::Status EndStep(absl::Status& mine);
+  void EndStep(absl::Status& mine);
   absl::Status AwaitBuckets(absl::Status status, const std::function<void(size_t bucket)>& on_bucket);
   absl::Status LearnOrder();
   // On the communication thread.
-  absl::Status Reduce(Communicator& comm, size_t b, const c10::Event* ready);
   absl::Status ReduceRows(Communicator& comm);
 
   Communicator& comm_;

@@ -9,13 +9,12 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_blocks.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 
 int64_t GradientWire::RoundedElements(const ShardPlan& plan) {
   int64_t largest = 0;
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) largest = std::max(largest, plan.padded(b));
+  for (size_t b = 0; b < plan.num_buckets(); ++b) largest = std::max(largest, plan.padded(b));
   return largest;
 }
 
@@ -28,12 +27,9 @@ absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, const
   return absl::OkStatus();
 }
 
-absl::Status GradientWire::Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds) {
+absl::Status GradientWire::Sum(Communicator& comm, GradientBucket& bucket, bool adds) {
   const torch::NoGradGuard no_grad;
-  if (ready == nullptr) return SumOnHost(comm, bucket, adds);
-  // A stream of its own, so that the backward pass continues beside it.
-  const OwnStream stream(bucket.values.device(), *ready);
-  return SumOnDevice(comm, bucket, adds);
+  return bucket.values.is_cpu() ? SumOnHost(comm, bucket, adds) : SumOnDevice(comm, bucket, adds);
 }
 
 // Without torch's kernels, each of which would give this thread a pool of threads of its own.

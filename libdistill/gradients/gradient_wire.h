@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include <c10/core/Event.h>
 #include <torch/types.h>
 
 #include "absl/status/status.h"
@@ -23,9 +22,9 @@ class GradientWire {
   // must call it, with the same plan.
   [[nodiscard]] absl::Status Prepare(Communicator& comm, c10::Device device, const ShardPlan& plan);
   // Sums the bucket over ranks, in place, then its squares; of a sharded one this rank's slice, which goes to `mine`
-  // where that is memory of its own, added to what is there if `adds`. `ready`: when a device has the values; null for
-  // host memory. Every rank must call it; blocks. Throws c10::Error, and then this rank has not taken part.
-  [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, const c10::Event* ready, bool adds);
+  // where that is memory of its own, added to what is there if `adds`. Every rank must call it; blocks. Throws
+  // c10::Error, and then this rank has not taken part.
+  [[nodiscard]] absl::Status Sum(Communicator& comm, GradientBucket& bucket, bool adds);
   // Sums other values, of host memory, in place; no more of them than RoundedElements. Every rank must call it; blocks.
   [[nodiscard]] absl::Status SumValues(Communicator& comm, float* values, int64_t count);
 

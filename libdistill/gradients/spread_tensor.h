@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
-#include "libdistill/gradients/shard_plan.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/store/safetensors.h"
 
 namespace distill {

@@ -2,11 +2,12 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <functional>
+#include <memory>
 
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -35,6 +36,24 @@ absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body)
   if (thrown.ok()) return returned;
   comm.Abort(thrown);
   return thrown;
+}
+
+std::function<absl::Status(Communicator&)> BehindStream(c10::Device device,
+                                                        std::function<absl::Status(Communicator&)> body) {
+  std::shared_ptr<const c10::Event> ready;
+  const absl::Status recorded = CatchTorch([&] {
+    if (!device.is_cpu()) ready = std::make_shared<const c10::Event>(RecordEvent(device));
+  });
+  return [device, ready, recorded, body = std::move(body)](Communicator& comm) {
+    return OrAbort(comm, [&]() -> absl::Status {
+      if (!recorded.ok()) throw StatusError(recorded);
+      if (ready == nullptr) return body(comm);
+      const OwnStream stream(device, *ready);
+      DISTILL_RETURN_IF_ERROR(body(comm));
+      stream.Synchronize();
+      return absl::OkStatus();
+    });
+  };
 }
 
 absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor) {

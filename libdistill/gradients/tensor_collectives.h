@@ -1,6 +1,8 @@
 // Collectives on tensors: device memory goes to backends that take it, and through host memory for the others.
 #pragma once
 
+#include <functional>
+
 #include <torch/types.h>
 
 #include "absl/functional/function_ref.h"
@@ -12,6 +14,11 @@ namespace distill {
 // What `body`, a part of a call on a thread of its own, returns; where it throws instead, the communicator is aborted
 // with that error: the other ranks must not wait for what never comes.
 [[nodiscard]] absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body);
+
+// A call for another thread: `body`, and on a GPU behind what the device's current stream holds now, beside what comes
+// there later, and done when the call returns. OrAbort, also where the GPU fails.
+std::function<absl::Status(Communicator&)> BehindStream(c10::Device device,
+                                                        std::function<absl::Status(Communicator&)> body);
 
 // Sums a tensor over all ranks, in place. Every rank must call it; blocks. InvalidArgument: a type that collectives do
 // not add.

@@ -5,10 +5,9 @@
 
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/gradients/gradient_buckets.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
-#include "libdistill/gradients/reducer_plan.h"
-#include "libdistill/gradients/shard_plan.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_blocks.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/shard_plan.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/plan/memory_plan.h"
 

@@ -5,10 +5,9 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_buckets.h"
-#include "libdistill/gradients/shard_plan.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -16,16 +15,8 @@ namespace {
 // Of each bucket.
 std::vector<bool> AreOfBlocks(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
   std::vector<bool> of_blocks;
-  for (const auto& bucket : plan.plan().buckets) of_blocks.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
+  for (const auto& bucket : plan.members()) of_blocks.push_back(!block_of.empty() && block_of[bucket[0]] >= 0);
   return of_blocks;
-}
-
-// On a GPU: on a stream of its own, after `ready`, and it is done when this returns.
-absl::Status GatherOnDevice(Communicator& comm, const torch::Tensor& padded, const c10::Event& ready) {
-  const OwnStream stream(padded.device(), ready);
-  DISTILL_RETURN_IF_ERROR(AllGatherSlices(comm, padded));
-  stream.Synchronize();
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -62,7 +53,7 @@ absl::Status FlatParameters::Flatten(Communicator& comm, const std::vector<Train
                  for (size_t b = 0; b < buckets_.size(); ++b) {
                    if (in_block[b]) continue;
                    buckets_[b] = memory.narrow(0, places.begin[b], plan.padded(b));
-                   for (const size_t i : plan.plan().buckets[b]) {
+                   for (const size_t i : plan.members()[b]) {
                      torch::Tensor parameter = parameters[i].tensor;
                      const torch::Tensor flat = buckets_[b].narrow(0, plan.offset(i), parameter.numel());
                      torch::Tensor view = flat.view(parameter.sizes());
@@ -78,16 +69,7 @@ absl::Status FlatParameters::Flatten(Communicator& comm, const std::vector<Train
 std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t bucket) const {
   const torch::Tensor padded = buckets_[bucket];
   if (!padded.defined()) return [](Communicator&) { return absl::OkStatus(); };
-  if (padded.is_cpu()) return [padded](Communicator& comm) { return AllGatherSlices(comm, padded); };
-  std::shared_ptr<const c10::Event> ready;
-  const absl::Status recorded =
-      CatchTorch([&] { ready = std::make_shared<const c10::Event>(RecordEvent(padded.device())); });
-  return [padded, ready, recorded](Communicator& comm) {
-    return OrAbort(comm, [&] {
-      if (!recorded.ok()) throw StatusError(recorded);
-      return GatherOnDevice(comm, padded, *ready);
-    });
-  };
+  return BehindStream(padded.device(), [padded](Communicator& comm) { return AllGatherSlices(comm, padded); });
 }
 
 absl::Status FlatParameters::GatherAll(Communicator& comm) const {

@@ -12,8 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/shard_plan.h"
 #include "libdistill/shard/sharded_blocks.h"
 
 namespace distill {

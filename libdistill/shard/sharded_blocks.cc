@@ -11,7 +11,6 @@
 #include "libdistill/gradients/gradient_buckets.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -60,8 +59,8 @@ ShardedBlocks::~ShardedBlocks() = default;
 ShardedBlocks::Sizes ShardedBlocks::SizesOf(const ShardPlan& plan, const std::vector<int64_t>& block_of) {
   Sizes sizes;
   std::map<int64_t, int64_t> blocks;  // elements of each
-  for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
-    const int64_t of = block_of[plan.plan().buckets[b][0]];
+  for (size_t b = 0; b < plan.num_buckets(); ++b) {
+    const int64_t of = block_of[plan.members()[b][0]];
     if (of < 0) continue;
     sizes.shares += plan.slice(b);
     const int64_t block = blocks[of] += InPlace(plan, b);
@@ -71,8 +70,8 @@ ShardedBlocks::Sizes ShardedBlocks::SizesOf(const ShardPlan& plan, const std::ve
 }
 
 void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
-  for (size_t b = 0; b < plan_.plan().buckets.size(); ++b) {
-    const int64_t of = block_of[plan_.plan().buckets[b][0]];
+  for (size_t b = 0; b < plan_.num_buckets(); ++b) {
+    const int64_t of = block_of[plan_.members()[b][0]];
     if (of < 0) continue;
     Block& block = blocks_[static_cast<size_t>(of)];
     block.buckets.push_back(b);
@@ -188,23 +187,9 @@ torch::Tensor ShardedBlocks::Place(const Block& block, size_t place) const {
 
 AsyncCall ShardedBlocks::StartGather(size_t block) {
   const size_t place = std::exchange(next_place_, (next_place_ + 1) % kPlaces);
-  std::shared_ptr<const c10::Event> ready;
-  if (!device_.is_cpu()) {
-    // Not before the block that had this place was computed, nor before the shares were written.
-    ready = std::make_shared<const c10::Event>(RecordEvent(device_));
-  }
-  return thread_->Run([this, block, place, ready](Communicator& comm) {
-    return OrAbort(
-        comm, [&] { return ready == nullptr ? Gather(comm, block, place) : GatherAfter(*ready, comm, block, place); });
-  });
-}
-
-// On a GPU: on a stream of its own, and it is done when this returns.
-absl::Status ShardedBlocks::GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const {
-  const OwnStream stream(device_, ready);
-  DISTILL_RETURN_IF_ERROR(Gather(comm, block, place));
-  stream.Synchronize();
-  return absl::OkStatus();
+  // Behind it: not before the block that had this place was computed, nor before the shares were written.
+  return thread_->Run(
+      BehindStream(device_, [this, block, place](Communicator& comm) { return Gather(comm, block, place); }));
 }
 
 absl::Status ShardedBlocks::Gather(Communicator& comm, size_t index, size_t place) const {

@@ -22,14 +22,14 @@
 #include <string>
 #include <vector>
 
-#include <c10/core/Event.h>
+#include <c10/core/Device.h>
 #include <torch/types.h>
 
 #include "absl/status/statusor.h"
 #include "libdistill/comm/async.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/shard_plan.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/shard/sharded_values.h"
 
@@ -107,7 +107,6 @@ class ShardedBlocks : public WeightGate {
   [[noreturn]] void Refuse(const char* what, size_t block) const;
   // On the thread.
   absl::Status Gather(Communicator& comm, size_t block, size_t place) const;
-  absl::Status GatherAfter(const c10::Event& ready, Communicator& comm, size_t block, size_t place) const;
 
   const ShardPlan plan_;
   const c10::Device device_;

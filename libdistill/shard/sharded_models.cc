@@ -86,7 +86,7 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardBlocks(Communicator& comm, c
   DISTILL_RETURN_IF_ERROR(Agree(comm, weights.status()));
   const ShardPlan plan = PlanOfFrozen(ElementsOf(weights->parameters), weights->block_of, comm.world_size());
   const bool comes_later = model.block_source() != nullptr;
-  auto fields = FingerprintOf(plan.plan(), weights->parameters);
+  auto fields = FingerprintOf(plan, weights->parameters);
   const absl::Status hashed = CatchTorch([&] {
     fields.emplace_back("the weights of the blocks", comes_later ? "to be loaded" : HashOf(weights->parameters));
   });

@@ -21,7 +21,7 @@ torch::TensorOptions TypeOf(const ShardedBlocksOptions& options) {
 ShardedValues MakeShares(const ShardPlan& plan, const ShardedBlocksOptions& options, size_t parameters,
                          const std::vector<ShardedBlock>& blocks) {
   ShardedValues values;
-  values.shares.resize(plan.plan().buckets.size());
+  values.shares.resize(plan.num_buckets());
   values.parts.resize(parameters);
   int64_t elements = 0;
   for (const ShardedBlock& block : blocks) {
@@ -91,7 +91,7 @@ absl::StatusOr<ShardedValues> TakeValues(Communicator& comm, const ShardPlan& pl
     const auto bytes = static_cast<size_t>(block.elements) * torch::elementSize(options.dtype);
     block.storage = StorageWithoutMemory(bytes, options.device);
     for (size_t k = 0; k < block.buckets.size(); ++k) {
-      for (const size_t i : plan.plan().buckets[block.buckets[k]]) {
+      for (const size_t i : plan.members()[block.buckets[k]]) {
         DISTILL_ASSIGN_OR_RETURN(const torch::Tensor values, ValuesOf(comm, options, room, parameters[i].tensor));
         TakePart(comm.rank(), plan, options, i, values, taken);
         MakeView(block, block.begin[k] + plan.offset(i), options, parameters[i]);

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "libdistill/comm/async.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
-#include "libdistill/gradients/shard_plan.h"
 #include "libdistill/nn/weight_gate.h"
 
 namespace distill {

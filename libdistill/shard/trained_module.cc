@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/model_gradients.h"
-#include "libdistill/gradients/reducer_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -83,7 +83,7 @@ absl::Status TrainedModule::MakeWholeOptimizer() {
 absl::Status TrainedModule::MakeShardedOptimizer() {
   // Ranks that disagree on the plan would not meet in what follows.
   const ShardPlan plan = ShardedPlan(parameters_, comm_.world_size(), options_.bucket_bytes, block_of_);
-  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(plan.plan(), parameters_)));
+  DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(comm_, FingerprintOf(plan, parameters_)));
   const bool converts = options_.dtype != torch::kFloat32;
   const torch::Dtype dtype = converts ? options_.dtype : parameters_[0].tensor.scalar_type();
   const bool narrows = dtype != torch::kFloat32;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-std::vector<double> BucketMiB(const std::vector<int64_t>& elements, const GradientPlan& plan) {
+std::vector<double> BucketMiB(const std::vector<int64_t>& elements, const BucketMembers& buckets) {
   std::vector<double> sizes;
-  for (const auto& bucket : plan.buckets) {
+  for (const auto& bucket : buckets) {
     int64_t sum = 0;
     for (const size_t i : bucket) sum += elements[i];
     sizes.push_back(static_cast<double>(sum) * 4 / kMiB);
@@ -32,7 +32,7 @@ TEST_CASE("every parameter is in one bucket, in the order that was asked for") {
     std::vector<size_t> order = ReverseOrder(elements.size());
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
     std::vector<size_t> found;
-    for (const auto& bucket : PlanBuckets(elements, order, 1 + static_cast<int64_t>(random.Below(20 * kMiB))).buckets) {
+    for (const auto& bucket : PlanBuckets(elements, order, 1 + static_cast<int64_t>(random.Below(20 * kMiB)))) {
       CHECK_FALSE(bucket.empty());
       found.insert(found.end(), bucket.begin(), bucket.end());
     }
@@ -62,8 +62,8 @@ TEST_CASE("buckets are of nearly the same size, but for a small first one and pa
 TEST_CASE("a bucket of a byte holds one parameter, and a large one all") {
   const std::vector<int64_t> elements = {3, 0, 7, 1};
   const std::vector<std::vector<size_t>> all = {std::vector<size_t>{3, 2, 1, 0}};
-  CHECK(PlanBuckets(elements, ReverseOrder(4), kMiB).buckets == all);
-  CHECK(PlanBuckets({3, 5, 7, 1}, ReverseOrder(4), 1).buckets == std::vector<std::vector<size_t>>{{3}, {2}, {1}, {0}});
+  CHECK(PlanBuckets(elements, ReverseOrder(4), kMiB) == all);
+  CHECK(PlanBuckets({3, 5, 7, 1}, ReverseOrder(4), 1) == std::vector<std::vector<size_t>>{{3}, {2}, {1}, {0}});
 }
 
 TEST_CASE("the sum of squares is that of float64 arithmetic, for any count") {

@@ -1,4 +1,4 @@
-#include "libdistill/gradients/shard_plan.h"
+#include "libdistill/gradients/gradient_plan.h"
 
 #include <algorithm>
 
@@ -48,9 +48,9 @@ TEST_CASE("parameters begin at 32 elements where there are shards, and gaps are 
     const std::vector<int64_t> elements = RandomElements(seed);
     for (const int shards : {1, 2, 8}) {
       const ShardPlan plan = PlanOf(seed, shards);
-      for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+      for (size_t b = 0; b < plan.num_buckets(); ++b) {
         int64_t held = 0;
-        for (const size_t i : plan.plan().buckets[b]) {
+        for (const size_t i : plan.members()[b]) {
           held += elements[i];
           if (shards > 1) CHECK(plan.offset(i) % 32 == 0);
         }
@@ -69,7 +69,7 @@ TEST_CASE("slices of a bucket hold all of it, and one shard has no more than tha
   for (uint64_t seed = 0; seed < 50; ++seed) {
     for (const int shards : {1, 2, 3, 8}) {
       const ShardPlan plan = PlanOf(seed, shards);
-      for (size_t b = 0; b < plan.plan().buckets.size(); ++b) {
+      for (size_t b = 0; b < plan.num_buckets(); ++b) {
         CHECK(plan.padded(b) >= plan.elements(b));
         CHECK(plan.padded(b) < plan.elements(b) + 16 * shards + shards);
         if (shards == 1) CHECK(plan.padded(b) == plan.elements(b));
