@@ -3,7 +3,6 @@
 #include "examples/llm/end_of_answer.h"
 #include "examples/llm/llm_task.h"
 #include "libdistill/distill.h"
-#include "libdistill/train/fingerprint.h"
 
 namespace distill {
 absl::StatusOr<std::string> Answer(const LlmCommand& command, c10::Device device) {

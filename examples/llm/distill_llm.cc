@@ -25,7 +25,6 @@
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/chat_template_files.h"
-#include "libdistill/train/fingerprint.h"
 #include "libdistill/train/trainer_state.h"
 #include "libdistill/world/process.h"
 

@@ -6,7 +6,7 @@
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/safetensors.h"
-#include "libdistill/train/fingerprint.h"
+#include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {

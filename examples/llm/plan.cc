@@ -10,7 +10,7 @@
 #include "libdistill/run/device.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/train/fingerprint.h"
+#include "libdistill/train/trainer.h"
 #include "libdistill/world/available_memory.h"
 
 namespace distill {

@@ -4,12 +4,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/core/description.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/model_content.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/unbacked.h"
+#include "libdistill/train/trainer.h"
 
 namespace distill {
 namespace {
+
+std::string DescribeTensor(const torch::Tensor& tensor) {
+  return absl::StrCat(ShapeToString(tensor.sizes()), " ", c10::toString(tensor.scalar_type()),
+                      HasMemory(tensor) ? "" : ", not loaded yet");
+}
 
 // Of all that a task's passes report.
 absl::StatusOr<std::vector<std::string>> NamesOf(const std::vector<TermWeight>& terms,
@@ -48,6 +58,22 @@ absl::StatusOr<Fields> FingerprintOf(Task& task, const torch::nn::Module& module
 }
 
 }  // namespace
+
+Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options) {
+  Fields fields = options.resolved_config;
+  for (auto& field : ValuesOf(options)) fields.push_back(std::move(field));
+  fields.emplace_back("the type that bf16 and fp16 come to", c10::toString(WorkingType(options, device)));
+  fields.emplace_back("the device that was chosen", c10::DeviceTypeName(device.type(), /*lower_case=*/true));
+  for (const auto& [name, value] : ContentOf(module)) {
+    fields.emplace_back(absl::StrCat(name, " of the trained model"), value);
+  }
+  const auto add = [&fields](const char* kind, const auto& tensors) {
+    for (const auto& item : tensors) fields.emplace_back(absl::StrCat(kind, item.key()), DescribeTensor(item.value()));
+  };
+  add("parameter ", module.named_parameters());
+  add("buffer ", module.named_buffers());
+  return fields;
+}
 
 absl::StatusOr<AgreedTask> AgreeOnTask(RunContext& run, Task& task, const torch::nn::Module& module,
                                        const TrainerOptions& options, EpochCounter& epochs,

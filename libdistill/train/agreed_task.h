@@ -1,4 +1,4 @@
-// What ranks agree on of a task before the first step.
+// What ranks agree on before the first step.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@
 #include "libdistill/train/trainer_options.h"
 
 namespace distill {
+
+// Of a trainer: settings, kind of device, names, shapes and types of parameters and buffers.
+Fields FingerprintOf(const torch::nn::Module& module, c10::Device device, const TrainerOptions& options);
 
 struct AgreedTask {
   std::vector<TermWeight> terms = {};   // its loss terms

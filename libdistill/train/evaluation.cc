@@ -9,7 +9,7 @@
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/random_state.h"
-#include "libdistill/train/sums_over_ranks.h"
+#include "libdistill/train/means_over_ranks.h"
 
 namespace distill {
 namespace {
@@ -56,17 +56,12 @@ absl::Status RunSteps(Communicator& comm, const ShardedModels& models, int64_t s
   return absl::OkStatus();
 }
 
-absl::StatusOr<MetricValues> MeansOverRanks(Communicator& comm, const Metrics& metrics) {
+absl::StatusOr<MetricValues> MeansOf(Communicator& comm, const Metrics& metrics) {
   std::vector<std::string> mine;
   for (const auto& [name, sum] : metrics.means().sums()) mine.push_back(name);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, UnionOfNames(comm, mine));
-  SumsOverRanks over_ranks(comm, names);
-  DISTILL_ASSIGN_OR_RETURN(const SumsOverRanks::Result result, over_ranks.Add(metrics.means(), absl::OkStatus()));
-  MetricValues means;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (result.sums[i].count > 0) means[names[i]] = result.sums[i].sum / static_cast<double>(result.sums[i].count);
-  }
-  return means;
+  DISTILL_ASSIGN_OR_RETURN(MeansOverRanks result, MeanOverRanks(comm, names, metrics.means(), absl::OkStatus()));
+  return std::move(result.means);
 }
 
 // Of all ranks, as they wrote them.
@@ -114,7 +109,7 @@ absl::StatusOr<MetricValues> EvaluateOverRanks(Communicator& comm, torch::nn::Mo
   DISTILL_RETURN_IF_ERROR(evaluated);
   const absl::StatusOr<std::string> predictions = Serialize(metrics.predictions());
   DISTILL_RETURN_IF_ERROR(Agree(comm, predictions.status()));
-  DISTILL_ASSIGN_OR_RETURN(const MetricValues means, MeansOverRanks(comm, metrics));
+  DISTILL_ASSIGN_OR_RETURN(const MetricValues means, MeansOf(comm, metrics));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, *predictions));
   return SummarizeOnRank0(comm, means, all, evaluator);
 }

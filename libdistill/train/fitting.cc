@@ -15,7 +15,6 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/evaluation.h"
-#include "libdistill/train/fingerprint.h"
 
 namespace distill {
 namespace {
@@ -43,10 +42,8 @@ TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptio
 // Of the rank that has had most; plan/memory_plan.h foretells it.
 absl::StatusOr<double> PeakMemoryOfRanks(RunContext& run) {
   double gib = 0;
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), CatchTorch([&] {
-                                  gib = static_cast<double>(PeakMemoryBytes(run.device())) / (1 << 30);
-                                  return absl::OkStatus();
-                                })));
+  DISTILL_RETURN_IF_ERROR(Agree(
+      run.communicator(), CatchTorch([&] { gib = static_cast<double>(PeakMemoryBytes(run.device())) / (1 << 30); })));
   DISTILL_RETURN_IF_ERROR(run.communicator().AllReduce(&gib, &gib, 1, DType::kFloat64, ReduceOp::kMax));
   return gib;
 }
@@ -142,8 +139,7 @@ void Fitting::WillSayWhereItEnds() {
 absl::Status Fitting::Loop() {
   const Schedule schedule = ScheduleOf(options_, agreed_.total_steps);
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
-  TrainStep step(comm(), agreed_.terms, agreed_.names, trained_.reducer(), trained_.optimizer(), trained_.flat(),
-                 Sharded(), options_.max_grad_norm, loss_scale, trained_.module());
+  TrainStep step(comm(), agreed_, trained_, Sharded(), options_.max_grad_norm, loss_scale);
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
   bool is_last = best_->is_exhausted() || state_.step >= agreed_.total_steps;  // a run that had ended, resumed
   if (options_.eval_on_start && state_.step == 0 && task_.evaluator()) DISTILL_RETURN_IF_ERROR(EvaluateNow());

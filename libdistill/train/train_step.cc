@@ -32,6 +32,15 @@ std::vector<const MicroStep*> WithLoss(const std::vector<MicroStep>& micro_steps
   return with_loss;
 }
 
+// "loss" first.
+std::vector<std::pair<std::string, double>> InOrder(const std::vector<TermWeight>& terms,
+                                                    std::map<std::string, double> means) {
+  std::vector<std::pair<std::string, double>> named = {{kLossName, WeighMeans(terms, means).value}};
+  means.erase(kLossName);
+  named.insert(named.end(), means.begin(), means.end());
+  return named;
+}
+
 }  // namespace
 
 absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine,
@@ -40,7 +49,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
   mine.Update(CatchTorch([&]() -> absl::Status {
     const BusyPhase phase(comm_, "reading data", ToldBusy::kWithNextBeat);
     DISTILL_ASSIGN_OR_RETURN(micro_steps, task.NextStep());
-    return CheckCounts(micro_steps, terms_.size());
+    return CheckCounts(micro_steps, agreed_.terms.size());
   }));
   StepOutcome outcome;
   DISTILL_RETURN_IF_ERROR(CountStep(micro_steps, mine, outcome));
@@ -52,11 +61,11 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
     if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
-  absl::StatusOr<SumsOverRanks::Result> sums = sums_over_ranks_.Add(sums_, mine, wish());
+  absl::StatusOr<MeansOverRanks> step = MeanOverRanks(comm_, agreed_.names, sums_, mine, wish());
   sums_.Clear();
-  if (!sums.ok()) return sums.status();
-  outcome.means = Means(sums->sums);
-  outcome.wish = sums->wish;
+  if (!step.ok()) return step.status();
+  outcome.means = InOrder(agreed_.terms, std::move(step->means));
+  outcome.wish = step->wish;
   if (outcome.divisor == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
   DISTILL_RETURN_IF_ERROR(NameNonFinite(micro_steps, outcome));
@@ -67,7 +76,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
 // Over all ranks; an error of any rank is returned on all.
 absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, const absl::Status& mine,
                                   StepOutcome& outcome) {
-  const size_t terms = terms_.size();
+  const size_t terms = agreed_.terms.size();
   std::vector<int64_t> counts(terms + 3, 0);  // tokens, samples, and ranks that failed come last
   for (const MicroStep& micro_step : micro_steps) {
     if (!mine.ok()) break;
@@ -91,24 +100,12 @@ absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, con
 
 PassScale TrainStep::ScaleOf(const StepOutcome& outcome) const {
   PassScale scale{.gradient_scale = loss_scale_ != nullptr ? loss_scale_->factor() : 1.0};
-  for (size_t term = 0; term < terms_.size(); ++term) {
+  for (size_t term = 0; term < agreed_.terms.size(); ++term) {
     const int64_t count = outcome.counts[term];
     const double share = count > 0 ? static_cast<double>(outcome.divisor) / static_cast<double>(count) : 0;
-    scale.factors.push_back(terms_[term].weight * share);
+    scale.factors.push_back(agreed_.terms[term].weight * share);
   }
   return scale;
-}
-
-std::vector<std::pair<std::string, double>> TrainStep::Means(const std::vector<SumsOverRanks::Sum>& sums) const {
-  std::map<std::string, double> means;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i].count > 0) means[sums_over_ranks_.names()[i]] = sums[i].sum / static_cast<double>(sums[i].count);
-  }
-  const double loss = WeighMeans(terms_, means).value;
-  means.erase(kLossName);
-  std::vector<std::pair<std::string, double>> named = {{kLossName, loss}};
-  named.insert(named.end(), means.begin(), means.end());
-  return named;
 }
 
 absl::Status TrainStep::Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
@@ -153,7 +150,7 @@ void TrainStep::RunRound(const std::vector<const MicroStep*>& with_loss, int64_t
 std::string TrainStep::WhereItFailed(const std::string& which, const MicroStep& micro_step) {
   if (models_.any()) return which;  // their passes need the other ranks
   const torch::NoGradGuard no_grad;
-  const std::string module = WhereItThrows(module_, [&] { micro_step.forward(scale_); });
+  const std::string module = WhereItThrows(trained_.module(), [&] { micro_step.forward(scale_); });
   return absl::StrCat(which, ", ", module.empty() ? "in the backward pass" : module);
 }
 
@@ -173,8 +170,8 @@ absl::Status TrainStep::RunMicroStep(const MicroStep& micro_step) {
 
 absl::StatusOr<torch::Tensor> TrainStep::Total(const Losses& losses, const std::vector<int64_t>& counts) const {
   torch::Tensor total = losses.total;
-  for (size_t i = 0; i < terms_.size(); ++i) {
-    const TermWeight& term = terms_[i];
+  for (size_t i = 0; i < agreed_.terms.size(); ++i) {
+    const TermWeight& term = agreed_.terms[i];
     const LossTerm* found = losses.Find(term.name);
     if (found == nullptr) {
       if (term.weight == 0 || counts[i] == 0) continue;
@@ -207,28 +204,21 @@ void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, double learni
     return;
   }
   if (outcome.updated_buckets == 0) {
-    optimizer_.StartStep(learning_rate, Divisor(outcome));
+    trained_.optimizer().StartStep(learning_rate, Divisor(outcome));
   }
   ++outcome.updated_buckets;
   UpdateBucket(bucket, outcome);
 }
 
 void TrainStep::UpdateBucket(size_t bucket, StepOutcome& outcome) {
-  outcome.update.Update(CatchTorch([&] {
-    optimizer_.Update(reducer_.buckets(), bucket);
-    return absl::OkStatus();
-  }));
+  outcome.update.Update(CatchTorch([&] { trained_.optimizer().Update(reducer_.buckets(), bucket); }));
 }
 
 absl::Status TrainStep::NameNonFinite(const std::vector<MicroStep>& micro_steps, StepOutcome& outcome) {
   if (!std::isfinite(outcome.grad_norm)) {
     // Where gradients are sharded, another rank has it.
     int64_t first = static_cast<int64_t>(reducer_.buckets().parameters().size());
-    const absl::Status looked = CatchTorch([&] {
-      first = static_cast<int64_t>(reducer_.buckets().FirstNonFinite());
-      return absl::OkStatus();
-    });
-    outcome.update.Update(looked);
+    outcome.update.Update(CatchTorch([&] { first = static_cast<int64_t>(reducer_.buckets().FirstNonFinite()); }));
     DISTILL_RETURN_IF_ERROR(comm_.AllReduce(&first, &first, 1, DType::kInt64, ReduceOp::kMin));
     const auto& parameters = reducer_.buckets().parameters();
     const bool found = first < static_cast<int64_t>(parameters.size());
@@ -271,7 +261,7 @@ absl::StatusOr<std::string> TrainStep::BadMicroStep(const std::vector<const Micr
     bool is_bad = false;
     std::string module;
     DISTILL_RETURN_IF_ERROR(models_.RunOnce(/*trains=*/false, [&] {
-      module = FirstNonFinite(module_, [&] {
+      module = FirstNonFinite(trained_.module(), [&] {
         for (const LossTerm& term : micro_step.forward(scale_).terms) {
           is_bad = is_bad || (term.count > 0 && !std::isfinite(term.sum.item<double>()));
         }
@@ -289,12 +279,12 @@ absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
   if (!outcome.non_finite.empty()) return absl::OkStatus();
   // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
   const double clip = max_grad_norm_ > 0 ? std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6)) : 1.0;
-  optimizer_.StartStep(learning_rate, Divisor(outcome) / clip);
+  trained_.optimizer().StartStep(learning_rate, Divisor(outcome) / clip);
   std::vector<AsyncCall> gathers;
   for (size_t b = 0; b < reducer_.buckets().num_buckets(); ++b) {
     UpdateBucket(b, outcome);
     // Also after a failure here, for the others'; while the next bucket is updated.
-    if (flat_ != nullptr) gathers.push_back(reducer_.Run(flat_->GatherCall(b)));
+    if (trained_.flat() != nullptr) gathers.push_back(reducer_.Run(trained_.flat()->GatherCall(b)));
   }
   outcome.updated_buckets = reducer_.buckets().num_buckets();
   for (const AsyncCall& gather : gathers) DISTILL_RETURN_IF_ERROR(gather.Wait());
@@ -303,8 +293,8 @@ absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
 
 // Not before ranks have agreed that none of them failed: they would gather different buckets.
 absl::Status TrainStep::GatherArrived(const StepOutcome& outcome) {
-  for (size_t b = 0; flat_ != nullptr && b < outcome.updated_buckets; ++b) {
-    DISTILL_RETURN_IF_ERROR(flat_->GatherCall(b)(comm_));
+  for (size_t b = 0; trained_.flat() != nullptr && b < outcome.updated_buckets; ++b) {
+    DISTILL_RETURN_IF_ERROR(trained_.flat()->GatherCall(b)(comm_));
   }
   return absl::OkStatus();
 }

@@ -3,20 +3,16 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "libdistill/comm/communicator.h"
-#include "libdistill/gradients/adamw.h"
-#include "libdistill/gradients/gradient_reducer.h"
 #include "libdistill/gradients/loss_scale.h"
-#include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_models.h"
-#include "libdistill/task/task.h"
-#include "libdistill/train/sums_over_ranks.h"
+#include "libdistill/shard/trained_module.h"
+#include "libdistill/train/agreed_task.h"
+#include "libdistill/train/means_over_ranks.h"
 
 namespace distill {
 
@@ -37,21 +33,16 @@ struct StepOutcome {
 
 class TrainStep {
  public:
-  // `terms`: the task's (Task::LossTerms). `names`: of all sums that passes report on any rank (UnionOfNames).
-  // `flat`: the parameters, where ranks update parts of them; may be null, as `loss_scale`, which Run starts a step of.
-  TrainStep(Communicator& comm, std::vector<TermWeight> terms, std::vector<std::string> names, GradientReducer& reducer,
-            AdamW& optimizer, FlatParameters* flat, ShardedModels models, double max_grad_norm, LossScale* loss_scale,
-            const torch::nn::Module& module)
+  // `agreed`, `trained`: must outlive it. `loss_scale`: null, or what Run starts a step of.
+  TrainStep(Communicator& comm, const AgreedTask& agreed, TrainedModule& trained, ShardedModels models,
+            double max_grad_norm, LossScale* loss_scale)
       : comm_(comm),
-        terms_(std::move(terms)),
-        sums_over_ranks_(comm, std::move(names)),
-        reducer_(reducer),
-        optimizer_(optimizer),
-        flat_(flat),
+        agreed_(agreed),
+        trained_(trained),
+        reducer_(trained.reducer()),
         models_(std::move(models)),
         max_grad_norm_(max_grad_norm),
-        loss_scale_(loss_scale),
-        module_(module) {}
+        loss_scale_(loss_scale) {}
 
   // Every rank must call it, with what failed on it alone since the last call, and what tells, late in the step, what
   // it wants to become of the run: an error of any rank is returned on all, and then, with clipping, no rank has
@@ -74,8 +65,6 @@ class TrainStep {
   std::string WhereItFailed(const std::string& which, const MicroStep& micro_step);
   // What the backward pass of these losses starts from.
   absl::StatusOr<torch::Tensor> Total(const Losses& losses, const std::vector<int64_t>& counts) const;
-  // The step's means out of its sums: "loss" first.
-  std::vector<std::pair<std::string, double>> Means(const std::vector<SumsOverRanks::Sum>& sums) const;
   // Of those with a loss the one of this round, while all ranks make `rounds` of them; `mine` gets what fails.
   void RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine);
   // With clipping, or a loss scale.
@@ -94,17 +83,14 @@ class TrainStep {
   double Divisor(const StepOutcome& outcome) const;
 
   Communicator& comm_;
-  const std::vector<TermWeight> terms_;
-  SumsOverRanks sums_over_ranks_;
+  const AgreedTask& agreed_;
+  TrainedModule& trained_;
+  GradientReducer& reducer_;
+  const ShardedModels models_;
+  const double max_grad_norm_;
+  LossScale* const loss_scale_;
   TermSums sums_;    // of this rank's passes of the step
   PassScale scale_;  // of the step
-  GradientReducer& reducer_;
-  AdamW& optimizer_;
-  FlatParameters* flat_;
-  ShardedModels models_;
-  double max_grad_norm_;
-  LossScale* loss_scale_;
-  const torch::nn::Module& module_;
 };
 
 }  // namespace distill

@@ -12,11 +12,16 @@
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/evaluation.h"
-#include "libdistill/train/fingerprint.h"
 #include "libdistill/train/fitting.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {
+
+torch::Dtype WorkingType(const TrainerOptions& options, c10::Device device) {
+  if (options.fp16) return torch::kFloat16;
+  const bool in_bf16 = options.bf16 == Switch::kAuto ? MultipliesBf16(device) : options.bf16 == Switch::kTrue;
+  return in_bf16 ? torch::kBFloat16 : torch::kFloat32;
+}
 
 struct Trainer::Impl {
   RunContext& run;

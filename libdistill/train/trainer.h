@@ -39,6 +39,9 @@ struct TrainResult {
   std::map<std::string, double> metrics;  // everything that is printed at the end, by name
 };
 
+// What forward passes use on this device: float32, or what bf16 and fp16 ask for.
+torch::Dtype WorkingType(const TrainerOptions& options, c10::Device device);
+
 class Trainer {
  public:
   // Every rank must call it. Broadcasts rank 0's parameters and buffers. InvalidArgument: options out of range, each by

@@ -13,7 +13,7 @@
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/safetensors.h"
-#include "libdistill/train/fingerprint.h"
+#include "libdistill/train/agreed_task.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"

@@ -1,4 +1,4 @@
-#include "libdistill/train/sums_over_ranks.h"
+#include "libdistill/train/means_over_ranks.h"
 
 #include <algorithm>
 
@@ -10,36 +10,38 @@
 
 namespace distill {
 
-absl::StatusOr<SumsOverRanks::Result> SumsOverRanks::Add(const TermSums& mine, absl::Status status, StopWish wish) {
+absl::StatusOr<MeansOverRanks> MeanOverRanks(Communicator& comm, const std::vector<std::string>& names,
+                                             const TermSums& mine, absl::Status status, StopWish wish) {
   // Counts are exact in float64, below 2^53.
-  const size_t n = names_.size();
+  const size_t n = names.size();
   std::vector<double> values(2 * n + 3, 0.0);
   for (const auto& [name, sum] : mine.sums()) {
-    if (std::binary_search(names_.begin(), names_.end(), name)) continue;
+    if (std::binary_search(names.begin(), names.end(), name)) continue;
     status.Update(absl::InvalidArgumentError(
         absl::StrCat("a pass reports '", name, "', which no rank had named before the first step (Task::Reported); it ",
-                     "had named: ", names_.empty() ? "nothing" : absl::StrJoin(names_, ", "))));
+                     "had named: ", names.empty() ? "nothing" : absl::StrJoin(names, ", "))));
   }
   // A device reports here what went wrong on it since.
   status.Update(CatchTorch([&] {
     for (size_t i = 0; i < n; ++i) {
-      const auto found = mine.sums().find(names_[i]);
+      const auto found = mine.sums().find(names[i]);
       if (found == mine.sums().end()) continue;
       values[i] = found->second.sum.item<double>();
       values[n + i] = static_cast<double>(found->second.count);
     }
-    return absl::OkStatus();
   }));
   values[2 * n] = status.ok() ? 0 : 1;
   values[2 * n + 1] = wish == StopWish::kEnd ? 1 : 0;
   values[2 * n + 2] = wish == StopWish::kLeave ? 1 : 0;
-  DISTILL_RETURN_IF_ERROR(comm_.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
-                                          DType::kFloat64, ReduceOp::kSum));
-  if (values[2 * n] > 0) return Agree(comm_, status);
-  Result result;
+  DISTILL_RETURN_IF_ERROR(comm.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
+                                         DType::kFloat64, ReduceOp::kSum));
+  if (values[2 * n] > 0) return Agree(comm, status);
+  MeansOverRanks result;
   if (values[2 * n + 1] > 0) result.wish = StopWish::kEnd;
   if (values[2 * n + 2] > 0) result.wish = StopWish::kLeave;
-  for (size_t i = 0; i < n; ++i) result.sums.push_back({values[i], static_cast<int64_t>(values[n + i])});
+  for (size_t i = 0; i < n; ++i) {
+    if (values[n + i] > 0) result.means[names[i]] = values[i] / values[n + i];
+  }
   return result;
 }
 
