@@ -21,24 +21,15 @@ AdamW::AdamW(const std::vector<TrainedParameter>& parameters, const AdamWOptions
     : options_(options) {
   torch::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters.size(); ++i) {
-    Slot slot;
-    slot.parameter = parameters[i];
-    slot.part = plan.OfParameter(i, shard);
-    for (int rank = 0; rank < plan.shards(); ++rank) slot.parts.push_back(plan.OfParameter(i, rank));
-    slot.part_in_use = working[i];
-    slot.master = masters[i];
-    slot.exp_avg = torch::zeros_like(slot.master);
-    slot.exp_avg_sq = torch::zeros_like(slot.master);
-    slots_.push_back(std::move(slot));
+    std::vector<ShardPlan::Part> parts;
+    for (int rank = 0; rank < plan.shards(); ++rank) parts.push_back(plan.OfParameter(i, rank));
+    slots_.push_back({parameters[i], parts[shard], parts, masters[i], torch::zeros_like(masters[i]),
+                      torch::zeros_like(masters[i]), working[i]});
   }
 }
 
 bool AdamW::Slot::has_working_copy() const {
   return !master.is_alias_of(in_use()) && in_use().is_contiguous() && in_use().scalar_type() != torch::kFloat32;
-}
-
-DType AdamW::Slot::working_type() const {
-  return in_use().scalar_type() == torch::kHalf ? DType::kFloat16 : DType::kBFloat16;
 }
 
 AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
@@ -52,7 +43,7 @@ AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
   run.count = std::clamp<int64_t>(active - part.begin, 0, part.count);
   if (has_working_copy()) {
     run.working = in_use().data_ptr();
-    run.working_type = working_type();
+    run.working_type = in_use().scalar_type() == torch::kHalf ? DType::kFloat16 : DType::kBFloat16;
   }
   return run;
 }
@@ -78,11 +69,6 @@ void AdamW::Update(const GradientBuckets& gradients, size_t bucket) {
     // A graph that still wants the old values is told so.
     slot.parameter.tensor.unsafeGetTensorImpl()->bump_version();
   }
-}
-
-void AdamW::Step(const GradientBuckets& gradients, double learning_rate, double divisor) {
-  StartStep(learning_rate, divisor);
-  for (size_t b = 0; b < gradients.num_buckets(); ++b) Update(gradients, b);
 }
 
 std::map<std::string, SpreadTensor> AdamW::State() const {

@@ -51,8 +51,6 @@ class AdamW {
   void StartStep(double learning_rate, double divisor);
   // The parameters of one bucket, once a step each, in any order. Blocks on the CPU; on a GPU it is enqueued.
   void Update(const GradientBuckets& gradients, size_t bucket);
-  // Both, for all buckets.
-  void Step(const GradientBuckets& gradients, double learning_rate, double divisor);
 
   // Everything that a resumed run needs, by name: "master.P", "exp_avg.P", "exp_avg_sq.P" for each parameter P. The
   // tensors share memory with the optimizer. The count of updates is saved apart, as steps().
@@ -73,7 +71,6 @@ class AdamW {
     const torch::Tensor& in_use() const { return part_in_use.defined() ? part_in_use : parameter.tensor; }
     // The parameter is no master, and the sweep can write it.
     bool has_working_copy() const;
-    DType working_type() const;
     AdamWRun RunFor(const torch::Tensor& gradient) const;
     SpreadTensor Spread(const torch::Tensor& tensor) const { return {tensor, parameter.tensor.sizes().vec(), parts}; }
   };

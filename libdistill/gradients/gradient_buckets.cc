@@ -11,43 +11,39 @@
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
-namespace {
-
-// Undefined where there is none to be had.
-absl::StatusOr<torch::Tensor> AllocateForCalls(Communicator& comm, int64_t elements, torch::Dtype dtype,
-                                               c10::Device device) {
-  const int64_t bytes = elements * static_cast<int64_t>(torch::elementSize(dtype));
-  if (!device.is_cpu() && !comm.takes_device_memory()) return torch::Tensor();
-  absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes, {.on_device = !device.is_cpu()});
-  if (absl::IsResourceExhausted(memory.status())) {
-    if (comm.rank() == 0) {
-      LogWarning(absl::StrCat("buckets are in ordinary memory, which is slower: ", memory.status().message()));
-    }
-    return torch::Tensor();
-  }
-  DISTILL_RETURN_IF_ERROR(memory.status());
-  const std::shared_ptr<CommMemory> kept = *std::move(memory);
-  return torch::from_blob(
-      kept->data(), {elements}, [kept](void*) {}, torch::TensorOptions().dtype(dtype).device(device));
-}
-
-}  // namespace
 
 absl::StatusOr<torch::Tensor> AllocateAnyway(Communicator& comm, int64_t elements, torch::Dtype dtype,
                                              c10::Device device) {
-  DISTILL_ASSIGN_OR_RETURN(torch::Tensor memory, AllocateForCalls(comm, elements, dtype, device));
-  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] {
-                                  const auto options = torch::TensorOptions().dtype(dtype).device(device);
-                                  if (!memory.defined()) memory = torch::zeros({elements}, options);
-                                })));
-  return memory;
+  const auto options = torch::TensorOptions().dtype(dtype).device(device);
+  if (device.is_cpu() || comm.takes_device_memory()) {
+    const int64_t bytes = elements * static_cast<int64_t>(torch::elementSize(dtype));
+    absl::StatusOr<std::unique_ptr<CommMemory>> memory = comm.Allocate(bytes, {.on_device = !device.is_cpu()});
+    if (memory.ok()) {
+      const std::shared_ptr<CommMemory> kept = *std::move(memory);
+      return torch::from_blob(
+          kept->data(), {elements}, /*deleter=*/[kept](void*) {}, options);
+    }
+    if (!absl::IsResourceExhausted(memory.status())) return memory.status();
+    if (comm.rank() == 0) {
+      LogWarning(absl::StrCat("buckets are in ordinary memory, which is slower: ", memory.status().message()));
+    }
+  }
+  torch::Tensor ordinary;
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&] { ordinary = torch::zeros({elements}, options); })));
+  return ordinary;
 }
 
 absl::StatusOr<GradientBuckets> GradientBuckets::Create(Communicator& comm,
                                                         const std::vector<TrainedParameter>& parameters,
                                                         const ShardPlan& plan, int stage) {
   GradientBuckets buckets(parameters, plan, stage, comm.rank());
-  DISTILL_RETURN_IF_ERROR(buckets.MakeMemory(comm));
+  const GradientSizes sizes = SizesOfGradients(ElementsOf(parameters), plan, stage);
+  DISTILL_ASSIGN_OR_RETURN(buckets.memory_,
+                           AllocateAnyway(comm, sizes.buckets, torch::kFloat32, parameters[0].tensor.device()));
+  if (stage >= 2) {
+    const auto make_slices = [&] { buckets.slices_ = torch::zeros({sizes.slices}, buckets.memory_.options()); };
+    DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch(make_slices)));
+  }
   buckets.Lay(plan);
   return buckets;
 }
@@ -65,17 +61,10 @@ int64_t SizeOfOwnMemory(const ShardPlan& plan, size_t b, torch::Dtype dtype) {
   return is_gradient ? 0 : plan.padded(b);
 }
 
-absl::Status GradientBuckets::MakeMemory(Communicator& comm) {
-  const c10::Device device = parameters_[0].tensor.device();
-  const GradientSizes sizes = SizesOfGradients(ElementsOf(parameters_), plan_, stage_);
-  DISTILL_ASSIGN_OR_RETURN(memory_, AllocateAnyway(comm, sizes.buckets, torch::kFloat32, device));
-  if (stage_ < 2) return absl::OkStatus();
-  return Agree(comm, CatchTorch([&] { slices_ = torch::zeros({sizes.slices}, memory_.options()); }));
-}
-
 void GradientBuckets::Lay(const ShardPlan& plan) {
   plan_ = plan;
   buckets_.clear();
+  int64_t slices = 0;  // elements of those before
   const BucketPlaces places = stage_ < 2 ? PlacesInARow(plan_) : PlacesInSlots(plan_);
   for (size_t b = 0; b < plan.num_buckets(); ++b) {
     GradientBucket& bucket = buckets_.emplace_back();
@@ -88,11 +77,14 @@ void GradientBuckets::Lay(const ShardPlan& plan) {
       const torch::Tensor& tensor = parameters_[i].tensor;
       bucket.has_embedding |= tensor.dim() == 2 && tensor.size(0) >= kEmbeddingRows;
     }
+    if (stage_ >= 2) {
+      bucket.mine = slices_.narrow(0, slices, bucket.part.count);
+      slices += plan.slice(b);
+    }
     if (!bucket.has_place) continue;
     Place(b, memory_.narrow(0, places.begin[b], plan.padded(b)));
-    bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
+    if (stage_ < 2) bucket.mine = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
   }
-  if (stage_ >= 2) LaySlices();
 }
 
 void GradientBuckets::Place(size_t b, const torch::Tensor& padded) {
@@ -119,14 +111,6 @@ void GradientBuckets::GiveMemory(size_t b, const torch::Tensor& gradient) {
 void GradientBuckets::TakeMemory(size_t b) {
   buckets_[b].values = buckets_[b].padded = torch::Tensor();
   for (const size_t i : buckets_[b].parameters) gradients_[i] = torch::Tensor();
-}
-
-void GradientBuckets::LaySlices() {
-  int64_t begin = 0;
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    buckets_[b].mine = slices_.narrow(0, begin, plan_.OfBucket(b, rank_).count);
-    begin += plan_.slice(b);
-  }
 }
 
 torch::Tensor GradientBuckets::OwnGradient(size_t i) const {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include <c10/core/Device.h>
@@ -80,9 +79,7 @@ class GradientBuckets {
  private:
   GradientBuckets(std::vector<TrainedParameter> parameters, const ShardPlan& plan, int stage, int rank)
       : parameters_(std::move(parameters)), plan_(plan), stage_(stage), rank_(rank), gradients_(parameters_.size()) {}
-  absl::Status MakeMemory(Communicator& comm);
   void Place(size_t b, const torch::Tensor& padded);
-  void LaySlices();
 
   std::vector<TrainedParameter> parameters_;
   ShardPlan plan_;
@@ -95,9 +92,8 @@ class GradientBuckets {
 
 // What GradientBuckets allocates, in float32 elements.
 struct GradientSizes {
-  int64_t buckets =
-      0;  // that hold any plan's in stages 0 and 1, slots from stage 2 on; memory of Communicator::Allocate
-  int64_t slices = 0;  // from stage 2 on: this rank's
+  int64_t buckets = 0;  // by Communicator::Allocate: that hold any plan's in stages 0 and 1, slots from stage 2 on
+  int64_t slices = 0;   // from stage 2 on: this rank's
 };
 GradientSizes SizesOfGradients(const std::vector<int64_t>& elements, const ShardPlan& plan, int stage);
 // Elements that GiveMemory allocates, for a bucket without a slot of parameters in `dtype`: none where the gradient

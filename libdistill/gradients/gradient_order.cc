@@ -1,7 +1,6 @@
 #include "libdistill/gradients/gradient_order.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "libdistill/core/status_macros.h"
 

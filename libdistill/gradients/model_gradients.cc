@@ -11,27 +11,17 @@ class ReducerSink : public GradientSink {
  public:
   explicit ReducerSink(const std::shared_ptr<GradientReducer>& reducer) : reducer_(reducer) {}
 
-  torch::Tensor Borrow(const torch::Tensor& parameter) override {
-    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
-    return reducer != nullptr ? reducer->Borrow(parameter) : torch::Tensor();
-  }
+  torch::Tensor Borrow(const torch::Tensor& parameter) override { return Ask(&GradientReducer::Borrow, parameter); }
   torch::Tensor BorrowSum(const torch::Tensor& parameter) override {
-    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
-    return reducer != nullptr ? reducer->BorrowSum(parameter) : torch::Tensor();
+    return Ask(&GradientReducer::BorrowSum, parameter);
   }
-  bool TakesWide(const torch::Tensor& parameter) override {
-    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
-    return reducer != nullptr && reducer->TakesWide(parameter);
-  }
+  bool TakesWide(const torch::Tensor& parameter) override { return Ask(&GradientReducer::TakesWide, parameter); }
   void AddWide(const torch::Tensor& parameter, const torch::Tensor& gradient) override {
     const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
     TORCH_CHECK(reducer != nullptr, "the head's gradient came when its reducer was gone");
     reducer->AddWide(parameter, gradient);
   }
-  bool TakesRows(const torch::Tensor& table) override {
-    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
-    return reducer != nullptr && reducer->TakesRows(table);
-  }
+  bool TakesRows(const torch::Tensor& table) override { return Ask(&GradientReducer::TakesRows, table); }
   void AddRows(const torch::Tensor& /*table*/, const torch::Tensor& ids, const torch::Tensor& gradients) override {
     const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
     TORCH_CHECK(reducer != nullptr, "gradients of looked-up rows came when their reducer was gone");
@@ -39,6 +29,13 @@ class ReducerSink : public GradientSink {
   }
 
  private:
+  // Nothing, and false, once the reducer is gone.
+  template <typename Answer>
+  Answer Ask(Answer (GradientReducer::*question)(const torch::Tensor&), const torch::Tensor& parameter) const {
+    const std::shared_ptr<GradientReducer> reducer = reducer_.lock();
+    return reducer != nullptr ? (*reducer.*question)(parameter) : Answer();
+  }
+
   const std::weak_ptr<GradientReducer> reducer_;
 };
 

@@ -6,7 +6,7 @@
 
 #include <torch/types.h>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/store/safetensors.h"

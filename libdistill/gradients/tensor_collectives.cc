@@ -14,8 +14,10 @@ namespace {
 
 using Call = std::function<absl::Status(torch::Tensor& tensor, Placement placement)>;
 
-// Calls with a contiguous tensor in memory that the communicator takes, and brings the result back.
+// Calls with a contiguous tensor in memory that the communicator takes, and brings the result back. Nothing
+// on one rank.
 absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& call) {
+  if (comm.world_size() == 1) return absl::OkStatus();
   const bool stays = tensor.is_cpu() || comm.takes_device_memory();
   torch::Tensor there = (stays ? tensor : tensor.cpu()).contiguous();
   Placement placement;
@@ -57,17 +59,15 @@ std::function<absl::Status(Communicator&)> BehindStream(c10::Device device,
 }
 
 absl::Status AllReduceSum(Communicator& comm, torch::Tensor tensor) {
-  if (comm.world_size() == 1) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(tensor.scalar_type()));
-  return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {
+  return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(there.scalar_type()));
     return comm.AllReduce(there.data_ptr(), there.data_ptr(), there.numel(), dtype, ReduceOp::kSum, placement);
   });
 }
 
 absl::Status ReduceScatterSum(Communicator& comm, torch::Tensor padded) {
-  if (comm.world_size() == 1) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(padded.scalar_type()));
-  return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) {
+  return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(const DType dtype, FromTorch(there.scalar_type()));
     const int64_t slice = there.numel() / comm.world_size();
     auto* bytes = static_cast<char*>(there.data_ptr());
     return comm.ReduceScatter(bytes, bytes + comm.rank() * slice * SizeOf(dtype), slice, dtype, ReduceOp::kSum,
@@ -76,7 +76,6 @@ absl::Status ReduceScatterSum(Communicator& comm, torch::Tensor padded) {
 }
 
 absl::Status AllGatherSlices(Communicator& comm, torch::Tensor padded) {
-  if (comm.world_size() == 1) return absl::OkStatus();
   return OnTensor(comm, padded, [&](torch::Tensor& there, Placement placement) {
     const int64_t slice = static_cast<int64_t>(there.nbytes()) / comm.world_size();
     auto* bytes = static_cast<char*>(there.data_ptr());
@@ -85,7 +84,6 @@ absl::Status AllGatherSlices(Communicator& comm, torch::Tensor padded) {
 }
 
 absl::Status BroadcastFromRank0(Communicator& comm, torch::Tensor tensor) {
-  if (comm.world_size() == 1) return absl::OkStatus();
   return OnTensor(comm, tensor, [&](torch::Tensor& there, Placement placement) {
     return comm.Broadcast(there.data_ptr(), static_cast<int64_t>(there.nbytes()), DType::kUInt8, /*root=*/0, placement);
   });

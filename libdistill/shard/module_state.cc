@@ -1,17 +1,14 @@
 #include "libdistill/shard/module_state.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
-#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
 namespace distill {
-
-void LoadBlocks(torch::nn::Module& module) {
-  for (GatedModel* gated : PartsOf<GatedModel>(module)) gated->LoadBlocks();
-}
 
 std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters) {
   std::map<const c10::TensorImpl*, int64_t> blocks;
@@ -64,12 +61,6 @@ absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const to
 absl::Status BroadcastBuffers(Communicator& comm, const torch::nn::Module& module) {
   for (const torch::Tensor& buffer : module.buffers()) DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(comm, buffer));
   return absl::OkStatus();
-}
-
-std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module) {
-  std::map<std::string, torch::Tensor> state;
-  for (const auto& item : module.named_buffers()) state["buffer." + item.key()] = item.value();
-  return state;
 }
 
 absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder) {

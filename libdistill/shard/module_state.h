@@ -3,21 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/nn/weight_gate.h"
 
 namespace distill {
-
-// GatedModel::LoadBlocks of the module and of those in it. Throws.
-void LoadBlocks(torch::nn::Module& module);
 
 // Of each parameter, the model's block that it is of; -1: none.
 std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<TrainedParameter>& parameters);
@@ -37,9 +33,6 @@ std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<Trained
 // Every rank must call it; blocks. Where rank 0 cannot read them the communicator is aborted.
 [[nodiscard]] absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const torch::Tensor& weight,
                                        const torch::Tensor& values);
-
-// The buffers as "buffer.NAME", sharing memory with the module.
-std::map<std::string, torch::Tensor> BufferState(const torch::nn::Module& module);
 
 // FOLDER/model.safetensors: parameters and buffers under their names, in their types (bool as uint8).
 [[nodiscard]] absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder);

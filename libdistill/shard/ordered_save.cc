@@ -1,5 +1,7 @@
 #include "libdistill/shard/ordered_save.h"
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/busy_phase.h"
@@ -8,14 +10,6 @@
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
-
-OrderedSave::OrderedSave(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks)
-    : comm_(comm), tensors_(tensors), blocks_(blocks) {
-  for (const auto& [name, tensor] : tensors) {
-    index_[name] = static_cast<int64_t>(by_index_.size());
-    by_index_.push_back(&tensor);
-  }
-}
 
 absl::Status OrderedSave::Run(absl::FunctionRef<absl::Status(OrderedSave&)> write) {
   if (comm_.rank() != 0) return Agree(comm_, Follow());
@@ -30,10 +24,12 @@ absl::Status OrderedSave::Run(absl::FunctionRef<absl::Status(OrderedSave&)> writ
 }
 
 absl::Status OrderedSave::Pass(const std::string& name, ByteSink sink) {
-  const int64_t index = index_.at(name);
+  const SpreadTensor& tensor = tensors_.at(name);
   // What rank 0 has whole takes nobody else.
-  if (!by_index_[static_cast<size_t>(index)]->parts.empty()) DISTILL_RETURN_IF_ERROR(Ask(What::kTensor, index));
-  return PassToRank0(comm_, *by_index_[static_cast<size_t>(index)], sink);
+  if (!tensor.parts.empty()) {
+    DISTILL_RETURN_IF_ERROR(Ask(What::kTensor, std::distance(tensors_.begin(), tensors_.find(name))));
+  }
+  return PassToRank0(comm_, tensor, sink);
 }
 
 absl::Status OrderedSave::Ask(What what, int64_t index) {
@@ -54,9 +50,9 @@ absl::Status OrderedSave::Follow() {
 
 absl::Status OrderedSave::Bring(What what, int64_t index) {
   if (what == What::kBlock && blocks_ != nullptr) return blocks_->FollowFetch(static_cast<size_t>(index));
-  if (what == What::kTensor && index >= 0 && index < static_cast<int64_t>(by_index_.size())) {
-    return PassToRank0(comm_, *by_index_[static_cast<size_t>(index)],
-                       [](absl::string_view) { return absl::OkStatus(); });
+  if (what == What::kTensor && index >= 0 && index < static_cast<int64_t>(tensors_.size())) {
+    const auto nobody = [](absl::string_view) { return absl::OkStatus(); };
+    return PassToRank0(comm_, std::next(tensors_.begin(), index)->second, nobody);
   }
   return absl::InternalError(absl::StrCat("rank 0 asks for what this rank does not save: ", index));
 }

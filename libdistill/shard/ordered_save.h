@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "libdistill/comm/communicator.h"
@@ -26,7 +25,8 @@ class OrderedSave {
  public:
   // The same on every rank. `blocks`: of the model that is saved, whose weights rank 0 then reads by WeightsInOrder;
   // null where they are all there. Both must outlive it.
-  OrderedSave(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks);
+  OrderedSave(Communicator& comm, const TensorState& tensors, ShardedBlocks* blocks)
+      : comm_(comm), tensors_(tensors), blocks_(blocks) {}
 
   // Every rank must call it; blocks. `write` is called on rank 0. All return the error of any of them.
   [[nodiscard]] absl::Status Run(absl::FunctionRef<absl::Status(OrderedSave&)> write);
@@ -45,8 +45,6 @@ class OrderedSave {
   Communicator& comm_;
   const TensorState& tensors_;
   ShardedBlocks* const blocks_;
-  std::vector<const SpreadTensor*> by_index_;
-  std::map<std::string, int64_t> index_;
 };
 
 }  // namespace distill

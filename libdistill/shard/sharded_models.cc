@@ -1,9 +1,7 @@
 #include "libdistill/shard/sharded_models.h"
 
 #include <map>
-#include <memory>
 #include <numeric>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"

@@ -1,7 +1,6 @@
 #include "libdistill/shard/trained_module.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
@@ -43,8 +42,6 @@ absl::Status TrainedModule::FindParameters(const std::map<std::string, int64_t>&
                                                    " is in float16, which only fp16: true trains, with a loss scale; "
                                                    "set it, or load the model in float32"));
   }
-  gated_ = nullptr;
-  block_of_.clear();
   return options_.zero_stage == 3 ? FindBlocks() : absl::OkStatus();
 }
 
@@ -129,7 +126,6 @@ absl::Status TrainedModule::LoadUntrained() {
 }
 
 absl::Status TrainedModule::MakeReducer(const std::vector<int64_t>& order, bool losses_are_final) {
-  reducer_.reset();
   DISTILL_ASSIGN_OR_RETURN(reducer_, GradientReducer::Create(comm_, parameters_,
                                                              {.bucket_bytes = options_.bucket_bytes,
                                                               .compression = options_.compression,
@@ -144,7 +140,9 @@ absl::Status TrainedModule::MakeReducer(const std::vector<int64_t>& order, bool 
 
 TensorState TrainedModule::Tensors() const {
   TensorState tensors = optimizer_->State();
-  for (const auto& [name, buffer] : BufferState(*module_)) tensors.emplace(name, SpreadTensor::Whole(buffer));
+  for (const auto& item : module_->named_buffers()) {
+    tensors.emplace("buffer." + item.key(), SpreadTensor::Whole(item.value()));
+  }
   return tensors;
 }
 

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext& run, std::s
       DISTILL_RETURN_IF_ERROR(RequireWhole(*module));
       // A module that is to be sharded may not fit there, nor in this rank's memory.
       if (options.zero_stage < 3 || run.world_size() == 1) {
-        LoadBlocks(*module);
+        for (GatedModel* gated : PartsOf<GatedModel>(*module)) gated->LoadBlocks();
         module->to(run.device());
       }
       return CheckBuffers(*module);

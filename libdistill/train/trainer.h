@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <torch/nn/module.h>
 

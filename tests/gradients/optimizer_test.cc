@@ -128,6 +128,12 @@ TEST_CASE("a gradient that is not finite is named") {
   CHECK(buckets.parameters()[buckets.FirstNonFinite()].name == "first");
 }
 
+// Of all buckets.
+void Step(AdamW& optimizer, const GradientBuckets& gradients, double learning_rate, double divisor) {
+  optimizer.StartStep(learning_rate, divisor);
+  for (size_t b = 0; b < gradients.num_buckets(); ++b) optimizer.Update(gradients, b);
+}
+
 TEST_CASE("AdamW makes the updates of torch's AdamW, without decay on biases") {
   Net ours, theirs;
   const auto parameters = Parameters(ours);
@@ -137,7 +143,7 @@ TEST_CASE("AdamW makes the updates of torch's AdamW, without decay on biases") {
   torch::optim::AdamW plain({theirs.bias}, torch::optim::AdamWOptions(0.01).weight_decay(0.0));
   for (int step = 0; step < 20; ++step) {
     const torch::Tensor x = torch::randn({6, 4});
-    optimizer.Step(gradients.Of({[&] { return ours.Loss(x); }}), 0.01, /*divisor=*/4.0);
+    Step(optimizer, gradients.Of({[&] { return ours.Loss(x); }}), 0.01, /*divisor=*/4.0);
     theirs.zero_grad();
     (theirs.Loss(x) / 4.0).backward();
     decayed.step();
@@ -160,7 +166,7 @@ TEST_CASE("a parameter whose elements do not lie in order is trained as one whos
     AdamW optimizer(parameters, {.weight_decay = 0.1});
     for (int step = 0; step < 3; ++step) {
       const torch::Tensor x = torch::full({6, 4}, 0.1 * (step + 1));
-      optimizer.Step(gradients.Of({[&] { return net->Loss(x); }}), 0.01, 1.0);
+      Step(optimizer, gradients.Of({[&] { return net->Loss(x); }}), 0.01, 1.0);
     }
   }
   for (size_t i = 0; i < 3; ++i) CHECK(torch::allclose(plain.parameters()[i], strided.parameters()[i], 1e-5, 1e-6));
@@ -173,7 +179,7 @@ TEST_CASE("an update under a graph that still wants the old values is noticed") 
   AdamW optimizer(parameters, {});
   const GradientBuckets& buckets = gradients.Of({[&] { return net.Loss(torch::ones({1, 4})); }});
   const torch::Tensor late = net.Loss(torch::ones({1, 4}));
-  optimizer.Step(buckets, 0.01, 1.0);
+  Step(optimizer, buckets, 0.01, 1.0);
   CHECK_THROWS_AS(late.backward(), c10::Error);
 }
 
@@ -183,7 +189,7 @@ TEST_CASE("rows beyond the active ones are never changed, not even by decay") {
   const auto parameters = Parameters(net, {{"first", 2}});
   Gradients gradients(parameters);
   AdamW optimizer(parameters, {.weight_decay = 0.5});
-  optimizer.Step(gradients.Of({[&] { return net.Loss(torch::randn({6, 4})); }}), 0.1, 1.0);
+  Step(optimizer, gradients.Of({[&] { return net.Loss(torch::randn({6, 4})); }}), 0.1, 1.0);
   CHECK(torch::equal(net.first.narrow(0, 2, 3), before.narrow(0, 2, 3)));
   CHECK_FALSE(torch::allclose(net.first.narrow(0, 0, 2), before.narrow(0, 0, 2)));
 }
@@ -196,10 +202,10 @@ TEST_CASE("small updates of a bfloat16 model are kept in its float32 masters") {
   Gradients gradients(parameters);
   const torch::Tensor start = optimizer.State().at("master.bias").mine.clone();  // not rounded to bfloat16
   for (int step = 0; step < 200; ++step) {
-    optimizer.Step(gradients.Of({[&] {
+    Step(optimizer, gradients.Of({[&] {
       return net.Loss(torch::ones({1, 4}));
     }}),
-                   1e-5, 1.0);  // far below bfloat16's resolution of these values
+         1e-5, 1.0);  // far below bfloat16's resolution of these values
   }
   const torch::Tensor master = optimizer.State().at("master.bias").mine;
   CHECK((master - start).abs().min().item<double>() > 1e-3);
