@@ -184,7 +184,7 @@ void GradientReducer::OnGradient(size_t i) {
   staging_->OnGradient(i);
   if (!syncs_ || !order_.OnGradient(i)) return;
   staging_->OnComplete(i);
-  LaunchComplete();
+  while (calls_.size() < buckets_.num_buckets() && order_.is_complete(calls_.size())) Launch();
 }
 
 void GradientReducer::RefuseLate(size_t i) const {
@@ -193,10 +193,6 @@ void GradientReducer::RefuseLate(size_t i) const {
       "the gradient of parameter ", buckets_.parameters()[i].name, " was complete after ", order_.parts(i),
       " of its parts in the steps before, and was on its way to the other ranks when another part came: use the "
       "parameter in the same way in every step, or in one backward pass only"));
-}
-
-void GradientReducer::LaunchComplete() {
-  while (calls_.size() < buckets_.num_buckets() && order_.is_complete(calls_.size())) Launch();
 }
 
 void GradientReducer::Launch() {
@@ -269,10 +265,7 @@ absl::Status GradientReducer::Finish(absl::Status& mine, const std::function<voi
     const bool is_view = has_all && hooked_[i].parameter.scalar_type() == torch::kFloat32;
     hooked_[i].parameter.mutable_grad() = is_view ? buckets_.gradient(i) : torch::Tensor();
   }
-  return order_.asks() ? LearnOrder() : absl::OkStatus();
-}
-
-absl::Status GradientReducer::LearnOrder() {
+  if (!order_.asks()) return absl::OkStatus();
   DISTILL_RETURN_IF_ERROR(order_.Agree(comm_));
   if (order_.order().empty()) return absl::OkStatus();
   next_plan_ = PlanInOrder(buckets_.parameters(), order_.order(), options_.bucket_bytes);

@@ -164,12 +164,10 @@ class GradientReducer {
   bool HasLeft(size_t i) const { return buckets_.plan().bucket_of(i) < calls_.size(); }
   // Of a parameter; the parameters' number where it is none.
   size_t IndexOf(const torch::Tensor& parameter) const;
-  void LaunchComplete();
   void Launch();
   // In Finish.
   void EndStep(absl::Status& mine);
   absl::Status AwaitBuckets(absl::Status status, const std::function<void(size_t bucket)>& on_bucket);
-  absl::Status LearnOrder();
   // On the communication thread.
   absl::Status ReduceRows(Communicator& comm);
 

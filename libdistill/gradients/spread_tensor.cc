@@ -35,18 +35,6 @@ torch::Tensor RoomForPiece(const SpreadTensor& tensor) {
   return torch::empty({std::min(elements, most)}, torch::TensorOptions(tensor.mine.scalar_type()));
 }
 
-// On rank 0: what another rank has, through `room`. `taken` is the sink's error.
-absl::Status ReceivePart(Communicator& comm, int rank, int64_t count, const torch::Tensor& room, DType dtype,
-                         ByteSink take, absl::Status& taken) {
-  return InPieces(count, SizeOf(dtype), [&](int64_t, int64_t elements) {
-    DISTILL_RETURN_IF_ERROR(comm.Receive(room.data_ptr(), elements, dtype, rank));
-    if (taken.ok()) {
-      taken = take({static_cast<const char*>(room.const_data_ptr()), static_cast<size_t>(elements * SizeOf(dtype))});
-    }
-    return absl::OkStatus();
-  });
-}
-
 }  // namespace
 
 absl::Status PassToRank0(Communicator& comm, const SpreadTensor& tensor, ByteSink take) {
@@ -64,7 +52,12 @@ absl::Status PassToRank0(Communicator& comm, const SpreadTensor& tensor, ByteSin
     taken = PassSaved(mine, take);
     const torch::Tensor room = RoomForPiece(tensor);
     for (int rank = 1; rank < comm.world_size(); ++rank) {
-      DISTILL_RETURN_IF_ERROR(ReceivePart(comm, rank, tensor.parts[rank].count, room, dtype, take, taken));
+      DISTILL_RETURN_IF_ERROR(InPieces(tensor.parts[rank].count, SizeOf(dtype), [&](int64_t, int64_t count) {
+        DISTILL_RETURN_IF_ERROR(comm.Receive(room.data_ptr(), count, dtype, rank));
+        const auto bytes = static_cast<size_t>(count * SizeOf(dtype));
+        if (taken.ok()) taken = take({static_cast<const char*>(room.const_data_ptr()), bytes});
+        return absl::OkStatus();
+      }));
     }
     return absl::OkStatus();
   }));

@@ -36,9 +36,8 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicato
                                                                      size_t blocks_of_pass, const ShardPlan& plan,
                                                                      const Options& options) {
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> own, comm.Split(/*color=*/0, /*key=*/comm.rank()));
-  std::shared_ptr<ShardedBlocks> blocks(new ShardedBlocks(plan, std::move(own), options.device));
-  blocks->blocks_.resize(blocks_of_pass);
-  blocks->FindBlocks(block_of);
+  std::shared_ptr<ShardedBlocks> blocks(
+      new ShardedBlocks(plan, std::move(own), options.device, block_of, blocks_of_pass));
   DISTILL_ASSIGN_OR_RETURN(
       blocks->places_, AllocateAnyway(*blocks->comm_, SizesOf(plan, block_of).places, options.dtype, options.device));
   // What one rank fails at alone ends the others' calls, where there are any.
@@ -51,8 +50,19 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicato
   return blocks;
 }
 
-ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device)
-    : plan_(plan), device_(device), comm_(std::move(comm)) {}
+ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device,
+                             const std::vector<int64_t>& block_of, size_t blocks)
+    : plan_(plan), device_(device), blocks_(blocks), comm_(std::move(comm)) {
+  for (size_t b = 0; b < plan_.num_buckets(); ++b) {
+    const int64_t of = block_of[plan_.members()[b][0]];
+    if (of < 0) continue;
+    Block& block = blocks_[static_cast<size_t>(of)];
+    block.buckets.push_back(b);
+    block.begin.push_back(block.elements);
+    block.elements += InPlace(plan_, b);
+  }
+  launched_ = acquired_ = turns();
+}
 
 ShardedBlocks::~ShardedBlocks() = default;
 
@@ -67,18 +77,6 @@ ShardedBlocks::Sizes ShardedBlocks::SizesOf(const ShardPlan& plan, const std::ve
     sizes.places = std::max(sizes.places, static_cast<int64_t>(kPlaces) * block);
   }
   return sizes;
-}
-
-void ShardedBlocks::FindBlocks(const std::vector<int64_t>& block_of) {
-  for (size_t b = 0; b < plan_.num_buckets(); ++b) {
-    const int64_t of = block_of[plan_.members()[b][0]];
-    if (of < 0) continue;
-    Block& block = blocks_[static_cast<size_t>(of)];
-    block.buckets.push_back(b);
-    block.begin.push_back(block.elements);
-    block.elements += InPlace(plan_, b);
-  }
-  launched_ = acquired_ = turns();
 }
 
 size_t ShardedBlocks::Turn(int64_t k) const {

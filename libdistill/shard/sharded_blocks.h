@@ -92,8 +92,8 @@ class ShardedBlocks : public WeightGate {
  private:
   using Block = ShardedBlock;
 
-  ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device);
-  void FindBlocks(const std::vector<int64_t>& block_of);
+  ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device,
+                const std::vector<int64_t>& block_of, size_t blocks);
 
   // The k-th block of the pass.
   size_t Turn(int64_t k) const;

@@ -207,10 +207,6 @@ void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, double learni
     trained_.optimizer().StartStep(learning_rate, Divisor(outcome));
   }
   ++outcome.updated_buckets;
-  UpdateBucket(bucket, outcome);
-}
-
-void TrainStep::UpdateBucket(size_t bucket, StepOutcome& outcome) {
   outcome.update.Update(CatchTorch([&] { trained_.optimizer().Update(reducer_.buckets(), bucket); }));
 }
 
@@ -282,7 +278,7 @@ absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
   trained_.optimizer().StartStep(learning_rate, Divisor(outcome) / clip);
   std::vector<AsyncCall> gathers;
   for (size_t b = 0; b < reducer_.buckets().num_buckets(); ++b) {
-    UpdateBucket(b, outcome);
+    outcome.update.Update(CatchTorch([&] { trained_.optimizer().Update(reducer_.buckets(), b); }));
     // Also after a failure here, for the others'; while the next bucket is updated.
     if (trained_.flat() != nullptr) gathers.push_back(reducer_.Run(trained_.flat()->GatherCall(b)));
   }

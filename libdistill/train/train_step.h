@@ -72,7 +72,6 @@ class TrainStep {
   // Without.
   void UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate);
   absl::Status GatherArrived(const StepOutcome& outcome);
-  void UpdateBucket(size_t bucket, StepOutcome& outcome);
   absl::Status NameNonFinite(const std::vector<MicroStep>& micro_steps, StepOutcome& outcome);
   // Which rank, micro-batch, samples and module it came from: the same text on every rank.
   absl::StatusOr<std::string> FindBadLoss(const std::vector<MicroStep>& micro_steps);
