@@ -5,7 +5,6 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/gradient_buckets.h"
-#include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
 

@@ -264,9 +264,7 @@ absl::Status Fitting::EvaluateNow() {
       EvaluateOverRanks(comm(), trained_.module(), Sharded(), run_.device(), *task_.evaluator(), &cut);
   if (!metrics.ok()) return cut.was_made ? Leave() : metrics.status();
   last_evaluation_ = {state_.step, epochs_.EpochsOf(state_.step), *std::move(metrics)};
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
-    return observer.OnEvaluate(last_evaluation_, control);
-  })));
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell(&Observer::OnEvaluate, last_evaluation_)));
   // The untrained model is only checked: it cannot be the best, since no checkpoint holds it.
   // Nor one that is not saved.
   return state_.step > 0 && !skipped_.last_was_skipped() ? best_->Note(state_.step, last_evaluation_.metrics)
@@ -301,10 +299,7 @@ absl::Status Fitting::Save() {
   saved_step_ = state_.step;
   if (run_.rank() == 0) how_to_resume_ = HowToResume(options_, folder);
   WillSayWhereItEnds();
-  const SaveRecord saved{state_.step, folder};
-  return Agree(comm(), reports_->Tell([&](Observer& observer, TrainingControl& control) {
-    return observer.OnSave(saved, control);
-  }));
+  return Agree(comm(), reports_->Tell(&Observer::OnSave, SaveRecord{state_.step, folder}));
 }
 
 absl::Status Fitting::Publish() {
@@ -344,8 +339,7 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
                                   last_evaluation_.epoch = epochs_.EpochsOf(state_.step);
                                   const NamedValues evaluation = RecordOf(last_evaluation_);
                                   values.insert(values.end(), evaluation.begin(), evaluation.end());
-                                  return reports_->Tell(
-                                      [&](Observer& observer, TrainingControl&) { return observer.OnEnd(values); });
+                                  return reports_->Tell([&](Observer& observer) { return observer.OnEnd(values); });
                                 })));
   result.metrics.insert(values.begin(), values.end());
   return result;

@@ -20,11 +20,11 @@ absl::Status RunReports::Open(int64_t done_steps, bool starts_anew) {
   return absl::OkStatus();
 }
 
-absl::Status RunReports::Tell(absl::FunctionRef<absl::Status(Observer&, TrainingControl&)> tell) {
+absl::Status RunReports::Tell(absl::FunctionRef<absl::Status(Observer&)> tell) {
   const BusyPhase phase(run_.communicator(), "telling observers", ToldBusy::kWithNextBeat);
   return CatchTorch([&] {
     absl::Status status;
-    for (const auto& observer : observers_) status.Update(tell(*observer, control_));
+    for (const auto& observer : observers_) status.Update(tell(*observer));
     return status;
   });
 }
@@ -36,8 +36,7 @@ absl::Status RunReports::TellStep(int64_t step, const StepOutcome& outcome, Name
   if (outcome.divisor > 0) since_record_.Add(outcome.means);
   StepRecord seen{step, total_steps_, outcome.means};
   seen.values.insert(seen.values.end(), beside_.begin(), beside_.end());
-  absl::Status status =
-      Tell([&](Observer& observer, TrainingControl& control) { return observer.OnStep(seen, control); });
+  absl::Status status = Tell(&Observer::OnStep, seen);
   const int64_t every = options_.logging_steps;
   const bool is_due = every > 0 && (step % every == 0 || is_last);
   if (is_due || (options_.logging_first_step && step == 1)) status.Update(Log());
@@ -57,8 +56,7 @@ absl::Status RunReports::Log() {
     record.values.emplace(std::find_if(record.values.begin(), record.values.end(), is_epoch) + 1, "tokens_per_second",
                           static_cast<double>(tokens_) / clock_.Seconds());
   }
-  const absl::Status status =
-      Tell([&](Observer& observer, TrainingControl& control) { return observer.OnLog(record, control); });
+  const absl::Status status = Tell(&Observer::OnLog, record);
   logged_step_ = step_;
   tokens_ = 0;
   clock_ = {};

@@ -30,7 +30,12 @@ class RunReports {
   [[nodiscard]] absl::Status TellStep(int64_t step, const StepOutcome& outcome, NamedValues beside, bool is_last);
   // Where the last step turned out to be the last one later: its record, if it has none and there are records at all.
   [[nodiscard]] absl::Status TellLastStep();
-  [[nodiscard]] absl::Status Tell(absl::FunctionRef<absl::Status(Observer&, TrainingControl&)> tell);
+  [[nodiscard]] absl::Status Tell(absl::FunctionRef<absl::Status(Observer&)> tell);
+  template <typename Record>
+  [[nodiscard]] absl::Status Tell(absl::Status (Observer::*what)(const Record&, TrainingControl&),
+                                  const Record& record) {
+    return Tell([&](Observer& observer) { return (observer.*what)(record, control_); });
+  }
 
   bool wants_to_stop() const { return control_.stops(); }
   // Of the time that records count.

@@ -8,7 +8,7 @@
 #include "libdistill/proto/checkpoint_messages.h"
 #include "libdistill/run/run.h"
 #include "libdistill/shard/ordered_save.h"
-#include "libdistill/train/trainer.h"
+#include "libdistill/train/trainer_options.h"
 
 namespace distill {
 
