@@ -14,8 +14,7 @@ namespace {
 
 using Call = std::function<absl::Status(torch::Tensor& tensor, Placement placement)>;
 
-// Calls with a contiguous tensor in memory that the communicator takes, and brings the result back. Nothing
-// on one rank.
+// On several ranks: calls with a contiguous tensor in memory that the communicator takes, and brings the result back.
 absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& call) {
   if (comm.world_size() == 1) return absl::OkStatus();
   const bool stays = tensor.is_cpu() || comm.takes_device_memory();

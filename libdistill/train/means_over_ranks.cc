@@ -10,8 +10,8 @@
 
 namespace distill {
 
-absl::StatusOr<MeansOverRanks> MeanOverRanks(Communicator& comm, const std::vector<std::string>& names,
-                                             const TermSums& mine, absl::Status status, StopWish wish) {
+absl::StatusOr<MeansAndWish> MeansOverRanks(Communicator& comm, const std::vector<std::string>& names,
+                                            const TermSums& mine, absl::Status status, StopWish wish) {
   // Counts are exact in float64, below 2^53.
   const size_t n = names.size();
   std::vector<double> values(2 * n + 3, 0.0);
@@ -36,7 +36,7 @@ absl::StatusOr<MeansOverRanks> MeanOverRanks(Communicator& comm, const std::vect
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
                                          DType::kFloat64, ReduceOp::kSum));
   if (values[2 * n] > 0) return Agree(comm, status);
-  MeansOverRanks result;
+  MeansAndWish result;
   if (values[2 * n + 1] > 0) result.wish = StopWish::kEnd;
   if (values[2 * n + 2] > 0) result.wish = StopWish::kLeave;
   for (size_t i = 0; i < n; ++i) {

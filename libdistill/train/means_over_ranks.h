@@ -15,15 +15,15 @@ namespace distill {
 // for another job to resume.
 enum class StopWish { kNone, kEnd, kLeave };
 
-struct MeansOverRanks {
+struct MeansAndWish {
   std::map<std::string, double> means = {};  // of what any rank has counted
   StopWish wish = StopWish::kNone;           // the strongest of any rank
 };
 
 // Every rank must call it, with its own sums and status, and the same sorted names (UnionOfNames): an error of any rank
 // is returned on all. InvalidArgument: a sum of a name that is none of those.
-[[nodiscard]] absl::StatusOr<MeansOverRanks> MeanOverRanks(Communicator& comm, const std::vector<std::string>& names,
-                                                           const TermSums& mine, absl::Status status,
-                                                           StopWish wish = StopWish::kNone);
+[[nodiscard]] absl::StatusOr<MeansAndWish> MeansOverRanks(Communicator& comm, const std::vector<std::string>& names,
+                                                          const TermSums& mine, absl::Status status,
+                                                          StopWish wish = StopWish::kNone);
 
 }  // namespace distill

@@ -61,7 +61,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
     if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
-  absl::StatusOr<MeansOverRanks> step = MeanOverRanks(comm_, agreed_.names, sums_, mine, wish());
+  absl::StatusOr<MeansAndWish> step = MeansOverRanks(comm_, agreed_.names, sums_, mine, wish());
   sums_.Clear();
   if (!step.ok()) return step.status();
   outcome.means = InOrder(agreed_.terms, std::move(step->means));
