@@ -53,6 +53,7 @@ def use_installed_programs(folder):
                         f"{folder}/chat.jsonl", f"own={folder}/installed out")
     job.check(code == 0, output)
     job.check(os.path.exists(f"{programs}/distill_tune"), "distill_tune, which distillrun --tune starts, is not installed")
+    job.check(os.path.exists(f"{programs}/distill_tokenize"), "distill_tokenize is not installed")
     print("ok: the installed programs train and evaluate")
 
 
