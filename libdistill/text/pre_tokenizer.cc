@@ -14,6 +14,7 @@
 #include "libdistill/text/regex.h"
 #include "libdistill/text/split.h"
 #include "libdistill/text/unicode.h"
+#include "libdistill/text/word_scanner.h"
 
 namespace distill {
 namespace {
@@ -24,6 +25,14 @@ using Parts = std::vector<TextPart>;
 
 // GPT-2's pattern, which ByteLevel with use_regex stands for.
 constexpr char kGpt2Pattern[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// The words of a well-known pattern.
+Step CutByScanner(const WordScanner& scanner) {
+  return [scanner](const TextPart& part, Storage*, Parts* out) {
+    scanner.Append(part, out);
+    return absl::OkStatus();
+  };
+}
 
 absl::Status CutAt(const Regex& pattern, SplitBehavior behavior, bool invert, const TextPart& part, Parts* out) {
   Splitter splitter(part, behavior, invert, out);
@@ -54,6 +63,11 @@ absl::StatusOr<Step> Split(const Json& options) {
   DISTILL_ASSIGN_OR_RETURN(const std::string name, GetString(options, "behavior"));
   DISTILL_ASSIGN_OR_RETURN(const SplitBehavior behavior, SplitBehaviorOf(name));
   DISTILL_ASSIGN_OR_RETURN(const bool invert, GetBool(options, "invert", false));
+  // Of a pattern that matches all of a text these keep every match.
+  const bool keeps_matches = behavior == SplitBehavior::kIsolated || (behavior == SplitBehavior::kRemoved && invert);
+  const Json& text = Get(Get(options, "pattern"), "Regex");
+  const auto scanner = text.is_string() ? WordScanner::For(text.get_ref<const std::string&>()) : std::nullopt;
+  if (keeps_matches && scanner) return CutByScanner(*scanner);
   return Step([=](const TextPart& part, Storage*, Parts* out) { return CutAt(pattern, behavior, invert, part, out); });
 }
 
@@ -74,12 +88,15 @@ absl::StatusOr<Step> Punctuation(const Json& options) {
 absl::StatusOr<Step> ByteLevel(const Json& options) {
   DISTILL_ASSIGN_OR_RETURN(const bool add_prefix_space, GetBool(options, "add_prefix_space", true));
   DISTILL_ASSIGN_OR_RETURN(const bool use_regex, GetBool(options, "use_regex", true));
-  DISTILL_ASSIGN_OR_RETURN(const Regex pattern, Regex::Compile(kGpt2Pattern));
+  const WordScanner scanner = *WordScanner::For(kGpt2Pattern);
   return Step([=](const TextPart& part, Storage* storage, Parts* out) {
     const bool needs_space = add_prefix_space && !absl::StartsWith(part.text, " ");
     const TextPart whole = needs_space ? Prefixed(part, " ", storage) : part;
-    if (use_regex) return CutAt(pattern, SplitBehavior::kIsolated, false, whole, out);
-    out->push_back(whole);
+    if (use_regex) {
+      scanner.Append(whole, out);
+    } else {
+      out->push_back(whole);
+    }
     return absl::OkStatus();
   });
 }

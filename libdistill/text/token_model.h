@@ -1,7 +1,6 @@
 // What makes tokens of a word: the "model" of tokenizer.json.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +10,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
 
 namespace distill {
 
@@ -27,20 +25,16 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
 
-  // Appends the ids of `word`, valid UTF-8. Any thread may call it: words repeat (Zipf), so the ids of short ones are
-  // kept, in shards that threads seldom share.
+  // Appends the ids of `word`, valid UTF-8. Any thread may call it: words repeat (Zipf), so each thread keeps those of
+  // short ones, in 2 MiB for each of the last models that it used.
   void AppendIds(absl::string_view word, std::vector<int32_t>* ids) const;
 
   // The same with where the tokens stand.
   virtual void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const = 0;
 
  private:
-  static constexpr size_t kShards = 16, kWordsPerShard = 4096, kWordBytes = 64;
-  struct Shard {
-    absl::Mutex mutex;
-    absl::flat_hash_map<std::string, std::vector<int32_t>> words;
-  };
-  mutable std::array<Shard, kShards> shards_;
+  const uint64_t number_ = NextNumber();  // of all models that there ever were
+  static uint64_t NextNumber();
 };
 
 // The ids of `vocab` in a word that is whole there, and of `unk` elsewhere (WordLevel), or in the longest parts from

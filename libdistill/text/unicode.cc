@@ -156,6 +156,7 @@ bool IsWordCharacter(char32_t c) {
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
 }
 
+bool IsLetter(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO); }
 bool IsMark(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
 bool IsNonSpacingMark(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_MN; }
 bool IsNumber(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO); }

@@ -22,6 +22,7 @@ size_t GraphemeEnd(absl::string_view text, size_t begin);
 
 // \w of Unicode regular expressions (UTS 18): letters, marks, decimal digits, connectors, joiners.
 bool IsWordCharacter(char32_t code_point);
+bool IsLetter(char32_t code_point);          // categories Lu, Ll, Lt, Lm, Lo
 bool IsMark(char32_t code_point);            // categories Mn, Mc, Me
 bool IsNonSpacingMark(char32_t code_point);  // category Mn
 bool IsNumber(char32_t code_point);          // categories Nd, Nl, No
