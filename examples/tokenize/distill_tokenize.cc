@@ -27,6 +27,7 @@ namespace {
 struct Options {
   bool count = false;
   bool lines = false;
+  bool zeros = false;
   bool add_special_tokens = false;
   int threads = 1;
 };
@@ -36,8 +37,9 @@ void Describe(V& v, Options& o) {
   v.Group("Options");
   v.Field("count", o.count, "print counts and speed alone");
   v.Field("lines", o.lines, "each line is a text of its own");
+  v.Field("zeros", o.zeros, "each text ends with a zero byte, so that it may have several lines");
   v.Field("add_special_tokens", o.add_special_tokens, "show texts with the special tokens around them; not with count");
-  v.Field("threads", o.threads, AtLeast(1), "that encode, with lines");
+  v.Field("threads", o.threads, AtLeast(1), "that encode, with lines or zeros");
 }
 
 absl::StatusOr<std::string> ReadText(const std::string& file) {
@@ -45,10 +47,10 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
 }
 
-std::vector<absl::string_view> TextsOf(const std::string& text, bool lines) {
-  if (!lines) return {text};
-  std::vector<absl::string_view> texts = absl::StrSplit(text, '\n');
-  if (!texts.empty() && texts.back().empty()) texts.pop_back();  // behind the last line's end
+std::vector<absl::string_view> TextsOf(const std::string& text, const Options& options) {
+  if (!options.lines && !options.zeros) return {text};
+  std::vector<absl::string_view> texts = absl::StrSplit(text, options.lines ? '\n' : '\0');
+  if (!texts.empty() && texts.back().empty()) texts.pop_back();  // behind the last one's end
   return texts;
 }
 
@@ -119,13 +121,15 @@ absl::Status Run(int argc, char** argv) {
   if (line.positional.size() < 2) {
     return absl::InvalidArgumentError("FOLDER and at least one FILE are required (distill_tokenize --help)");
   }
-  if (options.threads > 1 && !options.lines)
-    return absl::InvalidArgumentError("--threads is for --lines: one text is one thread's");
+  if (options.lines && options.zeros) return absl::InvalidArgumentError("--lines and --zeros exclude each other");
+  if (options.threads > 1 && !options.lines && !options.zeros) {
+    return absl::InvalidArgumentError("--threads is for --lines and --zeros: one text is one thread's");
+  }
   DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(line.positional[0]));
   for (size_t i = 1; i < line.positional.size(); ++i) {
     const std::string& file = line.positional[i];
     DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
-    const std::vector<absl::string_view> texts = TextsOf(text, options.lines);
+    const std::vector<absl::string_view> texts = TextsOf(text, options);
     for (const absl::string_view one : texts) {
       if (!options.count) DISTILL_RETURN_IF_ERROR(Annotate(Show(tokenizer, one, options), file));
     }
