@@ -45,7 +45,8 @@ def of_rs_bpe(folder, threads):
     encoding = {"cl100k": rs_bpe.openai.cl100k_base, "o200k": rs_bpe.openai.o200k_base}[os.path.basename(folder)]()
     if threads == 1:
         return lambda texts: encoding.encode_batch(texts)[0]
-    return lambda texts: encoding.encode_batch_parallel(texts)[0]
+    options = rs_bpe.openai.ParallelOptions(min_batch_size=1, chunk_size=64, max_threads=threads)
+    return lambda texts: encoding.encode_batch_parallel(texts, options)[0]
 
 
 def of_sentencepiece(folder, threads):
