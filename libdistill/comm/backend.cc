@@ -138,11 +138,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CommBackend::Split(int color, int 
     if (all[at] == color) order.emplace_back(all[at + 1], r);
   }
   std::sort(order.begin(), order.end());
-  SplitPart part = {color, key, 0, {}};
-  for (const auto& [unused, member] : order) {
-    if (member == rank()) part.rank = static_cast<int>(part.members.size());
-    part.members.push_back(member);
-  }
+  SplitPart part = {color, key, {}};
+  for (const auto& [unused, member] : order) part.members.push_back(member);
   absl::StatusOr<std::unique_ptr<Communicator>> made = DoSplit(part);
   DISTILL_RETURN_IF_ERROR(Agree(*this, Annotate(made.status(), "splitting the communicator")));
   return made;

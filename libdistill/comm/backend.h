@@ -29,7 +29,6 @@ namespace distill {
 struct SplitPart {
   int color = -1;
   int key = 0;
-  int rank = 0;              // of this process, in the part
   std::vector<int> members;  // their ranks in the parent, in their new order; empty for a color below 0
 };
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "libdistill/comm/placement.h"
+#include "libdistill/comm/memory.h"
 #include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 
@@ -60,10 +60,10 @@ struct CommCall {
   void* output = nullptr;
   int64_t count = 0;  // elements, of one block where a buffer holds one for each rank
   DType dtype = DType::kUInt8;
+  Placement placement = {};
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
-  int peer = -1;  // whom Send and Receive concern
-  Placement placement = {};
+  int peer = -1;       // whom Send and Receive concern
   int64_t number = 0;  // of the collectives of this rank, or of its messages to or from the peer: from 1
 
   const char* in() const { return static_cast<const char*>(input); }

@@ -23,7 +23,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/comm/memory.h"
-#include "libdistill/comm/placement.h"
 #include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 

@@ -70,21 +70,12 @@ std::string DescribeAlgorithms(ChosenBackend backend, const Setup& setup) {
 }
 
 MadeCommunicator Make(ChosenBackend backend, Setup setup) {
-  switch (backend) {
-    case ChosenBackend::kShm:
-      break;
-    case ChosenBackend::kFabric:
-      return CreateFabricCommunicator(std::move(setup));
-    case ChosenBackend::kMpi:
-      return CreateMpiCommunicator(std::move(setup));
-    case ChosenBackend::kNccl:
-      return CreateNcclCommunicator(std::move(setup));
-    case ChosenBackend::kShmAndFabric:
-      return CreateHierarchicalCommunicator(std::move(setup), false);
-    case ChosenBackend::kNcclAndFabric:
-      return CreateHierarchicalCommunicator(std::move(setup), true);
-  }
-  return CreateShmCommunicator(std::move(setup));
+  const bool gpus = backend == ChosenBackend::kNcclAndFabric;
+  if (gpus || backend == ChosenBackend::kShmAndFabric) return CreateHierarchicalCommunicator(std::move(setup), gpus);
+  constexpr MadeCommunicator (*kMakers[])(Setup) = {&CreateShmCommunicator, &CreateFabricCommunicator,
+                                                    &CreateMpiCommunicator,
+                                                    &CreateNcclCommunicator};  // in the order of ChosenBackend
+  return kMakers[static_cast<size_t>(backend)](std::move(setup));
 }
 
 }  // namespace

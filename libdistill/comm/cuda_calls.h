@@ -1,8 +1,13 @@
 // What every use of CUDA's run-time library in comm/ shares. Internal to comm/, in builds with CUDA.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/comm/memory.h"
 
 namespace distill {
 
@@ -19,6 +24,21 @@ class OnCudaDevice {
 
  private:
   int before_;
+};
+
+// What an allocator gave for this device; `release` gives it back, with the device as the current one.
+class CudaBytes : public CommMemory {
+ public:
+  CudaBytes(int device, void* data, int64_t bytes, std::function<void(void*)> release)
+      : CommMemory(static_cast<char*>(data), bytes), device_(device), release_(std::move(release)) {}
+  ~CudaBytes() override {
+    const OnCudaDevice here(device_);
+    release_(data());
+  }
+
+ private:
+  const int device_;
+  const std::function<void(void*)> release_;
 };
 
 }  // namespace distill

@@ -38,33 +38,29 @@ struct DeviceElement<__nv_bfloat16> {
 };
 
 // Integers wrap: signed overflow is undefined, unsigned overflow is not.
-template <typename T, bool = std::is_integral<T>::value>
-struct DeviceWrapping {
-  using Type = T;
-};
 template <typename T>
-struct DeviceWrapping<T, true> {
-  using Type = typename std::make_unsigned<T>::type;
-};
+using DeviceWrapping =
+    typename std::conditional<std::is_integral<T>::value, std::make_unsigned<T>, std::remove_cv<T>>::type::type;
 
 template <typename T>
-__host__ __device__ T Apply(DeviceOp op, T a, T b) {
-  using W = typename DeviceWrapping<T>::Type;
+__host__ __device__ T Apply(ReduceOp op, T a, T b) {
+  using W = DeviceWrapping<T>;
   switch (op) {
-    case DeviceOp::kSum:
+    case ReduceOp::kSum:
+    case ReduceOp::kAverage:
       return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
-    case DeviceOp::kMin:
+    case ReduceOp::kMin:
       return b < a ? b : a;
-    case DeviceOp::kMax:
+    case ReduceOp::kMax:
       return a < b ? b : a;
-    case DeviceOp::kProduct:
+    case ReduceOp::kProduct:
       return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
   }
   return a;
 }
 
 template <typename Stored>
-__host__ __device__ void ReduceElement(Stored* out, const DeviceSources& sources, int64_t i, DeviceOp op, int divisor) {
+__host__ __device__ void ReduceElement(Stored* out, const DeviceSources& sources, int64_t i, ReduceOp op, int divisor) {
   using Element = DeviceElement<Stored>;
   using Sum = typename Element::Sum;
   Sum sum = Element::Widen(static_cast<const Stored*>(sources.at[0])[i]);

@@ -14,48 +14,17 @@
 namespace distill {
 namespace {
 
-DeviceOp OpOf(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAverage:
-      return DeviceOp::kSum;
-    case ReduceOp::kMin:
-      return DeviceOp::kMin;
-    case ReduceOp::kMax:
-      return DeviceOp::kMax;
-    case ReduceOp::kProduct:
-      return DeviceOp::kProduct;
-  }
-  return DeviceOp::kSum;
-}
-
 // From cudaMalloc, which network cards can reach, or of the host, from cudaHostAlloc.
-class CudaBytes : public CommMemory {
- public:
-  static absl::StatusOr<std::unique_ptr<CommMemory>> Create(int device, int64_t bytes, bool pinned) {
-    DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device)));
-    void* data = nullptr;
-    const size_t size = static_cast<size_t>(bytes);
-    const cudaError_t code = pinned ? cudaHostAlloc(&data, size, cudaHostAllocDefault) : cudaMalloc(&data, size);
-    if (code != cudaSuccess) {
-      cudaGetLastError();  // else the next call on this thread would have it
-      return absl::ResourceExhaustedError(
-          absl::StrCat("no ", bytes, pinned ? " bytes of pinned host memory: " : "",
-                       pinned ? "" : " bytes of device memory: ", cudaGetErrorString(code)));
-    }
-    return std::unique_ptr<CommMemory>(new CudaBytes(device, static_cast<char*>(data), bytes, pinned));
-  }
-  ~CudaBytes() override {
-    const OnCudaDevice here(device_);
-    pinned_ ? cudaFreeHost(data()) : cudaFree(data());
-  }
-
- private:
-  CudaBytes(int device, char* data, int64_t bytes, bool pinned)
-      : CommMemory(data, bytes), device_(device), pinned_(pinned) {}
-  const int device_;
-  const bool pinned_;
-};
+absl::StatusOr<std::unique_ptr<CommMemory>> AllocateFor(int device, int64_t bytes, bool pinned) {
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device)));
+  void* data = nullptr;
+  const size_t size = static_cast<size_t>(bytes);
+  const cudaError_t code = pinned ? cudaHostAlloc(&data, size, cudaHostAllocDefault) : cudaMalloc(&data, size);
+  if (code == cudaSuccess) return std::make_unique<CudaBytes>(device, data, bytes, pinned ? &cudaFreeHost : &cudaFree);
+  cudaGetLastError();  // else the next call on this thread would have it
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no ", bytes, pinned ? " bytes of pinned host memory: " : " bytes of device memory: ", cudaGetErrorString(code)));
+}
 
 class CudaMemory : public DeviceMemory {
  public:
@@ -78,10 +47,10 @@ class CudaMemory : public DeviceMemory {
   }
   absl::Status CheckNetworkAccess() const override;
   absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes) override {
-    return CudaBytes::Create(device_, bytes, /*pinned=*/false);
+    return AllocateFor(device_, bytes, /*pinned=*/false);
   }
   absl::StatusOr<std::unique_ptr<CommMemory>> AllocatePinned(int64_t bytes) override {
-    return CudaBytes::Create(device_, bytes, /*pinned=*/true);
+    return AllocateFor(device_, bytes, /*pinned=*/true);
   }
   absl::Status BeginCopy(int64_t segment, void* to, const void* from, int64_t bytes) override {
     const size_t which = static_cast<size_t>(segment % 2);
@@ -167,7 +136,7 @@ absl::Status CudaMemory::Await(cudaEvent_t done, const char* what) const {
 absl::Status CudaMemory::Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype,
                                 ReduceOp op, int divisor) {
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
-  const int code = EnqueueReduce(out, sources, source_count, count, dtype, OpOf(op), divisor, reductions_);
+  const int code = EnqueueReduce(out, sources, source_count, count, dtype, op, divisor, reductions_);
   DISTILL_RETURN_IF_ERROR(CudaError("a reduction on the device", code));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(reduced_, reductions_)));
   return Await(reduced_, "a reduction on the device");

@@ -14,7 +14,7 @@ constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 512;
 
 template <typename Stored>
-__global__ void ReduceKernel(Stored* out, DeviceSources sources, int64_t count, DeviceOp op, int divisor) {
+__global__ void ReduceKernel(Stored* out, DeviceSources sources, int64_t count, ReduceOp op, int divisor) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += stride) {
     ReduceElement(out, sources, i, op, divisor);
@@ -22,7 +22,7 @@ __global__ void ReduceKernel(Stored* out, DeviceSources sources, int64_t count, 
 }
 
 template <typename Stored>
-int Launch(Stored* out, const DeviceSources& sources, int64_t count, DeviceOp op, int divisor, void* stream) {
+int Launch(Stored* out, const DeviceSources& sources, int64_t count, ReduceOp op, int divisor, void* stream) {
   const int64_t wanted = (count + kThreads - 1) / kThreads;
   const auto blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
   void* arguments[] = {&out, const_cast<DeviceSources*>(&sources), &count, &op, &divisor};
@@ -33,7 +33,7 @@ int Launch(Stored* out, const DeviceSources& sources, int64_t count, DeviceOp op
 
 }  // namespace
 
-int EnqueueReduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, DeviceOp op,
+int EnqueueReduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
                   int divisor, void* stream) {
   if (count == 0) return cudaSuccess;
   if (source_count > kMostDeviceSources) return cudaErrorInvalidValue;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
@@ -11,12 +12,11 @@ namespace distill {
 // What fits the arguments of a kernel.
 constexpr int kMostDeviceSources = 500;
 
-enum class DeviceOp : uint8_t { kSum, kMin, kMax, kProduct };
-
-// Enqueues out[i] = (sources[0][i] op sources[1][i] op ...) / divisor, in this order, on `stream` (a cudaStream_t).
+// Enqueues out[i] = (sources[0][i] op sources[1][i] op ...) / divisor, in this order, on `stream` (a cudaStream_t);
+// kAverage sums.
 // float16 and bfloat16 are accumulated in float32 and rounded once. `out` may be one of the sources; else it overlaps
 // none. Addresses need be aligned to their elements only. Returns a cudaError_t.
-int EnqueueReduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, DeviceOp op,
+int EnqueueReduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
                   int divisor, void* stream);
 
 // Loads the kernels on the current device now: the first launch might otherwise wait for a kernel of NCCL's that waits

@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "libdistill/comm/exchange.h"
+#include "libdistill/comm/fabric_cut.h"
 
 namespace distill {
 namespace {
@@ -23,33 +24,34 @@ constexpr int64_t kGroups = 2;  // chunks of this rank's block that land at one 
 
 class Writer {
  public:
-  // `own_first`: where this rank's block begins in the result.
-  Writer(const ExchangeShape& shape, int64_t own_first) : shape_(shape), own_first_(own_first) {
+  // `has_all`: the result has every rank's block, else this rank's alone.
+  Writer(const ExchangeShape& shape, bool has_all)
+      : shape_(shape),
+        cut_(shape.count, shape.ranks, /*element_bytes=*/1, shape.chunk),
+        own_first_(has_all ? cut_.Begin(shape.rank) : 0) {
     plan_.window = std::max<int64_t>(plan_.window, (kGroups + 1) * (shape.ranks - 1));
-    chunk_ = std::min(shape.chunk, Length(0));
-    chunks_ = chunk_ == 0 ? 0 : (Length(0) + chunk_ - 1) / chunk_;
   }
-  int64_t chunks() const { return chunks_; }
+  int64_t chunks() const { return cut_.chunks; }
 
   // Chunk c of every other rank's block goes to it, and what the others send for this rank's is added.
   void Scatter(int64_t c) {
     const int64_t group = c % kGroups * (shape_.ranks - 1);
     const int64_t reused = c < kGroups ? 0 : taken_[static_cast<size_t>(c - kGroups)];
-    const int64_t mine = ChunkLength(shape_.rank, c);
+    const int64_t mine = cut_.ChunkLength(shape_.rank, c);
     for (int distance = 1; distance < shape_.ranks; ++distance) {
       const int to = (shape_.rank + distance) % shape_.ranks;
       const int from = (shape_.rank - distance + shape_.ranks) % shape_.ranks;
-      if (ChunkLength(to, c) > 0) {
-        plan_.outgoing.push_back(
-            {to, Number(distance, 2 * c), ExchangeBuffer::kInput, Begin(to) + c * chunk_, ChunkLength(to, c), 0, 0});
+      if (cut_.ChunkLength(to, c) > 0) {
+        plan_.outgoing.push_back({to, Number(distance, 2 * c), ExchangeBuffer::kInput,
+                                  cut_.Begin(to) + cut_.ChunkBegin(c), cut_.ChunkLength(to, c), 0, 0});
       }
       if (mine == 0) continue;
-      const int64_t landing = (group + from - (from > shape_.rank ? 1 : 0)) * chunk_;
+      const int64_t landing = (group + from - (from > shape_.rank ? 1 : 0)) * cut_.per_chunk;
       plan_.incoming.push_back({from, Number(distance, 2 * c), ExchangeBuffer::kLanding, landing, mine, reused, 0});
     }
     left_.push_back(static_cast<int64_t>(plan_.outgoing.size()));
     taken_.push_back(static_cast<int64_t>(plan_.incoming.size()));
-    if (mine > 0) AddAll(c, mine, group * chunk_);
+    if (mine > 0) AddAll(c, mine, group * cut_.per_chunk);
   }
 
   // Chunk c of this rank's block goes to every other, and theirs come.
@@ -61,13 +63,13 @@ class Writer {
     for (int distance = 1; distance < shape_.ranks; ++distance) {
       const int to = (shape_.rank + distance) % shape_.ranks;
       const int from = (shape_.rank - distance + shape_.ranks) % shape_.ranks;
-      if (const int64_t mine = ChunkLength(shape_.rank, c); mine > 0) {
-        plan_.outgoing.push_back(
-            {to, Number(distance, 2 * c + 1), ExchangeBuffer::kResult, own_first_ + c * chunk_, mine, available, 0});
+      if (const int64_t mine = cut_.ChunkLength(shape_.rank, c); mine > 0) {
+        plan_.outgoing.push_back({to, Number(distance, 2 * c + 1), ExchangeBuffer::kResult,
+                                  own_first_ + cut_.ChunkBegin(c), mine, available, 0});
       }
-      if (const int64_t theirs = ChunkLength(from, c); theirs > 0) {
-        plan_.incoming.push_back(
-            {from, Number(distance, 2 * c + 1), ExchangeBuffer::kResult, Begin(from) + c * chunk_, theirs, 0, left});
+      if (const int64_t theirs = cut_.ChunkLength(from, c); theirs > 0) {
+        plan_.incoming.push_back({from, Number(distance, 2 * c + 1), ExchangeBuffer::kResult,
+                                  cut_.Begin(from) + cut_.ChunkBegin(c), theirs, 0, left});
       }
     }
   }
@@ -75,49 +77,36 @@ class Writer {
   ExchangePlan Take() { return std::move(plan_); }
 
  private:
-  // Every rank comes to the same blocks, of nearly the same length.
-  int64_t Begin(int64_t block) const {
-    return block * (shape_.count / shape_.ranks) + std::min(block, shape_.count % shape_.ranks);
-  }
-  int64_t Length(int64_t block) const { return Begin(block + 1) - Begin(block); }
-  int64_t ChunkLength(int64_t block, int64_t c) const {
-    return std::clamp<int64_t>(Length(block) - c * chunk_, 0, chunk_);
-  }
   // The distance says who sends.
   uint32_t Number(int distance, int64_t round) const {
     return static_cast<uint32_t>(round * (shape_.ranks - 1) + distance - 1);
   }
   void AddAll(int64_t c, int64_t count, int64_t landing) {
-    plan_.landing = std::max(plan_.landing, landing + (shape_.ranks - 1) * chunk_);
+    plan_.landing = std::max(plan_.landing, landing + (shape_.ranks - 1) * cut_.per_chunk);
     plan_.reductions.push_back({.incoming = taken_.back() - 1,
                                 .own = ExchangeBuffer::kInput,
-                                .own_first = Begin(shape_.rank) + c * chunk_,
-                                .result_first = own_first_ + c * chunk_,
+                                .own_first = cut_.Begin(shape_.rank) + cut_.ChunkBegin(c),
+                                .result_first = own_first_ + cut_.ChunkBegin(c),
                                 .count = count,
                                 .landing_first = landing,
-                                .landing_stride = chunk_,
+                                .landing_stride = cut_.per_chunk,
                                 .sources = shape_.ranks - 1,
                                 .own_place = shape_.rank,
                                 .last = true});
   }
 
   const ExchangeShape shape_;
-  const int64_t own_first_;
-  int64_t chunk_ = 0;
-  int64_t chunks_ = 0;
+  const FabricCut cut_;         // of elements
+  const int64_t own_first_;     // where this rank's block begins in the result
   std::vector<int64_t> left_;   // by chunk: outgoing messages up to the end of its scattering
   std::vector<int64_t> taken_;  // and incoming ones
   ExchangePlan plan_;
 };
 
-int64_t BlockBegin(const ExchangeShape& shape) {
-  return shape.rank * (shape.count / shape.ranks) + std::min<int64_t>(shape.rank, shape.count % shape.ranks);
-}
-
 }  // namespace
 
 ExchangePlan PlanDirectAllReduce(const ExchangeShape& shape) {
-  Writer writer(shape, BlockBegin(shape));
+  Writer writer(shape, /*has_all=*/true);
   for (int64_t c = 0; c < writer.chunks(); ++c) {
     writer.Scatter(c);
     if (c > 0) writer.Gather(c - 1);
@@ -127,13 +116,13 @@ ExchangePlan PlanDirectAllReduce(const ExchangeShape& shape) {
 }
 
 ExchangePlan PlanDirectReduceScatter(const ExchangeShape& shape) {
-  Writer writer(shape, 0);
+  Writer writer(shape, /*has_all=*/false);
   for (int64_t c = 0; c < writer.chunks(); ++c) writer.Scatter(c);
   return writer.Take();
 }
 
 ExchangePlan PlanDirectAllGather(const ExchangeShape& shape) {
-  Writer writer(shape, BlockBegin(shape));
+  Writer writer(shape, /*has_all=*/true);
   for (int64_t c = 0; c < writer.chunks(); ++c) writer.Gather(c);
   return writer.Take();
 }

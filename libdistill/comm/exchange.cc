@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libdistill/comm/message_lane.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_wait.h"
 
@@ -15,36 +16,34 @@ const Exchange::Region& RegionOf(const Exchange::Call& call, ExchangeBuffer buff
 
 }  // namespace
 
-// One direction of a call: messages are started and finished in order.
-struct Exchange::Lane {
-  FabricOperation& operation(int64_t m) const {
-    return operations[static_cast<size_t>(m % static_cast<int64_t>(operations.size()))];
-  }
-  int64_t total() const { return static_cast<int64_t>(messages.size()); }
-  const ExchangeMessage& message(int64_t m) const { return messages[static_cast<size_t>(m)]; }
-  const std::vector<ExchangeMessage>& messages;
-  std::vector<FabricOperation>& operations;
-  const bool receiving;
-  bool moved = false;
-  int64_t started = 0;
-  int64_t finished = 0;
-  bool busy = false;  // the provider did not take the next message
-};
-
 absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check check) {
   for (std::vector<FabricOperation>* operations : {&sends_, &receives_}) {
     operations->resize(std::max(operations->size(), static_cast<size_t>(plan.window)));
   }
-  reduced_ = 0;
-  Lane in = {plan.incoming, receives_, true};
-  Lane out = {plan.outgoing, sends_, false};
+  MessageLane in = {static_cast<int64_t>(plan.incoming.size()), plan.window, receives_};
+  MessageLane out = {static_cast<int64_t>(plan.outgoing.size()), plan.window, sends_};
+  const auto start = [&](MessageLane& lane, const std::vector<ExchangeMessage>& messages, bool receiving) {
+    const auto message = [&](int64_t m) -> const ExchangeMessage& { return messages[static_cast<size_t>(m)]; };
+    return lane.Start(
+        [&](int64_t m) {
+          return in.finished >= message(m).after_incoming && out.finished >= message(m).after_outgoing;
+        },
+        [&](int64_t m, FabricOperation* operation) { return Post(call, message(m), receiving, operation); });
+  };
+  auto next = plan.reductions.begin();
+  const auto take = [&](int64_t m) {
+    if (next == plan.reductions.end() || next->incoming != m) return true;
+    if (out.finished < next->after_outgoing) return false;
+    Reduce(*next++, call);
+    return true;
+  };
   FabricWait wait(endpoint_);
-  while (out.finished < out.total() || in.finished < in.total()) {
-    DISTILL_RETURN_IF_ERROR(Start(plan, call, in, in, out));
-    DISTILL_RETURN_IF_ERROR(Start(plan, call, out, in, out));
+  while (out.finished < out.total || in.finished < in.total) {
+    DISTILL_RETURN_IF_ERROR(start(in, plan.incoming, /*receiving=*/true));
+    DISTILL_RETURN_IF_ERROR(start(out, plan.outgoing, /*receiving=*/false));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
-    DISTILL_RETURN_IF_ERROR(Leave(out));
-    DISTILL_RETURN_IF_ERROR(TakeIn(plan, call, in, out));
+    DISTILL_RETURN_IF_ERROR(out.Finish([](int64_t) { return true; }));
+    DISTILL_RETURN_IF_ERROR(in.Finish(take));
     const bool moved = std::exchange(in.moved, false) | std::exchange(out.moved, false);
     if (moved || polled) {
       wait.Restart();
@@ -52,24 +51,12 @@ absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check che
     }
     if (wait.slow()) {
       const bool receiving = in.finished < in.started;
-      const Lane& lane = receiving || out.finished == out.total() ? in : out;
-      DISTILL_RETURN_IF_ERROR(check(lane.message(lane.finished).peer, receiving));
+      const bool waits_for_in = receiving || out.finished == out.total;
+      const ExchangeMessage& first = waits_for_in ? plan.incoming[static_cast<size_t>(in.finished)]
+                                                  : plan.outgoing[static_cast<size_t>(out.finished)];
+      DISTILL_RETURN_IF_ERROR(check(first.peer, receiving));
     }
     wait.Pause(in.busy || out.busy);
-  }
-  return absl::OkStatus();
-}
-
-// Hands messages to the fabric, as far as the plan, the window and the provider let it.
-absl::Status Exchange::Start(const ExchangePlan& plan, const Call& call, Lane& lane, const Lane& in, const Lane& out) {
-  while (lane.started < lane.total() && lane.started - lane.finished < plan.window) {
-    const ExchangeMessage& message = lane.message(lane.started);
-    if (in.finished < message.after_incoming || out.finished < message.after_outgoing) break;
-    DISTILL_ASSIGN_OR_RETURN(const bool posted, Post(call, message, lane.receiving, &lane.operation(lane.started)));
-    lane.busy = !posted;
-    if (!posted) break;
-    ++lane.started;
-    lane.moved = true;
   }
   return absl::OkStatus();
 }
@@ -83,30 +70,6 @@ absl::StatusOr<bool> Exchange::Post(const Call& call, const ExchangeMessage& mes
   const uint64_t tag = call.tag + message.number;
   return receive ? endpoint_->Receive(message.peer, tag, data, bytes, *region.memory, operation)
                  : endpoint_->Send(message.peer, tag, data, bytes, *region.memory, operation);
-}
-
-absl::Status Exchange::Leave(Lane& out) {
-  while (out.finished < out.started && out.operation(out.finished).done) {
-    DISTILL_RETURN_IF_ERROR(out.operation(out.finished).status);
-    ++out.finished;
-    out.moved = true;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Exchange::TakeIn(const ExchangePlan& plan, const Call& call, Lane& in, const Lane& out) {
-  while (in.finished < in.started && in.operation(in.finished).done) {
-    DISTILL_RETURN_IF_ERROR(in.operation(in.finished).status);
-    if (reduced_ < plan.reductions.size() && plan.reductions[reduced_].incoming == in.finished) {
-      const ExchangeReduction& reduction = plan.reductions[reduced_];
-      if (out.finished < reduction.after_outgoing) break;
-      Reduce(reduction, call);
-      ++reduced_;
-    }
-    ++in.finished;
-    in.moved = true;
-  }
-  return absl::OkStatus();
 }
 
 void Exchange::Reduce(const ExchangeReduction& reduction, const Call& call) {

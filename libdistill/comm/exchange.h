@@ -95,11 +95,7 @@ class Exchange {
   [[nodiscard]] absl::Status Run(const ExchangePlan& plan, const Call& call, Check check);
 
  private:
-  struct Lane;
-  absl::Status Start(const ExchangePlan& plan, const Call& call, Lane& lane, const Lane& in, const Lane& out);
   absl::StatusOr<bool> Post(const Call& call, const ExchangeMessage& message, bool receive, FabricOperation* operation);
-  static absl::Status Leave(Lane& out);
-  absl::Status TakeIn(const ExchangePlan& plan, const Call& call, Lane& in, const Lane& out);
   void Reduce(const ExchangeReduction& reduction, const Call& call);
 
   FabricEndpoint* const endpoint_;
@@ -107,7 +103,6 @@ class Exchange {
   std::vector<FabricOperation> sends_;  // message m uses entry m % window
   std::vector<FabricOperation> receives_;
   std::vector<const void*> sources_;
-  size_t reduced_ = 0;  // reductions of the call that have been done
 };
 
 }  // namespace distill

@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "libdistill/comm/device_reduce.h"
 #include "libdistill/comm/fabric_cut.h"
-#include "libdistill/comm/plain_memory.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/cores.h"
@@ -53,14 +52,6 @@ std::string FabricCommunicator::DescribeFabric() const {
                       writing_ == FabricWriting::kNone ? "" : "; finished blocks are written into registered memory");
 }
 
-absl::Status FabricCommunicator::Start(std::shared_ptr<Rendezvous> rendezvous) {
-  calls_.Start(std::move(rendezvous));
-  const absl::Status met =
-      Annotate(OnCallThread([this] { return ring_.Meet(); }), "connecting the ranks over the fabric");
-  if (!met.ok()) calls_.rendezvous()->Announce(met);
-  return met;
-}
-
 void FabricCommunicator::Close() {
   if (progress_ == nullptr) return;
   (void)progress_->Run([&] {
@@ -87,11 +78,6 @@ absl::Status FabricCommunicator::OnCallThread(absl::FunctionRef<absl::Status()> 
   });
 }
 
-absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::DoAllocate(int64_t bytes, Placement) {
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, PlainMemory::Create(bytes));
-  return RegisterToo(std::move(memory));
-}
-
 absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::AllocateHere(int64_t bytes) {
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, work_.Allocate(bytes));
   return RegisterToo(std::move(memory));
@@ -106,7 +92,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> FabricCommunicator::RegisterToo(std:
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const SplitPart& part) {
-  return SplitFrom(*this, seed_, part.members, part.rank, [](Setup setup) -> MadeCommunicator {
+  return SplitFrom(*this, seed_, part.members, [](Setup setup) -> MadeCommunicator {
     return setup.world.world_size == 1 ? CreateAloneBackend() : CreateFabricCommunicator(std::move(setup));
   });
 }
@@ -116,8 +102,13 @@ absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Join(
   DISTILL_ASSIGN_OR_RETURN(const FabricMeeting meeting, MeetOnFabric(setup, endpoint));
   auto made = Create(setup, *std::move(endpoint), meeting);
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made.status()));
-  if (setup.world.rank == 0) LogInfo((*made)->DescribeFabric());
-  DISTILL_RETURN_IF_ERROR((*made)->Start(std::move(setup.rendezvous)));
+  FabricCommunicator& fabric = **made;
+  if (setup.world.rank == 0) LogInfo(fabric.DescribeFabric());
+  fabric.calls_.Start(setup.rendezvous);
+  const absl::Status met =
+      Annotate(fabric.OnCallThread([&] { return fabric.ring_.Meet(); }), "connecting the ranks over the fabric");
+  if (!met.ok()) setup.rendezvous->Announce(met);
+  DISTILL_RETURN_IF_ERROR(met);
   return made;
 }
 
@@ -129,7 +120,8 @@ MadeCommunicator CreateFabricCommunicator(Setup setup) {
 CommAlgorithm FabricCommunicator::Choose(const CommCall& call) const {
   if (!HasAlgorithms(call.operation)) return CommAlgorithm::kRing;
   if (work_.on_device() && world_size() > kMostDeviceSources) return CommAlgorithm::kRing;
-  return seed_.tuning.Choose(call.operation, call.blocks(world_size()) * call.bytes(), layout_, /*flat_only=*/true);
+  return seed_.setup.tuning.Choose(call.operation, call.blocks(world_size()) * call.bytes(), layout_,
+                                   /*flat_only=*/true);
 }
 
 absl::Status FabricCommunicator::RunExchange(CommAlgorithm algorithm, const CommCall& call) {

@@ -18,11 +18,8 @@ namespace distill {
 
 class FabricCommunicator : public CommBackend {
  public:
-  // What this rank does alone: gives the others' addresses to the endpoint, starts its thread, registers buffers.
-  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
-      const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const FabricMeeting& meeting);
-
-  // Every rank must call it, also with an error instead of its endpoint.
+  // Every rank must call it, also with an error instead of its endpoint. Meets the neighbours within the deadline for
+  // joining.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Join(
       Setup setup, absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint);
 
@@ -38,14 +35,12 @@ class FabricCommunicator : public CommBackend {
   // Memory of the kind of this communicator's buffers, registered, of this rank alone: nobody else needs to call it.
   absl::StatusOr<std::unique_ptr<CommMemory>> AllocateHere(int64_t bytes);
   absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory) override;
-  // Provider, rails, and whether blocks are written, for the log.
-  std::string DescribeFabric() const;
-  // Meets the neighbours within the deadline for joining.
-  absl::Status Start(std::shared_ptr<Rendezvous> rendezvous);
 
  protected:
   absl::Status Execute(const CommCall& call) override;
-  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override;
+  absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement) override {
+    return AllocateHere(bytes);
+  }
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   // On the progress thread.
   absl::Status OnCallThread(absl::FunctionRef<absl::Status()> call) override;
@@ -63,6 +58,11 @@ class FabricCommunicator : public CommBackend {
         ring_(this, &progress->endpoint(), &work_, &calls_, writing),
         exchange_(&progress->endpoint(), &work_),
         progress_(std::move(progress)) {}
+  // What this rank does alone: gives the others' addresses to the endpoint, starts its thread, registers buffers.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
+      const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const FabricMeeting& meeting);
+  // Provider, rails, and whether blocks are written, for the log.
+  std::string DescribeFabric() const;
   CommAlgorithm Choose(const CommCall& call) const;
   absl::Status RunExchange(CommAlgorithm algorithm, const CommCall& call);
 

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> FabricRegions::Add(const std::shared
                                                                FabricEndpoint& endpoint) {
   Region region = {memory->data(), memory->bytes(), std::make_unique<FabricMemory>(), 0};
   DISTILL_ASSIGN_OR_RETURN(*region.registration,
-                           endpoint.RegisterForGood(region.data, static_cast<size_t>(region.bytes)));
+                           endpoint.Register(region.data, static_cast<size_t>(region.bytes), FabricUse::kForGood));
   {
     const std::lock_guard<std::mutex> lock(regions->mutex_);
     region.number = ++regions->added_;

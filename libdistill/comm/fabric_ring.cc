@@ -27,22 +27,10 @@ void FabricRing::Close() {
 }
 
 absl::Status FabricRing::Run(const CommCall& call) {
-  switch (call.operation) {
-    case CommOperation::kAllReduce:
-      return AllReduce(call);
-    case CommOperation::kReduceScatter:
-      return ReduceScatter(call);
-    case CommOperation::kAllGather:
-      return AllGather(call);
-    case CommOperation::kBroadcast:
-      return Broadcast(call);
-    case CommOperation::kReduce:
-      return Reduce(call);
-    case CommOperation::kAllToAll:
-      return AllToAll(call);
-    default:
-      return Meet();
-  }
+  constexpr absl::Status (FabricRing::*kWays[])(const CommCall&) = {
+      &FabricRing::AllReduce, &FabricRing::ReduceScatter, &FabricRing::AllGather, &FabricRing::Broadcast,
+      &FabricRing::Reduce,    &FabricRing::AllToAll,      &FabricRing::Meet};  // in the order of CommOperation
+  return (this->*kWays[static_cast<size_t>(call.operation)])(call);
 }
 
 RingSchedule FabricRing::ScheduleOf(int64_t steps, int64_t chunks) const {
@@ -228,7 +216,7 @@ absl::Status FabricRing::AllToAll(const CommCall& call) {
 }
 
 // Dissemination: in round k each rank tells the one 2^k further on; after log2(n) rounds each has heard of all.
-absl::Status FabricRing::Meet() {
+absl::Status FabricRing::Meet(const CommCall&) {
   RingSchedule schedule = ScheduleOf(1, 1);
   for (int64_t distance = 1; distance < ranks_.world_size(); distance *= 2, ++schedule.tag) {
     schedule.next = static_cast<int>(Modulo(rank() + distance));

@@ -44,7 +44,7 @@ class FabricRing {
   absl::Status Run(const CommCall& call);
   // A message of a pair goes in chunks like a collective's data, behind a MessageHeader.
   absl::Status Move(const CommCall& call);
-  absl::Status Meet();
+  absl::Status Meet(const CommCall& barrier = {});
 
  private:
   int rank() const { return ranks_.rank(); }

@@ -10,21 +10,15 @@ namespace distill {
 absl::Status FabricWrites::Message::Open(FabricEndpoint& endpoint, void* its_data, size_t its_bytes) {
   data = its_data;
   bytes = its_bytes;
-  DISTILL_ASSIGN_OR_RETURN(memory, endpoint.RegisterHost(data, bytes));
+  DISTILL_ASSIGN_OR_RETURN(memory, endpoint.Register(data, bytes, FabricUse::kHostMemory));
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> FabricWrites::Message::Send(FabricEndpoint& endpoint, int peer, uint64_t tag) {
+absl::StatusOr<bool> FabricWrites::Message::Move(FabricEndpoint& endpoint, int peer, uint64_t tag) {
   if (posted) DISTILL_RETURN_IF_ERROR(operation.status);  // OK while it is under way
   if (!wanted || posted) return false;
-  DISTILL_ASSIGN_OR_RETURN(posted, endpoint.Send(peer, tag, data, bytes, memory, &operation));
-  return posted;
-}
-
-absl::StatusOr<bool> FabricWrites::Message::Receive(FabricEndpoint& endpoint, int peer, uint64_t tag) {
-  if (posted) DISTILL_RETURN_IF_ERROR(operation.status);
-  if (!wanted || posted) return false;
-  DISTILL_ASSIGN_OR_RETURN(posted, endpoint.Receive(peer, tag, data, bytes, memory, &operation));
+  DISTILL_ASSIGN_OR_RETURN(posted, receives ? endpoint.Receive(peer, tag, data, bytes, memory, &operation)
+                                            : endpoint.Send(peer, tag, data, bytes, memory, &operation));
   return posted;
 }
 
@@ -69,9 +63,9 @@ void FabricWrites::Begin(int next, int previous, uint64_t tag, const FoundRegion
 
 absl::StatusOr<bool> FabricWrites::Move() {
   const uint64_t note = FabricNoteTag(tag_);
-  DISTILL_ASSIGN_OR_RETURN(const bool asked, note_in_.Receive(*endpoint_, next_, note));
-  DISTILL_ASSIGN_OR_RETURN(const bool told, note_out_.Send(*endpoint_, previous_, note));
-  DISTILL_ASSIGN_OR_RETURN(const bool told_key, key_out_.Send(*endpoint_, previous_, FabricKeyTag(tag_)));
+  DISTILL_ASSIGN_OR_RETURN(const bool asked, note_in_.Move(*endpoint_, next_, note));
+  DISTILL_ASSIGN_OR_RETURN(const bool told, note_out_.Move(*endpoint_, previous_, note));
+  DISTILL_ASSIGN_OR_RETURN(const bool told_key, key_out_.Move(*endpoint_, previous_, FabricKeyTag(tag_)));
   if (heard_) return told || told_key;
   DISTILL_ASSIGN_OR_RETURN(heard_, Hear());
   return asked || told || told_key || heard_;
@@ -80,7 +74,7 @@ absl::StatusOr<bool> FabricWrites::Move() {
 absl::StatusOr<bool> FabricWrites::Hear() {
   if (!note_in_.done()) return false;
   key_in_.wanted = there_.has_key != 0;
-  DISTILL_RETURN_IF_ERROR(key_in_.Receive(*endpoint_, next_, FabricKeyTag(tag_)).status());
+  DISTILL_RETURN_IF_ERROR(key_in_.Move(*endpoint_, next_, FabricKeyTag(tag_)).status());
   if (!key_in_.done()) return false;
   if (key_in_.wanted) At(known_, there_.region) = place_there_;
   return true;

@@ -59,18 +59,18 @@ class FabricWrites {
   struct Message {
     absl::Status Open(FabricEndpoint& endpoint, void* its_data, size_t its_bytes);
     // In a call. Starts it, if that is yet to be done; an error is also one that it ended with.
-    absl::StatusOr<bool> Send(FabricEndpoint& endpoint, int peer, uint64_t tag);
-    absl::StatusOr<bool> Receive(FabricEndpoint& endpoint, int peer, uint64_t tag);
+    absl::StatusOr<bool> Move(FabricEndpoint& endpoint, int peer, uint64_t tag);
     void Begin(bool is_wanted) {
       wanted = is_wanted;
       posted = false;
     }
     bool done() const { return !wanted || (posted && operation.done && operation.status.ok()); }
 
+    const bool receives;
     void* data = nullptr;
     size_t bytes = 0;
-    FabricMemory memory;
-    FabricOperation operation;
+    FabricMemory memory = {};
+    FabricOperation operation = {};
     bool wanted = false;
     bool posted = false;
   };
@@ -92,7 +92,7 @@ class FabricWrites {
   uint64_t tag_ = 0;
   Note here_, there_;
   FabricPlace place_here_, place_there_;
-  Message note_out_, key_out_, note_in_, key_in_;
+  Message note_out_{false}, key_out_{false}, note_in_{true}, key_in_{true};
   bool heard_ = false;
 };
 

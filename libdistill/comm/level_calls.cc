@@ -37,20 +37,10 @@ ReduceOp Undivided(ReduceOp op) { return op == ReduceOp::kAverage ? ReduceOp::kS
 }  // namespace
 
 absl::Status LevelCalls::Run(const CommCall& call) {
-  switch (call.operation) {
-    case CommOperation::kAllReduce:
-      return AllReduce(call);
-    case CommOperation::kReduceScatter:
-      return ReduceScatter(call);
-    case CommOperation::kAllGather:
-      return AllGather(call);
-    case CommOperation::kBroadcast:
-      return Broadcast(call);
-    case CommOperation::kReduce:
-      return Reduce(call);
-    default:
-      return Meet();
-  }
+  constexpr absl::Status (LevelCalls::*kWays[])(const CommCall&) = {
+      &LevelCalls::AllReduce, &LevelCalls::ReduceScatter, &LevelCalls::AllGather, &LevelCalls::Broadcast,
+      &LevelCalls::Reduce,    /*all-to-all=*/nullptr,     &LevelCalls::Meet};  // in the order of CommOperation
+  return (this->*kWays[static_cast<size_t>(call.operation)])(call);
 }
 
 absl::Status LevelCalls::Move(void* to, const void* from, int64_t bytes, Placement placement) const {
@@ -284,7 +274,7 @@ absl::Status LevelCalls::AllGather(const CommCall& call) {
   return lanes_.Run(cut.segments, seats_in_all * longest, call.placement, {before, part, across, after});
 }
 
-absl::Status LevelCalls::Meet() {
+absl::Status LevelCalls::Meet(const CommCall&) {
   DISTILL_RETURN_IF_ERROR(inside_.Barrier());
   if (local_rank() == 0) DISTILL_RETURN_IF_ERROR(lanes_.lane()->Barrier());
   return inside_.Barrier();

@@ -31,7 +31,7 @@ class LevelCalls {
   absl::Status ReduceScatter(const CommCall& call);
   absl::Status Broadcast(const CommCall& call);
   absl::Status AllGather(const CommCall& call);
-  absl::Status Meet();
+  absl::Status Meet(const CommCall& call);
 
   int host() const { return layout_.HostOf(ranks_.rank()); }
   int local_rank() const { return layout_.LocalRankOf(ranks_.rank()); }

@@ -1,9 +1,17 @@
-// Buffers that a communicator uses without a copy; Communicator::Allocate makes them.
+// Where the buffers of collectives lie, and those that Communicator::Allocate makes.
 #pragma once
 
 #include <cstdint>
 
 namespace distill {
+
+// Where a call's buffers live and on which queue it runs. The default is host memory.
+struct Placement {
+  bool on_device = false;
+  // A cudaStream_t: the call comes after what is enqueued there and before what will be. Like every call it returns
+  // when this rank's part is done, so that a rank that is lost is this call's error and no stream hangs.
+  void* stream = nullptr;
+};
 
 // Memory that collectives use where it lies, without a copy on the way: mapped by every rank of the host, registered
 // with the fabric, or NCCL's own. Zeroed, aligned to a page. Any part of it may be a buffer of a call.

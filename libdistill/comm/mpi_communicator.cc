@@ -191,7 +191,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MpiCommunicator::DoSplit(const Spl
     DISTILL_RETURN_IF_ERROR(made->Start(std::move(setup.rendezvous), *split));
     return made;
   };
-  return SplitFrom(*this, seed_, part.members, part.rank, create);
+  return SplitFrom(*this, seed_, part.members, create);
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/cuda_calls.h"
 #include "libdistill/comm/device_reduce.h"
-#include "libdistill/comm/nccl_memory.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
@@ -23,38 +22,33 @@ namespace distill {
 namespace {
 
 ncclDataType_t NcclType(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return ncclFloat32;
-    case DType::kFloat64:
-      return ncclFloat64;
-    case DType::kFloat16:
-      return ncclFloat16;
-    case DType::kBFloat16:
-      return ncclBfloat16;
-    case DType::kInt32:
-      return ncclInt32;
-    case DType::kInt64:
-      return ncclInt64;
-    case DType::kUInt8:
-      return ncclUint8;
-  }
-  return ncclUint8;
+  constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat64, ncclFloat16, ncclBfloat16,
+                                       ncclInt32,   ncclInt64,   ncclUint8};  // in the order of DType
+  return kTypes[static_cast<size_t>(dtype)];
 }
 
+// An average is divided afterwards: ncclAvg multiplies every rank's part by 1/n.
 ncclRedOp_t NcclOp(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAverage:  // divided afterwards: ncclAvg multiplies every rank's part by 1/n
-      return ncclSum;
-    case ReduceOp::kMin:
-      return ncclMin;
-    case ReduceOp::kMax:
-      return ncclMax;
-    case ReduceOp::kProduct:
-      return ncclProd;
+  constexpr ncclRedOp_t kOps[] = {ncclSum, ncclSum, ncclMin, ncclMax, ncclProd};  // in the order of ReduceOp
+  return kOps[static_cast<size_t>(op)];
+}
+
+// Zeroed device memory as NCCL would choose it for its own buffers. ResourceExhausted: the device has not that much.
+// It is not registered with a communicator (ncclCommRegister): NCCL leaves undefined what a call does where one rank's
+// buffers are registered and another's are not, and Communicator::Allocate allows that.
+absl::StatusOr<std::unique_ptr<CommMemory>> AllocateFor(int device, int64_t bytes) {
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device)));
+  void* data = nullptr;
+  if (const ncclResult_t result = ncclMemAlloc(&data, static_cast<size_t>(bytes)); result != ncclSuccess) {
+    cudaGetLastError();  // else the next call on this thread would have it
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no ", bytes, " bytes of device memory: ncclMemAlloc: ", ncclGetErrorString(result)));
   }
-  return ncclSum;
+  auto memory = std::make_unique<CudaBytes>(device, data, bytes, &ncclMemFree);
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaMemset", cudaMemset(data, 0, static_cast<size_t>(bytes))));
+  // cudaMemset may return before it is done, and streams of the caller's need not wait for it.
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaMemset", cudaStreamSynchronize(nullptr)));
+  return memory;
 }
 
 // Thread blocks of a call's kernel, each of which may take a multiprocessor. A rank uses several communicators at a
@@ -97,10 +91,10 @@ class NcclCommunicator : public CommBackend {
     return call.placement.on_device ? OnDevice(call) : host_->Run(call);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override {
-    return SplitFrom(*this, seed_, part.members, part.rank, &CreateNcclCommunicator);
+    return SplitFrom(*this, seed_, part.members, &CreateNcclCommunicator);
   }
   absl::StatusOr<std::unique_ptr<CommMemory>> DoAllocate(int64_t bytes, Placement placement) override {
-    return placement.on_device ? NcclMemory::Create(device_, bytes) : host_->Allocate(bytes);
+    return placement.on_device ? AllocateFor(device_, bytes) : host_->Allocate(bytes);
   }
   void Abandon(const absl::Status& error) override {
     ended_ = error;
@@ -188,7 +182,7 @@ int NcclCommunicator::EnqueueDivision(const CommCall& call) const {
   const bool has_sum = call.operation != CommOperation::kReduce || rank() == call.root;
   if (!Reduces(call.operation) || call.op != ReduceOp::kAverage || !has_sum) return cudaSuccess;
   const void* sum = call.output;
-  return EnqueueReduce(call.output, &sum, 1, call.count, call.dtype, DeviceOp::kSum, world_size(),
+  return EnqueueReduce(call.output, &sum, 1, call.count, call.dtype, ReduceOp::kSum, world_size(),
                        call.placement.stream);
 }
 
@@ -275,12 +269,10 @@ MadeCommunicator CreateNcclCommunicator(Setup setup) {
   auto made = std::make_unique<NcclCommunicator>(setup);
   DISTILL_RETURN_IF_ERROR(
       setup.ExchangeStatus(Annotate(made->Start(id), "starting NCCL (comm_backend shm goes without it)")));
-  if (setup.world.world_size == 1 && setup.job_ranks.empty()) {
-    made->set_host_communicator(CreateAloneBackend());
-    return made;
-  }
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> host, CreateShmCommunicator(std::move(setup)));
-  made->set_host_communicator(std::move(host));
+  const bool alone = setup.world.world_size == 1 && setup.job_ranks.empty();
+  MadeCommunicator host = alone ? CreateAloneBackend() : CreateShmCommunicator(std::move(setup));
+  DISTILL_RETURN_IF_ERROR(host.status());
+  made->set_host_communicator(*std::move(host));
   return made;
 }
 

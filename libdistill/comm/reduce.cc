@@ -18,18 +18,8 @@ const ReduceTable& Chosen() {
 }
 
 size_t RowOf(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kAverage:
-      return 0;
-    case ReduceOp::kMin:
-      return 1;
-    case ReduceOp::kMax:
-      return 2;
-    case ReduceOp::kProduct:
-      return 3;
-  }
-  return 0;
+  constexpr size_t kRows[] = {0, 0, 1, 2, 3};  // of a sum, an average, a minimum, a maximum, a product
+  return kRows[static_cast<size_t>(op)];
 }
 
 }  // namespace

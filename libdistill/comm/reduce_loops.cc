@@ -24,26 +24,21 @@ struct Plain {
 };
 
 // Signed overflow is undefined, unsigned overflow wraps.
-template <typename T, bool = std::is_integral<T>::value>
-struct Wrapping {
-  using Type = T;
-};
 template <typename T>
-struct Wrapping<T, true> {
-  using Type = typename std::make_unsigned<T>::type;
-};
+using Wrapping =
+    typename std::conditional<std::is_integral<T>::value, std::make_unsigned<T>, std::remove_cv<T>>::type::type;
 
 struct Sum {
   template <typename T>
   static T Apply(T a, T b) {
-    using W = typename Wrapping<T>::Type;
+    using W = Wrapping<T>;
     return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
   }
 };
 struct Product {
   template <typename T>
   static T Apply(T a, T b) {
-    using W = typename Wrapping<T>::Type;
+    using W = Wrapping<T>;
     return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
   }
 };

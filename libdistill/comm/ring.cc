@@ -22,26 +22,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "libdistill/comm/message_lane.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_wait.h"
 
 namespace distill {
 
-// One direction of a call: messages are started and finished in order.
-struct Ring::Lane {
-  FabricOperation& operation(int64_t m) const { return operations[static_cast<size_t>(m % kRingWindow)]; }
-  const int64_t total;
-  std::vector<FabricOperation>& operations;
-  bool& moved;  // set when anything happened
-  int64_t started = 0;
-  int64_t finished = 0;
-  bool busy = false;  // the provider did not take the next message
-};
-
 // The call's use of its schedule's credits, if it has any.
 class Ring::Credits {
  public:
-  Credits(const RingSchedule& schedule, const Lane& in, const Lane& out) : schedule_(schedule), in_(in), out_(out) {}
+  Credits(const RingSchedule& schedule, const MessageLane& in, const MessageLane& out)
+      : schedule_(schedule), in_(in), out_(out) {}
   // Messages below this number may go out.
   int64_t allowed() const { return all_ == nullptr ? out_.total : sent_ + all_->Left(schedule_.next); }
   // Counts what the lanes have done since the last time, and moves credits: whether any moved.
@@ -67,8 +58,8 @@ class Ring::Credits {
 
  private:
   const RingSchedule& schedule_;
-  const Lane& in_;
-  const Lane& out_;
+  const MessageLane& in_;
+  const MessageLane& out_;
   FabricCredits* const all_ = schedule_.credits;
   int64_t sent_ = 0;  // of this call, that the credits know of
   int64_t taken_ = 0;
@@ -78,7 +69,9 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
                        absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken,
                        Check check) {
   FabricWrites* const writes = schedule.writes;
-  const auto receive = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) -> absl::StatusOr<bool> {
+  const auto receive = [&](int64_t m, FabricOperation* operation) -> absl::StatusOr<bool> {
+    const RingPiece piece = incoming(m);
+    if (piece.bytes == 0) return true;
     if (writes != nullptr && m >= schedule.first_written && writes->is_written()) {
       writes->Await(operation);
       return true;
@@ -86,29 +79,31 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
     return endpoint_->Receive(schedule.previous, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
                               *piece.memory, operation);
   };
-  const auto send = [&](int64_t m, const RingPiece& piece, FabricOperation* operation) {
+  const auto send = [&](int64_t m, FabricOperation* operation) -> absl::StatusOr<bool> {
+    const RingPiece piece = outgoing(m);
+    if (piece.bytes == 0) return true;
     if (writes != nullptr && m >= schedule.first_written && writes->writes()) {
       return writes->Write(piece.data, piece.bytes, *piece.memory, piece.at, operation);
     }
     return endpoint_->Send(schedule.next, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
                            *piece.memory, operation);
   };
-  bool moved = false;
-  Lane in = {schedule.incoming, receives_, moved};
-  Lane out = {schedule.outgoing, sends_, moved};
+  MessageLane in = {schedule.incoming, kRingWindow, receives_};
+  MessageLane out = {schedule.outgoing, kRingWindow, sends_};
   FabricWait wait(endpoint_);
   Credits credits(schedule, in, out);
   while (out.finished < out.total || in.finished < in.total || (writes != nullptr && !writes->settled())) {
     DISTILL_ASSIGN_OR_RETURN(const bool noted, writes == nullptr ? false : writes->Move());
     const int64_t known = writes == nullptr || writes->heard() ? out.total : schedule.first_written;
-    DISTILL_RETURN_IF_ERROR(Start(in, out.finished + schedule.reuse, incoming, receive));
+    DISTILL_RETURN_IF_ERROR(in.Start([&](int64_t m) { return m < out.finished + schedule.reuse; }, receive));
     DISTILL_ASSIGN_OR_RETURN(const bool credited, credits.Move());
-    DISTILL_RETURN_IF_ERROR(
-        Start(out, std::min({in.finished + schedule.lag, credits.allowed(), known}), outgoing, send));
+    const int64_t allowed = std::min({in.finished + schedule.lag, credits.allowed(), known});
+    DISTILL_RETURN_IF_ERROR(out.Start([&](int64_t m) { return m < allowed; }, send));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
-    DISTILL_RETURN_IF_ERROR(Finish(in, taken));
-    DISTILL_RETURN_IF_ERROR(Finish(out, [](int64_t) {}));
-    if (std::exchange(moved, false) || polled || credited || noted) {
+    DISTILL_RETURN_IF_ERROR(in.Finish([&](int64_t m) { return taken(m), true; }));
+    DISTILL_RETURN_IF_ERROR(out.Finish([](int64_t) { return true; }));
+    const bool moved = std::exchange(in.moved, false) | std::exchange(out.moved, false);
+    if (moved || polled || credited || noted) {
       wait.Restart();
       continue;
     }
@@ -116,30 +111,6 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
     wait.Pause(in.busy || out.busy);
   }
   return credits.Move().status();
-}
-
-// Hands messages below `allowed` to the fabric, as far as the window and the provider let it.
-absl::Status Ring::Start(Lane& lane, int64_t allowed, absl::FunctionRef<RingPiece(int64_t)> piece, Post post) {
-  while (lane.started < std::min(lane.total, allowed) && lane.started - lane.finished < kRingWindow) {
-    const RingPiece next = piece(lane.started);
-    if (next.bytes > 0) {
-      DISTILL_ASSIGN_OR_RETURN(const bool posted, post(lane.started, next, &lane.operation(lane.started)));
-      lane.busy = !posted;
-      if (!posted) return absl::OkStatus();
-    }
-    ++lane.started;
-    lane.moved = true;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Ring::Finish(Lane& lane, absl::FunctionRef<void(int64_t)> finished) {
-  while (lane.finished < lane.started && lane.operation(lane.finished).done) {
-    DISTILL_RETURN_IF_ERROR(lane.operation(lane.finished).status);
-    finished(lane.finished++);
-    lane.moved = true;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace distill

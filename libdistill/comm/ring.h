@@ -7,7 +7,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "libdistill/comm/fabric_credits.h"
 #include "libdistill/comm/fabric_writes.h"
 #include "libdistill/transport/fabric_endpoint.h"
@@ -58,11 +57,7 @@ class Ring {
                    absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken, Check check);
 
  private:
-  struct Lane;
   class Credits;
-  using Post = absl::FunctionRef<absl::StatusOr<bool>(int64_t m, const RingPiece& piece, FabricOperation* operation)>;
-  static absl::Status Start(Lane& lane, int64_t allowed, absl::FunctionRef<RingPiece(int64_t)> piece, Post post);
-  static absl::Status Finish(Lane& lane, absl::FunctionRef<void(int64_t)> finished);
 
   FabricEndpoint* const endpoint_;
   std::vector<FabricOperation> sends_;  // message m uses entry m % kRingWindow

@@ -23,6 +23,20 @@ absl::Status SharedError(absl::Status error) {
 
 bool IsSharedError(const absl::Status& error) { return error.GetPayload(kSharedError).has_value(); }
 
+Setup Setup::Part(const std::vector<int>& members) const {
+  Setup part = *this;
+  part.world.world_size = static_cast<int>(members.size());
+  part.hosts.clear();
+  part.host_ids.clear();
+  for (size_t i = 0; i < members.size(); ++i) {
+    const size_t member = static_cast<size_t>(members[i]);
+    if (members[i] == world.rank) part.world.rank = static_cast<int>(i);
+    part.hosts.push_back(hosts[member]);
+    part.host_ids.push_back(host_ids[member]);
+  }
+  return part;
+}
+
 std::string Setup::NameOf(int rank) const {
   const size_t r = static_cast<size_t>(rank);
   return absl::StrCat("rank ", job_ranks.empty() ? rank : job_ranks[r], " on ", hosts[r]);

@@ -34,6 +34,8 @@ struct Setup {
   // Set where the buffers of a communicator over the fabric are all in it.
   std::shared_ptr<DeviceMemory> device_memory = nullptr;
 
+  // The same for some of the ranks, of which this is one, in their new order.
+  Setup Part(const std::vector<int>& members) const;
   // "rank 3 on p4d-17", as errors call a rank.
   std::string NameOf(int rank) const;
   std::vector<std::string> Names() const;

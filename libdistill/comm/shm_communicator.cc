@@ -256,7 +256,7 @@ absl::Status ShmCommunicator::CopyOut(const Round& round, int64_t size, Stores s
 }
 
 absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t bytes, Placement) {
-  absl::StatusOr<SharedMemory> mine = seed_.memory->Create(static_cast<size_t>(bytes));
+  absl::StatusOr<SharedMemory> mine = seed_.setup.memory->Create(static_cast<size_t>(bytes));
   std::string ticket = mine.ok() ? mine->ticket() : "";
   ticket.resize(kTicketBytes);
   std::string tickets(kTicketBytes * static_cast<size_t>(world_size()), '\0');
@@ -273,7 +273,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t 
   std::vector<SharedMemory> segments(static_cast<size_t>(world_size()));
   absl::Status mapped;
   for (int r = 0; r < world_size() && mapped.ok(); ++r) {
-    absl::StatusOr<SharedMemory> segment = r == rank() ? std::move(mine) : seed_.memory->Map(ticket_of(r));
+    absl::StatusOr<SharedMemory> segment = r == rank() ? std::move(mine) : seed_.setup.memory->Map(ticket_of(r));
     mapped = segment.status();
     if (mapped.ok()) segments[static_cast<size_t>(r)] = *std::move(segment);
   }
@@ -284,7 +284,7 @@ absl::StatusOr<std::unique_ptr<CommMemory>> ShmCommunicator::DoAllocate(int64_t 
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> ShmCommunicator::DoSplit(const SplitPart& part) {
-  return SplitFrom(*this, seed_, part.members, part.rank, [](Setup setup) -> MadeCommunicator {
+  return SplitFrom(*this, seed_, part.members, [](Setup setup) -> MadeCommunicator {
     return setup.world.world_size == 1 ? CreateAloneBackend() : CreateShmCommunicator(std::move(setup));
   });
 }

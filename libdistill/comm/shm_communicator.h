@@ -2,8 +2,7 @@
 //
 // Registered buffers (Communicator::Allocate) are used where they lie. In an all-reduce of S bytes over n ranks
 //   1. each rank publishes that its data are there;
-//   2. rank r reduces slice r out of all n buffers, block by block, into all n buffers;       publish, and wait for
-//   all.
+//   2. rank r reduces slice r out of all n buffers, block by block, into all n buffers; publish, and wait for all.
 // Per rank S bytes are read and S written, S/n of each from and to every rank's memory: no byte is moved twice.
 //
 // Plain pointers go through slots of 256 KiB, in rounds of at most one slot; slot_stores.h says how slots are filled.

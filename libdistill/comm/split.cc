@@ -30,19 +30,19 @@ struct Place {
 };
 
 absl::StatusOr<Place> Open(const SplitSeed& seed) {
-  const std::string host = seed.address.empty() ? seed.world.host : seed.address;
+  const std::string host = seed.address.empty() ? seed.setup.world.host : seed.address;
   Place place;
   DISTILL_ASSIGN_OR_RETURN(place.listener, Listen({host, "0"}));
   const bool v6 = host.find(':') != std::string::npos;
   place.rendezvous = absl::StrCat(v6 ? "[" : "", host, v6 ? "]:" : ":", LocalPort(place.listener));
-  place.secret = seed.world.job_secret.empty() ? NewSecret() : seed.world.job_secret;
+  place.secret = seed.setup.world.job_secret.empty() ? NewSecret() : seed.setup.world.job_secret;
   return place;
 }
 
 // Every rank of the parent takes part, whichever part it is in; each learns the place of its own.
-absl::StatusOr<Place> Announce(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members, int rank) {
+absl::StatusOr<Place> Announce(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members) {
   absl::StatusOr<Place> mine = Place();
-  if (members.size() > 1 && rank == 0) mine = Open(seed);
+  if (members.size() > 1 && members[0] == parent.rank()) mine = Open(seed);
   DISTILL_RETURN_IF_ERROR(Agree(parent, mine.status()));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                            GatherTexts(parent, PackStrings({mine->rendezvous, mine->secret})));
@@ -65,30 +65,24 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Meet(const Setup& setup, Socket list
 
 }  // namespace
 
-MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members, int rank,
+MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members,
                            absl::FunctionRef<MadeCommunicator(Setup)> create) {
-  DISTILL_ASSIGN_OR_RETURN(Place place, Announce(parent, seed, members, rank));
+  DISTILL_ASSIGN_OR_RETURN(Place place, Announce(parent, seed, members));
   if (members.empty()) return nullptr;
-  Setup setup = {seed.world, seed.options, Deadline::After(seed.options.timeout), nullptr, {}};
-  setup.memory = seed.memory;
-  setup.tuning = seed.tuning;
-  setup.world.rank = rank;
-  setup.world.world_size = static_cast<int>(members.size());
+  const CommunicatorOptions& options = seed.setup.options;
+  Setup setup = seed.setup.Part(members);
+  setup.deadline = Deadline::After(options.timeout);
   setup.world.rendezvous = place.rendezvous;
   setup.world.job_secret = place.secret;
-  for (const int member : members) {
-    setup.hosts.push_back(seed.hosts[static_cast<size_t>(member)]);
-    setup.host_ids.push_back(seed.host_ids[static_cast<size_t>(member)]);
-  }
   setup.one_host =
       std::count(setup.host_ids.begin(), setup.host_ids.end(), setup.host_ids[0]) == setup.world.world_size;
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, Meet(setup, std::move(place.listener)));
   if (const std::shared_ptr<BusyRanks> busy = parent.busy_ranks()) rendezvous->ShareBusy(busy);
-  rendezvous->StartHeartbeat(seed.options.heartbeat_timeout);
+  rendezvous->StartHeartbeat(options.heartbeat_timeout);
   setup.rendezvous = rendezvous;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, create(std::move(setup)));
-  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, seed.options.timeout, seed.options.abort_grace));
-  if (seed.options.debug) made->CompareCallsFirst();
+  DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
+  if (options.debug) made->CompareCallsFirst();
   return made;
 }
 

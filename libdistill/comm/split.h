@@ -12,26 +12,16 @@ namespace distill {
 
 // What a communicator keeps of its setup for those split from it.
 struct SplitSeed {
-  explicit SplitSeed(const Setup& setup)
-      : world(setup.world),
-        options(setup.options),
-        hosts(setup.hosts),
-        host_ids(setup.host_ids),
-        address(setup.rendezvous->local_address()),
-        memory(setup.memory),
-        tuning(setup.tuning) {}
-  World world;
-  CommunicatorOptions options;
-  std::vector<std::string> hosts;
-  std::vector<std::string> host_ids;
+  explicit SplitSeed(const Setup& whole) : setup(whole), address(whole.rendezvous->local_address()) {
+    setup.rendezvous = nullptr;
+  }
+  Setup setup;          // without the rendezvous: parts meet by one of their own
   std::string address;  // where the other hosts reach this one; empty: by its name
-  std::shared_ptr<SharedMemorySource> memory;
-  CommTuning tuning;
 };
 
 // Every rank of `parent` must call it; one whose color is below 0 (`members` is empty) gets null. `members[i]`: the
-// rank in `parent` of rank i of the part; `rank`: this process's, in the part.
+// rank in `parent` of rank i of the part.
 [[nodiscard]] MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members,
-                                         int rank, absl::FunctionRef<MadeCommunicator(Setup)> create);
+                                         absl::FunctionRef<MadeCommunicator(Setup)> create);
 
 }  // namespace distill

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -111,67 +112,49 @@ std::string SizeText(int64_t bytes) {
 
 }  // namespace
 
-AlgorithmPreference PreferenceFor(CommAlgorithm algorithm) {
-  switch (algorithm) {
-    case CommAlgorithm::kRecursiveDoubling:
-      return AlgorithmPreference::kRecursiveDoubling;
-    case CommAlgorithm::kDirectExchange:
-      return AlgorithmPreference::kDirectExchange;
-    case CommAlgorithm::kRabenseifner:
-      return AlgorithmPreference::kRabenseifner;
-    case CommAlgorithm::kRing:
-      return AlgorithmPreference::kRing;
-    case CommAlgorithm::kHierarchical:
-      return AlgorithmPreference::kHierarchical;
-  }
-  return AlgorithmPreference::kAuto;
-}
-
 std::string NameOf(CommAlgorithm algorithm) { return FieldText(PreferenceFor(algorithm)); }
 
-std::string CostTable::Encode() const {
-  std::vector<std::string> fields;
-  for (const LinkCost& link : {shared_memory, network}) {
-    for (const double value : {link.latency_us, link.gap_us, link.gigabytes_per_second}) {
-      fields.push_back(absl::StrFormat("%.17g", value));
-    }
+std::vector<CostField> FieldsOf(CostTable& table) {
+  std::vector<CostField> fields;
+  const std::pair<const char*, LinkCost*> links[] = {{"shared_memory", &table.shared_memory},
+                                                     {"network", &table.network}};
+  for (const auto& [name, link] : links) {
+    fields.push_back({name, "latency_us", &link->latency_us, true});
+    fields.push_back({name, "gap_us", &link->gap_us, true});
+    fields.push_back({name, "gigabytes_per_second", &link->gigabytes_per_second, false});
   }
-  fields.push_back(absl::StrFormat("%.17g", reduction_gigabytes_per_second));
-  return absl::StrJoin(fields, " ");
+  fields.push_back({"", "reduction_gigabytes_per_second", &table.reduction_gigabytes_per_second, false});
+  return fields;
+}
+
+std::string CostTable::Encode() const {
+  CostTable table = *this;
+  const auto number = [](std::string* out, const CostField& field) {
+    absl::StrAppendFormat(out, "%.17g", *field.value);
+  };
+  return absl::StrJoin(FieldsOf(table), " ", number);
 }
 
 absl::StatusOr<CostTable> CostTable::Decode(const std::string& text) {
   CostTable table;
-  double* const fields[] = {&table.shared_memory.latency_us,
-                            &table.shared_memory.gap_us,
-                            &table.shared_memory.gigabytes_per_second,
-                            &table.network.latency_us,
-                            &table.network.gap_us,
-                            &table.network.gigabytes_per_second,
-                            &table.reduction_gigabytes_per_second};
+  const std::vector<CostField> fields = FieldsOf(table);
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  bool read = words.size() == std::size(fields);
-  for (size_t i = 0; read && i < words.size(); ++i) read = absl::SimpleAtod(words[i], fields[i]);
+  bool read = words.size() == fields.size();
+  for (size_t i = 0; read && i < words.size(); ++i) read = absl::SimpleAtod(words[i], fields[i].value);
   if (!read) return absl::InvalidArgumentError(absl::StrCat("not a table of costs: '", text, "'"));
   DISTILL_RETURN_IF_ERROR(CheckTable(table));
   return table;
 }
 
-absl::Status CheckTable(const CostTable& table) {
-  const auto check = [](const char* place, const char* what, double value, bool may_be_zero) {
-    if (std::isfinite(value) && (value > 0 || (may_be_zero && value == 0))) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(place, what, " must be ", may_be_zero ? "at least 0" : "above 0", " and finite, not ", value));
-  };
-  const auto check_link = [&check](const char* place, const LinkCost& link) {
-    absl::Status status = check(place, "latency_us", link.latency_us, true);
-    status.Update(check(place, "gap_us", link.gap_us, true));
-    status.Update(check(place, "gigabytes_per_second", link.gigabytes_per_second, false));
-    return status;
-  };
-  DISTILL_RETURN_IF_ERROR(check_link("shared_memory: ", table.shared_memory));
-  DISTILL_RETURN_IF_ERROR(check_link("network: ", table.network));
-  return check("", "reduction_gigabytes_per_second", table.reduction_gigabytes_per_second, false);
+absl::Status CheckTable(CostTable table) {
+  for (const CostField& field : FieldsOf(table)) {
+    const double value = *field.value;
+    if (std::isfinite(value) && (value > 0 || (field.may_be_zero && value == 0))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(field.link, *field.link == '\0' ? "" : ": ", field.name, " must be ",
+                                                   field.may_be_zero ? "at least 0" : "above 0", " and finite, not ",
+                                                   value));
+  }
+  return absl::OkStatus();
 }
 
 CommLayout LayoutOf(const HostLayout& hosts) {
@@ -185,18 +168,10 @@ CommLayout LayoutOf(const HostLayout& hosts) {
 }
 
 bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
-  switch (algorithm) {
-    case CommAlgorithm::kRing:
-      return true;
-    case CommAlgorithm::kRecursiveDoubling:
-    case CommAlgorithm::kRabenseifner:
-      return operation == CommOperation::kAllReduce;
-    case CommAlgorithm::kDirectExchange:
-      return layout.ranks <= kMostDirectRanks;
-    case CommAlgorithm::kHierarchical:
-      return layout.hosts > 1 && layout.ranks_per_host > 1;
-  }
-  return false;
+  if (algorithm == CommAlgorithm::kRing) return true;
+  if (algorithm == CommAlgorithm::kDirectExchange) return layout.ranks <= kMostDirectRanks;
+  if (algorithm == CommAlgorithm::kHierarchical) return layout.hosts > 1 && layout.ranks_per_host > 1;
+  return operation == CommOperation::kAllReduce;
 }
 
 double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int64_t bytes, const CommLayout& layout,

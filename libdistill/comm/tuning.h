@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,10 +20,19 @@
 namespace distill {
 
 // kHierarchical works inside the hosts first; the others are flat: ranks are ranks, wherever they are.
-enum class CommAlgorithm : uint8_t { kRecursiveDoubling, kDirectExchange, kRabenseifner, kRing, kHierarchical };
+enum class CommAlgorithm : uint8_t {
+  kRecursiveDoubling = static_cast<uint8_t>(AlgorithmPreference::kRecursiveDoubling),
+  kDirectExchange,
+  kRabenseifner,
+  kRing,
+  kHierarchical
+};
 
-// What asks for this algorithm.
-AlgorithmPreference PreferenceFor(CommAlgorithm algorithm);
+// What asks for this algorithm: the same number.
+constexpr AlgorithmPreference PreferenceFor(CommAlgorithm algorithm) {
+  return static_cast<AlgorithmPreference>(algorithm);
+}
+static_assert(PreferenceFor(CommAlgorithm::kHierarchical) == AlgorithmPreference::kHierarchical);
 // "recursive_doubling", ...: the preference's name.
 std::string NameOf(CommAlgorithm algorithm);
 
@@ -52,7 +62,17 @@ struct CostTable {
 };
 
 // InvalidArgument names the number that is not positive (latencies and gaps: negative) or not finite.
-[[nodiscard]] absl::Status CheckTable(const CostTable& table);
+[[nodiscard]] absl::Status CheckTable(CostTable table);
+
+struct CostField {
+  const char* link;  // "shared_memory", "network", or empty for what is of neither
+  const char* name;
+  double* value;
+  bool may_be_zero;
+};
+
+// All numbers of a table, in the order of its line of text and its file.
+std::vector<CostField> FieldsOf(CostTable& table);
 
 // Who takes part, the same on every rank.
 struct CommLayout {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,16 +18,6 @@
 
 namespace distill {
 namespace {
-
-struct Field {
-  const char* name;
-  double* value;
-};
-
-std::vector<Field> FieldsOf(LinkCost& link) {
-  return {
-      {"latency_us", &link.latency_us}, {"gap_us", &link.gap_us}, {"gigabytes_per_second", &link.gigabytes_per_second}};
-}
 
 absl::Status Refuse(const YAML::Node& node, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("line ", std::max(node.Mark().line, 0) + 1, ": ", what));
@@ -46,30 +37,18 @@ absl::Status RequireKeys(const YAML::Node& map, const std::vector<std::string>& 
   return absl::OkStatus();
 }
 
-absl::Status ReadNumber(const YAML::Node& node, const std::string& key, double& value) {
-  if (node.IsScalar() && absl::SimpleAtod(node.Scalar(), &value)) return absl::OkStatus();
-  return Refuse(node, absl::StrCat(key, " is no number"));
-}
-
-absl::Status ReadLink(const YAML::Node& node, LinkCost& link) {
-  const std::vector<Field> fields = FieldsOf(link);
-  std::vector<std::string> keys;
-  for (const Field& field : fields) keys.push_back(field.name);
-  DISTILL_RETURN_IF_ERROR(RequireKeys(node, keys));
-  for (const Field& field : fields) {
-    DISTILL_RETURN_IF_ERROR(ReadNumber(node[field.name], field.name, *field.value));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<CostTable> ReadTable(const std::string& text) {
-  constexpr char kReduction[] = "reduction_gigabytes_per_second";
   const YAML::Node root = YAML::Load(text);
-  DISTILL_RETURN_IF_ERROR(RequireKeys(root, {"shared_memory", "network", kReduction}));
+  DISTILL_RETURN_IF_ERROR(RequireKeys(root, {"shared_memory", "network", "reduction_gigabytes_per_second"}));
+  for (const char* link : {"shared_memory", "network"}) {
+    DISTILL_RETURN_IF_ERROR(RequireKeys(root[link], {"latency_us", "gap_us", "gigabytes_per_second"}));
+  }
   CostTable table;
-  DISTILL_RETURN_IF_ERROR(ReadLink(root["shared_memory"], table.shared_memory));
-  DISTILL_RETURN_IF_ERROR(ReadLink(root["network"], table.network));
-  DISTILL_RETURN_IF_ERROR(ReadNumber(root[kReduction], kReduction, table.reduction_gigabytes_per_second));
+  for (const CostField& field : FieldsOf(table)) {
+    const YAML::Node node = *field.link == '\0' ? root[field.name] : root[field.link][field.name];
+    if (node.IsScalar() && absl::SimpleAtod(node.Scalar(), field.value)) continue;
+    return Refuse(node, absl::StrCat(field.name, " is no number"));
+  }
   DISTILL_RETURN_IF_ERROR(CheckTable(table));
   return table;
 }
@@ -106,15 +85,13 @@ absl::StatusOr<CostTable> ReadTuningFile(const std::string& path) {
   return Annotate(table.status(), absl::StrCat("the tuning file ", path));
 }
 
-std::string TuningFileText(const CostTable& table) {
+std::string TuningFileText(CostTable table) {
   std::string text = "# What messages, bytes and additions cost; written by distillrun --tune (docs/formats.md).\n";
-  LinkCost shared_memory = table.shared_memory, network = table.network;
-  const std::pair<const char*, LinkCost*> places[] = {{"shared_memory", &shared_memory}, {"network", &network}};
-  for (const auto& [name, link] : places) {
-    absl::StrAppend(&text, name, ":\n");
-    for (const Field& field : FieldsOf(*link)) absl::StrAppend(&text, "  ", field.name, ": ", *field.value, "\n");
+  absl::string_view link;
+  for (const CostField& field : FieldsOf(table)) {
+    if (field.link != std::exchange(link, field.link) && !link.empty()) absl::StrAppend(&text, link, ":\n");
+    absl::StrAppend(&text, link.empty() ? "" : "  ", field.name, ": ", *field.value, "\n");
   }
-  absl::StrAppend(&text, "reduction_gigabytes_per_second: ", table.reduction_gigabytes_per_second, "\n");
   return text;
 }
 

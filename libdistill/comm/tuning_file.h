@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/tuning.h"
@@ -14,7 +13,7 @@ namespace distill {
 // of range. NotFound: no such file.
 [[nodiscard]] absl::StatusOr<CostTable> ReadTuningFile(const std::string& path);
 
-std::string TuningFileText(const CostTable& table);
+std::string TuningFileText(CostTable table);
 
 // What options and environment ask for. `with_table`: reads the file, if one is named; without, the table is the
 // default one. InvalidArgument: an unknown algorithm.

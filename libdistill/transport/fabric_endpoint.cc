@@ -9,7 +9,6 @@
 #include <rdma/fi_tagged.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,21 +93,11 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, 
   return absl::OkStatus();
 }
 
-absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes) {
-  const bool needed = (rails_[0]->info->domain_attr->mr_mode & (FI_MR_LOCAL | FI_MR_HMEM)) != 0 && bytes > 0;
-  return needed ? Register(data, bytes, /*for_writes=*/false, /*of_host=*/false) : FabricMemory();
-}
-
-absl::StatusOr<FabricMemory> FabricEndpoint::RegisterHost(const void* data, size_t bytes) {
-  const bool needed = (rails_[0]->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0 && bytes > 0;
-  return needed ? Register(data, bytes, /*for_writes=*/false, /*of_host=*/true) : FabricMemory();
-}
-
-absl::StatusOr<FabricMemory> FabricEndpoint::RegisterForGood(const void* data, size_t bytes) {
-  return Register(data, bytes, /*for_writes=*/true, /*of_host=*/false);
-}
-
-absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes, bool for_writes, bool of_host) {
+absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes, FabricUse use) {
+  const bool of_host = use == FabricUse::kHostMemory, for_writes = use == FabricUse::kForGood;
+  const int needs_it = of_host ? FI_MR_LOCAL : FI_MR_LOCAL | FI_MR_HMEM;
+  const bool needed = (rails_[0]->info->domain_attr->mr_mode & needs_it) != 0 && bytes > 0;
+  if (!needed && !for_writes) return FabricMemory();
   FabricMemory memory;
   memory.data_ = data;
   for (const std::unique_ptr<FabricDomain>& rail : rails_) {
@@ -131,6 +120,14 @@ FabricPlace FabricEndpoint::PlaceOf(const FabricMemory& memory) const {
   return place;
 }
 
+absl::StatusOr<bool> FabricEndpoint::Started(long rc, const char* doing, size_t rail,
+                                             FabricOperation* operation) const {
+  if (rc == 0) return true;
+  operation->done = true;
+  if (rc == -FI_EAGAIN) return false;
+  return FabricError(absl::StrCat(doing, rails_[rail]->names[static_cast<size_t>(operation->peer)]), rc);
+}
+
 absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* data, size_t bytes,
                                           const FabricMemory& memory, FabricOperation* operation) {
   DISTILL_RETURN_IF_ERROR(CheckOpen());
@@ -138,10 +135,7 @@ absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* da
   const size_t rail = RailOf(tag);
   const ssize_t rc = fi_tsend(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail),
                               rails_[rail]->peers[static_cast<size_t>(peer)], tag, operation);
-  if (rc == 0) return true;
-  operation->done = true;
-  if (rc == -FI_EAGAIN) return false;
-  return FabricError(absl::StrCat("sending to ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
+  return Started(rc, "sending to ", rail, operation);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data, size_t bytes,
@@ -151,10 +145,7 @@ absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data,
   const size_t rail = RailOf(tag);
   const ssize_t rc = fi_trecv(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail),
                               rails_[rail]->peers[static_cast<size_t>(peer)], tag, 0, operation);
-  if (rc == 0) return true;
-  operation->done = true;
-  if (rc == -FI_EAGAIN) return false;
-  return FabricError(absl::StrCat("receiving from ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
+  return Started(rc, "receiving from ", rail, operation);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Write(int peer, uint32_t notice, const void* data, size_t bytes,
@@ -166,10 +157,7 @@ absl::StatusOr<bool> FabricEndpoint::Write(int peer, uint32_t notice, const void
   const ssize_t rc = fi_writedata(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail), notice,
                                   rails_[rail]->peers[static_cast<size_t>(peer)], place[rail].address + offset,
                                   place[rail].key, operation);
-  if (rc == 0) return true;
-  operation->done = true;
-  if (rc == -FI_EAGAIN) return false;
-  return FabricError(absl::StrCat("writing to ", rails_[rail]->names[static_cast<size_t>(peer)]), rc);
+  return Started(rc, "writing to ", rail, operation);
 }
 
 void FabricEndpoint::Await(int peer, uint32_t notice, FabricOperation* operation) {

@@ -77,7 +77,11 @@ class FabricMemory {
   std::vector<void*> regions_;  // a fid_mr for each rail; empty: not registered
 };
 
-// Where memory that RegisterForGood has registered begins, for peers that write into it: for each rail what libfabric
+// What a registration is for: a buffer of calls; memory of the host, whatever the buffers are; or any call from now on
+// and peers' writes, registered whether the provider asks for it or not.
+enum class FabricUse { kBuffer, kHostMemory, kForGood };
+
+// Where memory that is registered for good begins, for peers that write into it: for each rail what libfabric
 // calls the place, and the key.
 struct FabricSpot {
   uint64_t address = 0;
@@ -108,12 +112,9 @@ class FabricEndpoint {
   const std::vector<std::string>& networks() const { return networks_; }
 
   // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result. After
-  // Connect, or to see whether it can be done.
-  [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes);
-  // The same of memory of the host, whatever the buffers are.
-  [[nodiscard]] absl::StatusOr<FabricMemory> RegisterHost(const void* data, size_t bytes);
-  // Registers in any case. ResourceExhausted: this host lets no more memory be locked.
-  [[nodiscard]] absl::StatusOr<FabricMemory> RegisterForGood(const void* data, size_t bytes);
+  // Connect, or to see whether it can be done. ResourceExhausted: this host lets no more memory be locked.
+  [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes,
+                                                      FabricUse use = FabricUse::kBuffer);
 
   // False: the provider is busy, poll and try again. A receive takes the message of `peer` with this very tag.
   [[nodiscard]] absl::StatusOr<bool> Send(int peer, uint64_t tag, const void* data, size_t bytes,
@@ -152,7 +153,8 @@ class FabricEndpoint {
   absl::Status Open(const FabricOptions& options);
   absl::Status CheckOpen() const;
   size_t RailOf(uint64_t tag) const { return static_cast<size_t>(tag % rails_.size()); }
-  absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes, bool for_writes, bool of_host);
+  // What a start of an operation on a rail has led to, by libfabric's code.
+  absl::StatusOr<bool> Started(long rc, const char* doing, size_t rail, FabricOperation* operation) const;
   void Arrive(uint32_t notice);
 
   std::vector<std::unique_ptr<FabricDomain>> rails_;

@@ -30,7 +30,8 @@ absl::Status NoFabric(const std::string& why) {
                                              "one host need none)"));
 }
 
-// The function of the version whose structures the headers have: the one that linking would have recorded.
+// The function of the version whose structures the headers have: the one that linking would have recorded. `Function`:
+// as libfabric declares it, so that a change of that is an error of the compiler's.
 template <typename Function>
 absl::Status Find(void* library, const char* name, const char* version, Function*& function) {
   function = reinterpret_cast<Function*>(*version == '\0' ? dlsym(library, name) : dlvsym(library, name, version));
@@ -47,20 +48,13 @@ absl::StatusOr<FabricLibrary> Open() {
   void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NoFabric(dlerror());
   FabricLibrary functions = {};
-  DISTILL_RETURN_IF_ERROR(Find(library, "fi_getinfo", DISTILL_FI_GETINFO, functions.getinfo));
-  DISTILL_RETURN_IF_ERROR(Find(library, "fi_freeinfo", DISTILL_FI_FREEINFO, functions.freeinfo));
-  DISTILL_RETURN_IF_ERROR(Find(library, "fi_dupinfo", DISTILL_FI_DUPINFO, functions.dupinfo));
-  DISTILL_RETURN_IF_ERROR(Find(library, "fi_fabric", DISTILL_FI_FABRIC, functions.fabric));
-  DISTILL_RETURN_IF_ERROR(Find(library, "fi_strerror", DISTILL_FI_STRERROR, functions.strerror));
+  DISTILL_RETURN_IF_ERROR(Find<decltype(fi_getinfo)>(library, "fi_getinfo", DISTILL_FI_GETINFO, functions.getinfo));
+  DISTILL_RETURN_IF_ERROR(Find<decltype(fi_freeinfo)>(library, "fi_freeinfo", DISTILL_FI_FREEINFO, functions.freeinfo));
+  DISTILL_RETURN_IF_ERROR(Find<decltype(fi_dupinfo)>(library, "fi_dupinfo", DISTILL_FI_DUPINFO, functions.dupinfo));
+  DISTILL_RETURN_IF_ERROR(Find<decltype(fi_fabric)>(library, "fi_fabric", DISTILL_FI_FABRIC, functions.fabric));
+  DISTILL_RETURN_IF_ERROR(Find<decltype(fi_strerror)>(library, "fi_strerror", DISTILL_FI_STRERROR, functions.strerror));
   return functions;
 }
-
-// As declared, so that a change of libfabric's is an error of the compiler's.
-static_assert(std::is_same_v<decltype(FabricLibrary::getinfo), decltype(&fi_getinfo)>);
-static_assert(std::is_same_v<decltype(FabricLibrary::freeinfo), decltype(&fi_freeinfo)>);
-static_assert(std::is_same_v<decltype(FabricLibrary::dupinfo), decltype(&fi_dupinfo)>);
-static_assert(std::is_same_v<decltype(FabricLibrary::fabric), decltype(&fi_fabric)>);
-static_assert(std::is_same_v<decltype(FabricLibrary::strerror), decltype(&fi_strerror)>);
 
 }  // namespace
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

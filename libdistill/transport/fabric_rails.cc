@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 
 namespace distill {

@@ -1,6 +1,5 @@
 #include "libdistill/world/cores.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +31,9 @@ std::optional<double> QuotaOf(const std::string& folder) {
 
 Cores ReadCores(const std::string& root) {
   Cores cores;
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  const int allowed = static_cast<int>(AllowedCores().size());
   cores.host = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
-  cores.mine = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : cores.host;
+  cores.mine = allowed > 0 ? allowed : cores.host;
   for (const std::string& folder : GroupFolders(root, "cpuset")) {
     int count = 0;
     for (const char* name : {"cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"}) {

@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/process.h"
 
@@ -74,17 +75,19 @@ absl::StatusOr<Socket> ConnectTo(const addrinfo& address, const Deadline& deadli
   return made;
 }
 
-std::string Numeric(const sockaddr_storage& address, socklen_t size, bool with_port) {
+// One end's address and port as numbers, as `ask` (getsockname, getpeername) has them; both empty where it has none.
+HostPort Numeric(const Socket& socket, decltype(&getsockname) ask) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
   char host[NI_MAXHOST] = {};
   char port[NI_MAXSERV] = {};
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
-                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "";
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (ask(socket.fd(), name, &size) != 0 ||
+      getnameinfo(name, size, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return {};
   }
   // A listener on every interface sees IPv4 peers as mapped IPv6 addresses.
-  std::string text = host;
-  if (absl::StartsWith(text, "::ffff:")) text = text.substr(std::strlen("::ffff:"));
-  return with_port ? absl::StrCat(text, ":", port) : text;
+  return {std::string(absl::StripPrefix(host, "::ffff:")), port};
 }
 
 }  // namespace
@@ -211,26 +214,13 @@ bool StillOpen(const Socket& socket) {
   return peeked > 0 || (peeked < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
-std::string LocalAddress(const Socket& socket) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
-  return Numeric(address, size, false);
-}
+std::string LocalAddress(const Socket& socket) { return Numeric(socket, &getsockname).host; }
 
-int LocalPort(const Socket& socket) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
+std::string LocalPort(const Socket& socket) { return Numeric(socket, &getsockname).port; }
 
 std::string RemoteAddress(const Socket& socket) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return "a lost connection";
-  return Numeric(address, size, true);
+  const HostPort place = Numeric(socket, &getpeername);
+  return place.host.empty() ? "a lost connection" : absl::StrCat(place.host, ":", place.port);
 }
 
 }  // namespace distill

@@ -65,8 +65,8 @@ bool StillOpen(const Socket& socket);
 
 // The numeric address of this side, without the port: an interface that reaches the peer.
 std::string LocalAddress(const Socket& socket);
-// The port of this side; 0 when the socket has none.
-int LocalPort(const Socket& socket);
+// The port of this side; empty when the socket has none.
+std::string LocalPort(const Socket& socket);
 // "address:port" of the other side, for messages.
 std::string RemoteAddress(const Socket& socket);
 

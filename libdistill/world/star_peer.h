@@ -1,12 +1,16 @@
 // One connection of a star, as its thread serves it.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/busy_ranks.h"
 #include "libdistill/world/framing.h"
@@ -20,12 +24,25 @@ struct StarPeer {
       : rank(rank), name(std::move(name)), socket(std::move(socket)), reader(max_payload) {}
 
   // What the kernel takes of the outbox at once.
-  void Send();
+  void Send() {
+    if (left || outbox.empty()) return;
+    absl::string_view rest = outbox;
+    // Reading shows what became of a peer that takes nothing more.
+    const bool sent = SendSome(socket, rest).ok();
+    outbox.erase(0, sent ? outbox.size() - rest.size() : outbox.size());
+  }
   // No more is sent, and what has come is thrown away: a socket that is closed with unread bytes resets the connection,
   // and what was sent last might be lost with it.
-  void Drain();
+  void Drain() {
+    shutdown(socket.fd(), SHUT_WR);
+    for (auto some = ReceiveSome(socket, 1 << 16); some.ok() && !some->empty();) some = ReceiveSome(socket, 1 << 16);
+  }
   // Unavailable: it has been silent for so long.
-  absl::Status Silent(absl::Duration timeout) const;
+  absl::Status Silent(absl::Duration timeout) const {
+    return absl::UnavailableError(absl::StrCat(name, " was lost: nothing heard from it for ",
+                                               absl::FormatDuration(timeout),
+                                               " (the process is stopped, or its host or the network to it is gone)"));
+  }
 
   int rank;
   std::string name;  // "rank 2 on host-b"

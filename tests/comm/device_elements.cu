@@ -4,7 +4,7 @@
 
 namespace distill::testing {
 
-void ReduceElements(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, DeviceOp op,
+void ReduceElements(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
                     int divisor) {
   DeviceSources all = {};
   for (; all.count < source_count; ++all.count) all.at[all.count] = sources[all.count];

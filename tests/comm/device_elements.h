@@ -5,7 +5,7 @@
 
 namespace distill::testing {
 
-void ReduceElements(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, DeviceOp op,
+void ReduceElements(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
                     int divisor);
 
 }  // namespace distill::testing

@@ -127,7 +127,7 @@ TEST_CASE("writes land where they are told, and are noticed whether they are wai
     std::vector<char> target(3 * bytes + 7, '.');
     const FabricMemory from_one = pair.left->Register(one.data(), bytes).value();
     const FabricMemory from_two = pair.left->Register(two.data(), bytes).value();
-    const FabricMemory to = pair.right->RegisterForGood(target.data(), target.size()).value();
+    const FabricMemory to = pair.right->Register(target.data(), target.size(), FabricUse::kForGood).value();
     FabricOperation first, second, arrived_first, arrived_second;
     pair.right->Await(0, 0xfffffff0, &arrived_first);
     CHECK_FALSE(arrived_first.done);
@@ -148,7 +148,7 @@ TEST_CASE("writes land where they are told, and are noticed whether they are wai
 TEST_CASE("nothing is written into memory whose endpoint is withdrawn, and the writer gets an error") {
   Pair pair;
   std::vector<char> out(1 << 20, 'x'), in(out.size());
-  const FabricMemory to = pair.right->RegisterForGood(in.data(), in.size()).value();
+  const FabricMemory to = pair.right->Register(in.data(), in.size(), FabricUse::kForGood).value();
   FabricOperation write, arrived;
   pair.right->Await(0, 7, &arrived);
   pair.Write(7, out, pair.nothing, pair.right->PlaceOf(to), 0, &write);
@@ -181,7 +181,7 @@ TEST_CASE("nothing lands in a buffer once its endpoint is withdrawn, and nothing
   CHECK(absl::IsUnavailable(pair.right->Poll().status()));
   CHECK(absl::IsUnavailable(pair.right->Receive(0, 3, in.data(), 1, pair.nothing, &heard).status()));
   CHECK(absl::IsUnavailable(pair.right->Send(0, 3, in.data(), 1, pair.nothing, &heard).status()));
-  CHECK(pair.right->RegisterForGood(in.data(), in.size()).ok());
+  CHECK(pair.right->Register(in.data(), in.size(), FabricUse::kForGood).ok());
   (void)pair.left->Send(0, 2, out.data(), out.size(), pair.nothing, &send);
   const Deadline a_while = Deadline::After(absl::Milliseconds(100));
   while (!a_while.Passed() && pair.left->Poll().ok()) pair.right->Sleep(absl::Milliseconds(1), -1);

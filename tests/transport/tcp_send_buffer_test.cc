@@ -29,7 +29,7 @@ int SendBufferOf(int fd) {
 struct Pair {
   explicit Pair(const std::string& host) : listener(Listen({host, "0"}).value()) {
     const Deadline deadline = Deadline::After(absl::Seconds(10));
-    near = Connect({host, std::to_string(LocalPort(listener))}, deadline).value();
+    near = Connect({host, LocalPort(listener)}, deadline).value();
     while (!accepted.open() && !deadline.Passed()) accepted = AcceptOne(listener);
     REQUIRE(accepted.open());
     socklen_t length = sizeof(sockaddr_storage);

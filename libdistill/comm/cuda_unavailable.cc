@@ -15,4 +15,8 @@ MadeCommunicator CreateNcclCommunicator(Setup) {
       "CPUs");
 }
 
+absl::StatusOr<std::shared_ptr<DeviceMemory>> DeviceMemory::Open(int, absl::Duration) {
+  return absl::UnimplementedError("this build of libdistill has no CUDA: give buffers in host memory");
+}
+
 }  // namespace distill
