@@ -21,7 +21,6 @@
 #include "libdistill/data/token_batch.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/flash_attention.h"
-#include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/chat_template_files.h"

@@ -2,7 +2,7 @@
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto draft, CheckpointDraft::Begin(output_dir, step));
 //   ... the model writer fills draft.folder() ...
-//   DISTILL_RETURN_IF_ERROR(draft.WriteTensors(views));
+//   DISTILL_RETURN_IF_ERROR(draft.WriteTensors(views, write));
 //   DISTILL_RETURN_IF_ERROR(draft.Commit(state));
 //
 // A draft lies in a hidden folder beside its final name. Commit writes the trainer's state, syncs every file, writes
@@ -32,9 +32,8 @@ class CheckpointDraft {
 
   // An empty folder, to be filled with files (no folders) by the caller.
   const std::string& folder() const { return folder_; }
-  // The trainer's tensors (weights, moments), by any names: optimizer.safetensors.
-  [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors);
-  // The same of tensors that come one by one (store/safetensors.h).
+  // The trainer's tensors (weights, moments), by any names: optimizer.safetensors. They come one by one, as those of
+  // WriteSafetensors (store/safetensors.h).
   [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors, TensorWriter write);
   // Blocks until everything is on disk; the draft is used up. After a failure the older checkpoints stand.
   [[nodiscard]] absl::Status Commit(const TrainerState& state);

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
@@ -73,6 +76,12 @@ absl::Status MoveIntoPlace(const std::string& draft, const std::string& folder) 
   return absl::OkStatus();
 }
 
+// Others give their folders such names, too (Hugging Face's Trainer). One of ours that is damaged has one of these.
+bool IsOurs(const FoundCheckpoint& entry) {
+  return FileExists(JoinPath(entry.folder, kManifestFile)) || FileExists(JoinPath(entry.folder, kStateFile)) ||
+         FileExists(JoinPath(entry.folder, kTensorsFile));
+}
+
 }  // namespace
 
 absl::StatusOr<CheckpointDraft> CheckpointDraft::Begin(const std::string& output_dir, int64_t step) {
@@ -85,10 +94,6 @@ absl::StatusOr<CheckpointDraft> CheckpointDraft::Begin(const std::string& output
   const std::string folder = FreeHiddenFolder(output_dir, step, kDraftSuffix);
   DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   return CheckpointDraft(output_dir, folder, step);
-}
-
-absl::Status CheckpointDraft::WriteTensors(const std::map<std::string, TensorView>& tensors) {
-  return WriteSafetensors(JoinPath(folder_, kTensorsFile), tensors, {{"format", "pt"}});
 }
 
 absl::Status CheckpointDraft::WriteTensors(const std::map<std::string, TensorView>& tensors, TensorWriter write) {
@@ -120,6 +125,44 @@ absl::Status PublishFiles(const std::string& folder,
   RemoveOrWarn(draft);
   published.Update(Sync(folder));
   return published;
+}
+
+absl::Status CheckRemovable(const std::string& output_dir) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+  for (const FoundCheckpoint& entry : found) {
+    if (IsOurs(entry)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(entry.folder, " is no checkpoint of this library, and is not ",
+                                                      "removed: move it away, or choose another output_dir"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveCheckpoints(const std::string& output_dir, const std::string& keep) {
+  DISTILL_RETURN_IF_ERROR(CheckRemovable(output_dir));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir));
+  for (const FoundCheckpoint& entry : found) {
+    if (!keep.empty() && CanonicalPath(entry.folder) == CanonicalPath(keep)) continue;
+    DISTILL_RETURN_IF_ERROR(RemoveFolder(entry.folder));
+  }
+  return absl::OkStatus();
+}
+
+void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best) {
+  if (keep <= 0) return;
+  absl::StatusOr<std::vector<FoundCheckpoint>> listed = ListCheckpoints(output_dir);
+  if (!listed.ok()) return LogWarning(absl::StrCat("old checkpoints stay: ", listed.status().message()));
+  std::vector<FoundCheckpoint>& found = *listed;
+  std::erase_if(found, [](const FoundCheckpoint& entry) { return !IsOurs(entry); });
+  std::stable_partition(found.begin(), found.end(),
+                        [step](const FoundCheckpoint& entry) { return entry.of.step <= step; });
+  const auto canonical_best = best.empty() ? "" : CanonicalPath(best);
+  const auto others = std::stable_partition(found.begin(), found.end(), [&](const FoundCheckpoint& entry) {
+    return entry.of.step == step || (!best.empty() && CanonicalPath(entry.folder) == canonical_best);
+  });
+  for (auto entry = std::max(others, found.begin() + std::min<int64_t>(keep, std::ssize(found))); entry != found.end();
+       ++entry) {
+    RemoveOrWarn(entry->folder);
+  }
 }
 
 }  // namespace distill

@@ -12,7 +12,6 @@
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 
 namespace distill {

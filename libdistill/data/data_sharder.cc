@@ -1,8 +1,8 @@
 #include "libdistill/data/data_sharder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -99,14 +99,13 @@ absl::StatusOr<DataSharder::Epoch> DataSharder::Form(int64_t number) {
   return epoch;
 }
 
-absl::Status DataSharder::FormThis() {
-  if (epoch_.number == state_.epoch) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(epoch_, Form(state_.epoch));
-  return absl::OkStatus();
-}
-
-int64_t DataSharder::RowsOf(const Epoch& epoch) const {
-  return static_cast<int64_t>(options_.packing ? epoch.row_begins.size() : epoch.order.size());
+absl::StatusOr<int64_t> DataSharder::RowsIn(int64_t number, bool is_next) {
+  if (!options_.packing) return dataset_->size();
+  if (number == epoch_.number) return std::ssize(epoch_.row_begins);
+  DISTILL_ASSIGN_OR_RETURN(Epoch formed, Form(number));
+  const int64_t rows = std::ssize(formed.row_begins);
+  if (is_next) epoch_ = std::move(formed);
+  return rows;
 }
 
 std::vector<int64_t> DataSharder::Row(int64_t row) const {
@@ -116,22 +115,16 @@ std::vector<int64_t> DataSharder::Row(int64_t row) const {
   return {begin, is_last ? epoch_.order.end() : epoch_.order.begin() + epoch_.row_begins[row + 1]};
 }
 
-int64_t DataSharder::rows_per_step() const {
-  return options_.rows_per_rank * options_.accumulation_steps * world_size_;
-}
-
 absl::StatusOr<int64_t> DataSharder::StepsInEpoch(int64_t epoch) {
-  if (!options_.packing) return CeilDivide(dataset_->size(), rows_per_step());
-  if (epoch == epoch_.number) return CeilDivide(RowsOf(epoch_), rows_per_step());
-  DISTILL_ASSIGN_OR_RETURN(Epoch formed, Form(epoch));
-  const int64_t rows = RowsOf(formed);
-  if (epoch == state_.epoch) epoch_ = std::move(formed);
+  DISTILL_ASSIGN_OR_RETURN(const int64_t rows, RowsIn(epoch, epoch == state_.epoch));
   return CeilDivide(rows, rows_per_step());
 }
 
 absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
-  DISTILL_RETURN_IF_ERROR(FormThis());
-  const int64_t rows = RowsOf(epoch_);
+  if (epoch_.number != state_.epoch) {
+    DISTILL_ASSIGN_OR_RETURN(epoch_, Form(state_.epoch));
+  }
+  const int64_t rows = std::ssize(options_.packing ? epoch_.row_begins : epoch_.order);
   const int64_t begin = state_.row, end = std::min(begin + rows_per_step(), rows);
   // Rank 0 has the most rows of a short batch; the others make as many micro-batches as it does, empty ones at the end.
   std::vector<IndexRows> step(CeilDivide(CeilDivide(end - begin, world_size_), options_.rows_per_rank));
@@ -183,14 +176,7 @@ absl::Status DataSharder::Restore(const std::string& position) {
           "the saved data position is within an epoch of ", samples, " samples, but the data set has ",
           dataset_->size(), ", in another order: resume with the same data, or start a new run from the saved model"));
     }
-    int64_t rows = dataset_->size();
-    if (options_.packing && epoch_.number == state.epoch) {
-      rows = RowsOf(epoch_);
-    } else if (options_.packing) {
-      DISTILL_ASSIGN_OR_RETURN(Epoch epoch, Form(state.epoch));
-      rows = RowsOf(epoch);
-      if (state.row < rows) epoch_ = std::move(epoch);
-    }
+    DISTILL_ASSIGN_OR_RETURN(const int64_t rows, RowsIn(state.epoch, /*is_next=*/true));
     if (state.row >= rows) {
       return absl::InvalidArgumentError(absl::StrCat("the saved data position is row ", state.row, " of an epoch of ",
                                                      rows, " rows: is this another data set, or packed otherwise?"));

@@ -80,12 +80,11 @@ class DataSharder {
   // A position, and the size of its data set, or 0.
   static absl::StatusOr<std::pair<State, int64_t>> ParsePosition(const std::string& position);
   absl::StatusOr<Epoch> Form(int64_t number);
-  // Forms the epoch that the next step is in, unless that has been done.
-  absl::Status FormThis();
+  // Without packing nothing is formed to count them; else the epoch is kept for the next step where that is in it.
+  absl::StatusOr<int64_t> RowsIn(int64_t number, bool is_next);
   absl::Status ReadLengths();
-  int64_t RowsOf(const Epoch& epoch) const;
   std::vector<int64_t> Row(int64_t row) const;
-  int64_t rows_per_step() const;  // of all ranks
+  int64_t rows_per_step() const { return options_.rows_per_rank * options_.accumulation_steps * world_size_; }
 
   std::shared_ptr<const Dataset> dataset_;
   int rank_ = 0;

@@ -1,7 +1,7 @@
 // Attributes, subscripts, slices and membership of values.
 #include <algorithm>
-#include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -10,10 +10,6 @@
 
 namespace distill::jinja {
 namespace {
-
-bool IsAscii(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
 
 // Indices of value[begin:end:step] of `count` items (PySlice_AdjustIndices).
 absl::StatusOr<std::vector<int64_t>> SliceIndices(int64_t count, const Value& begin, const Value& end,
@@ -41,7 +37,7 @@ absl::StatusOr<std::vector<int64_t>> SliceIndices(int64_t count, const Value& be
 
 }  // namespace
 
-absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name) {
+Result GetAttribute(const Value& value, const std::string& name) {
   if (value.IsUndefined()) return Error(value.reason());
   if (MethodsOf(value).count(name) > 0) {
     return Value(MakeFunction({Function::Kind::kMethod, name, value}));
@@ -52,7 +48,7 @@ absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name) 
   return Value::MakeUndefined(absl::StrCat(TypeName(value), " has no attribute '", name, "'"));
 }
 
-absl::StatusOr<Value> GetItem(const Value& value, const Value& key) {
+Result GetItem(const Value& value, const Value& key) {
   if (value.IsUndefined()) return Error(value.reason());
   if (const Dict* dict = value.dict()) {
     if (const Value* member = dict->Find(key)) return *member;
@@ -77,7 +73,7 @@ absl::StatusOr<Value> GetItem(const Value& value, const Value& key) {
   return missing;
 }
 
-absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end, const Value& step) {
+Result Slice(const Value& value, const Value& begin, const Value& end, const Value& step) {
   if (const List* list = value.list()) {
     DISTILL_ASSIGN_OR_RETURN(const auto indices, SliceIndices(list->items.size(), begin, end, step));
     std::vector<Value> items;
@@ -86,7 +82,7 @@ absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value&
   }
   if (const std::string* text = value.text()) {
     std::string out;
-    if (IsAscii(*text)) {
+    if (absl::c_all_of(*text, [](unsigned char c) { return c < 0x80; })) {
       DISTILL_ASSIGN_OR_RETURN(const auto indices, SliceIndices(text->size(), begin, end, step));
       for (const int64_t i : indices) out.push_back((*text)[i]);
     } else {
@@ -108,7 +104,7 @@ absl::StatusOr<bool> Contains(const Value& container, const Value& item) {
     return dict->Find(item) != nullptr;
   }
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(container));
-  return std::any_of(items.begin(), items.end(), [&item](const Value& other) { return Equal(item, other); });
+  return absl::c_any_of(items, [&item](const Value& other) { return Equal(item, other); });
 }
 
 }  // namespace distill::jinja

@@ -18,6 +18,8 @@ namespace distill::jinja {
 struct Statement;
 struct Scope;
 
+using Result = absl::StatusOr<Value>;
+
 // What can be called: a macro with the scope it was defined in, a method bound to its value, a global function.
 struct Function {
   enum class Kind { kMacro, kMethod, kGlobal };
@@ -33,15 +35,15 @@ inline std::shared_ptr<const Function> MakeFunction(Function function) {
 }
 
 // access.cc: value.name and value[key], in jinja2's order of members and methods; undefined where there is none.
-absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name);
-absl::StatusOr<Value> GetItem(const Value& value, const Value& key);
+Result GetAttribute(const Value& value, const std::string& name);
+Result GetItem(const Value& value, const Value& key);
 // value[begin:end:step]; parts that are undefined are absent.
-absl::StatusOr<Value> Slice(const Value& value, const Value& begin, const Value& end, const Value& step);
+Result Slice(const Value& value, const Value& begin, const Value& end, const Value& step);
 // `item in container`, a string's parts included.
 absl::StatusOr<bool> Contains(const Value& container, const Value& item);
 
 // operators.cc: Python's operators + - * / // % ** ~ on two values.
-absl::StatusOr<Value> ApplyOperator(const std::string& name, const Value& left, const Value& right);
+Result ApplyOperator(const std::string& name, const Value& left, const Value& right);
 
 struct Arguments {
   std::vector<Value> positional;
@@ -61,17 +63,16 @@ struct Builtin {
   const char* name;                     // in errors
   std::vector<const char*> parameters;  // {"..."}: `run` looks at the arguments itself
   size_t required;                      // so many of the first ones
-  absl::StatusOr<Value> (*run)(const Value& self, const Given& given);
+  Result (*run)(const Value& self, const Given& given);
 
   // builtins.cc. InvalidArgument: too many arguments, an unknown name, one given twice or lacking, or what `run` says.
-  absl::StatusOr<Value> Call(const Value& self, const Arguments& arguments) const;
+  Result Call(const Value& self, const Arguments& arguments) const;
 };
 using Builtins = std::map<absl::string_view, Builtin>;
 
-// methods.cc; those of strings: text_methods.cc.
+// builtins.cc; those of strings: text_methods.cc.
 const Builtins& MethodsOf(const Value& receiver);
 const Builtins& TextMethods();
-// globals.cc.
 const Builtins& Globals();
 // filters.cc; those of lists: sequence_filters.cc.
 const Builtins& Filters();
@@ -88,17 +89,22 @@ const std::map<absl::string_view, Test>& Tests();
 absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments);
 
 // to_json.cc: json.dumps as transformers' tojson calls it: arguments ensure_ascii, indent, separators, sort_keys.
-absl::StatusOr<Value> ToJson(const Value& value, const Given& given);
+Result ToJson(const Value& value, const Given& given);
 
 // text_methods.cc: str.strip of Python: whitespace, or the characters of `characters`.
 std::string Strip(absl::string_view text, const Value* characters, bool left, bool right);
 // str.replace; `count` < 0: all.
-absl::StatusOr<Value> Replace(absl::string_view text, absl::string_view from, absl::string_view to, int64_t count);
+Result Replace(absl::string_view text, absl::string_view from, absl::string_view to, int64_t count);
 std::string Capitalize(absl::string_view text);
 // Upper and lower case, as Python's strings have them.
 std::string ToUpper(absl::string_view text);
 std::string ToLower(absl::string_view text);
+// Such a function as a filter, or as a method of strings.
+template <std::string (*convert)(absl::string_view)>
+Result Convert(const Value& self, const Given&) {
+  return Value(convert(ToText(self)));
+}
 // The text as a value, or InvalidArgument beyond kMaxTextBytes.
-absl::StatusOr<Value> BoundedText(std::string text);
+Result BoundedText(std::string text);
 
 }  // namespace distill::jinja

@@ -90,10 +90,8 @@ absl::Status Evaluator::RunStatement(const Statement& statement, Scope* scope) {
     case Statement::Kind::kGeneration:
       return RunGeneration(statement, scope);
     case Statement::Kind::kBreak:
-      flow_ = Flow::kBreak;
-      return absl::OkStatus();
     case Statement::Kind::kContinue:
-      flow_ = Flow::kContinue;
+      flow_ = statement.kind == Statement::Kind::kBreak ? Flow::kBreak : Flow::kContinue;
       return absl::OkStatus();
   }
   return absl::OkStatus();

@@ -5,8 +5,6 @@
 
 namespace distill::jinja {
 
-using Result = absl::StatusOr<Value>;
-
 Result Evaluator::Evaluate(const Expression& node, Scope* scope) {
   DISTILL_RETURN_IF_ERROR(limit_.Enter());
   Result result = EvaluateNode(node, scope);
@@ -170,8 +168,7 @@ absl::StatusOr<Arguments> Evaluator::EvaluateArguments(const Expression& node, S
   Arguments arguments;
   DISTILL_ASSIGN_OR_RETURN(arguments.positional, EvaluateAll(node, 1, scope));
   for (const auto& [name, child] : node.keywords) {
-    DISTILL_ASSIGN_OR_RETURN(Value value, Evaluate(*child, scope));
-    arguments.named.emplace_back(name, std::move(value));
+    DISTILL_ASSIGN_OR_RETURN(arguments.named.emplace_back(name, Value()).second, Evaluate(*child, scope));
   }
   return arguments;
 }

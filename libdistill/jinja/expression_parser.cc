@@ -8,47 +8,41 @@ namespace {
 
 using Kind = Expression::Kind;
 
-// Operators that bind to the left, the loosest first; "not", comparisons and powers stand between and above them.
-const std::vector<absl::string_view> kLevels[] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}};
-
-// Counts one level of nesting while it lives.
-class Nested {
- public:
-  explicit Nested(int* depth) : depth_(depth) { ++*depth_; }
-  ~Nested() { --*depth_; }
-
- private:
-  int* depth_;
-};
+// Operators that bind to the left, the loosest first; "or", "and", "not" and comparisons bind less than they do.
+const std::vector<absl::string_view> kLevels[] = {{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
+constexpr int kHighest = std::size(kLevels) - 1;
 
 }  // namespace
 
-Parser::Result Parser::ParseExpression(bool with_condition) {
-  const Nested nested(&nesting_);
-  if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
-  return with_condition ? ParseConditional() : ParseBinary(-2);
-}
-
-Parser::Result Parser::ParseConditional() {
-  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseBinary(-2));
-  while (IsName("if")) {
-    const int line = Now().line;
-    Advance();
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr condition, ParseBinary(-2));
-    ExpressionPtr otherwise;
-    if (SkipName("else")) {
-      DISTILL_ASSIGN_OR_RETURN(otherwise, ParseExpression());
-    }
-    DISTILL_ASSIGN_OR_RETURN(
-        node, Make(Kind::kConditional, line, "", Nodes(std::move(node), std::move(condition), std::move(otherwise))));
-  }
+Parser::Result Parser::ParseNested(absl::FunctionRef<Result()> parse) {
+  if (++nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
+  Result node = parse();
+  --nesting_;
   return node;
 }
 
-// Level -2: or; -1: and; 0 and up: kLevels. Above "and" stand "not" and comparisons, above the last level powers.
+Parser::Result Parser::ParseExpression(bool with_condition) {
+  return ParseNested([&]() -> Result {
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseBinary(-2));
+    while (with_condition && IsName("if")) {
+      const int line = Now().line;
+      Advance();
+      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr condition, ParseBinary(-2));
+      ExpressionPtr otherwise;
+      if (SkipName("else")) {
+        DISTILL_ASSIGN_OR_RETURN(otherwise, ParseExpression());
+      }
+      DISTILL_ASSIGN_OR_RETURN(
+          node, Make(Kind::kConditional, line, "", Nodes(std::move(node), std::move(condition), std::move(otherwise))));
+    }
+    return node;
+  });
+}
+
+// Level -2: or; -1: and; 0 and up: kLevels. Above "and" stand "not" and comparisons.
 Parser::Result Parser::ParseBinary(int level) {
   const auto parse_next = [this, level] {
-    return level == -1 ? ParseNot() : level == 2 ? ParsePower() : ParseBinary(level + 1);
+    return level == -1 ? ParseNot() : level == kHighest ? ParseUnary(true) : ParseBinary(level + 1);
   };
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, parse_next());
   for (;;) {
@@ -69,9 +63,7 @@ Parser::Result Parser::ParseBinary(int level) {
 Parser::Result Parser::ParseNot() {
   const int line = Now().line;
   if (!SkipName("not")) return ParseCompare();
-  const Nested nested(&nesting_);
-  if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
-  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseNot());
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseNested([this] { return ParseNot(); }));
   return Make(Kind::kNot, line, "", Nodes(std::move(node)));
 }
 
@@ -80,8 +72,7 @@ Parser::Result Parser::ParseCompare() {
   std::vector<ExpressionPtr> operands;
   std::vector<std::string> operators;
   for (;;) {
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr operand, ParseBinary(0));
-    operands.push_back(std::move(operand));
+    DISTILL_ASSIGN_OR_RETURN(operands.emplace_back(), ParseBinary(0));
     std::string name;
     if (Now().kind == Token::Kind::kOperator) {
       for (const char* o : {"==", "!=", "<", "<=", ">", ">="}) {
@@ -103,32 +94,21 @@ Parser::Result Parser::ParseCompare() {
   return node;
 }
 
-Parser::Result Parser::ParsePower() {
-  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseUnary(true));
-  while (IsOperator("**")) {
-    const int line = Now().line;
-    Advance();
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr right, ParseUnary(true));
-    DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kBinary, line, "**", Nodes(std::move(node), std::move(right))));
-  }
-  return node;
-}
-
 Parser::Result Parser::ParseUnary(bool with_filter) {
-  const Nested nested(&nesting_);
-  if (nesting_ > kMaxNesting) return ErrorHere("the expression is nested too deep");
-  const int line = Now().line;
-  ExpressionPtr node;
-  if (IsOperator("-") || IsOperator("+")) {
-    const Kind kind = IsOperator("-") ? Kind::kNegative : Kind::kPositive;
-    Advance();
-    DISTILL_ASSIGN_OR_RETURN(node, ParseUnary(false));
-    DISTILL_ASSIGN_OR_RETURN(node, Make(kind, line, "", Nodes(std::move(node))));
-  } else {
-    DISTILL_ASSIGN_OR_RETURN(node, ParsePrimary());
-  }
-  DISTILL_ASSIGN_OR_RETURN(node, ParsePostfix(std::move(node)));
-  return with_filter ? ParseFilterOrTest(std::move(node)) : std::move(node);
+  return ParseNested([&]() -> Result {
+    const int line = Now().line;
+    ExpressionPtr node;
+    if (IsOperator("-") || IsOperator("+")) {
+      const Kind kind = IsOperator("-") ? Kind::kNegative : Kind::kPositive;
+      Advance();
+      DISTILL_ASSIGN_OR_RETURN(node, ParseUnary(false));
+      DISTILL_ASSIGN_OR_RETURN(node, Make(kind, line, "", Nodes(std::move(node))));
+    } else {
+      DISTILL_ASSIGN_OR_RETURN(node, ParsePrimary());
+    }
+    DISTILL_ASSIGN_OR_RETURN(node, ParsePostfix(std::move(node)));
+    return with_filter ? ParseFilterOrTest(std::move(node)) : std::move(node);
+  });
 }
 
 }  // namespace distill::jinja

@@ -1,7 +1,6 @@
 // Filters of texts and numbers, and `value | filter` by name.
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,8 +11,6 @@
 
 namespace distill::jinja {
 namespace {
-
-using Result = absl::StatusOr<Value>;
 
 Result Length(const Value& input, const Given&) {
   if (const std::string* text = input.text()) return Value::MakeCount(CountCodePoints(*text));
@@ -34,11 +31,6 @@ std::string TitleText(absl::string_view text) {
     starts = IsWhitespace(NextCodePoint(c, &position)) || c == "-" || c == "(" || c == "{" || c == "[" || c == "<";
   }
   return out;
-}
-
-template <std::string (*convert)(absl::string_view)>
-Result Convert(const Value& input, const Given&) {
-  return Value(convert(ToText(input)));
 }
 
 Result ToString(const Value& input, const Given&) { return Value(ToText(input)); }

@@ -1,12 +1,16 @@
 #include "libdistill/jinja/lexer.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/utf8.h"
 
 namespace distill::jinja {
 namespace {
@@ -17,16 +21,7 @@ bool StartsName(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(
 
 // "\r\n" and "\r" become "\n"; the last newline goes.
 std::string NormalizeNewlines(absl::string_view source) {
-  std::string text;
-  text.reserve(source.size());
-  for (size_t i = 0; i < source.size(); ++i) {
-    if (source[i] == '\r') {
-      text.push_back('\n');
-      if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
-    } else {
-      text.push_back(source[i]);
-    }
-  }
+  std::string text = absl::StrReplaceAll(source, {{"\r\n", "\n"}, {"\r", "\n"}});
   if (absl::EndsWith(text, "\n")) text.pop_back();
   return text;
 }
@@ -48,30 +43,33 @@ class Lexer {
   absl::Status LexComment();
   absl::Status LexTag(bool block);
   absl::Status LexInTag(std::string* open);
-  absl::Status LexLiteral();
+  void LexNumber();
+  absl::Status LexString();
+  bool ReadEscape(size_t* i, std::string* value) const;
+  bool ReadCodePoint(size_t* i, std::string* value) const;
   bool LexRaw();
   void AddText(size_t begin, size_t end, char sign, bool is_output);
 
   char At(size_t position) const { return position < source_.size() ? source_[position] : '\0'; }
-  bool Sees(absl::string_view text) const {
-    return absl::StartsWith(absl::string_view(source_).substr(position_), text);
-  }
   void Add(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
 
   void Move(size_t end) {
     line_ += static_cast<int>(std::count(source_.begin() + position_, source_.begin() + end, '\n'));
     position_ = end;
-    starts_line_ = position_ > 0 && source_[position_ - 1] == '\n';
   }
-  void SkipSpace() {
-    size_t end = position_;
-    while (end < source_.size() && IsSpace(source_[end])) ++end;
-    if (end > position_) Move(end);
+  // What stands here up to `end`.
+  void Take(Kind kind, size_t end) {
+    Add(kind, source_.substr(position_, end - position_));
+    Move(end);
+  }
+  size_t AfterSpace(size_t position) const {
+    while (IsSpace(At(position))) ++position;
+    return position;
   }
   // After the tag's end: "-" takes all whitespace along, a block or comment without "+" one newline.
   void EndTag(char sign, bool is_output) {
     if (sign == '-') {
-      SkipSpace();
+      Move(AfterSpace(position_));
     } else if (sign != '+' && !is_output && At(position_) == '\n') {
       Move(position_ + 1);
     }
@@ -80,7 +78,6 @@ class Lexer {
   const std::string source_;
   size_t position_ = 0;
   int line_ = 1;
-  bool starts_line_ = true;
   std::vector<Token> tokens_;
 };
 
@@ -93,7 +90,8 @@ void Lexer::AddText(size_t begin, size_t end, char sign, bool is_output) {
   } else if (sign != '+' && !is_output) {
     const size_t newline = text.rfind('\n');
     const size_t start = newline == absl::string_view::npos ? 0 : newline + 1;
-    if ((start > 0 || starts_line_) && absl::StripAsciiWhitespace(text.substr(start)).empty()) {
+    const bool starts_line = start > 0 || begin == 0 || source_[begin - 1] == '\n';
+    if (starts_line && absl::StripAsciiWhitespace(text.substr(start)).empty()) {
       text = text.substr(0, start);
     }
   }
@@ -131,22 +129,18 @@ absl::Status Lexer::LexComment() {
 
 // {% raw %} ... {% endraw %}: text as it is. False where this block is another one.
 bool Lexer::LexRaw() {
-  size_t i = position_;
-  while (IsSpace(At(i))) ++i;
+  size_t i = AfterSpace(position_);
   if (source_.compare(i, 3, "raw") != 0) return false;
-  i += 3;
-  while (IsSpace(At(i))) ++i;
+  i = AfterSpace(i + 3);
   const bool strips = At(i) == '-';
   if (source_.compare(i + strips, 2, "%}") != 0) return false;
-  Move(i + strips + 2);
-  if (strips) SkipSpace();
+  Move(strips ? AfterSpace(i + 3) : i + 2);
   for (size_t tag = source_.find("{%", position_); tag != std::string::npos; tag = source_.find("{%", tag + 1)) {
     size_t end = tag + 2;
     const char sign = At(end) == '-' || At(end) == '+' ? source_[end++] : '\0';
-    while (IsSpace(At(end))) ++end;
+    end = AfterSpace(end);
     if (source_.compare(end, 6, "endraw") != 0) continue;
-    end += 6;
-    while (IsSpace(At(end))) ++end;
+    end = AfterSpace(end + 6);
     const char close = At(end) == '-' || At(end) == '+' ? source_[end++] : '\0';
     if (source_.compare(end, 2, "%}") != 0) continue;
     AddText(position_, tag, sign, false);
@@ -163,7 +157,7 @@ absl::Status Lexer::LexTag(bool block) {
   const absl::string_view close = block ? "%}" : "}}";
   std::string open;  // brackets that are not closed yet
   for (;;) {
-    SkipSpace();
+    Move(AfterSpace(position_));
     if (position_ >= source_.size()) return ErrorAt(begin_line, absl::StrCat("a tag is not closed by ", close));
     const bool has_sign = At(position_) == '-' || (block && At(position_) == '+');
     if (open.empty() && absl::string_view(source_).substr(position_ + has_sign, 2) == close) {
@@ -182,15 +176,17 @@ absl::Status Lexer::LexInTag(std::string* open) {
   if (StartsName(c)) {
     size_t end = position_;
     while (StartsName(At(end)) || IsDigit(At(end))) ++end;
-    Add(Kind::kName, source_.substr(position_, end - position_));
-    Move(end);
+    Take(Kind::kName, end);
     return absl::OkStatus();
   }
-  if (IsDigit(c) || c == '"' || c == '\'') return LexLiteral();
-  for (const absl::string_view two : {"**", "//", "==", "!=", ">=", "<="}) {
-    if (!Sees(two)) continue;
-    Add(Kind::kOperator, std::string(two));
-    Move(position_ + 2);
+  if (c == '"' || c == '\'') return LexString();
+  if (IsDigit(c)) {
+    LexNumber();
+    return absl::OkStatus();
+  }
+  for (const char* two : {"**", "//", "==", "!=", ">=", "<="}) {
+    if (source_.compare(position_, 2, two) != 0) continue;
+    Take(Kind::kOperator, position_ + 2);
     return absl::OkStatus();
   }
   if (absl::string_view("+-*/%~[](){}<>=.:|,").find(c) == absl::string_view::npos || c == '\0') {
@@ -203,16 +199,77 @@ absl::Status Lexer::LexInTag(std::string* open) {
     }
     open->pop_back();
   }
-  Add(Kind::kOperator, std::string(1, c));
-  Move(position_ + 1);
+  Take(Kind::kOperator, position_ + 1);
   return absl::OkStatus();
 }
 
-absl::Status Lexer::LexLiteral() {
-  DISTILL_ASSIGN_OR_RETURN(Literal literal, ReadLiteral(source_, position_, line_));
-  Add(literal.kind, std::move(literal.text));
-  Move(literal.end);
+// As Python writes it; of a.0.1 each number is a subscript of its own.
+void Lexer::LexNumber() {
+  const auto digits = [this](size_t i) {
+    while (IsDigit(At(i)) || (At(i) == '_' && IsDigit(At(i + 1)))) ++i;
+    return i;
+  };
+  const bool after_dot = position_ > 0 && source_[position_ - 1] == '.';
+  size_t end = digits(position_);
+  bool is_float = false;
+  if (!after_dot && At(end) == '.' && IsDigit(At(end + 1))) {
+    is_float = true;
+    end = digits(end + 1);
+  }
+  if (!after_dot && (At(end) == 'e' || At(end) == 'E')) {
+    const size_t exponent = end + 1 + (At(end + 1) == '+' || At(end + 1) == '-');
+    if (IsDigit(At(exponent))) {
+      is_float = true;
+      end = digits(exponent);
+    }
+  }
+  Add(is_float ? Kind::kFloat : Kind::kInteger,
+      absl::StrReplaceAll(source_.substr(position_, end - position_), {{"_", ""}}));
+  Move(end);
+}
+
+absl::Status Lexer::LexString() {
+  std::string value;
+  size_t i = position_ + 1;
+  for (; i < source_.size() && source_[i] != source_[position_]; ++i) {
+    if (source_[i] != '\\') {
+      value.push_back(source_[i]);
+    } else if (!ReadEscape(&i, &value)) {
+      return ErrorAt(line_, "a broken \\ escape in a string");
+    }
+  }
+  if (i >= source_.size()) return ErrorAt(line_, "a string is not closed");
+  Add(Kind::kString, std::move(value));
+  Move(i + 1);
   return absl::OkStatus();
+}
+
+// One escape of Python's string literals; *i goes from the backslash to the last character taken. The backslash of an
+// unknown escape stays as it is.
+bool Lexer::ReadEscape(size_t* i, std::string* value) const {
+  static constexpr absl::string_view kEscapes = "abfnrtv\\'\"", kMeanings = "\a\b\f\n\r\t\v\\'\"";
+  const char escape = At(*i + 1);
+  if (escape == 'x' || escape == 'u' || escape == 'U' || (escape >= '0' && escape <= '7')) {
+    return ReadCodePoint(i, value);
+  }
+  const size_t known = kEscapes.find(escape);
+  if (escape != '\n') value->push_back(known == absl::string_view::npos ? '\\' : kMeanings[known]);
+  *i += escape == '\n' || known != absl::string_view::npos;
+  return true;
+}
+
+// A character by its number, in hexadecimal or octal digits.
+bool Lexer::ReadCodePoint(size_t* i, std::string* value) const {
+  const char escape = source_[*i + 1];
+  const int64_t hex_digits = escape == 'x' ? 2 : escape == 'u' ? 4 : escape == 'U' ? 8 : 0;
+  const char* begin = source_.data() + *i + (hex_digits == 0 ? 1 : 2);
+  const char* limit = begin + std::min(hex_digits == 0 ? 3 : hex_digits, source_.data() + source_.size() - begin);
+  uint32_t c = 0;
+  const char* end = std::from_chars(begin, limit, c, hex_digits == 0 ? 8 : 16).ptr;
+  if ((hex_digits != 0 && end - begin != hex_digits) || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return false;
+  AppendUtf8(static_cast<char32_t>(c), value);
+  *i = end - source_.data() - 1;
+  return true;
 }
 
 }  // namespace

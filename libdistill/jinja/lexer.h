@@ -2,7 +2,6 @@
 // (as transformers sets them), one newline at the end of the template dropped.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,7 @@ struct Token {
   };
 
   Kind kind = Kind::kEnd;
-  std::string text;  // of a string: its value
+  std::string text;  // of a string: its value; of a number: without "_"
   int line = 1;
 };
 
@@ -35,16 +34,5 @@ struct Token {
 absl::StatusOr<std::vector<Token>> Lex(absl::string_view source);
 
 absl::Status ErrorAt(int line, absl::string_view message);
-
-// literals.cc: a number or a string as a template writes it, after Python's.
-struct Literal {
-  Token::Kind kind = Token::Kind::kString;  // or kInteger, kFloat
-  std::string text;                         // of a string: its value; of a number: without "_"
-  size_t end = 0;                           // of the source, behind it
-};
-
-// The one that begins there, with a digit or a quote. InvalidArgument: a string that is not closed, or a broken escape
-// within it; with the line at which it begins.
-absl::StatusOr<Literal> ReadLiteral(absl::string_view source, size_t begin, int line);
 
 }  // namespace distill::jinja

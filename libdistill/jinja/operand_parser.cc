@@ -66,7 +66,7 @@ Parser::Result Parser::ParseSubscript(ExpressionPtr node) {
       Advance();
       continue;
     }
-    if (parts[part] != nullptr) return ErrorHere(absl::StrCat("expected ']', but found ", Describe()));
+    if (parts[part] != nullptr) return Unexpected("']'");
     DISTILL_ASSIGN_OR_RETURN(parts[part], ParseExpression());
   }
   Advance();
@@ -101,14 +101,12 @@ Parser::Result Parser::ParseTest(ExpressionPtr node) {
   if (Tests().count(name) == 0)
     return ErrorAt(line, absl::StrCat("the test '", name, "' is not supported; supported: ", NamesOf(Tests())));
   DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kTest, line, name, Nodes(std::move(node))));
-  const Token::Kind kind = Now().kind;
   if (IsOperator("(")) {
     DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
   } else if (IsName("is")) {
     return ErrorHere("tests cannot be chained with 'is'");
-  } else if (kind == Token::Kind::kString || kind == Token::Kind::kInteger || kind == Token::Kind::kFloat ||
-             IsOperator("[") || IsOperator("{") ||
-             (kind == Token::Kind::kName && !IsName("else") && !IsName("or") && !IsName("and"))) {
+  } else if (IsLiteral() || IsOperator("[") || IsOperator("{") ||
+             (Now().kind == Token::Kind::kName && !IsName("else") && !IsName("or") && !IsName("and"))) {
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr argument, ParsePrimary());
     DISTILL_ASSIGN_OR_RETURN(argument, ParsePostfix(std::move(argument)));
     node->children.push_back(std::move(argument));
@@ -156,28 +154,18 @@ absl::Status Parser::ParseArguments(Expression* call) {
 
 Parser::Result Parser::ParsePrimary() {
   const int line = Now().line;
-  switch (Now().kind) {
-    case Token::Kind::kString:
-    case Token::Kind::kInteger:
-    case Token::Kind::kFloat:
-      return ParseConstant();
-    case Token::Kind::kName: {
-      const std::string name = Now().text;
-      Advance();
-      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kConstant, line, name, {}));
-      if (name == "true" || name == "True") {
-        node->constant = Value(true);
-      } else if (name == "false" || name == "False") {
-        node->constant = Value(false);
-      } else if (name == "none" || name == "None") {
-        node->constant = Value::MakeNone();
-      } else {
-        node->kind = Kind::kName;
-      }
-      return node;
+  if (IsLiteral()) return ParseConstant();
+  if (Now().kind == Token::Kind::kName) {
+    static const std::map<absl::string_view, Value> kConstants = {
+        {"true", true},   {"True", true},   {"none", Value::MakeNone()},
+        {"false", false}, {"False", false}, {"None", Value::MakeNone()}};
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Kind::kName, line, Now().text, {}));
+    if (const auto found = kConstants.find(Now().text); found != kConstants.end()) {
+      node->kind = Kind::kConstant;
+      node->constant = found->second;
     }
-    default:
-      break;
+    Advance();
+    return node;
   }
   if (SkipOperator("(")) {
     if (SkipOperator(")")) return Make(Kind::kTuple, line, "", {});
@@ -185,16 +173,20 @@ Parser::Result Parser::ParsePrimary() {
     DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));
     return node;
   }
-  if (SkipOperator("[")) {
+  const bool is_dict = IsOperator("{");
+  if (is_dict || IsOperator("[")) {
+    Advance();
     std::vector<ExpressionPtr> items;
-    DISTILL_RETURN_IF_ERROR(ParseItems("]", [&]() -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(ParseItems(is_dict ? "}" : "]", [&]() -> absl::Status {
+      DISTILL_ASSIGN_OR_RETURN(items.emplace_back(), ParseExpression());
+      if (!is_dict) return absl::OkStatus();
+      DISTILL_RETURN_IF_ERROR(ExpectOperator(":"));
       DISTILL_ASSIGN_OR_RETURN(items.emplace_back(), ParseExpression());
       return absl::OkStatus();
     }));
-    return Make(Kind::kList, line, "", std::move(items));
+    return Make(is_dict ? Kind::kDict : Kind::kList, line, "", std::move(items));
   }
-  if (SkipOperator("{")) return ParseDict();
-  return ErrorHere(absl::StrCat("expected an expression, but found ", Describe()));
+  return Unexpected("an expression");
 }
 
 // A number, or one or more strings side by side.
@@ -218,20 +210,6 @@ Parser::Result Parser::ParseConstant() {
   return node;
 }
 
-Parser::Result Parser::ParseDict() {
-  const int line = Now().line;
-  std::vector<ExpressionPtr> items;
-  DISTILL_RETURN_IF_ERROR(ParseItems("}", [&]() -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr key, ParseExpression());
-    DISTILL_RETURN_IF_ERROR(ExpectOperator(":"));
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
-    items.push_back(std::move(key));
-    items.push_back(std::move(value));
-    return absl::OkStatus();
-  }));
-  return Make(Kind::kDict, line, "", std::move(items));
-}
-
 Parser::Result Parser::ParseTuple(bool with_condition) {
   const int line = Now().line;
   DISTILL_ASSIGN_OR_RETURN(ExpressionPtr first, ParseExpression(with_condition));
@@ -242,8 +220,7 @@ Parser::Result Parser::ParseTuple(bool with_condition) {
   };
   std::vector<ExpressionPtr> items = Nodes(std::move(first));
   while (SkipOperator(",") && !at_end()) {
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr item, ParseExpression(with_condition));
-    items.push_back(std::move(item));
+    DISTILL_ASSIGN_OR_RETURN(items.emplace_back(), ParseExpression(with_condition));
   }
   return Make(Kind::kTuple, line, "", std::move(items));
 }

@@ -8,8 +8,6 @@
 namespace distill::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 int64_t FloorDivide(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));

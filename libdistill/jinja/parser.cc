@@ -7,62 +7,35 @@ namespace distill::jinja {
 
 using Kind = Statement::Kind;
 
-absl::StatusOr<ParsedTemplate> Parse(absl::string_view source) {
-  DISTILL_ASSIGN_OR_RETURN(std::vector<Token> tokens, Lex(source));
-  return Parser(std::move(tokens)).Run();
-}
-
 absl::StatusOr<ParsedTemplate> Parser::Run() {
   DISTILL_ASSIGN_OR_RETURN(Block body, ParseBlock({}));
   return ParsedTemplate{std::move(body), has_generation_};
 }
 
-bool Parser::SkipOperator(absl::string_view text) {
-  if (!IsOperator(text)) return false;
-  Advance();
-  return true;
-}
-
-bool Parser::SkipName(absl::string_view text) {
-  if (!IsName(text)) return false;
-  Advance();
-  return true;
-}
-
-std::string Parser::Describe() const {
-  switch (Now().kind) {
-    case Token::Kind::kEnd:
-      return "the template's end";
-    case Token::Kind::kBlockEnd:
-      return "'%}'";
-    case Token::Kind::kOutputEnd:
-      return "'}}'";
-    case Token::Kind::kString:
-      return "a string";
-    default:
-      return absl::StrCat("'", Now().text, "'");
-  }
+absl::Status Parser::Unexpected(absl::string_view expected) const {
+  const Token::Kind kind = Now().kind;
+  const std::string found = kind == Token::Kind::kEnd         ? "the template's end"
+                            : kind == Token::Kind::kBlockEnd  ? "'%}'"
+                            : kind == Token::Kind::kOutputEnd ? "'}}'"
+                            : kind == Token::Kind::kString    ? "a string"
+                                                              : absl::StrCat("'", Now().text, "'");
+  return ErrorHere(absl::StrCat("expected ", expected, ", but found ", found));
 }
 
 absl::Status Parser::ExpectOperator(absl::string_view text) {
-  if (SkipOperator(text)) return absl::OkStatus();
-  return ErrorHere(absl::StrCat("expected '", text, "', but found ", Describe()));
+  return SkipOperator(text) ? absl::OkStatus() : Unexpected(absl::StrCat("'", text, "'"));
 }
 
 absl::StatusOr<std::string> Parser::ExpectName() {
-  if (Now().kind != Token::Kind::kName) return ErrorHere(absl::StrCat("expected a name, but found ", Describe()));
+  if (Now().kind != Token::Kind::kName) return Unexpected("a name");
   std::string name = Now().text;
   Advance();
   return name;
 }
 
 absl::Status Parser::EndTag(Token::Kind kind) {
-  if (Now().kind != kind) {
-    const char* close = kind == Token::Kind::kBlockEnd ? "%}" : "}}";
-    return ErrorHere(absl::StrCat("expected '", close, "', but found ", Describe()));
-  }
-  Advance();
-  return absl::OkStatus();
+  if (Skip(Now().kind == kind)) return absl::OkStatus();
+  return Unexpected(kind == Token::Kind::kBlockEnd ? "'%}'" : "'}}'");
 }
 
 absl::StatusOr<Block> Parser::ParseBlock(std::initializer_list<const char*> ends) {
@@ -103,6 +76,13 @@ absl::StatusOr<Block> Parser::ParseBody(const char* end) {
   return block;
 }
 
+absl::StatusOr<Block> Parser::ParseElse(const char* end) {
+  if (SkipName("else")) return ParseBody(end);
+  Advance();
+  DISTILL_RETURN_IF_ERROR(EndTag(Token::Kind::kBlockEnd));
+  return Block();
+}
+
 absl::StatusOr<Statement> Parser::ParseStatement() {
   Statement statement;
   const int line = Now().line;
@@ -140,19 +120,15 @@ absl::Status Parser::ParseIf(Statement* statement) {
     statement->branches.emplace_back(std::move(condition), std::move(body));
     if (!SkipName("elif")) break;
   }
-  if (SkipName("else")) {
-    DISTILL_ASSIGN_OR_RETURN(statement->otherwise, ParseBody("endif"));
-    return absl::OkStatus();
-  }
-  Advance();
-  return EndTag(Token::Kind::kBlockEnd);
+  DISTILL_ASSIGN_OR_RETURN(statement->otherwise, ParseElse("endif"));
+  return absl::OkStatus();
 }
 
 absl::Status Parser::ParseFor(Statement* statement) {
   statement->kind = Kind::kFor;
   DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget());
   if (statement->target->kind == Expression::Kind::kAttribute) return ErrorHere("a loop cannot assign to an attribute");
-  if (!SkipName("in")) return ErrorHere(absl::StrCat("expected 'in', but found ", Describe()));
+  if (!SkipName("in")) return Unexpected("'in'");
   DISTILL_ASSIGN_OR_RETURN(statement->value, ParseTuple(/*with_condition=*/false));
   if (SkipName("if")) {
     DISTILL_ASSIGN_OR_RETURN(statement->condition, ParseExpression());
@@ -162,12 +138,8 @@ absl::Status Parser::ParseFor(Statement* statement) {
   ++loops_;
   DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBlock({"else", "endfor"}));
   --loops_;
-  if (SkipName("else")) {
-    DISTILL_ASSIGN_OR_RETURN(statement->otherwise, ParseBody("endfor"));
-    return absl::OkStatus();
-  }
-  Advance();
-  return EndTag(Token::Kind::kBlockEnd);
+  DISTILL_ASSIGN_OR_RETURN(statement->otherwise, ParseElse("endfor"));
+  return absl::OkStatus();
 }
 
 absl::Status Parser::ParseSet(Statement* statement) {
@@ -213,8 +185,7 @@ Parser::Result Parser::ParseTarget() {
   do {
     if (!names.empty() && Now().kind != Token::Kind::kName) break;
     DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());
-    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Expression::Kind::kName, line, std::move(name), {}));
-    names.push_back(std::move(node));
+    DISTILL_ASSIGN_OR_RETURN(names.emplace_back(), Make(Expression::Kind::kName, line, std::move(name), {}));
     several = several || IsOperator(",");
   } while (SkipOperator(","));
   if (bracketed) DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));

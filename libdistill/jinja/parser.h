@@ -32,22 +32,32 @@ class Parser {
   // parser.cc: tokens, one after the other.
   const Token& Now() const { return tokens_[position_]; }
   const Token& Ahead() const { return tokens_[std::min(position_ + 1, tokens_.size() - 1)]; }
+  bool IsLiteral() const {
+    return Now().kind == Token::Kind::kString || Now().kind == Token::Kind::kInteger ||
+           Now().kind == Token::Kind::kFloat;
+  }
   void Advance() { position_ += position_ + 1 < tokens_.size(); }
   bool IsOperator(absl::string_view text) const { return Now().kind == Token::Kind::kOperator && Now().text == text; }
   bool IsName(absl::string_view text) const { return Now().kind == Token::Kind::kName && Now().text == text; }
-  bool SkipOperator(absl::string_view text);
-  bool SkipName(absl::string_view text);
+  bool SkipOperator(absl::string_view text) { return Skip(IsOperator(text)); }
+  bool SkipName(absl::string_view text) { return Skip(IsName(text)); }
+  bool Skip(bool matches) {
+    if (matches) Advance();
+    return matches;
+  }
   absl::Status ExpectOperator(absl::string_view text);
   absl::StatusOr<std::string> ExpectName();
   absl::Status EndTag(Token::Kind kind);
   absl::Status ErrorHere(absl::string_view message) const { return ErrorAt(Now().line, message); }
-  // "'endif'", "end of the block": what stands here.
-  std::string Describe() const;
+  // "expected WHAT, but found" what stands here.
+  absl::Status Unexpected(absl::string_view expected) const;
 
   // parser.cc: statements up to "{% NAME", where NAME is one of `ends`; NAME is the current token then.
   absl::StatusOr<Block> ParseBlock(std::initializer_list<const char*> ends);
   // The same up to the end of "{% NAME %}".
   absl::StatusOr<Block> ParseBody(const char* end);
+  // That of {% else %}, or none, up to the end of "{% NAME %}".
+  absl::StatusOr<Block> ParseElse(const char* end);
   absl::StatusOr<Statement> ParseStatement();
   absl::Status ParseIf(Statement* statement);
   absl::Status ParseFor(Statement* statement);
@@ -55,13 +65,14 @@ class Parser {
   absl::Status ParseMacro(Statement* statement);
   Result ParseTarget();
 
-  // expression_parser.cc: operators. With or without "x if y else z" at the top.
+  // expression_parser.cc: operators.
+  // One level deeper than who calls it.
+  Result ParseNested(absl::FunctionRef<Result()> parse);
+  // With or without "x if y else z" at the top.
   Result ParseExpression(bool with_condition = true);
-  Result ParseConditional();
   Result ParseBinary(int level);
   Result ParseNot();
   Result ParseCompare();
-  Result ParsePower();
   Result ParseUnary(bool with_filter);
 
   // operand_parser.cc: constants, names, brackets, and what is written behind them.
@@ -74,7 +85,6 @@ class Parser {
   Result ParseTest(ExpressionPtr node);
   Result ParseSubscript(ExpressionPtr node);
   Result ParseConstant();
-  Result ParseDict();
   Result ParseCall(ExpressionPtr callee);
   // What `parse` reads up to the bracket `close`, with commas between.
   absl::Status ParseItems(absl::string_view close, absl::FunctionRef<absl::Status()> parse);
@@ -87,7 +97,5 @@ class Parser {
   int depth_ = 0, loops_ = 0, nesting_ = 0;  // blocks, loops, and expressions within one another
   bool has_generation_ = false;
 };
-
-absl::StatusOr<ParsedTemplate> Parse(absl::string_view source);
 
 }  // namespace distill::jinja

@@ -1,8 +1,5 @@
 // Filters over lists, and over whatever else can be iterated.
 #include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,8 +9,6 @@
 
 namespace distill::jinja {
 namespace {
-
-using Result = absl::StatusOr<Value>;
 
 // "a.b.0" of an item, as map and selectattr look it up; `otherwise` stands for every part that is undefined.
 Result Lookup(Value item, const Value& path, const Value* otherwise = nullptr) {
@@ -25,22 +20,19 @@ Result Lookup(Value item, const Value& path, const Value* otherwise = nullptr) {
   return item;
 }
 
-// What sort, unique, min and max compare: an attribute, without case unless they are told to mind it.
-Result SortKey(const Value& item, const Value* attribute, bool case_sensitive) {
-  Value key = item;
-  if (attribute != nullptr && !attribute->IsNone()) {
-    DISTILL_ASSIGN_OR_RETURN(key, Lookup(item, *attribute));
-  }
-  return key.IsString() && !case_sensitive ? Value(ToLower(*key.text())) : key;
-}
-
 using Keyed = std::vector<std::pair<Value, Value>>;  // key, item
 
+// What sort, unique, min and max compare: an attribute, without case unless they are told to mind it.
 absl::StatusOr<Keyed> WithKeys(const Value& input, const Value* attribute, const Value* case_sensitive) {
   DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(input));
+  const bool minds_case = case_sensitive != nullptr && IsTrue(*case_sensitive);
   Keyed keyed;
   for (Value& item : items) {
-    DISTILL_ASSIGN_OR_RETURN(Value key, SortKey(item, attribute, case_sensitive != nullptr && IsTrue(*case_sensitive)));
+    Value key = item;
+    if (attribute != nullptr && !attribute->IsNone()) {
+      DISTILL_ASSIGN_OR_RETURN(key, Lookup(item, *attribute));
+    }
+    if (key.IsString() && !minds_case) key = Value(ToLower(*key.text()));
     keyed.emplace_back(std::move(key), std::move(item));
   }
   return keyed;

@@ -7,7 +7,8 @@
 namespace distill::jinja {
 
 absl::StatusOr<Template> Template::Parse(absl::string_view source) {
-  DISTILL_ASSIGN_OR_RETURN(ParsedTemplate parsed, jinja::Parse(source));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Token> tokens, Lex(source));
+  DISTILL_ASSIGN_OR_RETURN(ParsedTemplate parsed, Parser(std::move(tokens)).Run());
   return Template(std::make_shared<const ParsedTemplate>(std::move(parsed)));
 }
 

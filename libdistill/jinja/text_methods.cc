@@ -2,7 +2,6 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -14,19 +13,12 @@
 namespace distill::jinja {
 namespace {
 
-using Result = absl::StatusOr<Value>;
-
 // Python's str.isspace, which also counts the separators U+001C to U+001F.
 bool IsSpace(char32_t c) { return IsWhitespace(c) || (c >= 0x1C && c <= 0x1F); }
 
 template <bool left, bool right>
 Result StripMethod(const Value& self, const Given& given) {
   return Value(Strip(*self.text(), given[0], left, right));
-}
-
-template <std::string (*convert)(absl::string_view)>
-Result ConvertMethod(const Value& self, const Given&) {
-  return Value(convert(*self.text()));
 }
 
 // Runs of whitespace separate; none at the borders. The last part of `limit` splits keeps its inner whitespace.
@@ -72,11 +64,7 @@ std::vector<std::string> SplitAt(const std::string& text, const std::string& sep
   return parts;
 }
 
-Result TextList(const std::vector<std::string>& parts) {
-  std::vector<Value> items;
-  for (const std::string& part : parts) items.emplace_back(part);
-  return MakeList(std::move(items));
-}
+Result TextList(const std::vector<std::string>& parts) { return MakeList({parts.begin(), parts.end()}); }
 
 template <bool from_end>
 Result SplitMethod(const Value& self, const Given& given) {
@@ -208,10 +196,10 @@ const Builtins& TextMethods() {
       {"endswith", {"endswith", {"affix"}, 1, AffixMethod<true>}},
       {"removeprefix", {"removeprefix", {"affix"}, 1, RemoveAffix<false>}},
       {"removesuffix", {"removeprefix", {"affix"}, 1, RemoveAffix<true>}},
-      {"upper", {"method", {}, 0, ConvertMethod<ToUpper>}},
-      {"lower", {"method", {}, 0, ConvertMethod<ToLower>}},
-      {"title", {"method", {}, 0, ConvertMethod<Title>}},
-      {"capitalize", {"method", {}, 0, ConvertMethod<Capitalize>}},
+      {"upper", {"method", {}, 0, Convert<ToUpper>}},
+      {"lower", {"method", {}, 0, Convert<ToLower>}},
+      {"title", {"method", {}, 0, Convert<Title>}},
+      {"capitalize", {"method", {}, 0, Convert<Capitalize>}},
       {"replace", {"replace", {"old", "new", "count"}, 2, ReplaceMethod}},
       {"find", {"find", {"sub"}, 1, FindMethod<false>}},
       {"rfind", {"find", {"sub"}, 1, FindMethod<true>}},

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,7 +24,7 @@ class JsonWriter {
     } else if (const std::string* text = value.text()) {
       WriteString(*text);
     } else if (const List* list = value.list()) {
-      return WriteList(*list, level);
+      return WriteItems("[]", list->items, level, [&](const Value& item) { return Write(item, level + 1); });
     } else if (const Dict* dict = value.dict(); dict != nullptr && dict->kind == Dict::Kind::kDict) {
       return WriteDict(*dict, level);
     } else {
@@ -45,12 +43,6 @@ class JsonWriter {
     if (std::isnan(number)) return "NaN";
     if (std::isinf(number)) return number < 0 ? "-Infinity" : "Infinity";
     return FloatRepr(number);
-  }
-
-  static std::string KeyText(const Value& key) {
-    if (const std::string* text = key.text()) return *text;
-    if (key.IsNone()) return "null";
-    return NumberText(key);
   }
 
   void WriteString(const std::string& text) {
@@ -81,15 +73,15 @@ class JsonWriter {
     for (int i = 0; i < level; ++i) out_ += indent;
   }
 
-  absl::Status WriteList(const List& list, int level) {
-    out_.push_back('[');
-    for (size_t i = 0; i < list.items.size(); ++i) {
+  absl::Status WriteItems(const char* brackets, const auto& items, int level, const auto& write) {
+    out_.push_back(brackets[0]);
+    for (size_t i = 0; i < items.size(); ++i) {
       if (i > 0) out_ += item_separator;
       NewLine(level + 1);
-      DISTILL_RETURN_IF_ERROR(Write(list.items[i], level + 1));
+      DISTILL_RETURN_IF_ERROR(write(items[i]));
     }
-    if (!list.items.empty()) NewLine(level);
-    out_.push_back(']');
+    if (!items.empty()) NewLine(level);
+    out_.push_back(brackets[1]);
     return absl::OkStatus();
   }
 
@@ -102,20 +94,13 @@ class JsonWriter {
       std::stable_sort(entries.begin(), entries.end(),
                        [](const auto& a, const auto& b) { return *a.first.text() < *b.first.text(); });
     }
-    out_.push_back('{');
-    bool first = true;
-    for (const auto& [key, value] : entries) {
-      if (!first) out_ += item_separator;
-      first = false;
-      NewLine(level + 1);
+    return WriteItems("{}", entries, level, [&](const auto& entry) {
+      const auto& [key, value] = entry;
       if (!key.IsString() && !key.IsNumber() && !key.IsNone()) return Error("tojson: a key is no string");
-      WriteString(KeyText(key));
+      WriteString(key.IsString() ? *key.text() : key.IsNone() ? "null" : NumberText(key));
       out_ += key_separator;
-      DISTILL_RETURN_IF_ERROR(Write(value, level + 1));
-    }
-    if (!first) NewLine(level);
-    out_.push_back('}');
-    return absl::OkStatus();
+      return Write(value, level + 1);
+    });
   }
 
   std::string out_;
@@ -123,7 +108,7 @@ class JsonWriter {
 
 }  // namespace
 
-absl::StatusOr<Value> ToJson(const Value& value, const Given& given) {
+Result ToJson(const Value& value, const Given& given) {
   JsonWriter writer;
   writer.ensure_ascii = given[0] != nullptr && IsTrue(*given[0]);
   writer.sort_keys = given[3] != nullptr && IsTrue(*given[3]);

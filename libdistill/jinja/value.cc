@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -48,15 +47,10 @@ std::string QuotedRepr(const std::string& text) {
   const char quote = absl::StrContains(text, '\'') && !absl::StrContains(text, '"') ? '"' : '\'';
   std::string out(1, quote);
   for (const char c : text) {
+    static constexpr absl::string_view kPlain = "\\\n\r\t", kEscaped = "\\nrt";
     const auto byte = static_cast<unsigned char>(c);
-    if (c == quote || c == '\\') {
-      out += {'\\', c};
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (c == '\t') {
-      out += "\\t";
+    if (const size_t escape = kPlain.find(c); escape != absl::string_view::npos || c == quote) {
+      out += {'\\', c == quote ? c : kEscaped[escape]};
     } else if (byte < 0x20 || byte == 0x7F) {
       absl::StrAppendFormat(&out, "\\x%02x", byte);
     } else {
@@ -231,16 +225,16 @@ std::string TypeName(const Value& value) {
 absl::StatusOr<std::vector<Value>> Iterate(const Value& value) {
   if (value.IsUndefined()) return std::vector<Value>();
   if (const List* list = value.list()) return list->items;
-  std::vector<Value> items;
   if (const std::string* text = value.text()) {
-    for (const absl::string_view c : CodePoints(*text)) items.emplace_back(c);
-    return items;
+    const std::vector<absl::string_view> characters = CodePoints(*text);
+    return std::vector<Value>(characters.begin(), characters.end());
   }
   const Dict* dict = value.dict();
   if (dict == nullptr || dict->kind != Dict::Kind::kDict)
     return Error(absl::StrCat(TypeName(value), " is not iterable"));
-  for (const auto& [key, item] : dict->entries) items.push_back(key);
-  return items;
+  std::vector<Value> keys;
+  for (const auto& [key, item] : dict->entries) keys.push_back(key);
+  return keys;
 }
 
 }  // namespace distill::jinja

@@ -1,6 +1,4 @@
 // `value is test`.
-#include <string>
-
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/jinja/builtins.h"

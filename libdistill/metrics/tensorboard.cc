@@ -47,6 +47,17 @@ absl::Status RemoveEventFiles(const std::string& folder) {
   return absl::OkStatus();
 }
 
+std::string Frame(const std::string& event) {
+  const std::string length = LittleEndian<uint64_t>(event.size());
+  return absl::StrCat(length, LittleEndian(MaskedCrc32c(length)), event, LittleEndian(MaskedCrc32c(event)));
+}
+
+NamedValues InGroup(absl::string_view group, const auto& values) {
+  NamedValues scalars;
+  for (const auto& [name, value] : values) scalars.emplace_back(absl::StrCat(group, name), value);
+  return scalars;
+}
+
 }  // namespace
 
 uint32_t Crc32c(absl::string_view bytes) {
@@ -59,15 +70,6 @@ uint32_t MaskedCrc32c(absl::string_view bytes) {
   const uint32_t crc = Crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
-
-namespace {
-
-std::string Frame(const std::string& event) {
-  const std::string length = LittleEndian<uint64_t>(event.size());
-  return absl::StrCat(length, LittleEndian(MaskedCrc32c(length)), event, LittleEndian(MaskedCrc32c(event)));
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const std::string& folder,
                                                                            int64_t done_steps) {
@@ -92,14 +94,11 @@ absl::Status TensorBoardWriter::Write(int64_t step, const NamedValues& scalars) 
 }
 
 absl::Status TensorBoardWriter::OnLog(const StepRecord& record, TrainingControl&) {
-  NamedValues scalars;
-  for (const auto& [name, value] : record.values) scalars.emplace_back(absl::StrCat("train/", name), value);
-  return Write(record.step, scalars);
+  return Write(record.step, InGroup("train/", record.values));
 }
 
 absl::Status TensorBoardWriter::OnEvaluate(const EvaluationRecord& record, TrainingControl&) {
-  NamedValues scalars;
-  for (const auto& [name, value] : record.metrics) scalars.emplace_back(absl::StrCat("eval/", name), value);
+  NamedValues scalars = InGroup("eval/", record.metrics);
   scalars.emplace_back("eval/epoch", record.epoch);
   return Write(record.step, scalars);
 }

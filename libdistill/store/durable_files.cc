@@ -7,27 +7,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <memory>
 
-#include "libdistill/core/status_macros.h"
 #include "libdistill/store/file_error.h"
-#include "libdistill/store/files.h"
 
 namespace distill {
 namespace {
 
-struct CloseFile {
-  void operator()(const int* fd) const {
-    close(*fd);
-    delete fd;
-  }
-};
-using OwnedFd = std::unique_ptr<const int, CloseFile>;
-
-absl::StatusOr<OwnedFd> Open(const std::string& path, int flags) {
+// use(descriptor) while the file is open.
+absl::Status WithFile(const std::string& path, int flags, const auto& use) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (fd < 0) return FileError("open", path, errno);
-  return OwnedFd(new int(fd));
+  const absl::Status status = use(fd);
+  close(fd);
+  return status;
 }
 
 }  // namespace
@@ -45,22 +37,24 @@ absl::StatusOr<std::vector<std::string>> ListEntries(const std::string& folder) 
 }
 
 absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
-  DISTILL_ASSIGN_OR_RETURN(const OwnedFd fd, Open(path, O_WRONLY | O_CREAT | O_TRUNC));
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t count = write(*fd, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno != EINTR) return FileError("write", path, errno, static_cast<int64_t>(bytes.size()));
-    if (count > 0) done += static_cast<size_t>(count);
-  }
-  return absl::OkStatus();
+  return WithFile(path, O_WRONLY | O_CREAT | O_TRUNC, [&](int fd) {
+    for (size_t done = 0; done < bytes.size();) {
+      const ssize_t count = write(fd, bytes.data() + done, bytes.size() - done);
+      if (count < 0 && errno != EINTR) return FileError("write", path, errno, static_cast<int64_t>(bytes.size()));
+      if (count > 0) done += static_cast<size_t>(count);
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Sync(const std::string& path) {
-  DISTILL_ASSIGN_OR_RETURN(const OwnedFd fd, Open(path, O_RDONLY));
-  if (fsync(*fd) == 0) return absl::OkStatus();
-  const int error = errno;
-  struct stat about = {};
-  const bool has_size = fstat(*fd, &about) == 0 && S_ISREG(about.st_mode);
-  return FileError("sync", path, error, has_size ? about.st_size : -1);
+  return WithFile(path, O_RDONLY, [&](int fd) {
+    if (fsync(fd) == 0) return absl::OkStatus();
+    const int error = errno;
+    struct stat about = {};
+    const bool has_size = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    return FileError("sync", path, error, has_size ? about.st_size : -1);
+  });
 }
 
 absl::Status RemoveFolder(const std::string& folder) {

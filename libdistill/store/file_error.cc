@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "libdistill/store/canonical_path.h"
+#include "libdistill/store/files.h"
 
 namespace distill {
 namespace {

@@ -32,4 +32,11 @@ bool FolderExists(const std::string& path);
 // "folder/name"; `name` alone where the folder is empty.
 std::string JoinPath(const std::string& folder, const std::string& name);
 
+// Absolute, without "..", links followed as far as the path exists. An empty path is the working folder; one that
+// cannot be followed stays as it is.
+std::string CanonicalPath(const std::string& path);
+
+// Whether `path` is `folder` or lies in it, however deep.
+bool LiesIn(const std::string& folder, const std::string& path);
+
 }  // namespace distill

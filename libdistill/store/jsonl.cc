@@ -12,8 +12,6 @@
 namespace distill {
 namespace {
 
-std::string ToString(std::string_view text) { return std::string(text.data(), text.size()); }
-
 // The recursion is as deep as the parser's own limit on nesting.
 JsonValue Convert(simdjson::dom::element element) {
   JsonValue value;
@@ -32,7 +30,7 @@ JsonValue Convert(simdjson::dom::element element) {
       break;
     case simdjson::dom::element_type::STRING:
       value.kind = JsonValue::Kind::kString;
-      value.text = ToString(element.get_string().value_unsafe());
+      value.text = element.get_string().value_unsafe();
       break;
     case simdjson::dom::element_type::ARRAY: {
       value.kind = JsonValue::Kind::kArray;
@@ -44,7 +42,7 @@ JsonValue Convert(simdjson::dom::element element) {
       value.kind = JsonValue::Kind::kObject;
       const simdjson::dom::object members = element.get_object().value_unsafe();
       for (const simdjson::dom::key_value_pair member : members) {
-        value.members.emplace_back(ToString(member.key), Convert(member.value));
+        value.members.emplace_back(member.key, Convert(member.value));
       }
       break;
     }

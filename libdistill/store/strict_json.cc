@@ -1,7 +1,6 @@
 #include "libdistill/store/strict_json.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_set>

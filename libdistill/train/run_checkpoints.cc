@@ -11,7 +11,6 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/shard/ordered_save.h"
-#include "libdistill/store/canonical_path.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 

@@ -157,7 +157,7 @@ TEST_CASE("a draft that is discarded leaves nothing") {
   const TempFolder out;
   auto draft = CheckpointDraft::Begin(out.path(), 3);
   REQUIRE(draft.ok());
-  REQUIRE(draft->WriteTensors({}) == absl::OkStatus());
+  REQUIRE(draft->WriteTensors({}, testing::WriteNoTensor) == absl::OkStatus());
   draft->Discard();
   CHECK(fs::is_empty(out.path()));
 }
@@ -211,7 +211,7 @@ TEST_CASE("a folder inside a checkpoint is refused, and nothing is committed") {
   auto draft = CheckpointDraft::Begin(out.path(), 3);
   REQUIRE(draft.ok());
   fs::create_directory(JoinPath(draft->folder(), "nested"));
-  REQUIRE(draft->WriteTensors({}) == absl::OkStatus());
+  REQUIRE(draft->WriteTensors({}, testing::WriteNoTensor) == absl::OkStatus());
   CHECK(absl::StrContains(draft->Commit(StateOf(3)).message(), "nested"));
   CHECK_FALSE(FolderExists(out.path() + "/checkpoint-3"));
 }

@@ -123,7 +123,7 @@ TEST_CASE("a manifest beside another step's state is refused") {
   // The state of step 11, and the manifest that goes with these files but for the step.
   auto draft = CheckpointDraft::Begin(out.path(), 10);
   REQUIRE(draft.ok());
-  REQUIRE(draft->WriteTensors({}) == absl::OkStatus());
+  REQUIRE(draft->WriteTensors({}, testing::WriteNoTensor) == absl::OkStatus());
   REQUIRE(draft->Commit(testing::StateOf(11)) == absl::OkStatus());
   CheckRefused(out / "checkpoint-10", {"trainer_state.pb is of step 11", "manifest.pb of step 10"});
 }

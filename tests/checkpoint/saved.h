@@ -27,12 +27,17 @@ inline TrainerState StateOf(int64_t step) {
   return state;
 }
 
+inline absl::Status WriteNoTensor(const std::string&, ByteSink) { return absl::OkStatus(); }
+
 // A small checkpoint, with a model file of its own.
 inline absl::Status Save(const std::string& output_dir, int64_t step) {
   DISTILL_ASSIGN_OR_RETURN(CheckpointDraft draft, CheckpointDraft::Begin(output_dir, step));
   std::ofstream(JoinPath(draft.folder(), "config.json")) << "{\"step\": " << step << "}";
   const std::vector<float> values = {1.0f, static_cast<float>(step)};
-  DISTILL_RETURN_IF_ERROR(draft.WriteTensors({{"weight/a", {DType::kFloat32, {2}, values.data(), 8}}}));
+  DISTILL_RETURN_IF_ERROR(draft.WriteTensors({{"weight/a", {.dtype = DType::kFloat32, .shape = {2}, .size_bytes = 8}}},
+                                             [&](const std::string&, ByteSink sink) {
+                                               return sink({reinterpret_cast<const char*>(values.data()), 8});
+                                             }));
   return draft.Commit(StateOf(step));
 }
 
