@@ -25,7 +25,6 @@
 #include "libdistill/nn/generate.h"
 #include "libdistill/nn/gru.h"
 #include "libdistill/run/run.h"
-#include "libdistill/run/shard_frozen.h"
 #include "libdistill/task/device_batch.h"
 #include "libdistill/task/distiller.h"
 #include "libdistill/task/make_task.h"

@@ -8,6 +8,7 @@
 #include "libdistill/core/check.h"
 #include "libdistill/core/vectors.h"
 #include "libdistill/loss/sweep_cuda.h"
+#include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
@@ -20,15 +21,11 @@ bool HasLoops(const Tensor& values) {
          values.scalar_type() == torch::kFloat16;
 }
 
-DType TypeOf(const Tensor& values) {
-  if (values.scalar_type() == torch::kFloat16) return DType::kFloat16;
-  return values.scalar_type() == torch::kBFloat16 ? DType::kBFloat16 : DType::kFloat32;
-}
-
 RowOfProducts RowOf(const Tensor& values, int64_t row) {
   if (!values.defined()) return {};
   auto* first = static_cast<char*>(values.data_ptr());
-  return {first + row * values.stride(0) * static_cast<int64_t>(values.element_size()), TypeOf(values)};
+  return {first + row * values.stride(0) * static_cast<int64_t>(values.element_size()),
+          *FromTorch(values.scalar_type())};
 }
 
 HeadOutput OutputOf(const ChunkProducts& products) {
@@ -102,12 +99,11 @@ ChunkSums SweepChunk(const ChunkProducts& student, const ChunkProducts& teacher,
             .teacher = OutputOf(teacher)};
   };
   const Tensor& like = teacher.values.defined() ? teacher.values : student.values;
-  if (student.values.is_cpu() && HasLoops(student.values) && HasLoops(like)) {
-    return RunRows(student, teacher, labels, row_options());
+  const bool has_loops = HasLoops(student.values) && HasLoops(like);
+  if (has_loops && student.values.is_cpu()) return RunRows(student, teacher, labels, row_options());
+  if (has_loops && student.values.is_cuda() && HasCudaSweep()) {
+    return RunOnGpu(student, teacher, labels, row_options());
   }
-  const bool has_kernel = HasCudaSweep() && student.values.is_cuda() &&
-                          student.values.scalar_type() != torch::kFloat64 && like.scalar_type() != torch::kFloat64;
-  if (has_kernel) return RunOnGpu(student, teacher, labels, row_options());
   return SweepTensors(student, teacher, labels, options, divergence, wants_gradient);
 }
 

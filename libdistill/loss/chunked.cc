@@ -173,7 +173,10 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
     };
     if (result[0].defined()) result[0] = scaled(result[0], result[0].scalar_type());
     const bool is_sum = context->saved_data["is_sum"].toBool();
-    if (is_sum && incoming.is_cpu()) CheckScale(incoming.item<double>(), scale);
+    // What was added to a sum can no longer be scaled; the incoming scalar is rounded to the loss's type.
+    TORCH_CHECK(!is_sum || !incoming.is_cpu() || std::abs(incoming.item<double>() / scale - 1) < 1e-6,
+                "the head's gradient was added to a sum times ", scale,
+                " when the loss was taken, and the backward pass begins with ", incoming.item<double>());
     result[1] = OfWeight(context, result[1], is_sum ? Tensor() : factor, scaled);
     result[2] = scaled(result[2], context->saved_data["bias_dtype"].toScalarType());
     result.resize(7);
@@ -181,12 +184,6 @@ struct ReadyGradients : torch::autograd::Function<ReadyGradients> {
   }
 
  private:
-  // What was added to a sum can no longer be scaled; the incoming scalar is rounded to the loss's type.
-  static void CheckScale(double incoming, double scale) {
-    TORCH_CHECK(std::abs(incoming / scale - 1) < 1e-6, "the head's gradient was added to a sum times ", scale,
-                " when the loss was taken, and the backward pass begins with ", incoming);
-  }
-
   template <typename Scaled>
   static Tensor OfWeight(AutogradContext* context, Tensor gradient, const Tensor& factor, const Scaled& scaled) {
     if (!gradient.defined()) return gradient;

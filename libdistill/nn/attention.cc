@@ -1,9 +1,6 @@
 #include "libdistill/nn/attention.h"
 
-#include <torch/types.h>
-
 #include <optional>
-#include <vector>
 
 namespace distill {
 namespace {
@@ -19,13 +16,6 @@ Tensor RepeatHeads(const Tensor& x, int64_t heads) {
 // [n * L, heads, D], the tokens of one rectangle, as [n, heads, L, D].
 Tensor AsHeads(const Tensor& tokens, const TokenLayout::Rectangle& rectangle) {
   return tokens.view({rectangle.documents, rectangle.length, tokens.size(1), tokens.size(2)}).transpose(1, 2);
-}
-
-// Each query sees all keys; padded ones are masked, where `real`, bool [n, 1, 1, L], is defined.
-Tensor FullAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& real,
-                     double dropout) {
-  return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,
-                                          dropout);
 }
 
 // Query i sees keys 0 to i; T of both. Of the probabilities, `dropout` are dropped.
@@ -72,11 +62,12 @@ Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& 
     const Tensor q = AsHeads(query_parts[i], rectangle), k = AsHeads(key_parts[i], rectangle),
                  v = AsHeads(value_parts[i], rectangle);
     // A causal query of a document comes before its padding, and needs no mask against it.
-    Tensor real;
+    std::optional<Tensor> real;
     if (!is_causal && rectangle.is_padded) {
       real = layout.real.narrow(0, first, tokens).view({rectangle.documents, 1, 1, rectangle.length});
     }
-    const Tensor attended = is_causal ? CausalAttention(q, k, v, dropout) : FullAttention(q, k, v, real, dropout);
+    const Tensor attended =
+        is_causal ? CausalAttention(q, k, v, dropout) : at::scaled_dot_product_attention(q, k, v, real, dropout);
     parts.push_back(attended.transpose(1, 2).reshape({tokens, width}));
     first += tokens;
   }

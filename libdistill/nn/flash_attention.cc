@@ -1,7 +1,6 @@
 #include "libdistill/nn/flash_attention.h"
 
 #include <ATen/Context.h>
-#include <torch/types.h>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"

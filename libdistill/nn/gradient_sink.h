@@ -6,7 +6,6 @@
 // the same.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -86,12 +87,11 @@ void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::map<const c10::TensorImpl*, std::pair<std::string, Tensor>>
-      turns;    // of weights that wait: the generator's states
-  Tensor room;  // for the largest of those that wait, once: between smaller blocks they would leave holes in the heap
-  for (const Tensor& weight : module.parameters()) {
-    if (HasMemory(weight) || (room.defined() && room.numel() >= weight.numel())) continue;
-    room = torch::empty({weight.numel()}, torch::kFloat32);
-  }
+      turns;            // of weights that wait: the generator's states
+  int64_t largest = 0;  // of those that wait
+  for (const Tensor& weight : module.parameters()) largest = std::max(largest, HasMemory(weight) ? 0 : weight.numel());
+  // Once: between smaller blocks rooms of their own would leave holes in the heap.
+  const Tensor room = torch::empty({largest}, torch::kFloat32);
   for (auto& parameter : module.named_parameters()) {
     Tensor& value = parameter.value();
     if (HasMemory(value)) {

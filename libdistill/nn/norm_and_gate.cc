@@ -127,7 +127,8 @@ bool TakesGatedSweep(const Tensor& gate, const Tensor& up) {
   return SweepType(gate, up).has_value() && gate.is_contiguous() && up.is_contiguous() && gate.sizes() == up.sizes();
 }
 
-Tensor GatedSweep(const Tensor& gate, const Tensor& up) {
+Tensor GatedWithoutGraph(const Tensor& gate, const Tensor& up) {
+  if (!TakesGatedSweep(gate, up)) return GatedUnitReference(gate, up);
   Tensor output = at::empty_like(gate);
   const GatedElements work = {
       .dtype = *SweepType(gate), .gate = gate.const_data_ptr(), .up = up.const_data_ptr(), .output = output.data_ptr()};
@@ -140,7 +141,7 @@ Tensor GatedSweep(const Tensor& gate, const Tensor& up) {
 struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
     context->save_for_backward({gate, up});
-    return TakesGatedSweep(gate, up) ? GatedSweep(gate, up) : GatedUnitReference(gate, up);
+    return GatedWithoutGraph(gate, up);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -176,8 +177,7 @@ Tensor RmsNormReference(const Tensor& input, const Tensor& weight, double epsilo
 Tensor GatedUnitReference(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
 Tensor GatedUnit(const Tensor& gate, const Tensor& up) {
-  if (torch::GradMode::is_enabled()) return GatedUnitFunction::apply(gate, up);
-  return TakesGatedSweep(gate, up) ? GatedSweep(gate, up) : GatedUnitReference(gate, up);
+  return torch::GradMode::is_enabled() ? GatedUnitFunction::apply(gate, up) : GatedWithoutGraph(gate, up);
 }
 
 }  // namespace distill

@@ -86,19 +86,16 @@ struct RotateFunction : torch::autograd::Function<RotateFunction<turn>> {
 
 RotaryTable::RotaryTable(const DecoderConfig& config) : inverse_frequencies_(InverseFrequencies(config)) {}
 
-void RotaryTable::Extend(int64_t length, const Tensor& like) {
-  const bool fits = table_.cos.defined() && table_.cos.size(0) >= length && table_.cos.device() == like.device() &&
-                    table_.cos.scalar_type() == like.scalar_type();
-  if (fits) return;
-  const torch::NoGradGuard no_grad;
-  const int64_t known = table_.cos.defined() ? table_.cos.size(0) : 0;
-  const Tensor positions = torch::arange(std::max(length, known), torch::kFloat32).to(like.device());
-  const Tensor angles = torch::outer(positions, inverse_frequencies_.to(like.device())).unsqueeze_(1);
-  table_ = {angles.cos().to(like.scalar_type()), angles.sin().to(like.scalar_type())};
-}
-
 RotaryAngles RotaryTable::At(const Tensor& positions, int64_t length, const Tensor& like) {
-  Extend(length, like);
+  const int64_t known = table_.cos.defined() ? table_.cos.size(0) : 0;
+  const bool fits = known > 0 && known >= length && table_.cos.device() == like.device() &&
+                    table_.cos.scalar_type() == like.scalar_type();
+  if (!fits) {
+    const torch::NoGradGuard no_grad;
+    const Tensor all = torch::arange(std::max(length, known), torch::kFloat32).to(like.device());
+    const Tensor angles = torch::outer(all, inverse_frequencies_.to(like.device())).unsqueeze_(1);
+    table_ = {angles.cos().to(like.scalar_type()), angles.sin().to(like.scalar_type())};
+  }
   return {table_.cos.index_select(0, positions), table_.sin.index_select(0, positions)};
 }
 

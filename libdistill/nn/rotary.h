@@ -23,8 +23,6 @@ class RotaryTable {
   RotaryAngles At(const torch::Tensor& positions, int64_t length, const torch::Tensor& like);
 
  private:
-  void Extend(int64_t length, const torch::Tensor& like);
-
   const torch::Tensor inverse_frequencies_;  // float32 [D / 2]
   RotaryAngles table_;                       // [length, 1, D / 2]
 };

@@ -14,11 +14,6 @@
 #include "libdistill/shard/sharded_models.h"
 
 namespace distill {
-namespace {
-
-int64_t LargestOf(const std::vector<int64_t>& elements) { return *std::max_element(elements.begin(), elements.end()); }
-
-}  // namespace
 
 MemoryKinds::MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
                          const std::vector<int64_t>& block_of)
@@ -38,7 +33,7 @@ MemoryKinds::MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedPa
     own += plan_.OfParameter(i, 0).count;  // the first rank's are never fewer than another's
   }
   head = task.student.vocab_size * task.student.hidden_size;
-  largest = LargestOf(elements_);
+  largest = *std::max_element(elements_.begin(), elements_.end());
   if (task.teacher.has_value()) CountTeacher();
 }
 

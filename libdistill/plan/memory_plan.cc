@@ -12,6 +12,7 @@
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/plan/memory_kinds.h"
 #include "libdistill/shard/module_state.h"
+#include "libdistill/tensor/convert.h"
 
 namespace distill {
 namespace {
@@ -47,11 +48,6 @@ absl::Status CheckTask(const MemoryPlanTask& task) {
   return absl::OkStatus();
 }
 
-const char* TypeName(torch::Dtype dtype) {
-  if (dtype == torch::kBFloat16) return "bfloat16";
-  return dtype == torch::kFloat16 ? "float16" : "float32";
-}
-
 // `block_of`: in stage 3.
 class Planner {
  public:
@@ -78,19 +74,17 @@ class Planner {
     const auto most = std::max_element(moments.begin(), moments.end(), [](const Moment& a, const Moment& b) {
       return SumOf(a.parts) < SumOf(b.parts);
     });
-    std::vector<MemoryPart> always = Always();
-    MemoryPlan plan{most->when, always, task_.on_gpu ? 0 : task_.process.shared_bytes};
+    MemoryPlan plan{most->when, Always(), task_.on_gpu ? 0 : task_.process.shared_bytes};
     plan.parts.insert(plan.parts.end(), most->parts.begin(), most->parts.end());
     plan.host_bytes = task_.ranks_per_host * (plan.rank_bytes() - plan.host_shared_bytes) + plan.host_shared_bytes;
-    const auto is_empty = [](const MemoryPart& part) { return part.bytes == 0; };
-    plan.parts.erase(std::remove_if(plan.parts.begin(), plan.parts.end(), is_empty), plan.parts.end());
+    std::erase_if(plan.parts, [](const MemoryPart& part) { return part.bytes == 0; });
     if (!task_.on_gpu && task_.ranks_per_host > 1) plan.in_shared_memory_bytes = of_.InSharedMemory();
     return plan;
   }
 
  private:
   bool BorrowsHeadGradient() const { return of_.Loss().is_borrowed; }
-  const char* Type() const { return TypeName(task_.dtype); }
+  std::string Type() const { return NameOf(*FromTorch(task_.dtype)); }
   std::string Share() const { return of_.shards > 1 ? absl::StrCat(", this rank's 1/", of_.shards) : ""; }
 
   // There at any time.
@@ -116,17 +110,14 @@ class Planner {
 
   // There while training.
   std::vector<MemoryPart> State() const {
-    std::vector<MemoryPart> parts = {
-        {"student's weights", of_.Weights(), absl::StrCat(Type(), of_.stage == 3 ? ", the blocks' sharded" : "")},
-        {"gathered blocks", of_.shared.gathered * of_.element_bytes, "the student's that runs and the next one"}};
-    parts.push_back(Masters());
-    parts.push_back(
-        {"optimizer's moments", AdamW::MomentElements(of_.own) * kFloatBytes, absl::StrCat("2 x float32", Share())});
     const char* const what[] = {"float32 buckets", "float32 buckets; sums of this rank's slices are in place",
                                 "float32: the slots that buckets use in rotation, and this rank's slices"};
-    parts.push_back({"gradients", of_.Gradients(), what[std::min(of_.stage, 2)]});
-    parts.push_back({"gradients on the way", of_.Wire(), "one bucket, rounded to bfloat16"});
-    return parts;
+    return {{"student's weights", of_.Weights(), absl::StrCat(Type(), of_.stage == 3 ? ", the blocks' sharded" : "")},
+            {"gathered blocks", of_.shared.gathered * of_.element_bytes, "the student's that runs and the next one"},
+            Masters(),
+            {"optimizer's moments", AdamW::MomentElements(of_.own) * kFloatBytes, absl::StrCat("2 x float32", Share())},
+            {"gradients", of_.Gradients(), what[std::min(of_.stage, 2)]},
+            {"gradients on the way", of_.Wire(), "one bucket, rounded to bfloat16"}};
   }
 
   MemoryPart Kept() const {
@@ -146,12 +137,11 @@ class Planner {
   // The parameters move, one by one, to where ranks share them: the largest is there twice.
   Moment Sharding() const {
     const int64_t whole = of_.stage == 3 ? of_.shared.rest : of_.all;
-    Moment moment{"before the first step, when the student's state is sharded",
-                  {{"student's weights", whole * kFloatBytes, "float32, as loaded"},
-                   {"student's shares", (of_.shared.shares + of_.shared.gathered) * of_.element_bytes, Type()},
-                   OnItsWay(of_.largest * (of_.stage == 3 ? kFloatBytes : of_.element_bytes))}};
-    moment.parts.push_back(Masters());
-    return moment;
+    return {"before the first step, when the student's state is sharded",
+            {{"student's weights", whole * kFloatBytes, "float32, as loaded"},
+             {"student's shares", (of_.shared.shares + of_.shared.gathered) * of_.element_bytes, Type()},
+             OnItsWay(of_.largest * (of_.stage == 3 ? kFloatBytes : of_.element_bytes)),
+             Masters()}};
   }
 
   MemoryPart Masters() const {

@@ -113,8 +113,7 @@ absl::Status UseOwnCores(Communicator& comm, const World& world, bool binds) {
   if (own.cores.empty()) return absl::OkStatus();
   if (const absl::Status bound = BindThread(own.cores); !bound.ok()) {
     LogWarning(absl::StrCat(bound.message(), "; threads stay where the kernel puts them"));
-  } else {
-    if (comm.rank() != 0) return absl::OkStatus();
+  } else if (comm.rank() == 0) {
     LogInfo(absl::StrCat("the ranks of a host divide its cores: rank 0 has ", FormatCores(own.cores), " for ",
                          at::get_num_threads(), at::get_num_threads() == 1 ? " thread" : " threads",
                          " (pin_threads: false leaves it free)"));

@@ -1,14 +1,13 @@
 #include "libdistill/run/run.h"
 
 #include <cstdio>
-#include <exception>
 
-#include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/run/device.h"
+#include "libdistill/shard/sharded_models.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/world/process.h"
 
@@ -94,6 +93,13 @@ int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)
   const bool is_shared = agreed.ok() == mine.ok() && agreed.code() == mine.code();
   if (!agreed.ok() && ((*run)->rank() == 0 || !is_shared || IsLostPeer(agreed))) Print(agreed);
   return ExitCode(agreed);
+}
+
+absl::Status ShardFrozen(RunContext& run, LanguageModel& model) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<ShardedBlocks> blocks,
+                           ShardBlocks(run.communicator(), run.device(), model));
+  if (blocks != nullptr) run.frozen_.push_back(blocks);
+  return absl::OkStatus();
 }
 
 }  // namespace distill

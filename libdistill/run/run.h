@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +24,7 @@
 
 namespace distill {
 
+class LanguageModel;
 class ShardedBlocks;
 
 class RunContext {
@@ -56,8 +56,7 @@ class RunContext {
     beside_training_.emplace(*communicator_,
                              has_trained_ ? "at work after training" : "getting ready (reading data, loading models)");
   }
-  // Models that ShardFrozen sharded (shard/sharded_models.h), while they live.
-  void AddFrozen(const std::shared_ptr<ShardedBlocks>& model) { frozen_.push_back(model); }
+  // Models that ShardFrozen sharded, while they live.
   std::vector<std::shared_ptr<ShardedBlocks>> frozen() const {
     std::vector<std::shared_ptr<ShardedBlocks>> models;
     for (const auto& model : frozen_) {
@@ -67,6 +66,8 @@ class RunContext {
   }
 
  private:
+  friend absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
+
   World world_;
   std::unique_ptr<Communicator> communicator_;
   c10::Device device_;
@@ -82,5 +83,10 @@ class RunContext {
 // one that a rank meets before `body` (a device that it lacks, its input) ends the others at once with the same code.
 // Exceptions out of `body` become errors too.
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body);
+
+// Shards a model that a run does not train, a teacher that does not fit, say: ShardBlocks (shard/sharded_models.h) over
+// the ranks of `run` and on its device; the run's trainer then takes part in the model's passes. Every rank must call
+// it; blocks.
+[[nodiscard]] absl::Status ShardFrozen(RunContext& run, LanguageModel& model);
 
 }  // namespace distill

@@ -1,10 +1,8 @@
 #include "libdistill/tensor/convert.h"
 
-#include <algorithm>
-
 #include <torch/utils.h>
 
-#include <cstdint>
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,7 +11,6 @@
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
-
 namespace {
 
 constexpr std::pair<DType, torch::Dtype> kTypes[] = {

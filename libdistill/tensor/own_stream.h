@@ -1,8 +1,6 @@
 // Work beside a GPU's main line: on a stream of its own.
 #pragma once
 
-#include <optional>
-
 #include <c10/core/Device.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>

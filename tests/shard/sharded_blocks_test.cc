@@ -11,7 +11,6 @@
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
-#include "libdistill/run/shard_frozen.h"
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/task/make_task.h"
 #include "libdistill/tensor/catch_torch.h"

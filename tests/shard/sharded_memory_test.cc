@@ -11,7 +11,6 @@
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
-#include "libdistill/run/shard_frozen.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/task/logit_distillation.h"
