@@ -66,8 +66,9 @@ def send(pid, number):
 
 
 def kill_rank(rng, process, _):
-    for pid in rng.sample(ranks_of(process), 1) if ranks_of(process) else []:
-        send(pid, signal.SIGKILL)
+    ranks = ranks_of(process)
+    if ranks:  # else the job has just ended
+        send(rng.choice(ranks), signal.SIGKILL)
 
 
 def kill_all(_, process, __):
