@@ -12,8 +12,8 @@ absl::StatusOr<std::string> Answer(const LlmCommand& command, c10::Device device
   DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create(command.options.chat_template, tokenizer));
   const LoadOptions load = {.dtype = WorkingType(command.options.trainer, device), .device = device};
   DISTILL_ASSIGN_OR_RETURN(const auto model, LoadDecoder(flags.generate, load));
-  const ChatMessage question{"user", flags.prompt};
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, chat.Render({&question, 1}, /*add_generation_prompt=*/true));
+  const Conversation question{{{"user", flags.prompt}}};
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, chat.Render(question, /*add_generation_prompt=*/true));
 
   GenerateOptions options;
   options.max_new_tokens = flags.max_new_tokens;

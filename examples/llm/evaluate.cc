@@ -88,15 +88,16 @@ absl::StatusOr<Arguments> ParseArguments(int argc, char** argv) {
   return arguments;
 }
 
-absl::StatusOr<Questions> AskFor(const std::vector<std::vector<ChatMessage>>& conversations,
-                                 const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
+absl::StatusOr<Questions> AskFor(const std::vector<Conversation>& conversations, const ChatTemplate& chat_template,
+                                 const Tokenizer& tokenizer) {
   Questions questions;
-  for (const std::vector<ChatMessage>& conversation : conversations) {
-    const auto answer = std::find_if(conversation.rbegin(), conversation.rend(),
+  for (const Conversation& conversation : conversations) {
+    const std::vector<ChatMessage>& messages = conversation.messages;
+    const auto answer = std::find_if(messages.rbegin(), messages.rend(),
                                      [](const ChatMessage& message) { return message.role == "assistant"; });
-    const size_t asked = conversation.rend() - answer - 1;  // the messages before it
-    DISTILL_ASSIGN_OR_RETURN(std::string prompt, chat_template.Render(absl::MakeConstSpan(conversation.data(), asked),
-                                                                      /*add_generation_prompt=*/true));
+    Conversation asked{{}, conversation.fields};
+    asked.messages.assign(messages.begin(), answer.base() - 1);  // what stands before it
+    DISTILL_ASSIGN_OR_RETURN(std::string prompt, chat_template.Render(asked, /*add_generation_prompt=*/true));
     DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(prompt));
     DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> answer_ids, tokenizer.Encode(answer->content));
     questions.prompts.push_back(std::move(ids));

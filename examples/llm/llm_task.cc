@@ -115,13 +115,15 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
                                                        {.split = options.dataset_split,
                                                         .num_samples = options.num_samples,
                                                         .max_length = options.shard.max_length,
+                                                        .train_on = options.train_on,
                                                         .rows = options.rows}));
   LlmText text{folder, std::move(tokenizer), *std::move(chat), std::move(train), std::nullopt};
   if (!options.eval_dataset_name.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(
-        text.evaluation,
-        LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
-                 {.split = options.eval_split, .max_length = options.shard.max_length, .rows = options.rows}));
+    DISTILL_ASSIGN_OR_RETURN(text.evaluation, LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
+                                                       {.split = options.eval_split,
+                                                        .max_length = options.shard.max_length,
+                                                        .train_on = options.train_on,
+                                                        .rows = options.rows}));
   }
   return text;
 }

@@ -12,6 +12,7 @@
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
 #include "libdistill/run/run_options.h"
+#include "libdistill/text/chat_template.h"
 #include "libdistill/train/trainer_options.h"
 
 namespace distill {
@@ -29,6 +30,7 @@ struct LlmOptions {
   std::string eval_dataset_name;
   std::string eval_split = "test";
   std::string chat_template;
+  TrainOn train_on = TrainOn::kAll;
   std::string teacher_model;
   std::string student_model;
   bool use_flash_attention = false;
@@ -90,6 +92,7 @@ void DescribeData(V& v, LlmOptions& o) {
   v.Field("chat_template", o.chat_template,
           "chatml, llama3, a Jinja file or template text; auto or empty: the tokenizer's own")
       .Alias("chat_template_path");
+  v.Field("train_on", o.train_on, "which of a conversation's answers have a loss: all, or the last one alone");
 }
 
 template <class V>

@@ -20,18 +20,20 @@ struct ChatDatasetOptions {
   std::string split = "";     // of a folder: "train" takes train*.jsonl; empty takes every *.jsonl
   int64_t num_samples = 0;    // 0: all; otherwise the first ones
   int64_t max_length = 4096;  // longer samples are cut at the end; one that is left without targets is dropped, counted
-  RowOptions rows = {};       // what to do about bad ones
+  TrainOn train_on = TrainOn::kAll;
+  RowOptions rows = {};  // what to do about bad ones
 };
 
 struct ChatDataset {
-  std::shared_ptr<Dataset> tokens;                      // token samples (data/token_dataset.h), in memory
-  std::vector<std::vector<ChatMessage>> conversations;  // the same samples as text (for generation on held-out data)
+  std::shared_ptr<Dataset> tokens;          // token samples (data/token_dataset.h), in memory
+  std::vector<Conversation> conversations;  // the same samples as text (for generation on held-out data)
   std::string summary;  // "rows 20000, used 19998, cut before the answer 2 (first: train.jsonl:17)": logged by rank 0
 };
 
 // `path`: a .jsonl file, or a folder of them. Rows are `messages` (role, content) or `conversations` (from and value,
-// or role and content). An answer with `weight` 0 is context alone. `summary` names the fields that nothing reads. Bad
-// rows: broken JSON, bad UTF-8, a missing field, an unknown role, tools; no assistant's answer; messages that the
+// or role and content), with what templates read besides: calls of tools, reasoning, tools. An answer with `weight` 0
+// is context alone. `summary` names the fields that nothing reads, and counts the rows whose answers are not all
+// trained. Bad rows: broken JSON, bad UTF-8, a missing field, an unknown role; no assistant's answer; messages that the
 // template or the tokenizer refuses, or of which the template renders no answer. InvalidArgument: bad rows that are not
 // left out (how many, the first ones with file, line and reason); nothing left to train on; an s3:// path. NotFound: no
 // such file.

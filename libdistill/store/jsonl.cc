@@ -27,6 +27,7 @@ JsonValue Convert(simdjson::dom::element element) {
     case simdjson::dom::element_type::DOUBLE:
       value.kind = JsonValue::Kind::kNumber;
       value.number = element.get_double().value_unsafe();
+      if (element.is_int64()) value.integer = element.get_int64().value_unsafe();
       break;
     case simdjson::dom::element_type::STRING:
       value.kind = JsonValue::Kind::kString;
@@ -58,6 +59,24 @@ const char* HintFor(absl::string_view line) {
   const bool is_bracket = first == last && (line[first] == '[' || line[first] == '{');
   return is_bracket ? "; JSON Lines has each value on a line of its own, and no list around them"
                     : "; complete or remove the line";
+}
+
+// The parser has room for the text.
+absl::StatusOr<JsonValue> Parse(std::string text, simdjson::dom::parser& parser) {
+  const size_t size = text.size();
+  text.reserve(size + simdjson::SIMDJSON_PADDING);
+  simdjson::dom::element element;
+  const simdjson::error_code error = parser.parse(text.data(), size, /*realloc_if_needed=*/false).get(element);
+  if (error == simdjson::SUCCESS) return Convert(element);
+  if (error == simdjson::UTF8_ERROR) {
+    return absl::InvalidArgumentError(
+        "the line is not valid UTF-8; convert the file (iconv -t UTF-8 -f ENCODING), or remove the line");
+  }
+  if (error == simdjson::DEPTH_ERROR) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("JSON is nested more than ", JsonlReader::kMaxDepth, " levels deep; flatten or remove the line"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("not valid JSON: ", simdjson::error_message(error), HintFor(text)));
 }
 
 }  // namespace
@@ -144,22 +163,17 @@ absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
     return absl::ResourceExhaustedError(absl::StrCat(impl_->path, ":", impl_->line, ": no memory for a line of ",
                                                      text.size(), " bytes; shorten or remove it"));
   }
-  const size_t size = text.size();
-  text.reserve(size + simdjson::SIMDJSON_PADDING);
-  simdjson::dom::element element;
-  const simdjson::error_code error = impl_->parser.parse(text.data(), size, /*realloc_if_needed=*/false).get(element);
-  if (error == simdjson::UTF8_ERROR) {
-    return impl_->Error(
-        "the line is not valid UTF-8; convert the file (iconv -t UTF-8 -f ENCODING), or remove the line");
+  absl::StatusOr<JsonValue> value = Parse(std::move(text), impl_->parser);
+  if (!value.ok()) return impl_->Error(value.status().message());
+  return JsonlRow{impl_->line, *std::move(value)};
+}
+
+absl::StatusOr<JsonValue> ParseJson(absl::string_view text) {
+  simdjson::dom::parser parser;
+  if (parser.allocate(text.size(), JsonlReader::kMaxDepth) != simdjson::SUCCESS) {
+    return absl::ResourceExhaustedError("no memory to read this JSON");
   }
-  if (error == simdjson::DEPTH_ERROR) {
-    return impl_->Error(
-        absl::StrCat("JSON is nested more than ", kMaxDepth, " levels deep; flatten or remove the line"));
-  }
-  if (error != simdjson::SUCCESS) {
-    return impl_->Error(absl::StrCat("not valid JSON: ", simdjson::error_message(error), HintFor(text)));
-  }
-  return JsonlRow{impl_->line, Convert(element)};
+  return Parse(std::string(text), parser);
 }
 
 int64_t JsonlReader::bytes_read() const { return impl_->filled - static_cast<int64_t>(impl_->end - impl_->begin); }

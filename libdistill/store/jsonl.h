@@ -26,6 +26,7 @@ struct JsonValue {
   Kind kind = Kind::kNull;
   bool boolean = false;
   double number = 0;
+  std::optional<int64_t> integer;  // of a number that is written as one, and fits
   std::string text;
   std::vector<JsonValue> items;                            // of an array
   std::vector<std::pair<std::string, JsonValue>> members;  // of an object, in the file's order
@@ -64,5 +65,8 @@ class JsonlReader {
   explicit JsonlReader(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+// One value. InvalidArgument: broken JSON, bad UTF-8, or nested deeper than rows may be.
+[[nodiscard]] absl::StatusOr<JsonValue> ParseJson(absl::string_view text);
 
 }  // namespace distill

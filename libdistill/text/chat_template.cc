@@ -1,6 +1,7 @@
 #include "libdistill/text/chat_template.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,6 +11,7 @@
 #include "libdistill/core/utf8.h"
 #include "libdistill/jinja/template.h"
 #include "libdistill/store/files.h"
+#include "libdistill/text/answer_spans.h"
 
 namespace distill {
 namespace {
@@ -57,24 +59,38 @@ absl::StatusOr<std::pair<std::string, std::string>> ChooseTemplate(const std::st
   return Named(*std::move(text), choice);
 }
 
-// Of one range for each assistant's message; empty ranges go, too.
-absl::Status KeepThoseWithLoss(absl::Span<const ChatMessage> messages, std::vector<std::pair<size_t, size_t>>& ranges) {
-  std::vector<bool> has_loss;
-  for (const ChatMessage& message : messages) {
-    if (message.role == "assistant") has_loss.push_back(message.has_loss);
+// Which of the assistant's messages are trained, one entry for each.
+std::vector<bool> Trained(const Conversation& conversation, TrainOn train_on) {
+  std::vector<bool> trained;
+  for (const ChatMessage& message : conversation.messages) {
+    if (message.role == "assistant") trained.push_back(message.has_loss);
   }
-  const bool all = std::find(has_loss.begin(), has_loss.end(), false) == has_loss.end();
-  if (!all && has_loss.size() != ranges.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a message has weight 0, but the template marks ", ranges.size(), " parts of ", has_loss.size(),
-                     " assistant's messages: choose another chat_template, or split the conversation"));
+  if (train_on == TrainOn::kLast && !trained.empty()) std::fill(trained.begin(), trained.end() - 1, false);
+  return trained;
+}
+
+// Which of the answers a range lies in; their number where it lies in none.
+size_t OwnerOf(const std::pair<size_t, size_t>& range, const std::vector<AnswerSpan>& answers) {
+  const auto overlaps = [&](const AnswerSpan& answer) {
+    return !answer.is_rewritten && range.first < answer.end && answer.begin < range.second;
+  };
+  return std::find_if(answers.begin(), answers.end(), overlaps) - answers.begin();
+}
+
+void AddAnswer(const AnswerSpan& answer, ChatTemplate::Rendered* rendered) {
+  if (answer.is_rewritten) {
+    ++rendered->rewritten;
+    return;
   }
-  std::vector<std::pair<size_t, size_t>> kept;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    if (ranges[i].second > ranges[i].first && (all || has_loss[i])) kept.push_back(ranges[i]);
+  size_t end = answer.end;
+  if (!answer.end_elsewhere.empty() && end == rendered->text.size()) {
+    rendered->added_end = answer.end_elsewhere;
+    rendered->text += answer.end_elsewhere;
+    end = rendered->text.size();
+  } else if (!answer.has_end) {
+    ++rendered->without_end;
   }
-  ranges = std::move(kept);
-  return absl::OkStatus();
+  rendered->assistant.emplace_back(answer.begin, end);
 }
 
 }  // namespace
@@ -83,10 +99,12 @@ struct ChatTemplate::Impl {
   jinja::Template source;
   std::string text, name;
   std::vector<std::pair<std::string, jinja::Value>> tokens;  // bos_token and the like
+  Tokenizer tokenizer;
 
-  absl::StatusOr<jinja::Output> Run(absl::Span<const ChatMessage> messages, bool add_generation_prompt) const;
-  absl::StatusOr<Rendered> RunByPrefixes(absl::Span<const ChatMessage> messages) const;
-  absl::StatusOr<std::string> Before(absl::Span<const ChatMessage> messages) const;
+  absl::StatusOr<jinja::Output> Run(const Conversation& conversation, bool add_generation_prompt) const;
+  absl::StatusOr<std::vector<AnswerSpan>> Answers(const Conversation& conversation, const std::string& whole) const;
+  absl::Status KeepTrained(const Conversation& conversation, const std::vector<bool>& trained,
+                           Rendered* rendered) const;
 };
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, const Tokenizer& tokenizer) {
@@ -97,7 +115,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, con
   }
   absl::StatusOr<jinja::Template> source = jinja::Template::Parse(text);
   if (!source.ok()) return Annotate(source.status(), name);
-  auto impl = std::shared_ptr<Impl>(new Impl{*std::move(source), text, name, {}});
+  auto impl = std::shared_ptr<Impl>(new Impl{*std::move(source), text, name, {}, tokenizer});
   for (const auto& [key, token] : {std::pair<const char*, const std::string&>{"bos_token", tokenizer.bos_token()},
                                    {"eos_token", tokenizer.eos_token()},
                                    {"pad_token", tokenizer.pad_token()},
@@ -110,21 +128,16 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const std::string& choice, con
 const std::string& ChatTemplate::text() const { return impl_->text; }
 const std::string& ChatTemplate::name() const { return impl_->name; }
 
-absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(absl::Span<const ChatMessage> messages,
+absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(const Conversation& conversation,
                                                       bool add_generation_prompt) const {
-  std::vector<jinja::Value> list;
-  for (const ChatMessage& message : messages) {
-    DISTILL_ASSIGN_OR_RETURN(jinja::Value entry,
-                             jinja::MakeDict({{"role", message.role}, {"content", message.content}}));
-    list.push_back(std::move(entry));
+  absl::StatusOr<jinja::Output> output;
+  auto variables = TemplateVariables(conversation, add_generation_prompt);
+  if (variables.ok()) {
+    variables->insert(variables->begin(), tokens.begin(), tokens.end());
+    output = source.Render(*variables);
+  } else {
+    output = variables.status();
   }
-  std::vector<std::pair<std::string, jinja::Value>> variables = tokens;
-  DISTILL_ASSIGN_OR_RETURN(jinja::Value all, jinja::MakeList(std::move(list)));
-  variables.emplace_back("messages", std::move(all));
-  variables.emplace_back("add_generation_prompt", jinja::Value(add_generation_prompt));
-  variables.emplace_back("tools", jinja::Value::MakeNone());
-  variables.emplace_back("documents", jinja::Value::MakeNone());
-  absl::StatusOr<jinja::Output> output = source.Render(variables);
   if (!output.ok()) {
     return absl::Status(output.status().code(), absl::StrCat(name, ": ", output.status().message(),
                                                              "; change the messages, or choose another chat_template"));
@@ -132,75 +145,72 @@ absl::StatusOr<jinja::Output> ChatTemplate::Impl::Run(absl::Span<const ChatMessa
   return output;
 }
 
-// What stands before the content of the last message, an assistant's.
-absl::StatusOr<std::string> ChatTemplate::Impl::Before(absl::Span<const ChatMessage> messages) const {
-  const size_t before = messages.size() - 1;
-  if (before > 0) {
-    DISTILL_ASSIGN_OR_RETURN(jinja::Output output, Run(messages.subspan(0, before), true));
-    return std::move(output.text);
-  }
-  // Most templates look at the first message, and fail where there is none.
-  constexpr char kMark[] = "\xEE\x80\x80the answer\xEE\x80\x80";  // U+E000 is in no text
-  const ChatMessage marked{"assistant", kMark};
-  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, Run({&marked, 1}, false));
-  const size_t at = output.text.find(kMark);
-  return at == std::string::npos ? output.text : output.text.substr(0, at);
-}
-
-// Without {% generation %}, what the assistant wrote is what the text up to its message does not hold yet.
-absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::Impl::RunByPrefixes(absl::Span<const ChatMessage> messages) const {
-  DISTILL_ASSIGN_OR_RETURN(const jinja::Output whole, Run(messages, false));
-  Rendered rendered{whole.text, {}};
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i].role != "assistant") continue;
-    DISTILL_ASSIGN_OR_RETURN(const std::string before, Before(messages.subspan(0, i + 1)));
-    DISTILL_ASSIGN_OR_RETURN(const jinja::Output after, Run(messages.subspan(0, i + 1), false));
-    if (!absl::StartsWith(whole.text, after.text) || !absl::StartsWith(after.text, before)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": message ", i + 1,
-          " renders differently at the end of a conversation and within it, so the "
-          "assistant's part cannot be told; mark it in the template with {% generation %} ... {% endgeneration %}"));
-    }
-    const size_t end = absl::string_view(after.text).find_last_not_of(" \t\r\n") + 1;
-    rendered.assistant.emplace_back(before.size(), std::max(before.size(), end));
-  }
-  return rendered;
-}
-
-absl::StatusOr<std::string> ChatTemplate::Render(absl::Span<const ChatMessage> messages,
-                                                 bool add_generation_prompt) const {
-  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, add_generation_prompt));
+absl::StatusOr<std::string> ChatTemplate::Render(const Conversation& conversation, bool add_generation_prompt) const {
+  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(conversation, add_generation_prompt));
   return std::move(output.text);
 }
 
-absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::RenderForTraining(absl::Span<const ChatMessage> messages) const {
-  Rendered rendered;
-  if (impl_->source.has_generation()) {
-    DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(messages, false));
-    rendered = {std::move(output.text), std::move(output.generation)};
-  } else {
-    DISTILL_ASSIGN_OR_RETURN(rendered, impl_->RunByPrefixes(messages));
+absl::StatusOr<std::vector<AnswerSpan>> ChatTemplate::Impl::Answers(const Conversation& conversation,
+                                                                    const std::string& whole) const {
+  const auto render = [&](const Conversation& other, bool add_generation_prompt) -> absl::StatusOr<std::string> {
+    DISTILL_ASSIGN_OR_RETURN(jinja::Output output, Run(other, add_generation_prompt));
+    return std::move(output.text);
+  };
+  return FindAnswers(conversation, whole, tokenizer, render);
+}
+
+// Of the ranges of {% generation %} blocks, those of messages that are trained. Mostly each message has one.
+absl::Status ChatTemplate::Impl::KeepTrained(const Conversation& conversation, const std::vector<bool>& trained,
+                                             Rendered* rendered) const {
+  if (std::find(trained.begin(), trained.end(), false) == trained.end()) return absl::OkStatus();
+  std::vector<std::pair<size_t, size_t>>& ranges = rendered->assistant;
+  std::vector<size_t> owners(ranges.size());
+  std::iota(owners.begin(), owners.end(), 0);
+  if (ranges.size() != trained.size()) {
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<AnswerSpan> answers, Answers(conversation, rendered->text));
+    std::transform(ranges.begin(), ranges.end(), owners.begin(),
+                   [&](const auto& range) { return OwnerOf(range, answers); });
+    if (std::find(owners.begin(), owners.end(), answers.size()) != owners.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, ": not all of the answers are to be trained, and a part that the template marks lies in none of them: ",
+          "choose another chat_template, or split the conversation"));
+    }
   }
-  DISTILL_RETURN_IF_ERROR(Annotate(KeepThoseWithLoss(messages, rendered.assistant), impl_->name));
+  std::vector<std::pair<size_t, size_t>> kept;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (trained[owners[i]]) kept.push_back(ranges[i]);
+  }
+  ranges = std::move(kept);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ChatTemplate::Rendered> ChatTemplate::RenderForTraining(const Conversation& conversation,
+                                                                       TrainOn train_on) const {
+  DISTILL_ASSIGN_OR_RETURN(jinja::Output output, impl_->Run(conversation, false));
+  Rendered rendered{std::move(output.text), std::move(output.generation)};
+  const std::vector<bool> trained = Trained(conversation, train_on);
+  if (impl_->source.has_generation()) {
+    DISTILL_RETURN_IF_ERROR(impl_->KeepTrained(conversation, trained, &rendered));
+  } else {
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<AnswerSpan> answers, impl_->Answers(conversation, rendered.text));
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (trained[i]) AddAnswer(answers[i], &rendered);
+    }
+  }
+  std::erase_if(rendered.assistant, [](const auto& range) { return range.first == range.second; });
   return rendered;
 }
 
 absl::StatusOr<EncodedChat> EncodeChat(const Tokenizer& tokenizer, const ChatTemplate::Rendered& rendered) {
-  EncodedChat encoded;
-  const absl::string_view text = rendered.text;
-  const auto append = [&](size_t begin, size_t end, bool is_assistant) -> absl::Status {
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer.Encode(text.substr(begin, end - begin)));
-    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
-    encoded.is_assistant.resize(encoded.ids.size(), is_assistant ? 1 : 0);
-    return absl::OkStatus();
-  };
-  size_t done = 0;
-  for (const auto& [begin, end] : rendered.assistant) {
-    DISTILL_RETURN_IF_ERROR(append(done, begin, false));
-    DISTILL_RETURN_IF_ERROR(append(begin, end, true));
-    done = end;
+  DISTILL_ASSIGN_OR_RETURN(Encoding encoding, tokenizer.EncodeInput(rendered.text, {.add_special_tokens = false}));
+  EncodedChat encoded{std::move(encoding.ids), std::vector<uint8_t>(encoding.offsets.size(), 0)};
+  auto range = rendered.assistant.begin();
+  for (size_t i = 0; i < encoding.offsets.size(); ++i) {
+    const auto [begin, end] = encoding.offsets[i];
+    while (range != rendered.assistant.end() && range->second <= static_cast<size_t>(begin)) ++range;
+    if (range == rendered.assistant.end()) break;
+    encoded.is_assistant[i] = range->first < static_cast<size_t>(end) ? 1 : 0;
   }
-  DISTILL_RETURN_IF_ERROR(append(done, text.size(), false));
   return encoded;
 }
 

@@ -7,16 +7,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "libdistill/core/describe.h"
+#include "libdistill/text/conversation.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
 
-struct ChatMessage {
-  std::string role;  // "system", "user", "assistant", "tool"
-  std::string content;
-  bool has_loss = true;  // of an assistant's: false where it is context alone
+// Which of the assistant's messages a conversation trains.
+enum class TrainOn {
+  kAll,
+  kLast,  // the others are context alone
 };
+
+constexpr EnumNames<TrainOn, 2> NamesOf(TrainOn) { return {{{"all", TrainOn::kAll}, {"last", TrainOn::kLast}}}; }
 
 class ChatTemplate {
  public:
@@ -30,17 +33,24 @@ class ChatTemplate {
   const std::string& name() const;
 
   // InvalidArgument: the template's own raise_exception, or a construct that fails on these messages.
-  [[nodiscard]] absl::StatusOr<std::string> Render(absl::Span<const ChatMessage> messages,
-                                                   bool add_generation_prompt) const;
+  [[nodiscard]] absl::StatusOr<std::string> Render(const Conversation& conversation, bool add_generation_prompt) const;
 
   struct Rendered {
     std::string text;
-    // Byte ranges [begin, end) of `text` that the assistant wrote: content and end-of-turn token, in order. Without
-    // those of messages without a loss.
+    // Byte ranges [begin, end) of `text` that are trained: what the assistant wrote, and what ends its turn, in order.
     std::vector<std::pair<size_t, size_t>> assistant;
+    // Answers that are not trained, since the template leaves them out or writes them otherwise than a model would:
+    // most leave out the reasoning of earlier turns.
+    int64_t rewritten = 0;
+    int64_t without_end = 0;  // trained ones that nothing ends
+    // The special token that `text` has behind a last answer that the template does not end: what ends turns within
+    // its conversations. Mostly empty.
+    std::string added_end = {};
   };
-  // The whole conversation with the assistant's ranges. InvalidArgument besides: the ranges cannot be told apart.
-  [[nodiscard]] absl::StatusOr<Rendered> RenderForTraining(absl::Span<const ChatMessage> messages) const;
+  // The whole conversation with the assistant's ranges (answer_spans.h, or the template's {% generation %} blocks).
+  // InvalidArgument besides: a template with such blocks marks other parts than messages, and not all are trained.
+  [[nodiscard]] absl::StatusOr<Rendered> RenderForTraining(const Conversation& conversation,
+                                                           TrainOn train_on = TrainOn::kAll) const;
 
  private:
   struct Impl;
@@ -52,8 +62,8 @@ struct EncodedChat {
   std::vector<int32_t> ids;
   std::vector<uint8_t> is_assistant;  // 1 for tokens that lie in an assistant range, as long as ids
 };
-// The ids of a rendered conversation; a range border is always a token border (pieces are encoded one by one).
-// Fails where Tokenizer::Encode does.
+// The ids of a rendered conversation: those of the whole text. A token that lies in a range in part belongs to it.
+// Fails where Tokenizer::EncodeInput does.
 [[nodiscard]] absl::StatusOr<EncodedChat> EncodeChat(const Tokenizer& tokenizer,
                                                      const ChatTemplate::Rendered& rendered);
 

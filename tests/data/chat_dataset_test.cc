@@ -108,16 +108,49 @@ TEST_CASE("fields that nothing reads are named once, in the summary") {
   CHECK(data->summary == "rows 2, used 2; fields that are not read: 'id', 'name' of messages");
 }
 
+TEST_CASE("tools, calls of them, reasoning and variables reach the template; what it does not name is not read") {
+  const TempFolder files;
+  const std::string row =
+      R"({"tools":"[{\"name\":\"f\"}]","chat_template_kwargs":{"style":"brief"},"messages":[)"
+      R"({"role":"developer","content":[{"type":"text","text":"D"},{"type":"text","text":"E"}]},)"
+      R"({"role":"user","content":"a","mood":"fine"},{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]},)"
+      R"({"role":"tool","content":"7"},{"role":"assistant","content":"b","reasoning_content":"hm"}]})";
+  const std::string path = files.Write("chat.jsonl", row + "\n");
+  const std::string chat_template =
+      "{{ tools[0].name }} {{ style }} {% for m in messages %}<{{ m.role }}>"
+      "{% if m.tool_calls %}call {{ m.tool_calls[0].function.name }}{% elif m.content is string %}"
+      "{{ m.reasoning_content }}{{ m.content }}{% else %}{{ m.content[1].text }}{% endif %}|{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  CHECK(LoadMarked(row, chat_template) ==
+        "f brief <developer>E|<user>a|<assistant>[[call f|]]<tool>7|<assistant>[[hmb|]]");
+  CHECK(LoadChat(path, {}, chat_template)->summary == "rows 1, used 1; fields that are not read: 'mood' of messages");
+  CHECK(LoadChat(path, {.train_on = TrainOn::kLast}, chat_template).ok());
+}
+
+TEST_CASE("the summary counts the rows whose answers are not all trained") {
+  const TempFolder files;
+  const std::string path = files.Write("chat.jsonl", std::string(kConversations) + "\n" + ChatRow("a", "b"));
+  const auto data = LoadChat(path, {},
+                             "{% for m in messages %}<{{ m.role }}>{{ m.content if loop.last else '.' }}{% endfor %}"
+                             "{% if add_generation_prompt %}<assistant>{% endif %}");
+  REQUIRE(data.ok());
+  CHECK(
+      data->summary ==
+      "rows 2, used 2, with answers that are context alone, since the chat template leaves them or their reasoning out "
+      "of what follows 1 (first: chat.jsonl:1), with answers that the chat template does not end: the student will not "
+      "learn to stop 2 (first: chat.jsonl:1, chat.jsonl:2); fields that are not read: 'source'");
+}
+
 TEST_CASE("conversations stay beside their samples as text, with a template's roles") {
   const TempFolder files;
   const auto data = LoadChat(files.Write("chat.jsonl", std::string(kConversations) + "\n" + ChatRow("a", "b")));
   REQUIRE(data.ok());
   REQUIRE(data->conversations.size() == 2);
-  REQUIRE(data->conversations[0].size() == 5);
-  CHECK(data->conversations[0][1].role == "user");
-  CHECK(data->conversations[0][2].role == "assistant");
-  CHECK(data->conversations[0][4].content == "Ciao é");
-  CHECK(data->conversations[1][1].content == "b");
+  REQUIRE(data->conversations[0].messages.size() == 5);
+  CHECK(data->conversations[0].messages[1].role == "user");
+  CHECK(data->conversations[0].messages[2].role == "assistant");
+  CHECK(data->conversations[0].messages[4].content == "Ciao é");
+  CHECK(data->conversations[1].messages[1].content == "b");
 }
 
 TEST_CASE(
@@ -131,9 +164,9 @@ TEST_CASE(
   REQUIRE(data.ok());
   REQUIRE(data->conversations.size() == 2);
   for (const auto& conversation : data->conversations) {
-    CHECK(conversation[0].content == "日🙂");
-    CHECK(conversation[1].content == "日🙂");
-    CHECK(conversation[2].content.empty());
+    CHECK(conversation.messages[0].content == "日🙂");
+    CHECK(conversation.messages[1].content == "日🙂");
+    CHECK(conversation.messages[2].content.empty());
   }
   CHECK(data->summary == "rows 2, used 2");
 }
@@ -150,7 +183,7 @@ TEST_CASE("a sample longer than max_length is cut at its end, and dropped when n
   const TokenSample cut = TokensOf(*data->tokens, 1);
   CHECK(cut.ids.size() == 30);
   CHECK(std::count(cut.is_target.begin(), cut.is_target.end(), 1) == 10);
-  CHECK(data->conversations[1][1].content == std::string(100, 'x'));
+  CHECK(data->conversations[1].messages[1].content == std::string(100, 'x'));
   CHECK(data->summary == "rows 3, used 2, cut before the answer 1 (first: c.jsonl:3), cut to max_length 30 1");
 }
 
@@ -161,7 +194,7 @@ TEST_CASE("num_samples takes the first rows that can be used") {
   const auto data = LoadChat(path, {.num_samples = 2});
   REQUIRE(data.ok());
   REQUIRE(data->tokens->size() == 2);
-  CHECK(data->conversations[1][1].content == "2");
+  CHECK(data->conversations[1].messages[1].content == "2");
   CHECK(data->summary == "rows 2, used 2");
 }
 
@@ -177,7 +210,7 @@ TEST_CASE("a folder stands for its .jsonl files in order of name, of one split w
     INFO(data.status().ToString());
     REQUIRE(data.ok());
     std::vector<std::string> texts;
-    for (const auto& conversation : data->conversations) texts.push_back(conversation[1].content);
+    for (const auto& conversation : data->conversations) texts.push_back(conversation.messages[1].content);
     return texts;
   };
   CHECK(answers(files.path(), "") == std::vector<std::string>{"first", "second", "third"});

@@ -61,9 +61,9 @@ Reader ChatReader() {
           {ChatRow("a", "bcd"), ChatRow("ef", "ghi"), ChatRow("j", "klm")},
           {{R"({"text":"hello"})", "the row has neither 'messages' nor 'conversations'"},
            {R"({"messages":[{"role":"wizard","content":"a"}]})", "messages[0]: unknown role 'wizard'"},
-           {R"({"messages":[{"role":"user","content":["a"]}]})", "messages[0]: 'content' is a list"},
+           {R"({"messages":[{"role":"user","content":["a"]}]})", "messages[0]: 'content' has a part"},
            {R"({"messages":[{"role":"user","content":"hello?"}]})", "no answer; each row needs"},
-           {R"({"tools":[{"name":"f"}],"messages":[]})", "'tools' is not supported"},
+           {R"({"tools":{"name":"f"},"messages":[]})", "'tools' is no list"},
            {ChatRow("stop", "x"), "the template refuses these messages: no stopping"},
            {ChatRow("x", "dumb"), "the chat template renders none of the answer"}}};
 }

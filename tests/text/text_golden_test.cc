@@ -57,12 +57,12 @@ void RequireEqual(const Encoding& encoding, const JsonValue& expected, bool has_
   for (size_t i = 0; i < parts.size(); ++i) RequireEqual(encoding.overflowing[i], parts[i], has_offsets);
 }
 
-std::vector<ChatMessage> Messages(const JsonValue& row) {
-  std::vector<ChatMessage> messages;
+Conversation ConversationOf(const JsonValue& row) {
+  Conversation conversation;
   for (const JsonValue& message : row.Find("variables")->Find("messages")->items) {
-    messages.push_back({message.Find("role")->text, message.Find("content")->text});
+    conversation.messages.push_back({message.Find("role")->text, message.Find("content")->text});
   }
-  return messages;
+  return conversation;
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ TEST_CASE("the assistant's ranges are its contents and end-of-turn tokens in pub
     const auto chat_template = ChatTemplate::Create(text, *tokenizer);
     INFO(row.Find("name")->text << "\n" << chat_template.status());
     REQUIRE(chat_template.ok());
-    const auto rendered = chat_template->RenderForTraining(Messages(row));
+    const auto rendered = chat_template->RenderForTraining(ConversationOf(row));
     INFO(rendered.status());
     REQUIRE(rendered.ok());
     CHECK(rendered->text == row.Find("text")->text);
