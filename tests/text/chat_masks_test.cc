@@ -1,4 +1,5 @@
 // What is trained of a conversation, beside what TRL's training templates mark (tests/golden/chat_masks_golden.py).
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,20 +64,38 @@ bool AreMarked(const std::vector<std::string>& found, const std::vector<std::str
   return part == found.end();
 }
 
+// What docs/text.md says of a family.
+struct Counted {
+  int conversations = 0, refused = 0;
+  int64_t trained = 0, rewritten = 0;
+  std::string added_end;
+};
+
+void Write(const std::map<std::string, Counted>& families) {
+  std::ofstream file(kMasks + "/found.jsonl");
+  for (const auto& [family, counted] : families) {
+    file << "{\"family\": \"" << family << "\", \"conversations\": " << counted.conversations
+         << ", \"refused\": " << counted.refused << ", \"trained\": " << counted.trained
+         << ", \"rewritten\": " << counted.rewritten << ", \"added_end\": \"" << counted.added_end << "\"}\n";
+  }
+}
+
 }  // namespace
 
 TEST_CASE("what is trained is what TRL's training templates mark") {
   const Tokenizer tokenizer = MakeTokenizer();
-  std::map<std::string, int> families;
+  std::map<std::string, Counted> families;
   ForEachRow(kMasks + "/masks.jsonl", [&](const JsonValue& row) {
     const std::string family = row.Find("family")->text;
     const auto chat_template = ChatTemplate::Create(row.Find("template")->text, tokenizer);
     INFO(family << ", " << row.Find("name")->text << "\n" << chat_template.status());
-    CHECK(chat_template.ok());
-    if (!chat_template.ok()) return;
+    REQUIRE(chat_template.ok());
+    Counted& counted = families[family];
+    ++counted.conversations;
     const auto rendered = chat_template->RenderForTraining(ConversationOf(*row.Find("variables")));
     INFO(rendered.status());
-    CHECK(rendered.ok() == (row.Find("error") == nullptr));
+    REQUIRE(rendered.ok() == (row.Find("error") == nullptr));
+    counted.refused += !rendered.ok();
     if (!rendered.ok()) return;
     CHECK(rendered->text == absl::StrCat(row.Find("text")->text, rendered->added_end));
     std::vector<std::string> found, marked;
@@ -88,8 +107,11 @@ TEST_CASE("what is trained is what TRL's training templates mark") {
     const bool same_text = row.Find("same_text")->boolean && rendered->rewritten == 0;
     INFO("found:\n" << absl::StrJoin(found, "\n--\n") << "\nmarked:\n" << absl::StrJoin(marked, "\n--\n"));
     CHECK(AreMarked(found, marked, same_text, rendered->rewritten));
-    ++families[family];
+    counted.trained += static_cast<int64_t>(rendered->assistant.size());
+    counted.rewritten += rendered->rewritten;
+    if (!rendered->added_end.empty()) counted.added_end = rendered->added_end;
   });
+  Write(families);
   CHECK(families.size() >= 31);
 }
 
