@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/answer_notes.h"
 #include "libdistill/data/chat_row.h"
 #include "libdistill/data/jsonl_rows.h"
 #include "libdistill/data/token_dataset.h"
@@ -48,7 +49,7 @@ bool HoldsAnAnswer(const ChatTemplate::Rendered& rendered, const std::vector<Cha
   for (const ChatMessage& message : messages) {
     if (message.role != "assistant" || !message.has_loss) continue;
     for (const absl::string_view word :
-         absl::StrSplit(message.content, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty())) {
+         absl::StrSplit(message.content, absl::ByAnyChar(" \t\r\n<>"), absl::SkipEmpty())) {
       says_anything = true;
       for (const auto& [begin, end] : rendered.assistant) {
         if (absl::StrContains(absl::string_view(rendered.text).substr(begin, end - begin), word)) return true;
@@ -76,13 +77,7 @@ class ChatLoader {
     }
     const std::string summary = absl::StrCat(
         "rows ", rows_, ", used ", samples_.size(), cut_before_answer_.Describe("cut before the answer"),
-        cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_),
-        rewritten_.Describe("with answers that are context alone, since the chat template leaves them or "
-                            "their reasoning out of what follows"),
-        added_end_.Describe(absl::StrCat("with ", end_token_,
-                                         " behind the last answer, as the chat template ends "
-                                         "turns within a conversation")),
-        without_end_.Describe("with answers that the chat template does not end: the student will not learn to stop"),
+        cut_ == 0 ? "" : absl::StrCat(", cut to max_length ", options_.max_length, " ", cut_), notes_.Describe(),
         unread_.empty() ? "" : absl::StrCat("; fields that are not read: ", absl::StrJoin(unread_, ", ")));
     if (samples_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": nothing is left to train on: ", summary,
@@ -119,12 +114,7 @@ class ChatLoader {
       }
     }
     cut_ += is_cut;
-    if (rendered.rewritten > 0) rewritten_.Add(place);
-    if (rendered.without_end > 0) without_end_.Add(place);
-    if (!rendered.added_end.empty()) {
-      added_end_.Add(place);
-      end_token_ = rendered.added_end;
-    }
+    notes_.Add(rendered, conversation.messages, place);
     samples_.push_back(std::move(sample));
     conversations_.push_back(std::move(conversation));
     return absl::OkStatus();
@@ -137,8 +127,8 @@ class ChatLoader {
   std::vector<Conversation> conversations_;
   int64_t rows_ = 0;  // without bad ones
   int64_t cut_ = 0;
-  CountedRows cut_before_answer_, rewritten_, without_end_, added_end_;
-  std::string end_token_;  // what they got
+  CountedRows cut_before_answer_;
+  AnswerNotes notes_;
   std::set<std::string> unread_;
 };
 

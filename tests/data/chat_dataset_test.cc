@@ -141,6 +141,24 @@ TEST_CASE("the summary counts the rows whose answers are not all trained") {
       "learn to stop 2 (first: chat.jsonl:1, chat.jsonl:2); fields that are not read: 'source'");
 }
 
+TEST_CASE("the summary counts the rows whose reasoning the template leaves out") {
+  const TempFolder files;
+  const std::string path = files.Write(
+      "chat.jsonl", ChatRow("a", "<think>hm, well</think>b") + ChatRow("a", "</think>c") + ChatRow("a", "c"));
+  const std::string prompt = "{% if add_generation_prompt %}<assistant>{% endif %}";
+  const auto left_out = LoadChat(
+      path, {},
+      "{% for m in messages %}<{{ m.role }}>{{ m.content.split('</think>')[-1] }}<|im_end|>{% endfor %}" + prompt);
+  INFO(left_out.status());
+  REQUIRE(left_out.ok());
+  CHECK(left_out->summary ==
+        "rows 3, used 3, with reasoning that the chat template leaves out 1 (first: chat.jsonl:1)");
+  const auto kept =
+      LoadChat(path, {}, "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|im_end|>{% endfor %}" + prompt);
+  REQUIRE(kept.ok());
+  CHECK(kept->summary == "rows 3, used 3");
+}
+
 TEST_CASE("conversations stay beside their samples as text, with a template's roles") {
   const TempFolder files;
   const auto data = LoadChat(files.Write("chat.jsonl", std::string(kConversations) + "\n" + ChatRow("a", "b")));

@@ -1,0 +1,23 @@
+// What a chat template does to answers that users should know of, counted over the rows of a data set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/text/chat_template.h"
+
+namespace distill {
+
+class AnswerNotes {
+ public:
+  void Add(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages, const std::string& place);
+  // ", with reasoning that the chat template leaves out 2 (first: train.jsonl:17, ...)"; "" where there is nothing.
+  std::string Describe() const;
+
+ private:
+  CountedRows rewritten_, without_reasoning_, with_added_end_, without_end_;
+  std::string added_end_;
+};
+
+}  // namespace distill
