@@ -5,9 +5,10 @@
 readonly PINS_PYTHON=(torch==2.11.0 matplotlib==3.10.9)
 readonly PINS_ORACLES=(transformers==5.23.0 tokenizers==0.23.3 jinja2==3.1.6 safetensors==0.8.0 tensorboard==2.21.0)
 readonly PINS_PEERS=(trl==1.16.0 mpi4py==4.1.2)
+readonly PIN_SENTENCEPIECE=sentencepiece==0.2.3
 readonly PIN_TRL=trl==1.16.0  # joins the oracles for its chat templates alone; not part of the key, so that folders that stand need no second torch
 readonly PIN_LIGER=liger-kernel==0.8.5  # joins the peers; not part of the key either
-readonly PINS_TOKENIZERS=(tiktoken==0.14.0 rs-bpe==0.1.0 quicktok-v1==0.4.0 sentencepiece==0.2.3)  # these, too
+readonly PINS_TOKENIZERS=(tiktoken==0.14.0 rs-bpe==0.1.0 quicktok-v1==0.4.0 "$PIN_SENTENCEPIECE")  # these, too
 
 # Debian packages; docs/architecture.md gives the reason for each.
 readonly DEBIAN_PACKAGES=(

@@ -12,9 +12,7 @@
 namespace distill {
 namespace {
 
-bool HasTokenizer(const std::string& folder) {
-  return !folder.empty() && FileExists(JoinPath(folder, "tokenizer.json"));
-}
+bool HasTokenizer(const std::string& folder) { return !folder.empty() && Tokenizer::IsIn(folder); }
 
 absl::StatusOr<Tokenizer> LoadTokenizer(const LlmOptions& options, const std::string& folder) {
   absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(folder);

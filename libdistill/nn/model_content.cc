@@ -63,6 +63,7 @@ const std::vector<std::string>& TokenizerFiles() {
                                                                 "vocab.json",
                                                                 "merges.txt",
                                                                 "vocab.txt",
+                                                                "tokenizer.model",
                                                                 "chat_template.jinja",
                                                                 "generation_config.json"};
   return *names;

@@ -106,4 +106,13 @@ absl::StatusOr<AddedToken> AddedTokenOf(const Json& entry, absl::string_view wha
   return token;
 }
 
+absl::StatusOr<Json> ParseObjectOrNone(const std::string& text) {
+  return text.empty() ? Json::object() : ParseObject(text);
+}
+
+std::string TokenContent(const Json& token) {
+  const Json& content = token.is_object() ? Get(token, "content") : token;
+  return content.is_string() ? content.get<std::string>() : "";
+}
+
 }  // namespace distill

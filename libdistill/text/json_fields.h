@@ -29,6 +29,10 @@ const Json& Get(const Json& object, const char* key);
 // The string "type", or "".
 std::string TypeOf(const Json& object);
 
+// An empty text is an object without members.
+[[nodiscard]] absl::StatusOr<Json> ParseObjectOrNone(const std::string& text);
+// Of the value of "bos_token" and its like: a string, or an object with "content". "" where there is none.
+std::string TokenContent(const Json& token);
 [[nodiscard]] absl::StatusOr<bool> GetBool(const Json& object, const char* key, bool otherwise);
 
 // InvalidArgument: absent, or no string.

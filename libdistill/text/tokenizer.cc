@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/store/files.h"
+#include "libdistill/text/sentence_piece_model.h"
 #include "libdistill/text/special_tokens.h"
 #include "libdistill/text/tokenizer_json.h"
 #include "libdistill/text/vocab_txt.h"
@@ -39,16 +41,22 @@ absl::StatusOr<std::string> Normalized(const Normalizer& normalizer, absl::strin
   return normalized.text();
 }
 
-// What a folder without tokenizer.json and vocab.txt may hold instead.
-absl::Status RefuseOtherTokenizers(const std::string& folder) {
-  for (const auto& [name, kind] :
-       {std::pair("tokenizer.model", "SentencePiece"), std::pair("vocab.json", "the slow form of BPE")}) {
-    if (!FileExists(JoinPath(folder, name))) continue;
-    return absl::InvalidArgumentError(absl::StrCat(folder, ": no tokenizer.json, only ", name, " (", kind,
-                                                   "); supported is a tokenizer.json, which transformers' ",
-                                                   "AutoTokenizer writes with save_pretrained, or BERT's vocab.txt"));
+// The first of these that a folder has says what its tokenizer is.
+constexpr const char* kSources[] = {"tokenizer.json", "vocab.txt", "tokenizer.model", "spiece.model"};
+
+absl::StatusOr<std::string> SourceOf(const std::string& folder) {
+  for (const char* name : kSources) {
+    if (FileExists(JoinPath(folder, name))) return std::string(name);
   }
-  return absl::OkStatus();
+  if (!FileExists(JoinPath(folder, "vocab.json"))) return std::string(kSources[0]);  // which reading does not find
+  return absl::InvalidArgumentError(absl::StrCat(
+      folder, ": no tokenizer.json, only vocab.json (the slow form of BPE); supported are a tokenizer.json, which ",
+      "transformers' AutoTokenizer writes with save_pretrained, BERT's vocab.txt and SentencePiece's tokenizer.model"));
+}
+
+// "" where there is none.
+absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
+  return FileExists(path) ? ReadFile(path) : std::string();
 }
 
 }  // namespace
@@ -172,22 +180,26 @@ absl::Status Tokenizer::Impl::IndexTokens() {
   return absl::OkStatus();
 }
 
+bool Tokenizer::IsIn(const std::string& folder) {
+  return std::any_of(std::begin(kSources), std::end(kSources),
+                     [&](const char* name) { return FileExists(JoinPath(folder, name)); });
+}
+
 absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
-  const std::string vocab = JoinPath(folder, "vocab.txt");
-  const bool is_bert = !FileExists(JoinPath(folder, "tokenizer.json")) && FileExists(vocab);
-  const std::string path = is_bert ? vocab : JoinPath(folder, "tokenizer.json");
-  if (!FileExists(path)) DISTILL_RETURN_IF_ERROR(RefuseOtherTokenizers(folder));
+  DISTILL_ASSIGN_OR_RETURN(const std::string source, SourceOf(folder));
+  const std::string path = JoinPath(folder, source);
   DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   TokenizerTexts texts;
   for (const auto& [name, text] : {std::pair("tokenizer_config.json", &texts.tokenizer_config),
                                    std::pair("special_tokens_map.json", &texts.special_tokens_map),
                                    std::pair("added_tokens.json", &texts.added_tokens)}) {
-    const std::string file = JoinPath(folder, name);
-    if (!FileExists(file)) continue;
-    DISTILL_ASSIGN_OR_RETURN(*text, ReadFile(file));
+    DISTILL_ASSIGN_OR_RETURN(*text, ReadIfThere(JoinPath(folder, name)));
   }
-  if (is_bert) {
+  if (source == "vocab.txt") {
     DISTILL_RETURN_IF_ERROR(Annotate(CompleteFromVocab(text, &texts), path));
+  } else if (absl::EndsWith(source, ".model")) {
+    DISTILL_ASSIGN_OR_RETURN(const std::string config, ReadIfThere(JoinPath(folder, "config.json")));
+    DISTILL_RETURN_IF_ERROR(Annotate(CompleteFromSentencePiece(text, config, &texts), path));
   } else {
     texts.tokenizer_json = text;
   }

@@ -31,9 +31,12 @@ struct TokenizerTexts {
 
 class Tokenizer {
  public:
-  // Of tokenizer.json, or of a vocab.txt alone (BERT's). NotFound: there is neither. InvalidArgument: a kind that is
-  // not supported, or contents that make no sense; the message names the file and says what is supported.
+  // Of tokenizer.json; without one of BERT's vocab.txt, or of SentencePiece's tokenizer.model. NotFound: there is none.
+  // InvalidArgument: a kind that is not supported, or contents that make no sense; the message names the file and says
+  // what is supported.
   [[nodiscard]] static absl::StatusOr<Tokenizer> Load(const std::string& folder);
+  // Whether a folder has a file that Load would read.
+  static bool IsIn(const std::string& folder);
   // `name` is what messages call it.
   [[nodiscard]] static absl::StatusOr<Tokenizer> Parse(const TokenizerTexts& texts, const std::string& name);
 

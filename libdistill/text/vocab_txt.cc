@@ -13,8 +13,6 @@
 namespace distill {
 namespace {
 
-absl::StatusOr<Json> ObjectOrNone(const std::string& text) { return text.empty() ? Json::object() : ParseObject(text); }
-
 Json VocabularyOf(const std::string& text) {
   Json vocab = Json::object();
   int32_t id = 0;
@@ -23,12 +21,6 @@ Json VocabularyOf(const std::string& text) {
     vocab[std::string(line)] = id++;  // of a token that stands there twice, the last line counts
   }
   return vocab;
-}
-
-// Of the value of "cls_token" and its like: a string, or an object with "content".
-std::string ContentOf(const Json& token) {
-  const Json& content = token.is_object() ? Get(token, "content") : token;
-  return content.is_string() ? content.get<std::string>() : "";
 }
 
 absl::StatusOr<Json> Piece(const Json& vocab, const std::string& token, int type, Json* tokens) {
@@ -60,17 +52,17 @@ absl::StatusOr<Json> PostProcessorOf(const Json& vocab, const std::string& cls, 
 absl::Status CompleteFromVocab(const std::string& vocab_text, TokenizerTexts* texts) {
   if (!IsValidUtf8(vocab_text)) return absl::DataLossError("is not UTF-8");
   const Json vocab = VocabularyOf(vocab_text);
-  DISTILL_ASSIGN_OR_RETURN(Json config, ObjectOrNone(texts->tokenizer_config));
-  DISTILL_ASSIGN_OR_RETURN(const Json map, ObjectOrNone(texts->special_tokens_map));
+  DISTILL_ASSIGN_OR_RETURN(Json config, ParseObjectOrNone(texts->tokenizer_config));
+  DISTILL_ASSIGN_OR_RETURN(const Json map, ParseObjectOrNone(texts->special_tokens_map));
   for (const auto& [name, token] :
        {std::pair("unk_token", "[UNK]"), std::pair("sep_token", "[SEP]"), std::pair("pad_token", "[PAD]"),
         std::pair("cls_token", "[CLS]"), std::pair("mask_token", "[MASK]")}) {
     if (Get(config, name).is_null()) config[name] = Get(map, name).is_null() ? Json(token) : Get(map, name);
   }
-  DISTILL_ASSIGN_OR_RETURN(const Json post_processor,
-                           PostProcessorOf(vocab, ContentOf(config["cls_token"]), ContentOf(config["sep_token"])));
+  DISTILL_ASSIGN_OR_RETURN(const Json post_processor, PostProcessorOf(vocab, TokenContent(config["cls_token"]),
+                                                                      TokenContent(config["sep_token"])));
   const Json tokenizer{
-      {"model", {{"type", "WordPiece"}, {"unk_token", ContentOf(config["unk_token"])}, {"vocab", vocab}}},
+      {"model", {{"type", "WordPiece"}, {"unk_token", TokenContent(config["unk_token"])}, {"vocab", vocab}}},
       {"normalizer",
        {{"type", "BertNormalizer"},
         {"lowercase", config.value("do_lower_case", Json(true))},

@@ -21,6 +21,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from transformers import AutoTokenizer
 
 import text_golden_kinds
+import text_golden_sentencepiece
 from text_golden_special import write_folders
 from text_golden_templates import template_cases
 from text_golden_unicode import disputed
@@ -228,6 +229,11 @@ def library():
 
 
 def write_kind(out, name):
+    if name in text_golden_sentencepiece.FOLDERS:
+        sentences = [line for text in library() + SENTENCES * 5 for line in text.split("\n") if 0 < len(line) < 1000]
+        text = text_golden_sentencepiece.write_model(out / name, name, sentences)
+        write_tokenizer(out / name, name, text, None, library())
+        return text_golden_sentencepiece.finish(out / name, name)
     if name in KINDS:
         return write_tokenizer(out / name, name, make_tokenizer(name, library()), "<|endoftext|>", library())
     kind = text_golden_kinds.kinds()[name]
@@ -249,7 +255,7 @@ def write_bare_vocab(folder, vocab_of):
 def main(out_folder):
     out = pathlib.Path(out_folder)
     out.mkdir(parents=True, exist_ok=True)
-    names = [*KINDS, *text_golden_kinds.kinds()]
+    names = [*KINDS, *text_golden_kinds.kinds(), *text_golden_sentencepiece.FOLDERS]
     disputed()  # once, before there are several processes
     with multiprocessing.Pool(2) as pool:
         pool.starmap(write_kind, [(out, name) for name in names], chunksize=1)

@@ -15,7 +15,7 @@ ALLOWED = {
     "transport": ["core", "world"],
     "comm": ["core", "world", "transport"],
     "jinja": ["core"],
-    "text": ["core", "store", "jinja"],
+    "text": ["core", "proto", "store", "jinja"],
     "data": ["core", "store", "text"],
     "metrics": ["core", "proto", "store"],
     "tensor": ["core", "store"],

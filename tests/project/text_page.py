@@ -19,7 +19,7 @@ OTHER_TOKENIZERS = [
     ("words by script", "", ["pre_tokenizer"], {"type": "UnicodeScripts"}),
     ("a decoder of speech", "wav2vec2", ["decoder"], {"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": True}),
 ]
-SOURCES = {"vocab.txt", "tokenizer.model"}  # of tokenizers without tokenizer.json
+SOURCES = {"vocab.txt", "tokenizer.model", "spiece.model"}  # of tokenizers without tokenizer.json
 PARTS = {"model": ["model", "type"], "normalizer": ["normalizer"], "pre_tokenizer": ["pre_tokenizer"],
          "post_processor": ["post_processor"], "decoder": ["decoder"]}
 

@@ -160,10 +160,10 @@ TEST_CASE("a folder gives its tokenizer, and chat_template.jinja goes before the
 TEST_CASE("a folder with another kind of tokenizer says which it is") {
   const std::filesystem::path folder = std::filesystem::path(DISTILL_BUILD_DIR) / "text_other_tokenizer";
   std::filesystem::create_directories(folder);
-  std::ofstream(folder / "tokenizer.model") << "x";
+  std::ofstream(folder / "vocab.json") << "{}";
   const absl::Status status = Tokenizer::Load(folder.string()).status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(status.message(), "only tokenizer.model (SentencePiece)"));
+  CHECK(absl::StrContains(status.message(), "only vocab.json (the slow form of BPE)"));
   std::filesystem::remove_all(folder);
 }
 
