@@ -71,7 +71,7 @@ absl::StatusOr<Step> Replace(const Json& options) {
       size_t done = 0;
       status = pattern.ForEachMatch(text->text(), [&](size_t begin, size_t end) {
         text->Keep(done, begin);
-        text->Append(content, end - 1);
+        text->Append(content, std::max<size_t>(end, 1) - 1);
         done = end;
       });
       text->Keep(done, text->text().size());

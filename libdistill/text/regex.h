@@ -14,15 +14,16 @@ namespace distill {
 
 class Regex {
  public:
-  // InvalidArgument: a syntax error, or a construct that Oniguruma and PCRE2 read differently (named).
+  // InvalidArgument: a syntax error, or a construct that PCRE2 cannot match as Oniguruma does; it is named, with its
+  // place (regex_syntax.h).
   [[nodiscard]] static absl::StatusOr<Regex> Compile(const std::string& pattern);
 
   // A pattern that matches `text` alone.
   static std::string Escape(absl::string_view text);
 
-  // Calls `take` with every match in `text`, valid UTF-8, that is not empty, as [begin, end), in order. Any thread may
-  // call it. InvalidArgument: the pattern needs more attempts or memory on this text than PCRE2 allows; pattern, text
-  // and place are named.
+  // Calls `take` with every match in `text`, valid UTF-8, as [begin, end), in order. An empty match counts where no
+  // other one ends; an empty text has none. Any thread may call it. InvalidArgument: the pattern needs more attempts or
+  // memory on this text than PCRE2 allows; pattern, text and place are named.
   [[nodiscard]] absl::Status ForEachMatch(absl::string_view text,
                                           absl::FunctionRef<void(size_t begin, size_t end)> take) const;
 

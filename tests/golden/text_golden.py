@@ -4,7 +4,8 @@ TEXTS: how many texts a tokenizer, 600 where it is not said. What CI compares is
 
 OUT_FOLDER/special has folders whose special tokens stand in several files. OUT_FOLDER/NAME/ is a tokenizer (trained here by `tokenizers` on Python's own library), with cases.jsonl: the bytes of a
 text in hex, its ids, and the text that the ids decode to. OUT_FOLDER/templates.jsonl: a template, its variables, and
-what jinja2 under transformers' settings renders. The C++ tests read them.
+what jinja2 under transformers' settings renders. OUT_FOLDER/patterns.jsonl: patterns, and what `tokenizers` cuts by them. The
+C++ tests read them.
 """
 import functools
 import json
@@ -22,6 +23,7 @@ from transformers import AutoTokenizer
 
 import text_golden_kinds
 import text_golden_sentencepiece
+from text_golden_patterns import write_patterns
 from text_golden_special import write_folders
 from text_golden_templates import template_cases
 from text_golden_unicode import disputed
@@ -84,6 +86,10 @@ KINDS = {
     "cl100k": (None, pre_tokenizers.Sequence([split(CL100K, "removed", invert=True), byte_level()]), SPECIAL),
     "o200k": (None, pre_tokenizers.Sequence([split(O200K), byte_level()]), SPECIAL),
     "deepseek": (None, pre_tokenizers.Sequence([*map(split, DEEPSEEK), byte_level()]), SPECIAL),
+    # Empty matches, which cut and replace, too.
+    "camel": (normalizers.Replace(Regex(r"(?<=[a-z])(?=\p{Nd})|\b(?=[.,])"), "\u2581"),
+              pre_tokenizers.Sequence([split(r"(?=\p{Lu})|(?<=_)", "merged_with_next"), split(r"[^\s&&\W]*", "contiguous"),
+                                       byte_level()]), SPECIAL),
     "deepseek_coder": (None, pre_tokenizers.Sequence([*map(split, DEEPSEEK_CODER), byte_level()]), SPECIAL),
 }
 
@@ -264,6 +270,7 @@ def main(out_folder):
     with open(out / "kinds.jsonl", "w", encoding="utf-8") as listed:
         for name in names:
             listed.write(json.dumps({"name": name}) + "\n")
+    write_patterns(out / "patterns.jsonl")
     write_folders(out / "special", (out / "gpt2" / "tokenizer.json").read_text(encoding="utf-8"))
     with open(out / "templates.jsonl", "w", encoding="utf-8") as f:
         for case in template_cases():
