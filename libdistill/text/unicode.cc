@@ -157,6 +157,10 @@ bool IsWordCharacter(char32_t c) {
 }
 
 bool IsLetter(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO); }
+bool IsUppercaseLetter(char32_t c) {
+  return CategoryOf(c) == UTF8PROC_CATEGORY_LU || CategoryOf(c) == UTF8PROC_CATEGORY_LT;
+}
+bool IsLowercaseLetter(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_LL; }
 bool IsMark(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
 bool IsNonSpacingMark(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_MN; }
 bool IsNumber(char32_t c) { return IsBetween(CategoryOf(c), UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO); }

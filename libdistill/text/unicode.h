@@ -22,12 +22,14 @@ size_t GraphemeEnd(absl::string_view text, size_t begin);
 
 // \w of Unicode regular expressions (UTS 18): letters, marks, decimal digits, connectors, joiners.
 bool IsWordCharacter(char32_t code_point);
-bool IsLetter(char32_t code_point);          // categories Lu, Ll, Lt, Lm, Lo
-bool IsMark(char32_t code_point);            // categories Mn, Mc, Me
-bool IsNonSpacingMark(char32_t code_point);  // category Mn
-bool IsNumber(char32_t code_point);          // categories Nd, Nl, No
-bool IsPunctuation(char32_t code_point);     // ASCII's punctuation and symbols, and the categories P*
-bool IsControl(char32_t code_point);         // categories Cc, Cf, Co, Cs
+bool IsLetter(char32_t code_point);           // categories Lu, Ll, Lt, Lm, Lo
+bool IsUppercaseLetter(char32_t code_point);  // categories Lu, Lt
+bool IsLowercaseLetter(char32_t code_point);  // category Ll
+bool IsMark(char32_t code_point);             // categories Mn, Mc, Me
+bool IsNonSpacingMark(char32_t code_point);   // category Mn
+bool IsNumber(char32_t code_point);           // categories Nd, Nl, No
+bool IsPunctuation(char32_t code_point);      // ASCII's punctuation and symbols, and the categories P*
+bool IsControl(char32_t code_point);          // categories Cc, Cf, Co, Cs
 
 // In lower case (SpecialCasing.txt without its conditions: U+0130 becomes two).
 void AppendLower(char32_t code_point, std::string* text);

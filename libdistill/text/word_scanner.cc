@@ -12,15 +12,33 @@
 namespace distill {
 namespace {
 
-// \s, \p{L}, \p{N}, and all others. Line ends are spaces, too.
-enum Kind : uint8_t { kOther, kLetter, kNumber, kSpace };
+// Kinds of characters, of which a set may be asked for. Line ends are spaces, too.
+enum Kind : uint8_t {
+  kOther = 1,
+  kMark = 2,       // \p{M}
+  kUpper = 4,      // \p{Lu} and \p{Lt}
+  kLower = 8,      // \p{Ll}
+  kCaseless = 16,  // the other letters
+  kNumber = 32,    // \p{N}
+  kSpace = 64,     // \s
+};
+using Kinds = uint8_t;
+constexpr Kinds kLetter = kUpper | kLower | kCaseless;
+constexpr Kinds kNoWord = kOther | kMark;  // [^\s\p{L}\p{N}]
+constexpr Kinds kUpperPart = kUpper | kCaseless | kMark, kLowerPart = kLower | kCaseless | kMark;
 
-Kind KindOf(char32_t c) { return IsWhitespace(c) ? kSpace : IsLetter(c) ? kLetter : IsNumber(c) ? kNumber : kOther; }
+Kind KindOf(char32_t c) {
+  if (IsWhitespace(c)) return kSpace;
+  if (IsNumber(c)) return kNumber;
+  if (IsMark(c)) return kMark;
+  if (!IsLetter(c)) return kOther;
+  return IsLowercaseLetter(c) ? kLower : IsUppercaseLetter(c) ? kUpper : kCaseless;
+}
 
 // Of every code point, in pages of 256, of which most are alike.
-class Kinds {
+class KindTable {
  public:
-  Kinds() {
+  KindTable() {
     for (char32_t page = 0; page < pages_.size(); ++page) {
       std::array<Kind, 256> kinds;
       for (char32_t i = 0; i < kinds.size(); ++i) kinds[i] = KindOf(page << 8 | i);
@@ -40,18 +58,18 @@ class Kinds {
 
 // The kind of the character at `at`, which is less than text.size(); *end: where it ends.
 Kind KindAt(absl::string_view text, size_t at, size_t* end) {
-  static const Kinds* const kinds = new Kinds();
+  static const auto* const kinds = new KindTable();
   *end = at;
   return kinds->Of(NextCodePoint(text, end));
 }
 
-bool IsKindAt(absl::string_view text, size_t at, Kind kind, size_t* end) {
-  return at < text.size() && KindAt(text, at, end) == kind;
+bool IsKindAt(absl::string_view text, size_t at, Kinds kinds, size_t* end) {
+  return at < text.size() && (KindAt(text, at, end) & kinds) != 0;
 }
 
-// Where the characters of this kind from `at` on end; no more than `most` of them.
-size_t EndOfRun(absl::string_view text, size_t at, Kind kind, size_t most = std::numeric_limits<size_t>::max()) {
-  for (size_t end = 0; most > 0 && IsKindAt(text, at, kind, &end); --most) at = end;
+// Where the characters of these kinds from `at` on end; no more than `most` of them.
+size_t EndOfRun(absl::string_view text, size_t at, Kinds kinds, size_t most = std::numeric_limits<size_t>::max()) {
+  for (size_t end = 0; most > 0 && IsKindAt(text, at, kinds, &end); --most) at = end;
   return at;
 }
 
@@ -62,15 +80,20 @@ bool IsLineEnd(char c) { return c == '\r' || c == '\n'; }
 const std::vector<WordScanner::Rules>& WordScanner::AllRules() {
   constexpr size_t kAnyNumber = std::numeric_limits<size_t>::max();
   static const auto* const rules = new std::vector<Rules>{
-      {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", false, true, kAnyNumber},
+      {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", WordRule::kGpt2, true,
+       kAnyNumber},
       {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       true, false, 1},
+       WordRule::kLetters, true, 1},
       {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       true, false, 3},
+       WordRule::kLetters, true, 3},
       {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)",
-       true, false, 3},
+       WordRule::kLetters, true, 3},
       {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)",
-       true, false, 3}};
+       WordRule::kLetters, true, 3},
+      {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+       WordRule::kCase, true, 3},
+      {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+       WordRule::kCase, false, 1}};
   return *rules;
 }
 
@@ -91,9 +114,10 @@ std::vector<std::string> WordScanner::Patterns() {
 size_t WordScanner::EndOfContraction(absl::string_view text, size_t begin) const {
   constexpr absl::string_view kLongS = "\xC5\xBF";  // U+017F, a small s where case does not count
   const absl::string_view rest = text.substr(begin + 1, 2);
-  if (rules_->ignores_case && rest == kLongS) return begin + 3;
+  const bool ignores_case = rules_->words != WordRule::kGpt2;
+  if (ignores_case && rest == kLongS) return begin + 3;
   for (const absl::string_view ending : {"s", "t", "re", "ve", "m", "ll", "d"}) {
-    if (rules_->ignores_case ? absl::StartsWithIgnoreCase(rest, ending) : absl::StartsWith(rest, ending)) {
+    if (ignores_case ? absl::StartsWithIgnoreCase(rest, ending) : absl::StartsWith(rest, ending)) {
       return begin + 1 + ending.size();
     }
   }
@@ -108,24 +132,46 @@ size_t WordScanner::EndOfSpaces(absl::string_view text, size_t begin) const {
     if (IsLineEnd(text[end])) after_line_end = next;
     last = end;
   }
-  if (!rules_->is_gpt2 && after_line_end > begin) return after_line_end;
+  if (rules_->words != WordRule::kGpt2 && after_line_end > begin) return after_line_end;
   return end == text.size() || last == begin ? end : last;
 }
 
+// A word that begins with capitals and goes on in small letters; else one of capitals alone. Letters without case and
+// marks are either. `begin` where there is none.
+size_t WordScanner::EndOfCasedWord(absl::string_view text, size_t begin) const {
+  size_t first = 0, next = 0;
+  const Kind kind = KindAt(text, begin, &first);
+  if (kind == kNumber || IsLineEnd(text[begin])) return begin;
+  const size_t from = (kind & kLetter) != 0 ? begin : first;
+  size_t end = from, small = 0;  // small: behind the last one that may be small
+  for (; IsKindAt(text, end, kUpperPart, &next); end = next) {
+    if (IsKindAt(text, end, kLowerPart, &next)) small = next;
+  }
+  if (IsKindAt(text, end, kLower, &next)) small = EndOfRun(text, next, kLowerPart);
+  if (small == 0 && kind == kMark) small = first;  // by itself, rather than before capitals
+  if (small > 0) end = small;
+  if (end == from && small == 0) return begin;
+  const bool may_go_on = rules_->has_contractions && end < text.size() && text[end] == '\'';
+  return may_go_on ? EndOfContraction(text, end) : end;
+}
+
 size_t WordScanner::EndOfWord(absl::string_view text, size_t begin) const {
-  if (text[begin] == '\'') {
+  const bool is_gpt2 = rules_->words == WordRule::kGpt2, by_case = rules_->words == WordRule::kCase;
+  if (by_case) {
+    if (const size_t end = EndOfCasedWord(text, begin); end > begin) return end;
+  } else if (text[begin] == '\'') {
     if (const size_t end = EndOfContraction(text, begin); end > begin) return end;
   }
   size_t end = 0;
   const Kind kind = KindAt(text, begin, &end);
-  const bool joins = rules_->is_gpt2 ? text[begin] == ' ' : kind != kNumber && !IsLineEnd(text[begin]);
+  const bool joins = is_gpt2 ? text[begin] == ' ' : !by_case && kind != kNumber && !IsLineEnd(text[begin]);
   size_t next = 0;
-  if (kind == kLetter || (joins && IsKindAt(text, end, kLetter, &next))) return EndOfRun(text, end, kLetter);
+  if ((kind & kLetter) != 0 || (joins && IsKindAt(text, end, kLetter, &next))) return EndOfRun(text, end, kLetter);
   if (kind == kNumber) return EndOfRun(text, end, kNumber, rules_->digits - 1);
-  if (rules_->is_gpt2 && joins && IsKindAt(text, end, kNumber, &next)) return EndOfRun(text, end, kNumber);
-  if (kind == kOther || (text[begin] == ' ' && IsKindAt(text, end, kOther, &next))) {
-    end = EndOfRun(text, end, kOther);
-    while (!rules_->is_gpt2 && end < text.size() && IsLineEnd(text[end])) ++end;
+  if (is_gpt2 && joins && IsKindAt(text, end, kNumber, &next)) return EndOfRun(text, end, kNumber);
+  if ((kind & kNoWord) != 0 || (text[begin] == ' ' && IsKindAt(text, end, kNoWord, &next))) {
+    end = EndOfRun(text, end, kNoWord);
+    while (!is_gpt2 && end < text.size() && (IsLineEnd(text[end]) || (by_case && text[end] == '/'))) ++end;
     return end;
   }
   return EndOfSpaces(text, begin);

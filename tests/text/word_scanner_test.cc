@@ -34,16 +34,16 @@ std::vector<size_t> EndsByRegex(const Regex& regex, const std::string& text) {
 }  // namespace
 
 TEST_CASE("words cut by hand are those of the pattern") {
-  REQUIRE(WordScanner::Patterns().size() == 5);
+  REQUIRE(WordScanner::Patterns().size() == 7);
   std::vector<std::string> texts;
-  for (const std::string kind : {"qwen2", "gpt2", "llama3_added", "t5"}) {
+  for (const std::string kind : {"qwen2", "gpt2", "llama3_added", "o200k", "t5"}) {
     ForEachRow(kGoldenText + "/" + kind + "/cases.jsonl", [&](const JsonValue& row) {
       texts.push_back(LossyUtf8(absl::HexStringToBytes(row.Find("hex")->text)));
     });
   }
   // Each sequence of four of these, among them all that the patterns tell apart.
-  const std::vector<std::string> parts = {"a",  "S", "1",      "\u00b2", " ", "\u3000", "\n",
-                                          "\r", "'", "\u017f", "ll",     ".", "\u0301", "\u4e16"};
+  const std::vector<std::string> parts = {"a", "S",      "1",  "\u00b2", " ",      "\u3000", "\n", "\r",
+                                          "'", "\u017f", "ll", ".",      "\u0301", "\u4e16", "/",  "\u01c5"};
   for (const std::string& a : parts) {
     for (const std::string& b : parts) {
       for (const std::string& c : parts) {
