@@ -78,9 +78,7 @@ Result Reverse(const Value& input, const Given&) {
   return MakeList(std::move(items));
 }
 
-Result Sort(const Value& input, const Given& given) {
-  DISTILL_ASSIGN_OR_RETURN(Keyed keyed, WithKeys(input, given[2], given[1]));
-  const bool reverse = given[0] != nullptr && IsTrue(*given[0]);
+absl::StatusOr<std::vector<Value>> SortedItems(Keyed keyed, bool reverse) {
   absl::Status failure;
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     const absl::StatusOr<int> order = reverse ? Compare(b.first, a.first) : Compare(a.first, b.first);
@@ -90,6 +88,32 @@ Result Sort(const Value& input, const Given& given) {
   DISTILL_RETURN_IF_ERROR(failure);
   std::vector<Value> items;
   for (auto& [key, item] : keyed) items.push_back(std::move(item));
+  return items;
+}
+
+Result Sort(const Value& input, const Given& given) {
+  DISTILL_ASSIGN_OR_RETURN(Keyed keyed, WithKeys(input, given[2], given[1]));
+  const bool reverse = given[0] != nullptr && IsTrue(*given[0]);
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, SortedItems(std::move(keyed), reverse));
+  return MakeList(std::move(items));
+}
+
+// dictsort(case_sensitive, by, reverse): the entries of a dict as pairs, by key or by value.
+Result DictSort(const Value& input, const Given& given) {
+  const Dict* dict = input.dict();
+  if (dict == nullptr) return Error(absl::StrCat("dictsort: ", TypeName(input), " is no dict"));
+  const std::string by = given[1] == nullptr ? "key" : ToText(*given[1]);
+  if (by != "key" && by != "value") return Error("dictsort: 'by' is neither 'key' nor 'value'");
+  const bool minds_case = given[0] != nullptr && IsTrue(*given[0]);
+  Keyed keyed;
+  for (const auto& [name, value] : dict->entries) {
+    DISTILL_ASSIGN_OR_RETURN(Value pair, MakeList({name, value}, /*is_tuple=*/true));
+    Value key = by == "key" ? name : value;
+    if (key.IsString() && !minds_case) key = Value(ToLower(*key.text()));
+    keyed.emplace_back(std::move(key), std::move(pair));
+  }
+  const bool reverse = given[2] != nullptr && IsTrue(*given[2]);
+  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, SortedItems(std::move(keyed), reverse));
   return MakeList(std::move(items));
 }
 
@@ -171,6 +195,7 @@ Result Select(const Value& input, const Given& given) {
 
 const Builtins& SequenceFilters() {
   static const Builtins kFilters = {
+      {"dictsort", {"dictsort", {"case_sensitive", "by", "reverse"}, 0, DictSort}},
       {"first", {"first", {}, 0, End<false>}},
       {"items", {"items", {"..."}, 0, Items}},
       {"join", {"join", {"d", "attribute"}, 0, Join}},

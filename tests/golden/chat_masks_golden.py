@@ -57,8 +57,14 @@ CONVERSATIONS = {
               turn("tool", "12:00", name="now", tool_call_id="abcdef456"), turn("assistant", "It is sunny at noon.")],
     "call at the end": [turn("user", "Weather?"), turn("assistant", "I look.", tool_calls=[CALL])],
 }
-SPECIAL = r"<[|\uff5c][^<>{}\s]+[|\uff5c]>|<(?:start|end)_of_\w+>|<turn\||<\|turn>"  # what the families' tokenizers hold as special
+SPECIAL = r"<[|\uff5c][^<>{}\s]+[|\uff5c]>|<(?:start|end)_of_\w+>|<turn\|>|<\|turn>"  # what the families' tokenizers hold as special
 IN_PARTS = ("smolvlm", "idefics3", "llava_next")  # they take content in parts alone
+
+# What is trained otherwise, and why.
+DIFFERENT = {
+    ("diffusion_gemma", "call"): "its generation prompt leaves out the turn's head behind a tool's answer, so the model is to write it",
+    ("diffusion_gemma", "call at the end"): "what ends a call of tools is trained: <|tool_response>",
+}
 
 
 def in_parts(messages):
@@ -78,18 +84,23 @@ def behind_prompt(text, prompt):
 
 
 def marked_parts(training, messages, tools):
-    """What TRL marks, without what the generation prompt holds already, and white space around it."""
+    """What TRL marks, from where the generation prompt ends, and without white space around it."""
     text, ranges = render(training, messages, tools)
-    parts = []
+    prompts = [render(training, messages[:i], tools, True)[0] for i, message in enumerate(messages) if message["role"] == "assistant" and i]
+    joined, parts = [], []
     for begin, end in ranges:
-        for i, message in enumerate(messages):
-            if message["role"] != "assistant" or i == 0:
-                continue
-            asked = behind_prompt(text, render(training, messages[:i], tools, True)[0])
-            if begin < asked < end:
-                begin = asked
-        if text[begin:end].strip() != TOKENS["eos_token"]:  # behind the end of the turn, where models have stopped
-            parts.append(text[begin:end].strip())
+        if text[begin:end].strip() == TOKENS["eos_token"]:
+            continue  # behind the end of the turn, where models have stopped
+        if joined and joined[-1][1] == begin:  # an answer and its end, marked apart
+            begin = joined.pop()[0]
+        joined.append((begin, end))
+    for i, (begin, end) in enumerate(joined):
+        before = joined[i - 1][1] if i else 0
+        asked = [behind_prompt(text, prompt) for prompt in prompts]
+        inside = [at for at in asked if begin < at < end]
+        left_out = [len(prompt) for prompt in prompts if text.startswith(prompt) and before < len(prompt) < begin]
+        begin = max(inside) if inside else max(left_out, default=begin)
+        parts.append(text[begin:end].strip())
     return text, parts
 
 
@@ -98,7 +109,8 @@ def case(family, name, published, training):
     tools = TOOLS if "call" in name else None
     if family in IN_PARTS:
         messages = in_parts(messages)
-    row = {"family": family, "name": name, "template": published, "variables": {"messages": messages, "tools": tools}}
+    row = {"family": family, "name": name, "template": published, "variables": {"messages": messages, "tools": tools},
+           "different": DIFFERENT.get((family, name))}
     try:
         row["text"] = render(published, messages, tools)[0]
     except Exception as error:

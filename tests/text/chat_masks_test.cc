@@ -1,4 +1,5 @@
 // What is trained of a conversation, beside what TRL's training templates mark (tests/golden/chat_masks_golden.py).
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <string>
@@ -49,7 +50,8 @@ Conversation ConversationOf(const JsonValue& variables) {
 }
 
 // Whether `found` are the marked parts. Where the texts differ, the published template leaves out the reasoning that
-// TRL's copy keeps in front of answers; parts that are `left_out` are not found.
+// TRL's copy keeps in front of answers. Of answers that are context alone, the parts (two, where calls and words lie
+// apart) are marked, and not found.
 bool AreMarked(const std::vector<std::string>& found, const std::vector<std::string>& marked, bool same_text,
                int64_t left_out) {
   auto part = found.begin();
@@ -62,6 +64,11 @@ bool AreMarked(const std::vector<std::string>& found, const std::vector<std::str
     }
   }
   return part == found.end();
+}
+
+int64_t Answers(const JsonValue& messages) {
+  return std::count_if(messages.items.begin(), messages.items.end(),
+                       [](const JsonValue& message) { return message.Find("role")->text == "assistant"; });
 }
 
 // What docs/text.md says of a family.
@@ -106,10 +113,13 @@ TEST_CASE("what is trained is what TRL's training templates mark") {
     INFO("rewritten " << rendered->rewritten << ", without end " << rendered->without_end);
     const bool same_text = row.Find("same_text")->boolean && rendered->rewritten == 0;
     INFO("found:\n" << absl::StrJoin(found, "\n--\n") << "\nmarked:\n" << absl::StrJoin(marked, "\n--\n"));
-    CHECK(AreMarked(found, marked, same_text, rendered->rewritten));
+    const bool is_same = row.Find("different")->kind == JsonValue::Kind::kNull;  // else the generator says why
+    CHECK(AreMarked(found, marked, same_text, 2 * rendered->rewritten) == is_same);
+    CHECK(static_cast<int64_t>(found.size()) + rendered->rewritten ==
+          Answers(*row.Find("variables")->Find("messages")));
     counted.trained += static_cast<int64_t>(rendered->assistant.size());
     counted.rewritten += rendered->rewritten;
-    if (!rendered->added_end.empty()) counted.added_end = rendered->added_end;
+    if (counted.added_end.empty()) counted.added_end = rendered->added_end;
   });
   Write(families);
   CHECK(families.size() >= 31);
