@@ -104,12 +104,11 @@ void AddSentinels(int64_t count, SentencePieceModel* model) {
 
 }  // namespace
 
-absl::Status CompleteFromSentencePiece(const std::string& bytes, const std::string& config_text,
-                                       TokenizerTexts* texts) {
+absl::Status CompleteFromSentencePiece(const std::string& bytes, TokenizerTexts* texts) {
   DISTILL_ASSIGN_OR_RETURN(SentencePieceModel model, ParseSentencePieceModel(bytes));
   DISTILL_ASSIGN_OR_RETURN(Json config, FileOrNone("tokenizer_config.json", texts->tokenizer_config));
   DISTILL_ASSIGN_OR_RETURN(const Json map, FileOrNone("special_tokens_map.json", texts->special_tokens_map));
-  DISTILL_ASSIGN_OR_RETURN(const Json model_config, FileOrNone("config.json", config_text));
+  DISTILL_ASSIGN_OR_RETURN(const Json model_config, FileOrNone("config.json", texts->config));
   DISTILL_ASSIGN_OR_RETURN(const SentencePieceRules rules, RulesOf(config, model_config));
   DISTILL_RETURN_IF_ERROR(CheckModel(model));
   const bool is_unigram = model.algorithm == SentencePieceModel::Algorithm::kUnigram;

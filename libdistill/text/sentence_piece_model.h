@@ -13,7 +13,6 @@ namespace distill {
 // config.json's model_type (`config`, empty: none): those of LlamaTokenizer, GemmaTokenizer or T5Tokenizer; else those
 // that the model itself has. InvalidArgument: a class or an algorithm that is not supported, a model that makes no
 // sense; DataLoss: damaged bytes.
-[[nodiscard]] absl::Status CompleteFromSentencePiece(const std::string& model, const std::string& config,
-                                                     TokenizerTexts* texts);
+[[nodiscard]] absl::Status CompleteFromSentencePiece(const std::string& model, TokenizerTexts* texts);
 
 }  // namespace distill

@@ -190,16 +190,16 @@ absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
   const std::string path = JoinPath(folder, source);
   DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   TokenizerTexts texts;
-  for (const auto& [name, text] : {std::pair("tokenizer_config.json", &texts.tokenizer_config),
-                                   std::pair("special_tokens_map.json", &texts.special_tokens_map),
-                                   std::pair("added_tokens.json", &texts.added_tokens)}) {
+  for (const auto& [name, text] :
+       {std::pair("tokenizer_config.json", &texts.tokenizer_config),
+        std::pair("special_tokens_map.json", &texts.special_tokens_map),
+        std::pair("added_tokens.json", &texts.added_tokens), std::pair("config.json", &texts.config)}) {
     DISTILL_ASSIGN_OR_RETURN(*text, ReadIfThere(JoinPath(folder, name)));
   }
   if (source == "vocab.txt") {
     DISTILL_RETURN_IF_ERROR(Annotate(CompleteFromVocab(text, &texts), path));
   } else if (absl::EndsWith(source, ".model")) {
-    DISTILL_ASSIGN_OR_RETURN(const std::string config, ReadIfThere(JoinPath(folder, "config.json")));
-    DISTILL_RETURN_IF_ERROR(Annotate(CompleteFromSentencePiece(text, config, &texts), path));
+    DISTILL_RETURN_IF_ERROR(Annotate(CompleteFromSentencePiece(text, &texts), path));
   } else {
     texts.tokenizer_json = text;
   }
@@ -212,8 +212,12 @@ absl::StatusOr<Tokenizer> Tokenizer::Load(const std::string& folder) {
 
 absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const std::string& name) {
   const auto parse = [&]() -> absl::StatusOr<Tokenizer> {
-    DISTILL_ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(texts.tokenizer_json));
-    DISTILL_ASSIGN_OR_RETURN(TokenizerConfig config, MergeSpecialTokens(texts, parts.vocab, &parts.added_tokens));
+    DISTILL_ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(texts));
+    DISTILL_ASSIGN_OR_RETURN(TokenizerConfig config, MergeSpecialTokens({.tokenizer_json = "",
+                                                                         .tokenizer_config = parts.tokenizer_config,
+                                                                         .special_tokens_map = texts.special_tokens_map,
+                                                                         .added_tokens = texts.added_tokens},
+                                                                        parts.vocab, &parts.added_tokens));
     auto impl = std::make_shared<Impl>();
     impl->name = name;
     DISTILL_RETURN_IF_ERROR(impl->Init(std::move(parts), std::move(config)));

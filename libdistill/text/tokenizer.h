@@ -27,6 +27,7 @@ struct TokenizerTexts {
   std::string tokenizer_config = {};    // tokenizer_config.json
   std::string special_tokens_map = {};  // special_tokens_map.json
   std::string added_tokens = {};        // added_tokens.json
+  std::string config = {};              // config.json, of which the model's type counts
 };
 
 class Tokenizer {

@@ -12,6 +12,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/text/byte_pair_encoder.h"
 #include "libdistill/text/json_fields.h"
+#include "libdistill/text/tokenizer_class.h"
 #include "libdistill/text/unigram.h"
 
 namespace distill {
@@ -177,9 +178,10 @@ absl::Status ParseAddedTokens(const Json& json, std::vector<AddedToken>* tokens)
 
 }  // namespace
 
-absl::StatusOr<TokenizerParts> ParseTokenizerJson(const std::string& text) {
-  DISTILL_ASSIGN_OR_RETURN(const Json json, ParseObject(text));
+absl::StatusOr<TokenizerParts> ParseTokenizerJson(const TokenizerTexts& texts) {
+  DISTILL_ASSIGN_OR_RETURN(Json json, ParseObject(texts.tokenizer_json));
   TokenizerParts parts;
+  DISTILL_ASSIGN_OR_RETURN(parts.tokenizer_config, ApplyTokenizerClass(texts, &json));
   absl::StatusOr<PreTokenizer> pre_tokenizer = PreTokenizer::Parse(Get(json, "pre_tokenizer"));
   if (pre_tokenizer.ok()) parts.pre_tokenizer = *pre_tokenizer;
   // The model first: of several unsupported parts it is the one that says what this tokenizer is.

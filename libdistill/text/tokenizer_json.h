@@ -12,6 +12,7 @@
 #include "libdistill/text/pre_tokenizer.h"
 #include "libdistill/text/token_decoder.h"
 #include "libdistill/text/token_model.h"
+#include "libdistill/text/tokenizer.h"
 
 namespace distill {
 
@@ -23,9 +24,11 @@ struct TokenizerParts {
   PostProcessor post_processor;
   TokenDecoder decoder;
   std::vector<AddedToken> added_tokens;
+  std::string tokenizer_config;  // the text of tokenizer_config.json, with the special tokens that the class has
 };
 
-// DataLoss: no JSON. InvalidArgument: kinds that are not supported, or contents that make no sense.
-[[nodiscard]] absl::StatusOr<TokenizerParts> ParseTokenizerJson(const std::string& text);
+// Of tokenizer.json, with what the tokenizer's class changes of it (tokenizer_class.h). DataLoss: no JSON.
+// InvalidArgument: kinds that are not supported, or contents that make no sense.
+[[nodiscard]] absl::StatusOr<TokenizerParts> ParseTokenizerJson(const TokenizerTexts& texts);
 
 }  // namespace distill

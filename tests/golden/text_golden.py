@@ -271,7 +271,7 @@ def main(out_folder):
         for name in names:
             listed.write(json.dumps({"name": name}) + "\n")
     write_patterns(out / "patterns.jsonl")
-    write_folders(out / "special", (out / "gpt2" / "tokenizer.json").read_text(encoding="utf-8"))
+    write_folders(out / "special", out)
     with open(out / "templates.jsonl", "w", encoding="utf-8") as f:
         for case in template_cases():
             f.write(json.dumps(case, ensure_ascii=False) + "\n")
