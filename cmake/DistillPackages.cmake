@@ -24,7 +24,7 @@ if(NOT DISTILL_MINIMAL AND NOT DISTILL_SANITIZE)
   find_package(yaml-cpp REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(simdjson REQUIRED)
-  pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+  pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.40)  # older ones lack \p{Alphabetic} and \p{sc:...}
   pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
   pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
   # protobuf's own CMake package would link the shared library, whose symbols LibTorch's older copy shadows.

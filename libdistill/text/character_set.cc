@@ -267,9 +267,11 @@ std::optional<CharacterSet> PropertyClass(absl::string_view name) {
   if (loose == "assigned") return CharacterSet::OfMembers("\\P{Cn}");
   const absl::string_view category = CategoryOf(loose);
   if (!category.empty()) return CharacterSet::OfMembers(absl::StrCat("\\p{", category, "}"));
-  // From 10.40 on PCRE2 takes a script's bare name for its extensions. Names of PCRE2 alone begin with x.
+  // PCRE2 takes a script's bare name for its extensions. Names of PCRE2 alone are Xan and its like, and those of bidi.
+  const bool is_of_pcre2 = (loose[0] == 'x' && loose.size() == 3) ||
+                           (absl::StartsWith(loose, "bidi") && loose != "bidic" && loose != "bidicontrol");
   for (const absl::string_view prefix : {"sc:", ""}) {
-    if (prefix.empty() && (loose[0] == 'x' && loose.size() == 3)) break;
+    if (prefix.empty() && is_of_pcre2) break;
     const std::string members = absl::StrCat("\\p{", prefix, loose, "}");
     if (Compiled(members) != nullptr) return CharacterSet::OfMembers(members);
   }

@@ -17,6 +17,7 @@
 namespace distill {
 namespace {
 
+constexpr size_t kShownOfText = 40, kShownOfPattern = 300;  // in messages
 constexpr uint32_t kMaxParentheses = 1000;  // the translation is the bound, and adds some to those of the pattern
 
 // Two optimizations of PCRE2 (10.42) lose matches, and are left out where they can:
@@ -39,10 +40,9 @@ std::string ErrorText(int error) {
 }
 
 // The beginning of a text for a message: whole code points, without line breaks.
-std::string Excerpt(absl::string_view text) {
-  constexpr size_t kShownBytes = 40;
+std::string Excerpt(absl::string_view text, size_t shown_bytes) {
   size_t end = 0;
-  while (end < text.size() && end < kShownBytes) NextCodePoint(text, &end);
+  while (end < text.size() && end < shown_bytes) NextCodePoint(text, &end);
   return absl::StrCat("'", absl::StrReplaceAll(text.substr(0, end), {{"\n", "\\n"}, {"\r", "\\r"}}),
                       end < text.size() ? "..." : "", "'");
 }
@@ -60,7 +60,8 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
   if (pattern.size() > 65536) return absl::InvalidArgumentError("the pattern is longer than 65536 bytes");
   if (!IsValidUtf8(pattern)) return absl::InvalidArgumentError("the pattern is not UTF-8");
   absl::StatusOr<std::string> translated = TranslatePattern(pattern);
-  if (!translated.ok()) return Annotate(translated.status(), absl::StrCat("the pattern '", pattern, "'"));
+  if (!translated.ok())
+    return Annotate(translated.status(), absl::StrCat("the pattern ", Excerpt(pattern, kShownOfPattern)));
   auto impl = std::make_shared<Impl>();
   impl->pattern = pattern;
   int error = 0;
@@ -72,7 +73,8 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
                              OptionsFor(*translated), &error, &offset, context);
   pcre2_compile_context_free(context);
   if (impl->code == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("the pattern '", pattern, "' does not compile: ", ErrorText(error)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the pattern ", Excerpt(pattern, kShownOfPattern), " does not compile: ", ErrorText(error)));
   }
   pcre2_pattern_info(impl->code, PCRE2_INFO_MATCHEMPTY, &impl->may_be_empty);
   pcre2_jit_compile(impl->code, PCRE2_JIT_COMPLETE);  // without it, matching is slower, and the same
@@ -104,10 +106,10 @@ absl::Status Regex::ForEachMatch(absl::string_view text, absl::FunctionRef<void(
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the pattern '", impl_->pattern, "' fails at byte ", position, " of a text of ", text.size(),
-                       " bytes, at ", Excerpt(text.substr(position)), ": ", ErrorText(result),
-                       "; shorten the text there, or give the tokenizer a pattern that tries fewer ways to match it"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the pattern ", Excerpt(impl_->pattern, kShownOfPattern), " fails at byte ", position, " of a text of ",
+          text.size(), " bytes, at ", Excerpt(text.substr(position), kShownOfText), ": ", ErrorText(result),
+          "; shorten the text there, or give the tokenizer a pattern that tries fewer ways to match it"));
     }
     const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data.get());
     const size_t begin = span[0], end = span[1];
