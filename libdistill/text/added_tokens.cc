@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/container/flat_hash_map.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/text/unicode.h"
 
@@ -24,26 +24,37 @@ bool StartsWithWord(absl::string_view text) {
 }  // namespace
 
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  absl::flat_hash_map<std::string, int32_t> places;  // of two with the same content the first one counts
   for (size_t i = 0; i < tokens_.size(); ++i) {
-    if (!tokens_[i].content.empty()) by_first_byte_[static_cast<uint8_t>(tokens_[i].content[0])].push_back(i);
+    if (!tokens_[i].content.empty()) places.emplace(tokens_[i].content, static_cast<int32_t>(i));
   }
-  for (std::vector<size_t>& bucket : by_first_byte_) {
-    std::stable_sort(bucket.begin(), bucket.end(),
-                     [this](size_t a, size_t b) { return tokens_[a].content.size() > tokens_[b].content.size(); });
-  }
+  if (places.empty()) return;
+  for (const auto& [content, place] : places) starts_[static_cast<uint8_t>(content[0])] = true;
+  if (std::count(starts_.begin(), starts_.end(), true) == 1) only_start_ = places.begin()->first[0];
+  trie_.emplace(std::vector<std::pair<std::string, int32_t>>(places.begin(), places.end()));
+}
+
+size_t AddedTokenMatcher::NextStart(absl::string_view text, size_t begin) const {
+  if (only_start_) return std::min(text.find(*only_start_, begin), text.size());
+  while (begin < text.size() && !starts_[static_cast<uint8_t>(text[begin])]) ++begin;
+  return begin;
 }
 
 const AddedToken* AddedTokenMatcher::MatchAt(absl::string_view text) const {
-  for (const size_t index : by_first_byte_[static_cast<uint8_t>(text[0])]) {
-    if (absl::StartsWith(text, tokens_[index].content)) return &tokens_[index];
+  const AddedToken* longest = nullptr;
+  int32_t node = ByteTrie::kRoot;
+  for (const char byte : text) {
+    node = trie_->Next(node, static_cast<uint8_t>(byte));
+    if (node == ByteTrie::kNone) break;
+    if (trie_->ValueAt(node) != ByteTrie::kNone) longest = &tokens_[trie_->ValueAt(node)];
   }
-  return nullptr;
+  return longest;
 }
 
 std::vector<AddedTokenMatcher::Piece> AddedTokenMatcher::Split(absl::string_view text) const {
   std::vector<Piece> pieces;
   size_t done = 0;
-  for (size_t i = 0; i < text.size();) {
+  for (size_t i = 0; trie_ && (i = NextStart(text, i)) < text.size();) {
     const AddedToken* token = MatchAt(text.substr(i));
     if (token == nullptr) {
       ++i;

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "libdistill/text/byte_trie.h"
 
 namespace distill {
 
@@ -33,11 +35,15 @@ class AddedTokenMatcher {
   std::vector<Piece> Split(absl::string_view text) const;
 
  private:
+  // Where a token may begin, at `begin` or behind it; text.size() where none does.
+  size_t NextStart(absl::string_view text, size_t begin) const;
   // The longest token at the start of `text`; nullptr: none.
   const AddedToken* MatchAt(absl::string_view text) const;
 
   std::vector<AddedToken> tokens_;
-  std::array<std::vector<size_t>, 256> by_first_byte_;  // longest first
+  std::optional<ByteTrie> trie_;    // with places in tokens_; nullopt: there are none
+  std::array<bool, 256> starts_{};  // a token
+  std::optional<char> only_start_;
 };
 
 }  // namespace distill

@@ -28,10 +28,11 @@ constexpr char kGpt2Pattern[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[
 
 // The words of a well-known pattern.
 Step CutByScanner(const WordScanner& scanner) {
-  return [scanner](const TextPart& part, Storage*, Parts* out) {
-    scanner.Append(part, out);
-    return absl::OkStatus();
-  };
+  return {[scanner](const TextPart& part, Storage*, Parts* out) {
+            scanner.Append(part, out);
+            return absl::OkStatus();
+          },
+          scanner};
 }
 
 absl::Status CutAt(const Regex& pattern, SplitBehavior behavior, bool invert, const TextPart& part, Parts* out) {
@@ -43,10 +44,10 @@ absl::Status CutAt(const Regex& pattern, SplitBehavior behavior, bool invert, co
 }
 
 Step CutAtCharacters(bool (*matches)(char32_t), SplitBehavior behavior) {
-  return [matches, behavior](const TextPart& part, Storage*, Parts* out) {
+  return {[matches, behavior](const TextPart& part, Storage*, Parts* out) {
     Splitter(part, behavior, false, out).MatchCharacters(matches);
     return absl::OkStatus();
-  };
+  }};
 }
 
 TextPart Prefixed(const TextPart& part, absl::string_view prefix, Storage* storage) {
@@ -68,7 +69,7 @@ absl::StatusOr<Step> Split(const Json& options) {
   const Json& text = Get(Get(options, "pattern"), "Regex");
   const auto scanner = text.is_string() ? WordScanner::For(text.get_ref<const std::string&>()) : std::nullopt;
   if (keeps_matches && scanner) return CutByScanner(*scanner);
-  return Step([=](const TextPart& part, Storage*, Parts* out) { return CutAt(pattern, behavior, invert, part, out); });
+  return Step{[=](const TextPart& part, Storage*, Parts* out) { return CutAt(pattern, behavior, invert, part, out); }};
 }
 
 absl::StatusOr<Step> Digits(const Json& options) {
@@ -89,16 +90,16 @@ absl::StatusOr<Step> ByteLevel(const Json& options) {
   DISTILL_ASSIGN_OR_RETURN(const bool add_prefix_space, GetBool(options, "add_prefix_space", true));
   DISTILL_ASSIGN_OR_RETURN(const bool use_regex, GetBool(options, "use_regex", true));
   const WordScanner scanner = *WordScanner::For(kGpt2Pattern);
-  return Step([=](const TextPart& part, Storage* storage, Parts* out) {
-    const bool needs_space = add_prefix_space && !absl::StartsWith(part.text, " ");
-    const TextPart whole = needs_space ? Prefixed(part, " ", storage) : part;
+  if (!add_prefix_space) return use_regex ? CutByScanner(scanner) : Step{nullptr};
+  return Step{[=](const TextPart& part, Storage* storage, Parts* out) {
+    const TextPart whole = absl::StartsWith(part.text, " ") ? part : Prefixed(part, " ", storage);
     if (use_regex) {
       scanner.Append(whole, out);
     } else {
       out->push_back(whole);
     }
     return absl::OkStatus();
-  });
+  }};
 }
 
 // BERT's: white space goes, and each punctuation character is a word.
@@ -163,7 +164,7 @@ absl::StatusOr<Step> Metaspace(const Json& options) {
   DISTILL_ASSIGN_OR_RETURN(const bool split, GetBool(options, "split", true));
   size_t at = 0;
   const char32_t mark = NextCodePoint(replacement, &at);
-  return Step([=](const TextPart& part, Storage* storage, Parts* out) {
+  return Step{[=](const TextPart& part, Storage* storage, Parts* out) {
     NormalizedText& text = storage->emplace_back(part);
     const bool has_prefix = absl::StartsWith(part.text, " ") || absl::StartsWith(part.text, replacement);
     const bool prepends =
@@ -186,15 +187,15 @@ absl::StatusOr<Step> Metaspace(const Json& options) {
       out->push_back(text.whole());
     }
     return absl::OkStatus();
-  });
+  }};
 }
 
 absl::StatusOr<Step> CharDelimiterSplit(const Json& options) {
   DISTILL_ASSIGN_OR_RETURN(const std::string delimiter, GetCharacter(options, "delimiter"));
   DISTILL_ASSIGN_OR_RETURN(const Regex pattern, Regex::Compile(Regex::Escape(delimiter)));
-  return Step([pattern](const TextPart& part, Storage*, Parts* out) {
+  return Step{[pattern](const TextPart& part, Storage*, Parts* out) {
     return CutAt(pattern, SplitBehavior::kRemoved, false, part, out);
-  });
+  }};
 }
 
 absl::StatusOr<Step> StepOf(const Json& part) {
@@ -204,8 +205,8 @@ absl::StatusOr<Step> StepOf(const Json& part) {
       {"Punctuation", Punctuation}, {"Split", Split}};
   const std::string type = TypeOf(part);
   if (const auto kind = kWithOptions->find(type); kind != kWithOptions->end()) return kind->second(part);
-  if (type == "BertPreTokenizer") return Step(CutAsBert);
-  if (type == "Whitespace") return Step(CutAtWords);
+  if (type == "BertPreTokenizer") return Step{CutAsBert};
+  if (type == "Whitespace") return Step{CutAtWords};
   if (type == "WhitespaceSplit") return CutAtCharacters(IsWhitespace, SplitBehavior::kRemoved);
   return Unsupported("pre_tokenizer", type,
                      "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, Punctuation, Split, "
@@ -217,7 +218,7 @@ absl::StatusOr<Step> StepOf(const Json& part) {
 absl::Status PreTokenizer::Add(const Json& part) {
   if (is_byte_level_) return Invalid("a pre_tokenizer after ByteLevel is not supported");
   DISTILL_ASSIGN_OR_RETURN(Step step, StepOf(part));
-  steps_.push_back(std::move(step));
+  if (step.cut != nullptr) steps_.push_back(std::move(step));
   is_byte_level_ = TypeOf(part) == "ByteLevel";
   asks_for_start_ = asks_for_start_ || TypeOf(part) == "Metaspace";
   return absl::OkStatus();
@@ -236,7 +237,7 @@ absl::Status PreTokenizer::Split(const TextPart& text, Words* words) const {
   words->parts.push_back(text);
   for (const Step& step : steps_) {
     words->next.clear();
-    for (const TextPart& part : words->parts) DISTILL_RETURN_IF_ERROR(step(part, &words->storage, &words->next));
+    for (const TextPart& part : words->parts) DISTILL_RETURN_IF_ERROR(step.cut(part, &words->storage, &words->next));
     words->parts.swap(words->next);
   }
   return absl::OkStatus();

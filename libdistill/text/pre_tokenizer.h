@@ -4,10 +4,12 @@
 #include <deque>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "libdistill/text/normalized_text.h"
+#include "libdistill/text/word_scanner.h"
 
 namespace distill {
 
@@ -32,9 +34,15 @@ class PreTokenizer {
   // Words depend on TextPart::at_start.
   bool asks_for_start() const { return asks_for_start_; }
 
-  // Adds the parts of `part` to `out`; new text goes to `storage`.
-  using Step = std::function<absl::Status(const TextPart& part, std::deque<NormalizedText>* storage,
-                                          std::vector<TextPart>* out)>;
+  // What alone makes the words; nullptr: there is more to it, and Split is to be called.
+  const WordScanner* scanner() const { return steps_.size() == 1 && steps_[0].scanner ? &*steps_[0].scanner : nullptr; }
+
+  struct Step {
+    // Adds the parts of `part` to `out`; new text goes to `storage`. nullptr: a part stays as it is.
+    std::function<absl::Status(const TextPart& part, std::deque<NormalizedText>* storage, std::vector<TextPart>* out)>
+        cut;
+    std::optional<WordScanner> scanner = std::nullopt;  // which does just that
+  };
 
  private:
   [[nodiscard]] absl::Status Add(const nlohmann::json& part);

@@ -2,53 +2,11 @@
 
 #include <array>
 #include <atomic>
-#include <cstring>
 
-#include "absl/hash/hash.h"
+#include "libdistill/text/word_cache.h"
 
 namespace distill {
 namespace {
-
-// The words of one model that a thread met last, each at one of two places that its hash gives. An entry is two cache
-// lines, with all that belongs to it.
-class WordCache {
- public:
-  static constexpr size_t kMaxBytes = 54, kMaxIds = 16;
-
-  struct Entry {
-    uint64_t hash = 0;
-    uint8_t bytes = 0, ids = 0;  // no bytes: it is free
-    std::array<char, kMaxBytes> word;
-    std::array<int32_t, kMaxIds> id;
-  };
-
-  // nullptr: it is not there. `word` has 1 to kMaxBytes bytes.
-  const Entry* Find(absl::string_view word, uint64_t hash) const {
-    for (const uint64_t place : {hash, hash ^ 1}) {
-      const Entry& entry = entries_[place % kEntries];
-      const bool is_same = entry.hash == hash && entry.bytes == word.size() &&
-                           std::memcmp(entry.word.data(), word.data(), word.size()) == 0;
-      if (is_same) return &entry;
-    }
-    return nullptr;
-  }
-
-  void Put(absl::string_view word, uint64_t hash, const int32_t* ids, size_t count) {
-    if (count > kMaxIds) return;
-    Entry& entry = entries_[hash % kEntries];
-    entries_[(hash ^ 1) % kEntries] = entry;  // the one before it goes
-    entry.hash = hash;
-    entry.bytes = static_cast<uint8_t>(word.size());
-    entry.ids = static_cast<uint8_t>(count);
-    std::memcpy(entry.word.data(), word.data(), word.size());
-    std::memcpy(entry.id.data(), ids, count * sizeof(int32_t));
-  }
-
- private:
-  static constexpr size_t kEntries = 16384;
-
-  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
-};
 
 // This thread's cache of a model. Few threads use more than a teacher's and a student's.
 WordCache& CacheOf(uint64_t model) {
@@ -66,28 +24,67 @@ WordCache& CacheOf(uint64_t model) {
 
 }  // namespace
 
+class TokenModel::Words {
+ public:
+  Words(const TokenModel& model, absl::string_view text, IdBuffer* ids)
+      : model_(model), text_(text), ids_(ids), cache_(CacheOf(model.number_)) {}
+
+  void Append(size_t begin, size_t end) const {
+    const size_t size = end - begin;
+    if (size > WordCache::kMaxShortBytes) return AppendLong(text_.substr(begin, size));
+    if (size == 0) return;
+    const WordCache::ShortKey key = WordCache::KeyOf(text_, begin, end);
+    if (cache_.AppendShort(key, ids_)) return;
+    const absl::string_view word = text_.substr(begin, size);
+    const uint64_t hash = WordCache::HashOf(word);
+    if (cache_.AppendLong(word, hash, ids_)) return;
+    const size_t before = ids_->size();
+    AppendNew(word);
+    const size_t count = ids_->size() - before;
+    if (count <= WordCache::kMaxShortIds) return cache_.PutShort(key, ids_->data() + before, count);
+    cache_.PutLong(word, hash, ids_->data() + before, count);
+  }
+
+ private:
+  void AppendLong(absl::string_view word) const {
+    if (word.size() > WordCache::kMaxBytes) return AppendNew(word);
+    const uint64_t hash = WordCache::HashOf(word);
+    if (cache_.AppendLong(word, hash, ids_)) return;
+    const size_t before = ids_->size();
+    AppendNew(word);
+    cache_.PutLong(word, hash, ids_->data() + before, ids_->size() - before);
+  }
+
+  void AppendNew(absl::string_view word) const {
+    thread_local std::vector<WordToken> tokens;
+    tokens.clear();
+    model_.AppendTokens(word, &tokens);
+    int32_t* id = ids_->Room(tokens.size());
+    for (const WordToken& token : tokens) *id++ = token.id;
+    ids_->Take(tokens.size());
+  }
+
+  const TokenModel& model_;
+  const absl::string_view text_;
+  IdBuffer* const ids_;
+  WordCache& cache_;
+};
+
 uint64_t TokenModel::NextNumber() {
   static std::atomic<uint64_t> last = 0;
   return ++last;
 }
 
-void TokenModel::AppendIds(absl::string_view word, std::vector<int32_t>* ids) const {
-  const auto append = [&] {
-    thread_local std::vector<WordToken> tokens;
-    tokens.clear();
-    AppendTokens(word, &tokens);
-    for (const WordToken& token : tokens) ids->push_back(token.id);
-  };
-  if (word.empty() || word.size() > WordCache::kMaxBytes) return append();
-  WordCache& cache = CacheOf(number_);
-  const uint64_t hash = absl::Hash<absl::string_view>()(word);
-  if (const WordCache::Entry* found = cache.Find(word, hash)) {
-    ids->insert(ids->end(), found->id.begin(), found->id.begin() + found->ids);
-    return;
+void TokenModel::AppendIds(absl::string_view word, IdBuffer* ids) const {
+  Words(*this, word, ids).Append(0, word.size());
+}
+
+void TokenModel::AppendIds(absl::string_view text, const WordScanner& scanner, IdBuffer* ids) const {
+  const Words words(*this, text, ids);
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = scanner.EndOfWord(text, begin);
+    words.Append(begin, end);
   }
-  const size_t begin = ids->size();
-  append();
-  cache.Put(word, hash, ids->data() + begin, ids->size() - begin);
 }
 
 }  // namespace distill

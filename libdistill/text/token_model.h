@@ -10,6 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/text/id_buffer.h"
+#include "libdistill/text/word_scanner.h"
 
 namespace distill {
 
@@ -25,14 +27,18 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
 
-  // Appends the ids of `word`, valid UTF-8. Any thread may call it: words repeat (Zipf), so each thread keeps those of
-  // short ones, in 2 MiB for each of the last models that it used.
-  void AppendIds(absl::string_view word, std::vector<int32_t>* ids) const;
+  // Appends the ids of `word`, valid UTF-8; or those of the words that `scanner` finds in `text`. Any thread may call
+  // it: words repeat, so each thread keeps those of short ones (word_cache.h), in 2 MiB for each of the last two models
+  // that it used.
+  void AppendIds(absl::string_view word, IdBuffer* ids) const;
+  void AppendIds(absl::string_view text, const WordScanner& scanner, IdBuffer* ids) const;
 
   // The same with where the tokens stand.
   virtual void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const = 0;
 
  private:
+  class Words;
+
   const uint64_t number_ = NextNumber();  // of all models that there ever were
   static uint64_t NextNumber();
 };

@@ -67,6 +67,7 @@ class Tokenizer::Sink {
   virtual ~Sink() = default;
   virtual bool keeps_origins() const = 0;
   virtual void TakeWord(const TokenModel& model, const TextPart& word) = 0;
+  virtual void TakeWords(const TokenModel& model, const WordScanner& scanner, const TextPart& text) = 0;
   virtual void TakeToken(int32_t id, const TextPart& text) = 0;
 };
 
@@ -74,11 +75,17 @@ namespace {
 
 class IdSink final : public Tokenizer::Sink {
  public:
-  bool keeps_origins() const override { return false; }
-  void TakeWord(const TokenModel& model, const TextPart& word) override { model.AppendIds(word.text, &ids); }
-  void TakeToken(int32_t id, const TextPart&) override { ids.push_back(id); }
+  explicit IdSink(IdBuffer* ids) : ids_(ids) {}
 
-  std::vector<int32_t> ids;
+  bool keeps_origins() const override { return false; }
+  void TakeWord(const TokenModel& model, const TextPart& word) override { model.AppendIds(word.text, ids_); }
+  void TakeWords(const TokenModel& model, const WordScanner& scanner, const TextPart& text) override {
+    model.AppendIds(text.text, scanner, ids_);
+  }
+  void TakeToken(int32_t id, const TextPart&) override { ids_->Append(id); }
+
+ private:
+  IdBuffer* const ids_;
 };
 
 class EncodingSink final : public Tokenizer::Sink {
@@ -93,6 +100,13 @@ class EncodingSink final : public Tokenizer::Sink {
     for (const WordToken& token : tokens_)
       Add(token.id, word.origins[token.begin].begin, word.origins[token.end - 1].end);
     ++word_;
+  }
+
+  void TakeWords(const TokenModel& model, const WordScanner& scanner, const TextPart& text) override {
+    for (size_t begin = 0, end = 0; begin < text.text.size(); begin = end) {
+      end = scanner.EndOfWord(text.text, begin);
+      TakeWord(model, text.Part(begin, end));
+    }
   }
 
   void TakeToken(int32_t id, const TextPart& text) override {
@@ -256,6 +270,10 @@ absl::Status Tokenizer::Impl::ReadNormalized(const TextPart& text, PreTokenizer:
       sink->TakeToken(piece.id, part);
       continue;
     }
+    if (const WordScanner* scanner = parts.pre_tokenizer.scanner(); scanner != nullptr) {
+      sink->TakeWords(*parts.model, *scanner, part);
+      continue;
+    }
     DISTILL_RETURN_IF_ERROR(parts.pre_tokenizer.Split(part, words));
     for (const TextPart& word : words->parts) sink->TakeWord(*parts.model, word);
   }
@@ -263,11 +281,13 @@ absl::Status Tokenizer::Impl::ReadNormalized(const TextPart& text, PreTokenizer:
 }
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(absl::string_view text) const {
-  IdSink sink;
+  thread_local IdBuffer ids;  // its memory serves the next text
+  ids.Clear();
+  IdSink sink(&ids);
   const std::string repaired = IsValidUtf8(text) ? "" : LossyUtf8(text);
   const absl::Status status = impl_->Read(repaired.empty() ? text : repaired, &sink);
   if (!status.ok()) return Annotate(status, impl_->name);
-  return std::move(sink.ids);
+  return ids.Copy();
 }
 
 absl::StatusOr<Encoding> Tokenizer::Impl::Encode(absl::Span<const absl::string_view> texts,

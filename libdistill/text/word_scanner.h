@@ -1,10 +1,11 @@
-// The patterns by which nearly all byte-level tokenizers cut a text into words, by hand: GPT-2's, those of Qwen2, Llama
-// 3 and cl100k, which differ in how many digits are a word, and those of o200k (GPT-4o, gpt-oss) and Mistral Nemo,
-// where a capital after a small letter begins a word. The words are those of Regex with the same pattern, and together
-// they are the text. (libdistill/text/regex.h is the reference; a test compares them.)
+// The patterns by which nearly all byte-level tokenizers cut a text into words, by hand: GPT-2's, those of Qwen2,
+// Llama 3 and cl100k, which differ in how many digits are a word, and o200k's and Mistral's, which begin words at
+// capitals. The words are those of Regex with the same pattern, and together they are the text.
+// (libdistill/text/regex.h is the reference; a test compares them.)
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,23 +33,24 @@ class WordScanner {
   }
 
  private:
-  enum class WordRule {
-    kGpt2,     // letters; only a space joins a word or number, and line ends are white space as any other
-    kLetters,  // letters; any character joins them
-    kCase,     // the same, cut before capitals
+  enum class Shape : uint8_t {
+    kGpt2,   // only a space joins a word or number, and line ends are white space as any other
+    kPlain,  // what is neither letter, number nor line end joins a word
+    kCased,  // the same, but a word is capitals and then small letters
   };
   struct Rules {
     const char* pattern;
-    WordRule words;
-    bool has_contractions;  // 's, 't, 're, 've, 'm, 'll and 'd, in kGpt2 in small letters, in kCase behind a word
-    size_t digits;          // at most in a number
+    Shape shape;
+    size_t digits;           // at most in a number
+    bool ignores_case;       // of 's, 't, 're, 've, 'm, 'll and 'd
+    bool has_contractions;   // with kCased behind a word, else words of their own
+    bool marks_are_letters;  // of words, not of what is neither letter nor number
+    bool takes_slashes;      // behind punctuation, as line ends
   };
+  class Scan;
   static const std::vector<Rules>& AllRules();
 
   explicit WordScanner(const Rules& rules) : rules_(&rules) {}
-  size_t EndOfContraction(absl::string_view text, size_t begin) const;
-  size_t EndOfCasedWord(absl::string_view text, size_t begin) const;
-  size_t EndOfSpaces(absl::string_view text, size_t begin) const;
 
   const Rules* rules_;
 };
