@@ -1,12 +1,11 @@
 // Of all adjacent pairs the one with the lowest rank is merged, the leftmost of equals first, until none has a rank.
-// A word of n symbols: up to kScanSymbols a scan over an array of ranks finds it, O(n) a merge but all in one cache
-// line or two; beyond, a heap of candidates over a linked list, O(n log n) in total, so that a megabyte without spaces
-// is no attack. A candidate whose symbols changed since it was pushed is recognised when it is popped.
+// ExactMerges finds what is left of that. Where it cannot, a heap of candidates over a linked list does as it is said:
+// O(n log n) for n symbols, so that a megabyte without spaces is no attack. A candidate whose symbols changed since it
+// was pushed is recognised when it is popped.
 #include "libdistill/text/byte_pair_encoder.h"
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <optional>
 #include <queue>
 
@@ -15,26 +14,15 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/text/byte_level.h"
+#include "libdistill/text/exact_merges.h"
 
 namespace distill {
 namespace {
-
-constexpr size_t kScanSymbols = 48;
-constexpr uint32_t kNoRank = std::numeric_limits<uint32_t>::max();
-
-struct Merge {
-  uint32_t rank = kNoRank;
-  int32_t id = 0;  // of the merged token
-};
 
 struct Symbol {
   int32_t id;
   uint32_t size;  // bytes of the word
 };
-
-uint64_t PairKey(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
 
 class BytePairEncoder final : public TokenModel {
  public:
@@ -45,21 +33,22 @@ class BytePairEncoder final : public TokenModel {
  private:
   [[nodiscard]] absl::Status InitMerges(const Vocabulary& vocab, const BpeOptions& options);
   void InitSymbols(const Vocabulary& vocab, const BpeOptions& options);
+  void InitExact(const std::vector<ExactMerges::Rule>& rules);
+  void InitWholeWords(const Vocabulary& vocab);
 
-  Merge Find(int32_t left, int32_t right) const {
-    const auto found = merges_.find(PairKey(left, right));
-    return found == merges_.end() ? Merge{} : found->second;
-  }
-  std::vector<Symbol> SymbolsOf(absl::string_view word) const;
-  std::optional<int32_t> IdAt(absl::string_view word, size_t* position) const;
-  bool AppendBytes(absl::string_view character, std::vector<Symbol>* symbols) const;
-  void MergeByScan(std::vector<Symbol>* symbols) const;
+  void AppendByHeap(absl::string_view word, std::vector<WordToken>* tokens) const;
+  int32_t IdAt(absl::string_view word, size_t* position) const;
+  template <class TakeRun, class TakeSymbol>
+  void ForEachRun(absl::string_view word, const TakeRun& take_run, const TakeSymbol& take_symbol) const;
+  bool FallsBack(absl::string_view character) const;
   void MergeByHeap(std::vector<Symbol>* symbols) const;
 
-  absl::flat_hash_map<uint64_t, Merge> merges_;
-  Vocabulary whole_words_;  // only with ignore_merges
-  bool is_byte_level_ = false;
-  std::array<int32_t, 256> byte_ids_;                  // of the alphabet, or of <0x00> to <0xFF>; -1: no token
+  std::optional<ExactMerges> exact_;  // else merges_
+  std::optional<PairTable> merges_;
+  Vocabulary whole_words_;  // only with ignore_merges: those that merging does not make
+  bool is_byte_level_ = false, has_all_bytes_ = false;
+  std::array<int32_t, 256> byte_ids_;  // of the alphabet, or of <0x00> to <0xFF>; -1: no token
+  std::array<int32_t, 128> ascii_ids_;
   absl::flat_hash_map<char32_t, int32_t> characters_;  // where words are not bytes
   int32_t unk_id_ = -1;
   bool fuse_unk_ = false;
@@ -69,8 +58,8 @@ absl::Status BytePairEncoder::Init(const Vocabulary& vocab, const BpeOptions& op
   is_byte_level_ = options.is_byte_level;
   fuse_unk_ = options.fuse_unk;
   InitSymbols(vocab, options);
-  const bool all_bytes = std::all_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id >= 0; });
-  if (is_byte_level_ && options.byte_fallback && !all_bytes) {
+  has_all_bytes_ = std::all_of(byte_ids_.begin(), byte_ids_.end(), [](int32_t id) { return id >= 0; });
+  if (is_byte_level_ && options.byte_fallback && !has_all_bytes_) {
     return absl::InvalidArgumentError(
         "byte_fallback beside ByteLevel whose bytes are not all in the vocabulary is not supported");
   }
@@ -81,13 +70,17 @@ absl::Status BytePairEncoder::Init(const Vocabulary& vocab, const BpeOptions& op
     }
     unk_id_ = found->second;
   }
-  if (options.ignore_merges) {
-    for (const auto& [token, id] : vocab) {
-      std::string bytes = token;
-      if (!is_byte_level_ || DecodeByteLevel(token, &bytes)) whole_words_.emplace(bytes, id);
-    }
+  DISTILL_RETURN_IF_ERROR(InitMerges(vocab, options));
+  if (options.ignore_merges) InitWholeWords(vocab);
+  return absl::OkStatus();
+}
+
+void BytePairEncoder::InitWholeWords(const Vocabulary& vocab) {
+  for (const auto& [token, id] : vocab) {
+    if (exact_ && exact_->Makes(id)) continue;
+    std::string bytes = token;
+    if (!is_byte_level_ || DecodeByteLevel(token, &bytes)) whole_words_.emplace(bytes, id);
   }
-  return InitMerges(vocab, options);
 }
 
 void BytePairEncoder::InitSymbols(const Vocabulary& vocab, const BpeOptions& options) {
@@ -101,17 +94,21 @@ void BytePairEncoder::InitSymbols(const Vocabulary& vocab, const BpeOptions& opt
     const auto found = vocab.find(token);
     byte_ids_[byte] = token.empty() || found == vocab.end() ? -1 : found->second;
   }
+  ascii_ids_.fill(-1);
   if (is_byte_level_) return;
   for (const auto& [token, id] : vocab) {
     size_t end = 0;
     if (token.empty()) continue;
     const char32_t character = NextCodePoint(token, &end);
-    if (end == token.size()) characters_.emplace(character, id);
+    if (end != token.size()) continue;
+    characters_.emplace(character, id);
+    if (character < ascii_ids_.size()) ascii_ids_[character] = id;
   }
 }
 
 absl::Status BytePairEncoder::InitMerges(const Vocabulary& vocab, const BpeOptions& options) {
-  merges_.reserve(options.merges.size());
+  merges_.emplace(options.merges.size());
+  std::vector<ExactMerges::Rule> rules;
   for (size_t rank = 0; rank < options.merges.size(); ++rank) {
     const auto& [left, right] = options.merges[rank];
     std::array<int32_t, 3> ids;
@@ -123,9 +120,34 @@ absl::Status BytePairEncoder::InitMerges(const Vocabulary& vocab, const BpeOptio
       }
       ids[i++] = found->second;
     }
-    merges_[PairKey(ids[0], ids[1])] = {static_cast<uint32_t>(rank), ids[2]};
+    merges_->Put(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]});
+    rules.push_back({ids[0], ids[1], ids[2]});
   }
+  InitExact(rules);
   return absl::OkStatus();
+}
+
+// Where bytes or characters without tokens keep their neighbours apart.
+void BytePairEncoder::InitExact(const std::vector<ExactMerges::Rule>& rules) {
+  if (!has_all_bytes_ && unk_id_ < 0) return;  // they are left out
+  const auto is_apart = [this](int32_t id) {
+    return id == unk_id_ || (!is_byte_level_ && std::find(byte_ids_.begin(), byte_ids_.end(), id) != byte_ids_.end());
+  };
+  std::vector<ExactMerges::Rule> last;  // of rules for the same pair the last one counts
+  for (size_t rank = 0; rank < rules.size(); ++rank) {
+    const ExactMerges::Rule& rule = rules[rank];
+    if (is_apart(rule.left) || is_apart(rule.right)) return;
+    if (merges_->Of(rule.left, rule.right).rank == rank) last.push_back(rule);
+  }
+  ExactMerges::Symbols symbols;
+  for (const auto& [character, id] : characters_) {
+    AppendUtf8(character, &symbols.emplace_back("", id).first);
+  }
+  for (int byte = 0; is_byte_level_ && byte < 256; ++byte) {
+    if (byte_ids_[byte] >= 0) symbols.emplace_back(std::string(1, static_cast<char>(byte)), byte_ids_[byte]);
+  }
+  exact_ = ExactMerges::Of(symbols, last);
+  if (exact_) merges_.reset();
 }
 
 void BytePairEncoder::AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const {
@@ -135,8 +157,33 @@ void BytePairEncoder::AppendTokens(absl::string_view word, std::vector<WordToken
       return;
     }
   }
-  std::vector<Symbol> symbols = SymbolsOf(word);
-  symbols.size() <= kScanSymbols ? MergeByScan(&symbols) : MergeByHeap(&symbols);
+  if (!exact_) return AppendByHeap(word, tokens);
+  if (is_byte_level_ && has_all_bytes_) return exact_->Append(word, 0, tokens);
+  uint32_t place = 0;
+  const auto take_run = [&](absl::string_view run) {
+    exact_->Append(run, place, tokens);
+    place += static_cast<uint32_t>(run.size());
+  };
+  const auto take_symbol = [&](const Symbol& symbol) {
+    tokens->push_back({symbol.id, place, place + symbol.size});
+    place += symbol.size;
+  };
+  ForEachRun(word, take_run, take_symbol);
+}
+
+void BytePairEncoder::AppendByHeap(absl::string_view word, std::vector<WordToken>* tokens) const {
+  std::vector<Symbol> symbols;
+  symbols.reserve(word.size());
+  const auto take_symbol = [&](const Symbol& symbol) { symbols.push_back(symbol); };
+  const auto take_run = [&](absl::string_view run) {
+    for (size_t at = 0; at < run.size();) {
+      const size_t begin = at;
+      const int32_t id = IdAt(run, &at);
+      symbols.push_back({id, static_cast<uint32_t>(at - begin)});
+    }
+  };
+  ForEachRun(word, take_run, take_symbol);
+  MergeByHeap(&symbols);
   uint32_t at = 0;
   for (const Symbol& symbol : symbols) {
     tokens->push_back({symbol.id, at, at + symbol.size});
@@ -144,67 +191,48 @@ void BytePairEncoder::AppendTokens(absl::string_view word, std::vector<WordToken
   }
 }
 
-// The token of the byte or character at `position`, which moves on.
-std::optional<int32_t> BytePairEncoder::IdAt(absl::string_view word, size_t* position) const {
-  if (is_byte_level_) {
-    const int32_t id = byte_ids_[static_cast<uint8_t>(word[(*position)++])];
-    return id < 0 ? std::nullopt : std::optional(id);
-  }
-  const auto found = characters_.find(NextCodePoint(word, position));
-  return found == characters_.end() ? std::nullopt : std::optional(found->second);
+// The token of the byte or character at `position`, which moves on; -1: it has none.
+int32_t BytePairEncoder::IdAt(absl::string_view word, size_t* position) const {
+  if (is_byte_level_) return byte_ids_[static_cast<uint8_t>(word[(*position)++])];
+  const char32_t character = NextCodePoint(word, position);
+  if (character < ascii_ids_.size()) return ascii_ids_[character];
+  const auto found = characters_.find(character);
+  return found == characters_.end() ? -1 : found->second;
 }
 
-// False where one of the bytes has no token.
-bool BytePairEncoder::AppendBytes(absl::string_view character, std::vector<Symbol>* symbols) const {
-  const auto id_of = [this](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
-  if (!std::all_of(character.begin(), character.end(), [&](char byte) { return id_of(byte) >= 0; })) return false;
-  for (const char byte : character) symbols->push_back({id_of(byte), 1});
-  return true;
-}
-
-std::vector<Symbol> BytePairEncoder::SymbolsOf(absl::string_view word) const {
-  std::vector<Symbol> symbols;
-  symbols.reserve(word.size());
-  uint32_t unknown = 0;  // bytes of a run without tokens; `tokenizers` lets bytes that fall back overtake it
-  const auto end_run = [&] {
-    if (unknown > 0) symbols.push_back({unk_id_, unknown});
+// Takes the word's longest runs of bytes or characters with tokens, and symbols for what has none.
+template <class TakeRun, class TakeSymbol>
+void BytePairEncoder::ForEachRun(absl::string_view word, const TakeRun& take_run, const TakeSymbol& take_symbol) const {
+  uint32_t unknown = 0;  // bytes in a row without tokens; `tokenizers` lets bytes that fall back overtake them
+  const auto end_unknown = [&] {
+    if (unknown > 0) take_symbol(Symbol{unk_id_, unknown});
     unknown = 0;
   };
+  size_t run = 0;  // where one with tokens begins
   for (size_t at = 0; at < word.size();) {
     const size_t begin = at;
-    const std::optional<int32_t> id = IdAt(word, &at);
-    const auto size = static_cast<uint32_t>(at - begin);
-    if (id) {
-      end_run();
-      symbols.push_back({*id, size});
-    } else if (!is_byte_level_ && AppendBytes(word.substr(begin, size), &symbols)) {
+    if (IdAt(word, &at) >= 0) {
+      end_unknown();
       continue;
+    }
+    if (run < begin) take_run(word.substr(run, begin - run));
+    run = at;
+    const absl::string_view character = word.substr(begin, at - begin);
+    if (FallsBack(character)) {
+      for (const char byte : character) take_symbol(Symbol{byte_ids_[static_cast<uint8_t>(byte)], 1});
     } else if (unk_id_ >= 0) {
-      if (!fuse_unk_) end_run();
-      unknown += size;
+      if (!fuse_unk_) end_unknown();
+      unknown += static_cast<uint32_t>(character.size());
     }
   }
-  end_run();
-  return symbols;
+  if (run < word.size()) take_run(word.substr(run));
+  end_unknown();
 }
 
-void BytePairEncoder::MergeByScan(std::vector<Symbol>* symbols) const {
-  std::array<Merge, kScanSymbols> pairs;  // pairs[i]: symbols i and i + 1
-  size_t count = symbols->size();
-  const auto find = [&](size_t i) { return Find((*symbols)[i].id, (*symbols)[i + 1].id); };
-  for (size_t i = 0; i + 1 < count; ++i) pairs[i] = find(i);
-  while (count > 1) {
-    const auto best = std::min_element(pairs.begin(), pairs.begin() + (count - 1),
-                                       [](const Merge& a, const Merge& b) { return a.rank < b.rank; });
-    if (best->rank == kNoRank) break;
-    const size_t i = static_cast<size_t>(best - pairs.begin());
-    (*symbols)[i] = {best->id, (*symbols)[i].size + (*symbols)[i + 1].size};
-    symbols->erase(symbols->begin() + i + 1);
-    std::copy(pairs.begin() + i + 1, pairs.begin() + (count - 1), pairs.begin() + i);
-    --count;
-    if (i > 0) pairs[i - 1] = find(i - 1);
-    if (i + 1 < count) pairs[i] = find(i);
-  }
+// To tokens of its bytes, of which each has one.
+bool BytePairEncoder::FallsBack(absl::string_view character) const {
+  return !is_byte_level_ && std::all_of(character.begin(), character.end(),
+                                        [this](char byte) { return byte_ids_[static_cast<uint8_t>(byte)] >= 0; });
 }
 
 void BytePairEncoder::MergeByHeap(std::vector<Symbol>* symbols) const {
@@ -219,17 +247,17 @@ void BytePairEncoder::MergeByHeap(std::vector<Symbol>* symbols) const {
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
   const auto merge_at = [&](int64_t i) {
     return i < 0 || nodes[i].symbol.id < 0 || nodes[i].next < 0
-               ? Merge{}
-               : Find(nodes[i].symbol.id, nodes[nodes[i].next].symbol.id);
+               ? PairTable::Merge{}
+               : merges_->Of(nodes[i].symbol.id, nodes[nodes[i].next].symbol.id);
   };
   const auto push = [&](int64_t i) {
-    if (const Merge merge = merge_at(i); merge.rank != kNoRank) heap.emplace(merge.rank, i);
+    if (const auto merge = merge_at(i); merge.rank != PairTable::kNoRank) heap.emplace(merge.rank, i);
   };
   for (int64_t i = 0; i < count; ++i) push(i);
   while (!heap.empty()) {
     const auto [rank, i] = heap.top();
     heap.pop();
-    const Merge merge = merge_at(i);
+    const PairTable::Merge merge = merge_at(i);
     if (merge.rank != rank) continue;
     const int64_t right = nodes[i].next;
     nodes[i] = {{merge.id, nodes[i].symbol.size + nodes[right].symbol.size}, nodes[i].previous, nodes[right].next};
