@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 namespace distill {
@@ -41,14 +42,11 @@ std::pair<size_t, bool> Sequence(absl::string_view bytes, size_t position) {
 }  // namespace
 
 bool IsValidUtf8(absl::string_view bytes) {
-  for (size_t i = 0; i < bytes.size();) {
-    if (static_cast<uint8_t>(bytes[i]) < 0x80) {
-      ++i;
-      continue;
-    }
+  for (size_t i = EndOfAscii(bytes, 0); i < bytes.size();) {
     const auto [size, whole] = Sequence(bytes, i);
     if (!whole) return false;
     i += size;
+    if (i < bytes.size() && static_cast<uint8_t>(bytes[i]) < 0x80) i = EndOfAscii(bytes, i);
   }
   return true;
 }
@@ -68,16 +66,14 @@ std::string LossyUtf8(absl::string_view bytes) {
   return text;
 }
 
-char32_t NextCodePoint(absl::string_view text, size_t* position) {
-  const auto byte = [&](size_t offset) {
-    return *position + offset < text.size() ? static_cast<uint8_t>(text[*position + offset]) : 0u;
-  };
-  const char32_t first = byte(0);
-  const size_t length = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  char32_t c = length == 1 ? first : first & (0xFF >> (length + 1));
-  for (size_t i = 1; i < length; ++i) c = c << 6 | (byte(i) & 0x3F);
-  *position += length;
-  return c;
+size_t EndOfAscii(absl::string_view text, size_t begin) {
+  uint64_t bytes = 0;
+  for (; begin + sizeof(bytes) <= text.size(); begin += sizeof(bytes)) {
+    std::memcpy(&bytes, text.data() + begin, sizeof(bytes));
+    if ((bytes & 0x8080808080808080u) != 0) break;
+  }
+  while (begin < text.size() && static_cast<uint8_t>(text[begin]) < 0x80) ++begin;
+  return begin;
 }
 
 void AppendUtf8(char32_t c, std::string* text) {

@@ -13,8 +13,25 @@ bool IsValidUtf8(absl::string_view bytes);
 // Every maximal part that is no UTF-8 becomes one U+FFFD (as Rust's from_utf8_lossy and Python's errors="replace" do).
 std::string LossyUtf8(absl::string_view bytes);
 
+// Where, from `begin` on, the first byte stands that is not of ASCII; text.size() where there is none.
+size_t EndOfAscii(absl::string_view text, size_t begin);
+
 // The code point at `position`, which moves on to the next one. Needs position < text.size().
-char32_t NextCodePoint(absl::string_view text, size_t* position);
+inline char32_t NextCodePoint(absl::string_view text, size_t* position) {
+  const auto byte = [&](size_t offset) -> char32_t {
+    return *position + offset < text.size() ? static_cast<unsigned char>(text[*position + offset]) : 0u;
+  };
+  const char32_t first = byte(0);
+  if (first < 0x80) {
+    *position += 1;
+    return first;
+  }
+  const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  char32_t c = first & (0xFF >> (length + 1));
+  for (size_t i = 1; i < length; ++i) c = c << 6 | (byte(i) & 0x3F);
+  *position += length;
+  return c;
+}
 void AppendUtf8(char32_t code_point, std::string* text);
 std::vector<absl::string_view> CodePoints(absl::string_view text);
 size_t CountCodePoints(absl::string_view text);

@@ -83,7 +83,7 @@ void LowerCharacter(NormalizedText* text, char32_t c, size_t begin, size_t) {
 
 void ApplyForm(UnicodeForm form, NormalizedText* text) {
   const std::string& before = text->text();
-  if (std::all_of(before.begin(), before.end(), IsAscii)) return;
+  if (IsSurelyInForm(form, before)) return;
   if (text->whole().origins != nullptr) return text->Apply(ChangesInto(form, before));
   text->RewriteWhole([&] { text->Append(InForm(form, before), 0); });
 }

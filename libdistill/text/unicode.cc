@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/text/code_point_table.h"
 
 namespace distill {
 namespace {
@@ -30,8 +31,21 @@ bool IsBetween(utf8proc_category_t category, utf8proc_category_t first, utf8proc
   return first <= category && category <= last;
 }
 
+// What a character is made of in a form, before marks are ordered and characters composed.
+struct Decomposition {
+  Decomposition(UnicodeForm form, char32_t c) {
+    const auto options = static_cast<utf8proc_option_t>((OptionsOf(form) & ~UTF8PROC_COMPOSE) | UTF8PROC_DECOMPOSE);
+    int bounds = 0;
+    count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
+                                    static_cast<utf8proc_ssize_t>(parts.size()), options, &bounds);
+  }
+  char32_t operator[](utf8proc_ssize_t part) const { return static_cast<char32_t>(parts[part]); }
+
+  std::array<utf8proc_int32_t, 32> parts;  // the longest one has 18
+  utf8proc_ssize_t count;
+};
+
 std::vector<CharacterChange> Decompose(UnicodeForm form, absl::string_view text) {
-  const auto options = static_cast<utf8proc_option_t>((OptionsOf(form) & ~UTF8PROC_COMPOSE) | UTF8PROC_DECOMPOSE);
   std::vector<CharacterChange> changes;
   size_t in_order = 0;  // how many do not move any more
   const auto sort_rest = [&] {
@@ -41,15 +55,10 @@ std::vector<CharacterChange> Decompose(UnicodeForm form, absl::string_view text)
     in_order = changes.size();
   };
   for (size_t i = 0; i < text.size();) {
-    std::array<utf8proc_int32_t, 32> parts;  // the longest decomposition has 18
-    int bounds = 0;
-    const utf8proc_ssize_t count =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(NextCodePoint(text, &i)), parts.data(),
-                                static_cast<utf8proc_ssize_t>(parts.size()), options, &bounds);
-    for (utf8proc_ssize_t part = 0; part < count; ++part) {
-      const auto character = static_cast<char32_t>(parts[part]);
-      if (ClassOf(character) == 0) sort_rest();
-      changes.push_back({character, part == 0 ? 0 : 1});
+    const Decomposition decomposed(form, NextCodePoint(text, &i));
+    for (utf8proc_ssize_t part = 0; part < decomposed.count; ++part) {
+      if (ClassOf(decomposed[part]) == 0) sort_rest();
+      changes.push_back({decomposed[part], part == 0 ? 0 : 1});
     }
   }
   sort_rest();
@@ -98,14 +107,7 @@ std::vector<CharacterChange> Compose(const std::vector<CharacterChange>& decompo
   return changes;
 }
 
-}  // namespace
-
-std::string InForm(UnicodeForm form, absl::string_view text) {
-  // ASCII is in every form; everything below U+0300, whose lead byte is 0xCC, is in form C.
-  const uint8_t first_changed = form == UnicodeForm::kC ? 0xCC : 0x80;
-  if (std::all_of(text.begin(), text.end(), [=](char c) { return static_cast<uint8_t>(c) < first_changed; })) {
-    return std::string(text);
-  }
+std::string Mapped(UnicodeForm form, absl::string_view text) {
   utf8proc_uint8_t* normalized = nullptr;
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                              static_cast<utf8proc_ssize_t>(text.size()), &normalized, OptionsOf(form));
@@ -113,6 +115,53 @@ std::string InForm(UnicodeForm form, absl::string_view text) {
   std::string result(reinterpret_cast<const char*>(normalized), static_cast<size_t>(size));
   std::free(normalized);
   return result;
+}
+
+constexpr char32_t kEndOfDecomposed = 0x30000;  // planes above have no characters that decompose or combine
+
+uint8_t BitOf(UnicodeForm form) { return static_cast<uint8_t>(1u << static_cast<int>(form)); }
+
+// The forms in which a code point stays as it is, whatever stands beside it: alone it is in that form, and neither it
+// nor its first part is reordered, or composes with what stands before it.
+uint8_t StableForms(char32_t c, const std::vector<bool>& composes) {
+  if ((c >= 0xD800 && c <= 0xDFFF) || ClassOf(c) != 0) return 0;
+  uint8_t forms = 0;
+  for (const auto& [decomposing, composing] :
+       {std::pair(UnicodeForm::kD, UnicodeForm::kC), std::pair(UnicodeForm::kKD, UnicodeForm::kKC)}) {
+    const Decomposition parts(decomposing, c);
+    const bool is_whole = parts.count == 1 && parts[0] == c;
+    if (is_whole) forms |= BitOf(decomposing);
+    if (parts.count < 1 || composes[c] || composes[parts[0]]) continue;
+    std::string one;
+    if (!is_whole) AppendUtf8(c, &one);
+    if (is_whole || Mapped(composing, one) == one) forms |= BitOf(composing);
+  }
+  return forms;
+}
+
+CodePointTable StableTable() {
+  std::vector<bool> composes(kEndOfDecomposed);  // with what stands before it
+  for (char32_t c = 0; c < kEndOfDecomposed; ++c) {
+    const Decomposition parts(UnicodeForm::kD, c);
+    for (utf8proc_ssize_t i = 1; i < parts.count; ++i) composes[parts[i]] = true;
+  }
+  return CodePointTable([&](char32_t c) { return StableForms(c, composes); }, kEndOfDecomposed);
+}
+
+}  // namespace
+
+bool IsSurelyInForm(UnicodeForm form, absl::string_view text) {
+  size_t at = EndOfAscii(text, 0);
+  if (at == text.size()) return true;
+  static const auto* const kStable = new CodePointTable(StableTable());
+  while (at < text.size()) {
+    if ((kStable->Of(NextCodePoint(text, &at)) & BitOf(form)) == 0) return false;
+  }
+  return true;
+}
+
+std::string InForm(UnicodeForm form, absl::string_view text) {
+  return IsSurelyInForm(form, text) ? std::string(text) : Mapped(form, text);
 }
 
 std::vector<CharacterChange> ChangesInto(UnicodeForm form, absl::string_view text) {

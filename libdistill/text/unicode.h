@@ -14,7 +14,10 @@ enum class UnicodeForm { kC, kD, kKC, kKD };
 // Valid UTF-8 in a normalization form (UAX 15).
 std::string InForm(UnicodeForm form, absl::string_view text);
 
-// The same as changes.
+// Whether a text certainly is in this form. False also where that takes more than a look at each code point.
+bool IsSurelyInForm(UnicodeForm form, absl::string_view text);
+
+// What InForm does as changes.
 std::vector<CharacterChange> ChangesInto(UnicodeForm form, absl::string_view text);
 
 // Where the extended grapheme cluster (UAX 29) that begins at byte `begin` ends.
