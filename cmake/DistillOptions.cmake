@@ -16,12 +16,17 @@ if(DISTILL_SANITIZE STREQUAL "address")
   set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(DISTILL_SANITIZE STREQUAL "thread")
   set(sanitize -fsanitize=thread)
+elseif(DISTILL_SANITIZE STREQUAL "fuzzer")
+  set(sanitize -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(DISTILL_SANITIZE)
-  message(FATAL_ERROR "DISTILL_SANITIZE=${DISTILL_SANITIZE}: address and thread are known")
+  message(FATAL_ERROR "DISTILL_SANITIZE=${DISTILL_SANITIZE}: address, thread and fuzzer are known")
 endif()
 if(DISTILL_SANITIZE)
   # -O1 compiles twice as fast. GCC 12 takes its own std::function for uninitialised between the sanitizer's checks.
-  add_compile_options(${sanitize} -O1 -g1 -Wno-maybe-uninitialized)
+  add_compile_options(${sanitize} -O1 -g1)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-maybe-uninitialized)
+  endif()
   add_link_options(${sanitize})
 endif()
 
@@ -34,7 +39,7 @@ if(DISTILL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_DEPEND=1 ${DISTILL_CCACHE})
 endif()
 find_program(DISTILL_MOLD mold)
-if(DISTILL_MOLD)
+if(DISTILL_MOLD AND NOT DISTILL_SANITIZE STREQUAL "fuzzer")  # mold 1.10 hung there once
   # Without RELRO: mold 1.10 lets it begin at .tbss, and where code ends just before a page's end that is a page without
   # memory, so that the program cannot be loaded ("cannot apply additional memory protection after relocation").
   add_link_options(-fuse-ld=mold LINKER:-z,norelro)

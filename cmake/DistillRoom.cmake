@@ -17,7 +17,7 @@ if(TARGET distill_torch)
                      DEPS distill_torch absl::statusor absl::strings)
 endif()
 distill_precompile(plain HEADERS ${plain_headers} DEPS absl::statusor absl::strings absl::time)
-if(DISTILL_TESTS)
+if(DISTILL_TESTS AND TARGET Catch2::Catch2)
   distill_precompile(test HEADERS ${plain_headers} "${PROJECT_SOURCE_DIR}/tests/support/catch.h"
                      DEPS absl::statusor absl::strings absl::time Catch2::Catch2)
 endif()

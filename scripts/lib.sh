@@ -18,6 +18,7 @@ readonly DEBIAN_PACKAGES=(
   libopenmpi-dev openmpi-bin libfabric-dev libfabric-bin
 )
 readonly DEBIAN_ORACLES=(doxygen)   # writes the reference of the headers
+readonly DEBIAN_FUZZERS=(clang libclang-rt-14-dev)  # libFuzzer
 readonly DEBIAN_PEERS=(libgloo-dev)  # small all-reduces are timed from C++
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

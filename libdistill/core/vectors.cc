@@ -27,8 +27,9 @@ int HighestAllowed() {
 
 Vectors WidestOfThisCpu() {
 #if defined(__x86_64__)
-  const bool has_avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;  // not every compiler's __builtin_cpu_supports knows f16c
+  const bool has_f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c;
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (has_avx2) return has_avx512 ? Vectors::kAvx512 : Vectors::kAvx2;

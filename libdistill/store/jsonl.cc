@@ -81,6 +81,8 @@ absl::StatusOr<JsonValue> Parse(std::string text, simdjson::dom::parser& parser)
 
 }  // namespace
 
+JsonValue::JsonValue() = default;
+
 const JsonValue* JsonValue::Find(absl::string_view name) const {
   for (const auto& [key, value] : members) {
     if (key == name) return &value;

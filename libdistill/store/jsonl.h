@@ -23,6 +23,8 @@ namespace distill {
 struct JsonValue {
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
 
+  JsonValue();  // null; defined where `members` is of a complete type
+
   Kind kind = Kind::kNull;
   bool boolean = false;
   double number = 0;

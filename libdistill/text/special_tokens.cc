@@ -164,7 +164,8 @@ void AddAll(const Said& said, const Vocabulary& vocab, std::vector<AddedToken>* 
     return std::any_of(tokens.begin(), tokens.end(), [&](const auto& other) { return other.content == token.content; });
   };
   for (const auto& [id, token] : said.by_id) {
-    if (std::none_of(added->begin(), added->end(), [&](const auto& other) { return IsSame(other, token); })) {
+    if (std::none_of(added->begin(), added->end(),
+                     [&token = token](const auto& other) { return IsSame(other, token); })) {
       new_ones.push_back(token);
     }
   }
