@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/text/code_point_table.h"
 #include "libdistill/text/json_fields.h"
 
 namespace distill {
@@ -70,7 +71,42 @@ std::array<int8_t, 128> AsciiTable(const BertOptions& options) {
   return table;
 }
 
-bool IsAscii(char c) { return static_cast<uint8_t>(c) < 0x80; }
+// What becomes of a character outside of ASCII, whatever stands beside it: it stays, between spaces or not.
+enum Kind : uint8_t { kOther, kKept, kSpacedOut };
+
+uint8_t KindOf(const BertOptions& options, char32_t c) {
+  if (c < 0x80 || (c >= 0xD800 && c <= 0xDFFF)) return kOther;
+  if (options.clean_text && (c == 0xFFFD || IsControl(c) || IsWhitespace(c))) return kOther;
+  std::string one, lower;
+  AppendUtf8(c, &one);
+  if (options.strip_accents && (!IsSurelyInForm(UnicodeForm::kD, one) || IsNonSpacingMark(c))) return kOther;
+  if (options.lowercase) AppendLower(c, &lower);
+  if (options.lowercase && lower != one) return kOther;
+  return options.handle_chinese_chars && IsChinese(c) ? kSpacedOut : kKept;
+}
+
+// Where the characters from `begin` on end that `kinds` alone says all about.
+size_t EndOfPlain(const CodePointTable& kinds, absl::string_view text, size_t begin) {
+  for (size_t next = begin; next < text.size(); begin = next) {
+    if (kinds.Of(NextCodePoint(text, &next)) == kOther) break;
+  }
+  return begin;
+}
+
+void AppendPlain(const CodePointTable& kinds, absl::string_view before, size_t begin, size_t end,
+                 NormalizedText* text) {
+  for (size_t next = begin; begin < end; begin = next) {
+    const bool is_spaced_out = kinds.Of(NextCodePoint(before, &next)) == kSpacedOut;
+    if (is_spaced_out) text->Append(" ", begin);
+    text->Keep(begin, next);
+    if (is_spaced_out) text->Append(" ", begin);
+  }
+}
+
+size_t EndOfOthers(absl::string_view text, size_t begin) {
+  while (begin < text.size() && static_cast<uint8_t>(text[begin]) >= 0x80) ++begin;
+  return begin;
+}
 
 }  // namespace
 
@@ -89,27 +125,31 @@ void ApplyForm(UnicodeForm form, NormalizedText* text) {
 }
 
 // ASCII characters neither join nor reorder with their neighbours in form D, so that runs of them and of others are
-// brought into form by themselves: by a table, and in steps.
+// brought into form by themselves: by a table, and in steps. Of the others nearly all have a table, too.
 absl::StatusOr<Normalizer::Step> BertNormalizer(const Json& json) {
+  constexpr char32_t kEndOfTable = 0x10000;
   BertOptions options;
   DISTILL_ASSIGN_OR_RETURN(options.clean_text, GetBool(json, "clean_text", true));
   DISTILL_ASSIGN_OR_RETURN(options.handle_chinese_chars, GetBool(json, "handle_chinese_chars", true));
   DISTILL_ASSIGN_OR_RETURN(options.lowercase, GetBool(json, "lowercase", true));
   DISTILL_ASSIGN_OR_RETURN(options.strip_accents, GetBool(json, "strip_accents", options.lowercase));
-  return Normalizer::Step([options, table = AsciiTable(options)](NormalizedText* text) {
+  const CodePointTable kinds([&](char32_t c) { return KindOf(options, c); }, kEndOfTable, kOther);
+  return Normalizer::Step([options, kinds, table = AsciiTable(options)](NormalizedText* text) {
     const TextPart before = text->whole();
     text->RewriteWhole([&] {
       const absl::string_view bytes = before.text;
-      for (size_t i = 0; i < bytes.size();) {
-        if (IsAscii(bytes[i])) {
-          const int8_t c = table[static_cast<uint8_t>(bytes[i])];
-          if (c >= 0) text->Append(static_cast<char32_t>(c), i);
-          ++i;
+      for (size_t begin = 0, end = 0; begin < bytes.size(); begin = end) {
+        end = EndOfAscii(bytes, begin);
+        if (begin < end) {
+          text->KeepReplaced(begin, end, table);
           continue;
         }
-        const size_t begin = i;
-        while (i < bytes.size() && !IsAscii(bytes[i])) ++i;
-        NormalizedText run(before.Part(begin, i));
+        end = EndOfOthers(bytes, begin);
+        if (EndOfPlain(kinds, bytes.substr(0, end), begin) == end) {
+          AppendPlain(kinds, bytes, begin, end, text);
+          continue;
+        }
+        NormalizedText run(before.Part(begin, end));
         InSteps(options, &run);
         text->Append(run.whole());
       }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <optional>
 #include <queue>
 
@@ -19,6 +20,8 @@
 namespace distill {
 namespace {
 
+constexpr char kMark[] = "\xE2\x96\x81";  // U+2581
+
 struct Symbol {
   int32_t id;
   uint32_t size;  // bytes of the word
@@ -29,17 +32,19 @@ class BytePairEncoder final : public TokenModel {
   [[nodiscard]] absl::Status Init(const Vocabulary& vocab, const BpeOptions& options);
 
   void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const override;
+  size_t EndOfPart(absl::string_view word, size_t begin) const override;
 
  private:
   [[nodiscard]] absl::Status InitMerges(const Vocabulary& vocab, const BpeOptions& options);
   void InitSymbols(const Vocabulary& vocab, const BpeOptions& options);
   void InitExact(const std::vector<ExactMerges::Rule>& rules);
   void InitWholeWords(const Vocabulary& vocab);
+  void InitParts(const Vocabulary& vocab);
 
   void AppendByHeap(absl::string_view word, std::vector<WordToken>* tokens) const;
   int32_t IdAt(absl::string_view word, size_t* position) const;
-  template <class TakeRun, class TakeSymbol>
-  void ForEachRun(absl::string_view word, const TakeRun& take_run, const TakeSymbol& take_symbol) const;
+  template <class TakeKnown, class TakeSymbol>
+  void ForEachRun(absl::string_view word, const TakeKnown& take_known, const TakeSymbol& take_symbol) const;
   bool FallsBack(absl::string_view character) const;
   void MergeByHeap(std::vector<Symbol>* symbols) const;
 
@@ -47,9 +52,10 @@ class BytePairEncoder final : public TokenModel {
   std::optional<PairTable> merges_;
   Vocabulary whole_words_;  // only with ignore_merges: those that merging does not make
   bool is_byte_level_ = false, has_all_bytes_ = false;
-  std::array<int32_t, 256> byte_ids_;  // of the alphabet, or of <0x00> to <0xFF>; -1: no token
-  std::array<int32_t, 128> ascii_ids_;
+  std::array<int32_t, 256> byte_ids_;                  // of the alphabet, or of <0x00> to <0xFF>; -1: no token
   absl::flat_hash_map<char32_t, int32_t> characters_;  // where words are not bytes
+  bool cuts_at_marks_ = false;
+  std::bitset<256> stands_before_mark_;  // the last byte, in a token
   int32_t unk_id_ = -1;
   bool fuse_unk_ = false;
 };
@@ -72,6 +78,7 @@ absl::Status BytePairEncoder::Init(const Vocabulary& vocab, const BpeOptions& op
   }
   DISTILL_RETURN_IF_ERROR(InitMerges(vocab, options));
   if (options.ignore_merges) InitWholeWords(vocab);
+  InitParts(vocab);
   return absl::OkStatus();
 }
 
@@ -94,15 +101,12 @@ void BytePairEncoder::InitSymbols(const Vocabulary& vocab, const BpeOptions& opt
     const auto found = vocab.find(token);
     byte_ids_[byte] = token.empty() || found == vocab.end() ? -1 : found->second;
   }
-  ascii_ids_.fill(-1);
   if (is_byte_level_) return;
   for (const auto& [token, id] : vocab) {
     size_t end = 0;
     if (token.empty()) continue;
     const char32_t character = NextCodePoint(token, &end);
-    if (end != token.size()) continue;
-    characters_.emplace(character, id);
-    if (character < ascii_ids_.size()) ascii_ids_[character] = id;
+    if (end == token.size()) characters_.emplace(character, id);
   }
 }
 
@@ -158,31 +162,32 @@ void BytePairEncoder::AppendTokens(absl::string_view word, std::vector<WordToken
     }
   }
   if (!exact_) return AppendByHeap(word, tokens);
-  if (is_byte_level_ && has_all_bytes_) return exact_->Append(word, 0, tokens);
   uint32_t place = 0;
-  const auto take_run = [&](absl::string_view run) {
-    exact_->Append(run, place, tokens);
-    place += static_cast<uint32_t>(run.size());
+  const auto take_known = [&](absl::string_view text) {
+    const size_t known = exact_->Append(text, place, tokens);
+    place += static_cast<uint32_t>(known);
+    return known;
   };
   const auto take_symbol = [&](const Symbol& symbol) {
     tokens->push_back({symbol.id, place, place + symbol.size});
     place += symbol.size;
   };
-  ForEachRun(word, take_run, take_symbol);
+  ForEachRun(word, take_known, take_symbol);
 }
 
 void BytePairEncoder::AppendByHeap(absl::string_view word, std::vector<WordToken>* tokens) const {
   std::vector<Symbol> symbols;
   symbols.reserve(word.size());
-  const auto take_symbol = [&](const Symbol& symbol) { symbols.push_back(symbol); };
-  const auto take_run = [&](absl::string_view run) {
-    for (size_t at = 0; at < run.size();) {
-      const size_t begin = at;
-      const int32_t id = IdAt(run, &at);
-      symbols.push_back({id, static_cast<uint32_t>(at - begin)});
+  const auto take_known = [&](absl::string_view text) {
+    size_t begin = 0;
+    for (size_t end = 0; begin < text.size(); begin = end) {
+      const int32_t id = IdAt(text, &end);
+      if (id < 0) break;
+      symbols.push_back({id, static_cast<uint32_t>(end - begin)});
     }
+    return begin;
   };
-  ForEachRun(word, take_run, take_symbol);
+  ForEachRun(word, take_known, [&](const Symbol& symbol) { symbols.push_back(symbol); });
   MergeByHeap(&symbols);
   uint32_t at = 0;
   for (const Symbol& symbol : symbols) {
@@ -194,29 +199,26 @@ void BytePairEncoder::AppendByHeap(absl::string_view word, std::vector<WordToken
 // The token of the byte or character at `position`, which moves on; -1: it has none.
 int32_t BytePairEncoder::IdAt(absl::string_view word, size_t* position) const {
   if (is_byte_level_) return byte_ids_[static_cast<uint8_t>(word[(*position)++])];
-  const char32_t character = NextCodePoint(word, position);
-  if (character < ascii_ids_.size()) return ascii_ids_[character];
-  const auto found = characters_.find(character);
+  const auto found = characters_.find(NextCodePoint(word, position));
   return found == characters_.end() ? -1 : found->second;
 }
 
-// Takes the word's longest runs of bytes or characters with tokens, and symbols for what has none.
-template <class TakeRun, class TakeSymbol>
-void BytePairEncoder::ForEachRun(absl::string_view word, const TakeRun& take_run, const TakeSymbol& take_symbol) const {
+// Takes the word in turns: take_known(rest) those bytes or characters of its beginning that have tokens, and returns
+// how many bytes these are; take_symbol what stands for one without.
+template <class TakeKnown, class TakeSymbol>
+void BytePairEncoder::ForEachRun(absl::string_view word, const TakeKnown& take_known,
+                                 const TakeSymbol& take_symbol) const {
   uint32_t unknown = 0;  // bytes in a row without tokens; `tokenizers` lets bytes that fall back overtake them
   const auto end_unknown = [&] {
     if (unknown > 0) take_symbol(Symbol{unk_id_, unknown});
     unknown = 0;
   };
-  size_t run = 0;  // where one with tokens begins
   for (size_t at = 0; at < word.size();) {
+    if (size_t begin = at; unknown > 0 && IdAt(word, &begin) >= 0) end_unknown();
+    at += take_known(word.substr(at));
+    if (at == word.size()) break;
     const size_t begin = at;
-    if (IdAt(word, &at) >= 0) {
-      end_unknown();
-      continue;
-    }
-    if (run < begin) take_run(word.substr(run, begin - run));
-    run = at;
+    IdAt(word, &at);
     const absl::string_view character = word.substr(begin, at - begin);
     if (FallsBack(character)) {
       for (const char byte : character) take_symbol(Symbol{byte_ids_[static_cast<uint8_t>(byte)], 1});
@@ -225,8 +227,28 @@ void BytePairEncoder::ForEachRun(absl::string_view word, const TakeRun& take_run
       unknown += static_cast<uint32_t>(character.size());
     }
   }
-  if (run < word.size()) take_run(word.substr(run));
   end_unknown();
+}
+
+// SentencePiece's words are whole texts, with a mark for each space. Where no token has what stands before a mark
+// together with it, no merge crosses: there parts begin.
+size_t BytePairEncoder::EndOfPart(absl::string_view word, size_t begin) const {
+  if (!cuts_at_marks_) return word.size();
+  for (size_t at = begin; (at = word.find(kMark, at + 1)) != absl::string_view::npos;) {
+    if (!stands_before_mark_[static_cast<uint8_t>(word[at - 1])]) return at;
+  }
+  return word.size();
+}
+
+void BytePairEncoder::InitParts(const Vocabulary& vocab) {
+  const auto mark = vocab.find(kMark);  // one without a token may be one unknown with what stands before it
+  cuts_at_marks_ = exact_ && !is_byte_level_ && whole_words_.empty() && mark != vocab.end();
+  for (const auto& [token, id] : vocab) {
+    if (!cuts_at_marks_ || !exact_->Makes(id)) continue;
+    for (size_t at = 0; (at = token.find(kMark, at + 1)) != std::string::npos;) {
+      stands_before_mark_.set(static_cast<uint8_t>(token[at - 1]));
+    }
+  }
 }
 
 // To tokens of its bytes, of which each has one.

@@ -91,11 +91,11 @@ bool ExactMerges::AreFinal(int32_t left, int32_t right) const {
   }
 }
 
-int32_t ExactMerges::LongestAt(absl::string_view run, size_t begin) const {
+int32_t ExactMerges::LongestAt(absl::string_view text, size_t begin) const {
   int32_t longest = -1;
   int32_t node = ByteTrie::kRoot;
-  for (size_t at = begin; at < run.size(); ++at) {
-    node = trie_->Next(node, static_cast<uint8_t>(run[at]));
+  for (size_t at = begin; at < text.size(); ++at) {
+    node = trie_->Next(node, static_cast<uint8_t>(text[at]));
     if (node == ByteTrie::kNone) break;
     const int32_t id = trie_->ValueAt(node);
     longest = id == ByteTrie::kNone ? longest : id;
@@ -103,13 +103,14 @@ int32_t ExactMerges::LongestAt(absl::string_view run, size_t begin) const {
   return longest;
 }
 
-void ExactMerges::Append(absl::string_view run, uint32_t place, std::vector<WordToken>* tokens) const {
+size_t ExactMerges::Append(absl::string_view text, uint32_t place, std::vector<WordToken>* tokens) const {
   thread_local std::vector<bool> is_dead_end;
   is_dead_end.clear();
   const size_t first = tokens->size();
   size_t at = 0;
-  int32_t next = LongestAt(run, 0);
-  while (at < run.size()) {
+  int32_t next = LongestAt(text, 0);
+  if (next < 0) return 0;
+  for (;;) {
     const bool has_last = tokens->size() > first;
     const int32_t last = has_last ? tokens->back().id : -1;
     const auto fits = [&](int32_t id) {
@@ -121,10 +122,11 @@ void ExactMerges::Append(absl::string_view run, uint32_t place, std::vector<Word
       const auto end = static_cast<uint32_t>(at + tokens_[next].bytes);
       tokens->push_back({next, place + static_cast<uint32_t>(at), place + end});
       at = end;
-      next = LongestAt(run, at);
+      next = LongestAt(text, at);
+      if (next < 0) return at;  // no symbol stands here, so that no token reaches across
     } else {
       DISTILL_CHECK(has_last, "merging has an encoding for each text of symbols");
-      if (is_dead_end.empty()) is_dead_end.resize(run.size() + 1);
+      if (is_dead_end.empty()) is_dead_end.resize(text.size() + 1);
       is_dead_end[at] = true;
       tokens->pop_back();
       at -= tokens_[last].bytes;

@@ -29,9 +29,9 @@ class ExactMerges {
   // Whether merging makes this token of its own text.
   bool Makes(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < tokens_.size() && tokens_[id].bytes > 0; }
 
-  // Appends the tokens of `run`, which consists of symbols and stands at byte `place` of the word. Any thread may call
-  // it; linear time.
-  void Append(absl::string_view run, uint32_t place, std::vector<WordToken>* tokens) const;
+  // Appends the tokens of the symbols that `text` begins with, which stands at byte `place` of its word, and returns
+  // how many bytes these are: all up to a byte or character that is no symbol. Any thread may call it; linear time.
+  size_t Append(absl::string_view text, uint32_t place, std::vector<WordToken>* tokens) const;
 
  private:
   struct Token {
@@ -43,7 +43,7 @@ class ExactMerges {
   bool AddRules(const std::vector<Rule>& rules);
   void IndexTokens(const Symbols& symbols, const std::vector<Rule>& rules);
   bool AreFinal(int32_t left, int32_t right) const;
-  int32_t LongestAt(absl::string_view run, size_t begin) const;
+  int32_t LongestAt(absl::string_view text, size_t begin) const;
 
   std::vector<Token> tokens_;     // by id
   std::vector<int32_t> shorter_;  // by id: the longest token that it begins with; -1: none

@@ -77,7 +77,7 @@ absl::StatusOr<Regex> PatternOf(const Json& step) {
     const Json& text = Get(pattern, kind);
     if (!text.is_string() || text.get_ref<const std::string&>().empty()) continue;
     const bool is_regex = kind == absl::string_view("Regex");
-    return Regex::Compile(is_regex ? text.get<std::string>() : Regex::Escape(text.get<std::string>()));
+    return is_regex ? Regex::Compile(text.get<std::string>()) : Regex::Literal(text.get<std::string>());
   }
   return Unsupported(absl::StrCat(TypeOf(step), "'s pattern"),
                      pattern.dump(-1, ' ', true, Json::error_handler_t::replace),

@@ -60,6 +60,18 @@ void NormalizedText::Keep(size_t begin, size_t end) {
   if (keeps_origins_) next_origins_.insert(next_origins_.end(), origins_.begin() + begin, origins_.begin() + end);
 }
 
+void NormalizedText::KeepReplaced(size_t begin, size_t end, const std::array<int8_t, 128>& replaced) {
+  size_t size = next_text_.size();
+  next_text_.resize(size + (end - begin));
+  for (size_t i = begin; i < end; ++i) {
+    const int8_t character = replaced[static_cast<unsigned char>(text_[i])];
+    next_text_[size] = static_cast<char>(character);
+    size += character >= 0 ? 1 : 0;
+    if (keeps_origins_ && character >= 0) next_origins_.push_back(origins_[i]);
+  }
+  next_text_.resize(size);
+}
+
 void NormalizedText::Append(absl::string_view added, size_t at) {
   next_text_.append(added.data(), added.size());
   if (keeps_origins_) next_origins_.insert(next_origins_.end(), added.size(), origins_[at]);

@@ -4,6 +4,7 @@
 // `tokenizers` (0.23, NormalizedString) gives them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -52,6 +53,8 @@ class NormalizedText {
   // Only while it is rewritten: the bytes [begin, end) of the text as they are; or `added`, whose origin is byte
   // `at`'s.
   void Keep(size_t begin, size_t end);
+  // The ASCII characters [begin, end), each as `replaced` has it; -1: it goes.
+  void KeepReplaced(size_t begin, size_t end, const std::array<int8_t, 128>& replaced);
   void Append(absl::string_view added, size_t at);
   void Append(char32_t added, size_t at);
   void Append(const TextPart& added);  // with its own origins

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/text/code_point_table.h"
 #include "libdistill/text/json_fields.h"
 #include "libdistill/text/regex.h"
 #include "libdistill/text/split.h"
@@ -104,6 +105,10 @@ absl::StatusOr<Step> ByteLevel(const Json& options) {
 
 // BERT's: white space goes, and each punctuation character is a word.
 absl::Status CutAsBert(const TextPart& part, Storage*, Parts* out) {
+  enum Kind : uint8_t { kWord, kSpace, kMark };
+  static const auto* const kKinds = new CodePointTable([](char32_t c) -> uint8_t {
+    return IsWhitespace(c) ? kSpace : IsPunctuation(c) ? kMark : kWord;
+  });
   const absl::string_view text = part.text;
   size_t begin = 0;
   const auto end_word = [&](size_t end) {
@@ -111,11 +116,10 @@ absl::Status CutAsBert(const TextPart& part, Storage*, Parts* out) {
   };
   for (size_t i = 0; i < text.size();) {
     const size_t at = i;
-    const char32_t c = NextCodePoint(text, &i);
-    const bool is_space = IsWhitespace(c);
-    if (!is_space && !IsPunctuation(c)) continue;
+    const uint8_t kind = kKinds->Of(NextCodePoint(text, &i));
+    if (kind == kWord) continue;
     end_word(at);
-    if (!is_space) out->push_back(part.Part(at, i));
+    if (kind == kMark) out->push_back(part.Part(at, i));
     begin = i;
   }
   end_word(text.size());
@@ -192,7 +196,7 @@ absl::StatusOr<Step> Metaspace(const Json& options) {
 
 absl::StatusOr<Step> CharDelimiterSplit(const Json& options) {
   DISTILL_ASSIGN_OR_RETURN(const std::string delimiter, GetCharacter(options, "delimiter"));
-  DISTILL_ASSIGN_OR_RETURN(const Regex pattern, Regex::Compile(Regex::Escape(delimiter)));
+  const Regex pattern = Regex::Literal(delimiter);
   return Step{[pattern](const TextPart& part, Storage*, Parts* out) {
     return CutAt(pattern, SplitBehavior::kRemoved, false, part, out);
   }};
@@ -220,7 +224,7 @@ absl::Status PreTokenizer::Add(const Json& part) {
   DISTILL_ASSIGN_OR_RETURN(Step step, StepOf(part));
   if (step.cut != nullptr) steps_.push_back(std::move(step));
   is_byte_level_ = TypeOf(part) == "ByteLevel";
-  asks_for_start_ = asks_for_start_ || TypeOf(part) == "Metaspace";
+  asks_for_start_ = asks_for_start_ || (TypeOf(part) == "Metaspace" && Get(part, "prepend_scheme") == "first");
   return absl::OkStatus();
 }
 

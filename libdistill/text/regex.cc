@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -51,8 +50,8 @@ std::string Excerpt(absl::string_view text, size_t shown_bytes) {
 
 struct Regex::Impl {
   std::string pattern;
-  pcre2_code* code = nullptr;
-  uint32_t may_be_empty = 0;  // a match
+  pcre2_code* code = nullptr;  // nullptr: the pattern is a text
+  uint32_t may_be_empty = 0;   // a match
   ~Impl() { pcre2_code_free(code); }
 };
 
@@ -81,16 +80,19 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
   return Regex(std::move(impl));
 }
 
-std::string Regex::Escape(absl::string_view text) {
-  std::string pattern;
-  for (const char c : text) {
-    if (absl::ascii_ispunct(static_cast<unsigned char>(c))) pattern.push_back('\\');
-    pattern.push_back(c);
-  }
-  return pattern;
+Regex Regex::Literal(const std::string& text) {
+  auto impl = std::make_shared<Impl>();
+  impl->pattern = text;
+  return Regex(std::move(impl));
 }
 
 absl::Status Regex::ForEachMatch(absl::string_view text, absl::FunctionRef<void(size_t begin, size_t end)> take) const {
+  if (impl_->code == nullptr) {
+    const size_t size = impl_->pattern.size();
+    for (size_t at = 0; (at = text.find(impl_->pattern, at)) != absl::string_view::npos; at += size)
+      take(at, at + size);
+    return absl::OkStatus();
+  }
   const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> data(pcre2_match_data_create(1, nullptr),
                                                                                  pcre2_match_data_free);
   size_t position = 0;

@@ -18,8 +18,8 @@ class Regex {
   // place (regex_syntax.h).
   [[nodiscard]] static absl::StatusOr<Regex> Compile(const std::string& pattern);
 
-  // A pattern that matches `text` alone.
-  static std::string Escape(absl::string_view text);
+  // A pattern that matches `text` alone, which is not empty.
+  static Regex Literal(const std::string& text);
 
   // Calls `take` with every match in `text`, valid UTF-8, as [begin, end), in order. An empty match counts where no
   // other one ends; an empty text has none. Any thread may call it. InvalidArgument: the pattern needs more attempts or

@@ -29,6 +29,16 @@ class TokenModel::Words {
   Words(const TokenModel& model, absl::string_view text, IdBuffer* ids)
       : model_(model), text_(text), ids_(ids), cache_(CacheOf(model.number_)) {}
 
+  void AppendParts(size_t begin, size_t end) const {
+    if (end - begin <= WordCache::kMaxShortBytes) return Append(begin, end);
+    const absl::string_view word = text_.substr(0, end);
+    for (size_t part_end = 0; begin < end; begin = part_end) {
+      part_end = model_.EndOfPart(word, begin);
+      Append(begin, part_end);
+    }
+  }
+
+ private:
   void Append(size_t begin, size_t end) const {
     const size_t size = end - begin;
     if (size > WordCache::kMaxShortBytes) return AppendLong(text_.substr(begin, size));
@@ -45,7 +55,6 @@ class TokenModel::Words {
     cache_.PutLong(word, hash, ids_->data() + before, count);
   }
 
- private:
   void AppendLong(absl::string_view word) const {
     if (word.size() > WordCache::kMaxBytes) return AppendNew(word);
     const uint64_t hash = WordCache::HashOf(word);
@@ -75,15 +84,22 @@ uint64_t TokenModel::NextNumber() {
   return ++last;
 }
 
-void TokenModel::AppendIds(absl::string_view word, IdBuffer* ids) const {
-  Words(*this, word, ids).Append(0, word.size());
+void TokenModel::AppendIds(absl::string_view text, absl::Span<const TextPart> words, IdBuffer* ids) const {
+  const Words in_text(*this, text, ids);
+  for (const TextPart& word : words) {
+    // Elsewhere the bytes behind a word are not to be read.
+    const auto begin = reinterpret_cast<uintptr_t>(word.text.data()) - reinterpret_cast<uintptr_t>(text.data());
+    const bool is_part = begin <= text.size() && word.text.size() <= text.size() - begin;
+    is_part ? in_text.AppendParts(begin, begin + word.text.size())
+            : Words(*this, word.text, ids).AppendParts(0, word.text.size());
+  }
 }
 
 void TokenModel::AppendIds(absl::string_view text, const WordScanner& scanner, IdBuffer* ids) const {
   const Words words(*this, text, ids);
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     end = scanner.EndOfWord(text, begin);
-    words.Append(begin, end);
+    words.AppendParts(begin, end);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "libdistill/text/id_buffer.h"
 #include "libdistill/text/word_scanner.h"
 
@@ -27,14 +28,18 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
 
-  // Appends the ids of `word`, valid UTF-8; or those of the words that `scanner` finds in `text`. Any thread may call
-  // it: words repeat, so each thread keeps those of short ones (word_cache.h), in 2 MiB for each of the last two models
-  // that it used.
-  void AppendIds(absl::string_view word, IdBuffer* ids) const;
+  // Appends the ids of words, valid UTF-8: those that `scanner` finds in `text`, or `words`, which may be parts of
+  // `text`. Any thread may call it: words repeat, so each thread keeps those of short ones (word_cache.h), in 2 MiB for
+  // each of the last two models that it used.
   void AppendIds(absl::string_view text, const WordScanner& scanner, IdBuffer* ids) const;
+  void AppendIds(absl::string_view text, absl::Span<const TextPart> words, IdBuffer* ids) const;
 
   // The same with where the tokens stand.
   virtual void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const = 0;
+
+  // Where a part of `word` from `begin` on ends: the ids of a word are those of such parts, which are kept as words
+  // are.
+  virtual size_t EndOfPart(absl::string_view word, size_t) const { return word.size(); }
 
  private:
   class Words;

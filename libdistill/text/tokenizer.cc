@@ -66,7 +66,8 @@ class Tokenizer::Sink {
  public:
   virtual ~Sink() = default;
   virtual bool keeps_origins() const = 0;
-  virtual void TakeWord(const TokenModel& model, const TextPart& word) = 0;
+  // Of words that are parts of `text`, or new.
+  virtual void TakeWords(const TokenModel& model, const TextPart& text, absl::Span<const TextPart> words) = 0;
   virtual void TakeWords(const TokenModel& model, const WordScanner& scanner, const TextPart& text) = 0;
   virtual void TakeToken(int32_t id, const TextPart& text) = 0;
 };
@@ -78,7 +79,9 @@ class IdSink final : public Tokenizer::Sink {
   explicit IdSink(IdBuffer* ids) : ids_(ids) {}
 
   bool keeps_origins() const override { return false; }
-  void TakeWord(const TokenModel& model, const TextPart& word) override { model.AppendIds(word.text, ids_); }
+  void TakeWords(const TokenModel& model, const TextPart& text, absl::Span<const TextPart> words) override {
+    model.AppendIds(text.text, words, ids_);
+  }
   void TakeWords(const TokenModel& model, const WordScanner& scanner, const TextPart& text) override {
     model.AppendIds(text.text, scanner, ids_);
   }
@@ -94,12 +97,8 @@ class EncodingSink final : public Tokenizer::Sink {
 
   bool keeps_origins() const override { return true; }
 
-  void TakeWord(const TokenModel& model, const TextPart& word) override {
-    tokens_.clear();
-    model.AppendTokens(word.text, &tokens_);
-    for (const WordToken& token : tokens_)
-      Add(token.id, word.origins[token.begin].begin, word.origins[token.end - 1].end);
-    ++word_;
+  void TakeWords(const TokenModel& model, const TextPart&, absl::Span<const TextPart> words) override {
+    for (const TextPart& word : words) TakeWord(model, word);
   }
 
   void TakeWords(const TokenModel& model, const WordScanner& scanner, const TextPart& text) override {
@@ -117,6 +116,14 @@ class EncodingSink final : public Tokenizer::Sink {
   Encoding encoding;
 
  private:
+  void TakeWord(const TokenModel& model, const TextPart& word) {
+    tokens_.clear();
+    model.AppendTokens(word.text, &tokens_);
+    for (const WordToken& token : tokens_)
+      Add(token.id, word.origins[token.begin].begin, word.origins[token.end - 1].end);
+    ++word_;
+  }
+
   void Add(int32_t id, int64_t begin, int64_t end) {
     encoding.ids.push_back(id);
     encoding.type_ids.push_back(text_);
@@ -275,7 +282,8 @@ absl::Status Tokenizer::Impl::ReadNormalized(const TextPart& text, PreTokenizer:
       continue;
     }
     DISTILL_RETURN_IF_ERROR(parts.pre_tokenizer.Split(part, words));
-    for (const TextPart& word : words->parts) sink->TakeWord(*parts.model, word);
+    const bool is_one_new = words->storage.size() == 1;  // of which all words are parts
+    sink->TakeWords(*parts.model, is_one_new ? words->storage.front().whole() : part, words->parts);
   }
   return absl::OkStatus();
 }

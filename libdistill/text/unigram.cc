@@ -43,7 +43,8 @@ class Unigram final : public TokenModel {
   }
 
   void AppendTokens(absl::string_view word, std::vector<WordToken>* tokens) const override {
-    const std::vector<Step> steps = BestSteps(word);
+    thread_local std::vector<Step> steps;  // its memory serves the next word
+    FindBestSteps(word, &steps);
     const size_t before = tokens->size();
     for (uint32_t end = static_cast<uint32_t>(word.size()); end > 0;) {
       uint32_t begin = static_cast<uint32_t>(steps[end].begin);
@@ -66,8 +67,10 @@ class Unigram final : public TokenModel {
     int32_t begin = -1;  // -1: no way leads here
   };
 
-  std::vector<Step> BestSteps(absl::string_view word) const {
-    std::vector<Step> steps(word.size() + 1);
+  // To all places of the word.
+  void FindBestSteps(absl::string_view word, std::vector<Step>* result) const {
+    std::vector<Step>& steps = *result;
+    steps.assign(word.size() + 1, Step{});
     const auto improve = [&](size_t from, size_t to, int32_t id, double score) {
       const double way = steps[from].score + score;
       if (steps[to].begin < 0 || way > steps[to].score) steps[to] = {way, id, static_cast<int32_t>(from)};
@@ -88,7 +91,6 @@ class Unigram final : public TokenModel {
       if (!has_character) improve(at, next, unk_id_, unknown_score_);
       at = next;
     }
-    return steps;
   }
 
   void AppendUnknownReversed(absl::string_view word, uint32_t begin, uint32_t end,
