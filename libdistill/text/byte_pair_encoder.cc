@@ -1,14 +1,10 @@
-// Of all adjacent pairs the one with the lowest rank is merged, the leftmost of equals first, until none has a rank.
-// ExactMerges finds what is left of that. Where it cannot, a heap of candidates over a linked list does as it is said:
-// O(n log n) for n symbols, so that a megabyte without spaces is no attack. A candidate whose symbols changed since it
-// was pushed is recognised when it is popped.
+// Words are cut into bytes or characters, which ExactMerges makes tokens of. Where it cannot, a heap does.
 #include "libdistill/text/byte_pair_encoder.h"
 
 #include <algorithm>
 #include <array>
 #include <bitset>
 #include <optional>
-#include <queue>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -16,16 +12,12 @@
 #include "libdistill/core/utf8.h"
 #include "libdistill/text/byte_level.h"
 #include "libdistill/text/exact_merges.h"
+#include "libdistill/text/heap_merges.h"
 
 namespace distill {
 namespace {
 
 constexpr char kMark[] = "\xE2\x96\x81";  // U+2581
-
-struct Symbol {
-  int32_t id;
-  uint32_t size;  // bytes of the word
-};
 
 class BytePairEncoder final : public TokenModel {
  public:
@@ -46,7 +38,6 @@ class BytePairEncoder final : public TokenModel {
   template <class TakeKnown, class TakeSymbol>
   void ForEachRun(absl::string_view word, const TakeKnown& take_known, const TakeSymbol& take_symbol) const;
   bool FallsBack(absl::string_view character) const;
-  void MergeByHeap(std::vector<Symbol>* symbols) const;
 
   std::optional<ExactMerges> exact_;  // else merges_
   std::optional<PairTable> merges_;
@@ -168,7 +159,7 @@ void BytePairEncoder::AppendTokens(absl::string_view word, std::vector<WordToken
     place += static_cast<uint32_t>(known);
     return known;
   };
-  const auto take_symbol = [&](const Symbol& symbol) {
+  const auto take_symbol = [&](const MergeSymbol& symbol) {
     tokens->push_back({symbol.id, place, place + symbol.size});
     place += symbol.size;
   };
@@ -176,7 +167,7 @@ void BytePairEncoder::AppendTokens(absl::string_view word, std::vector<WordToken
 }
 
 void BytePairEncoder::AppendByHeap(absl::string_view word, std::vector<WordToken>* tokens) const {
-  std::vector<Symbol> symbols;
+  std::vector<MergeSymbol> symbols;
   symbols.reserve(word.size());
   const auto take_known = [&](absl::string_view text) {
     size_t begin = 0;
@@ -187,10 +178,10 @@ void BytePairEncoder::AppendByHeap(absl::string_view word, std::vector<WordToken
     }
     return begin;
   };
-  ForEachRun(word, take_known, [&](const Symbol& symbol) { symbols.push_back(symbol); });
-  MergeByHeap(&symbols);
+  ForEachRun(word, take_known, [&](const MergeSymbol& symbol) { symbols.push_back(symbol); });
+  MergeByHeap(*merges_, &symbols);
   uint32_t at = 0;
-  for (const Symbol& symbol : symbols) {
+  for (const MergeSymbol& symbol : symbols) {
     tokens->push_back({symbol.id, at, at + symbol.size});
     at += symbol.size;
   }
@@ -210,7 +201,7 @@ void BytePairEncoder::ForEachRun(absl::string_view word, const TakeKnown& take_k
                                  const TakeSymbol& take_symbol) const {
   uint32_t unknown = 0;  // bytes in a row without tokens; `tokenizers` lets bytes that fall back overtake them
   const auto end_unknown = [&] {
-    if (unknown > 0) take_symbol(Symbol{unk_id_, unknown});
+    if (unknown > 0) take_symbol(MergeSymbol{unk_id_, unknown});
     unknown = 0;
   };
   for (size_t at = 0; at < word.size();) {
@@ -221,7 +212,7 @@ void BytePairEncoder::ForEachRun(absl::string_view word, const TakeKnown& take_k
     IdAt(word, &at);
     const absl::string_view character = word.substr(begin, at - begin);
     if (FallsBack(character)) {
-      for (const char byte : character) take_symbol(Symbol{byte_ids_[static_cast<uint8_t>(byte)], 1});
+      for (const char byte : character) take_symbol(MergeSymbol{byte_ids_[static_cast<uint8_t>(byte)], 1});
     } else if (unk_id_ >= 0) {
       if (!fuse_unk_) end_unknown();
       unknown += static_cast<uint32_t>(character.size());
@@ -255,41 +246,6 @@ void BytePairEncoder::InitParts(const Vocabulary& vocab) {
 bool BytePairEncoder::FallsBack(absl::string_view character) const {
   return !is_byte_level_ && std::all_of(character.begin(), character.end(),
                                         [this](char byte) { return byte_ids_[static_cast<uint8_t>(byte)] >= 0; });
-}
-
-void BytePairEncoder::MergeByHeap(std::vector<Symbol>* symbols) const {
-  struct Node {
-    Symbol symbol;
-    int64_t previous, next;  // -1: none
-  };
-  using Candidate = std::pair<uint32_t, int64_t>;  // rank, position of the left symbol
-  const int64_t count = static_cast<int64_t>(symbols->size());
-  std::vector<Node> nodes(symbols->size());
-  for (int64_t i = 0; i < count; ++i) nodes[i] = {(*symbols)[i], i - 1, i + 1 < count ? i + 1 : -1};
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
-  const auto merge_at = [&](int64_t i) {
-    return i < 0 || nodes[i].symbol.id < 0 || nodes[i].next < 0
-               ? PairTable::Merge{}
-               : merges_->Of(nodes[i].symbol.id, nodes[nodes[i].next].symbol.id);
-  };
-  const auto push = [&](int64_t i) {
-    if (const auto merge = merge_at(i); merge.rank != PairTable::kNoRank) heap.emplace(merge.rank, i);
-  };
-  for (int64_t i = 0; i < count; ++i) push(i);
-  while (!heap.empty()) {
-    const auto [rank, i] = heap.top();
-    heap.pop();
-    const PairTable::Merge merge = merge_at(i);
-    if (merge.rank != rank) continue;
-    const int64_t right = nodes[i].next;
-    nodes[i] = {{merge.id, nodes[i].symbol.size + nodes[right].symbol.size}, nodes[i].previous, nodes[right].next};
-    if (nodes[i].next >= 0) nodes[nodes[i].next].previous = i;
-    nodes[right].symbol.id = -1;  // gone
-    push(nodes[i].previous);
-    push(i);
-  }
-  symbols->clear();
-  for (int64_t i = 0; i >= 0 && i < count; i = nodes[i].next) symbols->push_back(nodes[i].symbol);
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ absl::StatusOr<Regex> Regex::Compile(const std::string& pattern) {
 }
 
 Regex Regex::Literal(const std::string& text) {
+  if (text.empty()) return *Compile(text);  // which matches between characters
   auto impl = std::make_shared<Impl>();
   impl->pattern = text;
   return Regex(std::move(impl));

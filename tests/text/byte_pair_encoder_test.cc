@@ -194,4 +194,30 @@ TEST_CASE("a word is known again wherever it stands") {
   }
 }
 
+TEST_CASE("a text that is one word has the ids of its parts, unknown characters and marks within tokens included") {
+  const std::string mark = "\u2581";
+  Vocabulary vocab = {{"?", 0},        {"a", 1},  {"b", 2},         {mark, 3},
+                      {mark + "a", 4}, {"ab", 5}, {mark + "ab", 6}, {"b" + mark, 7}};
+  BpeOptions options;
+  options.merges = {{"a", "b"}, {mark, "a"}, {mark, "ab"}, {"b", mark}};
+  options.unk_token = "?";
+  std::mt19937 draw(11);
+  for (const bool fuse_unk : {false, true}) {
+    options.fuse_unk = fuse_unk;
+    const auto model = MakeBytePairEncoder(vocab, options).value();
+    CHECK(model->EndOfPart("a" + mark + "ab", 0) == 1);
+    CHECK(model->EndOfPart("b" + mark + "ab", 0) == 6);  // no part: "b" and the mark are a token
+    for (int round = 0; round < 2000; ++round) {
+      std::string word;
+      for (size_t size = draw() % 60; word.size() <= size;) {
+        word += std::vector<std::string>{"a", "b", mark, mark, "x", "\u4e16"}[draw() % 6];
+      }
+      IdBuffer ids;
+      model->AppendIds("", {TextPart{word}}, &ids);
+      INFO(word);
+      REQUIRE(ids.Copy() == IdsOf(*model, word));
+    }
+  }
+}
+
 }  // namespace distill
