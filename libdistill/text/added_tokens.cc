@@ -31,7 +31,7 @@ AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(s
   if (places.empty()) return;
   for (const auto& [content, place] : places) starts_[static_cast<uint8_t>(content[0])] = true;
   if (std::count(starts_.begin(), starts_.end(), true) == 1) only_start_ = places.begin()->first[0];
-  trie_.emplace(std::vector<std::pair<std::string, int32_t>>(places.begin(), places.end()));
+  trie_.emplace(ByteTrie::Entries(places.begin(), places.end()));
 }
 
 size_t AddedTokenMatcher::NextStart(absl::string_view text, size_t begin) const {

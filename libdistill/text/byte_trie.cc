@@ -14,7 +14,9 @@ ByteTrie::ByteTrie(Entries entries) : units_(1 + 2 * kBytes) {
   std::sort(entries.begin(), entries.end());
   units_[kRoot].parent = kRoot;
   Place(entries, 0, entries.size(), 0, kRoot);
+  while (units_.back().parent == kNone) units_.pop_back();
   units_.resize(units_.size() + kBytes);  // so that base + byte always is in the array
+  units_.shrink_to_fit();
 }
 
 void ByteTrie::Place(const Entries& entries, size_t begin, size_t end, size_t depth, int32_t node) {

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/string_view.h"
 
 namespace distill {
 
 class ByteTrie {
  public:
-  // Strings that differ from each other and are not empty; values of 0 and more.
-  explicit ByteTrie(std::vector<std::pair<std::string, int32_t>> entries);
+  // Strings that differ from each other and are not empty, of which nothing is kept; values of 0 and more.
+  using Entries = std::vector<std::pair<absl::string_view, int32_t>>;
+  explicit ByteTrie(Entries entries);
 
   static constexpr int32_t kRoot = 0, kNone = -1;
   // The node that `byte` leads to; kNone: no string goes on so.
@@ -28,7 +30,6 @@ class ByteTrie {
     int32_t parent = kNone;  // kNone: the unit is free
     int32_t value = kNone;
   };
-  using Entries = std::vector<std::pair<std::string, int32_t>>;
 
   // Gives `node` the strings [begin, end), which agree in their first `depth` bytes.
   void Place(const Entries& entries, size_t begin, size_t end, size_t depth, int32_t node);

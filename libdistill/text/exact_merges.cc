@@ -56,16 +56,16 @@ bool ExactMerges::AddRules(const std::vector<Rule>& rules) {
 }
 
 void ExactMerges::IndexTokens(const Symbols& symbols, const std::vector<Rule>& rules) {
-  std::vector<std::string> texts(tokens_.size());
   Symbols made = symbols;
-  for (const auto& [text, id] : symbols) texts[id] = text;
+  std::vector<size_t> place(tokens_.size());  // in `made`
+  for (size_t i = 0; i < made.size(); ++i) place[made[i].second] = i;
   for (uint32_t order = 1; order <= rules.size(); ++order) {
     const auto& [left, right, merged] = rules[order - 1];
     if (tokens_[merged].order != order) continue;
-    texts[merged] = texts[left] + texts[right];
-    made.emplace_back(texts[merged], merged);
+    place[merged] = made.size();
+    made.emplace_back(made[place[left]].first + made[place[right]].first, merged);
   }
-  trie_.emplace(made);
+  trie_.emplace(ByteTrie::Entries(made.begin(), made.end()));
   shorter_.assign(tokens_.size(), -1);
   for (const auto& [text, id] : made) {
     const absl::string_view all = text;

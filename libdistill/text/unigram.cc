@@ -15,9 +15,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;
 
-std::vector<std::pair<std::string, int32_t>> Listed(const Vocabulary& ids) {
-  return std::vector<std::pair<std::string, int32_t>>(ids.begin(), ids.end());
-}
+ByteTrie::Entries Listed(const Vocabulary& ids) { return ByteTrie::Entries(ids.begin(), ids.end()); }
 
 Vocabulary IdsOf(const UnigramOptions& options) {
   Vocabulary ids;

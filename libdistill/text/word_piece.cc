@@ -34,11 +34,11 @@ Match LongestMatch(const ByteTrie& trie, absl::string_view text) {
 }
 
 // The tokens that begin with `prefix`, without it.
-std::vector<std::pair<std::string, int32_t>> Behind(const std::string& prefix, const Vocabulary& vocab) {
-  std::vector<std::pair<std::string, int32_t>> tokens;
+ByteTrie::Entries Behind(absl::string_view prefix, const Vocabulary& vocab) {
+  ByteTrie::Entries tokens;
   for (const auto& [token, id] : vocab) {
     if (token.size() > prefix.size() && absl::StartsWith(token, prefix)) {
-      tokens.emplace_back(token.substr(prefix.size()), id);
+      tokens.emplace_back(absl::string_view(token).substr(prefix.size()), id);
     }
   }
   return tokens;
