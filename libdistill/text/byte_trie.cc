@@ -20,20 +20,25 @@ ByteTrie::ByteTrie(Entries entries) : units_(1 + 2 * kBytes) {
 }
 
 void ByteTrie::Place(const Entries& entries, size_t begin, size_t end, size_t depth, int32_t node) {
-  if (begin < end && entries[begin].first.size() == depth) units_[node].value = entries[begin++].second;
-  if (begin == end) return;
   const auto byte_of = [&](size_t i) { return static_cast<uint8_t>(entries[i].first[depth]); };
   std::vector<uint8_t> bytes;
-  for (size_t i = begin; i < end; ++i) {
-    if (bytes.empty() || bytes.back() != byte_of(i)) bytes.push_back(byte_of(i));
+  for (;; ++depth) {
+    if (begin < end && entries[begin].first.size() == depth) units_[node].value = entries[begin++].second;
+    if (begin == end) return;
+    bytes.clear();
+    for (size_t i = begin; i < end; ++i) {
+      if (bytes.empty() || bytes.back() != byte_of(i)) bytes.push_back(byte_of(i));
+    }
+    const int32_t base = FindBase(bytes);
+    units_[node].base = base;
+    for (const uint8_t byte : bytes) units_[base + byte].parent = node;
+    node = base + bytes[0];
+    if (bytes.size() > 1) break;  // else here, as a long string would need as deep a stack
   }
-  const int32_t base = FindBase(bytes);
-  units_[node].base = base;
-  for (const uint8_t byte : bytes) units_[base + byte].parent = node;
   for (const uint8_t byte : bytes) {
     size_t last = begin;
     while (last < end && byte_of(last) == byte) ++last;
-    Place(entries, begin, last, depth + 1, base + byte);
+    Place(entries, begin, last, depth + 1, node - bytes[0] + byte);
     begin = last;
   }
 }

@@ -93,7 +93,25 @@ TEST_CASE("a megabyte without a space is encoded in bounded time, and comes back
   CHECK(std::vector<int32_t>(ids.begin(), ids.begin() + 4) == std::vector<int32_t>{258, 256, 'l', 259});
 }
 
-TEST_CASE("the scan of short words and the heap of long ones merge alike") {
+TEST_CASE("tokens of a megabyte are tokens as any other") {
+  Parts parts;
+  const std::string added(1 << 20, 'x'), word(1 << 20, 'y');
+  parts.added_tokens = absl::StrCat(R"([{"id": 260, "content": ")", added, R"("}])");
+  const auto of_bytes = Parse(parts);
+  REQUIRE(of_bytes.ok());
+  CHECK(of_bytes->Encode("hello" + added + "x").value() == std::vector<int32_t>{259, 260, 'x'});
+  parts.model_type = R"("type": "WordPiece", "unk_token": "[UNK]", "max_input_chars_per_word": 2000000,)";
+  parts.vocab = absl::StrCat(R"("[UNK]": 0, ")", word, R"(": 1, "y": 2, "##y": 3)");
+  parts.pre_tokenizer = "null";
+  parts.decoder = "null";
+  parts.added_tokens = "[]";
+  const auto of_pieces = Parse(parts);
+  INFO(of_pieces.status());
+  REQUIRE(of_pieces.ok());
+  CHECK(of_pieces->Encode(word + "y").value() == std::vector<int32_t>{1, 3});
+}
+
+TEST_CASE("short words and long ones merge alike") {
   const auto tokenizer = Parse({});
   REQUIRE(tokenizer.ok());
   const std::string unit = "hellohelhell";
