@@ -23,9 +23,9 @@ struct Expression {
     kAttribute,    // children[0] . name
     kItem,         // children[0] [ children[1] ]
     kSlice,        // children[0] [ children[1] : children[2] : children[3] ], absent ones are null
-    kCall,         // children[0] ( the rest of children, keywords )
-    kFilter,       // children[0] | name ( the rest, keywords )
-    kTest,         // children[0] is name ( the rest )
+    kCall,         // children[0] ( the rest of children, *spread, keywords, **named_spread )
+    kFilter,       // children[0] | name ( the same )
+    kTest,         // children[0] is name ( the same )
     kNot,          // children[0]
     kNegative,     // children[0]
     kPositive,     // children[0]
@@ -43,6 +43,7 @@ struct Expression {
   std::string name;
   std::vector<ExpressionPtr> children;
   std::vector<std::pair<std::string, ExpressionPtr>> keywords;
+  ExpressionPtr spread, named_spread;  // may be null
   std::vector<std::string> operators;
 };
 
@@ -51,14 +52,17 @@ using Block = std::vector<Statement>;
 
 struct Statement {
   enum class Kind {
-    kText,        // text
-    kOutput,      // value
-    kIf,          // branches, otherwise
-    kFor,         // target in value if condition: body; otherwise where nothing came
-    kSet,         // target = value
-    kSetBlock,    // target = body's text
-    kMacro,       // text ( parameters ): body
-    kGeneration,  // body
+    kText,         // text
+    kOutput,       // value
+    kIf,           // branches, otherwise
+    kFor,          // target in value if condition: body; otherwise where nothing came
+    kSet,          // target = value
+    kSetBlock,     // target = body's text, through the filters of `value` where there is one
+    kFilterBlock,  // body's text through the filters of `value`
+    kMacro,        // text ( parameters ): body
+    kCallBlock,    // value, a call, which is given the macro `caller` ( parameters ): body
+    kWith,         // body, where each of `parameters` has its value
+    kGeneration,   // body
     kBreak,
     kContinue,
   };
@@ -67,10 +71,15 @@ struct Statement {
   int line = 1;
   std::string text;
   ExpressionPtr target, value, condition;
+  bool is_recursive = false;                                            // of a loop
+  bool uses_varargs = false, uses_kwargs = false, uses_caller = false;  // of a macro: names in its body
   Block body, otherwise;
   std::vector<std::pair<ExpressionPtr, Block>> branches;
   std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // with their defaults, which may be null
 };
+
+// The name under which the filters of a block find its text; no template can spell it.
+inline constexpr char kBlockText[] = "";
 
 struct ParsedTemplate {
   Block body;

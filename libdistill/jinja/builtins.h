@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/jinja/budget.h"
 #include "libdistill/jinja/value.h"
 
 namespace distill::jinja {
@@ -30,6 +31,9 @@ struct Function {
   Scope* scope = nullptr;
 };
 
+// An error's part that a template chose: not more of it than one reads.
+std::string Shorten(absl::string_view text);
+
 inline std::shared_ptr<const Function> MakeFunction(Function function) {
   return std::make_shared<const Function>(std::move(function));
 }
@@ -42,8 +46,15 @@ Result Slice(const Value& value, const Value& begin, const Value& end, const Val
 // `item in container`, a string's parts included.
 absl::StatusOr<bool> Contains(const Value& container, const Value& item);
 
+// Charge for `a == b` or `a < b`, and for `item in container`.
+absl::Status ChargeComparison(const Value& a, const Value& b, Budget& budget);
+absl::Status ChargeContains(const Value& container, const Value& item, Budget& budget);
+
 // operators.cc: Python's operators + - * / // % ** ~ on two values.
-Result ApplyOperator(const std::string& name, const Value& left, const Value& right);
+Result ApplyOperator(const std::string& name, const Value& left, const Value& right, Budget& budget);
+
+// percent_format.cc: Python's `format % values`.
+Result FormatPercent(const std::string& format, const Value& values);
 
 struct Arguments {
   std::vector<Value> positional;
@@ -54,6 +65,7 @@ struct Arguments {
 struct Given {
   const Arguments& arguments;
   std::vector<const Value*> bound;
+  Budget& budget;
 
   const Value* operator[](size_t i) const { return bound[i]; }
 };
@@ -66,7 +78,8 @@ struct Builtin {
   Result (*run)(const Value& self, const Given& given);
 
   // builtins.cc. InvalidArgument: too many arguments, an unknown name, one given twice or lacking, or what `run` says.
-  Result Call(const Value& self, const Arguments& arguments) const;
+  // Charges the budget for the text or items of `self` and of the result; what costs more is charged by `run`.
+  Result Call(const Value& self, const Arguments& arguments, Budget& budget) const;
 };
 using Builtins = std::map<absl::string_view, Builtin>;
 
@@ -74,9 +87,13 @@ using Builtins = std::map<absl::string_view, Builtin>;
 const Builtins& MethodsOf(const Value& receiver);
 const Builtins& TextMethods();
 const Builtins& Globals();
-// filters.cc; those of lists: sequence_filters.cc.
+// filters.cc; those of texts: text_filters.cc; of lists: sequence_filters.cc, ordering_filters.cc.
 const Builtins& Filters();
+const Builtins& TextFilters();
 const Builtins& SequenceFilters();
+const Builtins& OrderingFilters();
+// sequence_filters.cc: "a.b.0" of an item, as map and sort look it up; `otherwise` stands for parts that are undefined.
+Result Lookup(Value item, const Value& path, const Value* otherwise = nullptr);
 // The text of an argument of `function`, or InvalidArgument for what is no text.
 absl::StatusOr<std::string> TextArgument(absl::string_view function, const Value* value);
 
@@ -86,7 +103,8 @@ struct Test {
   std::function<absl::StatusOr<bool>(const Value& value, const std::vector<Value>& arguments)> holds;
 };
 const std::map<absl::string_view, Test>& Tests();
-absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments);
+absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments,
+                               Budget& budget);
 
 // to_json.cc: json.dumps as transformers' tojson calls it: arguments ensure_ascii, indent, separators, sort_keys.
 Result ToJson(const Value& value, const Given& given);
@@ -95,10 +113,29 @@ Result ToJson(const Value& value, const Given& given);
 std::string Strip(absl::string_view text, const Value* characters, bool left, bool right);
 // str.replace; `count` < 0: all.
 Result Replace(absl::string_view text, absl::string_view from, absl::string_view to, int64_t count);
-std::string Capitalize(absl::string_view text);
-// Upper and lower case, as Python's strings have them.
+// split_text.cc: Python's str.split, at white space where `separator` is empty; limit < 0: everywhere.
+std::vector<std::string> SplitText(const std::string& text, const std::string& separator, int64_t limit, bool from_end);
+// str.splitlines.
+std::vector<std::string> SplitLines(absl::string_view text, bool keep_ends = false);
+// Python's str.isspace, which also counts the separators U+001C to U+001F.
+bool IsSpace(char32_t c);
+bool IsDigit(char32_t c);          // str.isdigit
+bool IsWordCharacter(char32_t c);  // \w of a regular expression
+// Charges for a search of a part of so many bytes in a text.
+absl::Status ChargeSearch(size_t text_bytes, size_t part_bytes, Budget& budget);
+
+// letter_case.cc: upper and lower case, as Python's strings have them, with Unicode's special cases.
 std::string ToUpper(absl::string_view text);
 std::string ToLower(absl::string_view text);
+std::string ToTitle(absl::string_view text);
+std::string Capitalize(absl::string_view text);
+std::string SwapCase(absl::string_view text);
+enum class LetterCase { kNone, kLower, kUpper, kTitle };
+LetterCase CaseOf(char32_t c);
+bool IsCased(char32_t c);
+// str.islower and str.isupper.
+bool IsInCase(absl::string_view text, LetterCase letter_case);
+
 // Such a function as a filter, or as a method of strings.
 template <std::string (*convert)(absl::string_view)>
 Result Convert(const Value& self, const Given&) {

@@ -1,39 +1,23 @@
 #include "libdistill/jinja/evaluator.h"
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/jinja/loop.h"
 
 namespace distill::jinja {
 namespace {
 
 constexpr int64_t kStepsPerIteration = 20;  // what a loop costs besides its body, about
 
+constexpr int64_t kBytesPerMacro = 4096;  // the scopes around it stay, about
+
 // "{% for %}", "{{ }}": how errors call it. In the order of the kinds.
 const char* NameOf(Statement::Kind kind) {
-  static constexpr const char* kNames[] = {"text",        "{{ }}",         "{% if %}",    "{% for %}",
-                                           "{% set %}",   "{% set %}",     "{% macro %}", "{% generation %}",
-                                           "{% break %}", "{% continue %}"};
+  static constexpr const char* kNames[] = {
+      "text",        "{{ }}",      "{% if %}",   "{% for %}",        "{% set %}",   "{% set %}",     "{% filter %}",
+      "{% macro %}", "{% call %}", "{% with %}", "{% generation %}", "{% break %}", "{% continue %}"};
   return kNames[static_cast<size_t>(kind)];
-}
-
-// The names that a loop's body sees as "loop".
-absl::StatusOr<Value> LoopVariable(const std::vector<Value>& items, size_t i) {
-  static const Value kIndex("index"), kIndex0("index0"), kRevIndex("revindex"), kRevIndex0("revindex0"),
-      kFirst("first"), kLast("last"), kLength("length"), kPrevious("previtem"), kNext("nextitem"),
-      kNoPrevious = Value::MakeUndefined("there is no previous item"),
-      kNoNext = Value::MakeUndefined("there is no next item");
-  const auto count = [](size_t n) { return Value::MakeCount(n); };
-  DISTILL_ASSIGN_OR_RETURN(Value loop, MakeDict({{kIndex, count(i + 1)},
-                                                 {kIndex0, count(i)},
-                                                 {kRevIndex, count(items.size() - i)},
-                                                 {kRevIndex0, count(items.size() - i - 1)},
-                                                 {kFirst, Value(i == 0)},
-                                                 {kLast, Value(i + 1 == items.size())},
-                                                 {kLength, count(items.size())},
-                                                 {kPrevious, i == 0 ? kNoPrevious : items[i - 1]},
-                                                 {kNext, i + 1 == items.size() ? kNoNext : items[i + 1]}}));
-  loop.dict()->kind = Dict::Kind::kLoop;
-  return loop;
 }
 
 }  // namespace
@@ -48,9 +32,9 @@ Evaluator::~Evaluator() {
 
 absl::Status Evaluator::RunBlock(const Block& block, Scope* scope) {
   for (const Statement& statement : block) {
-    DISTILL_RETURN_IF_ERROR(limit_.Enter());
+    DISTILL_RETURN_IF_ERROR(budget_.Enter());
     absl::Status status = RunStatement(statement, scope);
-    limit_.Leave();
+    budget_.Leave();
     if (!status.ok() && !located_) {
       located_ = true;
       status = Annotate(status, absl::StrCat("line ", statement.line, ", ", NameOf(statement.kind)));
@@ -78,15 +62,20 @@ absl::Status Evaluator::RunStatement(const Statement& statement, Scope* scope) {
       return Assign(*statement.target, value, scope);
     }
     case Statement::Kind::kSetBlock: {
-      DISTILL_ASSIGN_OR_RETURN(std::string text,
-                               scopes_.InNewScope(scope, [&](Scope* inner) { return Capture(statement.body, inner); }));
-      return Assign(*statement.target, Value(std::move(text)), scope);
+      DISTILL_ASSIGN_OR_RETURN(const Value text, FilteredBody(statement, scope));
+      return Assign(*statement.target, text, scope);
+    }
+    case Statement::Kind::kFilterBlock: {
+      DISTILL_ASSIGN_OR_RETURN(const Value text, FilteredBody(statement, scope));
+      return Write(ToText(text));
     }
     case Statement::Kind::kMacro:
-      scopes_.NoteMacro();
-      scope->names[statement.text] =
-          Value(MakeFunction({Function::Kind::kMacro, statement.text, Value(), &statement, scope}));
-      return absl::OkStatus();
+      scope->names[statement.text] = MakeMacro(statement, statement.text, scope);
+      return budget_.Build(kBytesPerMacro);
+    case Statement::Kind::kCallBlock:
+      return RunCallBlock(statement, scope);
+    case Statement::Kind::kWith:
+      return RunWith(statement, scope);
     case Statement::Kind::kGeneration:
       return RunGeneration(statement, scope);
     case Statement::Kind::kBreak:
@@ -107,30 +96,62 @@ absl::Status Evaluator::RunIf(const Statement& statement, Scope* scope) {
 
 absl::Status Evaluator::RunFor(const Statement& statement, Scope* scope) {
   DISTILL_ASSIGN_OR_RETURN(const Value sequence, Evaluate(*statement.value, scope));
-  DISTILL_ASSIGN_OR_RETURN(std::vector<Value> items, Iterate(sequence));
+  return RunLoop(statement, sequence, 0, scope);
+}
+
+absl::Status Evaluator::RunLoop(const Statement& statement, const Value& sequence, int depth0, Scope* scope) {
+  Loop::Keeps keeps;
   if (statement.condition != nullptr) {
-    std::vector<Value> selected;
-    for (const Value& item : items) {
-      DISTILL_ASSIGN_OR_RETURN(const Value keeps, scopes_.InNewScope(scope, [&](Scope* inner) -> absl::StatusOr<Value> {
+    keeps = [&](const Value& item) -> absl::StatusOr<bool> {
+      DISTILL_ASSIGN_OR_RETURN(const Value holds, scopes_.InNewScope(scope, [&](Scope* inner) -> Result {
         DISTILL_RETURN_IF_ERROR(Assign(*statement.target, item, inner));
         return Evaluate(*statement.condition, inner);
       }));
-      if (IsTrue(keeps)) selected.push_back(item);
-    }
-    items = std::move(selected);
+      return IsTrue(holds);
+    };
   }
-  for (size_t i = 0; i < items.size(); ++i) {
-    DISTILL_RETURN_IF_ERROR(limit_.Take(kStepsPerIteration));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Loop> loop, Loop::Create(sequence, std::move(keeps), depth0, budget_));
+  const absl::Cleanup finish = [&loop] { loop->Finish(); };
+  if (statement.is_recursive) {
+    loop->statement = &statement;
+    loop->scope = scope;
+  }
+  for (;;) {
+    DISTILL_ASSIGN_OR_RETURN(const std::optional<Value> item, loop->Advance());
+    if (!item.has_value()) break;
+    DISTILL_RETURN_IF_ERROR(budget_.Steps(kStepsPerIteration));
     DISTILL_RETURN_IF_ERROR(scopes_.InNewScope(scope, [&](Scope* inner) -> absl::Status {
-      DISTILL_RETURN_IF_ERROR(Assign(*statement.target, items[i], inner));
-      DISTILL_ASSIGN_OR_RETURN(inner->names["loop"], LoopVariable(items, i));
+      inner->names["loop"] = Value(std::shared_ptr<Object>(loop));
+      DISTILL_RETURN_IF_ERROR(Assign(*statement.target, *item, inner));
       return RunBlock(statement.body, inner);
     }));
-    const Flow flow = std::exchange(flow_, Flow::kNext);
-    if (flow == Flow::kBreak) break;
+    if (std::exchange(flow_, Flow::kNext) == Flow::kBreak) break;
   }
-  if (!items.empty()) return absl::OkStatus();
+  if (loop->any()) return absl::OkStatus();
   return scopes_.InNewScope(scope, [&](Scope* inner) { return RunBlock(statement.otherwise, inner); });
+}
+
+Value Evaluator::MakeMacro(const Statement& statement, const std::string& name, Scope* scope) {
+  scopes_.NoteMacro();
+  return Value(MakeFunction({Function::Kind::kMacro, name, Value(), &statement, scope}));
+}
+
+absl::Status Evaluator::RunCallBlock(const Statement& statement, Scope* scope) {
+  const Expression& call = *statement.value;
+  DISTILL_ASSIGN_OR_RETURN(const Value callee, Evaluate(*call.children[0], scope));
+  DISTILL_ASSIGN_OR_RETURN(Arguments arguments, EvaluateArguments(call, scope));
+  arguments.named.emplace_back("caller", MakeMacro(statement, "caller", scope));
+  DISTILL_ASSIGN_OR_RETURN(const Value value, CallWith(callee, arguments));
+  return Write(ToText(value));
+}
+
+absl::Status Evaluator::RunWith(const Statement& statement, Scope* scope) {
+  return scopes_.InNewScope(scope, [&](Scope* inner) -> absl::Status {
+    for (const auto& [name, expression] : statement.parameters) {
+      DISTILL_ASSIGN_OR_RETURN(inner->names[name], Evaluate(*expression, scope));
+    }
+    return RunBlock(statement.body, inner);
+  });
 }
 
 absl::Status Evaluator::RunGeneration(const Statement& statement, Scope* scope) {
@@ -155,32 +176,43 @@ absl::Status Evaluator::Assign(const Expression& target, const Value& value, Sco
     if (space.dict() == nullptr || space.dict()->kind != Dict::Kind::kNamespace) {
       return Error("only a namespace's attributes can be set");
     }
-    if (target.name[0] == '_') return Error(absl::StrCat("a namespace cannot hold '", target.name, "'"));
+    if (target.name[0] == '_') return Error(absl::StrCat("a namespace cannot hold '", Shorten(target.name), "'"));
     space.dict()->Set(Value(target.name), value);
     return absl::OkStatus();
   }
   DISTILL_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(value));
+  DISTILL_RETURN_IF_ERROR(budget_.ReadItems(items.size()));
   if (items.size() != target.children.size()) {
     return Error(absl::StrCat(items.size(), " values for ", target.children.size(), " names"));
   }
-  for (size_t i = 0; i < items.size(); ++i) scope->names[target.children[i]->name] = items[i];
+  for (size_t i = 0; i < items.size(); ++i) DISTILL_RETURN_IF_ERROR(Assign(*target.children[i], items[i], scope));
   return absl::OkStatus();
 }
 
 absl::Status Evaluator::Write(const std::string& text) {
+  if (output_.text.size() + text.size() > kMaxTextBytes) return Error("the output grows beyond 64 MiB");
   output_.text += text;
-  return output_.text.size() > kMaxTextBytes ? Error("the output grows beyond 64 MiB") : absl::OkStatus();
+  return budget_.Build(static_cast<int64_t>(text.size()));
 }
 
-absl::StatusOr<std::string> Evaluator::Capture(const Block& block, Scope* scope) {
+absl::StatusOr<std::string> Evaluator::Capture(absl::FunctionRef<absl::Status()> write) {
   std::string outer;
   std::swap(outer, output_.text);
   ++captures_;
-  const absl::Status status = RunBlock(block, scope);
+  const absl::Status status = write();
   --captures_;
   std::swap(outer, output_.text);
   DISTILL_RETURN_IF_ERROR(status);
   return outer;
+}
+
+Evaluator::Result Evaluator::FilteredBody(const Statement& statement, Scope* scope) {
+  return scopes_.InNewScope(scope, [&](Scope* inner) -> Result {
+    DISTILL_ASSIGN_OR_RETURN(std::string text, Capture([&] { return RunBlock(statement.body, inner); }));
+    if (statement.value == nullptr) return Value(std::move(text));
+    inner->names[kBlockText] = Value(std::move(text));
+    return Evaluate(*statement.value, inner);
+  });
 }
 
 }  // namespace distill::jinja

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libdistill/jinja/ast.h"
@@ -45,29 +46,6 @@ class Scopes {
   int64_t macros_ = 0;
 };
 
-// Bounds the steps of a rendering, and how deep they are nested.
-class StepLimit {
- public:
-  // One more step, one level deeper, until Leave; InvalidArgument beyond the limits.
-  absl::Status Enter() {
-    if (++depth_ > kMaxDepth) return Error("the recursion is too deep");
-    return Take(1);
-  }
-  void Leave() { --depth_; }
-  // So many more steps.
-  absl::Status Take(int64_t steps) {
-    steps_ += steps;
-    return steps_ > kMaxSteps ? Error("the template runs for too long") : absl::OkStatus();
-  }
-
- private:
-  static constexpr int kMaxDepth = 1000;
-  static constexpr int64_t kMaxSteps = 20'000'000;
-
-  int depth_ = 0;
-  int64_t steps_ = 0;
-};
-
 class Evaluator {
  public:
   explicit Evaluator(const std::vector<std::pair<std::string, Value>>& variables);
@@ -85,11 +63,18 @@ class Evaluator {
   absl::Status RunStatement(const Statement& statement, Scope* scope);
   absl::Status RunIf(const Statement& statement, Scope* scope);
   absl::Status RunFor(const Statement& statement, Scope* scope);
+  // One loop, at its depth within loops that are the same statement.
+  absl::Status RunLoop(const Statement& statement, const Value& sequence, int depth0, Scope* scope);
+  absl::Status RunCallBlock(const Statement& statement, Scope* scope);
+  absl::Status RunWith(const Statement& statement, Scope* scope);
+  Value MakeMacro(const Statement& statement, const std::string& name, Scope* scope);
   absl::Status RunGeneration(const Statement& statement, Scope* scope);
   absl::Status Assign(const Expression& target, const Value& value, Scope* scope);
   absl::Status Write(const std::string& text);
-  // The text of a macro's or block's body.
-  absl::StatusOr<std::string> Capture(const Block& block, Scope* scope);
+  // What `write` writes, as a text.
+  absl::StatusOr<std::string> Capture(absl::FunctionRef<absl::Status()> write);
+  // The text of a block's body, through its filters.
+  Result FilteredBody(const Statement& statement, Scope* scope);
 
   // expression_evaluator.cc: what an expression comes to.
   Result Evaluate(const Expression& node, Scope* scope);
@@ -97,7 +82,9 @@ class Evaluator {
   Result EvaluateName(const Expression& node, Scope* scope);
   Result EvaluateCompare(const Expression& node, Scope* scope);
   Result EvaluateCall(const Expression& node, Scope* scope);
+  Result CallWith(const Value& callee, const Arguments& arguments);
   Result CallMacro(const Function& macro, const Arguments& arguments);
+  absl::Status BindParameters(const Function& macro, const Arguments& arguments, Scope* scope);
   // All children from `first` on; those that are null are undefined.
   absl::StatusOr<std::vector<Value>> EvaluateAll(const Expression& node, size_t first, Scope* scope);
   absl::StatusOr<Arguments> EvaluateArguments(const Expression& node, Scope* scope);
@@ -107,7 +94,7 @@ class Evaluator {
   bool in_generation_ = false;
   Flow flow_ = Flow::kNext;
   bool located_ = false;  // the error names its line already
-  StepLimit limit_;
+  Budget budget_;
   Scopes scopes_;
   std::vector<std::shared_ptr<Dict>> namespaces_;  // emptied at the end: they may hold one another
 };

@@ -11,9 +11,12 @@
 #include "absl/strings/str_replace.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/jinja/value.h"
 
 namespace distill::jinja {
 namespace {
+
+constexpr size_t kMaxSourceBytes = 4 << 20;  // of a template; published ones have 30,000 at most
 
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
@@ -47,7 +50,7 @@ class Lexer {
   absl::Status LexString();
   bool ReadEscape(size_t* i, std::string* value) const;
   bool ReadCodePoint(size_t* i, std::string* value) const;
-  bool LexRaw();
+  absl::StatusOr<bool> LexRaw();
   void AddText(size_t begin, size_t end, char sign, bool is_output);
 
   char At(size_t position) const { return position < source_.size() ? source_[position] : '\0'; }
@@ -114,7 +117,10 @@ absl::Status Lexer::LexOne() {
   AddText(position_, tag, sign, kind == '{');
   Move(tag + (sign == '\0' ? 2 : 3));
   if (kind == '#') return LexComment();
-  if (kind == '%' && LexRaw()) return absl::OkStatus();
+  if (kind == '%') {
+    DISTILL_ASSIGN_OR_RETURN(const bool raw, LexRaw());
+    if (raw) return absl::OkStatus();
+  }
   return LexTag(kind == '%');
 }
 
@@ -128,7 +134,7 @@ absl::Status Lexer::LexComment() {
 }
 
 // {% raw %} ... {% endraw %}: text as it is. False where this block is another one.
-bool Lexer::LexRaw() {
+absl::StatusOr<bool> Lexer::LexRaw() {
   size_t i = AfterSpace(position_);
   if (source_.compare(i, 3, "raw") != 0) return false;
   i = AfterSpace(i + 3);
@@ -148,7 +154,7 @@ bool Lexer::LexRaw() {
     EndTag(close, false);
     return true;
   }
-  return false;
+  return ErrorAt(line_, "{% raw %} is not closed by {% endraw %}");
 }
 
 absl::Status Lexer::LexTag(bool block) {
@@ -209,6 +215,19 @@ void Lexer::LexNumber() {
     while (IsDigit(At(i)) || (At(i) == '_' && IsDigit(At(i + 1)))) ++i;
     return i;
   };
+  const char kind = At(position_) == '0' ? absl::ascii_tolower(static_cast<unsigned char>(At(position_ + 1))) : '\0';
+  if (kind == 'x' || kind == 'o' || kind == 'b') {
+    const auto is_digit = [kind](char c) {
+      return kind == 'x' ? absl::ascii_isxdigit(static_cast<unsigned char>(c))
+                         : c >= '0' && c <= (kind == 'o' ? '7' : '1');
+    };
+    size_t end = position_ + 2;
+    while (is_digit(At(end)) || (At(end) == '_' && is_digit(At(end + 1)))) ++end;
+    if (end > position_ + 2) {
+      Add(Kind::kInteger, absl::StrReplaceAll(source_.substr(position_, end - position_), {{"_", ""}}));
+      return Move(end);
+    }
+  }
   const bool after_dot = position_ > 0 && source_[position_ - 1] == '.';
   size_t end = digits(position_);
   bool is_float = false;
@@ -278,6 +297,11 @@ absl::Status ErrorAt(int line, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat("line ", line, ": ", message));
 }
 
-absl::StatusOr<std::vector<Token>> Lex(absl::string_view source) { return Lexer(source).Run(); }
+absl::StatusOr<std::vector<Token>> Lex(absl::string_view source) {
+  if (source.size() > kMaxSourceBytes)
+    return Error(absl::StrCat("a template of more than ", kMaxSourceBytes, " bytes"));
+  if (!IsValidUtf8(source)) return Error("the template is not UTF-8");
+  return Lexer(source).Run();
+}
 
 }  // namespace distill::jinja

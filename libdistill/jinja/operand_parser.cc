@@ -1,5 +1,8 @@
 #include "libdistill/jinja/parser.h"
 
+#include <charconv>
+
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,6 +24,9 @@ absl::Status Parser::Grow(Expression* node) const {
   int height = 0;
   for (const ExpressionPtr& child : node->children) height = std::max(height, child == nullptr ? 0 : child->height);
   for (const auto& [name, child] : node->keywords) height = std::max(height, child->height);
+  for (const ExpressionPtr* child : {&node->spread, &node->named_spread}) {
+    height = std::max(height, *child == nullptr ? 0 : (*child)->height);
+  }
   node->height = height + 1;
   return node->height > kMaxHeight ? ErrorAt(node->line, "the expression is too long") : absl::OkStatus();
 }
@@ -77,13 +83,8 @@ Parser::Result Parser::ParseSubscript(ExpressionPtr node) {
 
 Parser::Result Parser::ParseFilterOrTest(ExpressionPtr node) {
   for (;;) {
-    const int line = Now().line;
     if (SkipOperator("|")) {
-      DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
-      if (Filters().count(name) == 0)
-        return ErrorAt(line, absl::StrCat("the filter '", name, "' is not supported; supported: ", NamesOf(Filters())));
-      DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kFilter, line, name, Nodes(std::move(node))));
-      if (IsOperator("(")) DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+      DISTILL_ASSIGN_OR_RETURN(node, ParseFilter(std::move(node)));
     } else if (SkipName("is")) {
       DISTILL_ASSIGN_OR_RETURN(node, ParseTest(std::move(node)));
     } else if (IsOperator("(")) {
@@ -94,12 +95,25 @@ Parser::Result Parser::ParseFilterOrTest(ExpressionPtr node) {
   }
 }
 
+Parser::Result Parser::ParseFilter(ExpressionPtr node) {
+  const int line = Now().line;
+  DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
+  if (Filters().count(name) == 0) {
+    return ErrorAt(line,
+                   absl::StrCat("the filter '", Shorten(name), "' is not supported; supported: ", NamesOf(Filters())));
+  }
+  DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kFilter, line, name, Nodes(std::move(node))));
+  if (IsOperator("(")) DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
+  return node;
+}
+
 Parser::Result Parser::ParseTest(ExpressionPtr node) {
   const int line = Now().line;
   const bool negated = SkipName("not");
   DISTILL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
   if (Tests().count(name) == 0)
-    return ErrorAt(line, absl::StrCat("the test '", name, "' is not supported; supported: ", NamesOf(Tests())));
+    return ErrorAt(line,
+                   absl::StrCat("the test '", Shorten(name), "' is not supported; supported: ", NamesOf(Tests())));
   DISTILL_ASSIGN_OR_RETURN(node, Make(Kind::kTest, line, name, Nodes(std::move(node))));
   if (IsOperator("(")) {
     DISTILL_RETURN_IF_ERROR(ParseArguments(node.get()));
@@ -132,14 +146,26 @@ Parser::Result Parser::ParseCall(ExpressionPtr callee) {
 absl::Status Parser::ParseArguments(Expression* call) {
   DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
   DISTILL_RETURN_IF_ERROR(ParseItems(")", [&]() -> absl::Status {
-    if (IsOperator("*") || IsOperator("**")) return ErrorHere("'*' and '**' before arguments are not supported");
+    if (call->named_spread != nullptr) return ErrorHere("'**' stands behind all other arguments");
+    if (SkipOperator("**")) {
+      DISTILL_ASSIGN_OR_RETURN(call->named_spread, ParseExpression());
+      return absl::OkStatus();
+    }
+    if (IsOperator("*") && call->spread != nullptr) return ErrorHere("'*' stands before one argument at most");
+    if (SkipOperator("*")) {
+      DISTILL_ASSIGN_OR_RETURN(call->spread, ParseExpression());
+      return absl::OkStatus();
+    }
     std::string name;
     if (Now().kind == Token::Kind::kName && Ahead().kind == Token::Kind::kOperator && Ahead().text == "=") {
       name = Now().text;
+      if (absl::c_any_of(call->keywords, [&](const auto& keyword) { return keyword.first == name; })) {
+        return ErrorHere(absl::StrCat("the argument '", Shorten(name), "' is given twice"));
+      }
       Advance();
       Advance();
-    } else if (!call->keywords.empty()) {
-      return ErrorHere("an argument without a name follows one with a name");
+    } else if (!call->keywords.empty() || call->spread != nullptr) {
+      return ErrorHere("an argument without a name follows one with a name, or '*'");
     }
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
     if (name.empty()) {
@@ -155,6 +181,9 @@ absl::Status Parser::ParseArguments(Expression* call) {
 Parser::Result Parser::ParsePrimary() {
   const int line = Now().line;
   if (IsLiteral()) return ParseConstant();
+  uses_varargs_ = uses_varargs_ || IsName("varargs");
+  uses_kwargs_ = uses_kwargs_ || IsName("kwargs");
+  uses_caller_ = uses_caller_ || IsName("caller");
   if (Now().kind == Token::Kind::kName) {
     static const std::map<absl::string_view, Value> kConstants = {
         {"true", true},   {"True", true},   {"none", Value::MakeNone()},
@@ -200,11 +229,19 @@ Parser::Result Parser::ParseConstant() {
     node->constant = Value(std::move(text));
   } else if (token.kind == Token::Kind::kInteger) {
     int64_t number = 0;
-    if (!absl::SimpleAtoi(token.text, &number)) return ErrorAt(token.line, absl::StrCat(token.text, " is too large"));
+    const absl::string_view prefix = absl::string_view(token.text).substr(0, 2);
+    const int base = prefix == "0x" || prefix == "0X"   ? 16
+                     : prefix == "0o" || prefix == "0O" ? 8
+                     : prefix == "0b" || prefix == "0B" ? 2
+                                                        : 10;
+    const absl::string_view digits = absl::string_view(token.text).substr(base == 10 ? 0 : 2);
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), number, base).ec != std::errc())
+      return ErrorAt(token.line, absl::StrCat(Shorten(token.text), " is too large"));
     node->constant = Value(number);
   } else {
     double number = 0;
-    if (!absl::SimpleAtod(token.text, &number)) return ErrorAt(token.line, absl::StrCat(token.text, " is no number"));
+    if (!absl::SimpleAtod(token.text, &number))
+      return ErrorAt(token.line, absl::StrCat(Shorten(token.text), " is no number"));
     node->constant = Value(number);
   }
   return node;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/jinja/builtins.h"
 
 namespace distill::jinja {
@@ -77,12 +78,10 @@ Result Repeat(const Value& sequence, int64_t count) {
   }
   std::vector<Value> out;
   for (int64_t i = 0; i < (items.empty() ? 0 : count); ++i) out.insert(out.end(), items.begin(), items.end());
-  return MakeList(std::move(out), sequence.list()->is_tuple);
+  return MakeList(std::move(out), sequence.list()->IsTuple() ? List::Kind::kTuple : List::Kind::kList);
 }
 
-}  // namespace
-
-Result ApplyOperator(const std::string& name, const Value& left, const Value& right) {
+Result Combine(const std::string& name, const Value& left, const Value& right) {
   if (name == "~") return BoundedText(ToText(left) + ToText(right));
   for (const Value* value : {&left, &right}) {
     if (value->IsUndefined()) return Error(value->reason());
@@ -90,16 +89,27 @@ Result ApplyOperator(const std::string& name, const Value& left, const Value& ri
   if (left.IsInteger() && right.IsInteger()) return IntegerOperator(name, left.integer(), right.integer());
   if (left.IsNumber() && right.IsNumber()) return FloatOperator(name, left.number(), right.number());
   if (name == "+" && left.IsString() && right.IsString()) return BoundedText(*left.text() + *right.text());
-  if (name == "+" && left.list() != nullptr && right.list() != nullptr &&
-      left.list()->is_tuple == right.list()->is_tuple) {
+  if (name == "%" && left.IsString()) return FormatPercent(*left.text(), right);
+  const auto joins = [](const Value& value) {
+    return value.list() != nullptr && (value.list()->IsTuple() || value.list()->kind == List::Kind::kList);
+  };
+  if (name == "+" && joins(left) && joins(right) && left.list()->IsTuple() == right.list()->IsTuple()) {
     std::vector<Value> items = left.list()->items;
     items.insert(items.end(), right.list()->items.begin(), right.list()->items.end());
-    return MakeList(std::move(items), left.list()->is_tuple);
+    return MakeList(std::move(items), left.list()->IsTuple() ? List::Kind::kTuple : List::Kind::kList);
   }
-  const auto repeats = [](const Value& value) { return value.IsString() || value.list() != nullptr; };
+  const auto repeats = [&joins](const Value& value) { return value.IsString() || joins(value); };
   if (name == "*" && repeats(left) && right.IsInteger()) return Repeat(left, right.integer());
   if (name == "*" && repeats(right) && left.IsInteger()) return Repeat(right, left.integer());
   return Error(absl::StrCat("'", name, "' is not supported between ", TypeName(left), " and ", TypeName(right)));
+}
+
+}  // namespace
+
+Result ApplyOperator(const std::string& name, const Value& left, const Value& right, Budget& budget) {
+  DISTILL_ASSIGN_OR_RETURN(Value result, Combine(name, left, right));
+  DISTILL_RETURN_IF_ERROR(budget.BuildShallow(result));
+  return result;
 }
 
 }  // namespace distill::jinja

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/jinja/builtins.h"
 
 namespace distill::jinja {
 
@@ -18,7 +19,7 @@ absl::Status Parser::Unexpected(absl::string_view expected) const {
                             : kind == Token::Kind::kBlockEnd  ? "'%}'"
                             : kind == Token::Kind::kOutputEnd ? "'}}'"
                             : kind == Token::Kind::kString    ? "a string"
-                                                              : absl::StrCat("'", Now().text, "'");
+                                                              : absl::StrCat("'", Shorten(Now().text), "'");
   return ErrorHere(absl::StrCat("expected ", expected, ", but found ", found));
 }
 
@@ -95,6 +96,15 @@ absl::StatusOr<Statement> Parser::ParseStatement() {
     DISTILL_RETURN_IF_ERROR(ParseSet(&statement));
   } else if (name == "macro") {
     DISTILL_RETURN_IF_ERROR(ParseMacro(&statement));
+  } else if (name == "call") {
+    DISTILL_RETURN_IF_ERROR(ParseCallBlock(&statement));
+  } else if (name == "with") {
+    DISTILL_RETURN_IF_ERROR(ParseWith(&statement));
+  } else if (name == "filter") {
+    statement.kind = Kind::kFilterBlock;
+    DISTILL_ASSIGN_OR_RETURN(statement.value, Make(Expression::Kind::kName, line, kBlockText, {}));
+    DISTILL_ASSIGN_OR_RETURN(statement.value, ParseFilter(std::move(statement.value)));
+    DISTILL_ASSIGN_OR_RETURN(statement.body, ParseBody("endfilter"));
   } else if (name == "generation") {
     has_generation_ = true;
     statement.kind = Kind::kGeneration;
@@ -104,9 +114,9 @@ absl::StatusOr<Statement> Parser::ParseStatement() {
     statement.kind = name == "break" ? Kind::kBreak : Kind::kContinue;
     DISTILL_RETURN_IF_ERROR(EndTag(Token::Kind::kBlockEnd));
   } else {
-    return ErrorAt(line, absl::StrCat("{% ", name,
-                                      " %} is not supported here; supported: if, for, set, macro, generation, "
-                                      "break, continue, raw, and the tags that end them"));
+    return ErrorAt(line, absl::StrCat("{% ", Shorten(name),
+                                      " %} is not supported here; supported: if, for, set, macro, call, filter, with, "
+                                      "generation, break, continue, raw, and the tags that end them"));
   }
   return statement;
 }
@@ -126,14 +136,13 @@ absl::Status Parser::ParseIf(Statement* statement) {
 
 absl::Status Parser::ParseFor(Statement* statement) {
   statement->kind = Kind::kFor;
-  DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget());
-  if (statement->target->kind == Expression::Kind::kAttribute) return ErrorHere("a loop cannot assign to an attribute");
+  DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget(/*with_attributes=*/false));
   if (!SkipName("in")) return Unexpected("'in'");
   DISTILL_ASSIGN_OR_RETURN(statement->value, ParseTuple(/*with_condition=*/false));
   if (SkipName("if")) {
     DISTILL_ASSIGN_OR_RETURN(statement->condition, ParseExpression());
   }
-  if (IsName("recursive")) return ErrorHere("recursive loops are not supported");
+  statement->is_recursive = SkipName("recursive");
   DISTILL_RETURN_IF_ERROR(EndTag(Token::Kind::kBlockEnd));
   ++loops_;
   DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBlock({"else", "endfor"}));
@@ -143,14 +152,20 @@ absl::Status Parser::ParseFor(Statement* statement) {
 }
 
 absl::Status Parser::ParseSet(Statement* statement) {
-  DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget());
+  const int line = Now().line;
+  DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget(/*with_attributes=*/true));
   if (SkipOperator("=")) {
     statement->kind = Kind::kSet;
     DISTILL_ASSIGN_OR_RETURN(statement->value, ParseTuple());
     return EndTag(Token::Kind::kBlockEnd);
   }
-  if (IsOperator("|")) return ErrorHere("filters on a {% set %} block are not supported");
   statement->kind = Kind::kSetBlock;
+  while (SkipOperator("|")) {
+    if (statement->value == nullptr) {
+      DISTILL_ASSIGN_OR_RETURN(statement->value, Make(Expression::Kind::kName, line, kBlockText, {}));
+    }
+    DISTILL_ASSIGN_OR_RETURN(statement->value, ParseFilter(std::move(statement->value)));
+  }
   DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBody("endset"));
   return absl::OkStatus();
 }
@@ -158,8 +173,13 @@ absl::Status Parser::ParseSet(Statement* statement) {
 absl::Status Parser::ParseMacro(Statement* statement) {
   statement->kind = Kind::kMacro;
   DISTILL_ASSIGN_OR_RETURN(statement->text, ExpectName());
+  DISTILL_RETURN_IF_ERROR(ParseParameters(statement));
+  return ParseMacroBody(statement, "endmacro");
+}
+
+absl::Status Parser::ParseParameters(Statement* statement) {
   DISTILL_RETURN_IF_ERROR(ExpectOperator("("));
-  DISTILL_RETURN_IF_ERROR(ParseItems(")", [&]() -> absl::Status {
+  return ParseItems(")", [&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());
     ExpressionPtr value;
     if (SkipOperator("=")) {
@@ -169,30 +189,75 @@ absl::Status Parser::ParseMacro(Statement* statement) {
     }
     statement->parameters.emplace_back(std::move(name), std::move(value));
     return absl::OkStatus();
-  }));
+  });
+}
+
+absl::Status Parser::ParseMacroBody(Statement* statement, const char* end) {
   const int loops = std::exchange(loops_, 0);
-  DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBody("endmacro"));
+  const bool varargs = std::exchange(uses_varargs_, false), kwargs = std::exchange(uses_kwargs_, false),
+             caller = std::exchange(uses_caller_, false);
+  DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBody(end));
+  statement->uses_varargs = uses_varargs_;
+  statement->uses_kwargs = uses_kwargs_;
+  statement->uses_caller = uses_caller_;
+  uses_varargs_ = uses_varargs_ || varargs;
+  uses_kwargs_ = uses_kwargs_ || kwargs;
+  uses_caller_ = uses_caller_ || caller;
   loops_ = loops;
   return absl::OkStatus();
 }
 
-// A name, names with commas between them (in brackets or not), or one attribute of a name.
-Parser::Result Parser::ParseTarget() {
-  const int line = Now().line;
-  const bool bracketed = SkipOperator("(");
-  std::vector<ExpressionPtr> names;
-  bool several = bracketed;
-  do {
-    if (!names.empty() && Now().kind != Token::Kind::kName) break;
+absl::Status Parser::ParseCallBlock(Statement* statement) {
+  statement->kind = Kind::kCallBlock;
+  if (IsOperator("(")) DISTILL_RETURN_IF_ERROR(ParseParameters(statement));
+  DISTILL_ASSIGN_OR_RETURN(statement->value, ParseExpression());
+  if (statement->value->kind != Expression::Kind::kCall) return ErrorHere("{% call %} needs the call of a macro");
+  return ParseMacroBody(statement, "endcall");
+}
+
+absl::Status Parser::ParseWith(Statement* statement) {
+  statement->kind = Kind::kWith;
+  while (Now().kind != Token::Kind::kBlockEnd) {
+    if (!statement->parameters.empty()) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
     DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());
-    DISTILL_ASSIGN_OR_RETURN(names.emplace_back(), Make(Expression::Kind::kName, line, std::move(name), {}));
+    DISTILL_RETURN_IF_ERROR(ExpectOperator("="));
+    DISTILL_ASSIGN_OR_RETURN(ExpressionPtr value, ParseExpression());
+    statement->parameters.emplace_back(std::move(name), std::move(value));
+  }
+  DISTILL_ASSIGN_OR_RETURN(statement->body, ParseBody("endwith"));
+  return absl::OkStatus();
+}
+
+Parser::Result Parser::ParseTarget(bool with_attributes) {
+  const int line = Now().line;
+  std::vector<ExpressionPtr> targets;
+  bool several = false;
+  do {
+    if (!targets.empty() && Now().kind != Token::Kind::kName && !IsOperator("(")) break;
+    if (!targets.empty() && IsName("in")) break;
+    DISTILL_ASSIGN_OR_RETURN(targets.emplace_back(), ParseOneTarget(with_attributes));
     several = several || IsOperator(",");
   } while (SkipOperator(","));
-  if (bracketed) DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));
-  if (several) return Make(Expression::Kind::kTuple, line, "", std::move(names));
-  if (!SkipOperator(".")) return std::move(names.front());
+  return several ? Make(Expression::Kind::kTuple, line, "", std::move(targets)) : std::move(targets.front());
+}
+
+Parser::Result Parser::ParseOneTarget(bool with_attributes) {
+  const int line = Now().line;
+  if (SkipOperator("(")) {
+    return ParseNested([&]() -> Result {
+      DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, ParseTarget(with_attributes));
+      DISTILL_RETURN_IF_ERROR(ExpectOperator(")"));
+      return node;
+    });
+  }
+  for (const char* constant : {"true", "false", "none", "True", "False", "None"}) {
+    if (IsName(constant)) return ErrorHere(absl::StrCat("'", constant, "' cannot be assigned to"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());
+  DISTILL_ASSIGN_OR_RETURN(ExpressionPtr node, Make(Expression::Kind::kName, line, std::move(name), {}));
+  if (!with_attributes || !SkipOperator(".")) return node;
   DISTILL_ASSIGN_OR_RETURN(std::string attribute, ExpectName());
-  return Make(Expression::Kind::kAttribute, line, std::move(attribute), std::move(names));
+  return Make(Expression::Kind::kAttribute, line, std::move(attribute), Nodes(std::move(node)));
 }
 
 }  // namespace distill::jinja

@@ -63,7 +63,15 @@ class Parser {
   absl::Status ParseFor(Statement* statement);
   absl::Status ParseSet(Statement* statement);
   absl::Status ParseMacro(Statement* statement);
-  Result ParseTarget();
+  absl::Status ParseCallBlock(Statement* statement);
+  absl::Status ParseWith(Statement* statement);
+  // "(a, b=1)" of a macro or call block.
+  absl::Status ParseParameters(Statement* statement);
+  // The body of a macro or call block, up to "{% NAME %}".
+  absl::Status ParseMacroBody(Statement* statement, const char* end);
+  // What is assigned to: a name, names within brackets or not, or, where `with_attributes`, attributes of a name.
+  Result ParseTarget(bool with_attributes);
+  Result ParseOneTarget(bool with_attributes);
 
   // expression_parser.cc: operators.
   // One level deeper than who calls it.
@@ -82,6 +90,7 @@ class Parser {
   // Attributes, subscripts and calls behind an operand.
   Result ParsePostfix(ExpressionPtr node);
   Result ParseFilterOrTest(ExpressionPtr node);
+  Result ParseFilter(ExpressionPtr node);  // behind the "|"
   Result ParseTest(ExpressionPtr node);
   Result ParseSubscript(ExpressionPtr node);
   Result ParseConstant();
@@ -95,6 +104,8 @@ class Parser {
   const std::vector<Token> tokens_;
   size_t position_ = 0;
   int depth_ = 0, loops_ = 0, nesting_ = 0;  // blocks, loops, and expressions within one another
+  // Whether such a name has occurred since the macro began that is being read.
+  bool uses_varargs_ = false, uses_kwargs_ = false, uses_caller_ = false;
   bool has_generation_ = false;
 };
 

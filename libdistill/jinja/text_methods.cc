@@ -2,10 +2,10 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
 #include "libdistill/jinja/builtins.h"
@@ -13,55 +13,13 @@
 namespace distill::jinja {
 namespace {
 
-// Python's str.isspace, which also counts the separators U+001C to U+001F.
-bool IsSpace(char32_t c) { return IsWhitespace(c) || (c >= 0x1C && c <= 0x1F); }
-
 template <bool left, bool right>
 Result StripMethod(const Value& self, const Given& given) {
+  if (given[0] != nullptr && !given[0]->IsNone()) {
+    DISTILL_ASSIGN_OR_RETURN(const std::string characters, TextArgument("strip", given[0]));
+    DISTILL_RETURN_IF_ERROR(ChargeSearch(self.text()->size(), characters.size(), given.budget));
+  }
   return Value(Strip(*self.text(), given[0], left, right));
-}
-
-// Runs of whitespace separate; none at the borders. The last part of `limit` splits keeps its inner whitespace.
-std::vector<std::string> SplitAtSpace(const std::string& text, int64_t limit) {
-  std::vector<std::string> parts;
-  size_t i = 0;
-  const auto skip = [&](bool space) {
-    for (size_t next = i; i < text.size(); i = next) {
-      if (IsSpace(NextCodePoint(text, &next)) != space) break;
-    }
-  };
-  for (skip(true); i < text.size(); skip(true)) {
-    const size_t begin = i;
-    if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(Strip(text.substr(begin), nullptr, false, true));
-      break;
-    }
-    skip(false);
-    parts.push_back(text.substr(begin, i - begin));
-  }
-  return parts;
-}
-
-std::vector<std::string> SplitAt(const std::string& text, const std::string& separator, int64_t limit, bool from_end) {
-  std::vector<std::string> parts;
-  size_t begin = 0, end = text.size();
-  while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-    if (!from_end) {
-      const size_t found = text.find(separator, begin);
-      if (found == std::string::npos) break;
-      parts.push_back(text.substr(begin, found - begin));
-      begin = found + separator.size();
-    } else {
-      if (end < separator.size()) break;
-      const size_t found = text.rfind(separator, end - separator.size());
-      if (found == std::string::npos) break;
-      parts.push_back(text.substr(found + separator.size(), end - found - separator.size()));
-      end = found;
-    }
-  }
-  parts.push_back(text.substr(begin, end - begin));
-  if (from_end) std::reverse(parts.begin(), parts.end());
-  return parts;
 }
 
 Result TextList(const std::vector<std::string>& parts) { return MakeList({parts.begin(), parts.end()}); }
@@ -70,32 +28,60 @@ template <bool from_end>
 Result SplitMethod(const Value& self, const Given& given) {
   if (given[1] != nullptr && !given[1]->IsInteger()) return Error("split() needs a number as maxsplit");
   const int64_t limit = given[1] == nullptr ? -1 : given[1]->integer();
-  if (given[0] == nullptr || given[0]->IsNone()) {
-    if (from_end && limit >= 0) return Error("rsplit() with maxsplit needs a separator here");
-    return TextList(SplitAtSpace(*self.text(), limit));
+  std::string separator;
+  if (given[0] != nullptr && !given[0]->IsNone()) {
+    DISTILL_ASSIGN_OR_RETURN(separator, TextArgument("split", given[0]));
+    if (separator.empty()) return Error("split() with an empty separator");
+    DISTILL_RETURN_IF_ERROR(ChargeSearch(self.text()->size(), separator.size(), given.budget));
   }
-  DISTILL_ASSIGN_OR_RETURN(const std::string separator, TextArgument("split", given[0]));
-  if (separator.empty()) return Error("split() with an empty separator");
-  return TextList(SplitAt(*self.text(), separator, limit, from_end));
+  return TextList(SplitText(*self.text(), separator, limit, from_end));
 }
 
-Result SplitLines(const Value& self, const Given&) {
-  std::vector<std::string> lines = absl::StrSplit(*self.text(), '\n');
-  if (lines.back().empty()) lines.pop_back();
-  for (std::string& line : lines) {
-    if (absl::EndsWith(line, "\r")) line.pop_back();
-  }
-  return TextList(lines);
+template <bool from_end>
+Result PartitionMethod(const Value& self, const Given& given) {
+  DISTILL_ASSIGN_OR_RETURN(const std::string separator, TextArgument("partition", given[0]));
+  if (separator.empty()) return Error("partition() with an empty separator");
+  DISTILL_RETURN_IF_ERROR(ChargeSearch(self.text()->size(), separator.size(), given.budget));
+  const std::string& text = *self.text();
+  const size_t found = from_end ? text.rfind(separator) : text.find(separator);
+  if (found == std::string::npos) return from_end ? MakeTuple({"", "", self}) : MakeTuple({self, "", ""});
+  return MakeTuple({text.substr(0, found), separator, text.substr(found + separator.size())});
+}
+
+Result SplitLinesMethod(const Value& self, const Given& given) {
+  return TextList(SplitLines(*self.text(), given[0] != nullptr && IsTrue(*given[0])));
+}
+
+// The part of a text that `start` and `stop` leave to find, count, startswith and their like; nothing where it begins
+// behind the text.
+struct Part {
+  std::string text;
+  int64_t start = 0;  // in characters
+};
+absl::StatusOr<std::optional<Part>> PartOf(const Value& self, const Value* start, const Value* stop) {
+  if (start == nullptr && stop == nullptr) return Part{*self.text(), 0};
+  const auto count = static_cast<int64_t>(CountCodePoints(*self.text()));
+  DISTILL_ASSIGN_OR_RETURN(
+      const Value part, Slice(self, start == nullptr ? Value() : *start, stop == nullptr ? Value() : *stop, Value()));
+  const int64_t given = start == nullptr || !start->IsInteger() ? 0 : start->integer();
+  const int64_t from = given < 0 ? std::max<int64_t>(given + count, 0) : given;
+  const int64_t to = stop == nullptr || !stop->IsInteger() ? count
+                     : stop->integer() < 0                 ? std::max<int64_t>(stop->integer() + count, 0)
+                                                           : stop->integer();
+  if (from > count || from > to) return std::optional<Part>();
+  return Part{*part.text(), from};
 }
 
 template <bool at_end>
 Result AffixMethod(const Value& self, const Given& given) {
   const char* name = at_end ? "endswith" : "startswith";
+  DISTILL_ASSIGN_OR_RETURN(const std::optional<Part> part, PartOf(self, given[1], given[2]));
   std::vector<Value> affixes = {*given[0]};
-  if (const List* list = given[0]->list(); list != nullptr && list->is_tuple) affixes = list->items;
+  if (const List* list = given[0]->list(); list != nullptr && list->IsTuple()) affixes = list->items;
   for (const Value& affix : affixes) {
     DISTILL_ASSIGN_OR_RETURN(const std::string text, TextArgument(name, &affix));
-    if (at_end ? absl::EndsWith(*self.text(), text) : absl::StartsWith(*self.text(), text)) return Value(true);
+    if (part.has_value() && (at_end ? absl::EndsWith(part->text, text) : absl::StartsWith(part->text, text)))
+      return Value(true);
   }
   return Value(false);
 }
@@ -108,57 +94,68 @@ Result RemoveAffix(const Value& self, const Given& given) {
   return Value(text.substr(at_end ? 0 : affix.size(), text.size() - affix.size()));
 }
 
-// Upper, lower or title case letters.
-bool IsCased(char32_t c) {
-  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LT;
-}
-
-std::string MapCase(absl::string_view text, bool upper) {
-  std::string mapped;
-  mapped.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    const char32_t c = NextCodePoint(text, &i);
-    if (upper && c == 0xDF) {
-      mapped += "SS";
-    } else {
-      AppendUtf8(upper ? utf8proc_toupper(c) : utf8proc_tolower(c), &mapped);
-    }
-  }
-  return mapped;
-}
-
-// str.title: a letter is upper case where no letter stands before it.
-std::string Title(absl::string_view text) {
-  std::string out;
-  bool after_letter = false;
-  for (const absl::string_view c : CodePoints(text)) {
-    size_t position = 0;
-    absl::StrAppend(&out, after_letter ? ToLower(c) : ToUpper(c));
-    after_letter = IsCased(NextCodePoint(c, &position));
-  }
-  return out;
-}
-
 Result ReplaceMethod(const Value& self, const Given& given) {
   DISTILL_ASSIGN_OR_RETURN(const std::string from, TextArgument("replace", given[0]));
   DISTILL_ASSIGN_OR_RETURN(const std::string to, TextArgument("replace", given[1]));
   if (given[2] != nullptr && !given[2]->IsInteger()) return Error("replace() needs a number as count");
+  DISTILL_RETURN_IF_ERROR(ChargeSearch(self.text()->size(), from.size(), given.budget));
   return Replace(*self.text(), from, to, given[2] == nullptr ? -1 : given[2]->integer());
 }
 
-template <bool from_end>
+template <bool from_end, bool must_find>
 Result FindMethod(const Value& self, const Given& given) {
-  DISTILL_ASSIGN_OR_RETURN(const std::string part, TextArgument("find", given[0]));
-  const size_t found = from_end ? self.text()->rfind(part) : self.text()->find(part);
-  if (found == std::string::npos) return Value(-1);
-  return Value::MakeCount(CountCodePoints(absl::string_view(*self.text()).substr(0, found)));
+  DISTILL_ASSIGN_OR_RETURN(const std::string sought, TextArgument("find", given[0]));
+  DISTILL_RETURN_IF_ERROR(ChargeSearch(self.text()->size(), sought.size(), given.budget));
+  DISTILL_ASSIGN_OR_RETURN(const std::optional<Part> part, PartOf(self, given[1], given[2]));
+  const size_t found = !part.has_value() ? std::string::npos
+                       : from_end        ? part->text.rfind(sought)
+                                         : part->text.find(sought);
+  if (found == std::string::npos) return must_find ? Result(Error("index(): the text does not occur")) : Value(-1);
+  return Value(part->start + static_cast<int64_t>(CountCodePoints(absl::string_view(part->text).substr(0, found))));
 }
 
 Result CountMethod(const Value& self, const Given& given) {
-  DISTILL_ASSIGN_OR_RETURN(const std::string part, TextArgument("count", given[0]));
-  if (part.empty()) return Value::MakeCount(CountCodePoints(*self.text()) + 1);
-  return Value::MakeCount(SplitAt(*self.text(), part, -1, false).size() - 1);
+  DISTILL_ASSIGN_OR_RETURN(const std::string sought, TextArgument("count", given[0]));
+  DISTILL_RETURN_IF_ERROR(ChargeSearch(self.text()->size(), sought.size(), given.budget));
+  DISTILL_ASSIGN_OR_RETURN(const std::optional<Part> part, PartOf(self, given[1], given[2]));
+  if (!part.has_value()) return Value(0);
+  if (sought.empty()) return Value::MakeCount(CountCodePoints(part->text) + 1);
+  int64_t count = 0;
+  for (size_t i = part->text.find(sought); i != std::string::npos; i = part->text.find(sought, i + sought.size()))
+    ++count;
+  return Value(count);
+}
+
+enum class Side { kLeft, kRight, kCenter };  // where the text stands
+
+// ljust, rjust and center: filled up to a width.
+template <Side side>
+Result JustifyMethod(const Value& self, const Given& given) {
+  if (!given[0]->IsInteger()) return Error("ljust(), rjust() and center() need a number as width");
+  std::string fill = " ";
+  if (given[1] != nullptr) {
+    DISTILL_ASSIGN_OR_RETURN(fill, TextArgument("center", given[1]));
+    if (CountCodePoints(fill) != 1) return Error("ljust(), rjust() and center() fill with one character");
+  }
+  const int64_t width = given[0]->integer(), missing = width - static_cast<int64_t>(CountCodePoints(*self.text()));
+  if (missing <= 0) return self;
+  if (missing > static_cast<int64_t>(kMaxTextBytes)) return Error("a text grows beyond 64 MiB");
+  const int64_t left = side == Side::kLeft ? 0 : side == Side::kRight ? missing : missing / 2 + (missing & width & 1);
+  std::string out;
+  for (int64_t i = 0; i < left; ++i) out += fill;
+  out += *self.text();
+  for (int64_t i = left; i < missing; ++i) out += fill;
+  return BoundedText(std::move(out));
+}
+
+Result ZeroFill(const Value& self, const Given& given) {
+  if (!given[0]->IsInteger()) return Error("zfill() needs a number as width");
+  const std::string& text = *self.text();
+  const int64_t missing = given[0]->integer() - static_cast<int64_t>(CountCodePoints(text));
+  if (missing <= 0) return self;
+  if (missing > static_cast<int64_t>(kMaxTextBytes)) return Error("a text grows beyond 64 MiB");
+  const size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+');
+  return BoundedText(absl::StrCat(text.substr(0, sign), std::string(missing, '0'), text.substr(sign)));
 }
 
 Result JoinMethod(const Value& self, const Given& given) {
@@ -180,39 +177,70 @@ Result EveryCharacter(const Value& self, const Given&) {
   return Value(all);
 }
 
-bool IsAsciiDigit(char32_t c) { return c >= '0' && c <= '9'; }
+utf8proc_category_t CategoryOf(char32_t c) { return utf8proc_category(static_cast<utf8proc_int32_t>(c)); }
+
+bool IsAlphabetic(char32_t c) {
+  const utf8proc_category_t category = CategoryOf(c);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+bool IsDecimal(char32_t c) { return CategoryOf(c) == UTF8PROC_CATEGORY_ND; }
+bool IsAscii(char32_t c) { return c < 0x80; }
+
+// str.isalnum, without the underscore of a word.
+bool IsAlphanumeric(char32_t c) { return c != '_' && IsWordCharacter(c); }
+
+template <LetterCase letter_case>
+Result CaseTest(const Value& self, const Given&) {
+  return Value(IsInCase(*self.text(), letter_case));
+}
+
+Result IsAsciiMethod(const Value& self, const Given& given) {
+  return self.text()->empty() ? Result(true) : EveryCharacter<IsAscii>(self, given);
+}
 
 }  // namespace
 
 const Builtins& TextMethods() {
   static const Builtins kMethods = {
-      {"strip", {"strip", {"characters"}, 0, StripMethod<true, true>}},
+      {"capitalize", {"method", {}, 0, Convert<Capitalize>}},
+      {"center", {"center", {"width", "fillchar"}, 1, JustifyMethod<Side::kCenter>}},
+      {"count", {"count", {"sub", "start", "end"}, 1, CountMethod}},
+      {"endswith", {"endswith", {"affix", "start", "end"}, 1, AffixMethod<true>}},
+      {"find", {"find", {"sub", "start", "end"}, 1, FindMethod<false, false>}},
+      {"index", {"index", {"sub", "start", "end"}, 1, FindMethod<false, true>}},
+      {"isalnum", {"method", {}, 0, EveryCharacter<IsAlphanumeric>}},
+      {"isalpha", {"method", {}, 0, EveryCharacter<IsAlphabetic>}},
+      {"isascii", {"method", {}, 0, IsAsciiMethod}},
+      {"isdecimal", {"method", {}, 0, EveryCharacter<IsDecimal>}},
+      {"isdigit", {"method", {}, 0, EveryCharacter<IsDigit>}},
+      {"islower", {"method", {}, 0, CaseTest<LetterCase::kLower>}},
+      {"isspace", {"method", {}, 0, EveryCharacter<IsSpace>}},
+      {"isupper", {"method", {}, 0, CaseTest<LetterCase::kUpper>}},
+      {"join", {"join", {"items"}, 1, JoinMethod}},
+      {"ljust", {"ljust", {"width", "fillchar"}, 1, JustifyMethod<Side::kLeft>}},
+      {"lower", {"method", {}, 0, Convert<ToLower>}},
       {"lstrip", {"strip", {"characters"}, 0, StripMethod<true, false>}},
-      {"rstrip", {"strip", {"characters"}, 0, StripMethod<false, true>}},
-      {"split", {"split", {"sep", "maxsplit"}, 0, SplitMethod<false>}},
-      {"rsplit", {"split", {"sep", "maxsplit"}, 0, SplitMethod<true>}},
-      {"splitlines", {"splitlines", {}, 0, SplitLines}},
-      {"startswith", {"startswith", {"affix"}, 1, AffixMethod<false>}},
-      {"endswith", {"endswith", {"affix"}, 1, AffixMethod<true>}},
+      {"partition", {"partition", {"sep"}, 1, PartitionMethod<false>}},
       {"removeprefix", {"removeprefix", {"affix"}, 1, RemoveAffix<false>}},
       {"removesuffix", {"removeprefix", {"affix"}, 1, RemoveAffix<true>}},
-      {"upper", {"method", {}, 0, Convert<ToUpper>}},
-      {"lower", {"method", {}, 0, Convert<ToLower>}},
-      {"title", {"method", {}, 0, Convert<Title>}},
-      {"capitalize", {"method", {}, 0, Convert<Capitalize>}},
       {"replace", {"replace", {"old", "new", "count"}, 2, ReplaceMethod}},
-      {"find", {"find", {"sub"}, 1, FindMethod<false>}},
-      {"rfind", {"find", {"sub"}, 1, FindMethod<true>}},
-      {"count", {"count", {"sub"}, 1, CountMethod}},
-      {"join", {"join", {"items"}, 1, JoinMethod}},
-      {"isdigit", {"method", {}, 0, EveryCharacter<IsAsciiDigit>}},
-      {"isspace", {"method", {}, 0, EveryCharacter<IsSpace>}},
+      {"rfind", {"find", {"sub", "start", "end"}, 1, FindMethod<true, false>}},
+      {"rindex", {"index", {"sub", "start", "end"}, 1, FindMethod<true, true>}},
+      {"rjust", {"rjust", {"width", "fillchar"}, 1, JustifyMethod<Side::kRight>}},
+      {"rpartition", {"partition", {"sep"}, 1, PartitionMethod<true>}},
+      {"rsplit", {"split", {"sep", "maxsplit"}, 0, SplitMethod<true>}},
+      {"rstrip", {"strip", {"characters"}, 0, StripMethod<false, true>}},
+      {"split", {"split", {"sep", "maxsplit"}, 0, SplitMethod<false>}},
+      {"splitlines", {"splitlines", {"keepends"}, 0, SplitLinesMethod}},
+      {"startswith", {"startswith", {"affix", "start", "end"}, 1, AffixMethod<false>}},
+      {"strip", {"strip", {"characters"}, 0, StripMethod<true, true>}},
+      {"swapcase", {"method", {}, 0, Convert<SwapCase>}},
+      {"title", {"method", {}, 0, Convert<ToTitle>}},
+      {"upper", {"method", {}, 0, Convert<ToUpper>}},
+      {"zfill", {"zfill", {"width"}, 1, ZeroFill}},
   };
   return kMethods;
 }
-
-std::string ToUpper(absl::string_view text) { return MapCase(text, true); }
-std::string ToLower(absl::string_view text) { return MapCase(text, false); }
 
 std::string Strip(absl::string_view text, const Value* characters, bool left, bool right) {
   const std::string* set = characters == nullptr ? nullptr : characters->text();
@@ -251,13 +279,6 @@ Result Replace(absl::string_view text, absl::string_view from, absl::string_view
   }
   if (i < text.size()) absl::StrAppend(&out, text.substr(i));
   return BoundedText(std::move(out));
-}
-
-std::string Capitalize(absl::string_view text) {
-  if (text.empty()) return "";
-  size_t size = 0;
-  NextCodePoint(text, &size);
-  return ToUpper(text.substr(0, size)) + ToLower(text.substr(size));
 }
 
 Result BoundedText(std::string text) {

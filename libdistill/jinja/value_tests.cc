@@ -10,7 +10,16 @@ using TestArguments = const std::vector<Value>&;
 
 bool IsMapping(const Value& value) { return value.dict() != nullptr && value.dict()->kind == Dict::Kind::kDict; }
 bool IsSequence(const Value& value) {
-  return value.IsString() || value.IsUndefined() || value.list() != nullptr || IsMapping(value);
+  return value.IsString() || value.IsUndefined() || IsMapping(value) ||
+         (value.list() != nullptr && !value.list()->IsView());
+}
+
+// Python's `is`: lists and dicts are compared by where they lie, and what has no state by value.
+bool IsSame(const Value& a, const Value& b) {
+  if (a.IsBool() != b.IsBool() || a.IsInteger() != b.IsInteger()) return false;
+  if (a.list() != nullptr || b.list() != nullptr) return a.list() == b.list();
+  if (a.dict() != nullptr || b.dict() != nullptr) return a.dict() == b.dict();
+  return Equal(a, b);
 }
 
 absl::StatusOr<bool> Divides(const Value& value, const Value& by, int64_t remainder) {
@@ -44,15 +53,20 @@ const std::map<absl::string_view, Test>& Tests() {
       {"float", {0, [](const Value& v, TestArguments) { return v.IsNumber() && !v.IsInteger(); }}},
       {"mapping", {0, [](const Value& v, TestArguments) { return IsMapping(v); }}},
       {"sequence", {0, [](const Value& v, TestArguments) { return IsSequence(v); }}},
-      {"iterable", {0, [](const Value& v, TestArguments) { return Iterate(v).ok(); }}},
-      {"callable", {0, [](const Value& v, TestArguments) { return v.function() != nullptr; }}},
+      {"iterable", {0, [](const Value& v, TestArguments) { return IsIterable(v); }}},
+      {"lower", {0, [](const Value& v, TestArguments) { return IsInCase(ToText(v), LetterCase::kLower); }}},
+      {"upper", {0, [](const Value& v, TestArguments) { return IsInCase(ToText(v), LetterCase::kUpper); }}},
+      {"escaped", {0, [](const Value&, TestArguments) { return false; }}},
+      {"filter", {0, [](const Value& v, TestArguments) { return v.IsString() && Filters().count(*v.text()) > 0; }}},
+      {"test", {0, [](const Value& v, TestArguments) { return v.IsString() && Tests().count(*v.text()) > 0; }}},
+      {"callable", {0, [](const Value& v, TestArguments) { return v.function() != nullptr || v.object() != nullptr; }}},
       {"odd", {0, [](const Value& v, TestArguments) { return Divides(v, 2, 1); }}},
       {"even", {0, [](const Value& v, TestArguments) { return Divides(v, 2, 0); }}},
       {"divisibleby", {1, [](const Value& v, TestArguments a) { return Divides(v, a[0], 0); }}},
       {"in", {1, [](const Value& v, TestArguments a) { return Contains(a[0], v); }}},
       {"eq", {1, IsEqual}},
       {"equalto", {1, IsEqual}},
-      {"sameas", {1, IsEqual}},
+      {"sameas", {1, [](const Value& v, TestArguments a) { return IsSame(v, a[0]); }}},
       {"ne", {1, IsUnequal}},
       {"lt", {1, Ordered<true, false>}},
       {"lessthan", {1, Ordered<true, false>}},
@@ -70,12 +84,15 @@ const std::map<absl::string_view, Test>& Tests() {
   return kTests;
 }
 
-absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments) {
+absl::StatusOr<bool> ApplyTest(const std::string& name, const Value& input, const std::vector<Value>& arguments,
+                               Budget& budget) {
   const auto found = Tests().find(name);
-  if (found == Tests().end()) return Error(absl::StrCat("the test '", name, "' is not supported"));
+  if (found == Tests().end()) return Error(absl::StrCat("the test '", Shorten(name), "' is not supported"));
   if (arguments.size() != found->second.arguments) {
     return Error(absl::StrCat("the test '", name, "' takes ", found->second.arguments, " argument(s)"));
   }
+  if (name == "in") DISTILL_RETURN_IF_ERROR(ChargeContains(arguments[0], input, budget));
+  if (name != "in" && !arguments.empty()) DISTILL_RETURN_IF_ERROR(ChargeComparison(input, arguments[0], budget));
   return found->second.holds(input, arguments);
 }
 
