@@ -3,6 +3,9 @@ compare with Python's, and what is refused. text_page.py --write makes them anew
 import collections
 import json
 import os
+import re
+import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -13,11 +16,12 @@ from refused_folders import refused
 GOLDEN = os.path.join(os.environ.get("DISTILL_BUILD_DIR", f"{job.SOURCE}/build"), "golden")
 # Whose tokenizer.json has it, and how a good one is changed.
 OTHER_TOKENIZERS = [
-    ("words that end in a mark", "CLIP", ["model", "end_of_word_suffix"], "</w>"),
-    ("dropout of merges", "", ["model", "dropout"], 0.1),
-    ("bytes before they are cut into words", "", ["normalizer"], {"type": "ByteLevel"}),
-    ("words by script", "", ["pre_tokenizer"], {"type": "UnicodeScripts"}),
-    ("a decoder of speech", "wav2vec2", ["decoder"], {"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": True}),
+    ("words that end in a mark", "CLIP", "no model that is read has it", ["model", "end_of_word_suffix"], "</w>"),
+    ("dropout of merges", "", "a text would have other ids each time", ["model", "dropout"], 0.1),
+    ("bytes before they are cut into words", "", "no model that is read has it", ["normalizer"], {"type": "ByteLevel"}),
+    ("words by script", "", "no model that is read has it", ["pre_tokenizer"], {"type": "UnicodeScripts"}),
+    ("a decoder of speech", "wav2vec2", "ids of speech are no tokens of text", ["decoder"],
+     {"type": "CTC", "pad_token": "_", "word_delimiter_token": "|", "cleanup": True}),
 ]
 SOURCES = {"vocab.txt", "tokenizer.model", "spiece.model"}  # of tokenizers without tokenizer.json
 PARTS = {"model": ["model", "type"], "normalizer": ["normalizer"], "pre_tokenizer": ["pre_tokenizer"],
@@ -32,8 +36,18 @@ def tokenizers(folder):
 
 
 def other_tokenizers(folder):
-    changes = [(kind + (f" ({whose})" if whose else ""), keys, value) for kind, whose, keys, value in OTHER_TOKENIZERS]
-    return table(["tokenizer.json has", "message"], refused(folder, "tokenizer.json", changes))
+    changes = [(kind + (f" ({whose})" if whose else ""), keys, value) for kind, whose, _, keys, value in OTHER_TOKENIZERS]
+    rows = refused(folder, "tokenizer.json", changes)
+    return table(["tokenizer.json has", "message", "why"], [[*row, entry[2]] for row, entry in zip(rows, OTHER_TOKENIZERS)])
+
+# What is written, and why it is refused.
+OTHER_TEMPLATES = [
+    ("{% include 'x' %}", "a template is one file: it may not read others"), ("{% import 'x' as x %}", "as above"), ("{% extends 'x' %}", "as above"),
+    ("{% block x %}{% endblock %}", "there is nothing that extends a template"), ("{{ x | xmlattr }}", "no published chat template has it"),
+    ("{{ 1 is frob }}", "a test that jinja2 does not have, either"), ("{% set x %}{% generation %}{% endgeneration %}{% endset %}", "its place in the text is unknown"),
+    ("{{ 'a' * 100000000 }}", "64 MiB of text, 1 GiB in all"), ("{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}", "20,000,000 steps"),
+    ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "1,000 levels"),
+]
 
 
 def rows_of(path):
@@ -47,6 +61,19 @@ def kind_of(part):
         return "-"
     several = [value for key, value in part.items() if isinstance(value, list) and key in ("normalizers", "pretokenizers", "processors", "decoders")]
     return (", ".join(map(kind_of, several[0])) or "-") if several else part["type"]
+
+
+def other_templates(folder):
+    """Errors of a run whose template it is, without the lists of what is supported, which the reference of filters is."""
+    shutil.copytree(job.TOKENIZER, folder, dirs_exist_ok=True)
+    job.make_chat(f"{folder}/chat.jsonl", rows=1)
+    for template, why in OTHER_TEMPLATES:
+        done = subprocess.run([f"{job.BIN}/distill_llm", "--show_batch", "--student_model", folder, "--alpha", "0", "--dataset_name", f"{folder}/chat.jsonl",
+                               "--output_dir", f"{folder}/out", "--chat_template", template], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        job.check(done.returncode == 2, f"{template} is not refused: {done.stdout}")
+        message = re.search(r"line 1.*?(?=; supported: abs|; supported: boolean|; change the messages|$)", done.stdout, flags=re.M)
+        job.check(message is not None, done.stdout)
+        yield [f"`{template}`".replace("|", "\\|"), f"`{message[0]}`", why]
 
 
 def compared_tokenizers():
@@ -83,4 +110,5 @@ def answers():
 
 folder = f"{job.workspace()}/model"
 write_or_check("text.md", {"tokenizers": lambda: tokenizers(folder), "other_tokenizers": lambda: other_tokenizers(folder),
-                           "compared_tokenizers": compared_tokenizers, "templates": templates, "answers": answers})
+                           "compared_tokenizers": compared_tokenizers, "templates": templates,
+                           "other_templates": lambda: table(["template", "message", "why, or the limit"], other_templates(folder)), "answers": answers})
