@@ -17,5 +17,5 @@ configure_package_config_file(cmake/libdistillConfig.cmake.in ${PROJECT_BINARY_D
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/libdistill)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/libdistillConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/libdistillConfig.cmake ${PROJECT_BINARY_DIR}/libdistillConfigVersion.cmake
-              cmake/DistillTorch.cmake
+              cmake/DistillTorch.cmake cmake/DistillArrow.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/libdistill)

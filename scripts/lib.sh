@@ -5,6 +5,8 @@
 readonly PINS_PYTHON=(torch==2.11.0 matplotlib==3.10.9)
 readonly PINS_ORACLES=(transformers==5.23.0 tokenizers==0.23.3 jinja2==3.1.6 safetensors==0.8.0 tensorboard==2.21.0)
 readonly PINS_PEERS=(trl==1.16.0 mpi4py==4.1.2)
+readonly PIN_ARROW=pyarrow==26.0.1  # Arrow C++ with Parquet; joins python, is not part of the key
+readonly PIN_H5PY=h5py==3.16.0  # joins the oracles, is not part of the key
 readonly PIN_SENTENCEPIECE=sentencepiece==0.2.3
 readonly PIN_TRL=trl==1.16.0  # joins the oracles for its chat templates alone; not part of the key, so that folders that stand need no second torch
 readonly PIN_LIGER=liger-kernel==0.8.5  # joins the peers; not part of the key either
@@ -14,10 +16,11 @@ readonly PINS_TOKENIZERS=(tiktoken==0.14.0 rs-bpe==0.1.0 quicktok-v1==0.4.0 "$PI
 readonly DEBIAN_PACKAGES=(
   g++ cmake ninja-build ccache mold clang-format git python3-venv ca-certificates
   libabsl-dev libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libsimdjson-dev
-  libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev libprotobuf-dev protobuf-compiler catch2
+  libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libhdf5-dev zlib1g-dev libzstd-dev libprotobuf-dev protobuf-compiler catch2
   libopenmpi-dev openmpi-bin libfabric-dev libfabric-bin
 )
 readonly DEBIAN_ORACLES=(doxygen)   # writes the reference of the headers
+readonly DEBIAN_S3=(radosgw ceph-mon ceph-osd)  # a real S3 server for tests, on loopback
 readonly DEBIAN_FUZZERS=(clang libclang-rt-14-dev)  # libFuzzer
 readonly DEBIAN_PEERS=(libgloo-dev)  # small all-reduces are timed from C++
 
