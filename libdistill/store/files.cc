@@ -1,6 +1,5 @@
 #include "libdistill/store/files.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
@@ -22,13 +22,26 @@ absl::Status FromErrno(int error, const std::string& path) {
   return absl::UnavailableError(message);
 }
 
+bool IsOfKind(const std::string& path, PathKind kind) {
+  const absl::StatusOr<std::shared_ptr<Store>> store = StoreOf(path);
+  if (!store.ok()) return false;
+  const absl::StatusOr<PathKind> found = (*store)->KindOf(path);
+  return found.ok() && *found == kind;
+}
+
+absl::StatusOr<std::string> ReadRemoteFile(const std::string& path) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(path));
+  DISTILL_ASSIGN_OR_RETURN(std::string bytes, ReadAll(*file));
+  DISTILL_RETURN_IF_ERROR(CheckIsNoPointer(path, bytes));
+  return bytes;
+}
+
 }  // namespace
 
 absl::Status RequireLocalPath(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("the path is empty");
   if (absl::StartsWith(path, "s3://")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": s3:// paths are not supported yet; copy the data to a local folder first"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": s3:// paths cannot be used here; give a local one"));
   }
   if (path.find("://") != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": URLs are not supported; give a local path"));
@@ -37,17 +50,20 @@ absl::Status RequireLocalPath(const std::string& path) {
 }
 
 bool FileExists(const std::string& path) {
+  if (IsRemote(path)) return IsOfKind(path, PathKind::kFile);
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
 }
 
 bool FolderExists(const std::string& path) {
+  if (IsRemote(path)) return IsOfKind(path, PathKind::kFolder);
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
+  if (path.empty()) return absl::InvalidArgumentError("the path is empty");
+  if (IsRemote(path)) return ReadRemoteFile(path);
   if (FolderExists(path)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, where a file was expected"));
   }
@@ -72,19 +88,14 @@ absl::Status CheckIsNoPointer(const std::string& path, absl::string_view bytes) 
 
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder, absl::string_view prefix,
                                                    absl::string_view suffix) {
-  DISTILL_RETURN_IF_ERROR(RequireLocalPath(folder));
-  std::error_code error;
-  std::filesystem::directory_iterator entry(folder, error);
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, store->List(folder));
   std::vector<std::string> names;
-  for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    std::error_code ignored;
-    if (absl::StartsWith(name, prefix) && absl::EndsWith(name, suffix) && entry->is_regular_file(ignored)) {
-      names.push_back(name);
+  for (const FolderEntry& entry : entries) {
+    if (!entry.is_folder && absl::StartsWith(entry.name, prefix) && absl::EndsWith(entry.name, suffix)) {
+      names.push_back(entry.name);
     }
   }
-  if (error) return FromErrno(error.value(), folder);
-  std::sort(names.begin(), names.end());
   return names;
 }
 

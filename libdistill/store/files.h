@@ -1,4 +1,5 @@
-// Local files, and the one place that refuses paths that are not local.
+// What is at a path, and its bytes as a whole. Paths may be of any store (store.h) where it says so; the others are
+// local.
 //
 //   DISTILL_ASSIGN_OR_RETURN(std::string text, ReadFile(JoinPath(folder, "config.json")));
 #pragma once
@@ -12,20 +13,21 @@
 
 namespace distill {
 
-// InvalidArgument for s3:// and other URLs, and for an empty path. Every function below that can fail calls it.
+// InvalidArgument for s3:// and other URLs, and for an empty path: where only a local file will do.
 [[nodiscard]] absl::Status RequireLocalPath(const std::string& path);
 
+// Of any store. Also false where it cannot be known, since the store does not answer: StoreOf(path)->KindOf tells why.
 bool FileExists(const std::string& path);
 bool FolderExists(const std::string& path);
 
-// The whole file. NotFound, PermissionDenied, or InvalidArgument where the path is a folder.
+// The whole file, of any store. NotFound, PermissionDenied, or InvalidArgument where the path is a folder.
 [[nodiscard]] absl::StatusOr<std::string> ReadFile(const std::string& path);
 // InvalidArgument for the bytes of a file that is a pointer of Git LFS, in place of the file itself; ReadFile says it,
 // too.
 [[nodiscard]] absl::Status CheckIsNoPointer(const std::string& path, absl::string_view bytes);
 
-// Names (without the folder) of the files that start with `prefix` and end with `suffix`, sorted.
-// NotFound: no such folder.
+// Names (without the folder, which may be of any store) of the files that start with `prefix` and end with `suffix`,
+// sorted. NotFound: no such folder.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& folder, absl::string_view prefix,
                                                                  absl::string_view suffix);
 

@@ -6,8 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/content_hash.h"
-#include "libdistill/store/files.h"
-#include "libdistill/store/local_file.h"
 
 namespace distill {
 namespace {
@@ -33,11 +31,6 @@ class MemoryFile : public ReadableFile {
 };
 
 }  // namespace
-
-absl::StatusOr<std::shared_ptr<const ReadableFile>> OpenFile(const std::string& path) {
-  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
-  return OpenLocalFile(path);
-}
 
 std::shared_ptr<const ReadableFile> MakeMemoryFile(std::string path, std::string bytes) {
   return std::make_shared<MemoryFile>(std::move(path), std::move(bytes));

@@ -34,8 +34,9 @@ struct StoreCounters {
 // Whether another attempt may help: Unavailable, DeadlineExceeded, Aborted.
 bool MayHelpToRetry(const absl::Status& status);
 
-// Calls `attempt` until it succeeds, fails in a way that no retry helps, or the policy's limits are reached; then the
-// last error, with how many attempts were made and how long it took. Blocks.
+// Calls `attempt` until it succeeds, fails in a way that no retry helps (the error comes back as it is), or the
+// policy's limits are reached; then the last error, with how many attempts were made and how long it took. `what`: for
+// the log. Blocks.
 [[nodiscard]] absl::Status Retry(const RetryPolicy& policy, StoreCounters& counters, absl::string_view what,
                                  absl::FunctionRef<absl::Status()> attempt);
 

@@ -1,0 +1,14 @@
+// Files of a local disk, or of a file system that is mounted, behind the interface of all stores.
+#pragma once
+
+#include <memory>
+
+#include "libdistill/store/store.h"
+
+namespace distill {
+
+// What its files read does not change when a file is replaced meanwhile; where one is cut short, reading fails
+// (DataLoss).
+std::shared_ptr<Store> MakeLocalStore();
+
+}  // namespace distill
