@@ -58,31 +58,35 @@ Target TargetOf(const S3ClientOptions& options, const std::string& region, const
 }
 
 // An answer may begin with 200 and hold an error all the same, where the server began before it knew.
-absl::Status CheckNoErrorInside(const std::string& action, const S3Address& address, const HttpResponse& response) {
+absl::Status CheckNoErrorInside(const S3Address& address, const HttpResponse& response) {
   if (S3ErrorCode(response).empty()) return absl::OkStatus();
   HttpResponse error = response;
   error.status = 500;
-  return S3Error(action, address, error);
+  return S3Error(address, error);
+}
+
+// What was stored has an ETag; an error inside a 200 has none.
+absl::Status CheckIsStored(const HttpResponse& response) {
+  if (!response.Header("etag").empty()) return absl::OkStatus();
+  return absl::UnavailableError("the answer has no ETag");
 }
 
 absl::StatusOr<int64_t> LengthOf(const S3Address& object, const HttpResponse& response) {
   int64_t size = 0;
   if (absl::SimpleAtoi(response.Header("content-length"), &size) && size >= 0) return size;
-  return absl::UnavailableError(absl::StrCat("the answer for ", object.Url(), " has no length"));
+  return absl::UnavailableError(absl::StrCat(object.Url(), ": the answer has no length"));
 }
 
 // Refuses an answer that is not of the range and version that were asked for.
-absl::Status CheckRangeOf(const S3Address& object, const std::string& etag, int64_t offset, size_t size,
-                          const HttpResponse& response) {
+absl::Status CheckRangeOf(const std::string& etag, int64_t offset, size_t size, const HttpResponse& response) {
   if (!etag.empty() && response.Header("etag") != etag) {
-    return absl::DataLossError(absl::StrCat(object.Url(), ": the object was replaced while it was read (ETag ", etag,
-                                            " before, now ", response.Header("etag"),
-                                            "); start again with the new one"));
+    return absl::DataLossError(absl::StrCat("the object was replaced while it was read (ETag ", etag, " before, now ",
+                                            response.Header("etag"), "); start again with the new one"));
   }
   const std::string range = absl::StrCat("bytes ", offset, "-", offset + static_cast<int64_t>(size) - 1, "/");
   if (absl::StartsWith(response.Header("content-range"), range)) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(object.Url(), ": asked for ", range, "..., the answer is of '",
-                                             response.Header("content-range"), "'"));
+  return absl::UnavailableError(
+      absl::StrCat("asked for ", range, "..., the answer is of '", response.Header("content-range"), "'"));
 }
 
 }  // namespace
@@ -148,9 +152,7 @@ absl::StatusOr<HttpResponse> S3Client::Send(const Call& call) {
   const absl::Status status = Retry(options_.retry, counters_, call.What(), [&]() -> absl::Status {
     for (;;) {
       if (call.begin) call.begin();
-      absl::StatusOr<HttpResponse> sent = SendOnce(call);
-      if (!sent.ok()) return Annotate(sent.status(), absl::StrCat("cannot ", call.What()));
-      answer = *std::move(sent);
+      DISTILL_ASSIGN_OR_RETURN(answer, SendOnce(call));
       if (answer.status == call.allowed) return call.check ? call.check(answer) : absl::OkStatus();
       if (answer.status / 100 != 2 && !has_moved && LearnRegion(call.address.bucket, answer)) {
         has_moved = true;
@@ -164,10 +166,10 @@ absl::StatusOr<HttpResponse> S3Client::Send(const Call& call) {
         credentials_.Forget();
         continue;
       }
-      return S3Error(call.What(), call.address, answer);
+      return S3Error(call.address, answer);
     }
   });
-  if (!status.ok()) return status;
+  if (!status.ok()) return Annotate(status, absl::StrCat("cannot ", call.What()));
   return answer;
 }
 
@@ -189,8 +191,7 @@ absl::Status S3Client::Get(const S3Address& object, const std::string& etag, int
   call.begin = [&] { filled = 0; };
   call.sink = [&](absl::string_view bytes) -> absl::Status {
     if (bytes.size() > out.size() - filled) {
-      return absl::UnavailableError(
-          absl::StrCat(object.Url(), ": the answer is longer than the ", out.size(), " bytes asked for"));
+      return absl::UnavailableError(absl::StrCat("the answer is longer than the ", out.size(), " bytes asked for"));
     }
     std::memcpy(out.data() + filled, bytes.data(), bytes.size());
     filled += bytes.size();
@@ -198,9 +199,9 @@ absl::Status S3Client::Get(const S3Address& object, const std::string& etag, int
     return absl::OkStatus();
   };
   call.check = [&](const HttpResponse& response) -> absl::Status {
-    DISTILL_RETURN_IF_ERROR(CheckRangeOf(object, etag, offset, out.size(), response));
+    DISTILL_RETURN_IF_ERROR(CheckRangeOf(etag, offset, out.size(), response));
     if (filled == out.size()) return absl::OkStatus();
-    return absl::UnavailableError(absl::StrCat(object.Url(), ": ", filled, " of ", out.size(), " bytes came"));
+    return absl::UnavailableError(absl::StrCat(filled, " of ", out.size(), " bytes came"));
   };
   return Send(call).status();
 }
@@ -214,11 +215,14 @@ absl::StatusOr<S3Listing> S3Client::List(const S3Address& at, const std::string&
     if (!delimiter.empty()) call.query.emplace_back("delimiter", delimiter);
     if (!token.empty()) call.query.emplace_back("continuation-token", token);
     if (most > 0) call.query.emplace_back("max-keys", absl::StrCat(std::min<int64_t>(most, 1000)));
-    DISTILL_ASSIGN_OR_RETURN(const HttpResponse response, Send(call));
     pugi::xml_document document;
-    if (!document.load_buffer(response.body.data(), response.body.size()) || !document.child("ListBucketResult")) {
-      return absl::UnavailableError(absl::StrCat("the listing of ", at.Url(), " is no ListBucketResult"));
-    }
+    call.check = [&](const HttpResponse& response) -> absl::Status {
+      if (document.load_buffer(response.body.data(), response.body.size()) && document.child("ListBucketResult")) {
+        return absl::OkStatus();
+      }
+      return absl::UnavailableError("the answer is no ListBucketResult");
+    };
+    DISTILL_RETURN_IF_ERROR(Send(call).status());
     const pugi::xml_node result = document.child("ListBucketResult");
     for (const pugi::xml_node entry : result.children("Contents")) {
       listing.objects.push_back(
@@ -232,7 +236,8 @@ absl::StatusOr<S3Listing> S3Client::List(const S3Address& at, const std::string&
 }
 
 absl::Status S3Client::Put(const S3Address& object, absl::string_view bytes) {
-  const absl::Status status = Send({.action = "write", .address = object, .method = "PUT", .body = bytes}).status();
+  const absl::Status status =
+      Send({.action = "write", .address = object, .method = "PUT", .body = bytes, .check = CheckIsStored}).status();
   if (status.ok()) counters_.bytes_written += static_cast<int64_t>(bytes.size());
   return status;
 }
@@ -242,12 +247,16 @@ absl::Status S3Client::Delete(const S3Address& object) {
 }
 
 absl::StatusOr<std::string> S3Client::CreateUpload(const S3Address& object) {
-  DISTILL_ASSIGN_OR_RETURN(const HttpResponse response,
-                           Send({.action = "write", .address = object, .method = "POST", .query = {{"uploads", ""}}}));
-  pugi::xml_document document;
-  document.load_buffer(response.body.data(), response.body.size());
-  std::string upload = document.child("InitiateMultipartUploadResult").child_value("UploadId");
-  if (upload.empty()) return absl::UnavailableError(absl::StrCat("no upload was begun for ", object.Url()));
+  std::string upload;
+  Call call{.action = "write", .address = object, .method = "POST", .query = {{"uploads", ""}}};
+  call.check = [&](const HttpResponse& response) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(CheckNoErrorInside(object, response));
+    pugi::xml_document document;
+    document.load_buffer(response.body.data(), response.body.size());
+    upload = document.child("InitiateMultipartUploadResult").child_value("UploadId");
+    return upload.empty() ? absl::UnavailableError("the answer has no UploadId") : absl::OkStatus();
+  };
+  DISTILL_RETURN_IF_ERROR(Send(call).status());
   return upload;
 }
 
@@ -258,7 +267,8 @@ absl::StatusOr<std::string> S3Client::UploadPart(const S3Address& object, const 
                                  .address = object,
                                  .method = "PUT",
                                  .query = {{"partNumber", absl::StrCat(number)}, {"uploadId", upload}},
-                                 .body = bytes}));
+                                 .body = bytes,
+                                 .check = CheckIsStored}));
   counters_.bytes_written += static_cast<int64_t>(bytes.size());
   return response.Header("etag");
 }
@@ -271,7 +281,7 @@ absl::Status S3Client::CompleteUpload(const S3Address& object, const std::string
   }
   body += "</CompleteMultipartUpload>";
   Call call{.action = "write", .address = object, .method = "POST", .query = {{"uploadId", upload}}, .body = body};
-  call.check = [&](const HttpResponse& response) { return CheckNoErrorInside(call.What(), object, response); };
+  call.check = [&object](const HttpResponse& response) { return CheckNoErrorInside(object, response); };
   const absl::Status status = Send(call).status();
   if (!absl::IsNotFound(status)) return status;
   // A first attempt may have succeeded, and its answer been lost: then the upload is gone, and the object is there.

@@ -45,8 +45,8 @@ struct S3Listing {
 struct S3ClientOptions {
   std::string endpoint;  // "http://127.0.0.1:9000": another server, with the bucket in the path; empty: AWS
   std::string region = "us-east-1";
-  HttpOptions http;
-  RetryPolicy retry;
+  HttpOptions http = {};
+  RetryPolicy retry = {};
 };
 
 class S3Client {

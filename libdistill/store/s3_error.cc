@@ -51,11 +51,12 @@ bool MayPass(int status, const std::string& code) {
 
 std::string S3ErrorCode(const HttpResponse& response) { return ReasonOf(response).code; }
 
-absl::Status S3Error(absl::string_view action, const S3Address& address, const HttpResponse& response) {
+absl::Status S3Error(const S3Address& address, const HttpResponse& response) {
   const Reason reason = ReasonOf(response);
-  const std::string said =
-      absl::StrCat("cannot ", action, ": ", response.status, reason.code.empty() ? "" : " ", reason.code,
-                   reason.message.empty() ? "" : absl::StrCat(" (", reason.message, ")"));
+  const std::string said = absl::StrCat(response.status, reason.code.empty() ? "" : " ", reason.code,
+                                        reason.message.empty() ? "" : absl::StrCat(" (", reason.message, ")"));
+  if (response.status / 100 == 2)
+    return absl::UnavailableError(absl::StrCat(said, ", which is not the answer to this"));
   if (MayPass(response.status, reason.code)) return absl::UnavailableError(said);
   if (reason.code == "NoSuchBucket") {
     return absl::NotFoundError(

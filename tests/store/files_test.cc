@@ -36,12 +36,14 @@ TEST_CASE("what cannot be read is named, with the reason") {
   std::filesystem::remove_all(kFolder);
 }
 
-TEST_CASE("remote paths are refused by name until they are supported") {
-  for (const absl::Status& status : {RequireLocalPath("s3://bucket/data.jsonl"), ReadFile("s3://bucket/x").status(),
-                                     ListFiles("s3://bucket", "", "").status()}) {
+TEST_CASE("URLs of no store are refused by name") {
+  for (const absl::Status& status :
+       {ReadFile("https://example.org/x").status(), ListFiles("gs://bucket/folder", "", "").status()}) {
     CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-    CHECK(absl::StrContains(status.message(), "s3:// paths are not supported yet"));
+    CHECK(absl::StrContains(status.message(), "s3://BUCKET/KEY"));
   }
+  CHECK(!FileExists("gs://bucket/x"));
+  CHECK(absl::StrContains(RequireLocalPath("s3://bucket/data.jsonl").message(), "give a local one"));
   CHECK(absl::StrContains(RequireLocalPath("https://example.org/x").message(), "URLs are not supported"));
   CHECK(RequireLocalPath("/tmp/x:y").ok());
 }
