@@ -8,6 +8,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/run/device.h"
 #include "libdistill/shard/sharded_models.h"
+#include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/world/process.h"
 
@@ -42,6 +43,7 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, Run
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   UseShareOfCores(world);
   if (options.deterministic) UseDeterministicAlgorithms();
+  SetStoreOptions(options.store);
   c10::Device device(c10::kCPU);
   mine = options.input;
   mine.Update(CheckOptions(options));

@@ -4,6 +4,7 @@
 #include "absl/status/status.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/describe.h"
+#include "libdistill/store/store_options.h"
 
 namespace distill {
 
@@ -21,6 +22,7 @@ struct RunOptions {
   // Where CPUs compute, threads stay on this rank's own cores (run/device.h, UseOwnCores); the same on every rank.
   bool pin_threads = true;
   CommunicatorOptions communicator = {};
+  StoreOptions store = {};  // set for the whole process
   // For what this rank's command line or config file was refused, if so: `body` is then not called, and all ranks end
   // with this error, also those that found nothing wrong with theirs.
   absl::Status input = {};
@@ -39,6 +41,7 @@ void Describe(V& v, RunOptions& o) {
   v.Field("pin_threads", o.pin_threads,
           "ranks of a host divide its cores, and each stays on its own, unless a launcher or the user has bound it");
   Describe(v, o.communicator);
+  Describe(v, o.store);
 }
 
 }  // namespace distill

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/aws_profile.h"
+#include "libdistill/store/file_cache.h"
 #include "libdistill/store/s3_client.h"
 #include "libdistill/store/s3_writer.h"
 
@@ -50,14 +51,17 @@ absl::StatusOr<S3Address> ParseFolder(const std::string& path) {
 
 class S3Store : public Store {
  public:
-  explicit S3Store(std::shared_ptr<S3Client> client) : client_(std::move(client)) {}
+  // `cache` may be null.
+  S3Store(std::shared_ptr<S3Client> client, std::shared_ptr<FileCache> cache)
+      : client_(std::move(client)), cache_(std::move(cache)) {}
 
   bool is_remote() const override { return true; }
 
   absl::StatusOr<std::shared_ptr<const ReadableFile>> Open(const std::string& path) override {
     DISTILL_ASSIGN_OR_RETURN(const S3Address address, ParseKey(path));
     DISTILL_ASSIGN_OR_RETURN(S3Object object, client_->Head(address));
-    return std::make_shared<S3File>(client_, path, address, std::move(object));
+    auto file = std::make_shared<S3File>(client_, path, address, std::move(object));
+    return cache_ == nullptr ? file : cache_->Wrap(std::move(file));
   }
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& path) override {
@@ -105,6 +109,7 @@ class S3Store : public Store {
 
  private:
   const std::shared_ptr<S3Client> client_;
+  const std::shared_ptr<FileCache> cache_;
 };
 
 absl::StatusOr<std::string> FindEndpoint() {
@@ -139,7 +144,14 @@ absl::StatusOr<std::shared_ptr<Store>> MakeS3Store(const StoreOptions& options, 
   DISTILL_ASSIGN_OR_RETURN(client.region, FindAwsRegion());
   client.http.stall_timeout = absl::Seconds(options.stall_seconds);
   client.retry.attempts = static_cast<int>(options.attempts);
-  return std::make_shared<S3Store>(std::make_shared<S3Client>(std::move(client), counters));
+  std::shared_ptr<FileCache> cache;
+  if (!options.cache_folder.empty()) {
+    absl::StatusOr<std::shared_ptr<FileCache>> made =
+        FileCache::Create(options.cache_folder, options.cache_gib << 30, options.range_mib << 20);
+    if (!made.ok()) return Annotate(made.status(), "store_cache_dir");
+    cache = *std::move(made);
+  }
+  return std::make_shared<S3Store>(std::make_shared<S3Client>(std::move(client), counters), std::move(cache));
 }
 
 }  // namespace distill

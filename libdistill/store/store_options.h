@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "libdistill/core/describe.h"
 
@@ -13,6 +14,8 @@ struct StoreOptions {
   int64_t attempts = 8;
   int64_t read_ahead = 4;
   int64_t range_mib = 8;
+  std::string cache_folder = "";
+  int64_t cache_gib = 100;
 };
 
 template <class V>
@@ -25,6 +28,10 @@ void Describe(V& v, StoreOptions& o) {
   v.Field("store_read_ahead", o.read_ahead, Within(0, 64),
           "ranges of a file that are fetched at a time; 0: none ahead");
   v.Field("store_range_mib", o.range_mib, Within(1, 1024), "size of such a range, in MiB");
+  v.Field("store_cache_dir", o.cache_folder,
+          "local folder for copies of what was read from a store behind a network; empty: none is kept")
+      .Path();
+  v.Field("store_cache_gib", o.cache_gib, AtLeast(1), "how large that folder may become, in GiB");
 }
 
 }  // namespace distill

@@ -27,7 +27,7 @@ ALLOWED = {
     "shard": ["core", "world", "transport", "comm", "store", "tensor", "nn", "optim", "gradients"],
     "task": ["core", "store", "text", "data", "tensor", "nn", "loss"],
     "plan": ["core", "world", "comm", "store", "tensor", "nn", "loss", "optim", "gradients", "shard"],
-    "run": ["core", "world", "comm", "tensor", "nn", "shard"],
+    "run": ["core", "store", "world", "comm", "tensor", "nn", "shard"],
     "train": ["core", "config", "proto", "store", "world", "transport", "comm", "text", "data", "metrics", "tensor", "nn",
               "loss", "optim", "checkpoint", "gradients", "shard", "task", "plan", "run"],
 }
@@ -42,7 +42,7 @@ PROGRAMS = {
 # Third-party headers that stay out of our headers (their forward declarations may come in); *.pb.h moreover stays inside
 # proto.
 HIDDEN = re.compile(r"^(nccl\.h|mpi\.h|rdma/|hdf5\.h|openssl/|yaml-cpp/|CLI/|spdlog/|simdjson|nlohmann/(?!json_fwd)|pcre2|utf8proc|"
-                    r"xxhash|cuda|.*\.pb\.h)")
+                    r"xxhash|cuda|curl/|pugixml|zlib\.h|zstd|arrow/|parquet/|.*\.pb\.h)")
 
 
 def includes(path):

@@ -258,6 +258,22 @@ TEST_CASE("an object that is replaced between two ranges fails") {
   CheckError(file->ReadAt(1000, absl::MakeSpan(part)), absl::StatusCode::kDataLoss, {path, "replaced"});
 }
 
+TEST_CASE("with a cache folder an object's bytes come over the network once") {
+  if (!S3Server::IsThere()) return;
+  S3Server server;
+  const TempFolder folder;
+  SetStoreOptions({.range_mib = 1, .cache_folder = folder / "cache"});
+  const std::string path = server.Bucket() + "/a", bytes = Bytes(3'000'000);
+  REQUIRE(Write(path, bytes) == absl::OkStatus());
+  CHECK(*ReadFile(path) == bytes);
+  server.Fault({});
+  CHECK(*ReadFile(path) == bytes);
+  CHECK(server.Log().size() == 1);  // HEAD: is it the same object still?
+  REQUIRE(Write(path, Bytes(3'000'000, 2)) == absl::OkStatus());
+  CHECK(*ReadFile(path) == Bytes(3'000'000, 2));
+  SetStoreOptions({});
+}
+
 TEST_CASE("a server that does not answer is named") {
   if (!S3Server::IsThere()) return;
   S3Server server;
