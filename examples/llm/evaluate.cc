@@ -92,6 +92,11 @@ absl::StatusOr<Questions> AskFor(const std::vector<Conversation>& conversations,
                                  const Tokenizer& tokenizer) {
   Questions questions;
   for (const Conversation& conversation : conversations) {
+    if (conversation.messages.empty()) {
+      return absl::InvalidArgumentError(
+          "rows of plain 'text' hold no question to answer: give evaluate_llm conversations, or questions with their "
+          "answers");
+    }
     const std::vector<ChatMessage>& messages = conversation.messages;
     const auto answer = std::find_if(messages.rbegin(), messages.rend(),
                                      [](const ChatMessage& message) { return message.role == "assistant"; });

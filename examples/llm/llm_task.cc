@@ -1,11 +1,11 @@
 #include "examples/llm/llm_task.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/data/rows.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/safetensors.h"
+#include "libdistill/store/store.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
 
@@ -38,11 +38,12 @@ absl::Status CheckModel(const std::string& folder, bool needs_weights) {
 }
 
 absl::Status CheckRows(const std::string& path, const std::string& split) {
-  const bool is_remote = absl::StrContains(path, "://");  // which has a message of its own
-  if (is_remote || FileExists(path) || FolderExists(path)) return CheckRowFiles(path, split);
-  return absl::NotFoundError(absl::StrCat(path,
-                                          ": no such file, or it cannot be read; data are local files, nothing is ",
-                                          "downloaded (hf download NAME --repo-type dataset --local-dir FOLDER)"));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
+  DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
+  if (kind != PathKind::kNothing) return CheckRowFiles(path, split);
+  return absl::NotFoundError(
+      absl::StrCat(path, ": no such file, or it cannot be read; data are local files or s3://, nothing is ",
+                   "downloaded (hf download NAME --repo-type dataset --local-dir FOLDER)"));
 }
 
 // Before any data are read, which may take minutes. Each error begins with its option.

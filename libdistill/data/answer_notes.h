@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/data/rows.h"
 #include "libdistill/text/chat_template.h"
 
 namespace distill {

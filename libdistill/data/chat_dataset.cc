@@ -13,7 +13,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/answer_notes.h"
 #include "libdistill/data/chat_row.h"
-#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/data/rows.h"
 #include "libdistill/data/token_dataset.h"
 #include "libdistill/text/marked_message.h"
 
@@ -87,7 +87,21 @@ class ChatLoader {
   }
 
  private:
+  // A text is tokenized as it is, without the chat template, and all of it is trained; the end-of-text token follows.
+  absl::Status AddText(const JsonValue& row, const std::string& place) {
+    DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, "text"));
+    TokenSample sample;
+    DISTILL_ASSIGN_OR_RETURN(sample.ids, tokenizer_.Encode(text));
+    if (tokenizer_.eos_id()) sample.ids.push_back(*tokenizer_.eos_id());
+    if (sample.ids.size() < 2) return absl::InvalidArgumentError("'text' is empty; complete or remove the row");
+    sample.is_target.assign(sample.ids.size(), 1);
+    AddUnread(row, "", unread_);
+    Keep(std::move(sample), Conversation(), place);
+    return absl::OkStatus();
+  }
+
   absl::Status AddChat(const JsonValue& row, const std::string& place) {
+    if (IsPlainText(row)) return AddText(row, place);
     DISTILL_ASSIGN_OR_RETURN(Conversation conversation, ParseChatRow(row));
     if (!HasAnswer(conversation.messages, options_.train_on)) {
       return absl::InvalidArgumentError(
@@ -103,6 +117,13 @@ class ChatLoader {
           "file");
     }
     AddUnread(row, chat_template_.text(), unread_);
+    const std::vector<ChatMessage> messages = conversation.messages;
+    if (Keep(std::move(sample), std::move(conversation), place)) notes_.Add(rendered, messages, place);
+    return absl::OkStatus();
+  }
+
+  // Cut at max_length; false where nothing to train on is left.
+  bool Keep(TokenSample sample, Conversation conversation, const std::string& place) {
     const size_t max_length = static_cast<size_t>(options_.max_length);
     const bool is_cut = sample.ids.size() > max_length;
     if (is_cut) {
@@ -110,14 +131,13 @@ class ChatLoader {
       sample.is_target.resize(max_length);
       if (!HasTarget(sample)) {
         cut_before_answer_.Add(place);
-        return absl::OkStatus();
+        return false;
       }
     }
     cut_ += is_cut;
-    notes_.Add(rendered, conversation.messages, place);
     samples_.push_back(std::move(sample));
     conversations_.push_back(std::move(conversation));
-    return absl::OkStatus();
+    return true;
   }
 
   const Tokenizer& tokenizer_;

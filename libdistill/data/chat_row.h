@@ -15,6 +15,9 @@ namespace distill {
 // of another kind, an unknown role, parts of a message that are no texts.
 [[nodiscard]] absl::StatusOr<Conversation> ParseChatRow(const JsonValue& row);
 
+// Whether the row is a plain text, with 'text' and none of the columns of a conversation.
+bool IsPlainText(const JsonValue& row);
+
 // Adds the names of fields that neither libdistill reads nor the template's text names. `row` is a valid one.
 void AddUnread(const JsonValue& row, absl::string_view template_text, std::set<std::string>& unread);
 

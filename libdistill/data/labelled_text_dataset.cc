@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/data/rows.h"
 
 namespace distill {
 namespace {
@@ -17,6 +18,9 @@ absl::StatusOr<int64_t> LabelOf(const JsonValue& row, const LabelledTextOptions&
   if (value->kind == JsonValue::Kind::kString) {
     const auto found = std::find(options.labels.begin(), options.labels.end(), value->text);
     if (found != options.labels.end()) return found - options.labels.begin();
+    // CSV has texts alone.
+    if (int64_t number = 0; options.labels.empty() && absl::SimpleAtoi(value->text, &number) && number >= 0)
+      return number;
     return absl::InvalidArgumentError(
         absl::StrCat("'", options.label_column, "' is '", value->text, "', which is not among the labels (",
                      options.labels.empty() ? "none are named" : absl::StrJoin(options.labels, ", "),

@@ -1,7 +1,8 @@
-// What data sets out of JSON Lines do about rows that cannot be used.
+// How data sets read rows: what their columns are called, and what to do about rows that cannot be used.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "libdistill/core/describe.h"
 
@@ -15,6 +16,7 @@ enum class BadRows {
 constexpr EnumNames<BadRows, 2> NamesOf(BadRows) { return {{{"refuse", BadRows::kRefuse}, {"skip", BadRows::kSkip}}}; }
 
 struct RowOptions {
+  std::string columns = "";  // as in column_names.h
   BadRows bad_rows = BadRows::kRefuse;
   int64_t max_bad_rows = 100;  // of one data set, with kSkip
 };
@@ -22,6 +24,8 @@ struct RowOptions {
 template <class V>
 void Describe(V& v, RowOptions& o) {
   v.Group("Data");
+  v.Field("dataset_columns", o.columns,
+          "what columns of the data are called, where it is not as libdistill names them: messages=chat, answer=reply");
   v.Field(
       "bad_rows", o.bad_rows,
       "what to do about rows that cannot be used (broken JSON or UTF-8, a field missing or wrong, no answer, refused "

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/jsonl_rows.h"
+#include "libdistill/data/rows.h"
 
 namespace distill {
 namespace {

@@ -1,188 +1,128 @@
 #include "libdistill/store/jsonl.h"
 
-#include <simdjson.h>
-
+#include <algorithm>
 #include <cstring>
-#include <fstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/files.h"
+#include "libdistill/store/json_value.h"
 
 namespace distill {
 namespace {
 
-// The recursion is as deep as the parser's own limit on nesting.
-JsonValue Convert(simdjson::dom::element element) {
-  JsonValue value;
-  switch (element.type()) {
-    case simdjson::dom::element_type::NULL_VALUE:
-      break;
-    case simdjson::dom::element_type::BOOL:
-      value.kind = JsonValue::Kind::kBool;
-      value.boolean = element.get_bool().value_unsafe();
-      break;
-    case simdjson::dom::element_type::INT64:
-    case simdjson::dom::element_type::UINT64:
-    case simdjson::dom::element_type::DOUBLE:
-      value.kind = JsonValue::Kind::kNumber;
-      value.number = element.get_double().value_unsafe();
-      if (element.is_int64()) value.integer = element.get_int64().value_unsafe();
-      break;
-    case simdjson::dom::element_type::STRING:
-      value.kind = JsonValue::Kind::kString;
-      value.text = element.get_string().value_unsafe();
-      break;
-    case simdjson::dom::element_type::ARRAY: {
-      value.kind = JsonValue::Kind::kArray;
-      const simdjson::dom::array items = element.get_array().value_unsafe();
-      for (const simdjson::dom::element item : items) value.items.push_back(Convert(item));
-      break;
-    }
-    case simdjson::dom::element_type::OBJECT: {
-      value.kind = JsonValue::Kind::kObject;
-      const simdjson::dom::object members = element.get_object().value_unsafe();
-      for (const simdjson::dom::key_value_pair member : members) {
-        value.members.emplace_back(member.key, Convert(member.value));
-      }
-      break;
-    }
-  }
-  return value;
-}
+constexpr size_t kChunkBytes = size_t{1} << 20;
 
 bool IsBlank(absl::string_view line) { return line.find_first_not_of(" \t\r") == absl::string_view::npos; }
 
-// One value over many lines begins with a bracket alone.
-const char* HintFor(absl::string_view line) {
-  const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t\r");
-  const bool is_bracket = first == last && (line[first] == '[' || line[first] == '{');
-  return is_bracket ? "; JSON Lines has each value on a line of its own, and no list around them"
-                    : "; complete or remove the line";
-}
+absl::Status TooLong() { return absl::InvalidArgumentError("the line is longer than 64 MiB; shorten or remove it"); }
 
-// The parser has room for the text.
-absl::StatusOr<JsonValue> Parse(std::string text, simdjson::dom::parser& parser) {
-  const size_t size = text.size();
-  text.reserve(size + simdjson::SIMDJSON_PADDING);
-  simdjson::dom::element element;
-  const simdjson::error_code error = parser.parse(text.data(), size, /*realloc_if_needed=*/false).get(element);
-  if (error == simdjson::SUCCESS) return Convert(element);
-  if (error == simdjson::UTF8_ERROR) {
-    return absl::InvalidArgumentError(
-        "the line is not valid UTF-8; convert the file (iconv -t UTF-8 -f ENCODING), or remove the line");
+// Whole lines, the last one perhaps without its newline.
+class JsonlChunk : public RowChunk {
+ public:
+  // `text` is followed by the parser's padding.
+  JsonlChunk(std::string path, int64_t first_line, std::string text)
+      : path_(std::move(path)), first_line_(first_line), text_(std::move(text)) {}
+
+  int64_t first_row() const override { return first_line_; }
+
+  absl::Status ForEach(absl::FunctionRef<bool(absl::StatusOr<FileRow> row)> on_row) const override {
+    JsonParser parser;
+    absl::string_view rest = absl::string_view(text_).substr(0, text_.size() - JsonParser::kPadding);
+    for (int64_t number = first_line_; !rest.empty(); ++number) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      absl::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (number == 1 && line.substr(0, 3) == "\xEF\xBB\xBF") line.remove_prefix(3);
+      if (IsBlank(line)) continue;
+      absl::StatusOr<JsonValue> value = line.size() > kMaxLineBytes ? TooLong() : parser.Parse(line);
+      const bool wants_more = value.ok() ? on_row(FileRow{number, *std::move(value)})
+                                         : on_row(Annotate(value.status(), absl::StrCat(path_, ":", number)));
+      if (!wants_more) return absl::OkStatus();
+    }
+    return absl::OkStatus();
   }
-  if (error == simdjson::DEPTH_ERROR) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("JSON is nested more than ", JsonlReader::kMaxDepth, " levels deep; flatten or remove the line"));
+
+ private:
+  const std::string path_;
+  const int64_t first_line_;
+  const std::string text_;
+};
+
+// In place of a line that is too long to be kept.
+class TooLongLine : public RowChunk {
+ public:
+  TooLongLine(std::string path, int64_t line) : path_(std::move(path)), line_(line) {}
+  int64_t first_row() const override { return line_; }
+  absl::Status ForEach(absl::FunctionRef<bool(absl::StatusOr<FileRow> row)> on_row) const override {
+    on_row(Annotate(TooLong(), absl::StrCat(path_, ":", line_)));
+    return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("not valid JSON: ", simdjson::error_message(error), HintFor(text)));
-}
+
+ private:
+  const std::string path_;
+  const int64_t line_;
+};
+
+class JsonlRows : public RowReader {
+ public:
+  JsonlRows(std::unique_ptr<ByteStream> bytes, std::string path) : bytes_(std::move(bytes)), path_(std::move(path)) {}
+
+  absl::StatusOr<std::unique_ptr<RowChunk>> NextChunk() override {
+    for (;;) {
+      const size_t before = rest_.size();  // without a newline among them
+      DISTILL_ASSIGN_OR_RETURN(const bool is_at_end, Fill());
+      const size_t newline = absl::string_view(rest_).substr(before).rfind('\n');
+      if (newline != absl::string_view::npos) return Cut(before + newline + 1);
+      if (rest_.size() > kMaxLineBytes) return SkipLine();
+      if (is_at_end) return rest_.empty() ? nullptr : Cut(rest_.size());
+    }
+  }
+
+  int64_t bytes_read() const override { return bytes_->bytes_read(); }
+
+ private:
+  // A chunk's bytes more; whether the stream is at its end.
+  absl::StatusOr<bool> Fill() {
+    const size_t before = rest_.size();
+    rest_.resize(before + kChunkBytes);
+    absl::StatusOr<size_t> size = bytes_->Read(absl::MakeSpan(&rest_[before], kChunkBytes));
+    rest_.resize(before + (size.ok() ? *size : 0));
+    if (size.ok()) return *size == 0;
+    return Annotate(size.status(), absl::StrCat("reading failed in the line after line ", line_ - 1));
+  }
+
+  std::unique_ptr<RowChunk> Cut(size_t size) {
+    std::string text(rest_, 0, size);
+    rest_.erase(0, size);
+    const int64_t first = line_;
+    line_ += std::count(text.begin(), text.end(), '\n');
+    text.resize(size + JsonParser::kPadding);
+    return std::make_unique<JsonlChunk>(path_, first, std::move(text));
+  }
+
+  // Up to the newline that ends it, or to the end of the file.
+  absl::StatusOr<std::unique_ptr<RowChunk>> SkipLine() {
+    size_t newline = std::string::npos;
+    for (bool is_at_end = false; !is_at_end && newline == std::string::npos; newline = rest_.find('\n')) {
+      rest_.clear();
+      DISTILL_ASSIGN_OR_RETURN(is_at_end, Fill());
+    }
+    rest_.erase(0, newline == std::string::npos ? rest_.size() : newline + 1);
+    // What follows may hold more newlines, and the next chunk is cut at the last one of what it reads anew.
+    return std::make_unique<TooLongLine>(path_, line_++);
+  }
+
+  const std::unique_ptr<ByteStream> bytes_;
+  const std::string path_;
+  std::string rest_;  // read, and not yet in a chunk
+  int64_t line_ = 1;  // where it begins
+};
 
 }  // namespace
 
-JsonValue::JsonValue() = default;
-
-const JsonValue* JsonValue::Find(absl::string_view name) const {
-  for (const auto& [key, value] : members) {
-    if (key == name) return &value;
-  }
-  return nullptr;
+std::unique_ptr<RowReader> OpenJsonlRows(std::unique_ptr<ByteStream> bytes, std::string path) {
+  return std::make_unique<JsonlRows>(std::move(bytes), std::move(path));
 }
-
-struct JsonlReader::Impl {
-  std::string path;
-  std::ifstream file;
-  std::vector<char> buffer = std::vector<char>(size_t{1} << 18);
-  size_t begin = 0, end = 0;  // what of the buffer is not read yet
-  int64_t filled = 0;         // bytes of the file that were in the buffer so far
-  int64_t line = 0;
-  simdjson::dom::parser parser;
-
-  absl::Status Error(absl::string_view what) const {
-    return absl::InvalidArgumentError(absl::StrCat(path, ":", line, ": ", what));
-  }
-
-  bool Fill() {
-    if (begin < end) return true;
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-    begin = 0;
-    end = static_cast<size_t>(file.gcount());
-    filled += static_cast<int64_t>(end);
-    return end > 0;
-  }
-
-  // The next line without its newline; false at the end of the file. A line that is too long is read to its end too.
-  absl::StatusOr<bool> ReadLine(std::string* text) {
-    text->clear();
-    if (!Fill()) {
-      if (file.bad()) {
-        return absl::UnavailableError(
-            absl::StrCat(path, ": reading failed after line ", line, "; check the disk, and start again"));
-      }
-      return false;
-    }
-    ++line;
-    bool is_too_long = false;
-    while (Fill()) {
-      const char* start = buffer.data() + begin;
-      const void* newline = std::memchr(start, '\n', end - begin);
-      const size_t count = newline == nullptr ? end - begin : static_cast<const char*>(newline) - start;
-      is_too_long |= text->size() + count > kMaxLineBytes;
-      if (!is_too_long) text->append(start, count);
-      begin += count + (newline != nullptr);
-      if (newline != nullptr) break;
-    }
-    if (is_too_long) return Error("the line is longer than 64 MiB; shorten or remove it");
-    return true;
-  }
-};
-
-absl::StatusOr<JsonlReader> JsonlReader::Open(const std::string& path) {
-  DISTILL_RETURN_IF_ERROR(RequireLocalPath(path));
-  if (FolderExists(path)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a .jsonl file; name a file in it"));
-  }
-  auto impl = std::make_unique<Impl>();
-  impl->path = path;
-  impl->file.open(path, std::ios::binary);
-  if (!impl->file) {
-    return absl::NotFoundError(
-        absl::StrCat(path, ": no such file, or it cannot be read; check the path and its permissions"));
-  }
-  return JsonlReader(std::move(impl));
-}
-
-absl::StatusOr<std::optional<JsonlRow>> JsonlReader::Next() {
-  std::string text;
-  do {
-    DISTILL_ASSIGN_OR_RETURN(const bool more, impl_->ReadLine(&text));
-    if (!more) return std::nullopt;
-    if (impl_->line == 1 && text.compare(0, 3, "\xEF\xBB\xBF") == 0) text.erase(0, 3);
-  } while (IsBlank(text));
-
-  if (impl_->parser.capacity() < text.size() && impl_->parser.allocate(text.size(), kMaxDepth) != simdjson::SUCCESS) {
-    return absl::ResourceExhaustedError(absl::StrCat(impl_->path, ":", impl_->line, ": no memory for a line of ",
-                                                     text.size(), " bytes; shorten or remove it"));
-  }
-  absl::StatusOr<JsonValue> value = Parse(std::move(text), impl_->parser);
-  if (!value.ok()) return impl_->Error(value.status().message());
-  return JsonlRow{impl_->line, *std::move(value)};
-}
-
-absl::StatusOr<JsonValue> ParseJson(absl::string_view text) {
-  simdjson::dom::parser parser;
-  if (parser.allocate(text.size(), JsonlReader::kMaxDepth) != simdjson::SUCCESS) {
-    return absl::ResourceExhaustedError("no memory to read this JSON");
-  }
-  return Parse(std::string(text), parser);
-}
-
-int64_t JsonlReader::bytes_read() const { return impl_->filled - static_cast<int64_t>(impl_->end - impl_->begin); }
-
-JsonlReader::JsonlReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-JsonlReader::JsonlReader(JsonlReader&&) noexcept = default;
-JsonlReader& JsonlReader::operator=(JsonlReader&&) noexcept = default;
-JsonlReader::~JsonlReader() = default;
 
 }  // namespace distill

@@ -44,7 +44,10 @@ class LocalFile : public ReadableFile {
     while (!out.empty()) {
       const ssize_t count = pread(fd_, out.data(), std::min(out.size(), kMostAtOnce), offset);
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return FileError("read", path_, errno);
+      if (count < 0) {
+        return absl::UnavailableError(absl::StrCat(FileError("read", path_, errno).message(), " (at byte ", offset,
+                                                   "): check the disk, and start again"));
+      }
       if (count == 0) {
         return absl::DataLossError(
             absl::StrCat(path_, ": ends at byte ", offset, ", but had ", size_, " when it was opened: was it cut?"));
@@ -112,6 +115,11 @@ class LocalStore : public Store {
     struct stat about = {};
     absl::Status status;
     if (fstat(fd, &about) != 0) status = FileError("look at", path, errno);
+    if (status.ok() && S_ISFIFO(about.st_mode)) {  // <(zcat train.jsonl.gz)
+      close(fd);
+      DISTILL_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+      return MakeMemoryFile(path, std::move(bytes));
+    }
     if (status.ok() && !S_ISREG(about.st_mode)) {
       status = absl::InvalidArgumentError(absl::StrCat(
           path, S_ISDIR(about.st_mode) ? ": is a folder, where a file was expected" : ": is not a regular file"));

@@ -16,7 +16,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "libdistill/store/jsonl.h"
+#include "libdistill/store/json_value.h"
 #include "libdistill/store/readable_file.h"
 
 namespace distill {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/jinja/value.h"
-#include "libdistill/store/jsonl.h"
+#include "libdistill/store/json_value.h"
 
 namespace distill {
 

@@ -27,7 +27,7 @@ TEST_CASE("a bad row is refused with its file and line") {
       {R"({"messages":[{"role":"user")", "; complete or remove the line"},
       {"{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "not valid UTF-8; convert the file"},
       {"[1, 2]", "the row is not a JSON object; JSON Lines has one conversation a line, {\"messages\": [{"},
-      {R"({"text":"hello"})", "the row has neither 'messages' nor 'conversations'; write it as {\"messages\": [{"},
+      {R"({"story":"hello"})", "the row has neither 'messages' nor 'conversations', nor one question and its answer"},
       {R"({"messages":"hello"})", "'messages' is no list; it holds the messages of one conversation, {"},
       {R"({"messages":["hello"]})",
        "messages[0]: not a JSON object; a message is {\"role\": \"user\", \"content\": \"...\"}"},
@@ -128,7 +128,7 @@ TEST_CASE("a JSON file that is no JSON Lines is told apart") {
   CheckError(LoadChat(files.Write("chat.json", "{\n\"messages\": []\n}\n")).status(),
              absl::StatusCode::kInvalidArgument, "chat.json:1: ", "each value on a line of its own");
   CheckError(LoadChat(files.Write("chat.json", "[" + row.substr(0, row.size() - 1) + "]")).status(),
-             absl::StatusCode::kInvalidArgument, "chat.json is one JSON array", "one row a line");
+             absl::StatusCode::kInvalidArgument, "chat.json is one JSON array", "data are JSON Lines");
 }
 
 TEST_CASE("missing files, splits and remote paths are refused by name") {
@@ -140,7 +140,7 @@ TEST_CASE("missing files, splits and remote paths are refused by name") {
   files.Write("notes.txt", "x");
   CheckError(LoadChat(files.path(), {.split = "train"}).status(), absl::StatusCode::kNotFound, "train*.jsonl",
              "holds notes.txt, valid.jsonl: name the split that a file's name begins with, or the file itself");
-  CheckError(LoadChat("s3://bucket/chat.jsonl").status(), absl::StatusCode::kInvalidArgument, "s3://bucket/chat.jsonl",
+  CheckError(LoadChat("gs://bucket/chat.jsonl").status(), absl::StatusCode::kInvalidArgument, "gs://bucket/chat.jsonl",
              "not supported");
 }
 

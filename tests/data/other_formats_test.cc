@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "libdistill/data/other_formats.h"
+#include "libdistill/store/other_formats.h"
 #include "tests/data/chat_files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -21,26 +21,23 @@ TEST_CASE("a file of another format is called by its name, by its bytes or its e
   };
   const Case cases[] = {
       {"a.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS"},
-      {"a.bin", "PAR1....", "is Parquet"},
-      {"a.parquet", "", "is Parquet"},
       {"a.arrow", "ARROW1", "is Arrow"},
-      {"b.jsonl", "\x1f\x8b\x08", "compressed by gzip"},
-      {"a.jsonl.zst", "\x28\xb5\x2f\xfd", "compressed by zstd"},
-      {"a.csv", "a,b\n1,2\n", "is CSV"},
+      {"b.jsonl", "\xfd\x37zXZ", "compressed by xz"},
+      {"a.jsonl.bz2", "BZh9", "compressed by bzip2"},
+      {"a.zip", "PK\x03\x04", "a zip archive"},
       {"a.json", "[\n  {\"messages\": []}\n]\n", "is one JSON array"},
       {"c.jsonl", R"([{"messages": []}])", "is one JSON array"}};
   for (const Case& c : cases) {
     const std::string path = files.Write(c.name, c.contents);
-    for (const absl::Status& status : {CheckIsJsonLines(path), LoadChat(path).status()}) {
+    for (const absl::Status& status : {CheckIsNoOtherFormat(path, c.contents), LoadChat(path).status()}) {
       INFO(c.name << ": " << status);
       CHECK(absl::IsInvalidArgument(status));
       CHECK(absl::StartsWith(status.message(), path));
       CHECK(absl::StrContains(status.message(), c.what));
     }
   }
-  CHECK(CheckIsJsonLines(files.Write("d.jsonl", "[1, 2]\n")).ok());
-  CHECK(CheckIsJsonLines(files.Write("rows.csv", "{}\n")).ok());
-  CHECK(CheckIsJsonLines(files.path() + "/none.jsonl").ok());
+  CHECK(CheckIsNoOtherFormat("d.jsonl", "[1, 2]\n").ok());
+  CHECK(CheckIsNoOtherFormat("rows.zip", "{}\n").ok());
 }
 
 TEST_CASE("what a message says to run makes JSON Lines of it") {
@@ -61,12 +58,12 @@ TEST_CASE("a folder of the datasets library, or of files of another format, is c
   saved.Write("state.json", "{}");
   saved.Write("data-00000-of-00001.arrow", "ARROW1");
   other.Write("README.md", "x");
-  other.Write("train-00000-of-00001.parquet", "PAR1");
+  other.Write("train-00000-of-00001.feather", "ARROW1");
   split.Write("validation.jsonl", "{}\n");
   for (const auto& [folder, what] : {std::pair(saved.path(), "was saved by the datasets library"),
-                                     std::pair(other.path(), "train-00000-of-00001.parquet is Parquet"),
+                                     std::pair(other.path(), "train-00000-of-00001.feather is Arrow"),
                                      std::pair(split.path(),
-                                               "no file matches train*.jsonl; the folder holds "
+                                               "no file matches train*.jsonl, .parquet, .csv or .tsv; the folder holds "
                                                "validation.jsonl")}) {
     ChatDatasetOptions options;
     options.split = "train";

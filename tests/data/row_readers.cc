@@ -59,7 +59,7 @@ Reader ChatReader() {
             return data.ok() ? ContentOf(*data->tokens, data->summary) : data.status();
           },
           {ChatRow("a", "bcd"), ChatRow("ef", "ghi"), ChatRow("j", "klm")},
-          {{R"({"text":"hello"})", "the row has neither 'messages' nor 'conversations'"},
+          {{R"({"story":"hello"})", "the row has neither 'messages' nor 'conversations'"},
            {R"({"messages":[{"role":"wizard","content":"a"}]})", "messages[0]: unknown role 'wizard'"},
            {R"({"messages":[{"role":"user","content":["a"]}]})", "messages[0]: 'content' has a part"},
            {R"({"messages":[{"role":"user","content":"hello?"}]})", "no answer; each row needs"},

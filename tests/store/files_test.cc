@@ -1,4 +1,6 @@
 #include "libdistill/store/files.h"
+#include "libdistill/store/file_writer.h"
+#include "libdistill/store/readable_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -67,6 +69,39 @@ TEST_CASE("paths are joined by one slash") {
   CHECK(JoinPath("a", "b") == "a/b");
   CHECK(JoinPath("a/", "b") == "a/b");
   CHECK(JoinPath("", "b") == "b");
+}
+
+TEST_CASE("a file that becomes shorter while it is read fails, and a disk that fails is told from it") {
+  std::filesystem::create_directories(kFolder);
+  const std::string path = kFolder + "/shrinks";
+  std::ofstream(path) << std::string(1000, 'x');
+  const auto file = *OpenFile(path);
+  std::filesystem::resize_file(path, 10);
+  std::string out(100, '\0');
+  const absl::Status cut = file->ReadAt(500, absl::MakeSpan(out));
+  CHECK(absl::IsDataLoss(cut));
+  CHECK(absl::StrContains(cut.message(), "was it cut?"));
+  CHECK(file->ReadAt(950, absl::MakeSpan(out)).code() == absl::StatusCode::kOutOfRange);
+  std::filesystem::remove_all(kFolder);
+}
+
+TEST_CASE("a file that is written appears as a whole, and a folder that is not there is named") {
+  std::filesystem::create_directories(kFolder);
+  const std::string path = kFolder + "/written";
+  {
+    auto file = *CreateFile(path);
+    REQUIRE(file->Append("half") == absl::OkStatus());
+    CHECK(!FileExists(path));
+  }
+  CHECK(ListFiles(kFolder, "", "")->empty());
+  auto file = *CreateFile(path);
+  REQUIRE(file->Append("one ") == absl::OkStatus());
+  REQUIRE(file->Append("two") == absl::OkStatus());
+  REQUIRE(file->Commit() == absl::OkStatus());
+  CHECK(*ReadFile(path) == "one two");
+  CHECK(ListFiles(kFolder, "", "")->size() == 1);
+  CHECK(absl::IsNotFound(CreateFile(kFolder + "/none/written").status()));
+  std::filesystem::remove_all(kFolder);
 }
 
 }  // namespace distill

@@ -14,30 +14,37 @@ namespace {
 const std::string kPath = std::string(DISTILL_BUILD_DIR) + "/store_jsonl_test.jsonl";
 
 struct Read {
-  std::vector<JsonlRow> rows;
+  std::vector<FileRow> rows;
   absl::Status status;
 };
 
-// Rows up to the end or the first error.
-Read ReadAll(const std::string& contents) {
+std::unique_ptr<RowReader> Open(const std::string& contents) {
   std::ofstream(kPath, std::ios::binary) << contents;
-  auto reader = JsonlReader::Open(kPath);
-  REQUIRE(reader.ok());
-  Read read;
-  for (;;) {
-    auto row = reader->Next();
-    if (!row.ok() || !row->has_value()) {
-      read.status = row.status();
-      break;
-    }
-    read.rows.push_back(std::move(**row));
-  }
+  auto file = OpenFile(kPath);
+  REQUIRE(file.ok());
   std::filesystem::remove(kPath);
+  return OpenJsonlRows(*StreamFile(*file), kPath);
+}
+
+// Rows up to the end or the first error.
+Read ReadRows(const std::string& contents) {
+  const auto reader = Open(contents);
+  Read read;
+  while (read.status.ok()) {
+    const auto chunk = reader->NextChunk();
+    REQUIRE(chunk.ok());
+    if (*chunk == nullptr) break;
+    REQUIRE((*chunk)->ForEach([&](absl::StatusOr<FileRow> row) {
+      read.status = row.status();
+      if (row.ok()) read.rows.push_back(*std::move(row));
+      return read.status.ok();
+    }) == absl::OkStatus());
+  }
   return read;
 }
 
 void CheckFails(const std::string& contents, size_t rows, const std::string& place, const std::string& what) {
-  const Read read = ReadAll(contents);
+  const Read read = ReadRows(contents);
   INFO(read.status);
   CHECK(read.rows.size() == rows);
   CHECK(read.status.code() == absl::StatusCode::kInvalidArgument);
@@ -48,13 +55,13 @@ void CheckFails(const std::string& contents, size_t rows, const std::string& pla
 }  // namespace
 
 TEST_CASE("rows come with their line numbers, blank lines counted and skipped") {
-  const Read read = ReadAll("\xEF\xBB\xBF{\"a\": 1}\r\n\n  \n[true, null, -2.5, \"\\u00e9\\n\"]\n\"last\"");
+  const Read read = ReadRows("\xEF\xBB\xBF{\"a\": 1}\r\n\n  \n[true, null, -2.5, \"\\u00e9\\n\"]\n\"last\"");
   REQUIRE(read.status.ok());
   REQUIRE(read.rows.size() == 3);
-  CHECK(read.rows[0].line == 1);
+  CHECK(read.rows[0].number == 1);
   CHECK(read.rows[0].value.Find("a")->number == 1);
   CHECK(read.rows[0].value.Find("b") == nullptr);
-  CHECK(read.rows[1].line == 4);
+  CHECK(read.rows[1].number == 4);
   const std::vector<JsonValue>& items = read.rows[1].value.items;
   REQUIRE(items.size() == 4);
   CHECK(items[0].boolean);
@@ -62,12 +69,12 @@ TEST_CASE("rows come with their line numbers, blank lines counted and skipped") 
   CHECK(items[2].number == -2.5);
   CHECK(items[3].text == "\xC3\xA9\n");
   CHECK(read.rows[2].value.text == "last");
-  CHECK(read.rows[2].line == 5);
+  CHECK(read.rows[2].number == 5);
 }
 
 TEST_CASE("an empty file has no rows") {
-  CHECK(ReadAll("").rows.empty());
-  CHECK(ReadAll("\n\n").status.ok());
+  CHECK(ReadRows("").rows.empty());
+  CHECK(ReadRows("\n\n").status.ok());
 }
 
 TEST_CASE("lines longer than the buffer are read whole") {
@@ -75,7 +82,7 @@ TEST_CASE("lines longer than the buffer are read whole") {
   for (const size_t size : {size_t{1}, size_t{262144}, size_t{262143}, size_t{1000003}}) {
     absl::StrAppend(&contents, "\"", std::string(size, 'x'), "\"\n");
   }
-  const Read read = ReadAll(contents);
+  const Read read = ReadRows(contents);
   REQUIRE(read.rows.size() == 4);
   CHECK(read.rows[1].value.text.size() == 262144);
   CHECK(read.rows[3].value.text.size() == 1000003);
@@ -93,29 +100,44 @@ TEST_CASE("broken rows are named by file and line") {
 }
 
 TEST_CASE("a line beyond 64 MiB is refused") {
-  CheckFails("1\n\"" + std::string(JsonlReader::kMaxLineBytes, 'x') + "\"\n", 1, "2", "longer than 64 MiB");
+  CheckFails("1\n\"" + std::string(kMaxLineBytes, 'x') + "\"\n", 1, "2", "longer than 64 MiB");
 }
 
 TEST_CASE("what comes after a broken row is read") {
-  std::ofstream(kPath, std::ios::binary) << "1\n{\n\"\xff\"\n"
-                                         << std::string(70, '[') << "\n\"" << std::string(size_t{65} << 20, 'x')
-                                         << "\"\n\n7\n{\"a\":";
-  auto reader = JsonlReader::Open(kPath);
-  REQUIRE(reader.ok());
+  const auto reader = Open("1\n{\n\"\xff\"\n" + std::string(70, '[') + "\n\"" + std::string(size_t{65} << 20, 'x') +
+                           "\"\n\n7\n{\"a\":");
   std::string lines;
   for (;;) {
-    const auto row = reader->Next();
-    if (row.ok() && !*row) break;
-    absl::StrAppend(&lines, row.ok() ? absl::StrCat((*row)->line, ": ", (*row)->value.number) : "broken", "\n");
+    const auto chunk = reader->NextChunk();
+    REQUIRE(chunk.ok());
+    if (*chunk == nullptr) break;
+    REQUIRE((*chunk)->ForEach([&](const absl::StatusOr<FileRow>& row) {
+      absl::StrAppend(&lines, row.ok() ? absl::StrCat(row->number, ": ", row->value.number) : "broken", "\n");
+      return true;
+    }) == absl::OkStatus());
   }
   CHECK(lines == "1: 1\nbroken\nbroken\nbroken\nbroken\n7: 7\nbroken\n");
-  std::filesystem::remove(kPath);
 }
 
-TEST_CASE("opening says what is wrong with the path") {
-  CHECK(JsonlReader::Open(kPath + ".none").status().code() == absl::StatusCode::kNotFound);
-  CHECK(JsonlReader::Open(DISTILL_BUILD_DIR).status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(JsonlReader::Open("s3://b/x.jsonl").status().message(), "s3://"));
+TEST_CASE("a file of any size is cut into chunks of whole lines") {
+  std::string contents;
+  for (int i = 0; i < 300'000; ++i) absl::StrAppend(&contents, "{\"n\": ", i, "}\n");
+  const auto reader = Open(contents);
+  int64_t chunks = 0, next = 0;
+  for (;; ++chunks) {
+    const auto chunk = reader->NextChunk();
+    REQUIRE(chunk.ok());
+    if (*chunk == nullptr) break;
+    CHECK((*chunk)->first_row() == next + 1);
+    REQUIRE((*chunk)->ForEach([&](const absl::StatusOr<FileRow>& row) {
+      REQUIRE(row->number == next + 1);
+      REQUIRE(row->value.Find("n")->integer == next++);
+      return true;
+    }) == absl::OkStatus());
+  }
+  CHECK(next == 300'000);
+  CHECK(chunks >= 4);
+  CHECK(reader->bytes_read() == static_cast<int64_t>(contents.size()));
 }
 
 }  // namespace distill

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "libdistill/store/jsonl.h"
+#include "libdistill/store/json_value.h"
+#include "libdistill/store/row_reader.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -15,14 +16,21 @@ inline const std::string kGoldenText = std::string(DISTILL_BUILD_DIR) + "/golden
 
 template <typename Visit>
 int64_t ForEachRow(const std::string& path, const Visit& visit) {
-  auto reader = JsonlReader::Open(path);
+  const auto file = OpenFile(path);
+  REQUIRE(file.ok());
+  const auto reader = OpenRows(*file);
   REQUIRE(reader.ok());
   int64_t rows = 0;
-  for (;; ++rows) {
-    const auto row = reader->Next();
-    REQUIRE(row.ok());
-    if (!row->has_value()) return rows;
-    visit((*row)->value);
+  for (;;) {
+    const auto chunk = (*reader)->NextChunk();
+    REQUIRE(chunk.ok());
+    if (*chunk == nullptr) return rows;
+    REQUIRE((*chunk)->ForEach([&](const absl::StatusOr<FileRow>& row) {
+      REQUIRE(row.ok());
+      visit(row->value);
+      ++rows;
+      return true;
+    }) == absl::OkStatus());
   }
 }
 

@@ -1,5 +1,4 @@
-// What data sets out of JSON Lines files have in common: the rows of the files that a path stands for, and their
-// fields.
+// What data sets out of files of rows have in common: the rows of the files that a path stands for, and their fields.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/data/row_options.h"
-#include "libdistill/store/jsonl.h"
+#include "libdistill/store/json_value.h"
 
 namespace distill {
 
-// Hands over the rows of a file, or of a folder's SPLIT*.jsonl in order of name, until `on_row` returns false. `place`
-// is "train.jsonl:17". A row is bad where the file's line is no JSON, or where `on_row` returns InvalidArgument, which
-// must then have kept nothing of it; what becomes of them `options` say, after the last row. Other errors of `on_row`
-// end it. NotFound: no such file. InvalidArgument: bad rows that are not left out (BadRowList), s3://.
+// Hands over the rows of the files that FindRowFiles (row_files.h) finds, in their order, until `on_row` returns false,
+// with their columns renamed as options.columns say. `place` is "train.jsonl:17". A row is bad where it cannot be
+// parsed, or where `on_row` returns InvalidArgument, which must then have kept nothing of it; what becomes of them
+// `options` say, after the last row. Other errors of `on_row` end it. NotFound: no such file. InvalidArgument: bad rows
+// that are not left out (BadRowList); a format that is not read. DataLoss: a damaged file.
 [[nodiscard]] absl::Status ForEachRow(
     const std::string& path, const std::string& split, const RowOptions& options,
     absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row);
