@@ -20,7 +20,7 @@ readonly DEBIAN_PACKAGES=(
   libopenmpi-dev openmpi-bin libfabric-dev libfabric-bin
 )
 readonly DEBIAN_ORACLES=(doxygen)   # writes the reference of the headers
-readonly DEBIAN_S3=(radosgw ceph-mon ceph-osd)  # a real S3 server for tests, on loopback
+readonly DEBIAN_S3=(radosgw ceph-mon ceph-osd curl)  # a real S3 server for tests, on loopback
 readonly DEBIAN_FUZZERS=(clang libclang-rt-14-dev)  # libFuzzer
 readonly DEBIAN_PEERS=(libgloo-dev)  # small all-reduces are timed from C++
 

@@ -76,16 +76,17 @@ FieldValues OptionsToKeep(LlmOptions options);
 template <class V>
 void DescribeData(V& v, LlmOptions& o) {
   v.Group("Data");
-  v.Field("dataset_name", o.dataset_name, "chat data: a .jsonl file, or a folder of them")
-      .Path()
+  v.Field("dataset_name", o.dataset_name,
+          "data: a file of rows (.jsonl, .parquet, .csv, .tsv, also .gz and .zst), or a folder of them; may be s3://")
+      .PathOfAnyStore()
       .Alias("dataset", "data", "data_path", "dataset_path", "train_file", "train_data", "train_dataset");
   v.Field("dataset_split", o.dataset_split, "of a folder, not of a file: the files whose names start with it")
       .Alias("dataset_train_split", "train_split")
       .Similar("split");
   v.Field("num_samples", o.num_samples, AtLeast(0), "only the first so many usable rows; 0: all")
       .Alias("max_samples", "max_train_samples");
-  v.Field("eval_dataset_name", o.eval_dataset_name, "held-out chat data")
-      .Path()
+  v.Field("eval_dataset_name", o.eval_dataset_name, "held-out data, as dataset_name")
+      .PathOfAnyStore()
       .Alias("validation_file", "eval_file", "eval_data", "eval_dataset", "validation_dataset");
   v.Field("eval_split", o.eval_split, "of a folder of held-out data: the files whose names start with it")
       .Alias("dataset_test_split", "validation_split", "test_split");

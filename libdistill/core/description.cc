@@ -26,9 +26,9 @@ absl::Status CheckText(const FieldDescription& field, const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("must be one of ", absl::StrJoin(field.choices, ", "), ", not '", text, "'"));
   }
-  if (field.is_path && absl::StartsWith(text, "s3://")) {
+  if (field.is_path && !field.is_of_any_store && absl::StartsWith(text, "s3://")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("s3:// paths are not supported yet: ", text, "; copy it to a local folder"));
+        absl::StrCat("s3:// paths are not supported here yet: ", text, "; copy it to a local folder"));
   }
   return absl::OkStatus();
 }

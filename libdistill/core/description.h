@@ -41,6 +41,7 @@ struct FieldDescription {
   std::vector<std::string> choices = {};
   std::string initial = {};  // its value when it was described
   bool is_path = false;
+  bool is_of_any_store = false;
   bool is_optional = false;               // its text may be "", for none
   bool is_in_code_only = false;           // compared and checked, but not to be set by name
   std::vector<FieldAlias> aliases = {};   // mean the same
@@ -134,6 +135,11 @@ class FieldEntry {
   FieldEntry& Path() {
     field().is_path = true;
     return *this;
+  }
+  // Of a file or folder that may also be s3://.
+  FieldEntry& PathOfAnyStore() {
+    field().is_of_any_store = true;
+    return Path();
   }
   FieldEntry& InCodeOnly() {
     field().is_in_code_only = true;

@@ -1,4 +1,4 @@
-// CSV and TSV: a line of names, then one row a line, whose values are texts (docs/formats.md, "CSV").
+// CSV and TSV: a line of names, then one row a line, whose values are texts (docs/formats.md, "Rows").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// JSON Lines: one JSON value a line (docs/formats.md, "JSONL").
+// JSON Lines: one JSON value a line (docs/formats.md, "Rows").
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Parquet files, a row group at a time (docs/formats.md, "Parquet").
+// Parquet files, a row group at a time (docs/formats.md, "Rows").
 #pragma once
 
 #include <memory>

@@ -26,7 +26,7 @@ TEST_CASE("errors of a file name the file, the line and the key") {
   CHECK(ErrorOfFile("rate: [1, 2]\n") == ":1: rate: expected a number, not a list");
   CHECK(ErrorOfFile("rate: {a: 2}\n") == ":1: rate: expected a number, not a map");
   CHECK(ErrorOfFile("folder: s3://bucket/x\n") ==
-        ":1: folder: s3:// paths are not supported yet: s3://bucket/x; copy it to a local folder");
+        ":1: folder: s3:// paths are not supported here yet: s3://bucket/x; copy it to a local folder");
   CHECK(ErrorOfFile("buckets: 3\n") == ":1: unknown key 'buckets'; --help lists all options");
   CHECK(absl::StartsWith(ErrorOfFile("rate: [1,\n"), ":"));
 }

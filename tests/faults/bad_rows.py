@@ -13,7 +13,7 @@ GOOD = 40
 BAD = [b'{"messages": [{"role": "user", "content": "cut o',
        b'{"messages": [{"role": "user", "content": "\xff\xfe"}, {"role": "assistant", "content": "x"}]}',
        b'[1, 2, 3]',
-       b'{"text": "no chat"}',
+       b'{"story": "no chat"}',
        b'{"messages": [{"role": "wizard", "content": "x"}]}',
        b'{"messages": [{"role": "user"}, {"role": "assistant", "content": "x"}]}',
        b'{"messages": [{"role": "user", "content": ["x"]}, {"role": "assistant", "content": "x"}]}',

@@ -26,7 +26,7 @@ def causes(folder):
         file.write(config.replace('"qwen2"', '"mistral"'))
     rows = job.make_chat(f"{folder}/rows.jsonl", rows=4)
     with open(f"{folder}/alpaca.jsonl", "w", encoding="utf-8") as file:
-        file.write('{"instruction": "a", "output": "b"}\n')
+        file.write('{"ask": "a", "reply": "b"}\n')
     full = f"{folder}/full"
     good = ["--student_model", student, "--alpha", "0", "--dataset_name", rows, "--device", "cpu", "--max_steps", "1",
             "--max_length", "64", "--output_dir"]
