@@ -35,7 +35,9 @@ template <class V>
 void Describe(V& v, Arguments& o) {
   v.Group("Options");
   v.Field("teacher_model", o.teacher, "model folder; its tokenizer is used").Path().Alias("teacher");
-  v.Field("dataset_name", o.dataset, "chat data: a .jsonl file, or a folder of them").Path().Alias("dataset");
+  v.Field("dataset_name", o.dataset, "data: a file of rows, or a folder of them; may be s3://")
+      .PathOfAnyStore()
+      .Alias("dataset");
   v.Field("dataset_split", o.split, "of a folder: the files whose names start with it; empty: all").Alias("split");
   v.Field("json", o.json, "file that the figures are written to").Path();
   v.Field("seed", o.seed, "of the weights of a folder that holds none");

@@ -200,8 +200,7 @@ TEST_CASE("docs/config.md is what --help_markdown prints") {
 
 TEST_CASE("what is not supported yet is refused by name") {
   CHECK(absl::StrContains(ErrorOf({"--layers_to_unfreeze", "x.yaml"}), "layers_to_unfreeze: x.yaml: training only"));
-  for (const char* option : {"--dataset_name", "--teacher_model", "--student_model", "--output_dir",
-                             "--eval_dataset_name", "--resume_from_checkpoint"}) {
+  for (const char* option : {"--teacher_model", "--student_model", "--output_dir", "--resume_from_checkpoint"}) {
     const std::string error = ErrorOf({option, "s3://bucket/x"});
     CHECK(absl::StrContains(error, option));
     CHECK(absl::StrContains(error, "s3://bucket/x"));
