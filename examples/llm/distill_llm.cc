@@ -59,6 +59,7 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
   DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Distiller> task,
                            Distiller::Create(models.teacher, models.student, std::move(batches), options.loss));
+  task->SetLoader(options.loader);
   if (text.evaluation) {
     DISTILL_ASSIGN_OR_RETURN(TokenBatches held_out, ShardEvaluation(options, text, run.world()));
     task->SetHeldOut(std::move(held_out));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "examples/llm/other_tools.h"
 #include "libdistill/config/command_line.h"
+#include "libdistill/data/loader_options.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
@@ -40,6 +41,7 @@ struct LlmOptions {
   RunOptions run;
   RowOptions rows;
   ShardOptions shard;
+  LoaderOptions loader;
   DistillationOptions loss;
   TrainerOptions trainer;
 };
@@ -140,6 +142,7 @@ void Describe(V& v, LlmOptions& o) {
   Describe(v, o.rows);
   DescribeModels(v, o);
   Describe(v, o.shard);
+  Describe(v, o.loader);
   Describe(v, o.loss);
   DescribeSections(v);
   DescribeOtherTools(v);

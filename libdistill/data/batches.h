@@ -21,6 +21,21 @@
 
 namespace distill {
 
+// The samples of each row of a micro-batch, and the pass over the data that they are read in. What a collator draws at
+// random is to be a function of the epoch, the samples' ids and a seed of its own: then batches are the same after a
+// resume, on any number of ranks and made by any thread.
+struct DealtRows : absl::Span<const SampleRow> {
+  DealtRows(absl::Span<const SampleRow> rows, int64_t of_epoch) : absl::Span<const SampleRow>(rows), epoch(of_epoch) {}
+  int64_t epoch;  // from 0
+};
+
+// A step before its samples are read.
+struct DealtStep {
+  std::vector<IndexRows> micro_batches;
+  int64_t epoch = 0;
+  std::string end;  // the position after it
+};
+
 // The samples of a micro-batch, row by row; the first error of Dataset::Read.
 [[nodiscard]] inline absl::StatusOr<std::vector<SampleRow>> ReadRows(const Dataset& dataset, const IndexRows& rows) {
   std::vector<SampleRow> all(rows.size());
@@ -36,8 +51,10 @@ namespace distill {
 template <typename B>
 class Batches {
  public:
-  // Makes a batch of the samples of each row; without rows, the batch of a rank that has none in a short step.
-  using Collator = std::function<absl::StatusOr<B>(absl::Span<const SampleRow> rows)>;
+  // Makes a batch of the samples of each row; without rows, the batch of a rank that has none in a short step. It may
+  // take `absl::Span<const SampleRow> rows` where the epoch does not matter. A Loader calls it from several threads at
+  // once.
+  using Collator = std::function<absl::StatusOr<B>(const DealtRows& rows)>;
   using Fields = std::vector<std::pair<std::string, std::string>>;
 
   // `collator_fields`: what the collator was told, by name: the same on every rank.
@@ -57,11 +74,11 @@ class Batches {
     return fields;
   }
 
-  // This rank's micro-batches of the next step. Blocks while samples are read. After an error (of the data set or the
-  // collator) it stands where it was, and the step can be asked for again.
+  // This rank's micro-batches of the next step, made by this thread. Blocks while samples are read. After an error (of
+  // the data set or the collator) it stands where it was, and the step can be asked for again.
   [[nodiscard]] absl::StatusOr<std::vector<B>> NextStep() {
     const std::string before = sharder_.Position();
-    absl::StatusOr<std::vector<B>> step = ReadStep();
+    absl::StatusOr<std::vector<B>> step = MakeStep();
     if (!step.ok()) {
       const absl::Status restored = sharder_.Restore(before);
       DISTILL_CHECK(restored.ok(), std::string(restored.message()));  // it stood there before
@@ -69,13 +86,27 @@ class Batches {
     return step;
   }
 
+  // The parts of NextStep, for who makes batches on several threads (data/loader.h). Deal is called by one thread at a
+  // time; the others by any, also beside it.
+  [[nodiscard]] absl::StatusOr<DealtStep> Deal() {
+    DealtStep step;
+    step.epoch = sharder_.epoch();  // no step has samples of two
+    DISTILL_ASSIGN_OR_RETURN(step.micro_batches, sharder_.NextStep());
+    step.end = sharder_.Position();
+    return step;
+  }
+  const Dataset& dataset() const { return sharder_.dataset(); }
+  [[nodiscard]] absl::StatusOr<B> MakeBatch(absl::Span<const SampleRow> rows, int64_t epoch) const {
+    return collate_(DealtRows(rows, epoch));
+  }
+
  private:
-  absl::StatusOr<std::vector<B>> ReadStep() {
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<IndexRows> micro_batches, sharder_.NextStep());
+  absl::StatusOr<std::vector<B>> MakeStep() {
+    DISTILL_ASSIGN_OR_RETURN(const DealtStep dealt, Deal());
     std::vector<B> step;
-    for (const IndexRows& indices : micro_batches) {
-      DISTILL_ASSIGN_OR_RETURN(const std::vector<SampleRow> rows, ReadRows(sharder_.dataset(), indices));
-      DISTILL_ASSIGN_OR_RETURN(B batch, collate_(rows));
+    for (const IndexRows& indices : dealt.micro_batches) {
+      DISTILL_ASSIGN_OR_RETURN(const std::vector<SampleRow> rows, ReadRows(dataset(), indices));
+      DISTILL_ASSIGN_OR_RETURN(B batch, MakeBatch(rows, dealt.epoch));
       step.push_back(std::move(batch));
     }
     return step;

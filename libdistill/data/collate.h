@@ -6,6 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "libdistill/data/batches.h"
+#include "libdistill/data/mlm_masking.h"
 #include "libdistill/data/sample.h"
 #include "libdistill/data/token_batch.h"
 
@@ -16,6 +18,12 @@ namespace distill {
 // longest row, and has no columns where `rows` is empty. InvalidArgument, with the sample: no "ids" or "is_target", of
 // another type or shape, without tokens, or not of one length.
 [[nodiscard]] absl::StatusOr<TokenBatch> Collate(absl::Span<const SampleRow> rows, int64_t max_length, int32_t pad_id);
+
+// Rows of a masked language model, laid out in the same way: labels[i] is the token that input_ids[i] hides, or
+// kIgnoreLabel. Samples have "ids", and may have beside them "is_special" (uint8 [T], 1: never masked) and "words"
+// (int32 [T], which word a token is of). InvalidArgument, with the sample: as Collate's, and as MlmMasking::Mask's.
+[[nodiscard]] absl::StatusOr<TokenBatch> CollateMasked(const DealtRows& rows, const MlmMasking& masking,
+                                                       int64_t max_length, int32_t pad_id);
 
 // A tensor whose first dimension differs from sample to sample.
 struct Padding {

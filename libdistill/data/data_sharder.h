@@ -47,6 +47,8 @@ class DataSharder {
   [[nodiscard]] absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Fingerprint() const;
 
   const Dataset& dataset() const { return *dataset_; }
+  // Of the next step, from 0.
+  int64_t epoch() const { return state_.epoch; }
 
   // Where the next step starts, as bytes to be saved (docs/formats.md, "Data position").
   std::string Position() const { return PositionOf(state_.epoch, state_.row, state_.seed, dataset_->size()); }

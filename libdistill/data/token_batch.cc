@@ -49,6 +49,18 @@ absl::StatusOr<TokenBatches> TokenBatches::Create(std::shared_ptr<const Dataset>
   return TokenBatches(std::move(sharder), collate, {{"pad_id", absl::StrCat(pad_id)}});
 }
 
+absl::StatusOr<TokenBatches> TokenBatches::CreateMasked(std::shared_ptr<const Dataset> dataset, int rank,
+                                                        int world_size, const ShardOptions& options,
+                                                        const MlmMasking& masking, int32_t pad_id) {
+  DISTILL_ASSIGN_OR_RETURN(DataSharder sharder, DataSharder::Create(std::move(dataset), rank, world_size, options));
+  Fields fields = masking.Fingerprint();
+  fields.emplace_back("pad_id", absl::StrCat(pad_id));
+  const auto collate = [max_length = options.max_length, pad_id, masking](const DealtRows& rows) {
+    return CollateMasked(rows, masking, max_length, pad_id);
+  };
+  return TokenBatches(std::move(sharder), collate, std::move(fields));
+}
+
 std::string DescribeBatch(const TokenBatch& batch, const Tokenizer& tokenizer) {
   std::string out = absl::StrCat(batch.rows, " rows of up to ", batch.length, " tokens; ", batch.num_tokens(),
                                  " tokens, ", batch.num_loss_tokens(), " of them with loss; samples ",

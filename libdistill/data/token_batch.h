@@ -46,6 +46,8 @@ struct TokenBatch {
 //          | \n
 std::string DescribeBatch(const TokenBatch& batch, const Tokenizer& tokenizer);
 
+class MlmMasking;
+
 class TokenBatches : public Batches<TokenBatch> {
  public:
   // Samples longer than options.max_length are cut. The errors are those of DataSharder::Create; what is wrong with a
@@ -53,6 +55,11 @@ class TokenBatches : public Batches<TokenBatch> {
   [[nodiscard]] static absl::StatusOr<TokenBatches> Create(std::shared_ptr<const Dataset> dataset, int rank,
                                                            int world_size, const ShardOptions& options,
                                                            int32_t pad_id = 0);
+
+  // Of a masked language model: rows by CollateMasked (collate.h).
+  [[nodiscard]] static absl::StatusOr<TokenBatches> CreateMasked(std::shared_ptr<const Dataset> dataset, int rank,
+                                                                 int world_size, const ShardOptions& options,
+                                                                 const MlmMasking& masking, int32_t pad_id = 0);
 
  private:
   using Batches<TokenBatch>::Batches;

@@ -12,6 +12,7 @@ namespace {
 
 std::string ValueText(const std::string& name, double value) {
   if (name == "tokens_per_second") return absl::StrFormat("%.0f tokens/s", value);
+  if (name == "data_wait_seconds") return absl::StrFormat("waited %.2f s for data", value);
   if (name == "learning_rate") return absl::StrFormat("lr %.3g", value);
   return absl::StrFormat("%s %.4f", name, value);
 }

@@ -66,7 +66,7 @@ std::unique_ptr<BatchTask<TokenBatch>> MakeTask(TokenBatches batches, TaskParts<
 }
 
 Batches<TensorBatch> MakeBatches(DataSharder sharder, Batches<Batch>::Collator collate, Fields collator_fields) {
-  const auto load = [collate = std::move(collate)](absl::Span<const SampleRow> rows) -> absl::StatusOr<TensorBatch> {
+  const auto load = [collate = std::move(collate)](const DealtRows& rows) -> absl::StatusOr<TensorBatch> {
     DISTILL_ASSIGN_OR_RETURN(Batch batch, collate(rows));
     return TensorBatch(std::move(batch));
   };

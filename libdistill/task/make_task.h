@@ -42,7 +42,7 @@ struct TaskParts {
   Fields fingerprint = {};
 };
 
-// Tensors are loaded, and sent to a GPU, on the thread that makes batches.
+// Tensors are loaded, and sent to a GPU, on the threads that make batches.
 std::unique_ptr<BatchTask<TensorBatch>> MakeTask(Batches<TensorBatch> batches, TaskParts<TensorBatch> parts);
 std::unique_ptr<BatchTask<TokenBatch>> MakeTask(TokenBatches batches, TaskParts<TokenBatch> parts);
 

@@ -43,8 +43,8 @@ class Objective {
     (void)batch;
     return 0;
   }
-  // On the thread that makes batches, once for each: what can be done ahead of its pass. For a GPU, `copies` is the
-  // stream on which copies to it are enqueued, without waiting for them; null on a CPU.
+  // On a thread that makes batches, once for each, several at a time: what can be done ahead of its pass. For a GPU,
+  // `copies` is the stream on which copies to it are enqueued, without waiting for them; null on a CPU.
   virtual void Prepare(B& batch, const c10::Stream* copies) const { (void)batch, (void)copies; }
   // Runs the model: with gradients while training, without in an evaluation. May throw.
   virtual Losses Forward(const B& batch, const PassScale& scale) const = 0;

@@ -333,6 +333,7 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
   NamedValues values = {{"train_runtime", seconds},
                         {"train_samples_per_second", static_cast<double>(state_.samples - samples_before_) / seconds},
                         {"train_tokens_per_second", static_cast<double>(state_.tokens - tokens_before_) / seconds},
+                        {"data_wait_seconds", reports_->data_wait_seconds()},
                         {"train_loss", result.train_loss},
                         {"peak_memory_gib", peak_memory_gib}};
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {

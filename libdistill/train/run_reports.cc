@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/metrics/reports.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -33,6 +34,7 @@ absl::Status RunReports::TellStep(int64_t step, const StepOutcome& outcome, Name
   step_ = step;
   beside_ = std::move(beside);
   tokens_ += outcome.tokens;
+  data_waits_.Add(outcome.data_wait);
   if (outcome.divisor > 0) since_record_.Add(outcome.means);
   StepRecord seen{step, total_steps_, outcome.means};
   seen.values.insert(seen.values.end(), beside_.begin(), beside_.end());
@@ -51,10 +53,14 @@ absl::Status RunReports::Log() {
   StepRecord record{step_, total_steps_, since_record_.Take()};
   record.values.insert(record.values.end(), beside_.begin(), beside_.end());
   clock_.Pause();
-  if (tokens_ > 0) {  // a task need not count tokens
-    const auto is_epoch = [](const auto& value) { return value.first == "epoch"; };
-    record.values.emplace(std::find_if(record.values.begin(), record.values.end(), is_epoch) + 1, "tokens_per_second",
-                          static_cast<double>(tokens_) / clock_.Seconds());
+  const double seconds = clock_.Seconds();
+  const auto is_epoch = [](const auto& value) { return value.first == "epoch"; };
+  const auto after = std::find_if(record.values.begin(), record.values.end(), is_epoch) + 1;
+  const auto waited = record.values.emplace(after, "data_wait_seconds", data_waits_.Take());
+  // A task need not count tokens.
+  if (tokens_ > 0) record.values.emplace(waited, "tokens_per_second", static_cast<double>(tokens_) / seconds);
+  if (const auto warning = data_waits_.Judge(seconds); warning && run_.rank() == 0) {
+    LogWarning(TextOf(*warning, run_.communicator().Describe(warning->rank)));
   }
   const absl::Status status = Tell(&Observer::OnLog, record);
   logged_step_ = step_;

@@ -7,6 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "libdistill/metrics/data_wait.h"
 #include "libdistill/metrics/observer.h"
 #include "libdistill/metrics/record_sums.h"
 #include "libdistill/run/run.h"
@@ -42,6 +43,7 @@ class RunReports {
   void PauseClock() { clock_.Pause(); }
   void ResumeClock() { clock_.Resume(); }
   RecordSums& since_record() { return since_record_; }
+  double data_wait_seconds() const { return data_waits_.total_seconds(); }
 
  private:
   absl::Status Log();
@@ -54,6 +56,7 @@ class RunReports {
   int64_t step_ = 0;
   NamedValues beside_;  // of that step
   RecordSums since_record_;
+  DataWaits data_waits_;
   TrainingClock clock_;  // since the last record, as the next two
   int64_t tokens_ = 0;
   int64_t logged_step_ = 0;

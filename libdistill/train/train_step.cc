@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/busy_phase.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/metrics/record_sums.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/failed_pass.h"
 #include "libdistill/tensor/random_state.h"
@@ -46,13 +47,15 @@ std::vector<std::pair<std::string, double>> InOrder(const std::vector<TermWeight
 absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine,
                                            const std::function<StopWish()>& wish) {
   std::vector<MicroStep> micro_steps;
+  TrainingClock wait;
+  wait.Resume();
   mine.Update(CatchTorch([&]() -> absl::Status {
     const BusyPhase phase(comm_, "reading data", ToldBusy::kWithNextBeat);
     DISTILL_ASSIGN_OR_RETURN(micro_steps, task.NextStep());
     return CheckCounts(micro_steps, agreed_.terms.size());
   }));
   StepOutcome outcome;
-  DISTILL_RETURN_IF_ERROR(CountStep(micro_steps, mine, outcome));
+  DISTILL_RETURN_IF_ERROR(CountStep(micro_steps, wait.Seconds(), mine, outcome));
   if (loss_scale_ != nullptr) loss_scale_->StartStep(outcome.divisor);
   scale_ = ScaleOf(outcome);
 
@@ -74,10 +77,11 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
 }
 
 // Over all ranks; an error of any rank is returned on all.
-absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, const absl::Status& mine,
-                                  StepOutcome& outcome) {
+absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, double waited_seconds,
+                                  const absl::Status& mine, StepOutcome& outcome) {
   const size_t terms = agreed_.terms.size();
-  std::vector<int64_t> counts(terms + 3, 0);  // tokens, samples, and ranks that failed come last
+  // Then tokens, samples, ranks that failed, and how long each rank waited: the longest counts, which is no sum.
+  std::vector<int64_t> counts(terms + 3 + static_cast<size_t>(comm_.world_size()), 0);
   for (const MicroStep& micro_step : micro_steps) {
     if (!mine.ok()) break;
     for (size_t term = 0; term < terms; ++term) counts[term] += micro_step.counts[term];
@@ -85,11 +89,15 @@ absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, con
     counts[terms + 1] += micro_step.num_samples;
   }
   counts[terms + 2] = mine.ok() ? 0 : 1;
+  counts[terms + 3 + static_cast<size_t>(comm_.rank())] = static_cast<int64_t>(waited_seconds * 1e6);
   DISTILL_RETURN_IF_ERROR(comm_.AllReduce(counts.data(), counts.data(), static_cast<int64_t>(counts.size()),
                                           DType::kInt64, ReduceOp::kSum));
   if (counts[terms + 2] > 0) return Agree(comm_, mine);
   outcome.tokens = counts[terms];
   outcome.samples = counts[terms + 1];
+  const auto longest = std::max_element(counts.begin() + static_cast<int64_t>(terms) + 3, counts.end());
+  outcome.data_wait = {.seconds = static_cast<double>(*longest) / 1e6,
+                       .rank = static_cast<int>(longest - counts.begin()) - static_cast<int>(terms) - 3};
   counts.resize(terms);
   for (const int64_t count : counts) {
     if (outcome.divisor == 0) outcome.divisor = count;

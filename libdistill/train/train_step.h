@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/gradients/loss_scale.h"
+#include "libdistill/metrics/data_wait.h"
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/shard/trained_module.h"
 #include "libdistill/train/agreed_task.h"
@@ -22,6 +23,7 @@ struct StepOutcome {
   int64_t divisor = 0;          // the first of them that is not 0, which divides the gradients; 0: there was no loss
   int64_t tokens = 0;
   int64_t samples = 0;
+  DataWait data_wait;                                 // of the rank that waited longest for its micro-batches
   std::vector<std::pair<std::string, double>> means;  // "loss" first, then the terms by name, before the update
   double grad_norm = 0;                               // of the divided gradients, before clipping
   size_t updated_buckets = 0;                         // of gradients: all, none, or those before one not finite
@@ -56,7 +58,8 @@ class TrainStep {
                                                 const std::function<StopWish()>& wish);
 
  private:
-  absl::Status CountStep(const std::vector<MicroStep>& micro_steps, const absl::Status& mine, StepOutcome& outcome);
+  absl::Status CountStep(const std::vector<MicroStep>& micro_steps, double waited_seconds, const absl::Status& mine,
+                         StepOutcome& outcome);
   PassScale ScaleOf(const StepOutcome& outcome) const;
   // Forward and backward passes of all micro-steps, until the buckets are summed.
   absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,

@@ -30,9 +30,7 @@ void DescribeForeignCompute(V& v) {
 // What moves data.
 template <class V>
 void DescribeForeignData(V& v) {
-  v.Note("dataloader_num_workers", "one thread makes batches ahead, whatever it says");
-  v.Note("dataloader_prefetch_factor", "one step is made ahead, whatever it says");
-  v.Note("dataloader_persistent_workers", "the thread that makes batches lives as long as the run");
+  v.Note("dataloader_persistent_workers", "the threads that make batches live as long as the run");
   v.Note("dataset_num_proc", "data is tokenized by one thread");
   v.Accept("dataloader_pin_memory", {"true"}, "batches go to a GPU out of pinned memory");
   v.Accept("dataloader_drop_last", {"false"}, "the last, short step of an epoch is kept");

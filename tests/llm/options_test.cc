@@ -103,7 +103,9 @@ TEST_CASE("names of transformers and TRL are accepted where they mean the same")
   CHECK(OptionsOf({"--use_cpu"}).run.device == DeviceChoice::kCpu);
   CHECK(OptionsOf({"--torch_dtype", "bfloat16"}).trainer.bf16 == Switch::kTrue);
   CHECK(OptionsOf({"--optim", "adamw_torch", "--dataloader_drop_last", "false"}).trainer.adam_beta2 == 0.999);
-  CHECK(ParseGood({"--dataloader_num_workers", "4"})->line.notes.size() == 1);
+  CHECK(OptionsOf({"--dataloader_num_workers", "7"}).loader.num_workers == 7);
+  CHECK(OptionsOf({"--prefetch_factor", "3"}).loader.prefetch_factor == 3);
+  CHECK(ParseGood({"--dataloader_persistent_workers", "true"})->line.notes.size() == 1);
   CHECK(OptionsOf({"--bf16", "auto"}).trainer.bf16 == Switch::kAuto);
   CHECK(OptionsOf({"--bf16"}).trainer.bf16 == Switch::kTrue);
 }

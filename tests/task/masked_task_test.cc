@@ -2,7 +2,7 @@
 // own over ranks that have other numbers of both.
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/data_sharder.h"
+#include "libdistill/data/mlm_masking.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/task/distiller.h"
 #include "tests/support/catch.h"
@@ -36,33 +36,12 @@ std::shared_ptr<Dataset> Words(uint64_t seed, int64_t count) {
   return MakeDataset(std::move(samples), "ids");
 }
 
-// Hides words as a function of the sample alone, so that it survives resuming: the first row of each batch has none.
-absl::StatusOr<TokenBatch> Mask(absl::Span<const SampleRow> rows) {
-  TokenBatch batch;
-  batch.rows = static_cast<int64_t>(rows.size());
-  for (const SampleRow& row : rows) {
-    DISTILL_ASSIGN_OR_RETURN(const auto ids, row[0].Get<int32_t>("ids"));
-    batch.length = std::max(batch.length, static_cast<int64_t>(ids.size()));
-  }
-  for (const SampleRow& row : rows) {
-    DISTILL_ASSIGN_OR_RETURN(const auto ids, row[0].Get<int32_t>("ids"));
-    Random random(7, static_cast<uint64_t>(row[0].id));
-    for (int64_t i = 0; i < batch.length; ++i) {
-      const bool is_there = i < static_cast<int64_t>(ids.size());
-      const bool is_hidden = is_there && row[0].id % 3 != 0 && random.Below(4) == 0;
-      batch.input_ids.push_back(!is_there ? 0 : is_hidden ? kMask : ids[i]);
-      batch.labels.push_back(is_hidden ? ids[i] : kIgnoreLabel);
-    }
-    batch.document_starts.push_back({0, static_cast<int64_t>(ids.size())});
-    batch.sample_ids.push_back(row[0].id);
-  }
-  return batch;
-}
-
-absl::StatusOr<Batches<TokenBatch>> Deal(const World& world, std::shared_ptr<Dataset> words) {
+// Rows of which some have no masked word at all.
+absl::StatusOr<TokenBatches> Deal(const World& world, std::shared_ptr<Dataset> words) {
   const ShardOptions options{.rows_per_rank = 1, .accumulation_steps = testing::kGlobalRows / world.world_size};
-  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(std::move(words), world.rank, world.world_size, options));
-  return Batches<TokenBatch>(std::move(sharder), Mask);
+  DISTILL_ASSIGN_OR_RETURN(const MlmMasking masking,
+                           MlmMasking::Create({.mask_id = kMask, .size = 61}, {.mlm_probability = 0.2, .seed = 7}));
+  return TokenBatches::CreateMasked(std::move(words), world.rank, world.world_size, options, masking);
 }
 
 absl::StatusOr<testing::TaskToProve> Make(const World& world) {
