@@ -64,6 +64,12 @@ absl::StatusOr<TokenBatch> CollateDocuments(absl::Span<const SampleRow> rows, in
 }  // namespace
 
 absl::StatusOr<TokenBatch> Collate(absl::Span<const SampleRow> rows, int64_t max_length, int32_t pad_id) {
+  // First, so that the first sample with anything wrong is the one that is named.
+  for (const SampleRow& row : rows) {
+    for (const Sample& sample : row) {
+      DISTILL_RETURN_IF_ERROR(BesideIds<uint8_t>(sample, "is_target", "target marks").status());
+    }
+  }
   const auto write = [](const Sample& sample, int64_t length, int32_t* ids, int32_t* labels) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto tokens, IdsOf(sample));
     DISTILL_ASSIGN_OR_RETURN(const auto is_target, BesideIds<uint8_t>(sample, "is_target", "target marks"));
