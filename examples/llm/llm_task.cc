@@ -64,6 +64,17 @@ absl::Status CheckSplit(const char* split_name, const std::string& split, const 
                                                  " out, or name the folder that holds one file a split"));
 }
 
+ChatDatasetOptions HowToLoad(const LlmOptions& options, const std::string& split, int64_t num_samples) {
+  const int64_t workers = options.preprocessing_num_workers;
+  return {.split = split,
+          .num_samples = num_samples,
+          .max_length = options.shard.max_length,
+          .train_on = options.train_on,
+          .rows = options.rows,
+          .num_threads = workers > 0 ? workers : at::get_num_threads(),
+          .keep_conversations = false};
+}
+
 absl::StatusOr<ChatDataset> LoadData(const Tokenizer& tokenizer, const ChatTemplate& chat, const std::string& path,
                                      const ChatDatasetOptions& how) {
   DISTILL_ASSIGN_OR_RETURN(ChatDataset data, LoadChatDataset(path, tokenizer, chat, how));
@@ -111,18 +122,11 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   if (!chat.ok()) return Annotate(chat.status(), "chat_template");
   LogInfo(absl::StrCat("chat template: ", chat->name()));
   DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(tokenizer, *chat, options.dataset_name,
-                                                       {.split = options.dataset_split,
-                                                        .num_samples = options.num_samples,
-                                                        .max_length = options.shard.max_length,
-                                                        .train_on = options.train_on,
-                                                        .rows = options.rows}));
+                                                       HowToLoad(options, options.dataset_split, options.num_samples)));
   LlmText text{folder, std::move(tokenizer), *std::move(chat), std::move(train), std::nullopt};
   if (!options.eval_dataset_name.empty()) {
     DISTILL_ASSIGN_OR_RETURN(text.evaluation, LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
-                                                       {.split = options.eval_split,
-                                                        .max_length = options.shard.max_length,
-                                                        .train_on = options.train_on,
-                                                        .rows = options.rows}));
+                                                       HowToLoad(options, options.eval_split, /*num_samples=*/0)));
   }
   return text;
 }

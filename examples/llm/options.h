@@ -32,6 +32,7 @@ struct LlmOptions {
   std::string eval_split = "test";
   std::string chat_template;
   TrainOn train_on = TrainOn::kAll;
+  int64_t preprocessing_num_workers = 0;
   std::string teacher_model;
   std::string student_model;
   bool use_flash_attention = false;
@@ -95,6 +96,9 @@ void DescribeData(V& v, LlmOptions& o) {
   v.Field("chat_template", o.chat_template,
           "chatml, llama3, a Jinja file or template text; auto or empty: the tokenizer's own")
       .Alias("chat_template_path");
+  v.Field("preprocessing_num_workers", o.preprocessing_num_workers, Within(0, 4096),
+          "threads that render and tokenize rows; 0: as many as this rank computes with")
+      .Alias("dataset_num_proc", "num_proc", "dataset_num_workers", "preprocessing_workers");
   v.Field("train_on", o.train_on, "which of a conversation's answers have a loss: all, or the last one alone");
 }
 

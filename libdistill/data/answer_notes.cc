@@ -30,14 +30,20 @@ bool LeavesOutReasoning(const std::string& text, const std::vector<ChatMessage>&
 
 }  // namespace
 
-void AnswerNotes::Add(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages,
-                      const std::string& place) {
-  if (rendered.rewritten > 0) rewritten_.Add(place);
-  if (LeavesOutReasoning(rendered.text, messages)) without_reasoning_.Add(place);
-  if (rendered.without_end > 0) without_end_.Add(place);
-  if (rendered.added_end.empty()) return;
+AnswerNote NoteOf(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages) {
+  return {.is_rewritten = rendered.rewritten > 0,
+          .is_without_reasoning = LeavesOutReasoning(rendered.text, messages),
+          .is_without_end = rendered.without_end > 0,
+          .added_end = rendered.added_end};
+}
+
+void AnswerNotes::Add(const AnswerNote& note, const std::string& place) {
+  if (note.is_rewritten) rewritten_.Add(place);
+  if (note.is_without_reasoning) without_reasoning_.Add(place);
+  if (note.is_without_end) without_end_.Add(place);
+  if (note.added_end.empty()) return;
   with_added_end_.Add(place);
-  added_end_ = rendered.added_end;
+  added_end_ = note.added_end;
 }
 
 std::string AnswerNotes::Describe() const {

@@ -9,9 +9,20 @@
 
 namespace distill {
 
+// What it does to the answers of one row.
+struct AnswerNote {
+  bool is_rewritten = false;
+  bool is_without_reasoning = false;
+  bool is_without_end = false;
+  std::string added_end;  // empty: none
+};
+
+// Any thread.
+AnswerNote NoteOf(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages);
+
 class AnswerNotes {
  public:
-  void Add(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages, const std::string& place);
+  void Add(const AnswerNote& note, const std::string& place);
   // ", with reasoning that the chat template leaves out 2 (first: train.jsonl:17, ...)"; "" where there is nothing.
   std::string Describe() const;
 

@@ -59,14 +59,74 @@ bool HoldsAnAnswer(const ChatTemplate::Rendered& rendered, const std::vector<Cha
   return !says_anything;
 }
 
+// What a row gives: all that takes time.
+struct EncodedChatRow {
+  TokenSample sample;  // not yet cut
+  Conversation conversation;
+  AnswerNote note;
+  std::set<std::string> unread;
+};
+
+// Any thread may use it.
+class ChatEncoder {
+ public:
+  ChatEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TrainOn train_on)
+      : tokenizer_(tokenizer), chat_template_(chat_template), train_on_(train_on) {}
+
+  absl::StatusOr<EncodedChatRow> Encode(const JsonValue& row) const {
+    EncodedChatRow encoded;
+    DISTILL_RETURN_IF_ERROR(IsPlainText(row) ? EncodeText(row, encoded) : EncodeConversation(row, encoded));
+    return encoded;
+  }
+
+ private:
+  // A text is tokenized as it is, without the chat template, and all of it is trained; the end-of-text token follows.
+  absl::Status EncodeText(const JsonValue& row, EncodedChatRow& encoded) const {
+    DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, "text"));
+    TokenSample& sample = encoded.sample;
+    DISTILL_ASSIGN_OR_RETURN(sample.ids, tokenizer_.Encode(text));
+    if (tokenizer_.eos_id()) sample.ids.push_back(*tokenizer_.eos_id());
+    if (sample.ids.size() < 2) return absl::InvalidArgumentError("'text' is empty; complete or remove the row");
+    sample.is_target.assign(sample.ids.size(), 1);
+    AddUnread(row, "", encoded.unread);
+    return absl::OkStatus();
+  }
+
+  absl::Status EncodeConversation(const JsonValue& row, EncodedChatRow& encoded) const {
+    DISTILL_ASSIGN_OR_RETURN(encoded.conversation, ParseChatRow(row));
+    const std::vector<ChatMessage>& messages = encoded.conversation.messages;
+    if (!HasAnswer(messages, train_on_)) {
+      return absl::InvalidArgumentError(
+          "no answer; each row needs an assistant's message that says something: complete or remove it");
+    }
+    DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered,
+                             chat_template_.RenderForTraining(encoded.conversation, train_on_));
+    DISTILL_ASSIGN_OR_RETURN(EncodedChat tokens, EncodeChat(tokenizer_, rendered));
+    encoded.sample = {std::move(tokens.ids), std::move(tokens.is_assistant)};
+    if (!HasTarget(encoded.sample) || !HoldsAnAnswer(rendered, messages)) {
+      return absl::InvalidArgumentError(
+          "the chat template renders none of the answer; set chat_template to one that does: chatml, llama3 or a Jinja "
+          "file");
+    }
+    AddUnread(row, chat_template_.text(), encoded.unread);
+    encoded.note = NoteOf(rendered, messages);
+    return absl::OkStatus();
+  }
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& chat_template_;
+  const TrainOn train_on_;
+};
+
 class ChatLoader {
  public:
-  ChatLoader(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options)
-      : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
+  explicit ChatLoader(const ChatDatasetOptions& options) : options_(options) {}
 
-  absl::StatusOr<bool> Add(const JsonValue& row, const std::string& place) {
-    DISTILL_RETURN_IF_ERROR(AddChat(row, place));
+  // Whether another row is wanted.
+  bool Add(EncodedChatRow row, const std::string& place) {
     ++rows_;
+    unread_.merge(row.unread);
+    Keep(std::move(row), place);
     return options_.num_samples == 0 || static_cast<int64_t>(samples_.size()) < options_.num_samples;
   }
 
@@ -87,61 +147,22 @@ class ChatLoader {
   }
 
  private:
-  // A text is tokenized as it is, without the chat template, and all of it is trained; the end-of-text token follows.
-  absl::Status AddText(const JsonValue& row, const std::string& place) {
-    DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, "text"));
-    TokenSample sample;
-    DISTILL_ASSIGN_OR_RETURN(sample.ids, tokenizer_.Encode(text));
-    if (tokenizer_.eos_id()) sample.ids.push_back(*tokenizer_.eos_id());
-    if (sample.ids.size() < 2) return absl::InvalidArgumentError("'text' is empty; complete or remove the row");
-    sample.is_target.assign(sample.ids.size(), 1);
-    AddUnread(row, "", unread_);
-    Keep(std::move(sample), Conversation(), place);
-    return absl::OkStatus();
-  }
-
-  absl::Status AddChat(const JsonValue& row, const std::string& place) {
-    if (IsPlainText(row)) return AddText(row, place);
-    DISTILL_ASSIGN_OR_RETURN(Conversation conversation, ParseChatRow(row));
-    if (!HasAnswer(conversation.messages, options_.train_on)) {
-      return absl::InvalidArgumentError(
-          "no answer; each row needs an assistant's message that says something: complete or remove it");
-    }
-    DISTILL_ASSIGN_OR_RETURN(const ChatTemplate::Rendered rendered,
-                             chat_template_.RenderForTraining(conversation, options_.train_on));
-    DISTILL_ASSIGN_OR_RETURN(EncodedChat encoded, EncodeChat(tokenizer_, rendered));
-    TokenSample sample{std::move(encoded.ids), std::move(encoded.is_assistant)};
-    if (!HasTarget(sample) || !HoldsAnAnswer(rendered, conversation.messages)) {
-      return absl::InvalidArgumentError(
-          "the chat template renders none of the answer; set chat_template to one that does: chatml, llama3 or a Jinja "
-          "file");
-    }
-    AddUnread(row, chat_template_.text(), unread_);
-    const std::vector<ChatMessage> messages = conversation.messages;
-    if (Keep(std::move(sample), std::move(conversation), place)) notes_.Add(rendered, messages, place);
-    return absl::OkStatus();
-  }
-
-  // Cut at max_length; false where nothing to train on is left.
-  bool Keep(TokenSample sample, Conversation conversation, const std::string& place) {
+  // Cut at max_length, unless nothing to train on is left then.
+  void Keep(EncodedChatRow row, const std::string& place) {
     const size_t max_length = static_cast<size_t>(options_.max_length);
+    TokenSample& sample = row.sample;
     const bool is_cut = sample.ids.size() > max_length;
     if (is_cut) {
       sample.ids.resize(max_length);
       sample.is_target.resize(max_length);
-      if (!HasTarget(sample)) {
-        cut_before_answer_.Add(place);
-        return false;
-      }
+      if (!HasTarget(sample)) return cut_before_answer_.Add(place);
     }
     cut_ += is_cut;
+    notes_.Add(row.note, place);
     samples_.push_back(std::move(sample));
-    conversations_.push_back(std::move(conversation));
-    return true;
+    if (options_.keep_conversations) conversations_.push_back(std::move(row.conversation));
   }
 
-  const Tokenizer& tokenizer_;
-  const ChatTemplate& chat_template_;
   const ChatDatasetOptions options_;
   std::vector<TokenSample> samples_;
   std::vector<Conversation> conversations_;
@@ -157,9 +178,16 @@ class ChatLoader {
 absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
                                             const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/2, options.num_samples));
-  ChatLoader loader(tokenizer, chat_template, options);
-  const auto add = [&](const JsonValue& row, const std::string& place) { return loader.Add(row, place); };
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
+  const ChatEncoder encoder(tokenizer, chat_template, options.train_on);
+  ChatLoader loader(options);
+  const auto encode = [&](const JsonValue& row) -> absl::StatusOr<MadeOfRow> {
+    DISTILL_ASSIGN_OR_RETURN(EncodedChatRow encoded, encoder.Encode(row));
+    return std::make_shared<EncodedChatRow>(std::move(encoded));
+  };
+  const auto take = [&](const MadeOfRow& made, const std::string& place) -> absl::StatusOr<bool> {
+    return loader.Add(std::move(*static_cast<EncodedChatRow*>(made.get())), place);
+  };
+  DISTILL_RETURN_IF_ERROR(ForEachEncodedRow(path, options.split, options.rows, options.num_threads, encode, take));
   return loader.Finish(path);
 }
 

@@ -21,12 +21,15 @@ struct ChatDatasetOptions {
   int64_t num_samples = 0;    // 0: all; otherwise the first ones
   int64_t max_length = 4096;  // longer samples are cut at the end; one that is left without targets is dropped, counted
   TrainOn train_on = TrainOn::kAll;
-  RowOptions rows = {};  // what to do about bad ones
+  RowOptions rows = {};     // what to do about bad ones
+  int64_t num_threads = 1;  // that render and tokenize; what comes out is the same for any number
+  bool keep_conversations = true;
 };
 
 struct ChatDataset {
-  std::shared_ptr<Dataset> tokens;          // token samples (data/token_dataset.h), in memory
-  std::vector<Conversation> conversations;  // the same samples as text (for generation on held-out data)
+  std::shared_ptr<Dataset> tokens;  // token samples (data/token_dataset.h), in memory
+  std::vector<Conversation>
+      conversations;    // the same samples as text, for generation on held-out data; empty without keep_conversations
   std::string summary;  // "rows 20000, used 19998, cut before the answer 2 (first: train.jsonl:17)": logged by rank 0
 };
 

@@ -1,7 +1,11 @@
 #include "libdistill/data/rows.h"
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
+#include <future>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,71 +42,165 @@ absl::StatusOr<std::vector<std::shared_ptr<const ReadableFile>>> OpenRowFiles(co
   return files;
 }
 
-using OnRow = absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)>;
+using Encode = std::function<absl::StatusOr<MadeOfRow>(JsonValue& row)>;
+using Take = absl::FunctionRef<absl::StatusOr<bool>(const MadeOfRow& made, const std::string& place)>;
 
-// What happens to each row of the files: whether another one is wanted.
+struct EncodedRow {
+  int64_t number = 0;  // 0: of a row that cannot be parsed, whose error says where
+  absl::StatusOr<MadeOfRow> made;
+};
+
+struct EncodedChunk {
+  std::string file;
+  std::vector<EncodedRow> rows;
+  absl::Status status;  // of the chunk as a whole
+  int64_t bytes = 0;    // of all files, up to its end
+};
+
+EncodedChunk EncodeChunk(std::string file, const RowChunk& chunk, const ColumnNames& columns, const Encode& encode,
+                         int64_t bytes) {
+  EncodedChunk encoded{std::move(file), {}, absl::OkStatus(), bytes};
+  encoded.status = chunk.ForEach([&](absl::StatusOr<FileRow> row) {
+    if (!row.ok()) {
+      encoded.rows.push_back({0, row.status()});
+    } else if (const absl::Status renamed = columns.Rename(row->value); !renamed.ok()) {
+      encoded.rows.push_back({row->number, renamed});
+    } else {
+      encoded.rows.push_back({row->number, encode(row->value)});
+    }
+    return true;
+  });
+  return encoded;
+}
+
+// What becomes of the rows, one after the other.
 class RowLoop {
  public:
-  RowLoop(const std::string& path, int64_t bytes, const RowOptions& options, const ColumnNames& columns, OnRow on_row)
-      : bad_(path, options), progress_(BaseName(path), bytes), columns_(columns), on_row_(on_row) {}
+  RowLoop(const std::string& path, int64_t bytes, const RowOptions& options, Take take)
+      : bad_(path, options), progress_(BaseName(path), bytes), take_(take) {}
 
   // False: no more rows are wanted, or an error ended it.
-  bool Take(const std::string& file, absl::StatusOr<FileRow> row, int64_t bytes) {
-    const absl::StatusOr<bool> wants_more = row.ok() ? Use(file, *row) : row.status();
-    progress_.Tell(++rows_, bytes);
-    if (wants_more.ok()) return *wants_more;
-    if (!absl::IsInvalidArgument(wants_more.status())) {
-      error_ = wants_more.status();
-      return false;
+  bool Add(EncodedChunk chunk) {
+    for (const EncodedRow& row : chunk.rows) {
+      if (!Add(chunk, row)) return false;
     }
-    bad_.Add(wants_more.status());
-    return !bad_.is_full();
+    error_ = chunk.status;
+    return error_.ok();
+  }
+  bool Fail(const absl::Status& error) {
+    error_ = error;
+    return false;
   }
 
   absl::Status Finish() const { return error_.ok() ? bad_.Finish(rows_) : error_; }
 
  private:
-  absl::StatusOr<bool> Use(const std::string& file, FileRow& row) {
+  bool Add(const EncodedChunk& chunk, const EncodedRow& row) {
     const std::string number = absl::StrCat(":", row.number);
-    const absl::Status renamed = columns_.Rename(row.value);
     absl::StatusOr<bool> wants_more = true;
-    if (renamed.ok()) {
-      wants_more = on_row_(row.value, absl::StrCat(BaseName(file), number));
+    if (row.made.ok()) {
+      wants_more = take_(*row.made, absl::StrCat(BaseName(chunk.file), number));
     } else {
-      wants_more = renamed;
+      wants_more = row.made.status();
     }
-    return wants_more.ok() ? wants_more : Annotate(wants_more.status(), absl::StrCat(file, number));
+    if (!wants_more.ok() && row.number > 0) {
+      wants_more = Annotate(wants_more.status(), absl::StrCat(chunk.file, number));
+    }
+    progress_.Tell(++rows_, chunk.bytes);
+    if (wants_more.ok()) return *wants_more;
+    if (!absl::IsInvalidArgument(wants_more.status())) return Fail(wants_more.status());
+    bad_.Add(wants_more.status());
+    return !bad_.is_full();
   }
 
   BadRowList bad_;
   RowProgress progress_;
-  const ColumnNames& columns_;
-  OnRow on_row_;
+  Take take_;
   int64_t rows_ = 0;
   absl::Status error_;
 };
 
+// Chunks that are being encoded, in order; at most `threads` of them.
+class ChunksAhead {
+ public:
+  ChunksAhead(int64_t threads, RowLoop& loop)
+      : threads_(static_cast<size_t>(std::max<int64_t>(1, threads))), loop_(loop) {}
+
+  // As RowLoop's.
+  bool Add(std::function<EncodedChunk()> encode) {
+    if (ahead_.size() == threads_ && !AddOldest()) return false;
+    const auto policy = threads_ == 1 ? std::launch::deferred : std::launch::async;
+    try {
+      ahead_.push_back(std::async(policy, encode));
+    } catch (const std::system_error&) {  // no thread is to be had
+      ahead_.push_back(std::async(std::launch::deferred, encode));
+    }
+    return true;
+  }
+  bool AddAll() {
+    while (!ahead_.empty()) {
+      if (!AddOldest()) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool AddOldest() {
+    EncodedChunk chunk = ahead_.front().get();
+    ahead_.pop_front();
+    return loop_.Add(std::move(chunk));
+  }
+
+  const size_t threads_;
+  RowLoop& loop_;
+  std::deque<std::future<EncodedChunk>> ahead_;  // whose destructors wait
+};
+
 }  // namespace
 
-absl::Status ForEachRow(const std::string& path, const std::string& split, const RowOptions& options, OnRow on_row) {
+absl::Status ForEachEncodedRow(const std::string& path, const std::string& split, const RowOptions& options,
+                               int64_t threads, const Encode& encode, Take take) {
   DISTILL_ASSIGN_OR_RETURN(const ColumnNames columns, ColumnNames::Parse(options.columns));
   DISTILL_ASSIGN_OR_RETURN(const auto files, OpenRowFiles(path, split));
-  RowLoop loop(path, BytesOf(files), options, columns, on_row);
+  RowLoop loop(path, BytesOf(files), options, take);
+  ChunksAhead ahead(threads, loop);
+  bool wants_more = true;
   int64_t bytes = 0;  // of the files before this one
-  for (const auto& file : files) {
-    DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<RowReader> rows, OpenRows(file));
-    bool wants_more = true;
-    while (wants_more) {
-      DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<RowChunk> chunk, rows->NextChunk());
-      if (chunk == nullptr) break;
-      DISTILL_RETURN_IF_ERROR(chunk->ForEach([&](absl::StatusOr<FileRow> row) {
-        return wants_more = loop.Take(file->path(), std::move(row), bytes + rows->bytes_read());
-      }));
+  for (auto file = files.begin(); wants_more && file != files.end(); ++file) {
+    const absl::StatusOr<std::unique_ptr<RowReader>> opened = OpenRows(*file);
+    if (!opened.ok()) {
+      wants_more = ahead.AddAll() && loop.Fail(opened.status());
+      break;
     }
-    if (!wants_more) break;
-    bytes += file->size();
+    RowReader* const rows = opened->get();
+    while (wants_more) {
+      absl::StatusOr<std::unique_ptr<RowChunk>> chunk = rows->NextChunk();
+      if (!chunk.ok()) {  // what came before it is taken first, as without threads
+        wants_more = ahead.AddAll() && loop.Fail(chunk.status());
+      } else if (*chunk == nullptr) {
+        break;
+      } else {
+        wants_more =
+            ahead.Add([name = (*file)->path(), chunk = std::shared_ptr<RowChunk>(*std::move(chunk)), &columns, &encode,
+                       at = bytes + rows->bytes_read()] { return EncodeChunk(name, *chunk, columns, encode, at); });
+      }
+    }
+    bytes += (*file)->size();
   }
+  if (wants_more) ahead.AddAll();
   return loop.Finish();
+}
+
+absl::Status ForEachRow(
+    const std::string& path, const std::string& split, const RowOptions& options,
+    absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row) {
+  const auto keep = [](JsonValue& row) -> absl::StatusOr<MadeOfRow> {
+    return std::make_shared<JsonValue>(std::move(row));
+  };
+  return ForEachEncodedRow(path, split, options, /*threads=*/1, keep,
+                           [&](const MadeOfRow& made, const std::string& place) {
+                             return on_row(*static_cast<const JsonValue*>(made.get()), place);
+                           });
 }
 
 absl::Status CheckRowFiles(const std::string& path, const std::string& split) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,16 @@ namespace distill {
 [[nodiscard]] absl::Status ForEachRow(
     const std::string& path, const std::string& split, const RowOptions& options,
     absl::FunctionRef<absl::StatusOr<bool>(const JsonValue& row, const std::string& place)> on_row);
+
+// The same on `threads` threads: `encode` is called on any of them, several at a time, may take the row apart, and
+// makes what `take` is given, row after row in the files' order, on this thread. Whatever the number of threads, `take`
+// sees the same rows, and errors are the same: those of `encode` are as those of `on_row`. Rows after the last one that
+// `take` wants may have been encoded.
+using MadeOfRow = std::shared_ptr<void>;
+[[nodiscard]] absl::Status ForEachEncodedRow(
+    const std::string& path, const std::string& split, const RowOptions& options, int64_t threads,
+    const std::function<absl::StatusOr<MadeOfRow>(JsonValue& row)>& encode,
+    absl::FunctionRef<absl::StatusOr<bool>(const MadeOfRow& made, const std::string& place)> take);
 
 // The errors that ForEachRow would give for the files themselves; reads no row.
 [[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split);
