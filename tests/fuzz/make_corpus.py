@@ -2,6 +2,7 @@
 
 They are made and not stored: tokenizers of every kind with a few tokens each, and the chat templates of the golden tests.
 """
+import gzip
 import json
 import pathlib
 import re
@@ -95,6 +96,20 @@ def vocabularies():
     yield "\r\n".join(sorted(WORDS))
 
 
+def row_files():
+    """The first byte chooses the file's name (rows.cc)."""
+    lines = b'{"messages": [{"role": "user", "content": "a\\u00e9\\n"}], "n": [1, -2.5e3, null, true]}\n\n"x"\n'
+    csv = b'a,b,c\r\n1,"two, ""2""","li\nne"\r\n\r\n3,4,\xc3\xa9\n'
+    yield b"\0" + lines
+    yield b"\0\xef\xbb\xbf" + lines
+    yield b"\1" + csv
+    yield b"\2" + csv.replace(b",", b"\t")
+    yield b"\3" + gzip.compress(csv, mtime=0) + gzip.compress(csv, mtime=0)
+    yield b"\0" + gzip.compress(lines * 9, mtime=0)
+    yield b"\4" + bytes.fromhex("28b52ffd0458410000") + b'{"a": 1}' + bytes(4)
+    yield b"\5PAR1" + bytes(20) + b"PAR1"
+
+
 def words_of(texts, pattern):
     return sorted({word for text in texts for word in re.findall(pattern, text) if len(word) < 30})
 
@@ -102,8 +117,9 @@ def words_of(texts, pattern):
 def main():
     out = pathlib.Path(sys.argv[1])
     seeds = {"tokenizer_json": list(tokenizers()), "tokenizer_model": list(models()), "vocab_txt": list(vocabularies()),
-             "chat_template": list(templates()), "pattern": PATTERNS}
-    dictionaries = {"tokenizer_json": words_of(seeds["tokenizer_json"], r'"[\w]+"'), "tokenizer_model": WORDS, "vocab_txt": WORDS,
+             "chat_template": list(templates()), "pattern": PATTERNS, "rows": list(row_files())}
+    dictionaries = {"rows": ['"', '""', "\n", "\r\n", ",", "\t", "PAR1", "null", "true", "[", "{", "\ufeff"],
+                    "tokenizer_json": words_of(seeds["tokenizer_json"], r'"[\w]+"'), "tokenizer_model": WORDS, "vocab_txt": WORDS,
                     "chat_template": words_of(seeds["chat_template"], r"\{%-? *\w+|-?%\}|\w+|\| *\w+|[!=<>]=|[-+*/~%]"),
                     "pattern": words_of(PATTERNS, r"\\p\{\^?\w+\}|\\.|\(\?<?[=!:>]|&&|\{,?\d+,?\d*\}[+?]?|[*+?]{1,2}|\[\^?|\]")}
     for target, texts in seeds.items():
