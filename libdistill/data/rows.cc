@@ -15,6 +15,7 @@
 #include "libdistill/data/column_names.h"
 #include "libdistill/data/row_files.h"
 #include "libdistill/data/row_progress.h"
+#include "libdistill/store/files.h"
 #include "libdistill/store/readable_file.h"
 #include "libdistill/store/row_reader.h"
 
@@ -204,8 +205,12 @@ absl::Status ForEachRow(
 }
 
 absl::Status CheckRowFiles(const std::string& path, const std::string& split) {
-  DISTILL_ASSIGN_OR_RETURN(const auto files, OpenRowFiles(path, split));
-  for (const auto& file : files) DISTILL_RETURN_IF_ERROR(OpenRows(file).status());
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, FindRowFiles(path, split));
+  for (const std::string& name : names) {
+    if (IsPipe(name)) continue;  // its rows can be read once
+    DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(name));
+    DISTILL_RETURN_IF_ERROR(OpenRows(file).status());
+  }
   return absl::OkStatus();
 }
 

@@ -34,7 +34,8 @@ using MadeOfRow = std::shared_ptr<void>;
     const std::function<absl::StatusOr<MadeOfRow>(JsonValue& row)>& encode,
     absl::FunctionRef<absl::StatusOr<bool>(const MadeOfRow& made, const std::string& place)> take);
 
-// The errors that ForEachRow would give for the files themselves; reads no row.
+// The errors that ForEachRow would give for the files themselves; reads no row, and nothing
+// of a pipe.
 [[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split);
 
 // A member of a row that is an object. InvalidArgument: it is missing, or of another kind.

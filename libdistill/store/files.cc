@@ -61,6 +61,11 @@ bool FolderExists(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
+bool IsPipe(const std::string& path) {
+  std::error_code ignored;
+  return !IsRemote(path) && std::filesystem::is_fifo(path, ignored);
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("the path is empty");
   if (IsRemote(path)) return ReadRemoteFile(path);

@@ -19,6 +19,8 @@ namespace distill {
 // Of any store. Also false where it cannot be known, since the store does not answer: StoreOf(path)->KindOf tells why.
 bool FileExists(const std::string& path);
 bool FolderExists(const std::string& path);
+// A named pipe, or a shell's <(...): its bytes can be read once, and nothing of it is known before.
+bool IsPipe(const std::string& path);
 
 // The whole file, of any store. NotFound, PermissionDenied, or InvalidArgument where the path is a folder.
 [[nodiscard]] absl::StatusOr<std::string> ReadFile(const std::string& path);

@@ -65,6 +65,19 @@ class LocalFile : public ReadableFile {
   const std::string version_;
 };
 
+// Of a pipe, which gives its bytes once: whoever opens it again waits for another writer.
+absl::StatusOr<std::string> ReadToEnd(const std::string& path, int fd) {
+  std::string bytes;
+  std::vector<char> buffer(size_t{1} << 16);
+  for (;;) {
+    const ssize_t count = read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError("read", path, errno);
+    if (count == 0) return bytes;
+    bytes.append(buffer.data(), static_cast<size_t>(count));
+  }
+}
+
 // Under a temporary name beside the file's, until it is complete.
 class LocalFileWriter : public FileWriter {
  public:
@@ -116,9 +129,10 @@ class LocalStore : public Store {
     absl::Status status;
     if (fstat(fd, &about) != 0) status = FileError("look at", path, errno);
     if (status.ok() && S_ISFIFO(about.st_mode)) {  // <(zcat train.jsonl.gz)
+      absl::StatusOr<std::string> bytes = ReadToEnd(path, fd);
       close(fd);
-      DISTILL_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
-      return MakeMemoryFile(path, std::move(bytes));
+      DISTILL_RETURN_IF_ERROR(bytes.status());
+      return MakeMemoryFile(path, *std::move(bytes));
     }
     if (status.ok() && !S_ISREG(about.st_mode)) {
       status = absl::InvalidArgumentError(absl::StrCat(

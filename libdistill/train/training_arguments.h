@@ -31,7 +31,6 @@ void DescribeForeignCompute(V& v) {
 template <class V>
 void DescribeForeignData(V& v) {
   v.Note("dataloader_persistent_workers", "the threads that make batches live as long as the run");
-  v.Note("dataset_num_proc", "data is tokenized by one thread");
   v.Accept("dataloader_pin_memory", {"true"}, "batches go to a GPU out of pinned memory");
   v.Accept("dataloader_drop_last", {"false"}, "the last, short step of an epoch is kept");
   v.Accept("remove_unused_columns", {"true", "false"}, "columns that no model takes are not read");
