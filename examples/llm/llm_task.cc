@@ -1,6 +1,10 @@
 #include "examples/llm/llm_task.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "libdistill/data/rows.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
@@ -64,15 +68,34 @@ absl::Status CheckSplit(const char* split_name, const std::string& split, const 
                                                  " out, or name the folder that holds one file a split"));
 }
 
+// Before any rank can have begun to tokenize.
+const absl::Time kProgramStart = absl::Now();
+
+// One that was not asked for is no reason to fail.
+TokenCache CacheOf(const LlmOptions& options) {
+  if (options.cache_dir == "none") return {};
+  const bool is_default = options.cache_dir.empty();
+  return {.folder = is_default ? DefaultTokenCacheFolder() : options.cache_dir,
+          .is_required = !is_default,
+          .rebuild_before = options.overwrite_cache ? kProgramStart : absl::InfinitePast()};
+}
+
+// Who fills the cache works for all ranks of its host, which wait for it.
+int64_t ThreadsOf(const LlmOptions& options, const TokenCache& cache) {
+  if (options.preprocessing_num_workers > 0) return options.preprocessing_num_workers;
+  return cache.folder.empty() ? at::get_num_threads() : std::max(1U, std::thread::hardware_concurrency());
+}
+
 ChatDatasetOptions HowToLoad(const LlmOptions& options, const std::string& split, int64_t num_samples) {
-  const int64_t workers = options.preprocessing_num_workers;
+  const TokenCache cache = CacheOf(options);
   return {.split = split,
           .num_samples = num_samples,
           .max_length = options.shard.max_length,
           .train_on = options.train_on,
           .rows = options.rows,
-          .num_threads = workers > 0 ? workers : at::get_num_threads(),
-          .keep_conversations = false};
+          .num_threads = ThreadsOf(options, cache),
+          .keep_conversations = false,
+          .cache = cache};
 }
 
 absl::StatusOr<ChatDataset> LoadData(const Tokenizer& tokenizer, const ChatTemplate& chat, const std::string& path,

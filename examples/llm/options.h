@@ -33,6 +33,8 @@ struct LlmOptions {
   std::string chat_template;
   TrainOn train_on = TrainOn::kAll;
   int64_t preprocessing_num_workers = 0;
+  std::string cache_dir;
+  bool overwrite_cache = false;
   std::string teacher_model;
   std::string student_model;
   bool use_flash_attention = false;
@@ -96,9 +98,17 @@ void DescribeData(V& v, LlmOptions& o) {
   v.Field("chat_template", o.chat_template,
           "chatml, llama3, a Jinja file or template text; auto or empty: the tokenizer's own")
       .Alias("chat_template_path");
-  v.Field("preprocessing_num_workers", o.preprocessing_num_workers, Within(0, 4096),
-          "threads that render and tokenize rows; 0: as many as this rank computes with")
+  v.Field(
+       "preprocessing_num_workers", o.preprocessing_num_workers, Within(0, 4096),
+       "threads that render and tokenize rows; 0: one a core of the host, or with cache_dir none as many as this rank "
+       "computes with")
       .Alias("dataset_num_proc", "num_proc", "dataset_num_workers", "preprocessing_workers");
+  v.Field("cache_dir", o.cache_dir,
+          "folder where tokens are kept for the other ranks of the host and for the next start; none: each rank keeps "
+          "its own in memory; empty: DISTILL_CACHE_DIR of the environment, or ~/.cache/libdistill/tokens")
+      .Path()
+      .Alias("dataset_prepared_path");
+  v.Field("overwrite_cache", o.overwrite_cache, "make the tokens again, although they are kept");
   v.Field("train_on", o.train_on, "which of a conversation's answers have a loss: all, or the last one alone");
 }
 

@@ -38,23 +38,23 @@ AnswerNote NoteOf(const ChatTemplate::Rendered& rendered, const std::vector<Chat
 }
 
 void AnswerNotes::Add(const AnswerNote& note, const std::string& place) {
-  if (note.is_rewritten) rewritten_.Add(place);
-  if (note.is_without_reasoning) without_reasoning_.Add(place);
-  if (note.is_without_end) without_end_.Add(place);
+  if (note.is_rewritten) rewritten.Add(place);
+  if (note.is_without_reasoning) without_reasoning.Add(place);
+  if (note.is_without_end) without_end.Add(place);
   if (note.added_end.empty()) return;
-  with_added_end_.Add(place);
-  added_end_ = note.added_end;
+  with_added_end.Add(place);
+  added_end = note.added_end;
 }
 
 std::string AnswerNotes::Describe() const {
   return absl::StrCat(
-      rewritten_.Describe("with answers that are context alone, since the chat template leaves them or their "
-                          "reasoning out of what follows"),
-      without_reasoning_.Describe("with reasoning that the chat template leaves out"),
-      with_added_end_.Describe(absl::StrCat("with ", added_end_,
-                                            " behind the last answer, as the chat template ends turns within a "
-                                            "conversation")),
-      without_end_.Describe("with answers that the chat template does not end: the student will not learn to stop"));
+      rewritten.Describe("with answers that are context alone, since the chat template leaves them or their "
+                         "reasoning out of what follows"),
+      without_reasoning.Describe("with reasoning that the chat template leaves out"),
+      with_added_end.Describe(absl::StrCat("with ", added_end,
+                                           " behind the last answer, as the chat template ends turns within a "
+                                           "conversation")),
+      without_end.Describe("with answers that the chat template does not end: the student will not learn to stop"));
 }
 
 }  // namespace distill

@@ -20,15 +20,16 @@ struct AnswerNote {
 // Any thread.
 AnswerNote NoteOf(const ChatTemplate::Rendered& rendered, const std::vector<ChatMessage>& messages);
 
-class AnswerNotes {
- public:
+struct AnswerNotes {
   void Add(const AnswerNote& note, const std::string& place);
   // ", with reasoning that the chat template leaves out 2 (first: train.jsonl:17, ...)"; "" where there is nothing.
   std::string Describe() const;
 
- private:
-  CountedRows rewritten_, without_reasoning_, with_added_end_, without_end_;
-  std::string added_end_;
+  CountedRows rewritten = {};
+  CountedRows without_reasoning = {};
+  CountedRows with_added_end = {};
+  CountedRows without_end = {};
+  std::string added_end = {};
 };
 
 }  // namespace distill

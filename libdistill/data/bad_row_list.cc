@@ -28,18 +28,18 @@ std::string Shortened(absl::string_view text) {
 }  // namespace
 
 void BadRowList::Add(const absl::Status& error) {
-  if (++count_ <= kRowsNamed) first_.push_back(Shortened(error.message()));
+  if (++bad_.count <= kRowsNamed) bad_.first.push_back(Shortened(error.message()));
 }
 
-bool BadRowList::is_full() const { return are_refused() && count_ >= kRowsCounted; }
+bool BadRowList::is_full() const { return are_refused() && bad_.count >= kRowsCounted; }
 
 std::string BadRowList::Count(int64_t rows) const {
-  return absl::StrCat(count_, count_ == 1 ? " bad row among " : " bad rows among ", is_full() ? "the first " : "",
-                      rows);
+  return absl::StrCat(bad_.count, bad_.count == 1 ? " bad row among " : " bad rows among ",
+                      is_full() ? "the first " : "", rows);
 }
 
 std::string BadRowList::Advice(int64_t rows) const {
-  if (count_ == rows) return ", and no other: mend them, or name another file";
+  if (bad_.count == rows) return ", and no other: mend them, or name another file";
   if (options_.bad_rows == BadRows::kRefuse) return ": mend or remove them, or leave them out (bad_rows: skip)";
   if (are_refused()) {
     return absl::StrCat(", more than max_bad_rows, ", options_.max_bad_rows, ": mend or remove them, or raise it");
@@ -48,10 +48,10 @@ std::string BadRowList::Advice(int64_t rows) const {
 }
 
 absl::Status BadRowList::Finish(int64_t rows) const {
-  if (count_ == 0) return absl::OkStatus();
+  if (bad_.count == 0) return absl::OkStatus();
   const std::string advice = Advice(rows);
-  const auto unnamed = count_ - static_cast<int64_t>(first_.size());
-  const std::string list = absl::StrCat("\n  ", absl::StrJoin(first_, "\n  "),
+  const auto unnamed = bad_.count - static_cast<int64_t>(bad_.first.size());
+  const std::string list = absl::StrCat("\n  ", absl::StrJoin(bad_.first, "\n  "),
                                         unnamed == 0 ? "" : absl::StrCat("\n  and ", unnamed, " more"));
   if (!advice.empty()) return absl::InvalidArgumentError(absl::StrCat(path_, " has ", Count(rows), advice, list));
   if (GetIdentity().rank == 0) {  // the other ranks read the same

@@ -77,15 +77,22 @@ EncodedChunk EncodeChunk(std::string file, const RowChunk& chunk, const ColumnNa
 // What becomes of the rows, one after the other.
 class RowLoop {
  public:
-  RowLoop(const std::string& path, int64_t bytes, const RowOptions& options, Take take)
-      : bad_(path, options), progress_(BaseName(path), bytes), take_(take) {}
+  RowLoop(const std::string& path, int64_t bytes, const RowOptions& options, Take take, const ResumeRows& resume)
+      : bad_(path, options, resume.from.bad),
+        progress_(BaseName(path), bytes),
+        take_(take),
+        on_chunk_(resume.on_chunk),
+        rows_(resume.from.rows),
+        chunks_(resume.from.chunks) {}
 
   // False: no more rows are wanted, or an error ended it.
   bool Add(EncodedChunk chunk) {
     for (const EncodedRow& row : chunk.rows) {
       if (!Add(chunk, row)) return false;
     }
+    ++chunks_;
     error_ = chunk.status;
+    if (error_.ok() && on_chunk_) error_ = on_chunk_({chunks_, rows_, bad_.so_far()});
     return error_.ok();
   }
   bool Fail(const absl::Status& error) {
@@ -117,7 +124,9 @@ class RowLoop {
   BadRowList bad_;
   RowProgress progress_;
   Take take_;
-  int64_t rows_ = 0;
+  const std::function<absl::Status(const RowsRead&)> on_chunk_;
+  int64_t rows_;
+  int64_t chunks_;
   absl::Status error_;
 };
 
@@ -160,13 +169,14 @@ class ChunksAhead {
 }  // namespace
 
 absl::Status ForEachEncodedRow(const std::string& path, const std::string& split, const RowOptions& options,
-                               int64_t threads, const Encode& encode, Take take) {
+                               int64_t threads, const Encode& encode, Take take, const ResumeRows& resume) {
   DISTILL_ASSIGN_OR_RETURN(const ColumnNames columns, ColumnNames::Parse(options.columns));
   DISTILL_ASSIGN_OR_RETURN(const auto files, OpenRowFiles(path, split));
-  RowLoop loop(path, BytesOf(files), options, take);
+  RowLoop loop(path, BytesOf(files), options, take, resume);
   ChunksAhead ahead(threads, loop);
   bool wants_more = true;
   int64_t bytes = 0;  // of the files before this one
+  int64_t to_skip = resume.from.chunks;
   for (auto file = files.begin(); wants_more && file != files.end(); ++file) {
     const absl::StatusOr<std::unique_ptr<RowReader>> opened = OpenRows(*file);
     if (!opened.ok()) {
@@ -180,6 +190,8 @@ absl::Status ForEachEncodedRow(const std::string& path, const std::string& split
         wants_more = ahead.AddAll() && loop.Fail(chunk.status());
       } else if (*chunk == nullptr) {
         break;
+      } else if (to_skip > 0) {
+        --to_skip;
       } else {
         wants_more =
             ahead.Add([name = (*file)->path(), chunk = std::shared_ptr<RowChunk>(*std::move(chunk)), &columns, &encode,

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/data/bad_row_list.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/store/json_value.h"
 
@@ -28,14 +29,26 @@ namespace distill {
 // makes what `take` is given, row after row in the files' order, on this thread. Whatever the number of threads, `take`
 // sees the same rows, and errors are the same: those of `encode` are as those of `on_row`. Rows after the last one that
 // `take` wants may have been encoded.
+//
+// It begins behind what `resume.from` says was read before. `resume.on_chunk` is told how far the rows were taken, on
+// this thread, whenever it could begin anew there; its errors end it.
 using MadeOfRow = std::shared_ptr<void>;
+struct RowsRead {
+  int64_t chunks = 0;  // of all files (store/row_reader.h)
+  int64_t rows = 0;    // bad ones among them
+  BadRowCount bad = {};
+};
+struct ResumeRows {
+  RowsRead from = {};
+  std::function<absl::Status(const RowsRead& so_far)> on_chunk = {};
+};
 [[nodiscard]] absl::Status ForEachEncodedRow(
     const std::string& path, const std::string& split, const RowOptions& options, int64_t threads,
     const std::function<absl::StatusOr<MadeOfRow>(JsonValue& row)>& encode,
-    absl::FunctionRef<absl::StatusOr<bool>(const MadeOfRow& made, const std::string& place)> take);
+    absl::FunctionRef<absl::StatusOr<bool>(const MadeOfRow& made, const std::string& place)> take,
+    const ResumeRows& resume = {});
 
-// The errors that ForEachRow would give for the files themselves; reads no row, and nothing
-// of a pipe.
+// The errors that ForEachRow would give for the files themselves; reads no row, and nothing of a pipe.
 [[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split);
 
 // A member of a row that is an object. InvalidArgument: it is missing, or of another kind.

@@ -1,11 +1,11 @@
 #include "libdistill/data/token_dataset.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
@@ -62,16 +62,13 @@ class TokensInMemory : public Dataset {
     return Sample{.id = index, .tensors = {{"ids", ids_.Of(index)}, {"is_target", is_target_.Of(index)}}};
   }
 
-  // Lengths go in as well, or tokens could move from a sample to the next unseen.
   absl::StatusOr<std::string> Fingerprint() const override {
-    ContentHash hash;
+    TokenFingerprint fingerprint;
     for (int64_t i = 0; i < size_; ++i) {
-      const auto length = static_cast<uint64_t>(ids_.LengthOf(i));
-      hash.Add(&length, sizeof(length));
-      hash.Add(ids_.At(i), length * sizeof(int32_t));
-      hash.Add(is_target_.At(i), static_cast<size_t>(is_target_.LengthOf(i)));
+      fingerprint.Add({ids_.At(i), static_cast<size_t>(ids_.LengthOf(i))},
+                      {is_target_.At(i), static_cast<size_t>(is_target_.LengthOf(i))});
     }
-    return absl::StrCat(size_, " samples with XXH3 ", hash.Hex());
+    return fingerprint.Text();
   }
 
  private:
@@ -81,6 +78,22 @@ class TokensInMemory : public Dataset {
 };
 
 }  // namespace
+
+bool HasTarget(const TokenSample& sample) {
+  return sample.is_target.size() > 1 &&
+         std::any_of(sample.is_target.begin() + 1, sample.is_target.end(), [](uint8_t target) { return target != 0; });
+}
+
+// Lengths go in as well, or tokens could move from a sample to the next unseen.
+void TokenFingerprint::Add(absl::Span<const int32_t> ids, absl::Span<const uint8_t> is_target) {
+  const auto length = static_cast<uint64_t>(ids.size());
+  hash_.Add(&length, sizeof(length));
+  hash_.Add(ids.data(), ids.size() * sizeof(int32_t));
+  hash_.Add(is_target.data(), is_target.size());
+  ++samples_;
+}
+
+std::string TokenFingerprint::Text() const { return absl::StrCat(samples_, " samples with XXH3 ", hash_.Hex()); }
 
 std::shared_ptr<Dataset> MakeTokenDataset(std::vector<TokenSample> samples) {
   return std::make_shared<TokensInMemory>(std::move(samples));

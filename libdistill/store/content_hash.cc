@@ -32,6 +32,8 @@ std::string ContentHash::Hex() const {
   return absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16), absl::Hex(digest.low64, absl::kZeroPad16));
 }
 
+uint64_t HashOfBytes(absl::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
 absl::StatusOr<std::string> HashOfFile(const std::string& path) {
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   return ContentHash().Add(bytes.data(), bytes.size()).Hex();

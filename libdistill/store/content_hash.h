@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,9 @@ class ContentHash {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// XXH3 of 64 bits, of bytes that are all there.
+uint64_t HashOfBytes(absl::string_view bytes);
 
 // Of a file's bytes. NotFound, or what ReadFile says.
 [[nodiscard]] absl::StatusOr<std::string> HashOfFile(const std::string& path);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
+#include "libdistill/store/content_hash.h"
 #include "libdistill/store/files.h"
 #include "libdistill/text/sentence_piece_model.h"
 #include "libdistill/text/special_tokens.h"
@@ -52,6 +53,15 @@ absl::StatusOr<std::string> SourceOf(const std::string& folder) {
   return absl::InvalidArgumentError(absl::StrCat(
       folder, ": no tokenizer.json, only vocab.json (the slow form of BPE); supported are a tokenizer.json, which ",
       "transformers' AutoTokenizer writes with save_pretrained, BERT's vocab.txt and SentencePiece's tokenizer.model"));
+}
+
+std::string HashOf(const TokenizerTexts& texts) {
+  ContentHash hash;
+  for (const std::string* text : {&texts.tokenizer_json, &texts.tokenizer_config, &texts.special_tokens_map,
+                                  &texts.added_tokens, &texts.config}) {
+    hash.Add(*text);
+  }
+  return hash.Hex();
 }
 
 // "" where there is none.
@@ -150,6 +160,7 @@ struct Tokenizer::Impl {
                                                 const EncodeOptions& options) const;
 
   std::string name;  // of tokenizer.json, in messages
+  std::string fingerprint;
   TokenizerParts parts;
   TokenizerConfig config;
   std::optional<AddedTokenMatcher> raw_tokens, normalized_tokens;
@@ -241,6 +252,7 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const st
                                                                         parts.vocab, &parts.added_tokens));
     auto impl = std::make_shared<Impl>();
     impl->name = name;
+    impl->fingerprint = HashOf(texts);
     DISTILL_RETURN_IF_ERROR(impl->Init(std::move(parts), std::move(config)));
     return Tokenizer(std::move(impl));
   };
@@ -344,6 +356,8 @@ std::string Tokenizer::Decode(absl::Span<const int32_t> ids, bool skip_special_t
   }
   return impl_->parts.decoder.Join(std::move(tokens));
 }
+
+const std::string& Tokenizer::fingerprint() const { return impl_->fingerprint; }
 
 int64_t Tokenizer::vocab_size() const { return static_cast<int64_t>(impl_->entries.size()); }
 

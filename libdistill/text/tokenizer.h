@@ -55,6 +55,8 @@ class Tokenizer {
   // As `tokenizers` decodes: bytes that are no UTF-8 become U+FFFD.
   std::string Decode(absl::Span<const int32_t> ids, bool skip_special_tokens = false) const;
 
+  // Of the texts that it was made of: the same wherever Encode gives the same ids, and another where they may differ.
+  const std::string& fingerprint() const;
   // One more than the largest id.
   int64_t vocab_size() const;
   // Ids and tokens as in tokenizer.json; nullopt / empty where there is none.

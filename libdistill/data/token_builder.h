@@ -1,0 +1,28 @@
+// Makes a folder of tokens (token_folder.h) of a chat data set. Who is interrupted goes on where the last shard ends.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/chat_dataset.h"
+#include "libdistill/data/token_folder.h"
+
+namespace distill {
+
+struct TokenFolderOptions {
+  int64_t shard_bytes = int64_t{64} << 20;  // about so many of samples in a shard
+};
+
+// How tokens are made with these.
+TokenRecipe RecipeOf(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options);
+
+// `folder`, of any store, is there and holds nothing, or shards of the same `made_of`; one process at a time may work
+// in it. Progress is logged. The errors of LoadChatDataset; those of writing have the payload kTokensNotWritten.
+[[nodiscard]] absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, const std::string& path,
+                                                          const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                                                          const ChatDatasetOptions& options, const std::string& made_of,
+                                                          const TokenFolderOptions& how = {});
+
+constexpr char kTokensNotWritten[] = "libdistill.TokensNotWritten";
+
+}  // namespace distill
