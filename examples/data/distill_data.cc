@@ -2,6 +2,7 @@
 //
 //   distill_data count s3://bucket/chats --split train
 //   distill_data show train.parquet --rows 3
+//   distill_data tokenize train.parquet s3://bucket/tokens --tokenizer models/teacher
 //   distill_data copy data/ s3://bucket/chats
 #include <cstdio>
 #include <string>
@@ -9,51 +10,52 @@
 
 #include "absl/strings/str_cat.h"
 #include "examples/data/copy.h"
+#include "examples/data/options.h"
 #include "examples/data/rows.h"
+#include "examples/data/sample.h"
+#include "examples/data/tokens.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/row_options.h"
 #include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
 
-struct DataOptions {
-  std::string split;
-  int64_t rows = 5;
-  bool verify = false;
-  RowOptions reading;
-  StoreOptions store;
-};
+constexpr char kCommands[] =
+    "count PATH | show PATH | stats PATH | verify PATH | sample PATH FILE | tokenize PATH FOLDER | copy FROM TO";
 
-template <class V>
-void Describe(V& v, DataOptions& o) {
-  v.Group("Options");
-  v.Field("split", o.split, "of a folder: the files whose names start with it");
-  v.Field("rows", o.rows, AtLeast(1), "how many rows to show");
-  v.Field("verify", o.verify, "read what was copied back, and compare");
-  Describe(v, o.reading);
-  Describe(v, o.store);
+absl::Status Dispatch(const std::vector<std::string>& words, const DataOptions& options) {
+  const std::string command = words.empty() ? "" : words[0];
+  if (words.size() == 2) {
+    const std::string& path = words[1];
+    if (command == "count") return CountRows(path, options.split, options.reading);
+    if (command == "show" && !options.tokenizer.empty()) return PrintTokens(path, options);
+    if (command == "show") return PrintRows(path, options.split, options.rows, options.reading);
+    if (command == "stats") return PrintStats(path, options);
+    if (command == "verify") return VerifyData(path, options);
+  }
+  if (words.size() == 3) {
+    if (command == "copy") return CopyFiles(words[1], words[2], options.verify);
+    if (command == "tokenize") return Tokenize(words[1], words[2], options);
+    if (command == "sample") return SampleRows(words[1], words[2], options);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("usage: distill_data ", kCommands, " (distill_data --help)"));
 }
 
 absl::Status Run(int argc, char** argv) {
   DataOptions options;
   const Description description = DescriptionOf(options);
-  const ProgramText program = {
-      "distill_data",
-      "Looks at data sets, and moves them between stores. Paths are local or of the form s3://BUCKET/KEY.",
-      "count PATH | show PATH | copy FROM TO"};
+  const ProgramText program = {"distill_data",
+                               "Looks at data sets, makes others of them, and moves them between stores. Paths are "
+                               "local or of the form s3://BUCKET/KEY.",
+                               kCommands};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {
     std::printf("%s", line.message.c_str());
     return absl::OkStatus();
   }
   SetStoreOptions(options.store);
-  const std::vector<std::string>& words = line.positional;
-  if (words.size() == 2 && words[0] == "count") return CountRows(words[1], options.split, options.reading);
-  if (words.size() == 2 && words[0] == "show") return PrintRows(words[1], options.split, options.rows, options.reading);
-  if (words.size() == 3 && words[0] == "copy") return CopyFiles(words[1], words[2], options.verify);
-  return absl::InvalidArgumentError("usage: distill_data count PATH | show PATH | copy FROM TO (distill_data --help)");
+  return Dispatch(line.positional, options);
 }
 
 }  // namespace

@@ -2,40 +2,16 @@
 
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "examples/data/json_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/rows.h"
 
 namespace distill {
 namespace {
-
-nlohmann::ordered_json ToJson(const JsonValue& value) {
-  switch (value.kind) {
-    case JsonValue::Kind::kNull:
-      return nullptr;
-    case JsonValue::Kind::kBool:
-      return value.boolean;
-    case JsonValue::Kind::kNumber:
-      return value.integer ? nlohmann::ordered_json(*value.integer) : nlohmann::ordered_json(value.number);
-    case JsonValue::Kind::kString:
-      return value.text;
-    case JsonValue::Kind::kArray: {
-      nlohmann::ordered_json items = nlohmann::ordered_json::array();
-      for (const JsonValue& item : value.items) items.push_back(ToJson(item));
-      return items;
-    }
-    case JsonValue::Kind::kObject: {
-      nlohmann::ordered_json members = nlohmann::ordered_json::object();
-      for (const auto& [name, member] : value.members) members[name] = ToJson(member);
-      return members;
-    }
-  }
-  return nullptr;
-}
 
 std::string FileOf(const std::string& place) { return place.substr(0, place.rfind(':')); }
 
@@ -75,7 +51,7 @@ absl::Status CountRows(const std::string& path, const std::string& split, const 
 absl::Status PrintRows(const std::string& path, const std::string& split, int64_t rows, const RowOptions& options) {
   int64_t printed = 0;
   return ForEachRow(path, split, options, [&](const JsonValue& row, const std::string& place) {
-    std::printf("%s\t%s\n", place.c_str(), ToJson(row).dump().c_str());
+    std::printf("%s\t%s\n", place.c_str(), JsonText(row).c_str());
     return absl::StatusOr<bool>(++printed < rows);
   });
 }

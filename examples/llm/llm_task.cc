@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/data/rows.h"
+#include "libdistill/data/token_folder.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/safetensors.h"
@@ -44,6 +45,7 @@ absl::Status CheckModel(const std::string& folder, bool needs_weights) {
 absl::Status CheckRows(const std::string& path, const std::string& split) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
   DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
+  if (kind == PathKind::kFolder && IsTokenFolder(path)) return ReadTokenIndex(path).status();
   if (kind != PathKind::kNothing) return CheckRowFiles(path, split);
   return absl::NotFoundError(
       absl::StrCat(path, ": no such file, or it cannot be read; data are local files or s3://, nothing is ",

@@ -2,23 +2,47 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/chat_samples.h"
+#include "libdistill/data/row_files.h"
 #include "libdistill/data/token_shard.h"
 #include "libdistill/store/content_hash.h"
+#include "libdistill/store/file_writer.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/readable_file.h"
 
 namespace distill {
 namespace {
+
+// To be raised whenever the same rows give other tokens than before.
+constexpr int kEncodingVersion = 1;
+// Written before the first shard.
+constexpr char kMadeOfName[] = "made_of.txt";
 
 // Marked, so that who can do without the folder knows that the data are not to blame.
 absl::Status NotWritten(absl::Status error) {
   if (!error.ok()) error.SetPayload(kTokensNotWritten, absl::Cord());
   return error;
+}
+
+// Whose tokens the folder holds, if any.
+absl::Status Claim(const std::string& folder, const std::string& made_of) {
+  const std::string path = JoinPath(folder, kMadeOfName);
+  if (!FileExists(path)) {
+    DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<FileWriter> file, CreateFile(path));
+    DISTILL_RETURN_IF_ERROR(file->Append(made_of));
+    return file->Commit();
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::string there, ReadFile(path));
+  if (there == made_of) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(folder, ": holds tokens of other data, or made otherwise (",
+                                                    kMadeOfName, " says of what): remove it, or name ",
+                                                    "another folder"));
 }
 
 class TokenBuilder {
@@ -76,16 +100,15 @@ class TokenBuilder {
     ++samples_;
   }
 
-  // Whether all its samples are as they were written.
+  // Whether all its samples are as they were written; counts them then.
   bool TakeOver(const TokenShard& shard) {
+    std::vector<Sample> samples;
     for (int64_t i = 0; i < shard.size(); ++i) {
-      if (!shard.Read(i, i).ok()) return false;
-    }
-    for (int64_t i = 0; i < shard.size(); ++i) {
-      const absl::StatusOr<Sample> sample = shard.Read(i, i);
+      absl::StatusOr<Sample> sample = shard.Read(i, i);
       if (!sample.ok()) return false;
-      Count(*sample->Get<int32_t>("ids"), *sample->Get<uint8_t>("is_target"));
+      samples.push_back(*std::move(sample));
     }
+    for (const Sample& sample : samples) Count(*sample.Get<int32_t>("ids"), *sample.Get<uint8_t>("is_target"));
     return true;
   }
 
@@ -110,10 +133,30 @@ TokenRecipe RecipeOf(const Tokenizer& tokenizer, const ChatTemplate& chat_templa
           .max_length = options.max_length};
 }
 
+absl::StatusOr<std::optional<std::string>> MadeOf(const std::string& path, const Tokenizer& tokenizer,
+                                                  const ChatTemplate& chat_template,
+                                                  const ChatDatasetOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, FindRowFiles(path, options.split));
+  std::string made_of = absl::StrCat("encoding ", kEncodingVersion, "\n");
+  for (const std::string& name : names) {
+    if (IsPipe(name)) return std::nullopt;
+    DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(name));
+    absl::StrAppend(&made_of, "file ", name, " of ", file->size(), " bytes, version ", file->version(), "\n");
+  }
+  const TokenRecipe recipe = RecipeOf(tokenizer, chat_template, options);
+  absl::StrAppend(&made_of, "tokenizer ", recipe.tokenizer, "\nchat_template ", recipe.chat_template, "\ntrain_on ",
+                  recipe.train_on, "\nmax_length ", recipe.max_length, "\nnum_samples ", options.num_samples,
+                  "\ndataset_columns ", options.rows.columns, "\nbad_rows ",
+                  options.rows.bad_rows == BadRows::kSkip ? "skip" : "refuse", "\nmax_bad_rows ",
+                  options.rows.max_bad_rows, "\n");
+  return made_of;
+}
+
 absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, const std::string& path,
                                             const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                             const ChatDatasetOptions& options, const std::string& made_of,
                                             const TokenFolderOptions& how) {
+  DISTILL_RETURN_IF_ERROR(NotWritten(Claim(folder, made_of)));
   TokenBuilder builder(folder, how);
   builder.Resume();
   DISTILL_RETURN_IF_ERROR(ForEachChatSample(

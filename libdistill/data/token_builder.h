@@ -1,6 +1,7 @@
 // Makes a folder of tokens (token_folder.h) of a chat data set. Who is interrupted goes on where the last shard ends.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,11 +14,18 @@ struct TokenFolderOptions {
   int64_t shard_bytes = int64_t{64} << 20;  // about so many of samples in a shard
 };
 
+// All that the tokens of a data set come from: the files with their versions, how they are made, and the options.
+// Nothing where the rows can be read once alone (a pipe). The errors of FindRowFiles and OpenFile.
+[[nodiscard]] absl::StatusOr<std::optional<std::string>> MadeOf(const std::string& path, const Tokenizer& tokenizer,
+                                                                const ChatTemplate& chat_template,
+                                                                const ChatDatasetOptions& options);
+
 // How tokens are made with these.
 TokenRecipe RecipeOf(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options);
 
-// `folder`, of any store, is there and holds nothing, or shards of the same `made_of`; one process at a time may work
-// in it. Progress is logged. The errors of LoadChatDataset; those of writing have the payload kTokensNotWritten.
+// `folder`, of any store, is there; one process at a time may work in it. `made_of`: all that the tokens come from, as
+// text. Progress is logged. The errors of LoadChatDataset; those of writing have the payload kTokensNotWritten.
+// FailedPrecondition: the folder holds tokens of something else.
 [[nodiscard]] absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, const std::string& path,
                                                           const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                                           const ChatDatasetOptions& options, const std::string& made_of,

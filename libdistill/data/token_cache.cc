@@ -14,19 +14,14 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/bad_row_list.h"
 #include "libdistill/data/chat_counts.h"
-#include "libdistill/data/row_files.h"
 #include "libdistill/data/token_builder.h"
 #include "libdistill/store/content_hash.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_lock.h"
 #include "libdistill/store/files.h"
-#include "libdistill/store/readable_file.h"
 
 namespace distill {
 namespace {
-
-// To be raised whenever the same rows give other tokens than before.
-constexpr int kEncodingVersion = 1;
 
 absl::Status RequireSame(const std::string& folder, const char* what, const std::string& made, const std::string& asked,
                          const char* advice) {
@@ -49,24 +44,6 @@ absl::Status RequireSameRecipe(const std::string& folder, const TokenRecipe& mad
 absl::Status TellBadRows(const std::string& path, const TokenIndex& index, const RowOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const ChatProgress progress, ChatProgressOf(index.progress));
   return BadRowList(path, options, progress.rows.bad).Finish(progress.rows.rows);
-}
-
-// As text: all that tokens come from. Nothing where the rows can be read once alone.
-absl::StatusOr<std::optional<std::string>> MadeOf(const std::string& path, const TokenRecipe& recipe,
-                                                  const ChatDatasetOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, FindRowFiles(path, options.split));
-  std::string made_of = absl::StrCat("encoding ", kEncodingVersion, "\n");
-  for (const std::string& name : names) {
-    if (IsPipe(name)) return std::nullopt;
-    DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(name));
-    absl::StrAppend(&made_of, "file ", name, " of ", file->size(), " bytes, version ", file->version(), "\n");
-  }
-  absl::StrAppend(&made_of, "tokenizer ", recipe.tokenizer, "\nchat_template ", recipe.chat_template, "\ntrain_on ",
-                  recipe.train_on, "\nmax_length ", recipe.max_length, "\nnum_samples ", options.num_samples,
-                  "\ndataset_columns ", options.rows.columns, "\nbad_rows ",
-                  options.rows.bad_rows == BadRows::kSkip ? "skip" : "refuse", "\nmax_bad_rows ",
-                  options.rows.max_bad_rows, "\n");
-  return made_of;
 }
 
 // "train.jsonl-0123456789abcdef": for who looks into the cache, and for the computer.
@@ -184,8 +161,7 @@ absl::StatusOr<ChatDataset> LoadTokenFolder(const std::string& folder, const Tok
 absl::StatusOr<std::optional<ChatDataset>> LoadThroughTokenCache(const std::string& path, const Tokenizer& tokenizer,
                                                                  const ChatTemplate& chat_template,
                                                                  const ChatDatasetOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(std::optional<std::string> made_of,
-                           MadeOf(path, RecipeOf(tokenizer, chat_template, options), options));
+  DISTILL_ASSIGN_OR_RETURN(std::optional<std::string> made_of, MadeOf(path, tokenizer, chat_template, options));
   if (!made_of) return std::nullopt;
   absl::StatusOr<ChatDataset> data = CacheEntry(path, tokenizer, chat_template, options, *std::move(made_of)).Load();
   if (data.ok()) return *std::move(data);

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/utf8.h"
-#include "libdistill/store/content_hash.h"
 #include "libdistill/store/files.h"
 #include "libdistill/text/sentence_piece_model.h"
 #include "libdistill/text/special_tokens.h"
+#include "libdistill/text/tokenizer_fingerprint.h"
 #include "libdistill/text/tokenizer_json.h"
 #include "libdistill/text/vocab_txt.h"
 
@@ -53,15 +53,6 @@ absl::StatusOr<std::string> SourceOf(const std::string& folder) {
   return absl::InvalidArgumentError(absl::StrCat(
       folder, ": no tokenizer.json, only vocab.json (the slow form of BPE); supported are a tokenizer.json, which ",
       "transformers' AutoTokenizer writes with save_pretrained, BERT's vocab.txt and SentencePiece's tokenizer.model"));
-}
-
-std::string HashOf(const TokenizerTexts& texts) {
-  ContentHash hash;
-  for (const std::string* text : {&texts.tokenizer_json, &texts.tokenizer_config, &texts.special_tokens_map,
-                                  &texts.added_tokens, &texts.config}) {
-    hash.Add(*text);
-  }
-  return hash.Hex();
 }
 
 // "" where there is none.
@@ -252,7 +243,7 @@ absl::StatusOr<Tokenizer> Tokenizer::Parse(const TokenizerTexts& texts, const st
                                                                         parts.vocab, &parts.added_tokens));
     auto impl = std::make_shared<Impl>();
     impl->name = name;
-    impl->fingerprint = HashOf(texts);
+    impl->fingerprint = FingerprintOf(texts);
     DISTILL_RETURN_IF_ERROR(impl->Init(std::move(parts), std::move(config)));
     return Tokenizer(std::move(impl));
   };

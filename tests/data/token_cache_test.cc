@@ -68,10 +68,11 @@ std::vector<std::string> Entries(const std::string& cache) {
   return entries;
 }
 
-ino_t InodeOf(const std::string& path) {
+// A number is used again once its file is gone, a time is not.
+std::string WhenWritten(const std::string& path) {
   struct stat about = {};
   REQUIRE(stat(path.c_str(), &about) == 0);
-  return about.st_ino;
+  return absl::StrCat(about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec);
 }
 
 TEST_CASE("cached tokens are those of memory, word for word, and are not made again") {
@@ -83,13 +84,13 @@ TEST_CASE("cached tokens are those of memory, word for word, and are not made ag
   CHECK(Load(path, Cached(cache)) == in_memory);
   REQUIRE(Entries(cache).size() == 1);
   const std::string index = Entries(cache)[0] + "/tokens.json";
-  const ino_t made = InodeOf(index);
+  const std::string made = WhenWritten(index);
   CHECK(Load(path, Cached(cache)) == in_memory);
-  CHECK(InodeOf(index) == made);
+  CHECK(WhenWritten(index) == made);
   ChatDatasetOptions anew = Cached(cache);
   anew.cache.rebuild_before = absl::Now() + absl::Seconds(1);
   CHECK(Load(path, anew) == in_memory);
-  CHECK(InodeOf(index) != made);
+  CHECK(WhenWritten(index) != made);
 }
 
 TEST_CASE("each thing that tokens come from has an entry of its own") {
@@ -220,6 +221,11 @@ TEST_CASE("an interrupted making goes on, and ends with the same bytes") {
     CHECK(tokens.IsLikeWhole(name));
     CHECK(absl::StrContains(said.Text(), "goes on behind") == (kept > 0));
   }
+  folder.Write("other/made_of.txt", "something else");
+  const Tokenizer tokenizer = ByteTokenizer();
+  const auto other = BuildTokenFolder(folder / "other", folder.path(), tokenizer,
+                                      *ChatTemplate::Create("chatml", tokenizer), Cached(""), "made of");
+  CHECK(absl::StrContains(other.status().message(), "holds tokens of other data"));
   // One that is damaged, and those behind it, are made again.
   std::filesystem::copy(folder / "whole", folder / "damaged");
   std::filesystem::remove(folder / "damaged/tokens.json");
@@ -257,7 +263,7 @@ TEST_CASE("of several processes one makes the tokens, and all read the same") {
     if (child == 0) {
       const bool is_same = Load(path, Cached(cache)) == expected;
       const std::vector<std::string> entries = Entries(cache);
-      std::ofstream(folder / absl::StrCat("inode", i)) << InodeOf(entries.at(0) + "/tokens.json");
+      std::ofstream(folder / absl::StrCat("written", i)) << WhenWritten(entries.at(0) + "/tokens.json");
       _exit(is_same ? 0 : 1);
     }
     children.push_back(child);
@@ -268,7 +274,7 @@ TEST_CASE("of several processes one makes the tokens, and all read the same") {
     CHECK(how == 0);
   }
   for (int i = 0; i < 4; ++i) {
-    CHECK(folder.Read(absl::StrCat("inode", i)) == absl::StrCat(InodeOf(Entries(cache).at(0) + "/tokens.json")));
+    CHECK(folder.Read(absl::StrCat("written", i)) == WhenWritten(Entries(cache).at(0) + "/tokens.json"));
   }
 }
 
