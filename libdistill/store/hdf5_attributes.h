@@ -1,0 +1,15 @@
+// Attributes of HDF5's objects. For .cc files; who calls holds the lock of the file (hdf5_file.cc).
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/store/hdf5_driver.h"
+#include "libdistill/store/hdf5_file.h"
+
+namespace distill {
+
+// Of a group or a data set: those that are numbers or strings.
+[[nodiscard]] absl::StatusOr<std::vector<Hdf5Attribute>> ReadHdf5Attributes(Hdf5Id object);
+
+}  // namespace distill

@@ -1,0 +1,187 @@
+// Files that tests/golden/hdf5_golden.py wrote by h5py, against what h5py reads of them.
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/random.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/hdf5_file.h"
+#include "tests/support/catch.h"
+
+namespace distill::testing {
+namespace {
+
+using Json = nlohmann::json;
+using Indices = std::vector<int64_t>;
+
+const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/hdf5/";
+
+// A block of `dataset`, as doubles, out of all its values.
+std::vector<double> Expected(const Json& dataset, const Indices& offset, const Indices& count) {
+  const Indices shape = dataset["shape"].get<Indices>();
+  std::vector<double> values;
+  Indices at(shape.size(), 0);
+  for (const Json& value : dataset["values"]) {
+    bool is_in = true;
+    for (size_t i = 0; i < shape.size(); ++i) is_in = is_in && at[i] >= offset[i] && at[i] < offset[i] + count[i];
+    if (is_in) values.push_back(value.get<double>());
+    for (size_t i = shape.size(); i > 0 && ++at[i - 1] == shape[i - 1]; --i) at[i - 1] = 0;
+  }
+  return values;
+}
+
+void CheckNumbers(const Hdf5File& file, const Hdf5Dataset& dataset, const Json& wanted) {
+  const absl::StatusOr<std::vector<double>> values = file.ReadAll<double>(dataset);
+  INFO(values.status());
+  REQUIRE(values.ok());
+  REQUIRE(*values == wanted["values"].get<std::vector<double>>());
+  Random random(values->size(), dataset.shape.size());
+  for (int i = 0; i < 10; ++i) {
+    Indices offset, count;
+    size_t size = 1;
+    for (const int64_t length : dataset.shape) {
+      offset.push_back(static_cast<int64_t>(random.Below(static_cast<uint64_t>(length) + 1)));
+      count.push_back(static_cast<int64_t>(random.Below(static_cast<uint64_t>(length - offset.back()) + 1)));
+      size *= static_cast<size_t>(count.back());
+    }
+    std::vector<double> block(size);
+    REQUIRE(file.Read(dataset, offset, count, absl::MakeSpan(block)) == absl::OkStatus());
+    REQUIRE(block == Expected(wanted, offset, count));
+  }
+}
+
+Json AsJson(const Hdf5Attribute& attribute) {
+  Json flat = std::visit([](const auto& values) { return Json(values); }, attribute.values);
+  if (attribute.shape.empty()) return flat[0];
+  if (attribute.shape.size() == 1) return flat;
+  Json rows = Json::array();  // of two dimensions
+  for (int64_t i = 0; i < attribute.shape[0]; ++i) {
+    rows.push_back(Json::array());
+    for (int64_t k = 0; k < attribute.shape[1]; ++k) rows.back().push_back(flat[i * attribute.shape[1] + k]);
+  }
+  return rows;
+}
+
+TEST_CASE("HDF5 files hold what h5py reads of them") {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
+    if (entry.path().extension() != ".json") continue;
+    ++files;
+    const Json wanted = Json::parse(*ReadFile(entry.path().string()));
+    const std::string path = std::filesystem::path(entry.path()).replace_extension(".hdf5").string();
+    const auto file = Hdf5File::Open(path);
+    INFO(path << ": " << file.status());
+    REQUIRE(file.ok());
+    for (const Json& dataset : wanted["datasets"]) {
+      const auto found = (*file)->Find(dataset["name"]);
+      INFO(dataset["name"] << ": " << found.status());
+      REQUIRE(found.ok());
+      CHECK(found->shape == dataset["shape"].get<Indices>());
+      CHECK(found->chunk == dataset["chunk"].get<Indices>());
+      CHECK(found->filters == dataset["filters"].get<std::vector<std::string>>());
+      REQUIRE((found->type.kind == Hdf5Kind::kString) == dataset["string"].get<bool>());
+      if (found->type.kind == Hdf5Kind::kString) {
+        const auto texts = (*file)->ReadStrings(*found, Indices(found->shape.size(), 0), found->shape);
+        INFO(texts.status());
+        REQUIRE(texts.ok());
+        CHECK(*texts == dataset["values"].get<std::vector<std::string>>());
+      } else {
+        CheckNumbers(**file, *found, dataset);
+      }
+    }
+    for (const auto& [object, attributes] : wanted["attributes"].items()) {
+      const auto found = (*file)->Attributes(object);
+      INFO(object << ": " << found.status());
+      REQUIRE(found.ok());
+      Json all = Json::object();
+      for (const Hdf5Attribute& attribute : *found) all[attribute.name] = AsJson(attribute);
+      CHECK(all == attributes);
+    }
+  }
+  CHECK(files == 28);
+}
+
+TEST_CASE("what lies in an HDF5 file is listed, links to it once more") {
+  const auto file = Hdf5File::Open(kGolden + "many_earliest.hdf5");
+  REQUIRE(file.ok());
+  CHECK((*file)->ListDatasets()->size() == 300);
+  CHECK(*(*file)->ListDatasets("/group_017") == std::vector<std::string>{"/group_017/x"});
+  const auto links = (*file)->List("/");
+  REQUIRE(links.ok());
+  REQUIRE(links->size() == 300);
+  CHECK((*links)[17].name == "group_017");
+  CHECK((*links)[17].address > 0);
+}
+
+// The error of reading a data set of refused.hdf5 as float64, or "" where there is none.
+template <typename T = double>
+std::string Refused(const std::string& dataset, const std::string& name = "refused.hdf5") {
+  const auto file = Hdf5File::Open(kGolden + name);
+  if (!file.ok()) return file.status().ToString();
+  const auto found = (*file)->Find(dataset);
+  if (!found.ok()) return found.status().ToString();
+  return (*file)->ReadAll<T>(*found).status().ToString();
+}
+
+TEST_CASE("what is not read of HDF5 is refused by its name") {
+  const std::map<std::string, std::string> cases = {
+      {"/compound", "its elements are of type compound"},
+      {"/complex", "its elements are of type compound"},
+      {"/reference", "its elements are of type reference"},
+      {"/ragged", "its elements are of type list of any length"},
+      {"/opaque", "its elements are of type opaque"},
+      {"/lzf", "is compressed by lzf (filter 32000), which is not read"},
+      {"/scaleoffset", "is compressed by scaleoffset, which is not read"},
+      {"/empty", "it holds nothing (h5py.Empty)"},
+      {"/external", "is an external link"},
+      {"/external/contiguous/f4", "is an external link"},
+      {"/elsewhere", "keeps its values in other files"},
+      {"/huge_chunks", "its chunks of [131072, 1024] elements have more than 268435456 bytes"},
+      {"/nothing", "NOT_FOUND"},
+      {"/nothing/inside", "there is no /nothing"},
+      {"/", "is a group"}};
+  for (const auto& [dataset, text] : cases) {
+    const std::string error = Refused(dataset);
+    INFO(error);
+    CHECK(absl::StrContains(error, text));
+    CHECK(absl::StrContains(error, absl::StrCat("refused.hdf5: ", dataset, ": ")));
+  }
+  CHECK(absl::StrContains(Refused("/virtual", "virtual.hdf5"), "is a virtual data set"));
+  INFO(Refused("/dangling"));
+  CHECK(absl::StrContains(Refused("/dangling"), "refused.hdf5: /dangling: "));
+}
+
+TEST_CASE("numbers that the wanted type cannot hold are refused, and never changed") {
+  CHECK(Refused<int32_t>("/whole_floats") == "OK");
+  CHECK(absl::StrContains(Refused<int32_t>("/floats"), "value 2.5 of element 1 of those read is not held"));
+  CHECK(absl::StrContains(Refused<double>("/large"), "value 9007199254740993 of element 0"));
+  CHECK(Refused<int64_t>("/large") == "OK");
+  CHECK(absl::StrContains(Refused<int32_t>("/large"), "refused.hdf5: /large: value 9007199254740993 of element 0"));
+  CHECK(absl::StrContains(Refused<int64_t>("/larger"), "value 18446744073709551615"));
+  CHECK(absl::StrContains(Refused<float>("/wide"), "value 1e+300 of element 0"));
+  CHECK(Refused<double>("/wide") == "OK");
+  CHECK(absl::StrContains(Refused<uint8_t>("/whole_floats"), "integer of 8 bits"));
+}
+
+TEST_CASE("a block outside of a data set, or room of another size, is an error") {
+  const auto file = Hdf5File::Open(kGolden + "layouts_earliest.hdf5");
+  REQUIRE(file.ok());
+  const auto dataset = (*file)->Find("/plain/9x11");
+  REQUIRE(dataset.ok());
+  std::vector<int32_t> out(4);
+  const auto read = [&](const Indices& offset, const Indices& count) {
+    return (*file)->Read(*dataset, offset, count, absl::MakeSpan(out)).ToString();
+  };
+  CHECK(read({7, 9}, {2, 2}) == "OK");
+  for (const auto& [offset, count] : std::vector<std::pair<Indices, Indices>>{
+           {{8, 9}, {2, 2}}, {{-1, 0}, {2, 2}}, {{0, 0}, {-2, -2}}, {{0}, {4}}, {{0, INT64_MAX}, {2, 2}}}) {
+    CHECK(absl::StrContains(read(offset, count), "OUT_OF_RANGE"));
+  }
+  CHECK(absl::StrContains(read({0, 0}, {3, 3}), "room for 4 elements was given, but the block has 9"));
+}
+
+}  // namespace
+}  // namespace distill::testing
