@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/hdf5_convert.h"
 #include "libdistill/store/hdf5_dataset.h"
+#include "libdistill/store/hdf5_object.h"
+#include "libdistill/store/hdf5_read.h"
 
 namespace distill {
 namespace {
@@ -16,20 +19,24 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{16} << 20;
 constexpr hsize_t kMostAttributes = 65536;
 
-absl::StatusOr<std::vector<std::string>> ReadTexts(Hdf5Id attribute, Hdf5Id type, Hdf5Id space, size_t elements) {
-  std::vector<char*> texts(elements, nullptr);
-  if (H5Aread(attribute, type, texts.data()) < 0) return Hdf5Failure();
-  std::vector<std::string> values;
-  for (const char* text : texts) values.emplace_back(text == nullptr ? "" : text);
-  H5Dvlen_reclaim(type, space, H5P_DEFAULT, texts.data());
-  return values;
+// The object whose attributes are read.
+struct Owner {
+  const ReadableFile& file;
+  const int64_t base, address;
+};
+
+absl::StatusOr<std::vector<std::string>> ReadTexts(const Owner& owner, const std::string& name, size_t elements) {
+  DISTILL_ASSIGN_OR_RETURN(std::string references, ReadRawHdf5Attribute(owner.file, owner.base, owner.address, name));
+  if (references.size() < elements * kHdf5ReferenceBytes) return absl::DataLossError("it is cut; write the file again");
+  references.resize(elements * kHdf5ReferenceBytes);
+  return ReadHdf5Heap(owner.file, owner.base, references, kMostBytes);
 }
 
-absl::Status ReadValues(Hdf5Id attribute, Hdf5Id type, Hdf5Id space, int64_t elements, Hdf5Attribute& out) {
+absl::Status ReadValues(const Owner& owner, Hdf5Id attribute, Hdf5Id type, int64_t elements, Hdf5Attribute& out) {
   const Hdf5Type found = TypeOfHdf5(type);
   const auto count = static_cast<size_t>(elements);
   if (found.kind == Hdf5Kind::kString && found.bytes == 0) {
-    DISTILL_ASSIGN_OR_RETURN(out.values, ReadTexts(attribute, type, space, count));
+    DISTILL_ASSIGN_OR_RETURN(out.values, ReadTexts(owner, out.name, count));
     return absl::OkStatus();
   }
   std::string bytes(count * static_cast<size_t>(found.bytes), '\0');
@@ -51,7 +58,7 @@ absl::Status ReadValues(Hdf5Id attribute, Hdf5Id type, Hdf5Id space, int64_t ele
 }
 
 // Adds it, where it is of a kind that is read.
-absl::Status ReadOne(Hdf5Id attribute, std::vector<Hdf5Attribute>& out) {
+absl::Status ReadOne(const Owner& owner, Hdf5Id attribute, std::vector<Hdf5Attribute>& out) {
   char name[1024] = "";
   if (H5Aget_name(attribute, sizeof(name), name) < 0) return Hdf5Failure();
   const Hdf5Handle type(H5Aget_type(attribute), H5Tclose), space(H5Aget_space(attribute), H5Sclose);
@@ -69,25 +76,26 @@ absl::Status ReadOne(Hdf5Id attribute, std::vector<Hdf5Attribute>& out) {
     return absl::InvalidArgumentError(absl::StrCat("attribute ", name, " has more than ", kMostBytes, " bytes"));
   }
   DISTILL_RETURN_IF_ERROR(
-      Annotate(ReadValues(attribute, type.id(), space.id(), elements, read), absl::StrCat("attribute ", name)));
+      Annotate(ReadValues(owner, attribute, type.id(), elements, read), absl::StrCat("attribute ", name)));
   out.push_back(std::move(read));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<Hdf5Attribute>> ReadHdf5Attributes(Hdf5Id object) {
+absl::StatusOr<std::vector<Hdf5Attribute>> ReadHdf5Attributes(const ReadableFile& file, int64_t base, Hdf5Id object) {
   H5O_info_t info;
-  if (H5Oget_info2(object, &info, H5O_INFO_NUM_ATTRS) < 0) return Hdf5Failure();
+  if (H5Oget_info2(object, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) < 0) return Hdf5Failure();
   if (info.num_attrs > kMostAttributes) {
     return absl::DataLossError(absl::StrCat("it claims ", info.num_attrs, " attributes"));
   }
+  const Owner owner{file, base, static_cast<int64_t>(info.addr)};
   std::vector<Hdf5Attribute> attributes;
   for (hsize_t i = 0; i < info.num_attrs; ++i) {
     const Hdf5Handle attribute(H5Aopen_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT),
                                H5Aclose);
     if (!attribute.ok()) return Hdf5Failure();
-    DISTILL_RETURN_IF_ERROR(ReadOne(attribute.id(), attributes));
+    DISTILL_RETURN_IF_ERROR(ReadOne(owner, attribute.id(), attributes));
   }
   return attributes;
 }

@@ -9,7 +9,8 @@
 
 namespace distill {
 
-// Of a group or a data set: those that are numbers or strings.
-[[nodiscard]] absl::StatusOr<std::vector<Hdf5Attribute>> ReadHdf5Attributes(Hdf5Id object);
+// Of a group or a data set: those that are numbers or strings. `base`: what addresses in the file begin at.
+[[nodiscard]] absl::StatusOr<std::vector<Hdf5Attribute>> ReadHdf5Attributes(const ReadableFile& file, int64_t base,
+                                                                            Hdf5Id object);
 
 }  // namespace distill

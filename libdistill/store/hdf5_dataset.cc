@@ -13,8 +13,6 @@
 namespace distill {
 namespace {
 
-// Of strings of any length: how long, in which collection of the file, which object of it.
-constexpr int64_t kReferenceBytes = 4 + 8 + 4;
 constexpr int64_t kMostElements = int64_t{1} << 59;  // of 8 bytes, as many as 62 bits count
 
 std::string NameOfFilter(int filter, const char* given) {
@@ -188,7 +186,7 @@ absl::StatusOr<OpenedHdf5Dataset> OpenedHdf5Dataset::Open(Hdf5Id file, const std
 absl::Status OpenedHdf5Dataset::Describe(const std::string& name) {
   description_.name = name;
   description_.type = TypeOfHdf5(type_.id());
-  element_bytes_ = description_.type.bytes == 0 ? kReferenceBytes : description_.type.bytes;
+  element_bytes_ = description_.type.bytes == 0 ? kHdf5ReferenceBytes : description_.type.bytes;
   const Hdf5Handle space(H5Dget_space(dataset_.id()), H5Sclose);
   if (!space.ok()) return Hdf5Failure();
   DISTILL_ASSIGN_OR_RETURN(description_.shape, ShapeOfHdf5Space(space.id()));

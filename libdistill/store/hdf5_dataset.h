@@ -26,6 +26,9 @@ Hdf5Type TypeOfHdf5(Hdf5Id type);
 // Of `bytes` as the elements of a string type of that size lie in a file.
 [[nodiscard]] std::vector<std::string> CutHdf5Strings(Hdf5Id type, absl::string_view bytes);
 
+// Of a string of any length: how long, in which collection of the file, which object of it.
+constexpr int64_t kHdf5ReferenceBytes = 4 + 8 + 4;
+
 struct Hdf5Chunk {
   std::vector<int64_t> origin;  // its first element in the data set
   Hdf5Range range;              // of size 0: it was never written

@@ -2,6 +2,7 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -77,7 +78,8 @@ class StoredHdf5File : public Hdf5File {
       DISTILL_RETURN_IF_ERROR(CheckHdf5Path(id_, object));
       const Hdf5Handle opened(H5Oopen(id_, object.c_str(), H5P_DEFAULT), H5Oclose);
       if (!opened.ok()) return Hdf5Failure();
-      return ReadHdf5Attributes(opened.id());
+      DISTILL_ASSIGN_OR_RETURN(const int64_t base, HeapBaseLocked());
+      return ReadHdf5Attributes(*file_, base, opened.id());
     });
   }
 
@@ -138,7 +140,11 @@ class StoredHdf5File : public Hdf5File {
     if (H5Iget_type(opened.id()) != H5I_GROUP) return absl::InvalidArgumentError("is not a group");
     LinkList found;
     hsize_t position = 0;
-    if (H5Literate(opened.id(), H5_INDEX_NAME, H5_ITER_INC, &position, TakeLink, &found) < 0) return Hdf5Failure();
+    // In the order of the file, and sorted here: to sort them HDF5 1.10 makes a table, which crashes it where the file
+    // is damaged.
+    if (H5Literate(opened.id(), H5_INDEX_NAME, H5_ITER_NATIVE, &position, TakeLink, &found) < 0) return Hdf5Failure();
+    std::sort(found.links.begin(), found.links.end(),
+              [](const Hdf5Link& a, const Hdf5Link& b) { return a.name < b.name; });
     return std::move(found.links);
   }
 
