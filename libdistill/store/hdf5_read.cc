@@ -79,6 +79,18 @@ absl::Status Hdf5BlockReader::Prepare(Hdf5Id file, const Hdf5Dataset& expected) 
       }
       chunk_bytes_ *= size;
     }
+    // Chunks that were never written take nothing in the file, and a damaged shape may have any number of them.
+    int64_t chunks = 1;
+    const int64_t most = file_.size() / 8 + 65536 / 16;
+    for (size_t i = 0; i < count_.size() && chunks <= most; ++i) {
+      const int64_t first = offset_[i] / dataset_.chunk[i], last = (offset_[i] + count_[i] - 1) / dataset_.chunk[i];
+      chunks = last - first >= most ? most + 1 : chunks * (last - first + 1);
+    }
+    if (chunks > most) {
+      return absl::DataLossError(absl::StrCat("the block of ", AsText(count_),
+                                              " elements lies in more chunks than a file of ", file_.size(),
+                                              " bytes holds"));
+    }
     for (size_t i = 0; i < count_.size(); ++i) next_.push_back(offset_[i] - offset_[i] % dataset_.chunk[i]);
     bytes_.assign(block_bytes_, '\0');
     has_more_ = true;
