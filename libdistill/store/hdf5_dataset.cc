@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/hdf5_object.h"
 
 namespace distill {
 namespace {
@@ -96,6 +97,18 @@ absl::Status CheckHdf5Path(Hdf5Id file, const std::string& name) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<int64_t> BaseOfHdf5(Hdf5Id file) {
+  const Hdf5Handle creation(H5Fget_create_plist(file), H5Pclose);
+  hsize_t user_block = 0;
+  size_t address_bytes = 0, size_bytes = 0;
+  if (!creation.ok() || H5Pget_userblock(creation.id(), &user_block) < 0 ||
+      H5Pget_sizes(creation.id(), &address_bytes, &size_bytes) < 0) {
+    return Hdf5Failure();
+  }
+  if (address_bytes == 8 && size_bytes == 8) return static_cast<int64_t>(user_block);
+  return absl::InvalidArgumentError("files are read whose addresses and sizes have 8 bytes: copy it by h5repack");
+}
+
 absl::StatusOr<std::vector<int64_t>> ShapeOfHdf5Space(Hdf5Id space) {
   if (H5Sget_simple_extent_type(space) == H5S_NULL) {
     return absl::InvalidArgumentError("it holds nothing (h5py.Empty)");
@@ -167,8 +180,13 @@ std::vector<std::string> CutHdf5Strings(Hdf5Id type, absl::string_view bytes) {
   return texts;
 }
 
-absl::StatusOr<OpenedHdf5Dataset> OpenedHdf5Dataset::Open(Hdf5Id file, const std::string& name) {
+absl::StatusOr<OpenedHdf5Dataset> OpenedHdf5Dataset::Open(const ReadableFile& bytes, Hdf5Id file,
+                                                          const std::string& name) {
   DISTILL_RETURN_IF_ERROR(CheckHdf5Path(file, name));
+  DISTILL_ASSIGN_OR_RETURN(const int64_t base, BaseOfHdf5(file));
+  H5O_info_t info;
+  if (H5Oget_info_by_name2(file, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0) return Hdf5Failure();
+  DISTILL_RETURN_IF_ERROR(CheckHdf5Layout(bytes, base, static_cast<int64_t>(info.addr)));
   Hdf5Handle object(H5Oopen(file, name.c_str(), H5P_DEFAULT), H5Oclose);
   if (!object.ok()) return Hdf5Failure();
   if (H5Iget_type(object.id()) != H5I_DATASET) {

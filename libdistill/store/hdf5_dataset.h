@@ -19,6 +19,9 @@ namespace distill {
 // OK where each part of the path is there. InvalidArgument: an external link.
 [[nodiscard]] absl::Status CheckHdf5Path(Hdf5Id file, const std::string& name);
 
+// What addresses in the file begin at. InvalidArgument: they are not of 8 bytes.
+[[nodiscard]] absl::StatusOr<int64_t> BaseOfHdf5(Hdf5Id file);
+
 // InvalidArgument: of more elements than there are bytes to count them, or without any (h5py.Empty).
 [[nodiscard]] absl::StatusOr<std::vector<int64_t>> ShapeOfHdf5Space(Hdf5Id space);
 Hdf5Type TypeOfHdf5(Hdf5Id type);
@@ -37,7 +40,8 @@ struct Hdf5Chunk {
 
 class OpenedHdf5Dataset {
  public:
-  [[nodiscard]] static absl::StatusOr<OpenedHdf5Dataset> Open(Hdf5Id file, const std::string& name);
+  [[nodiscard]] static absl::StatusOr<OpenedHdf5Dataset> Open(const ReadableFile& bytes, Hdf5Id file,
+                                                              const std::string& name);
 
   const Hdf5Dataset& description() const { return description_; }
   // In the file; of strings of any length, of what refers to each.

@@ -68,7 +68,7 @@ class StoredHdf5File : public Hdf5File {
 
   absl::StatusOr<Hdf5Dataset> Find(const std::string& dataset) const override {
     return Call(dataset, [&]() -> absl::StatusOr<Hdf5Dataset> {
-      DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(id_, dataset));
+      DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(*file_, id_, dataset));
       return opened.description();
     });
   }
@@ -78,7 +78,7 @@ class StoredHdf5File : public Hdf5File {
       DISTILL_RETURN_IF_ERROR(CheckHdf5Path(id_, object));
       const Hdf5Handle opened(H5Oopen(id_, object.c_str(), H5P_DEFAULT), H5Oclose);
       if (!opened.ok()) return Hdf5Failure();
-      DISTILL_ASSIGN_OR_RETURN(const int64_t base, HeapBaseLocked());
+      DISTILL_ASSIGN_OR_RETURN(const int64_t base, BaseOfHdf5(id_));
       return ReadHdf5Attributes(*file_, base, opened.id());
     });
   }
@@ -92,11 +92,11 @@ class StoredHdf5File : public Hdf5File {
     DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadBytes(dataset, offset, count));
     if (dataset.type.bytes > 0) {
       return Call(dataset.name, [&]() -> absl::StatusOr<std::vector<std::string>> {
-        DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(id_, dataset.name));
+        DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(*file_, id_, dataset.name));
         return CutHdf5Strings(opened.type(), bytes);
       });
     }
-    DISTILL_ASSIGN_OR_RETURN(const int64_t base, Call(dataset.name, [&] { return HeapBaseLocked(); }));
+    DISTILL_ASSIGN_OR_RETURN(const int64_t base, Call(dataset.name, [&] { return BaseOfHdf5(id_); }));
     absl::StatusOr<std::vector<std::string>> texts = ReadHdf5Heap(*file_, base, bytes, options_.most_read_bytes);
     if (texts.ok()) return texts;
     return Annotate(texts.status(), absl::StrCat(file_->path(), ": ", dataset.name));
@@ -166,21 +166,6 @@ class StoredHdf5File : public Hdf5File {
       }
     }
     return absl::OkStatus();
-  }
-
-  // What addresses in the file begin at.
-  absl::StatusOr<int64_t> HeapBaseLocked() const {
-    const Hdf5Handle creation(H5Fget_create_plist(id_), H5Pclose);
-    hsize_t user_block = 0;
-    size_t address_bytes = 0, size_bytes = 0;
-    if (!creation.ok() || H5Pget_userblock(creation.id(), &user_block) < 0 ||
-        H5Pget_sizes(creation.id(), &address_bytes, &size_bytes) < 0) {
-      return Hdf5Failure();
-    }
-    if (address_bytes != 8 || size_bytes != 8) {
-      return absl::InvalidArgumentError("strings of any length are read where addresses have 8 bytes");
-    }
-    return static_cast<int64_t>(user_block);
   }
 
   const std::shared_ptr<const ReadableFile> file_;

@@ -10,7 +10,7 @@
 namespace distill {
 namespace {
 
-constexpr uint64_t kContinuation = 0x10, kAttribute = 0x0c, kShared = 2;
+constexpr uint64_t kContinuation = 0x10, kAttribute = 0x0c, kLayout = 0x08, kShared = 2;
 constexpr size_t kMostParts = 1024, kMostPartBytes = 16 << 20;
 
 absl::Status Damaged() { return absl::DataLossError("its description is damaged; fetch or write the file again"); }
@@ -36,12 +36,17 @@ class HeaderReader {
   HeaderReader(const ReadableFile& file, int64_t base, const std::string& name)
       : file_(file), base_(static_cast<uint64_t>(base)), name_(name) {}
 
-  absl::StatusOr<std::string> Find(uint64_t address) {
+  absl::Status Walk(uint64_t address) {
     DISTILL_RETURN_IF_ERROR(ReadPrefix(address));
     for (size_t i = 0; i < parts_.size() && !is_found_; ++i) {
       if (i == kMostParts) return Damaged();
       DISTILL_RETURN_IF_ERROR(ReadPart(parts_[i], i == 0));
     }
+    return has_empty_chunks_ ? Damaged() : absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Find(uint64_t address) {
+    DISTILL_RETURN_IF_ERROR(Walk(address));
     if (is_found_) return value_;
     return absl::InvalidArgumentError(
         "the object has too many attributes for strings of any length: write it with h5py's libver='earliest', or the "
@@ -89,10 +94,20 @@ class HeaderReader {
       if (size > bytes.size() - at) return Damaged();
       const absl::string_view message = absl::string_view(bytes).substr(at, size);
       if (kind == kContinuation && size >= 16) parts_.push_back({Number(message, 0, 8), Number(message, 8, 8)});
+      if (kind == kLayout) CheckChunk(message);
       if (kind == kAttribute && (flags & kShared) == 0) TakeAttribute(message);
       at += size;
     }
     return absl::OkStatus();
+  }
+
+  // Of version 3, which 1.10 does not check: class 2 are chunks, with their address and the size of each dimension.
+  void CheckChunk(absl::string_view message) {
+    if (Number(message, 0, 1) != 3 || Number(message, 1, 1) != 2) return;
+    const size_t dimensions = Number(message, 2, 1);
+    for (size_t i = 0; i < dimensions; ++i) {
+      has_empty_chunks_ = has_empty_chunks_ || Number(message, 11 + 4 * i, 4) == 0;
+    }
   }
 
   void TakeAttribute(absl::string_view message) {
@@ -112,7 +127,7 @@ class HeaderReader {
   const uint64_t base_;
   const std::string name_;
   std::vector<Part> parts_;
-  bool is_old_ = true, is_found_ = false;
+  bool is_old_ = true, is_found_ = false, has_empty_chunks_ = false;
   size_t message_head_ = 0;
   std::string value_;
 };
@@ -122,6 +137,10 @@ class HeaderReader {
 absl::StatusOr<std::string> ReadRawHdf5Attribute(const ReadableFile& file, int64_t base, int64_t address,
                                                  const std::string& name) {
   return HeaderReader(file, base, name).Find(static_cast<uint64_t>(address));
+}
+
+absl::Status CheckHdf5Layout(const ReadableFile& file, int64_t base, int64_t address) {
+  return HeaderReader(file, base, "").Walk(static_cast<uint64_t>(address));
 }
 
 }  // namespace distill

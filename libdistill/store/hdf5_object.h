@@ -1,4 +1,4 @@
-// Attributes as the header of an HDF5 object has them. For .cc files.
+// Attributes and layout as the header of an HDF5 object has them. For .cc files.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +13,8 @@ namespace distill {
 // begin at `base`. InvalidArgument: the object has so many attributes that they lie elsewhere ("dense").
 [[nodiscard]] absl::StatusOr<std::string> ReadRawHdf5Attribute(const ReadableFile& file, int64_t base, int64_t address,
                                                                const std::string& name);
+
+// DataLoss where the object is a data set of chunks that HDF5 1.10 would divide by zero for.
+[[nodiscard]] absl::Status CheckHdf5Layout(const ReadableFile& file, int64_t base, int64_t address);
 
 }  // namespace distill

@@ -43,7 +43,7 @@ std::vector<Run> RunsOf(const std::vector<Hdf5Chunk>& chunks) {
 }  // namespace
 
 absl::Status Hdf5BlockReader::Prepare(Hdf5Id file, const Hdf5Dataset& expected) {
-  DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(file, expected.name));
+  DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(file_, file, expected.name));
   dataset_ = opened.description();
   if (dataset_.shape != expected.shape || dataset_.type.name != expected.type.name ||
       dataset_.type.is_little_endian != expected.type.is_little_endian) {
@@ -124,7 +124,7 @@ absl::Status Hdf5BlockReader::CheckBlock() {
 absl::Status Hdf5BlockReader::FindChunks(Hdf5Id file, Hdf5Source& source) {
   chunks_.clear();
   if (dataset_.chunk.empty()) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(file, dataset_.name));
+  DISTILL_ASSIGN_OR_RETURN(const OpenedHdf5Dataset opened, OpenedHdf5Dataset::Open(file_, file, dataset_.name));
   // Filters make a chunk larger where they find nothing to save.
   const int64_t most = std::min<int64_t>(2 * chunk_bytes_ + 65536, source.file->size());
   while (has_more_ && chunks_.size() < kChunksAtATime) {

@@ -183,5 +183,52 @@ TEST_CASE("a block outside of a data set, or room of another size, is an error")
   CHECK(absl::StrContains(read({0, 0}, {3, 3}), "room for 4 elements was given, but the block has 9"));
 }
 
+// Whether all that `names` are is still read.
+bool ReadsAll(std::string bytes, const std::vector<std::string>& names) {
+  const auto file = Hdf5File::Open(MakeMemoryFile("damaged.hdf5", std::move(bytes)),
+                                   {.most_chunk_bytes = 1 << 20, .most_read_bytes = 16 << 20});
+  if (!file.ok()) {
+    REQUIRE(absl::StrContains(file.status().message(), "damaged.hdf5"));
+    return false;
+  }
+  bool is_whole = true;
+  for (const std::string& name : names) {
+    is_whole = (*file)->Attributes(name.substr(0, name.find('/', 1))).ok() && is_whole;
+    const auto dataset = (*file)->Find(name);
+    const auto values = dataset.ok() ? (*file)->ReadAll<float>(*dataset) : dataset.status();
+    if (!values.ok()) REQUIRE(absl::StrContains(values.status().message(), "damaged.hdf5"));
+    is_whole = is_whole && values.ok();
+  }
+  (void)(*file)->ListDatasets();
+  return is_whole;
+}
+
+TEST_CASE("damaged HDF5 is refused or read, and never crashes") {
+  for (const char* name : {"trials_earliest_all", "trials_v110_all", "many_v110"}) {
+    const std::string good = *ReadFile(kGolden + name + ".hdf5");
+    const auto file = Hdf5File::Open(kGolden + name + ".hdf5");
+    REQUIRE(file.ok());
+    const auto names = (*file)->ListDatasets();
+    REQUIRE(names.ok());
+    REQUIRE(ReadsAll(good, *names));
+    Random random(3);
+    int refused = 0;
+    for (int i = 0; i < 200; ++i) {
+      std::string bad = good;
+      if (i % 4 == 0) {  // all that were cut are refused
+        bad.resize(good.size() * static_cast<size_t>(i) / 200);
+        CHECK(!ReadsAll(bad, *names));
+        continue;
+      }
+      for (uint64_t flips = 1 + random.Below(20); flips > 0; --flips) {
+        char& byte = bad[random.Below(bad.size())];
+        byte = static_cast<char>(byte ^ (1 << random.Below(8)));
+      }
+      refused += !ReadsAll(bad, *names);
+    }
+    CHECK(refused > 50);
+  }
+}
+
 }  // namespace
 }  // namespace distill::testing
