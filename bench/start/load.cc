@@ -11,7 +11,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/store/content_hash.h"
-#include "libdistill/store/safetensors.h"
+#include "libdistill/store/weights_folder.h"
 #include "libdistill/world/build_id.h"
 
 namespace distill {
@@ -38,17 +38,21 @@ absl::Status Measure(const std::string& folder) {
   std::string hash;
   const double load = Seconds([&] { loaded = LoadDecoder(folder, {}).status(); });
   DISTILL_RETURN_IF_ERROR(loaded);
-  DISTILL_ASSIGN_OR_RETURN(const SafetensorsFolder weights, SafetensorsFolder::Open(folder));
+  DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
   int64_t bytes = 0;
+  absl::Status hashed;
   const double hashing = Seconds([&] {
     ContentHash all;
     for (const std::string& name : weights.Names()) {
-      const TensorView* view = weights.Find(name);
+      const absl::StatusOr<TensorView> view = weights.Load(name);
+      hashed.Update(view.status());
+      if (!view.ok()) continue;
       all.Add(view->data, view->size_bytes);
-      bytes += static_cast<int64_t>(view->size_bytes);
+      bytes += view->size_bytes;
     }
     hash = all.Hex();
   });
+  DISTILL_RETURN_IF_ERROR(hashed);
   const double build = Seconds([&] { hash += BuildId(); });
   std::printf("loading %.2f GB takes %.3f s, of which hashing takes %.3f s; the build id takes %.3f s\n",
               static_cast<double>(bytes) / 1e9, load, hashing, build);

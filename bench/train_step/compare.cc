@@ -28,7 +28,8 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ReadSteps(const SafetensorsFil
     return absl::DataLossError(
         absl::StrCat(file.path(), ": tensor ", name, " is not int64 [steps, ", recipe.rows, ", ", recipe.length, "]"));
   }
-  const auto* values = static_cast<const int64_t*>(view->data);
+  DISTILL_ASSIGN_OR_RETURN(const TensorView loaded, file.Load(name));
+  const auto* values = static_cast<const int64_t*>(loaded.data);
   for (int64_t step = 0; step < view->shape[0]; ++step, values += recipe.rows * recipe.length) {
     steps.emplace_back(values, values + recipe.rows * recipe.length);
   }

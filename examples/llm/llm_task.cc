@@ -9,8 +9,8 @@
 #include "libdistill/data/token_folder.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
-#include "libdistill/store/safetensors.h"
 #include "libdistill/store/store.h"
+#include "libdistill/store/weights_folder.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
 
@@ -39,7 +39,7 @@ absl::Status CheckModel(const std::string& folder, bool needs_weights) {
   DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
   DISTILL_RETURN_IF_ERROR(ReadDecoderConfig(folder).status());
   DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
-  return has_weights || needs_weights ? SafetensorsFolder::Open(folder).status() : absl::OkStatus();
+  return has_weights || needs_weights ? WeightsFolder::Open(folder).status() : absl::OkStatus();
 }
 
 absl::Status CheckRows(const std::string& path, const std::string& split) {

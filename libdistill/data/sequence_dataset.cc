@@ -40,7 +40,8 @@ absl::StatusOr<TensorView> FindView(const SafetensorsFile& file, const std::stri
                                                    kTargetLengths));
   }
   if (view->dtype == dtype && view->shape.size() == rank) {
-    if (reinterpret_cast<uintptr_t>(view->data) % SizeOf(dtype) == 0) return *view;
+    DISTILL_ASSIGN_OR_RETURN(TensorView loaded, file.Load(name));
+    if (reinterpret_cast<uintptr_t>(loaded.data) % SizeOf(dtype) == 0) return loaded;
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' does not begin at a multiple of ", SizeOf(dtype),
                                                    " bytes in the file: write wider tensors first"));
   }

@@ -37,7 +37,7 @@ Tensor FirstTokens(const TokenInput& input) {
 // A classifier that the folder has already is taken whole.
 absl::Status CheckLabels(const std::string& folder, int64_t labels) {
   if (labels < 1) return absl::InvalidArgumentError(absl::StrCat("labels: ", labels, " is below 1"));
-  DISTILL_ASSIGN_OR_RETURN(const SafetensorsFolder weights, SafetensorsFolder::Open(folder));
+  DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
   const TensorView* head = weights.Find("classifier.weight");
   if (head == nullptr || head->shape.empty() || head->shape[0] == labels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(folder, ": its classifier has ", head->shape[0], " labels, not ",

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The parameter's tensor, by its own name or another one, which `name` then is; null when there is none.
-const TensorView* FindWeight(const SafetensorsFolder& weights, const WeightNames& names, std::string& name) {
+const TensorView* FindWeight(const WeightsFolder& weights, const WeightNames& names, std::string& name) {
   const TensorView* view = weights.Find(name);
   if (view != nullptr || names.others == nullptr) return view;
   for (const std::string& other : names.others(name)) {
@@ -36,10 +36,17 @@ const TensorView* FindWeight(const SafetensorsFolder& weights, const WeightNames
   return nullptr;
 }
 
+// Throws c10::Error where the store fails.
+TensorView LoadWeight(const WeightsFolder& weights, const std::string& name) {
+  absl::StatusOr<TensorView> view = weights.Load(name);
+  TORCH_CHECK(view.ok(), std::string(view.status().message()));
+  return *std::move(view);
+}
+
 bool IsOf(const std::string& path, const std::string& name) { return absl::StartsWith(name, absl::StrCat(path, ".")); }
 
 // The modules of names.drawn of which the files have nothing.
-std::vector<std::string> MissingModules(const torch::nn::Module& model, const SafetensorsFolder& weights,
+std::vector<std::string> MissingModules(const torch::nn::Module& model, const WeightsFolder& weights,
                                         const WeightNames& names) {
   std::vector<std::string> missing = names.drawn.paths;
   for (const auto& parameter : model.named_parameters()) {
@@ -67,17 +74,19 @@ absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::I
 }
 
 // A tied weight may be stored once more; a different one would be lost without a word.
-absl::Status CheckTied(const SafetensorsFolder& weights, const std::string& name, const std::string& same_as) {
+absl::Status CheckTied(const WeightsFolder& weights, const std::string& name, const std::string& same_as) {
   const TensorView *copy = weights.Find(name), *weight = weights.Find(same_as);
-  const bool same = weight != nullptr && copy->shape == weight->shape && copy->dtype == weight->dtype &&
-                    std::memcmp(copy->data, weight->data, copy->size_bytes) == 0;
-  if (same) return absl::OkStatus();
+  if (weight != nullptr && copy->shape == weight->shape && copy->dtype == weight->dtype) {
+    DISTILL_ASSIGN_OR_RETURN(const TensorView ours, weights.Load(name));
+    DISTILL_ASSIGN_OR_RETURN(const TensorView theirs, weights.Load(same_as));
+    if (std::memcmp(ours.data, theirs.data, static_cast<size_t>(ours.size_bytes)) == 0) return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(weights.FileOf(name), ": tensor \"", name, "\" is not \"", same_as,
                                                  "\", although config.json says tie_word_embeddings; ",
                                                  "set it to false to use the head of the file"));
 }
 
-absl::Status CheckUnclaimed(const SafetensorsFolder& weights, const WeightNames& names, const std::string& name,
+absl::Status CheckUnclaimed(const WeightsFolder& weights, const WeightNames& names, const std::string& name,
                             const std::string& folder) {
   const auto tied = names.tied.find(name);
   if (tied != names.tied.end()) return CheckTied(weights, name, tied->second);
@@ -105,7 +114,7 @@ absl::Status CopyTokenizerFiles(const std::string& from, const std::string& to) 
 
 }  // namespace
 
-absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights, const WeightNames& names,
+absl::Status CheckWeights(const torch::nn::Module& shapes, const WeightsFolder& weights, const WeightNames& names,
                           const std::string& folder) {
   std::set<std::string> claimed;
   const std::vector<std::string> missing = MissingModules(shapes, weights, names);
@@ -116,7 +125,7 @@ absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFold
     if (view == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor \"", name, "\" of shape ",
                                                      ShapeToString(parameter.value().sizes()),
-                                                     " is missing from the safetensors files"));
+                                                     " is missing from its weights"));
     }
     DISTILL_RETURN_IF_ERROR(CheckTensor(name, *view, parameter.value().sizes(), weights.FileOf(name), folder));
     claimed.insert(name);
@@ -127,33 +136,33 @@ absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFold
   return absl::OkStatus();
 }
 
-std::string CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
+std::string CopyWeights(const WeightsFolder& weights, const WeightNames& names, torch::nn::Module& model) {
   ContentHash hash;
   std::map<const c10::TensorImpl*, std::string> later;  // names of weights that wait
   for (const auto& parameter : model.named_parameters()) {
     std::string name = parameter.key();
-    const TensorView* view = FindWeight(weights, names, name);
-    if (view == nullptr) continue;  // drawn afterwards
+    if (FindWeight(weights, names, name) == nullptr) continue;  // drawn afterwards
     if (!HasMemory(parameter.value())) {
       later[parameter.value().unsafeGetTensorImpl()] = name;
       NameDropped(parameter.value(), parameter.key());
       continue;
     }
-    CopyFromView(*view, parameter.value());
-    hash.Add(parameter.key()).Add(NameOf(view->dtype)).Add(view->data, view->size_bytes);
+    const TensorView view = LoadWeight(weights, name);
+    CopyFromView(view, parameter.value());
+    hash.Add(parameter.key()).Add(NameOf(view.dtype)).Add(view.data, static_cast<size_t>(view.size_bytes));
     weights.Forget(name);  // a model is not to be in memory twice
   }
   if (later.empty()) return hash.Hex();
   const auto read = [weights, later](const torch::Tensor& weight, const torch::Tensor& values) {
     const std::string& name = later.at(weight.unsafeGetTensorImpl());
-    CopyFromView(*weights.Find(name), values);
+    CopyFromView(LoadWeight(weights, name), values);
     weights.Forget(name);
   };
   dynamic_cast<GatedModel&>(model).SetBlockSource(read);
   return hash.Hex();
 }
 
-void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model,
+void DrawMissing(const WeightsFolder& weights, const WeightNames& names, torch::nn::Module& model,
                  const std::string& folder) {
   const std::vector<std::string> missing = MissingModules(model, weights, names);
   if (missing.empty()) return;
@@ -188,19 +197,17 @@ absl::Status CheckModelFolder(const std::string& folder) {
 
 absl::StatusOr<bool> HasWeights(const std::string& folder) {
   DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
+  if (WeightsFolder::IsIn(folder)) return true;
   std::error_code error;
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
-    if (fs::exists(fs::path(folder) / name, error)) return true;
-  }
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename(), kind = entry.path().extension();
     const bool holds_weights = absl::StartsWith(name, "pytorch_model") || kind == ".safetensors" || kind == ".gguf" ||
                                kind == ".pt" || kind == ".pth" || kind == ".h5" || kind == ".msgpack";
     if (!holds_weights) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder, ": the weights in ", name, " are not read, only model.safetensors and parts that ",
-                     "model.safetensors.index.json names: save the model as safetensors (save_pretrained in ",
-                     "transformers does), or remove that file to start from random weights"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        folder, ": the weights in ", name, " are not read, only model.safetensors, pytorch_model.bin and ",
+        "parts that model.safetensors.index.json or pytorch_model.bin.index.json names: save the model ",
+        "as safetensors (save_pretrained in transformers does), or remove that file to start from random ", "weights"));
   }
   return false;
 }

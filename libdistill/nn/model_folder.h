@@ -14,7 +14,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/load_options.h"
 #include "libdistill/nn/model_content.h"
-#include "libdistill/store/safetensors.h"
+#include "libdistill/store/weights_folder.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
@@ -37,13 +37,13 @@ struct WeightNames {
 
 // Names, shapes and types of the files against those of a model, before any memory is taken for weights: `shapes` may
 // lie on the device "meta". InvalidArgument: file, tensor and both shapes are named.
-[[nodiscard]] absl::Status CheckWeights(const torch::nn::Module& shapes, const SafetensorsFolder& weights,
+[[nodiscard]] absl::Status CheckWeights(const torch::nn::Module& shapes, const WeightsFolder& weights,
                                         const WeightNames& names, const std::string& folder);
 // After CheckWeights. A model made without its blocks' weights gets the source that brings them out of the files.
 // Returns a hash of what it copied.
-std::string CopyWeights(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model);
+std::string CopyWeights(const WeightsFolder& weights, const WeightNames& names, torch::nn::Module& model);
 // After CopyWeights: what the files do not have and names.drawn allows. A log line says what that was.
-void DrawMissing(const SafetensorsFolder& weights, const WeightNames& names, torch::nn::Module& model,
+void DrawMissing(const WeightsFolder& weights, const WeightNames& names, torch::nn::Module& model,
                  const std::string& folder);
 // As Module::to, for one that may wait for its blocks' weights.
 void Convert(torch::nn::Module& model, const LoadOptions& options);
@@ -53,7 +53,7 @@ void Convert(torch::nn::Module& model, const LoadOptions& options);
 template <typename Make>
 auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOptions& options, const Make& make)
     -> absl::StatusOr<decltype(make(torch::TensorOptions(), false))> {
-  DISTILL_ASSIGN_OR_RETURN(const SafetensorsFolder weights, SafetensorsFolder::Open(folder));
+  DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
   decltype(make(torch::TensorOptions(), false)) model;
   const absl::Status status = CatchTorch([&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta), false), weights, names, folder));

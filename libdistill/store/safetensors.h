@@ -1,63 +1,41 @@
-// The safetensors format (docs/formats.md): a JSON header and raw tensors, read through a mapping.
+// The safetensors format (docs/formats.md, "Weights"): a JSON header and raw tensors. A local file is read through a
+// mapping, one of another store by the ranges of the tensors that are asked for.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open("model.safetensors"));
-//   const TensorView* view = file.Find("model.norm.weight");
+//   DISTILL_ASSIGN_OR_RETURN(const TensorView weight, file.Load("model.norm.weight"));
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "libdistill/core/dtype.h"
+#include "libdistill/store/readable_file.h"
+#include "libdistill/store/tensor_file.h"
+#include "libdistill/store/tensor_view.h"
 
 namespace distill {
 
-struct TensorView {
-  DType dtype = DType::kFloat32;
-  std::vector<int64_t> shape;
-  const void* data = nullptr;  // lives as long as the file it came from
-  int64_t size_bytes = 0;
-};
-
-class SafetensorsFile {
+class SafetensorsFile : public TensorFile {
  public:
   // DataLoss: truncated, header longer than the file, overlapping or missing ranges, duplicate names, overflow,
-  // deep JSON; nothing beyond the file's size is ever allocated. NotFound: no such file.
+  // deep JSON; nothing beyond the file's size is ever allocated. NotFound: no such file. InvalidArgument: a type that
+  // is not supported.
   [[nodiscard]] static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+  // The same, of a file that is open; what is read of it is read through it.
+  [[nodiscard]] static absl::StatusOr<SafetensorsFile> Open(std::shared_ptr<const ReadableFile> file);
 
-  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
-  const TensorView* Find(const std::string& name) const;
-  // Lets go of the memory that reading a tensor has taken: the pages of the mapping that are its alone. It can be read
-  // again, out of the file. Nothing for a name that there is not.
-  void Forget(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
-  std::shared_ptr<const void> mapping_;
-  std::map<std::string, TensorView> tensors_;
+  explicit SafetensorsFile(std::shared_ptr<const FileBytes> bytes) : TensorFile(std::move(bytes)) {}
+  static absl::StatusOr<SafetensorsFile> Of(std::shared_ptr<const FileBytes> bytes);
+  absl::Status Parse();
+
   std::map<std::string, std::string> metadata_;
-};
-
-// A model's weights in a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json lists.
-class SafetensorsFolder {
- public:
-  [[nodiscard]] static absl::StatusOr<SafetensorsFolder> Open(const std::string& folder);
-  // Names over all shards, each with its view and the file that holds it.
-  const TensorView* Find(const std::string& name) const;
-  void Forget(const std::string& name) const;  // as of a file
-  std::vector<std::string> Names() const;
-  const std::string& FileOf(const std::string& name) const;
-
- private:
-  std::vector<SafetensorsFile> files_;
-  std::map<std::string, size_t> file_of_;
 };
 
 // Writes and syncs `path` (directly: callers that need atomicity write to a temporary name, see checkpoint/).

@@ -118,7 +118,10 @@ absl::StatusOr<Checkpoint> OpenOnAllRanks(RunContext& run,
 
 absl::Status ReadTensors(RunContext& run, const Checkpoint& checkpoint, const TensorState& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    const TensorView whole = run.rank() == 0 ? *checkpoint.tensors->Find(name) : TensorView();
+    TensorView whole;
+    if (run.rank() == 0) {
+      DISTILL_ASSIGN_OR_RETURN(whole, checkpoint.tensors->Load(name));
+    }
     DISTILL_RETURN_IF_ERROR(SpreadFromRank0(run.communicator(), whole, tensor));
     if (run.rank() == 0) checkpoint.tensors->Forget(name);
   }

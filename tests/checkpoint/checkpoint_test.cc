@@ -64,8 +64,8 @@ TEST_CASE("a checkpoint gives back what was saved") {
   CHECK(state.tokens == 6);
   CHECK(state.random_states == StateOf(12).random_states);
   CHECK(state.settings == StateOf(12).settings);
-  const TensorView* view = checkpoint->tensors->Find("weight/a");
-  REQUIRE(view != nullptr);
+  const auto view = checkpoint->tensors->Load("weight/a");
+  REQUIRE(view.ok());
   CHECK(static_cast<const float*>(view->data)[1] == 12.0f);
   CHECK(FileExists(JoinPath(checkpoint->folder, "config.json")));
   // No draft is left behind.

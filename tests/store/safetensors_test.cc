@@ -72,9 +72,12 @@ TEST_CASE("what is written is read again, aligned to its elements") {
     REQUIRE(read != nullptr);
     CHECK(read->dtype == view.dtype);
     CHECK(read->shape == view.shape);
-    CHECK(reinterpret_cast<uintptr_t>(read->data) % SizeOf(view.dtype) == 0);
     REQUIRE(read->size_bytes == view.size_bytes);
-    CHECK((view.size_bytes == 0 || std::memcmp(read->data, view.data, view.size_bytes) == 0));
+    CHECK(read->data == nullptr);
+    const auto loaded = file->Load(name);
+    REQUIRE(loaded.ok());
+    CHECK(reinterpret_cast<uintptr_t>(loaded->data) % SizeOf(view.dtype) == 0);
+    CHECK((view.size_bytes == 0 || std::memcmp(loaded->data, view.data, view.size_bytes) == 0));
   }
   CHECK(file->Find("wid") == nullptr);
 }
@@ -87,7 +90,7 @@ TEST_CASE("views outlive moves and copies of their file") {
   REQUIRE(file.ok());
   const SafetensorsFile copy = *file;
   file = absl::NotFoundError("gone");
-  CHECK(static_cast<const float*>(copy.Find("a")->data)[1] == 2);
+  CHECK(static_cast<const float*>(copy.Load("a")->data)[1] == 2);
 }
 
 int64_t ResidentFilePages() {
@@ -105,7 +108,7 @@ TEST_CASE("a tensor that was forgotten takes no memory, and reads the same again
   REQUIRE(WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {kCount})}}, {}).ok());
   const auto file = SafetensorsFile::Open(folder / "a.safetensors");
   REQUIRE(file.ok());
-  const auto is_same = [&] { return std::memcmp(file->Find("a")->data, values.data(), kCount * sizeof(float)) == 0; };
+  const auto is_same = [&] { return std::memcmp(file->Load("a")->data, values.data(), kCount * sizeof(float)) == 0; };
   CHECK(is_same());
   const int64_t read = ResidentFilePages();
   file->Forget("a");
@@ -183,37 +186,85 @@ TEST_CASE("damaged entries are DataLoss and name their tensor") {
   CHECK(absl::StrContains(unknown.message(), "F8_E4M3"));
 }
 
-TEST_CASE("a folder is read through its index, and an index that lies is DataLoss") {
-  const TempFolder folder;
-  const std::vector<float> a = {1}, b = {2};
-  REQUIRE(WriteSafetensors(folder / "one.safetensors", {{"a", ViewOf(a, {1})}}, {}).ok());
-  REQUIRE(WriteSafetensors(folder / "two.safetensors", {{"b", ViewOf(b, {1})}}, {}).ok());
-  CHECK(SafetensorsFolder::Open(folder.path()).status().code() == absl::StatusCode::kNotFound);
-  const std::string index = folder / "model.safetensors.index.json";
-  WriteBytes(index, R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
-  const auto open = SafetensorsFolder::Open(folder.path());
-  INFO(open.status());
-  REQUIRE(open.ok());
-  CHECK(open->Names() == std::vector<std::string>{"a", "b"});
-  CHECK(static_cast<const float*>(open->Find("b")->data)[0] == 2);
-  CHECK(open->FileOf("b") == folder / "two.safetensors");
-  CHECK(open->Find("c") == nullptr);
-  for (const std::string map :
-       {R"({"a":"one.safetensors","b":"one.safetensors"})", R"({"a":"../one.safetensors"})", R"({"a":".."})",
-        R"({"a":1})", R"([])", R"({"a":"one.safetensors","a":"one.safetensors"})"}) {
-    WriteBytes(index, "{\"weight_map\":" + map + "}");
-    CHECK(SafetensorsFolder::Open(folder.path()).status().code() == absl::StatusCode::kDataLoss);
+// Reads of a file that is not mapped, as of another store.
+class CountedFile : public ReadableFile {
+ public:
+  explicit CountedFile(std::string bytes) : file_(MakeMemoryFile("mem://a.safetensors", std::move(bytes))) {}
+  const std::string& path() const override { return file_->path(); }
+  int64_t size() const override { return file_->size(); }
+  const std::string& version() const override { return file_->version(); }
+  absl::Status ReadAt(int64_t offset, absl::Span<char> out) const override {
+    if (fails) return absl::UnavailableError("the store is gone");
+    bytes_read += static_cast<int64_t>(out.size());
+    return file_->ReadAt(offset, out);
   }
-  // A tensor that the index forgets would be lost without a word.
-  const std::vector<float> both = {1, 2};
-  REQUIRE(WriteSafetensors(folder / "one.safetensors", {{"a", ViewOf(a, {1})}, {"lost", ViewOf(both, {2})}}, {}).ok());
-  WriteBytes(index, R"({"weight_map":{"a":"one.safetensors"}})");
-  CHECK(absl::StrContains(SafetensorsFolder::Open(folder.path()).status().message(), "lost"));
-  WriteBytes(index, R"({"weight_map":{"a":"gone.safetensors"}})");
-  const absl::Status gone = SafetensorsFolder::Open(folder.path()).status();
-  CHECK(gone.code() == absl::StatusCode::kNotFound);
-  CHECK(absl::StrContains(gone.message(), folder / "gone.safetensors"));
-  CHECK(absl::StrContains(gone.message(), index));
+  mutable int64_t bytes_read = 0;
+  bool fails = false;
+
+ private:
+  const std::shared_ptr<const ReadableFile> file_;
+};
+
+TEST_CASE("of a file that is not local the header is read, and then only the tensors that are asked for") {
+  const TempFolder folder;
+  std::vector<float> large(1 << 18), small = {1, 2, 3};
+  std::iota(large.begin(), large.end(), 0.0f);
+  const std::map<std::string, TensorView> tensors = {{"large", ViewOf(large, {1 << 9, 1 << 9})},
+                                                     {"small", ViewOf(small, {3})}};
+  REQUIRE(WriteSafetensors(folder / "a.safetensors", tensors, {{"made", "here"}}).ok());
+  const auto store = std::make_shared<CountedFile>(folder.Read("a.safetensors"));
+  auto file = SafetensorsFile::Open(store);
+  INFO(file.status());
+  REQUIRE(file.ok());
+  CHECK(file->metadata().at("made") == "here");
+  CHECK(file->Find("large")->shape == std::vector<int64_t>{1 << 9, 1 << 9});
+  CHECK(store->bytes_read < 2000);
+  const auto view = file->Load("small");
+  REQUIRE(view.ok());
+  CHECK(store->bytes_read < 2000);
+  const auto all = file->Load("large");
+  REQUIRE(all.ok());
+  file->Forget("large");  // the view holds the bytes, the file none
+  store->fails = true;
+  const absl::Status failed = file->Load("large").status();
+  CHECK(failed.code() == absl::StatusCode::kUnavailable);
+  CHECK(absl::StrContains(failed.message(), "mem://a.safetensors: tensor \"large\""));
+  file = absl::NotFoundError("gone");
+  CHECK(std::memcmp(all->data, large.data(), large.size() * sizeof(float)) == 0);
+  CHECK(static_cast<const float*>(view->data)[2] == 3);
+}
+
+TEST_CASE("damage is found in a file that is not local, too") {
+  const TempFolder folder;
+  const std::vector<float> values = {1, 2, 3, 4};
+  REQUIRE(WriteSafetensors(folder / "a.safetensors", {{"a", ViewOf(values, {2, 2})}}, {}).ok());
+  const std::string bytes = folder.Read("a.safetensors");
+  for (size_t left = bytes.size(); left-- > 0;) {
+    const auto file = SafetensorsFile::Open(MakeMemoryFile("mem://a.safetensors", bytes.substr(0, left)));
+    CHECK(file.status().code() == absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("small integers and bools are read as wider types, with the same values") {
+  const std::string header = R"({"bits":{"dtype":"BOOL","shape":[2],"data_offsets":[6,8]},)"
+                             R"("narrow":{"dtype":"I8","shape":[2],"data_offsets":[4,6]},)"
+                             R"("short":{"dtype":"I16","shape":[2],"data_offsets":[0,4]}})";
+  const auto file = SafetensorsFile::Open(MakeMemoryFile(
+      "a.safetensors", LittleEndian(header.size()) + header + std::string("\xfe\xff\x03\0\xff\x7f\1\0", 8)));
+  INFO(file.status());
+  REQUIRE(file.ok());
+  CHECK(file->Find("narrow")->size_bytes == 8);
+  const auto numbers = [&](const char* name) {
+    const auto view = file->Load(name);
+    REQUIRE(view.ok());
+    CHECK(view->dtype == DType::kInt32);
+    const auto* values = static_cast<const int32_t*>(view->data);
+    return std::vector<int32_t>(values, values + 2);
+  };
+  CHECK(numbers("narrow") == std::vector<int32_t>{-1, 127});
+  CHECK(numbers("short") == std::vector<int32_t>{-2, 3});
+  CHECK(file->Find("bits")->dtype == DType::kUInt8);
+  CHECK(static_cast<const uint8_t*>(file->Load("bits")->data)[0] == 1);
 }
 
 }  // namespace

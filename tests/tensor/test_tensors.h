@@ -35,7 +35,10 @@ inline std::map<std::string, torch::Tensor> ReadTensors(const std::string& path)
   std::map<std::string, torch::Tensor> tensors;
   for (const auto& [name, view] : file->tensors()) {
     tensors[name] = torch::empty(view.shape, ToTorch(view.dtype));
-    CopyFromView(view, tensors[name]);
+    const auto loaded = file->Load(name);
+    INFO(loaded.status());
+    REQUIRE(loaded.ok());
+    CopyFromView(*loaded, tensors[name]);
   }
   return tensors;
 }

@@ -113,9 +113,9 @@ Trained Train(TrainerOptions options, std::vector<double> values, size_t first_v
 std::vector<float> WeightsIn(const std::string& folder) {
   const auto file = SafetensorsFile::Open(folder + "/model.safetensors");
   REQUIRE(file.ok());
-  const TensorView* view = file->Find("weight");
-  REQUIRE(view != nullptr);
-  const auto* values = reinterpret_cast<const float*>(view->data);
+  const auto view = file->Load("weight");
+  REQUIRE(view.ok());
+  const auto* values = static_cast<const float*>(view->data);
   return {values, values + 2};
 }
 

@@ -92,8 +92,8 @@ TEST_CASE("a finished run that is extended ends with the bits of one that was as
   CHECK(found.module->seen[0].item<bool>());
   const auto saved = SafetensorsFile::Open(whole.path() + "/model.safetensors");
   REQUIRE(saved.ok());
-  CHECK(static_cast<const float*>(saved->Find("mean")->data)[0] == expected.module->mean.item<float>());
-  CHECK(static_cast<const int64_t*>(saved->Find("batches")->data)[0] == 20);
+  CHECK(static_cast<const float*>(saved->Load("mean")->data)[0] == expected.module->mean.item<float>());
+  CHECK(static_cast<const int64_t*>(saved->Load("batches")->data)[0] == 20);
 }
 
 TEST_CASE("'latest' starts anew where there is no checkpoint at all, and 'True' goes on from one") {

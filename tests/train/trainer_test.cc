@@ -107,7 +107,7 @@ TEST_CASE("a user's own module, batches and loss are trained") {
   CHECK(lines[0].find("\"absolute\"") != std::string::npos);
   const auto saved = SafetensorsFile::Open(options.output_dir + "/model.safetensors");
   REQUIRE(saved.ok());
-  CHECK(static_cast<const float*>(saved->Find("bias")->data)[0] == line->bias.item<float>());
+  CHECK(static_cast<const float*>(saved->Load("bias")->data)[0] == line->bias.item<float>());
 }
 
 TEST_CASE("logging_first_step records the first step besides those of logging_steps") {

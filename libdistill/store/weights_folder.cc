@@ -1,0 +1,149 @@
+#include "libdistill/store/weights_folder.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/safetensors.h"
+#include "libdistill/store/store.h"
+#include "libdistill/store/strict_json.h"
+#include "libdistill/store/torch_file.h"
+
+namespace distill {
+namespace {
+
+using nlohmann::json;
+
+// Tensor name -> name of its shard's file within the folder.
+absl::StatusOr<std::map<std::string, std::string>> ReadIndex(const std::string& path) {
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckJson(text, /*max_depth=*/8), path));
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto damaged = [&](const std::string& what) { return absl::DataLossError(absl::StrCat(path, ": ", what)); };
+  if (!document.is_object() || !document.contains("weight_map") || !document["weight_map"].is_object()) {
+    return damaged("no object \"weight_map\"");
+  }
+  std::map<std::string, std::string> index;
+  for (const auto& [name, file] : document["weight_map"].items()) {
+    if (!file.is_string()) return damaged(absl::StrCat("the file of tensor \"", name, "\" is no string"));
+    const std::string file_name = file.get<std::string>();
+    // A shard lies beside its index; anything else is no path that this file may choose.
+    if (file_name.empty() || std::filesystem::path(file_name).filename() != file_name || file_name == "..") {
+      return damaged(absl::StrCat("\"", file_name, "\" is no plain file name"));
+    }
+    index[name] = file_name;
+  }
+  return index;
+}
+
+absl::StatusOr<TensorFile> OpenSafetensors(const std::string& path) { return SafetensorsFile::Open(path); }
+absl::StatusOr<TensorFile> OpenTorchFile(const std::string& path) { return TorchFile::Open(path); }
+
+// A file of weights, and the index that takes its place where they are in several files.
+struct Format {
+  const char* name;
+  absl::StatusOr<TensorFile> (*open)(const std::string& path);
+};
+constexpr Format kFormats[] = {{"model.safetensors", OpenSafetensors}, {"pytorch_model.bin", OpenTorchFile}};
+
+std::string IndexOf(const std::string& path) { return absl::StrCat(path, ".index.json"); }
+
+// An error where the store does not answer.
+absl::StatusOr<bool> IsFile(const std::string& path) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
+  DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
+  return kind == PathKind::kFile;
+}
+
+// A part's tensors are those that the index gives it: one that it forgets would be lost without a word.
+absl::Status CheckNames(const TensorFile& file, const std::string& index_path,
+                        const std::map<std::string, std::string>& index) {
+  const std::string file_name = std::filesystem::path(file.path()).filename();
+  for (const auto& [name, view] : file.tensors()) {
+    const auto found = index.find(name);
+    if (found != index.end() && found->second == file_name) continue;
+    return absl::DataLossError(absl::StrCat(file.path(), ": tensor \"", name, "\" is not there by ", index_path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool WeightsFolder::IsIn(const std::string& folder) {
+  for (const Format& format : kFormats) {
+    const std::string path = JoinPath(folder, format.name);
+    if (FileExists(path) || FileExists(IndexOf(path))) return true;
+  }
+  return false;
+}
+
+absl::Status WeightsFolder::AddParts(const std::string& index_path, OpenFunction open) {
+  DISTILL_ASSIGN_OR_RETURN(const auto index, ReadIndex(index_path));
+  std::map<std::string, size_t> number_of;
+  for (const auto& [name, file_name] : index) {
+    const auto [entry, is_new] = number_of.emplace(file_name, files_.size());
+    if (is_new) {
+      absl::StatusOr<TensorFile> file = open(JoinPath(folder_, file_name));
+      if (!file.ok()) return Annotate(file.status(), absl::StrCat("a part that ", index_path, " names"));
+      DISTILL_RETURN_IF_ERROR(CheckNames(*file, index_path, index));
+      files_.push_back(*std::move(file));
+    }
+    const TensorFile& file = files_[entry->second];
+    if (file.Find(name) == nullptr) {
+      return absl::DataLossError(absl::StrCat(index_path, ": tensor \"", name, "\" is not in ", file.path()));
+    }
+    file_of_[name] = entry->second;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WeightsFolder> WeightsFolder::Open(const std::string& folder) {
+  WeightsFolder result;
+  result.folder_ = folder;
+  for (const Format& format : kFormats) {
+    const std::string path = JoinPath(folder, format.name);
+    DISTILL_ASSIGN_OR_RETURN(const bool is_whole, IsFile(path));
+    if (is_whole) {
+      DISTILL_ASSIGN_OR_RETURN(TensorFile file, format.open(path));
+      for (const auto& [name, view] : file.tensors()) result.file_of_[name] = 0;
+      result.files_.push_back(std::move(file));
+      return result;
+    }
+    DISTILL_ASSIGN_OR_RETURN(const bool has_index, IsFile(IndexOf(path)));
+    if (!has_index) continue;
+    DISTILL_RETURN_IF_ERROR(result.AddParts(IndexOf(path), format.open));
+    return result;
+  }
+  return absl::NotFoundError(absl::StrCat(folder, ": neither model.safetensors nor pytorch_model.bin, nor an index of ",
+                                          "parts (model.safetensors.index.json, pytorch_model.bin.index.json); ",
+                                          "weights in another format must be saved as safetensors first"));
+}
+
+const TensorView* WeightsFolder::Find(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  return found == file_of_.end() ? nullptr : files_[found->second].Find(name);
+}
+
+absl::StatusOr<TensorView> WeightsFolder::Load(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat(folder_, ": no tensor \"", name, "\""));
+  return files_[found->second].Load(name);
+}
+
+void WeightsFolder::Forget(const std::string& name) const {
+  const auto found = file_of_.find(name);
+  if (found != file_of_.end()) files_[found->second].Forget(name);
+}
+
+std::vector<std::string> WeightsFolder::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : file_of_) names.push_back(name);
+  return names;
+}
+
+const std::string& WeightsFolder::FileOf(const std::string& name) const { return files_[file_of_.at(name)].path(); }
+
+}  // namespace distill
