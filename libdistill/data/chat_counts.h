@@ -1,5 +1,5 @@
 // What became of the rows of a chat data set, for its summary. It can be written down and read again, so that who is
-// interrupted among the rows goes on from there.
+// interrupted among the rows resumes there.
 #pragma once
 
 #include <cstdint>

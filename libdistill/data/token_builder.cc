@@ -60,7 +60,7 @@ class TokenBuilder {
       ++shards_;
     }
     if (shards_ > 0) {
-      LogInfo(absl::StrCat(folder_, ": goes on behind ", progress_.rows.rows, " rows that were tokenized before"));
+      LogInfo(absl::StrCat(folder_, ": resumes behind ", progress_.rows.rows, " rows that were tokenized before"));
     }
   }
 

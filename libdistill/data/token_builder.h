@@ -1,4 +1,4 @@
-// Makes a folder of tokens (token_folder.h) of a chat data set. Who is interrupted goes on where the last shard ends.
+// Makes a folder of tokens (token_folder.h) of a chat data set. One that was interrupted is resumed behind its last shard.
 #pragma once
 
 #include <optional>

@@ -8,9 +8,6 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/content_hash.h"
 #include "libdistill/store/file_writer.h"
-#include "libdistill/store/mapped_file.h"
-#include "libdistill/store/readable_file.h"
-#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
@@ -69,64 +66,52 @@ absl::Status TokenShardWriter::Write(const std::string& path, const std::string&
 
 absl::StatusOr<std::shared_ptr<const TokenShard>> TokenShard::Open(const std::string& path) {
   auto shard = std::make_shared<TokenShard>();
-  shard->path_ = path;
-  if (IsRemote(path)) {
-    DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(path));
-    shard->fetch_ = [file](uint64_t offset, size_t size) -> absl::StatusOr<Bytes> {
-      const auto bytes = std::make_shared<std::vector<char>>(size);
-      DISTILL_RETURN_IF_ERROR(file->ReadAt(static_cast<int64_t>(offset), absl::MakeSpan(*bytes)));
-      return Bytes(bytes, bytes->data());
-    };
-    DISTILL_RETURN_IF_ERROR(shard->Init(static_cast<uint64_t>(file->size())));
-  } else {
-    DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedFile> file, MappedFile::Open(path));
-    shard->fetch_ = [file](uint64_t offset, size_t) -> absl::StatusOr<Bytes> {
-      return Bytes(file, file->bytes().data() + offset);
-    };
-    DISTILL_RETURN_IF_ERROR(shard->Init(file->bytes().size()));
-  }
+  DISTILL_ASSIGN_OR_RETURN(shard->file_, FileBytes::Open(path));
+  DISTILL_RETURN_IF_ERROR(shard->Init());
   return shard;
 }
 
-absl::Status TokenShard::Init(uint64_t file_size) {
-  if (file_size < sizeof(Header)) return Damaged(path_, "it is too short");
-  DISTILL_ASSIGN_OR_RETURN(const Bytes first, fetch_(0, sizeof(Header)));
+absl::Status TokenShard::Init() {
+  const std::string& path = file_->path();
+  const auto file_size = static_cast<uint64_t>(file_->size());
+  if (file_size < sizeof(Header)) return Damaged(path, "it is too short");
+  DISTILL_ASSIGN_OR_RETURN(const FileSlice first, file_->Read(0, sizeof(Header)));
   Header header;
-  std::memcpy(&header, first.get(), sizeof(header));
+  std::memcpy(&header, first.bytes.data(), sizeof(header));
   if (std::memcmp(header.magic, Header().magic, sizeof(header.magic)) != 0) {
-    return absl::DataLossError(absl::StrCat(path_, ": holds no tokens of this version of libdistill"));
+    return absl::DataLossError(absl::StrCat(path, ": holds no tokens of this version of libdistill"));
   }
   // Each part is below the file's size, so that their sum is no overflow.
   if (header.samples > file_size / 16 || header.data_bytes > file_size || header.notes_bytes > file_size ||
       sizeof(Header) + 16 * header.samples + 8 + header.data_bytes + header.notes_bytes != file_size) {
-    return Damaged(path_, "its size is not what it says");
+    return Damaged(path, "its size is not what it says");
   }
   const size_t index_bytes = 16 * header.samples + 8;
-  DISTILL_ASSIGN_OR_RETURN(index_, fetch_(sizeof(Header), index_bytes));
-  if (HashOfBytes({index_.get(), index_bytes}) != header.index_hash) return Damaged(path_, "its index");
-  const auto* values = reinterpret_cast<const uint64_t*>(index_.get());
+  DISTILL_ASSIGN_OR_RETURN(index_, file_->Read(sizeof(Header), index_bytes));
+  if (HashOfBytes(index_.bytes) != header.index_hash) return Damaged(path, "its index");
+  const auto* values = reinterpret_cast<const uint64_t*>(index_.bytes.data());
   begins_ = {values, header.samples + 1};
   sums_ = {values + header.samples + 1, header.samples};
   if (begins_.front() != 0 || begins_.back() != header.data_bytes || !std::is_sorted(begins_.begin(), begins_.end()) ||
       std::any_of(begins_.begin(), begins_.end(), [](uint64_t begin) { return begin % 4 != 0; })) {
-    return Damaged(path_, "its index");
+    return Damaged(path, "its index");
   }
   data_begin_ = sizeof(Header) + index_bytes;
-  DISTILL_ASSIGN_OR_RETURN(const Bytes notes, fetch_(data_begin_ + header.data_bytes, header.notes_bytes));
-  notes_.assign(notes.get(), header.notes_bytes);
-  return HashOfBytes(notes_) == header.notes_hash ? absl::OkStatus() : Damaged(path_, "its notes");
+  DISTILL_ASSIGN_OR_RETURN(const FileSlice notes, file_->Read(data_begin_ + header.data_bytes, header.notes_bytes));
+  notes_ = std::string(notes.bytes);
+  return HashOfBytes(notes_) == header.notes_hash ? absl::OkStatus() : Damaged(path, "its notes");
 }
 
 absl::StatusOr<Sample> TokenShard::Read(int64_t index, int64_t id) const {
-  const size_t size = begins_[index + 1] - begins_[index];
-  DISTILL_ASSIGN_OR_RETURN(const Bytes bytes, fetch_(data_begin_ + begins_[index], size));
-  if (HashOfBytes({bytes.get(), size}) != sums_[index]) return Damaged(path_, absl::StrCat("sample ", index));
+  const uint64_t size = begins_[index + 1] - begins_[index];
+  DISTILL_ASSIGN_OR_RETURN(const FileSlice slice, file_->Read(data_begin_ + begins_[index], size));
+  if (HashOfBytes(slice.bytes) != sums_[index]) return Damaged(file_->path(), absl::StrCat("sample ", index));
   const int64_t length = LengthOf(index);
-  const std::shared_ptr<const void> ids(bytes, bytes.get());
-  const std::shared_ptr<const void> marks(bytes, bytes.get() + length * sizeof(int32_t));
+  const char* const ids = slice.bytes.data();
+  const char* const marks = ids + length * sizeof(int32_t);
   return Sample{.id = id,
-                .tensors = {{"ids", HostTensor(DType::kInt32, {length}, ids)},
-                            {"is_target", HostTensor(DType::kUInt8, {length}, marks)}}};
+                .tensors = {{"ids", HostTensor(DType::kInt32, {length}, {slice.owner, ids})},
+                            {"is_target", HostTensor(DType::kUInt8, {length}, {slice.owner, marks})}}};
 }
 
 }  // namespace distill

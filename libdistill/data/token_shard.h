@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "absl/types/span.h"
 #include "libdistill/data/sample.h"
 #include "libdistill/data/token_dataset.h"
+#include "libdistill/store/file_bytes.h"
 
 namespace distill {
 
@@ -48,15 +48,10 @@ class TokenShard {
   const std::string& notes() const { return notes_; }
 
  private:
-  using Bytes = std::shared_ptr<const char>;
-  // Bytes of the file from `offset` on.
-  using Fetch = std::function<absl::StatusOr<Bytes>(uint64_t offset, size_t size)>;
+  [[nodiscard]] absl::Status Init();
 
-  [[nodiscard]] absl::Status Init(uint64_t file_size);
-
-  std::string path_;
-  Fetch fetch_;
-  Bytes index_;  // of what follows
+  std::shared_ptr<const FileBytes> file_;
+  FileSlice index_;  // where the next two are
   absl::Span<const uint64_t> begins_, sums_;
   uint64_t data_begin_ = 0;
   std::string notes_;

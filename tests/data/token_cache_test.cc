@@ -219,7 +219,7 @@ TEST_CASE("an interrupted making goes on, and ends with the same bytes") {
     testing::CapturedStderr said;
     tokens.Build(name);
     CHECK(tokens.IsLikeWhole(name));
-    CHECK(absl::StrContains(said.Text(), "goes on behind") == (kept > 0));
+    CHECK(absl::StrContains(said.Text(), "resumes behind") == (kept > 0));
   }
   folder.Write("other/made_of.txt", "something else");
   const Tokenizer tokenizer = ByteTokenizer();

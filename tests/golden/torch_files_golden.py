@@ -98,7 +98,8 @@ def older_names(state):
 
 def write_folder(folder, like):
     folder.mkdir()
-    shutil.copy(like / "config.json", folder)
+    for file in like.glob("*config.json"):
+        shutil.copy(file, folder)
     return folder
 
 

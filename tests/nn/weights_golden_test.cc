@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include "absl/strings/match.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/encoder.h"
 #include "tests/nn/golden_models.h"

@@ -87,6 +87,9 @@ def known_options():
                 if name.endswith((".cc", ".py", ".sh")) or "." not in name:
                     with open(os.path.join(place, name), encoding="utf-8") as file:
                         known.update(option.replace("-", "_") for option in re.findall(r"--([a-z][\w-]+)", file.read()))
+                elif name.endswith(".h"):
+                    with open(os.path.join(place, name), encoding="utf-8") as file:
+                        known.update(re.findall(r'v\.Field\(\s*"(\w+)"', file.read()))
     return known
 
 

@@ -80,7 +80,7 @@ def check_killed(folder):
             time.sleep(0.01)
         making.send_signal(signal.SIGKILL)
     assert not os.path.exists(f"{folder}/long/tokens.json")
-    rows = re.search(r"goes on behind (\d+) rows that were tokenized before", run(*words))
+    rows = re.search(r"resumes behind (\d+) rows that were tokenized before", run(*words))
     assert rows and 0 < int(rows.group(1)) < 60000, rows
     has(run(DATA, "verify", f"{folder}/long"), "60000 samples of ", "all as they were written")
     run(DATA, "tokenize", f"{folder}/long.jsonl", f"{folder}/at_once", "--tokenizer", TEACHER)
