@@ -1,4 +1,5 @@
-// Makes a folder of tokens (token_folder.h) of a chat data set. One that was interrupted is resumed behind its last shard.
+// Makes a folder of tokens (token_folder.h) of a chat data set. One that was interrupted is resumed behind its last
+// shard.
 #pragma once
 
 #include <optional>
