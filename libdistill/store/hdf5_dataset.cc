@@ -75,7 +75,7 @@ absl::Status Hdf5Failure() {
   const std::string message = QuietHdf5::Message();
   if (absl::StrContains(message, "version")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("written in a form that HDF5 ", H5_VERS_INFO + 13, " does not know (", message,
+        absl::StrCat("written in a form that HDF5 ", &H5_VERS_INFO[13], " does not know (", message,
                      "): write it with h5py's libver=('earliest', 'v110'), or run h5repack --high=2"));
   }
   return absl::DataLossError(absl::StrCat("damaged HDF5 (", message, "); fetch or write it again"));
