@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/core/description.h"
-#include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -17,25 +15,25 @@ namespace {
 constexpr char kPositionName[] = "DataSharder";
 constexpr char kPositionVersion[] = "2";
 constexpr char kVersionWithoutSamples[] = "1";
+constexpr char kVersionWithoutList[] = "3";
 
-std::vector<int64_t> EpochOrder(int64_t size, const ShardOptions& options, int64_t epoch) {
-  std::vector<int64_t> order(size);
-  std::iota(order.begin(), order.end(), 0);
-  if (!options.shuffle) return order;
-  Random random(options.seed, static_cast<uint64_t>(epoch));
-  for (int64_t i = size - 1; i > 0; --i) std::swap(order[i], order[random.Below(i + 1)]);  // Fisher-Yates
-  return order;
+SampleOrder EpochOrder(int64_t size, const ShardOptions& options, int64_t epoch) {
+  return options.shuffle ? SampleOrder::Shuffled(size, options.seed, epoch) : SampleOrder::InOrder(size);
+}
+
+// What is written of a data set of this size. Those that are shuffled without a list had another order before.
+const char* VersionOf(int64_t samples) {
+  return samples > SampleOrder::kMostListed ? kVersionWithoutList : kPositionVersion;
 }
 
 // A row takes the samples that come next as long as they fit.
-std::vector<int64_t> PackRows(const std::vector<int64_t>& order, const std::vector<int64_t>& lengths,
-                              int64_t max_length) {
+std::vector<int64_t> PackRows(const SampleOrder& order, const std::vector<int64_t>& lengths, int64_t max_length) {
   std::vector<int64_t> begins;
   int64_t room = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
+  for (int64_t i = 0; i < order.size(); ++i) {
     const int64_t length = std::min(lengths[order[i]], max_length);
     if (length > room) {
-      begins.push_back(static_cast<int64_t>(i));
+      begins.push_back(i);
       room = max_length;
     }
     room -= length;
@@ -111,8 +109,10 @@ absl::StatusOr<int64_t> DataSharder::RowsIn(int64_t number, bool is_next) {
 std::vector<int64_t> DataSharder::Row(int64_t row) const {
   if (!options_.packing) return {epoch_.order[row]};
   const bool is_last = row + 1 == static_cast<int64_t>(epoch_.row_begins.size());
-  const auto begin = epoch_.order.begin() + epoch_.row_begins[row];
-  return {begin, is_last ? epoch_.order.end() : epoch_.order.begin() + epoch_.row_begins[row + 1]};
+  const int64_t end = is_last ? epoch_.order.size() : epoch_.row_begins[row + 1];
+  std::vector<int64_t> samples;
+  for (int64_t place = epoch_.row_begins[row]; place < end; ++place) samples.push_back(epoch_.order[place]);
+  return samples;
 }
 
 absl::StatusOr<int64_t> DataSharder::StepsInEpoch(int64_t epoch) {
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
   if (epoch_.number != state_.epoch) {
     DISTILL_ASSIGN_OR_RETURN(epoch_, Form(state_.epoch));
   }
-  const int64_t rows = std::ssize(options_.packing ? epoch_.row_begins : epoch_.order);
+  const int64_t rows = options_.packing ? std::ssize(epoch_.row_begins) : epoch_.order.size();
   const int64_t begin = state_.row, end = std::min(begin + rows_per_step(), rows);
   // Rank 0 has the most rows of a short batch; the others make as many micro-batches as it does, empty ones at the end.
   std::vector<IndexRows> step(CeilDivide(CeilDivide(end - begin, world_size_), options_.rows_per_rank));
@@ -139,18 +139,19 @@ absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
 }
 
 std::string DataSharder::PositionOf(int64_t epoch, int64_t row, uint64_t seed, int64_t samples) {
-  return absl::StrCat(kPositionName, " ", kPositionVersion, " ", epoch, " ", row, " ", seed, " ", samples);
+  return absl::StrCat(kPositionName, " ", VersionOf(samples), " ", epoch, " ", row, " ", seed, " ", samples);
 }
 
-absl::StatusOr<std::pair<DataSharder::State, int64_t>> DataSharder::ParsePosition(const std::string& position) {
+absl::StatusOr<DataSharder::SavedPosition> DataSharder::ParsePosition(const std::string& position) const {
   std::vector<std::string> parts = absl::StrSplit(position, ' ');
   if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] == kVersionWithoutSamples) {
     parts[1] = kPositionVersion;
     parts.push_back("0");
   }
-  if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] != kPositionVersion) {
+  const bool is_without_list = parts.size() >= 2 && parts[1] == kVersionWithoutList;
+  if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] != kPositionVersion && !is_without_list) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position is of version ", parts[1],
-                                                   "; this program knows version ", kPositionVersion,
+                                                   "; this program knows versions up to ", kVersionWithoutList,
                                                    ": resume with the program that saved it"));
   }
   State state;
@@ -160,12 +161,13 @@ absl::StatusOr<std::pair<DataSharder::State, int64_t>> DataSharder::ParsePositio
       !absl::SimpleAtoi(parts[5], &samples) || state.epoch < 0 || state.row < 0 || samples < 0) {
     return absl::InvalidArgumentError(absl::StrCat("no data position: '", position, "'"));
   }
-  return std::pair(state, samples);
+  const bool has_list = dataset_->size() <= SampleOrder::kMostListed;
+  return SavedPosition{state, samples, !options_.shuffle || has_list != is_without_list};
 }
 
 absl::Status DataSharder::Restore(const std::string& position) {
   DISTILL_ASSIGN_OR_RETURN(const auto parsed, ParsePosition(position));
-  const auto& [state, samples] = parsed;
+  const auto& [state, samples, is_of_this_order] = parsed;
   if (state.seed != options_.seed) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position has seed ", state.seed, ", this job ",
                                                    options_.seed, ": resume with the same seed"));
@@ -175,6 +177,12 @@ absl::Status DataSharder::Restore(const std::string& position) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the saved data position is within an epoch of ", samples, " samples, but the data set has ",
           dataset_->size(), ", in another order: resume with the same data, or start a new run from the saved model"));
+    }
+    if (!is_of_this_order) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the saved data position is within an epoch that was shuffled with a list of all samples, which data sets ",
+          "of more than ", SampleOrder::kMostListed, " are no more: resume with the program that saved it, or from a ",
+          "checkpoint at the end of an epoch"));
     }
     DISTILL_ASSIGN_OR_RETURN(const int64_t rows, RowsIn(state.epoch, /*is_next=*/true));
     if (state.row >= rows) {

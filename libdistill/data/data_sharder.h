@@ -9,6 +9,8 @@
 // j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins with an empty
 // batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
 //
+// The order is a SampleOrder: that of a billion samples takes no time and no memory.
+//
 // With packing, and only then, lengths decide which samples share a row: all of them are asked for, once, by the first
 // call that needs them, and kept (8 bytes a sample). A call that fails because of that can be made again.
 #pragma once
@@ -21,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/dataset.h"
+#include "libdistill/data/sample_order.h"
 #include "libdistill/data/shard_options.h"
 
 namespace distill {
@@ -74,13 +77,17 @@ class DataSharder {
   // a row.
   struct Epoch {
     int64_t number = -1;
-    std::vector<int64_t> order;
+    SampleOrder order;
     std::vector<int64_t> row_begins;
   };
 
   DataSharder() = default;
-  // A position, and the size of its data set, or 0.
-  static absl::StatusOr<std::pair<State, int64_t>> ParsePosition(const std::string& position);
+  struct SavedPosition {
+    State state;
+    int64_t samples = 0;  // of its data set; 0: not known
+    bool is_of_this_order = true;
+  };
+  absl::StatusOr<SavedPosition> ParsePosition(const std::string& position) const;
   absl::StatusOr<Epoch> Form(int64_t number);
   // Without packing nothing is formed to count them; else the epoch is kept for the next step where that is in it.
   absl::StatusOr<int64_t> RowsIn(int64_t number, bool is_next);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -226,6 +228,73 @@ TEST_CASE("a restored position continues exactly, also on another number of rank
   }
 }
 
+TEST_CASE("no sample is lost or comes twice when a job is resumed on one to five ranks in mid-epoch") {
+  const auto dataset = MakeSamples(97);
+  for (const bool packing : {false, true}) {
+    const auto options =
+        ShardOptions{.rows_per_rank = 2, .accumulation_steps = 2, .packing = packing, .max_length = 14};
+    IndexRows expected = EpochOf(Make(dataset, 0, 1, options), 0);
+    std::sort(expected.begin(), expected.end());
+    for (int before = 1; before <= 5; ++before) {
+      for (int after = 1; after <= 5; ++after) {
+        for (int killed = 1; killed < 3; ++killed) {  // after so many steps
+          std::vector<DataSharder> ranks = MakeRanks(dataset, before, options);
+          IndexRows seen;
+          const auto step = [&] {
+            for (const std::vector<int64_t>& row : GlobalBatch(&ranks)) seen.push_back(row);
+          };
+          for (int i = 0; i < killed; ++i) step();
+          const std::string position = ranks[0].Position();
+          ranks = MakeRanks(dataset, after, options);
+          for (DataSharder& rank : ranks) REQUIRE(rank.Restore(position).ok());
+          while (ranks[0].epoch() == 0) step();
+          std::sort(seen.begin(), seen.end());
+          CHECK(seen == expected);
+        }
+      }
+    }
+  }
+}
+
+// As large as asked for; nobody reads it.
+class Huge : public Dataset {
+ public:
+  explicit Huge(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  absl::StatusOr<int64_t> Length(int64_t) const override { return 1; }
+  absl::StatusOr<Sample> Read(int64_t) const override { return absl::UnimplementedError("nobody reads it"); }
+  absl::StatusOr<std::string> Fingerprint() const override { return "huge"; }
+
+ private:
+  const int64_t size_;
+};
+
+// Of this process, in bytes.
+int64_t OwnMemory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (absl::StartsWith(line, "RssAnon:")) return std::atoll(line.c_str() + 8) * 1024;
+  }
+  return 0;
+}
+
+TEST_CASE("a billion samples are dealt without a list of them") {
+  const auto huge = std::make_shared<Huge>(1000000000);
+  const int64_t before = OwnMemory();
+  std::vector<DataSharder> ranks = MakeRanks(huge, 2, {.rows_per_rank = 50});
+  CHECK(*ranks[0].StepsInEpoch(0) == 10000000);
+  const IndexRows first = GlobalBatch(&ranks);
+  CHECK(first.size() == 100);
+  CHECK(OwnMemory() - before < 100000000);
+  const std::string position = ranks[0].Position();
+  CHECK(position == "DataSharder 3 0 100 42 1000000000");
+  std::vector<DataSharder> one = MakeRanks(huge, 1, {.rows_per_rank = 100});
+  REQUIRE(one[0].Restore(position).ok());
+  CHECK(GlobalBatch(&one) == GlobalBatch(&ranks));
+  CHECK(absl::StrContains(one[0].Restore("DataSharder 2 0 100 42 1000000000").message(), "with a list of all samples"));
+  CHECK(one[0].Restore("DataSharder 2 3 0 42 1000000000").ok());
+}
+
 TEST_CASE("positions that do not fit are refused, and leave the sharder where it was") {
   const auto dataset = OfLengths(std::vector<int64_t>(10, 2));
   for (const bool packing : {false, true}) {
@@ -245,7 +314,7 @@ TEST_CASE("positions that do not fit are refused, and leave the sharder where it
     refuses(DataSharder::PositionOf(7, 10, 3), "row 10 of an epoch of 10 rows");
     refuses(DataSharder::PositionOf(-1, 0, 3), "no data position");
     refuses(DataSharder::PositionOf(0, -1, 3), "no data position");
-    refuses("DataSharder 3 0 0 3 10 7", "of version 3; this program knows version 2");
+    refuses("DataSharder 4 0 0 3 10 7", "of version 4; this program knows versions up to 3");
     for (const std::string bytes :
          {"", "DataSharder", "DataSharder 1", "DataSharder 1 0 0", "DataSharder 2 0 0 3", "DataSharder 2 0 0 3 10 0",
           "DataSharder 2 0 x 3 10", "DataSharder 2 0 0 3 -1", "DataSharder 1 0 x 3", "Sampler 2 0 0 3 10"}) {
