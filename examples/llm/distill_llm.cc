@@ -84,9 +84,11 @@ absl::Status SaveConfig(const LlmOptions& options) {
 // What the run reads must not be among what it replaces.
 absl::Status CheckSources(const LlmOptions& options) {
   if (!options.trainer.overwrite_output_dir || options.trainer.output_dir.empty()) return absl::OkStatus();
-  for (const auto& [name, path] :
-       {std::pair("student_model", options.student_model), std::pair("teacher_model", options.teacher_model),
-        std::pair("dataset_name", options.dataset_name), std::pair("eval_dataset_name", options.eval_dataset_name)}) {
+  std::vector<std::pair<const char*, std::string>> sources = {{"student_model", options.student_model},
+                                                              {"teacher_model", options.teacher_model},
+                                                              {"eval_dataset_name", options.eval_dataset_name}};
+  for (const std::string& name : DatasetNames(options)) sources.emplace_back("dataset_name", name);
+  for (const auto& [name, path] : sources) {
     if (path.empty() || !LiesIn(options.trainer.output_dir, path)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", path, " is in output_dir ", options.trainer.output_dir,

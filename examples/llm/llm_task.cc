@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "libdistill/data/rows.h"
 #include "libdistill/data/token_folder.h"
@@ -52,11 +56,30 @@ absl::Status CheckRows(const std::string& path, const std::string& split) {
                    "downloaded (hf download NAME --repo-type dataset --local-dir FOLDER)"));
 }
 
+// One for each data set, or none.
+absl::StatusOr<std::vector<double>> WeightsOf(const LlmOptions& options) {
+  std::vector<double> weights;
+  for (absl::string_view part : absl::StrSplit(options.dataset_weights, ',', absl::SkipWhitespace())) {
+    part = absl::StripAsciiWhitespace(part);
+    if (double& weight = weights.emplace_back(); !absl::SimpleAtod(part, &weight) || !(weight > 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dataset_weights: '", part, "' is no number above 0: give a weight for each data set"));
+    }
+  }
+  const size_t names = DatasetNames(options).size();
+  if (weights.empty() || weights.size() == names) return weights;
+  return absl::InvalidArgumentError(absl::StrCat("dataset_weights: there are ", weights.size(), " for ", names,
+                                                 " data sets of dataset_name: give one for each, or none"));
+}
+
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*needs_weights=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*needs_weights=*/false), "student_model"));
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(options.dataset_name, options.dataset_split), "dataset_name"));
+  for (const std::string& name : DatasetNames(options)) {
+    DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(name, options.dataset_split), "dataset_name"));
+  }
+  DISTILL_RETURN_IF_ERROR(WeightsOf(options).status());
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
   return Annotate(CheckRows(options.eval_dataset_name, options.eval_split), "eval_dataset_name");
 }
@@ -107,6 +130,46 @@ absl::StatusOr<ChatDataset> LoadData(const Tokenizer& tokenizer, const ChatTempl
   return data;
 }
 
+// Training data of all sources, and what of them is held out.
+absl::Status LoadTraining(const LlmOptions& options, LlmText& text) {
+  std::vector<std::shared_ptr<const Dataset>> train, held_out;
+  std::vector<std::string> summaries;
+  const std::vector<std::string> names = DatasetNames(options);
+  for (const std::string& name : names) {
+    DISTILL_ASSIGN_OR_RETURN(
+        ChatDataset data,
+        LoadData(text.tokenizer, text.chat, name, HowToLoad(options, options.dataset_split, options.num_samples)));
+    summaries.push_back(names.size() == 1 ? data.summary : absl::StrCat(name, ": ", data.summary));
+    if (options.validation_split == 0) {
+      train.push_back(std::move(data.tokens));
+      continue;
+    }
+    SplitDataset split = SplitByIds(std::move(data.tokens), options.validation_split);
+    train.push_back(std::move(split.first));
+    if (split.second->size() > 0) held_out.push_back(std::move(split.second));
+  }
+  MixOptions mix = options.mix;
+  DISTILL_ASSIGN_OR_RETURN(mix.weights, WeightsOf(options));
+  text.train.summary = absl::StrJoin(summaries, "; ");
+  if (train.size() == 1 && options.validation_split == 0) {
+    text.train.tokens = std::const_pointer_cast<Dataset>(train[0]);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::shared_ptr<Dataset>> mixed = MixSources(std::move(train), mix);
+  if (!mixed.ok()) return Annotate(mixed.status(), "dataset_name");
+  text.train.tokens = *std::move(mixed);
+  if (options.validation_split == 0) return absl::OkStatus();
+  if (held_out.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("validation_split: of so few samples ", options.validation_split, " holds out none: raise it"));
+  }
+  text.evaluation.emplace();
+  DISTILL_ASSIGN_OR_RETURN(text.evaluation->tokens, MixSources(std::move(held_out), {}));
+  LogInfo(absl::StrCat("validation_split: ", text.evaluation->tokens->size(), " samples are held out, ",
+                       text.train.tokens->size(), " are trained"));
+  return absl::OkStatus();
+}
+
 int32_t PadIdOf(const Tokenizer& tokenizer) {
   return tokenizer.TokenToId(tokenizer.pad_token()).value_or(tokenizer.eos_id().value_or(0));
 }
@@ -132,10 +195,23 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmOptions& options, 
 
 }  // namespace
 
+std::vector<std::string> DatasetNames(const LlmOptions& options) {
+  std::vector<std::string> names;
+  for (const absl::string_view name : absl::StrSplit(options.dataset_name, ',', absl::SkipWhitespace())) {
+    names.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  // A name may hold a comma itself.
+  return names.size() > 1 && (FileExists(options.dataset_name) || FolderExists(options.dataset_name))
+             ? std::vector<std::string>{options.dataset_name}
+             : names;
+}
+
 absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   const LlmOptions defaults;
-  DISTILL_RETURN_IF_ERROR(
-      CheckSplit("dataset_split", options.dataset_split, defaults.dataset_split, "dataset_name", options.dataset_name));
+  for (const std::string& name : DatasetNames(options)) {
+    DISTILL_RETURN_IF_ERROR(
+        CheckSplit("dataset_split", options.dataset_split, defaults.dataset_split, "dataset_name", name));
+  }
   DISTILL_RETURN_IF_ERROR(CheckSplit("eval_split", options.eval_split, defaults.eval_split, "eval_dataset_name",
                                      options.eval_dataset_name));
   DISTILL_RETURN_IF_ERROR(CheckPaths(options));
@@ -146,9 +222,8 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   absl::StatusOr<ChatTemplate> chat = ChatTemplate::Create(options.chat_template, tokenizer);
   if (!chat.ok()) return Annotate(chat.status(), "chat_template");
   LogInfo(absl::StrCat("chat template: ", chat->name()));
-  DISTILL_ASSIGN_OR_RETURN(ChatDataset train, LoadData(tokenizer, *chat, options.dataset_name,
-                                                       HowToLoad(options, options.dataset_split, options.num_samples)));
-  LlmText text{folder, std::move(tokenizer), *std::move(chat), std::move(train), std::nullopt};
+  LlmText text{folder, std::move(tokenizer), *std::move(chat), {}, std::nullopt};
+  DISTILL_RETURN_IF_ERROR(LoadTraining(options, text));
   if (!options.eval_dataset_name.empty()) {
     DISTILL_ASSIGN_OR_RETURN(text.evaluation, LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
                                                        HowToLoad(options, options.eval_split, /*num_samples=*/0)));

@@ -4,11 +4,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "examples/llm/options.h"
 #include "libdistill/distill.h"
 
 namespace distill {
+
+// The data sets that dataset_name names.
+std::vector<std::string> DatasetNames(const LlmOptions& options);
 
 struct LlmText {
   std::string tokenizer_folder;  // the student's, or the teacher's where the student has none

@@ -24,11 +24,15 @@ absl::Status CheckModels(const LlmOptions& options) {
 }
 
 absl::Status CheckHeldOut(const LlmOptions& options) {
-  if (!options.eval_dataset_name.empty()) return absl::OkStatus();
+  if (options.validation_split > 0 && !options.eval_dataset_name.empty()) {
+    return absl::InvalidArgumentError(
+        "validation_split holds out a part of dataset_name, and eval_dataset_name names other data: give one of them");
+  }
+  if (options.validation_split > 0 || !options.eval_dataset_name.empty()) return absl::OkStatus();
   if (!AsksForEvaluations(options.trainer) && options.shard.held_out_rows == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "options about evaluations (eval_strategy, eval_steps, metric_for_best_model, per_device_eval_batch_size, ...) "
-      "need eval_dataset_name, the held-out data");
+      "need held-out data: eval_dataset_name, or validation_split");
 }
 
 absl::Status CheckTraining(const LlmOptions& options) {

@@ -9,6 +9,7 @@
 #include "examples/llm/other_tools.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/data/loader_options.h"
+#include "libdistill/data/mixture.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
@@ -25,7 +26,10 @@ struct LlmOptions {
   }
 
   std::string project_name = "distil-logits";
-  std::string dataset_name;
+  std::string dataset_name;  // several with commas: DatasetNames (llm_task.h)
+  std::string dataset_weights;
+  MixOptions mix;  // but for the weights
+  double validation_split = 0;
   std::string dataset_split = "train";
   int64_t num_samples = 0;
   std::string eval_dataset_name;
@@ -82,19 +86,31 @@ template <class V>
 void DescribeData(V& v, LlmOptions& o) {
   v.Group("Data");
   v.Field("dataset_name", o.dataset_name,
-          "data: a file of rows (.jsonl, .parquet, .csv, .tsv, also .gz and .zst), or a folder of them; may be s3://")
+          "data: a file of rows (.jsonl, .parquet, .csv, .tsv, also .gz and .zst), a folder of them, or one of tokens; "
+          "may be s3://; several with commas, or as a list")
       .PathOfAnyStore()
+      .TakesList()
       .Alias("dataset", "data", "data_path", "dataset_path", "train_file", "train_data", "train_dataset");
   v.Field("dataset_split", o.dataset_split, "of a folder, not of a file: the files whose names start with it")
       .Alias("dataset_train_split", "train_split")
       .Similar("split");
-  v.Field("num_samples", o.num_samples, AtLeast(0), "only the first so many usable rows; 0: all")
+  v.Field("dataset_weights", o.dataset_weights,
+          "of several data sets: the share of each in an epoch, above 0; empty: each sample comes once an epoch")
+      .TakesList()
+      .Alias("interleave_probs", "dataset_probabilities", "probabilities");
+  v.Field("stopping_strategy", o.mix.stopping,
+          "with dataset_weights, an epoch ends when one data set has no samples left, or when all of them came");
+  v.Field("num_samples", o.num_samples, AtLeast(0), "only the first so many usable rows of each data set; 0: all")
       .Alias("max_samples", "max_train_samples");
+  v.Field("validation_split", o.validation_split, Within(0, 0.9),
+          "share of the samples that is held out in place of eval_dataset_name; which ones does not change when rows "
+          "are added; 0: none")
+      .Alias("val_size", "eval_split_ratio", "val_set_size");
   v.Field("eval_dataset_name", o.eval_dataset_name, "held-out data, as dataset_name")
       .PathOfAnyStore()
       .Alias("validation_file", "eval_file", "eval_data", "eval_dataset", "validation_dataset");
   v.Field("eval_split", o.eval_split, "of a folder of held-out data: the files whose names start with it")
-      .Alias("dataset_test_split", "validation_split", "test_split");
+      .Alias("dataset_test_split", "test_split");
   v.Field("chat_template", o.chat_template,
           "chatml, llama3, a Jinja file or template text; auto or empty: the tokenizer's own")
       .Alias("chat_template_path");

@@ -83,7 +83,9 @@ absl::StatusOr<std::string> PlanRun(const LlmCommand& command, const World& worl
     }
     if (!on_gpu) {
       task.process = MeasureProcess(task.dtype);
-      task.data_bytes = DataSetBytes(FileBytes(options.dataset_name) + FileBytes(options.eval_dataset_name));
+      int64_t bytes = FileBytes(options.eval_dataset_name);
+      for (const std::string& name : DatasetNames(options)) bytes += FileBytes(name);
+      task.data_bytes = DataSetBytes(bytes);
     }
     DISTILL_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(task));
     text = DescribePlan(task, plan, AtHand(on_gpu, has_gpu));

@@ -100,12 +100,13 @@ class Reader {
   }
 
   static absl::Status Set(const FieldDescription& field, const YAML::Node& value, const std::string& text) {
-    const bool is_list = absl::string_view(field.kind.type) == "LIST";
+    const bool is_list = field.takes_list || absl::string_view(field.kind.type) == "LIST";
     if (value.IsMap() || (value.IsSequence() && !is_list)) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected ", field.kind.words, ", not a ", value.IsMap() ? "map" : "list"));
     }
-    return SetOption(field, text);
+    if (!field.takes_list || !value.IsSequence()) return SetOption(field, text);
+    return SetOption(field, text.substr(1, text.size() - 2));  // without the brackets
   }
 
   const std::string path_;

@@ -41,6 +41,7 @@ struct FieldDescription {
   std::vector<std::string> choices = {};
   std::string initial = {};  // its value when it was described
   bool is_path = false;
+  bool takes_list = false;  // in a config file: what it names then is joined with commas
   bool is_of_any_store = false;
   bool is_optional = false;               // its text may be "", for none
   bool is_in_code_only = false;           // compared and checked, but not to be set by name
@@ -137,6 +138,11 @@ class FieldEntry {
     return *this;
   }
   // Of a file or folder that may also be s3://.
+  // A list of a config file will do, too: "a, b".
+  FieldEntry& TakesList() {
+    field().takes_list = true;
+    return *this;
+  }
   FieldEntry& PathOfAnyStore() {
     field().is_of_any_store = true;
     return Path();

@@ -8,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/mixture.h"
+#include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
@@ -16,10 +18,7 @@ constexpr char kPositionName[] = "DataSharder";
 constexpr char kPositionVersion[] = "2";
 constexpr char kVersionWithoutSamples[] = "1";
 constexpr char kVersionWithoutList[] = "3";
-
-SampleOrder EpochOrder(int64_t size, const ShardOptions& options, int64_t epoch) {
-  return options.shuffle ? SampleOrder::Shuffled(size, options.seed, epoch) : SampleOrder::InOrder(size);
-}
+constexpr char kVersionWithMixture[] = "4";
 
 // What is written of a data set of this size. Those that are shuffled without a list had another order before.
 const char* VersionOf(int64_t samples) {
@@ -27,7 +26,7 @@ const char* VersionOf(int64_t samples) {
 }
 
 // A row takes the samples that come next as long as they fit.
-std::vector<int64_t> PackRows(const SampleOrder& order, const std::vector<int64_t>& lengths, int64_t max_length) {
+std::vector<int64_t> PackRows(const EpochOrder& order, const std::vector<int64_t>& lengths, int64_t max_length) {
   std::vector<int64_t> begins;
   int64_t room = 0;
   for (int64_t i = 0; i < order.size(); ++i) {
@@ -39,6 +38,10 @@ std::vector<int64_t> PackRows(const SampleOrder& order, const std::vector<int64_
     room -= length;
   }
   return begins;
+}
+
+std::string HashOf(const Mixture& mixture) {
+  return absl::StrCat(absl::Hex(HashOfBytes(mixture.Describe()), absl::kZeroPad16));
 }
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -90,7 +93,7 @@ absl::Status DataSharder::ReadLengths() {
 absl::StatusOr<DataSharder::Epoch> DataSharder::Form(int64_t number) {
   Epoch epoch;
   epoch.number = number;
-  epoch.order = EpochOrder(dataset_->size(), options_, number);
+  epoch.order = EpochOrder(*dataset_, options_.shuffle, options_.seed, number);
   if (!options_.packing) return epoch;
   DISTILL_RETURN_IF_ERROR(ReadLengths());
   epoch.row_begins = PackRows(epoch.order, *lengths_, options_.max_length);
@@ -98,7 +101,7 @@ absl::StatusOr<DataSharder::Epoch> DataSharder::Form(int64_t number) {
 }
 
 absl::StatusOr<int64_t> DataSharder::RowsIn(int64_t number, bool is_next) {
-  if (!options_.packing) return dataset_->size();
+  if (!options_.packing) return EpochOrder::SizeOf(*dataset_);
   if (number == epoch_.number) return std::ssize(epoch_.row_begins);
   DISTILL_ASSIGN_OR_RETURN(Epoch formed, Form(number));
   const int64_t rows = std::ssize(formed.row_begins);
@@ -138,6 +141,12 @@ absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
   return step;
 }
 
+std::string DataSharder::Position() const {
+  if (dataset_->mixture() == nullptr) return PositionOf(state_.epoch, state_.row, state_.seed, dataset_->size());
+  return absl::StrCat(kPositionName, " ", kVersionWithMixture, " ", state_.epoch, " ", state_.row, " ", state_.seed,
+                      " ", dataset_->size(), " ", HashOf(*dataset_->mixture()));
+}
+
 std::string DataSharder::PositionOf(int64_t epoch, int64_t row, uint64_t seed, int64_t samples) {
   return absl::StrCat(kPositionName, " ", VersionOf(samples), " ", epoch, " ", row, " ", seed, " ", samples);
 }
@@ -148,10 +157,17 @@ absl::StatusOr<DataSharder::SavedPosition> DataSharder::ParsePosition(const std:
     parts[1] = kPositionVersion;
     parts.push_back("0");
   }
+  std::string mixture;
+  const bool has_mixture = parts.size() == 7 && parts[0] == kPositionName && parts[1] == kVersionWithMixture;
+  if (has_mixture) {
+    mixture = parts.back();
+    parts.pop_back();
+    parts[1] = kPositionVersion;
+  }
   const bool is_without_list = parts.size() >= 2 && parts[1] == kVersionWithoutList;
   if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] != kPositionVersion && !is_without_list) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position is of version ", parts[1],
-                                                   "; this program knows versions up to ", kVersionWithoutList,
+                                                   "; this program knows versions up to ", kVersionWithMixture,
                                                    ": resume with the program that saved it"));
   }
   State state;
@@ -162,12 +178,12 @@ absl::StatusOr<DataSharder::SavedPosition> DataSharder::ParsePosition(const std:
     return absl::InvalidArgumentError(absl::StrCat("no data position: '", position, "'"));
   }
   const bool has_list = dataset_->size() <= SampleOrder::kMostListed;
-  return SavedPosition{state, samples, !options_.shuffle || has_list != is_without_list};
+  return SavedPosition{state, samples, mixture, !options_.shuffle || has_mixture || has_list != is_without_list};
 }
 
 absl::Status DataSharder::Restore(const std::string& position) {
   DISTILL_ASSIGN_OR_RETURN(const auto parsed, ParsePosition(position));
-  const auto& [state, samples, is_of_this_order] = parsed;
+  const auto& [state, samples, mixture, is_of_this_order] = parsed;
   if (state.seed != options_.seed) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position has seed ", state.seed, ", this job ",
                                                    options_.seed, ": resume with the same seed"));
@@ -177,6 +193,11 @@ absl::Status DataSharder::Restore(const std::string& position) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the saved data position is within an epoch of ", samples, " samples, but the data set has ",
           dataset_->size(), ", in another order: resume with the same data, or start a new run from the saved model"));
+    }
+    if (mixture != (dataset_->mixture() == nullptr ? "" : HashOf(*dataset_->mixture()))) {
+      return absl::InvalidArgumentError(
+          "the saved data position is within an epoch of other sources, or of other weights: resume with the same "
+          "ones, or start a new run from the saved model");
     }
     if (!is_of_this_order) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -9,7 +9,7 @@
 // j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins with an empty
 // batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
 //
-// The order is a SampleOrder: that of a billion samples takes no time and no memory.
+// The order is an EpochOrder: that of a billion samples takes no time and no memory.
 //
 // With packing, and only then, lengths decide which samples share a row: all of them are asked for, once, by the first
 // call that needs them, and kept (8 bytes a sample). A call that fails because of that can be made again.
@@ -23,7 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/data/dataset.h"
-#include "libdistill/data/sample_order.h"
+#include "libdistill/data/epoch_order.h"
 #include "libdistill/data/shard_options.h"
 
 namespace distill {
@@ -54,7 +54,7 @@ class DataSharder {
   int64_t epoch() const { return state_.epoch; }
 
   // Where the next step starts, as bytes to be saved (docs/formats.md, "Data position").
-  std::string Position() const { return PositionOf(state_.epoch, state_.row, state_.seed, dataset_->size()); }
+  std::string Position() const;
   // InvalidArgument: no such bytes, bytes of another version, another seed, a position beyond the epoch, or one within
   // an epoch of a data set of another size; then it stands where it was. Cannot fail for a position that this sharder
   // itself has given.
@@ -77,14 +77,15 @@ class DataSharder {
   // a row.
   struct Epoch {
     int64_t number = -1;
-    SampleOrder order;
+    EpochOrder order;
     std::vector<int64_t> row_begins;
   };
 
   DataSharder() = default;
   struct SavedPosition {
     State state;
-    int64_t samples = 0;  // of its data set; 0: not known
+    int64_t samples = 0;       // of its data set; 0: not known
+    std::string mixture = "";  // a hash of it; empty: there was none
     bool is_of_this_order = true;
   };
   absl::StatusOr<SavedPosition> ParsePosition(const std::string& position) const;

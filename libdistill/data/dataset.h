@@ -17,6 +17,8 @@
 
 namespace distill {
 
+struct Mixture;
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -31,6 +33,8 @@ class Dataset {
   // A text that is the same wherever the samples are the same, and another where any of them differs: the number of
   // samples with a checksum of them, or the version of a file in a store. Ranks compare it before the first step.
   [[nodiscard]] virtual absl::StatusOr<std::string> Fingerprint() const = 0;
+  // Of which of its samples an epoch consists (mixture.h); null: of each one, once.
+  virtual const Mixture* mixture() const { return nullptr; }
 };
 
 // OutOfRange: there is no such sample. For implementations of Read and Length.

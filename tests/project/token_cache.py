@@ -122,9 +122,36 @@ def check_programs(folder):
     has(run(DATA, "sample", f"{folder}/labels.jsonl", f"{folder}/x.jsonl", "--label", "none", code=2), "the field 'none' is missing")
 
 
+def check_sources(folder):
+    """Several data sets with weights, and a part of them held out."""
+    with open(f"{folder}/mix.yaml", "w", encoding="utf-8") as file:
+        file.write(f"dataset_name:\n  - {folder}/data/train.jsonl\n  - {folder}/data/held_out.jsonl\ndataset_weights: [3, 1]\n"
+                   f"student_model: examples/llm/student\nteacher_model: examples/llm/teacher\nmax_length: 64\n"
+                   f"validation_split: 0.1\nlogging_steps: 1\n")
+
+    def train(out, *words, code=0, ranks=1):
+        return run(f"{BUILD}/bin/distillrun", "-np", str(ranks), f"{BUILD}/bin/distill_llm", "--config_file", f"{folder}/mix.yaml",
+                   "--output_dir", f"{folder}/{out}", *words, code=code, DISTILL_CACHE_DIR=f"{folder}/cache")
+
+    told = train("mix", "--max_steps", "6", "--eval_steps", "3", "--save_steps", "3")
+    has(told, "rows 3600, used 3600", "rows 600, used 600", "samples are held out")
+    losses = losses_of(f"{folder}/mix")
+    assert len(losses) >= 8, losses
+    train("again", "--max_steps", "6", "--eval_steps", "3", "--save_steps", "3")
+    assert losses_of(f"{folder}/again") == losses
+    train("cut", "--max_steps", "6", "--eval_steps", "3", "--save_steps", "3", "--stopping_strategy", "all_exhausted")
+    assert losses_of(f"{folder}/cut") != losses
+    has(train("mix", "--max_steps", "9", "--eval_steps", "3", "--save_steps", "3", "--dataset_weights", "2, 1", "--resume_from_checkpoint",
+              "latest", code=2), "other weights")
+    has(train("x", "--max_steps", "2", "--dataset_weights", "1", code=2), "dataset_weights: there are 1 for 2 data sets")
+    has(train("x", "--max_steps", "2", "--dataset_weights", "1, 0", code=2), "dataset_weights: '0' is no number above 0")
+    has(train("x", "--max_steps", "2", "--eval_dataset_name", f"{folder}/data/held_out.jsonl", code=2), "validation_split holds out a part")
+
+
 with tempfile.TemporaryDirectory() as folder:
     run(sys.executable, "examples/llm/generate.py", "--out", f"{folder}/data")
     check_ranks(folder)
+    check_sources(folder)
     check_killed(folder)
     check_programs(folder)
 print("tokens are made once, and are those of memory")
