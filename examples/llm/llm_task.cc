@@ -1,7 +1,8 @@
 #include "examples/llm/llm_task.h"
 
 #include <algorithm>
-#include <thread>
+#include <iterator>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -17,6 +18,7 @@
 #include "libdistill/store/weights_folder.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
+#include "libdistill/world/own_cores.h"
 
 namespace distill {
 namespace {
@@ -93,8 +95,24 @@ absl::Status CheckSplit(const char* split_name, const std::string& split, const 
                                                  " out, or name the folder that holds one file a split"));
 }
 
-// Before any rank can have begun to tokenize.
+// Before any rank can have begun to tokenize, and before a run leaves each rank its own cores.
 const absl::Time kProgramStart = absl::Now();
+const std::vector<int> kCoresAtStart = AllowedCores();
+
+// While it lives, this thread and those that it starts may use all that the launcher left to this rank.
+class AllCores {
+ public:
+  AllCores() : own_(AllowedCores()) { Bind(kCoresAtStart); }
+  ~AllCores() { Bind(own_); }
+  AllCores(const AllCores&) = delete;
+  AllCores& operator=(const AllCores&) = delete;
+
+ private:
+  static void Bind(const std::vector<int>& cores) {
+    if (!cores.empty()) BindThread(cores).IgnoreError();  // it is slower then, and nothing else
+  }
+  const std::vector<int> own_;
+};
 
 // One that was not asked for is no reason to fail.
 TokenCache CacheOf(const LlmOptions& options) {
@@ -108,7 +126,7 @@ TokenCache CacheOf(const LlmOptions& options) {
 // Who fills the cache works for all ranks of its host, which wait for it.
 int64_t ThreadsOf(const LlmOptions& options, const TokenCache& cache) {
   if (options.preprocessing_num_workers > 0) return options.preprocessing_num_workers;
-  return cache.folder.empty() ? at::get_num_threads() : std::max(1U, std::thread::hardware_concurrency());
+  return cache.folder.empty() ? at::get_num_threads() : std::max<int64_t>(1, std::ssize(kCoresAtStart));
 }
 
 ChatDatasetOptions HowToLoad(const LlmOptions& options, const std::string& split, int64_t num_samples) {
@@ -125,6 +143,8 @@ ChatDatasetOptions HowToLoad(const LlmOptions& options, const std::string& split
 
 absl::StatusOr<ChatDataset> LoadData(const Tokenizer& tokenizer, const ChatTemplate& chat, const std::string& path,
                                      const ChatDatasetOptions& how) {
+  std::optional<AllCores> all_cores;
+  if (!how.cache.folder.empty()) all_cores.emplace();
   DISTILL_ASSIGN_OR_RETURN(ChatDataset data, LoadChatDataset(path, tokenizer, chat, how));
   LogInfo(data.summary);
   return data;

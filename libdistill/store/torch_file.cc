@@ -247,7 +247,8 @@ absl::Status TorchFile::Parse() {
   if (absl::EndsWith(start.bytes, "ustar")) {
     return absl::InvalidArgumentError("a file of torch before 0.1.10: load and save it with a newer torch");
   }
-  return absl::InvalidArgumentError("no file that torch.save wrote, or a damaged one");
+  return absl::InvalidArgumentError(
+      "no file that torch.save wrote, or a damaged one: fetch it again, or save its weights as model.safetensors");
 }
 
 absl::StatusOr<TorchFile> TorchFile::Of(std::shared_ptr<const FileBytes> bytes) {
