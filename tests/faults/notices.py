@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import job
 
 TO_RESUME = 85
-STEPS = 40
+STEPS = 600  # so many that a busy machine does not end the job before its notice
 # Beside distillrun alone: mpirun, and distillrun that hands the job over to it, as it does for its options and over hosts.
 LAUNCHERS = {"mpirun": job.command("mpirun", 2),
              "distillrun-mpirun": [*job.command("distillrun", 2), "--mca", "orte_base_help_aggregate", "1"]}
@@ -21,7 +21,7 @@ def arguments(folder, out, **options):
     return ["--config_file", job.config(
         folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
         student_model=f"{folder}/student", output_dir=out, per_device_train_batch_size=2,
-        gradient_accumulation_steps=2, max_steps=STEPS, **options)]
+        gradient_accumulation_steps=2, **{"max_steps": STEPS, **options})]
 
 
 def start(folder, out, ranks, launcher=None, **options):
@@ -87,12 +87,12 @@ def check_notice(folder, number, ranks, to_all=False, through="", heard=None, **
 def check_within_evaluation(folder):
     """The notice is heard in the middle of an evaluation, which the resumed run makes; also where the best model is looked for."""
     job.make_chat(f"{folder}/held_out.jsonl", rows=3000)
-    options = {"eval_dataset_name": f"{folder}/held_out.jsonl", "eval_strategy": "steps", "eval_steps": 20, "save_steps": 20,
+    options = {"eval_dataset_name": f"{folder}/held_out.jsonl", "eval_strategy": "steps", "max_steps": 40, "eval_steps": 20, "save_steps": 20,
                "per_device_eval_batch_size": 4, "load_best_model_at_end": "true"}
     whole, out = f"{folder}/whole-evaluated", f"{folder}/evaluated"
     job.must_run(arguments(folder, whole, **options), ranks=2)
     cut = 0
-    for step in (20, STEPS):
+    for step in (20, 40):
         process = start(folder, out, 2, resume_from_checkpoint="latest", **options)
         await_step(process, out, step)
         os.kill(process.pid, signal.SIGTERM)
@@ -106,7 +106,7 @@ def check_within_evaluation(folder):
 
 
 def check_time_is_up(folder):
-    for seconds in (0.15, 0.05, 0.015, 0.005):  # fast machines need less for the whole run
+    for seconds in (0.6, 0.15, 0.05, 0.015, 0.005):  # fast machines need less for the whole run
         out = f"{folder}/time-{seconds}"
         code, output = job.run(arguments(folder, out, max_run_seconds=seconds))
         if code == TO_RESUME:
