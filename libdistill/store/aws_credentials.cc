@@ -8,6 +8,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/aws_profile.h"
 #include "libdistill/store/aws_roles.h"
+#include "libdistill/store/environment_text.h"
 
 namespace distill {
 namespace {
@@ -18,8 +19,8 @@ constexpr absl::Duration kRefreshBefore = absl::Minutes(5);  // their end
 using Found = absl::StatusOr<std::optional<AwsCredentials>>;  // nothing: this source is not set up
 
 std::optional<AwsCredentials> FromEnvironment() {
-  AwsCredentials credentials{Environment("AWS_ACCESS_KEY_ID"), Environment("AWS_SECRET_ACCESS_KEY"),
-                             Environment("AWS_SESSION_TOKEN")};
+  AwsCredentials credentials{EnvironmentText("AWS_ACCESS_KEY_ID"), EnvironmentText("AWS_SECRET_ACCESS_KEY"),
+                             EnvironmentText("AWS_SESSION_TOKEN")};
   if (credentials.access_key_id.empty() || credentials.secret_access_key.empty()) return std::nullopt;
   return credentials;
 }
@@ -86,7 +87,7 @@ Found FromFieldsOfProfile(const AwsProfile& profile, int depth) {
 
 Found FromProfile(const std::string& name, int depth) {
   DISTILL_ASSIGN_OR_RETURN(const AwsProfile profile, ReadAwsProfile(name));
-  if (profile.empty() && (depth > 0 || !Environment("AWS_PROFILE").empty())) {
+  if (profile.empty() && (depth > 0 || !EnvironmentText("AWS_PROFILE").empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat("there is no AWS profile '", name, "' in ~/.aws/config or ~/.aws/credentials: check AWS_PROFILE"));
   }
@@ -96,7 +97,7 @@ Found FromProfile(const std::string& name, int depth) {
 }
 
 bool IsAnonymous() {
-  const std::string value = Environment("AWS_NO_SIGN_REQUEST");
+  const std::string value = EnvironmentText("AWS_NO_SIGN_REQUEST");
   return value == "1" || absl::EqualsIgnoreCase(value, "true") || absl::EqualsIgnoreCase(value, "yes");
 }
 
@@ -107,8 +108,9 @@ absl::StatusOr<AwsCredentials> FindAwsCredentials() {
   if (const auto found = FromEnvironment()) return *found;
   DISTILL_ASSIGN_OR_RETURN(std::optional<AwsCredentials> found, FromProfile(AwsProfileName(), 0));
   if (!found) {
-    DISTILL_ASSIGN_OR_RETURN(found, FromWebIdentity(Environment("AWS_WEB_IDENTITY_TOKEN_FILE"),
-                                                    Environment("AWS_ROLE_ARN"), Environment("AWS_ROLE_SESSION_NAME")));
+    DISTILL_ASSIGN_OR_RETURN(
+        found, FromWebIdentity(EnvironmentText("AWS_WEB_IDENTITY_TOKEN_FILE"), EnvironmentText("AWS_ROLE_ARN"),
+                               EnvironmentText("AWS_ROLE_SESSION_NAME")));
   }
   if (!found) {
     DISTILL_ASSIGN_OR_RETURN(found, CredentialsOfContainer());
@@ -127,7 +129,7 @@ absl::StatusOr<AwsCredentials> FindAwsCredentials() {
 
 absl::StatusOr<std::string> FindAwsRegion() {
   for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"}) {
-    if (const std::string region = Environment(name); !region.empty()) return region;
+    if (const std::string region = EnvironmentText(name); !region.empty()) return region;
   }
   DISTILL_ASSIGN_OR_RETURN(const AwsProfile profile, ReadAwsProfile(AwsProfileName()));
   const std::string region = FieldOfProfile(profile, "region");

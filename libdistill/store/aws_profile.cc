@@ -1,6 +1,5 @@
 #include "libdistill/store/aws_profile.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "libdistill/core/home.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/environment_text.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -48,19 +48,14 @@ absl::Status ReadSection(const std::string& path, absl::string_view section, Aws
 }
 
 std::string PathOf(const char* variable, const char* otherwise) {
-  const std::string path = Environment(variable);
+  const std::string path = EnvironmentText(variable);
   return ExpandHome(path.empty() ? otherwise : path);
 }
 
 }  // namespace
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 std::string AwsProfileName() {
-  const std::string name = Environment("AWS_PROFILE");
+  const std::string name = EnvironmentText("AWS_PROFILE");
   return name.empty() ? "default" : name;
 }
 

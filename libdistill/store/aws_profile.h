@@ -11,9 +11,6 @@ namespace distill {
 
 using AwsProfile = std::map<std::string, std::string>;  // names in lower case
 
-// The value of an environment variable; empty where it is not set.
-std::string Environment(const char* name);
-
 // AWS_PROFILE, or "default".
 std::string AwsProfileName();
 

@@ -12,6 +12,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/aws_credentials.h"
 #include "libdistill/store/aws_profile.h"
+#include "libdistill/store/environment_text.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/http.h"
 
@@ -54,7 +55,7 @@ absl::StatusOr<std::string> SendForBody(HttpClient& client, const HttpRequest& r
 
 absl::StatusOr<AwsCredentials> AskTokenService(HttpFields query, const AwsCredentials& source) {
   DISTILL_ASSIGN_OR_RETURN(const std::string region, FindAwsRegion());
-  std::string endpoint = Environment("AWS_ENDPOINT_URL_STS");
+  std::string endpoint = EnvironmentText("AWS_ENDPOINT_URL_STS");
   if (endpoint.empty()) endpoint = absl::StrCat("https://sts.", region, ".amazonaws.com");
   query.emplace_back("Version", "2011-06-15");
   AwsRequest request{.method = "GET", .host = endpoint.substr(endpoint.find("://") + 3), .path = "/", .query = query};
@@ -98,12 +99,12 @@ absl::StatusOr<AwsCredentials> AssumeRoleWithWebIdentity(const std::string& toke
 }
 
 absl::StatusOr<std::optional<AwsCredentials>> CredentialsOfContainer() {
-  const std::string relative = Environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-  std::string url = Environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  const std::string relative = EnvironmentText("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  std::string url = EnvironmentText("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!relative.empty()) url = absl::StrCat("http://169.254.170.2", relative);
   if (url.empty()) return std::nullopt;
-  std::string token = Environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-  if (const std::string file = Environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); !file.empty()) {
+  std::string token = EnvironmentText("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  if (const std::string file = EnvironmentText("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); !file.empty()) {
     DISTILL_ASSIGN_OR_RETURN(token, ReadFile(file));
     token = std::string(absl::StripAsciiWhitespace(token));
   }
@@ -117,8 +118,8 @@ absl::StatusOr<std::optional<AwsCredentials>> CredentialsOfContainer() {
 }
 
 absl::StatusOr<std::optional<AwsCredentials>> CredentialsOfInstance() {
-  if (absl::EqualsIgnoreCase(Environment("AWS_EC2_METADATA_DISABLED"), "true")) return std::nullopt;
-  std::string service = Environment("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (absl::EqualsIgnoreCase(EnvironmentText("AWS_EC2_METADATA_DISABLED"), "true")) return std::nullopt;
+  std::string service = EnvironmentText("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   if (service.empty()) service = "http://169.254.169.254";
   while (absl::EndsWith(service, "/")) service.pop_back();
   HttpClient client({.connect_timeout = absl::Seconds(1), .stall_timeout = absl::Seconds(2)});

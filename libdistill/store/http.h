@@ -25,6 +25,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers = {};
   absl::string_view body = {};  // sent as it is, with its length
+  int max_redirects = 0;        // followed; an Authorization is not sent on to another host
 };
 
 struct HttpResponse {
@@ -39,7 +40,6 @@ struct HttpResponse {
 struct HttpOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration stall_timeout = absl::Seconds(20);  // an answer of which no byte came for so long is cut
-  int max_redirects = 0;                             // followed; credentials are not sent to another host
 };
 
 // Takes the next bytes of the body of an answer whose status is 2xx; its error ends the request and comes back as it

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/aws_profile.h"
+#include "libdistill/store/environment_text.h"
 #include "libdistill/store/file_cache.h"
 #include "libdistill/store/s3_client.h"
 #include "libdistill/store/s3_writer.h"
@@ -114,7 +115,7 @@ class S3Store : public Store {
 
 absl::StatusOr<std::string> FindEndpoint() {
   for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
-    if (const std::string url = Environment(name); !url.empty()) return url;
+    if (const std::string url = EnvironmentText(name); !url.empty()) return url;
   }
   DISTILL_ASSIGN_OR_RETURN(const AwsProfile profile, ReadAwsProfile(AwsProfileName()));
   const auto found = profile.find("endpoint_url");
@@ -128,7 +129,7 @@ absl::StatusOr<std::string> FindS3() {
   for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE",
                            "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_ACCESS_KEY_ID",
                            "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_NO_SIGN_REQUEST"}) {
-    parts.push_back(Environment(name));
+    parts.push_back(EnvironmentText(name));
   }
   return absl::StrJoin(parts, "\n");
 }
