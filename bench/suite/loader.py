@@ -1,23 +1,30 @@
 """Data: how fast rows, tokens and trials come, from a disk and from an S3 server on loopback, and what a shuffle costs.
 
 Cases: rows/FORMAT (parsed, one thread), rows/FORMAT/s3 (beside the same file on the disk), tokens/first and tokens/second (a chat data
-set from its file to what training reads), trials/s3 (HDF5 trials at random), shuffle/1e9. The S3 server needs scripts/setup --s3 and
-HDF5 files h5py, which scripts/setup --oracles installs; a case whose parts are missing is left out, and said to be.
+set from its file to what training reads), trials/s3 (HDF5 trials at random), job/FORMAT/s3
+(a whole training job from start to end, beside the same one from the disk, and the longest that a step waited once the queue was filled:
+a language model on rows that are tokenized first, a GRU with CTC on trials that are read while it trains), shuffle/1e9. The S3 server
+needs scripts/setup --s3 and HDF5 files h5py, which scripts/setup --oracles installs; a case whose parts are missing is left out, and said to be.
 """
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from suite import tokenizer
-from suite.programs import BIN, PEERS, REPO, build, dependencies, own_results, run, say
+from suite.programs import BIN, ONE_CORE, PEERS, REPO, build, dependencies, own_results, run, say
 from suite.rounds import in_rounds, line, lines
 
 CONVERSATIONS, QUICK_CONVERSATIONS = 100_000, 5_000
 TRIALS, QUICK_TRIALS = 200, 24
 DRAWN, QUICK_DRAWN = 100, 20
+JOB_CONVERSATIONS = 5_000
+JOB_STEPS, QUICK_JOB_STEPS = {"jsonl": 60, "parquet": 60, "hdf5": 16}, {"jsonl": 8, "parquet": 8, "hdf5": 8}
+FILLED = 5  # steps until the queue of batches is full
 KEY, SECRET, REGION = "DISTILLTEST", "distill-test-secret", "us-east-1"
 
 
@@ -47,6 +54,9 @@ def files(python, options):
         oracles = f"{dependencies('--oracles')}/oracles/bin/python"
         subprocess.run([oracles, f"{PEERS}/read_data.py", "make_trials", f"{folder}/trials.hdf5",
                         str(QUICK_TRIALS if options.quick else TRIALS)], check=True)
+        with open(f"{folder}/chats.jsonl", encoding="utf-8") as source, open(f"{folder}/job.jsonl", "w", encoding="utf-8") as target:
+            target.writelines(itertools.islice(source, JOB_CONVERSATIONS))
+        subprocess.run([f"{python}/python", f"{PEERS}/read_data.py", "parquet", f"{folder}/job.jsonl", f"{folder}/job.parquet"], check=True)
         with open(f"{folder}/complete", "w", encoding="utf-8"):
             pass
     return folder, f"{texts}/qwen3"
@@ -144,6 +154,49 @@ def trials(folder, options, s3):
     yield from lines("loader", "trials/s3", "trials/s", found, "trials_s")
 
 
+def job(kind, place, steps, **environment):
+    """From start to end: its seconds, its mean loss, and the longest that a step waited for data once the queue was filled."""
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "hdf5":
+            command = [f"{BIN}/bench_trial_job", f"{place}/trials.hdf5", f"{folder}/out", "--steps", str(steps), "--hidden", "128"]
+        else:
+            command = [f"{BIN}/distill_llm", "--teacher_model", "examples/llm/teacher", "--student_model", "examples/llm/student",
+                       "--dataset_name", f"{place}/job.{kind}", "--output_dir", f"{folder}/out", "--cache_dir", f"{folder}/tokens",
+                       "--max_length", "1024", "--per_device_train_batch_size", "4", "--gradient_accumulation_steps", "1",
+                       "--max_steps", str(steps), "--logging_steps", "1", "--save_steps", "0", "--report_to", "jsonl",
+                       "--disable_tqdm", "true"]
+        began = time.monotonic()
+        ended = subprocess.run(command, cwd=REPO, env={**os.environ, **ONE_CORE, **environment}, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+        seconds = time.monotonic() - began
+        if ended.returncode != 0:
+            sys.exit(f"error: {' '.join(command)}\n{ended.stdout[-2000:]}")
+        with open(f"{folder}/out/metrics.jsonl", encoding="utf-8") as file:
+            records = [json.loads(text) for text in file]
+    logged = [record for record in records if "data_wait_seconds" in record and "loss" in record]
+    return {"seconds": seconds, "loss": sum(record["loss"] for record in logged),
+            "waited": max(record["data_wait_seconds"] for record in logged[FILLED:])}
+
+
+def jobs(folder, options, s3):
+    """One core trains; the S3 server, and the threads that read, have the others."""
+    if s3.url is None:
+        return
+    steps = QUICK_JOB_STEPS if options.quick else JOB_STEPS
+
+    def of(place, **environment):
+        return lambda: {f"job/{kind}": job(kind, place, steps[kind], **environment) for kind in steps}
+
+    found = in_rounds({"ours": of("s3://bench/data", **s3.environment), "the disk": of(folder)}, options.rounds)
+    for case, figures in found["ours"].items():
+        of_disk = found["the disk"][case]
+        if set(figures["loss"]) != set(of_disk["loss"]):
+            sys.exit(f"error: {case}: other losses from S3 than from the disk")
+        yield line("loader", f"{case}/s3", "s", figures["seconds"], peer_name="the disk", peer=of_disk["seconds"])
+        yield line("loader", f"{case}/s3/longest wait", "ms", [1000 * waited for waited in figures["waited"]])
+        yield line("loader", f"{case}/longest wait", "ms", [1000 * waited for waited in of_disk["waited"]])
+
+
 def shuffle(options):
     taken = [one([f"{BIN}/bench_data", "shuffle", "--samples", "1000000000"]) for _ in range(options.rounds)]
     yield line("loader", "shuffle/1e9", "s", [result["seconds"] for result in taken])
@@ -151,7 +204,7 @@ def shuffle(options):
 
 
 def bench(options):
-    programs = ["bench_data", "distill_data_program"]
+    programs = ["bench_data", "bench_trial_job", "distill_data_program", "distill_llm"]
     python = build(*programs, peers=True)
     subprocess.run(["cmake", "--build", "--preset", "release", "--target", "peer_ros3_trials"], cwd=REPO, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
@@ -161,6 +214,7 @@ def bench(options):
         yield from rows(folder, python, options, s3)
         yield from tokens(folder, vocabulary, python, options)
         yield from trials(folder, options, s3)
+        yield from jobs(folder, options, s3)
         yield from shuffle(options)
     finally:
         s3.end()
