@@ -13,8 +13,8 @@
 #include "libdistill/data/data_sharder.h"
 #include "libdistill/metrics/record_writer.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/evaluation.h"
+#include "libdistill/train/run_costs.h"
 
 namespace distill {
 namespace {
@@ -37,15 +37,6 @@ TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptio
                     .beta2 = options.adam_beta2,
                     .epsilon = options.adam_epsilon,
                     .weight_decay = options.weight_decay}};
-}
-
-// Of the rank that has had most; plan/memory_plan.h foretells it.
-absl::StatusOr<double> PeakMemoryOfRanks(RunContext& run) {
-  double gib = 0;
-  DISTILL_RETURN_IF_ERROR(Agree(
-      run.communicator(), CatchTorch([&] { gib = static_cast<double>(PeakMemoryBytes(run.device())) / (1 << 30); })));
-  DISTILL_RETURN_IF_ERROR(run.communicator().AllReduce(&gib, &gib, 1, DType::kFloat64, ReduceOp::kMax));
-  return gib;
 }
 
 }  // namespace
@@ -329,13 +320,13 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
                      .train_loss = state_.loss_sum / static_cast<double>(std::max<int64_t>(1, state_.step)),
                      .train_runtime = seconds,
                      .metrics = {}};
-  DISTILL_ASSIGN_OR_RETURN(const double peak_memory_gib, PeakMemoryOfRanks(run_));
+  DISTILL_ASSIGN_OR_RETURN(const NamedValues costs, CostsOfRanks(run_));
   NamedValues values = {{"train_runtime", seconds},
                         {"train_samples_per_second", static_cast<double>(state_.samples - samples_before_) / seconds},
                         {"train_tokens_per_second", static_cast<double>(state_.tokens - tokens_before_) / seconds},
                         {"data_wait_seconds", reports_->data_wait_seconds()},
-                        {"train_loss", result.train_loss},
-                        {"peak_memory_gib", peak_memory_gib}};
+                        {"train_loss", result.train_loss}};
+  values.insert(values.end(), costs.begin(), costs.end());
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
                                   last_evaluation_.epoch = epochs_.EpochsOf(state_.step);
                                   const NamedValues evaluation = RecordOf(last_evaluation_);
