@@ -113,12 +113,10 @@ absl::Status PrintStats(const std::string& path, const DataOptions& options) {
                            LoadChatDataset(path, encoders.tokenizer, encoders.chat, HowToLoad(options)));
   std::printf("%s: %s\n", path.c_str(), data.summary.c_str());
   DISTILL_ASSIGN_OR_RETURN(const Lengths lengths, LengthsOf(*data.tokens));
-  std::printf("%s", DescribeLengths(lengths, options.max_length).c_str());
-  DISTILL_ASSIGN_OR_RETURN(const double padding, PaddingOf(data.tokens, options.batch_rows, options.max_length, false));
-  DISTILL_ASSIGN_OR_RETURN(const double packed, PaddingOf(data.tokens, options.batch_rows, options.max_length, true));
-  std::printf("padding of shuffled batches of %lld rows: %.1f %%; with packing: %.1f %%\n",
-              static_cast<long long>(options.batch_rows), 100 * padding, 100 * packed);
-  return options.picture.empty() ? absl::OkStatus() : DrawLengths(lengths, path, options.picture);
+  const Lengths sorted = Sorted(lengths);
+  std::printf("%s", DescribeLengths(sorted, options.max_length).c_str());
+  DISTILL_RETURN_IF_ERROR(PrintPadding(lengths, options.batch_rows, options.max_length, /*with_packing=*/true));
+  return options.picture.empty() ? absl::OkStatus() : DrawLengths(sorted, path, options.picture);
 }
 
 absl::Status VerifyData(const std::string& path, const DataOptions& options) {

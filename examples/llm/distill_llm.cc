@@ -132,11 +132,14 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
   int64_t parameters = 0;
   for (const torch::Tensor& parameter : student.parameters()) parameters += parameter.numel();
   const ShardOptions& shard = options.shard;
+  const std::string rows = shard.max_tokens_per_batch > 0
+                               ? absl::StrCat("rows of ", shard.max_tokens_per_batch, " tokens together, each")
+                               : Count(shard.rows_per_rank, "row", "s");
   return absl::StrFormat("training %.1f million parameters in %s; a step is %s x %s of %s of up to %d tokens",
                          static_cast<double>(parameters) * 1e-6,
                          c10::toString(WorkingType(options.trainer, run.device())),
                          Count(run.world_size(), "rank", "s"), Count(shard.accumulation_steps, "micro-batch", "es"),
-                         Count(shard.rows_per_rank, "row", "s"), shard.max_length);
+                         rows, shard.max_length);
 }
 
 absl::Status Distill(RunContext& run, const LlmOptions& options) {

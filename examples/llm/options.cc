@@ -40,6 +40,7 @@ absl::Status CheckTraining(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.dataset_name));
   DISTILL_RETURN_IF_ERROR(RequireValue("output_dir", options.trainer.output_dir));
   DISTILL_RETURN_IF_ERROR(CheckModels(options));
+  DISTILL_RETURN_IF_ERROR(CheckShardOptions(options.shard));
   return CheckHeldOut(options);
 }
 

@@ -27,7 +27,6 @@ void DescribeTheirRows(V& v) {
   v.Refuse({"pad_to_multiple_of", "resize_embeddings_to_multiple_of"}, "leave it out: the shapes stay as they are");
   v.Accept("dataloader_in_order", {"true"}, "one thread makes batches ahead, in order");
   v.Refuse({"dataloader_multiprocessing_context"}, "one thread makes batches ahead, in order");
-  v.Refuse({"length_column_name"}, "packing: true wastes no padding");
 }
 
 template <class V>

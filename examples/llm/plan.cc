@@ -48,6 +48,10 @@ absl::StatusOr<MemoryPlanTask> TaskOf(const LlmCommand& command, const World& wo
   task.chunk_tokens = options.loss.chunk_tokens;
   task.rows = options.shard.rows_per_rank;
   task.length = options.shard.max_length;
+  // The rows of the longest batch; shorter ones have more of them and as many tokens.
+  if (options.shard.max_tokens_per_batch > 0) {
+    task.rows = (options.shard.max_tokens_per_batch + task.length - 1) / task.length;
+  }
   task.accumulation_steps = options.shard.accumulation_steps;
   task.packing = options.shard.packing;
   task.world_size = static_cast<int>(flags.world_size.value_or(world.world_size));

@@ -3,34 +3,27 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/mixture.h"
+#include "libdistill/data/sample_order.h"
 #include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
 
-constexpr char kPositionName[] = "DataSharder";
-constexpr char kPositionVersion[] = "2";
-constexpr char kVersionWithoutSamples[] = "1";
-constexpr char kVersionWithoutList[] = "3";
-constexpr char kVersionWithMixture[] = "4";
-
-// What is written of a data set of this size. Those that are shuffled without a list had another order before.
-const char* VersionOf(int64_t samples) {
-  return samples > SampleOrder::kMostListed ? kVersionWithoutList : kPositionVersion;
-}
+// Of a global batch: what transformers' LengthGroupedSampler sorts together.
+constexpr int64_t kWindowBatches = 50;
+// Where a budget, and not the global batch, says what a batch holds: the order depends on no number of ranks.
+constexpr int64_t kWindowOfBudget = 16384;
 
 // A row takes the samples that come next as long as they fit.
 std::vector<int64_t> PackRows(const EpochOrder& order, const std::vector<int64_t>& lengths, int64_t max_length) {
   std::vector<int64_t> begins;
   int64_t room = 0;
   for (int64_t i = 0; i < order.size(); ++i) {
-    const int64_t length = std::min(lengths[order[i]], max_length);
+    const int64_t length = lengths[order[i]];  // at most max_length
     if (length > room) {
       begins.push_back(i);
       room = max_length;
@@ -53,7 +46,7 @@ absl::StatusOr<DataSharder> DataSharder::Create(std::shared_ptr<const Dataset> d
   if (world_size < 1 || rank < 0 || rank >= world_size) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of ", world_size, " does not exist"));
   }
-  DISTILL_RETURN_IF_ERROR(CheckOptions(options));
+  DISTILL_RETURN_IF_ERROR(CheckShardOptions(options));
   if (dataset == nullptr) return absl::InvalidArgumentError("there is no data set");
   if (dataset->size() == 0) return absl::InvalidArgumentError("the data set has no samples");
   DataSharder sharder;
@@ -61,7 +54,7 @@ absl::StatusOr<DataSharder> DataSharder::Create(std::shared_ptr<const Dataset> d
   sharder.rank_ = rank;
   sharder.world_size_ = world_size;
   sharder.options_ = options;
-  sharder.state_.seed = options.seed;
+  sharder.state_ = sharder.Start();
   return sharder;
 }
 
@@ -74,6 +67,16 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> DataSharder::Fi
   return fields;
 }
 
+DataPosition DataSharder::Start() const {
+  const Mixture* const mixture = dataset_->mixture();
+  const int64_t window = has_budget() ? kWindowOfBudget : kWindowBatches * rows_per_step();
+  return {.seed = options_.seed,
+          .samples = dataset_->size(),
+          .mixture = mixture == nullptr ? "" : HashOf(*mixture),
+          .window = options_.group_by_length ? window : 0,
+          .max_tokens = options_.max_tokens_per_batch};
+}
+
 absl::Status DataSharder::ReadLengths() {
   if (lengths_ != nullptr) return absl::OkStatus();
   std::vector<int64_t> lengths;
@@ -84,134 +87,160 @@ absl::Status DataSharder::ReadLengths() {
       return absl::InvalidArgumentError(
           absl::StrCat("sample ", i, " has length ", length, ": leave empty samples out of the data set"));
     }
-    lengths.push_back(length);
+    lengths.push_back(std::min(length, options_.max_length));
+  }
+  const bool has_lengths = std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 1; });
+  if (!has_lengths && !options_.packing) {
+    return absl::InvalidArgumentError(
+        "every sample has length 1: this data set knows no lengths, so group_by_length and max_tokens_per_batch do not "
+        "go with it");
   }
   lengths_ = std::make_shared<const std::vector<int64_t>>(std::move(lengths));
   return absl::OkStatus();
 }
 
-absl::StatusOr<DataSharder::Epoch> DataSharder::Form(int64_t number) {
+int64_t DataSharder::Epoch::EndOf(int64_t index) const {
+  return index + 1 < std::ssize(begins) ? begins[index + 1] : order.size();
+}
+
+absl::StatusOr<DataSharder::Epoch> DataSharder::Form(int64_t number, int64_t window) {
   Epoch epoch;
   epoch.number = number;
+  epoch.window = window;
   epoch.order = EpochOrder(*dataset_, options_.shuffle, options_.seed, number);
-  if (!options_.packing) return epoch;
+  if (!options_.packing && !has_budget() && window == 0) return epoch;
   DISTILL_RETURN_IF_ERROR(ReadLengths());
-  epoch.row_begins = PackRows(epoch.order, *lengths_, options_.max_length);
+  if (options_.packing) {
+    epoch.begins = PackRows(epoch.order, *lengths_, options_.max_length);
+    return epoch;
+  }
+  ArrangedSamples arranged = ArrangeByLength(epoch.order, *lengths_,
+                                             {.window = window,
+                                              .batch_rows = std::max<int64_t>(1, window / kWindowBatches),
+                                              .max_tokens = options_.max_tokens_per_batch,
+                                              .shuffle = options_.shuffle,
+                                              .seed = options_.seed,
+                                              .epoch = number});
+  epoch.arranged = std::move(arranged.samples);
+  if (has_budget()) epoch.begins = std::move(arranged.batch_begins);
   return epoch;
 }
 
-absl::StatusOr<int64_t> DataSharder::RowsIn(int64_t number, bool is_next) {
-  if (!options_.packing) return EpochOrder::SizeOf(*dataset_);
-  if (number == epoch_.number) return std::ssize(epoch_.row_begins);
-  DISTILL_ASSIGN_OR_RETURN(Epoch formed, Form(number));
-  const int64_t rows = std::ssize(formed.row_begins);
+absl::StatusOr<int64_t> DataSharder::BeginsIn(int64_t number, int64_t window, bool is_next) {
+  if (!options_.packing && !has_budget()) return EpochOrder::SizeOf(*dataset_);
+  if (number == epoch_.number && window == epoch_.window) return std::ssize(epoch_.begins);
+  DISTILL_ASSIGN_OR_RETURN(Epoch formed, Form(number, window));
+  const int64_t begins = std::ssize(formed.begins);
   if (is_next) epoch_ = std::move(formed);
-  return rows;
+  return begins;
 }
 
 std::vector<int64_t> DataSharder::Row(int64_t row) const {
-  if (!options_.packing) return {epoch_.order[row]};
-  const bool is_last = row + 1 == static_cast<int64_t>(epoch_.row_begins.size());
-  const int64_t end = is_last ? epoch_.order.size() : epoch_.row_begins[row + 1];
+  if (!options_.packing) return {epoch_.Sample(row)};
   std::vector<int64_t> samples;
-  for (int64_t place = epoch_.row_begins[row]; place < end; ++place) samples.push_back(epoch_.order[place]);
+  for (int64_t place = epoch_.begins[row]; place < epoch_.EndOf(row); ++place) samples.push_back(epoch_.Sample(place));
   return samples;
 }
 
 absl::StatusOr<int64_t> DataSharder::StepsInEpoch(int64_t epoch) {
-  DISTILL_ASSIGN_OR_RETURN(const int64_t rows, RowsIn(epoch, epoch == state_.epoch));
-  return CeilDivide(rows, rows_per_step());
+  DISTILL_ASSIGN_OR_RETURN(const int64_t begins, BeginsIn(epoch, Start().window, epoch == state_.epoch));
+  return CeilDivide(begins, has_budget() ? batches_per_step() : rows_per_step());
 }
 
-absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
-  if (epoch_.number != state_.epoch) {
-    DISTILL_ASSIGN_OR_RETURN(epoch_, Form(state_.epoch));
-  }
-  const int64_t rows = options_.packing ? std::ssize(epoch_.row_begins) : epoch_.order.size();
-  const int64_t begin = state_.row, end = std::min(begin + rows_per_step(), rows);
+std::vector<IndexRows> DataSharder::DealRows(int64_t begin, int64_t end) const {
   // Rank 0 has the most rows of a short batch; the others make as many micro-batches as it does, empty ones at the end.
   std::vector<IndexRows> step(CeilDivide(CeilDivide(end - begin, world_size_), options_.rows_per_rank));
   int64_t mine = 0;
   for (int64_t row = begin + rank_; row < end; row += world_size_) {
     step[mine++ / options_.rows_per_rank].push_back(Row(row));
   }
-  const bool is_over = end == rows;
-  state_.epoch += is_over;
-  state_.row = is_over ? 0 : end;
   return step;
 }
 
-std::string DataSharder::Position() const {
-  if (dataset_->mixture() == nullptr) return PositionOf(state_.epoch, state_.row, state_.seed, dataset_->size());
-  return absl::StrCat(kPositionName, " ", kVersionWithMixture, " ", state_.epoch, " ", state_.row, " ", state_.seed,
-                      " ", dataset_->size(), " ", HashOf(*dataset_->mixture()));
+std::vector<IndexRows> DataSharder::DealBatches(int64_t first, int64_t end) const {
+  std::vector<IndexRows> step(CeilDivide(end - first, world_size_));
+  for (int64_t batch = first + rank_, mine = 0; batch < end; batch += world_size_, ++mine) {
+    for (int64_t row = epoch_.begins[batch]; row < epoch_.EndOf(batch); ++row) step[mine].push_back(Row(row));
+  }
+  return step;
+}
+
+absl::StatusOr<std::vector<IndexRows>> DataSharder::NextStep() {
+  if (epoch_.number != state_.epoch || epoch_.window != state_.window) {
+    DISTILL_ASSIGN_OR_RETURN(epoch_, Form(state_.epoch, state_.window));
+  }
+  const int64_t begins = options_.packing || has_budget() ? std::ssize(epoch_.begins) : epoch_.order.size();
+  std::vector<IndexRows> step;
+  int64_t end = 0;  // of what is dealt: rows, or batches
+  if (has_budget()) {
+    const auto first = std::lower_bound(epoch_.begins.begin(), epoch_.begins.end(), state_.row) - epoch_.begins.begin();
+    end = std::min<int64_t>(first + batches_per_step(), begins);
+    step = DealBatches(first, end);
+    state_.row = epoch_.EndOf(end - 1);
+  } else {
+    end = std::min(state_.row + rows_per_step(), begins);
+    step = DealRows(state_.row, end);
+    state_.row = end;
+  }
+  if (end == begins) {
+    const int64_t next = state_.epoch + 1;
+    state_ = Start();
+    state_.epoch = next;
+  }
+  return step;
 }
 
 std::string DataSharder::PositionOf(int64_t epoch, int64_t row, uint64_t seed, int64_t samples) {
-  return absl::StrCat(kPositionName, " ", VersionOf(samples), " ", epoch, " ", row, " ", seed, " ", samples);
+  return DataPosition{.epoch = epoch, .row = row, .seed = seed, .samples = samples}.Format();
 }
 
-absl::StatusOr<DataSharder::SavedPosition> DataSharder::ParsePosition(const std::string& position) const {
-  std::vector<std::string> parts = absl::StrSplit(position, ' ');
-  if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] == kVersionWithoutSamples) {
-    parts[1] = kPositionVersion;
-    parts.push_back("0");
+absl::Status DataSharder::CheckWithinEpoch(const DataPosition& position) {
+  const DataPosition start = Start();
+  if (position.samples > 0 && position.samples != start.samples) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the saved data position is within an epoch of ", position.samples, " samples, but the data set has ",
+        start.samples, ", in another order: resume with the same data, or start a new run from the saved model"));
   }
-  std::string mixture;
-  const bool has_mixture = parts.size() == 7 && parts[0] == kPositionName && parts[1] == kVersionWithMixture;
-  if (has_mixture) {
-    mixture = parts.back();
-    parts.pop_back();
-    parts[1] = kPositionVersion;
+  if (position.mixture != start.mixture) {
+    return absl::InvalidArgumentError(
+        "the saved data position is within an epoch of other sources, or of other weights: resume with the same "
+        "ones, or start a new run from the saved model");
   }
-  const bool is_without_list = parts.size() >= 2 && parts[1] == kVersionWithoutList;
-  if (parts.size() >= 2 && parts[0] == kPositionName && parts[1] != kPositionVersion && !is_without_list) {
-    return absl::InvalidArgumentError(absl::StrCat("the saved data position is of version ", parts[1],
-                                                   "; this program knows versions up to ", kVersionWithMixture,
-                                                   ": resume with the program that saved it"));
+  if ((position.window > 0) != (start.window > 0) || position.max_tokens != start.max_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the saved data position is within an epoch with group_by_length ", position.window > 0 ? "true" : "false",
+        " and max_tokens_per_batch ", position.max_tokens, ", in another order than this job's: resume with these, or ",
+        "from a checkpoint at the end of an epoch"));
   }
-  State state;
-  int64_t samples = 0;
-  if (parts.size() != 6 || parts[0] != kPositionName || !absl::SimpleAtoi(parts[2], &state.epoch) ||
-      !absl::SimpleAtoi(parts[3], &state.row) || !absl::SimpleAtoi(parts[4], &state.seed) ||
-      !absl::SimpleAtoi(parts[5], &samples) || state.epoch < 0 || state.row < 0 || samples < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("no data position: '", position, "'"));
+  const bool has_list = start.samples <= SampleOrder::kMostListed;
+  if (options_.shuffle && position.has_older_list && !has_list) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the saved data position is within an epoch that was shuffled with a list of all samples, which data sets ",
+        "of more than ", SampleOrder::kMostListed, " are no more: resume with the program that saved it, or from a ",
+        "checkpoint at the end of an epoch"));
   }
-  const bool has_list = dataset_->size() <= SampleOrder::kMostListed;
-  return SavedPosition{state, samples, mixture, !options_.shuffle || has_mixture || has_list != is_without_list};
+  DISTILL_ASSIGN_OR_RETURN(int64_t rows, BeginsIn(position.epoch, position.window, /*is_next=*/true));
+  if (has_budget()) rows = EpochOrder::SizeOf(*dataset_);
+  const bool is_known = !has_budget() || std::binary_search(epoch_.begins.begin(), epoch_.begins.end(), position.row);
+  if (position.row < rows && is_known) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the saved data position is row ", position.row, " of an epoch of ",
+                                                 rows, " rows: is this another data set, or packed otherwise?"));
 }
 
-absl::Status DataSharder::Restore(const std::string& position) {
-  DISTILL_ASSIGN_OR_RETURN(const auto parsed, ParsePosition(position));
-  const auto& [state, samples, mixture, is_of_this_order] = parsed;
-  if (state.seed != options_.seed) {
-    return absl::InvalidArgumentError(absl::StrCat("the saved data position has seed ", state.seed, ", this job ",
+absl::Status DataSharder::Restore(const std::string& bytes) {
+  DISTILL_ASSIGN_OR_RETURN(const DataPosition position, DataPosition::Parse(bytes));
+  if (position.seed != options_.seed) {
+    return absl::InvalidArgumentError(absl::StrCat("the saved data position has seed ", position.seed, ", this job ",
                                                    options_.seed, ": resume with the same seed"));
   }
-  if (state.row > 0) {  // an epoch's first row is always there, and nothing needs to be read to know it
-    if (samples > 0 && samples != dataset_->size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the saved data position is within an epoch of ", samples, " samples, but the data set has ",
-          dataset_->size(), ", in another order: resume with the same data, or start a new run from the saved model"));
-    }
-    if (mixture != (dataset_->mixture() == nullptr ? "" : HashOf(*dataset_->mixture()))) {
-      return absl::InvalidArgumentError(
-          "the saved data position is within an epoch of other sources, or of other weights: resume with the same "
-          "ones, or start a new run from the saved model");
-    }
-    if (!is_of_this_order) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the saved data position is within an epoch that was shuffled with a list of all samples, which data sets ",
-          "of more than ", SampleOrder::kMostListed, " are no more: resume with the program that saved it, or from a ",
-          "checkpoint at the end of an epoch"));
-    }
-    DISTILL_ASSIGN_OR_RETURN(const int64_t rows, RowsIn(state.epoch, /*is_next=*/true));
-    if (state.row >= rows) {
-      return absl::InvalidArgumentError(absl::StrCat("the saved data position is row ", state.row, " of an epoch of ",
-                                                     rows, " rows: is this another data set, or packed otherwise?"));
-    }
+  DataPosition state = Start();
+  state.epoch = position.epoch;
+  if (position.row > 0) {  // an epoch's first row is always there, and nothing needs to be read to know it
+    DISTILL_RETURN_IF_ERROR(CheckWithinEpoch(position));
+    state.row = position.row;
+    state.window = position.window;
   }
-  state_ = state;
+  state_ = std::move(state);
   return absl::OkStatus();
 }
 

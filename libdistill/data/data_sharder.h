@@ -11,8 +11,12 @@
 //
 // The order is an EpochOrder: that of a billion samples takes no time and no memory.
 //
-// With packing, and only then, lengths decide which samples share a row: all of them are asked for, once, by the first
-// call that needs them, and kept (8 bytes a sample). A call that fails because of that can be made again.
+// With packing lengths decide which samples share a row, with group_by_length and max_tokens_per_batch which share a
+// batch (length_groups.h). Then, and only then, all of them are asked for, once, by the first call that needs them, and
+// kept (8 bytes a sample; grouped, 8 more). A call that fails because of that can be made again.
+//
+// With max_tokens_per_batch a micro-batch of one rank has as many rows as its budget holds, and a step the next
+// accumulation_steps * world_size such batches of the epoch's one list: number j of them goes to rank j mod world_size.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +26,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "libdistill/data/data_position.h"
 #include "libdistill/data/dataset.h"
 #include "libdistill/data/epoch_order.h"
+#include "libdistill/data/length_groups.h"
 #include "libdistill/data/shard_options.h"
 
 namespace distill {
@@ -33,12 +39,13 @@ using IndexRows = std::vector<std::vector<int64_t>>;
 
 class DataSharder {
  public:
-  // Reads nothing of the data set but its size. InvalidArgument: an empty data set, or options out of range.
+  // Reads nothing of the data set but its size. InvalidArgument: an empty data set, or options out of range or that
+  // exclude one another (CheckShardOptions).
   [[nodiscard]] static absl::StatusOr<DataSharder> Create(std::shared_ptr<const Dataset> dataset, int rank,
                                                           int world_size, const ShardOptions& options);
 
-  // Steps of an epoch, from 0; the same on every rank. With packing each shuffle makes another number of rows, and the
-  // epoch's rows are formed to count them. The errors are those of Dataset::Length.
+  // Steps of an epoch, from 0; the same on every rank. With packing each shuffle makes another number of rows, with
+  // max_tokens_per_batch of batches, and they are formed to count them. The errors are those of Dataset::Length.
   [[nodiscard]] absl::StatusOr<int64_t> StepsInEpoch(int64_t epoch);
   // This rank's micro-batches of the next step: accumulation_steps of them (fewer when a short global batch fills none
   // further on any rank, the same number on every rank). Continues with the next epoch by itself. After an error, which
@@ -54,53 +61,53 @@ class DataSharder {
   int64_t epoch() const { return state_.epoch; }
 
   // Where the next step starts, as bytes to be saved (docs/formats.md, "Data position").
-  std::string Position() const;
-  // InvalidArgument: no such bytes, bytes of another version, another seed, a position beyond the epoch, or one within
-  // an epoch of a data set of another size; then it stands where it was. Cannot fail for a position that this sharder
-  // itself has given.
+  std::string Position() const { return state_.Format(); }
+  // An epoch that was begun grouped for another size of the global batch ends in that order. InvalidArgument: no such
+  // bytes, bytes of another version, another seed, a position beyond the epoch, or one within an epoch of a data set of
+  // another size or of other batches by length; then it stands where it was. Cannot fail for a position that this
+  // sharder itself has given.
   [[nodiscard]] absl::Status Restore(const std::string& position);
   // Back to the first sample of the first epoch: for another pass over held-out data.
-  void Restart() { state_ = {.epoch = 0, .row = 0, .seed = options_.seed}; }
+  void Restart() { state_ = Start(); }
 
   // The bytes of a position that was saved as numbers; `samples` 0: the data set's size is not known.
   static std::string PositionOf(int64_t epoch, int64_t row, uint64_t seed, int64_t samples = 0);
 
  private:
-  // Where the next step starts. `row` counts rows (packs) of this epoch's global order, so that a job of another size
-  // can resume from it.
-  struct State {
-    int64_t epoch = 0;
-    int64_t row = 0;
-    uint64_t seed = 0;
-  };
-  // An epoch's samples in global order, and where each of its rows begins among them; without packing every sample is
-  // a row.
+  // An epoch's samples in global order. `begins`: where among them each row begins with packing, each micro-batch with
+  // a budget of tokens; otherwise every sample is a row.
   struct Epoch {
     int64_t number = -1;
+    int64_t window = 0;
     EpochOrder order;
-    std::vector<int64_t> row_begins;
+    std::vector<int64_t> arranged;  // the samples in place of `order`, where lengths decide
+    std::vector<int64_t> begins;
+
+    int64_t Sample(int64_t place) const { return arranged.empty() ? order[place] : arranged[place]; }
+    // Where number `index` of `begins` ends.
+    int64_t EndOf(int64_t index) const;
   };
 
   DataSharder() = default;
-  struct SavedPosition {
-    State state;
-    int64_t samples = 0;       // of its data set; 0: not known
-    std::string mixture = "";  // a hash of it; empty: there was none
-    bool is_of_this_order = true;
-  };
-  absl::StatusOr<SavedPosition> ParsePosition(const std::string& position) const;
-  absl::StatusOr<Epoch> Form(int64_t number);
-  // Without packing nothing is formed to count them; else the epoch is kept for the next step where that is in it.
-  absl::StatusOr<int64_t> RowsIn(int64_t number, bool is_next);
+  absl::StatusOr<Epoch> Form(int64_t number, int64_t window);
+  // Without packing and budget nothing is formed to count them; else the epoch is kept for the next step where that is
+  // in it.
+  absl::StatusOr<int64_t> BeginsIn(int64_t number, int64_t window, bool is_next);
+  absl::Status CheckWithinEpoch(const DataPosition& position);
   absl::Status ReadLengths();
   std::vector<int64_t> Row(int64_t row) const;
-  int64_t rows_per_step() const { return options_.rows_per_rank * options_.accumulation_steps * world_size_; }
+  std::vector<IndexRows> DealRows(int64_t begin, int64_t end) const;
+  std::vector<IndexRows> DealBatches(int64_t first, int64_t end) const;
+  DataPosition Start() const;
+  bool has_budget() const { return options_.max_tokens_per_batch > 0; }
+  int64_t batches_per_step() const { return options_.accumulation_steps * world_size_; }
+  int64_t rows_per_step() const { return options_.rows_per_rank * batches_per_step(); }
 
   std::shared_ptr<const Dataset> dataset_;
   int rank_ = 0;
   int world_size_ = 1;
   ShardOptions options_;
-  State state_;
+  DataPosition state_;                                   // where the next step starts
   Epoch epoch_;                                          // that of the last step, or the next one
   std::shared_ptr<const std::vector<int64_t>> lengths_;  // of all samples, once they were needed
 };

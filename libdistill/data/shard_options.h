@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "libdistill/core/describe.h"
 
 namespace distill {
@@ -13,13 +14,23 @@ struct ShardOptions {
   int64_t held_out_rows = 0;       // of one in an evaluation; 0: rows_per_rank
   int64_t accumulation_steps = 1;  // micro-batches of one step
   bool shuffle = true;
-  bool packing = false;       // several samples in a row, up to max_length, none cut
+  bool packing = false;          // several samples in a row, up to max_length, none cut
+  bool group_by_length = false;  // samples of nearly one length share a global batch
+  int64_t max_tokens_per_batch =
+      0;                      // of a micro-batch of one rank, padding included, in place of rows_per_rank; 0: none
   int64_t max_length = 4096;  // of a row; a sample that is longer counts as so long, and has a row of its own
 };
 
+// As CheckOptions; InvalidArgument too for options that exclude one another.
+[[nodiscard]] absl::Status CheckShardOptions(const ShardOptions& options);
+
 // In an evaluation each sample comes once, in order; what accumulates makes no difference there.
 inline ShardOptions ForEvaluation(ShardOptions options) {
-  if (options.held_out_rows > 0) options.rows_per_rank = options.held_out_rows;
+  if (options.held_out_rows > 0) {
+    options.rows_per_rank = options.held_out_rows;
+    options.max_tokens_per_batch = 0;
+  }
+  options.group_by_length = false;
   options.accumulation_steps = 1;
   options.shuffle = false;
   return options;
@@ -37,11 +48,20 @@ void Describe(V& v, ShardOptions& o) {
       .Similar("block_size");
   v.Field("packing", o.packing, "several samples in a row, without attention across them")
       .Alias("pack", "sample_packing");
+  v.Field("group_by_length", o.group_by_length,
+          "samples of nearly one length share a batch, so that less of it is padding; not with packing")
+      .AliasOf("train_sampling_strategy", {{"group_by_length", "true"}, {"random", "false"}});
+  v.Accept("length_column_name", {"length"}, "lengths are counted, in tokens");
   v.Field("shuffle", o.shuffle, "another order of the samples each epoch").InCodeOnly();
   v.Group("Training");
   v.Field("per_device_train_batch_size", o.rows_per_rank, kCount, "rows of a micro-batch of one rank")
       .Alias("micro_batch_size", "per_device_batch_size", "per_gpu_train_batch_size", "train_micro_batch_size_per_gpu")
       .Similar("batch_size", "train_batch_size");
+  v.Field("max_tokens_per_batch", o.max_tokens_per_batch, Within(0, int64_t{1} << 31),
+          "rows of a micro-batch of one rank: as many as stay within so many tokens, padding included, in place of "
+          "per_device_train_batch_size; 0: none")
+      .Alias("max_tokens", "max_tokens_per_gpu", "max_tokens_per_device")
+      .Similar("batch_tokens", "tokens_per_batch");
   v.Field("per_device_eval_batch_size", o.held_out_rows, Within(0, int64_t{1} << 31),
           "rows of a micro-batch of held-out data; 0: per_device_train_batch_size")
       .Alias("per_gpu_eval_batch_size", "eval_batch_size");

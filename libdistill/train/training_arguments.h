@@ -34,8 +34,6 @@ void DescribeForeignData(V& v) {
   v.Accept("dataloader_pin_memory", {"true"}, "batches go to a GPU out of pinned memory");
   v.Accept("dataloader_drop_last", {"false"}, "the last, short step of an epoch is kept");
   v.Accept("remove_unused_columns", {"true", "false"}, "columns that no model takes are not read");
-  v.Accept("group_by_length", {"false"}, "rows come in the order of the shuffle; packing: true wastes no padding");
-  v.Accept("train_sampling_strategy", {"random"}, "rows come in the order of the shuffle");
   v.Accept("ignore_data_skip", {"false"}, "a run that resumes continues with the rows that come next");
   v.Accept("ddp_find_unused_parameters", {"false"}, "a parameter without a gradient counts as one with zeros");
   v.Accept("ddp_broadcast_buffers", {"true"},
