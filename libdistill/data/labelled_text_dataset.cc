@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/jsonl_dataset.h"
 #include "libdistill/data/rows.h"
 
 namespace distill {
@@ -32,6 +33,19 @@ absl::StatusOr<int64_t> LabelOf(const JsonValue& row, const LabelledTextOptions&
       absl::StrCat("'", options.label_column, "' is ", label, ", but there are ", count, " labels"));
 }
 
+// A row's sample; `was_cut` says whether its text is longer.
+absl::StatusOr<Sample> SampleOf(const JsonValue& row, const Tokenizer& tokenizer, const LabelledTextOptions& options,
+                                bool& was_cut) {
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, options.text_column));
+  DISTILL_ASSIGN_OR_RETURN(const int64_t label, LabelOf(row, options));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(text));
+  if (ids.empty()) return absl::InvalidArgumentError("the text has no tokens; write one, or remove the row");
+  was_cut = static_cast<int64_t>(ids.size()) > options.max_length;
+  if (was_cut) ids.resize(static_cast<size_t>(options.max_length));
+  return Sample{
+      .tensors = {{"ids", HostTensor(std::move(ids))}, {"label", HostTensor(std::vector<int64_t>{label}, {})}}};
+}
+
 }  // namespace
 
 absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& path, const Tokenizer& tokenizer,
@@ -42,17 +56,11 @@ absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& p
   data.num_labels = static_cast<int64_t>(options.labels.size());
   int64_t cut = 0;
   const auto add = [&](const JsonValue& row, const std::string&) -> absl::StatusOr<bool> {
-    DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, options.text_column));
-    DISTILL_ASSIGN_OR_RETURN(const int64_t label, LabelOf(row, options));
-    DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(text));
-    if (ids.empty()) return absl::InvalidArgumentError("the text has no tokens; write one, or remove the row");
-    if (static_cast<int64_t>(ids.size()) > options.max_length) {
-      ids.resize(options.max_length);
-      ++cut;
-    }
-    data.num_labels = std::max(data.num_labels, label + 1);
-    samples.push_back(
-        {.tensors = {{"ids", HostTensor(std::move(ids))}, {"label", HostTensor(std::vector<int64_t>{label}, {})}}});
+    bool was_cut = false;
+    DISTILL_ASSIGN_OR_RETURN(Sample sample, SampleOf(row, tokenizer, options, was_cut));
+    cut += was_cut;
+    data.num_labels = std::max(data.num_labels, (*sample.Get<int64_t>("label"))[0] + 1);
+    samples.push_back(std::move(sample));
     return options.num_samples == 0 || static_cast<int64_t>(samples.size()) < options.num_samples;
   };
   DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
@@ -65,6 +73,24 @@ absl::StatusOr<LabelledTextDataset> LoadLabelledTextDataset(const std::string& p
                               cut == 0 ? "" : absl::StrCat(", cut to max_length ", options.max_length, " ", cut));
   data.samples = MakeDataset(std::move(samples), "ids");
   return data;
+}
+
+absl::StatusOr<std::shared_ptr<Dataset>> OpenLabelledTextDataset(const std::string& path, Tokenizer tokenizer,
+                                                                 const LabelledTextOptions& options,
+                                                                 const std::string& index_folder) {
+  DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/1, options.num_samples));
+  DISTILL_RETURN_IF_ERROR(CheckCanBeReadByRows(options.rows));
+  const auto make = [tokenizer = std::make_shared<const Tokenizer>(std::move(tokenizer)),
+                     options](const JsonValue& row) {
+    bool was_cut = false;
+    return SampleOf(row, *tokenizer, options, was_cut);
+  };
+  return OpenJsonlDataset(path, make,
+                          {.split = options.split,
+                           .columns = options.rows.columns,
+                           .num_samples = options.num_samples,
+                           .length_of = "ids",
+                           .index_folder = index_folder});
 }
 
 }  // namespace distill

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/jsonl_dataset.h"
 #include "libdistill/data/rows.h"
 #include "libdistill/data/token_dataset.h"
 
@@ -14,16 +15,23 @@ namespace {
 
 constexpr size_t kLeastTokens = 2;  // the first one is never predicted
 
+// The tokens of a row, with the token that ends a text.
+absl::StatusOr<std::vector<int32_t>> IdsOf(const JsonValue& row, const Tokenizer& tokenizer,
+                                           const TextDatasetOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, options.column));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer.Encode(text));
+  if (tokenizer.eos_id() && !ids.empty()) ids.push_back(*tokenizer.eos_id());
+  return ids;
+}
+
 class TextLoader {
  public:
   TextLoader(const Tokenizer& tokenizer, const TextDatasetOptions& options)
       : tokenizer_(tokenizer), options_(options), max_length_(static_cast<size_t>(options.max_length)) {}
 
   absl::StatusOr<bool> Add(const JsonValue& row, const std::string& place) {
-    DISTILL_ASSIGN_OR_RETURN(const std::string text, TextOf(row, options_.column));
-    DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_.Encode(text));
+    DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, IdsOf(row, tokenizer_, options_));
     ++rows_;
-    if (tokenizer_.eos_id() && !ids.empty()) ids.push_back(*tokenizer_.eos_id());
     if (ids.size() < kLeastTokens) {
       too_short_.Add(place);
     } else if (options_.form == TextForm::kCut) {
@@ -89,6 +97,32 @@ absl::StatusOr<TextDataset> LoadTextDataset(const std::string& path, const Token
   const auto add = [&](const JsonValue& row, const std::string& place) { return loader.Add(row, place); };
   DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
   return loader.Finish(path);
+}
+
+absl::StatusOr<std::shared_ptr<Dataset>> OpenTextDataset(const std::string& path, Tokenizer tokenizer,
+                                                         const TextDatasetOptions& options,
+                                                         const std::string& index_folder) {
+  DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, kLeastTokens, options.num_samples));
+  DISTILL_RETURN_IF_ERROR(CheckCanBeReadByRows(options.rows));
+  if (options.form == TextForm::kBlocks) {
+    return absl::InvalidArgumentError(
+        "blocks of text begin where the texts before them end, so they cannot be read by themselves: take "
+        "TextForm::kCut, or LoadTextDataset");
+  }
+  const auto make = [tokenizer = std::make_shared<const Tokenizer>(std::move(tokenizer)),
+                     options](const JsonValue& row) -> absl::StatusOr<Sample> {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<int32_t> ids, IdsOf(row, *tokenizer, options));
+    if (ids.empty()) return absl::InvalidArgumentError("the text has no tokens; write one, or remove the row");
+    ids.resize(std::min(ids.size(), static_cast<size_t>(options.max_length)));
+    std::vector<uint8_t> is_target(ids.size(), 1);
+    return Sample{.tensors = {{"ids", HostTensor(std::move(ids))}, {"is_target", HostTensor(std::move(is_target))}}};
+  };
+  return OpenJsonlDataset(path, make,
+                          {.split = options.split,
+                           .columns = options.rows.columns,
+                           .num_samples = options.num_samples,
+                           .length_of = "ids",
+                           .index_folder = index_folder});
 }
 
 }  // namespace distill

@@ -10,6 +10,7 @@
 #include "libdistill/store/aws_credentials.h"
 #include "libdistill/store/byte_stream.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/line_index.h"
 #include "libdistill/store/store.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -71,6 +72,26 @@ TEST_CASE("what is written is read, whatever its size and its key") {
       CHECK(FileExists(path));
       CHECK(!FolderExists(path));
     }
+  }
+}
+
+TEST_CASE("lines of an object are found as those of a file, by several threads") {
+  if (!S3Server::IsThere()) return;
+  S3Server server;
+  const std::string path = server.Bucket() + "/rows.jsonl";
+  std::string text;
+  for (int i = 0; i < 30'000; ++i) absl::StrAppend(&text, "{\"n\": ", i, "}\n", i % 7 == 0 ? "\n" : "");
+  REQUIRE(Write(path, text) == absl::OkStatus());
+  const auto file = *OpenFile(path);
+  const auto lines = LineIndex::Open(*file, {.threads = 3, .part_bytes = 50'000});
+  REQUIRE(lines.ok());
+  REQUIRE((*lines)->size() == 30'000);
+  for (const int64_t row : {29'999, 0, 17'000}) {
+    const LineIndex::Line line = (*lines)->line(row);
+    std::string bytes(static_cast<size_t>(line.bytes), '\0');
+    REQUIRE(file->ReadAt(line.offset, absl::MakeSpan(bytes)) == absl::OkStatus());
+    CHECK(absl::StartsWith(bytes, absl::StrCat("{\"n\": ", row, "}\n")));
+    CHECK(line.number == row + 1 + (row + 6) / 7);
   }
 }
 
