@@ -2,12 +2,18 @@
 damaged Parquet files.  rows_golden.py FOLDER"""
 import csv
 import json
+import os
 import random
 import sys
 from pathlib import Path
 
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
 import pyarrow as pa
 import pyarrow.parquet as pq
+from transformers.utils.chat_template_utils import _compile_jinja_template
+
+from chat_templates.qwen import QWEN25
 
 random.seed(7)
 OUT = Path(sys.argv[1])
@@ -64,12 +70,46 @@ write("plain_pages", plain(3000), data_page_size=500, row_group_size=2500, use_d
 write("nested", nested(700), row_group_size=300)
 write("empty", plain(0))
 
-# As the hub has them: FineTome-100k, and webinstruct-sub-200k.
+# As the hub has them, in their own schemas: mlabonne/FineTome-100k and TIGER-Lab/WebInstructSub. Beside each what transformers renders
+# of its rows, and the answers.
+ROLES = {"system": "system", "human": "user", "gpt": "assistant"}
+RENDER = _compile_jinja_template(QWEN25)
+(OUT / "template.jinja").write_text(QWEN25, encoding="utf-8")
+
+
+def hub_row(i):
+    """Texts with what is found in such data: mathematics, code, other scripts, quotes, blank lines."""
+    question = random.choice(["What is $\\frac{1}{2} + x^2$?", 'Say "no", please.', "日本語で?", "  spaces around \n", "def f(x):\n    return x\n", f"Number {i}?"])
+    return question, random.choice(["It is $0.5 + x^{2}$.\n\n\\[ x = 1 \\]", "No.", "はい。🙂", "```python\nprint('x')\n```", "a\tb", f"{i}"]) + f" ({i})"
+
+
+def write_hub(name, table, messages_of):
+    # As the datasets library writes it: the features as metadata of the schema.
+    write(name, table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": {}}})}), row_group_size=1000)
+    with open(OUT / f"{name}.rendered", "w", encoding="utf-8") as file:
+        for row in table.to_pylist():
+            messages = messages_of(row)
+            file.write(json.dumps({"text": RENDER.render(messages=messages, add_generation_prompt=False),
+                                   "answers": [message["content"] for message in messages if message["role"] == "assistant"]}) + "\n")
+
+
+def tome_chat(i):
+    turns = [{"from": who, "value": text} for _ in range(random.randrange(1, 4)) for who, text in zip(("human", "gpt"), hub_row(i))]
+    return ([{"from": "system", "value": "Think step by step."}] if i % 5 == 0 else []) + turns
+
+
 tome = pa.struct([("from", pa.string()), ("value", pa.string())])
-write("finetome", pa.table({
-    "conversations": pa.array([[{"from": "human", "value": f"question {i}"}, {"from": "gpt", "value": f"answer {i}"}] for i in range(40)],
-                              pa.list_(tome)),
-    "source": pa.array(["infini-instruct-top-500k"] * 40), "score": pa.array([5.0 + i / 100 for i in range(40)])}))
+write_hub("finetome", pa.table({
+    "conversations": pa.array([tome_chat(i) for i in range(400)], pa.list_(tome)),
+    "source": pa.array(["infini-instruct-top-500k", "WebInstructSub_axolotl"] * 200), "score": pa.array([5.0 + i / 100 for i in range(400)])}),
+    lambda row: [{"role": ROLES[turn["from"]], "content": turn["value"]} for turn in row["conversations"]])
+pairs = [hub_row(i) for i in range(300)]
+write_hub("webinstruct", pa.table({
+    "orig_question": pa.array([f"original: {question}" for question, _ in pairs]), "orig_answer": pa.array([f"original: {answer}" for _, answer in pairs]),
+    "source": pa.array([random.choice(["mathstackexchange", "socratic", "stackexchange"]) for _ in pairs]),
+    "question": pa.array([question for question, _ in pairs]), "answer": pa.array([answer for _, answer in pairs]),
+    "index": pa.array([1_000_000 + i for i in range(300)], pa.int64())}),
+    lambda row: [{"role": "user", "content": row["question"]}, {"role": "assistant", "content": row["answer"]}])
 
 unreadable = pa.table({"text": ["a"], "when": pa.array([0], pa.timestamp("us")), "blob": pa.array([b"x"])})
 pq.write_table(unreadable, OUT / "types.parquet")
