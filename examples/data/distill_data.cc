@@ -3,6 +3,7 @@
 //   distill_data count s3://bucket/chats --split train
 //   distill_data show train.parquet --rows 3
 //   distill_data tokenize train.parquet s3://bucket/tokens --tokenizer models/teacher
+//   distill_data verify s3://bucket/data_train.hdf5
 //   distill_data copy data/ s3://bucket/chats
 #include <cstdio>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "examples/data/copy.h"
 #include "examples/data/options.h"
+#include "examples/data/recordings.h"
 #include "examples/data/rows.h"
 #include "examples/data/sample.h"
 #include "examples/data/tokens.h"
@@ -24,10 +26,20 @@ namespace {
 constexpr char kCommands[] =
     "count PATH | show PATH | stats PATH | verify PATH | sample PATH FILE | tokenize PATH FOLDER | copy FROM TO";
 
+absl::Status DispatchRecordings(const std::string& command, const std::string& path, const DataOptions& options) {
+  if (command == "count") return CountTrials(path, options);
+  if (command == "show") return PrintTrials(path, options);
+  if (command == "stats") return PrintTrialStats(path, options);
+  if (command == "verify") return VerifyTrials(path, options);
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " is HDF5: count, show, stats, verify and copy are for it, and ", command, " is for rows"));
+}
+
 absl::Status Dispatch(const std::vector<std::string>& words, const DataOptions& options) {
   const std::string command = words.empty() ? "" : words[0];
   if (words.size() == 2) {
     const std::string& path = words[1];
+    if (HasRecordings(path)) return DispatchRecordings(command, path, options);
     if (command == "count") return CountRows(path, options.split, options.reading);
     if (command == "show" && !options.tokenizer.empty()) return PrintTokens(path, options);
     if (command == "show") return PrintRows(path, options.split, options.rows, options.reading);

@@ -22,6 +22,7 @@ struct DataOptions {
   int64_t num_threads = 0;
   int64_t batch_rows = 8;
   std::string picture;
+  std::string dataset;
   std::string label;
   uint64_t seed = 42;
   RowOptions reading;
@@ -47,6 +48,8 @@ void Describe(V& v, DataOptions& o) {
   v.Field("per_device_train_batch_size", o.batch_rows, Within(1, int64_t{1} << 20),
           "of stats: rows of a batch, for the share of padding");
   v.Field("picture", o.picture, "of stats: the lengths as a picture, an SVG file").Path();
+  v.Field("dataset", o.dataset,
+          "of stats of HDF5: whose first dimension is a trial's length; empty: that of the most dimensions");
   v.Group("Samples");
   v.Field("label", o.label, "of sample: the column of which each value is drawn equally often; empty: any rows");
   v.Field("seed", o.seed, "of sample: which rows are drawn");

@@ -89,7 +89,12 @@ class Hdf5File {
   // All of it.
   template <typename T>
   [[nodiscard]] absl::StatusOr<std::vector<T>> ReadAll(const Hdf5Dataset& dataset) const;
-  // The same of strings.
+  // Reads such a block of numbers as Read does, and makes no numbers of it: whether its chunks are whole.
+  [[nodiscard]] absl::Status Check(const Hdf5Dataset& dataset, const std::vector<int64_t>& offset,
+                                   const std::vector<int64_t>& count) const {
+    return ReadBytes(dataset, offset, count).status();
+  }
+  // As Read, of strings.
   [[nodiscard]] virtual absl::StatusOr<std::vector<std::string>> ReadStrings(
       const Hdf5Dataset& dataset, const std::vector<int64_t>& offset, const std::vector<int64_t>& count) const = 0;
 

@@ -22,6 +22,8 @@ TEST_CASE("a file of another format is called by its name, by its bytes or its e
   const Case cases[] = {
       {"a.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "a pointer of Git LFS"},
       {"a.arrow", "ARROW1", "is Arrow"},
+      {"a.hdf5", "no matter", "is HDF5, which holds recordings and no rows"},
+      {"b.dat", "\x89HDF\r\n\x1a\n", "distill_data count '"},
       {"b.jsonl", "\xfd\x37zXZ", "compressed by xz"},
       {"a.jsonl.bz2", "BZh9", "compressed by bzip2"},
       {"a.zip", "PK\x03\x04", "a zip archive"},

@@ -100,7 +100,7 @@ def check_programs(folder):
     shown = run(DATA, "show", train, "--rows", "2", "--tokenizer", TEACHER)
     has(shown, "  loss | ", "<|im_start|>assistant\\n", "<|im_end|>", "samples 1")
     stats = run(DATA, "stats", train, "--tokenizer", TEACHER, "--max_length", "20", "--picture", f"{folder}/lengths.svg")
-    has(stats, "cut to max_length 20", "padding of shuffled batches of 8 rows: ", "longest 20", "####")
+    has(stats, "cut to max_length 20", "padding of shuffled batches of 8 rows: ", "; with packing: ", "; with group_by_length: ", "longest 20", "####")
     with open(f"{folder}/lengths.svg", encoding="utf-8") as file:
         assert file.read().count("<rect") > 5
     has(run(DATA, "verify", train), "rows can be read")
