@@ -5,12 +5,14 @@
 //   distill_data tokenize train.parquet s3://bucket/tokens --tokenizer models/teacher
 //   distill_data verify s3://bucket/data_train.hdf5
 //   distill_data copy data/ s3://bucket/chats
+//   distill_data fetch org/name --repo_type dataset
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "examples/data/copy.h"
+#include "examples/data/fetch.h"
 #include "examples/data/options.h"
 #include "examples/data/recordings.h"
 #include "examples/data/rows.h"
@@ -18,13 +20,15 @@
 #include "examples/data/tokens.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/hub_path.h"
 #include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
 
 constexpr char kCommands[] =
-    "count PATH | show PATH | stats PATH | verify PATH | sample PATH FILE | tokenize PATH FOLDER | copy FROM TO";
+    "count PATH | show PATH | stats PATH | verify PATH | sample PATH FILE | tokenize PATH FOLDER | copy FROM TO | "
+    "fetch NAME";
 
 absl::Status DispatchRecordings(const std::string& command, const std::string& path, const DataOptions& options) {
   if (command == "count") return CountTrials(path, options);
@@ -37,8 +41,9 @@ absl::Status DispatchRecordings(const std::string& command, const std::string& p
 
 absl::Status Dispatch(const std::vector<std::string>& words, const DataOptions& options) {
   const std::string command = words.empty() ? "" : words[0];
+  if (words.size() == 2 && command == "fetch") return FetchRepository(words[1], options);
   if (words.size() == 2) {
-    const std::string& path = words[1];
+    DISTILL_ASSIGN_OR_RETURN(const std::string path, LocalData(words[1], options));
     if (HasRecordings(path)) return DispatchRecordings(command, path, options);
     if (command == "count") return CountRows(path, options.split, options.reading);
     if (command == "show" && !options.tokenizer.empty()) return PrintTokens(path, options);
@@ -47,9 +52,10 @@ absl::Status Dispatch(const std::vector<std::string>& words, const DataOptions& 
     if (command == "verify") return VerifyData(path, options);
   }
   if (words.size() == 3) {
-    if (command == "copy") return CopyFiles(words[1], words[2], options.verify);
-    if (command == "tokenize") return Tokenize(words[1], words[2], options);
-    if (command == "sample") return SampleRows(words[1], words[2], options);
+    DISTILL_ASSIGN_OR_RETURN(const std::string path, LocalData(words[1], options));
+    if (command == "copy") return CopyFiles(path, words[2], options.verify);
+    if (command == "tokenize") return Tokenize(path, words[2], options);
+    if (command == "sample") return SampleRows(path, words[2], options);
   }
   return absl::InvalidArgumentError(absl::StrCat("usage: distill_data ", kCommands, " (distill_data --help)"));
 }
@@ -57,16 +63,23 @@ absl::Status Dispatch(const std::vector<std::string>& words, const DataOptions& 
 absl::Status Run(int argc, char** argv) {
   DataOptions options;
   const Description description = DescriptionOf(options);
-  const ProgramText program = {"distill_data",
-                               "Looks at data sets, makes others of them, and moves them between stores. Paths are "
-                               "local or of the form s3://BUCKET/KEY.",
-                               kCommands};
+  const ProgramText program = {
+      "distill_data",
+      "Looks at data sets, makes others of them, and moves them between stores. Paths are "
+      "local or of the form s3://BUCKET/KEY; data may also be data sets of the hub (org/name). "
+      "fetch downloads what is needed of a model or a data set of the hub, and prints its "
+      "folder.",
+      kCommands};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {
     std::printf("%s", line.message.c_str());
     return absl::OkStatus();
   }
   SetStoreOptions(options.store);
+  if (!options.tokenizer.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(options.tokenizer,
+                             LocalPath(options.tokenizer, {HubKind::kModel, {HubContents::kTokenizer}}));
+  }
   return Dispatch(line.positional, options);
 }
 

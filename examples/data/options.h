@@ -5,13 +5,20 @@
 #include <string>
 
 #include "libdistill/data/row_options.h"
+#include "libdistill/store/hub_client.h"
 #include "libdistill/store/store_options.h"
 #include "libdistill/text/chat_template.h"
 
 namespace distill {
 
+constexpr EnumNames<HubKind, 2> NamesOf(HubKind) {
+  return {{{"model", HubKind::kModel}, {"dataset", HubKind::kDataset}}};
+}
+
 struct DataOptions {
   std::string split;
+  HubKind repo_type = HubKind::kModel;
+  std::string revision;
   int64_t rows = 5;
   bool verify = false;
   std::string tokenizer;
@@ -33,11 +40,14 @@ template <class V>
 void Describe(V& v, DataOptions& o) {
   v.Group("Options");
   v.Field("split", o.split, "of a folder: the files whose names start with it");
+  v.Field("repo_type", o.repo_type, "of fetch: what NAME is a name of");
+  v.Field("revision", o.revision,
+          "of fetch, and of data sets of the hub: a branch, a tag or a commit; empty: main, or that of NAME@REVISION");
   v.Field("rows", o.rows, AtLeast(1), "how many rows to show, or to draw");
   v.Field("verify", o.verify, "of copy: read what was copied back, and compare");
   v.Group("Tokens");
   v.Field("tokenizer", o.tokenizer,
-          "folder of a model: of tokenize and stats, and of show to see tokens with their loss")
+          "folder of a model, or a model of the hub: of tokenize and stats, and of show to see tokens with their loss")
       .Path();
   v.Field("chat_template", o.chat_template, "as distill_llm's");
   v.Field("train_on", o.train_on, "which of a conversation's answers have a loss: all, or the last one alone");

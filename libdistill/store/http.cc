@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -22,6 +23,7 @@ constexpr size_t kMostBodyBytes = size_t{64} << 20;  // that are kept where ther
 // One attempt, as the functions that libcurl calls see it.
 struct Transfer {
   CURL* curl = nullptr;
+  const HttpRequest* request = nullptr;
   const HttpSink* sink = nullptr;
   absl::string_view unsent;
   HttpResponse response;
@@ -30,6 +32,7 @@ struct Transfer {
   absl::Time last_progress;
   curl_off_t bytes = 0;
   bool has_stalled = false;
+  bool has_body = false;
 };
 
 size_t OnHeader(char* data, size_t size, size_t count, void* user) {
@@ -50,7 +53,10 @@ size_t OnBody(char* data, size_t size, size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const absl::string_view bytes(data, size * count);
   if (*transfer.sink && transfer.response.status / 100 == 2) {
-    transfer.sink_status = (*transfer.sink)(bytes);
+    if (!std::exchange(transfer.has_body, true) && transfer.request->begin_body) {
+      transfer.sink_status = transfer.request->begin_body(transfer.response);
+    }
+    if (transfer.sink_status.ok()) transfer.sink_status = (*transfer.sink)(bytes);
     return transfer.sink_status.ok() ? bytes.size() : CURL_WRITEFUNC_ERROR;
   }
   if (transfer.response.body.size() + bytes.size() > kMostBodyBytes) {
@@ -86,6 +92,7 @@ absl::StatusCode CodeOf(CURLcode code) {
   switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_TOO_MANY_REDIRECTS:
       return absl::StatusCode::kInvalidArgument;
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -174,6 +181,7 @@ void HttpClient::Impl::SetUp(CURL* curl, const HttpRequest& request, const curl_
                              Transfer& transfer) const {
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -201,6 +209,7 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request, const 
   if (curl == nullptr) return absl::ResourceExhaustedError("no memory for a connection");
   Transfer transfer;
   transfer.curl = curl;
+  transfer.request = &request;
   transfer.sink = &sink;
   transfer.stall_timeout = impl_->options.stall_timeout;
   transfer.last_progress = absl::Now();
@@ -217,6 +226,10 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request, const 
   if (transfer.has_stalled) {
     return absl::DeadlineExceededError(absl::StrCat(
         host, ": nothing came for ", absl::FormatDuration(transfer.stall_timeout), "; the request was cut"));
+  }
+  if (code == CURLE_TOO_MANY_REDIRECTS) {
+    return absl::InvalidArgumentError(absl::StrCat(host, ": it sends from one address to the next, ",
+                                                   request.max_redirects, " times: check that it is the right server"));
   }
   return absl::Status(CodeOf(code), absl::StrCat(host, ": ", what[0] != '\0' ? what : curl_easy_strerror(code)));
 }

@@ -104,30 +104,39 @@ absl::Status HubError(const HubSettings& settings, const HubRequest& request, co
 HubClient::HubClient(HubSettings settings, const StoreOptions& options, StoreCounters& counters)
     : settings_(std::move(settings)), retry_(PolicyOf(options)), counters_(counters), http_(HttpOptionsOf(options)) {}
 
-absl::StatusOr<HttpResponse> HubClient::Send(const HubRequest& request) {
-  const std::string what = WhatOf(request);
-  if (settings_.is_offline) {
-    return absl::FailedPreconditionError(absl::StrCat("cannot ", what, ": HF_HUB_OFFLINE is set"));
-  }
+absl::StatusOr<HttpResponse> HubClient::SendOnce(const HubRequest& request) {
+  if (settings_.is_offline) return absl::FailedPreconditionError("HF_HUB_OFFLINE is set");
   HttpRequest http{.method = request.method,
                    .url = request.url.empty() ? settings_.endpoint + request.path : request.url,
                    .headers = request.headers,
                    .body = request.body,
-                   .max_redirects = request.max_redirects};
+                   .max_redirects = request.max_redirects,
+                   .begin_body = request.begin_body};
   http.headers.emplace_back("user-agent", kUserAgent);
   if (request.url.empty() && !settings_.token.empty()) {
     http.headers.emplace_back("authorization", absl::StrCat("Bearer ", settings_.token));
   }
+  if (request.begin) request.begin();
+  ++counters_.requests;
+  DISTILL_ASSIGN_OR_RETURN(HttpResponse answer, http_.Send(http, request.sink));
+  const auto& fine = request.also_fine;
+  if (std::find(fine.begin(), fine.end(), answer.status) == fine.end()) {
+    DISTILL_RETURN_IF_ERROR(HubError(settings_, request, answer));
+  }
+  if (request.check) DISTILL_RETURN_IF_ERROR(request.check(answer));
+  return answer;
+}
+
+absl::StatusOr<HttpResponse> HubClient::Send(const HubRequest& request) { return Send(request, retry_.attempts); }
+
+absl::StatusOr<HttpResponse> HubClient::Send(const HubRequest& request, int attempts) {
+  const std::string what = WhatOf(request);
+  RetryPolicy retry = retry_;
+  retry.attempts = std::min(attempts, retry.attempts);
   HttpResponse answer;
-  const absl::Status status = Retry(retry_, counters_, what, [&]() -> absl::Status {
-    if (request.begin) request.begin();
-    ++counters_.requests;
-    DISTILL_ASSIGN_OR_RETURN(answer, http_.Send(http, request.sink));
-    const auto& fine = request.also_fine;
-    if (std::find(fine.begin(), fine.end(), answer.status) == fine.end()) {
-      DISTILL_RETURN_IF_ERROR(HubError(settings_, request, answer));
-    }
-    return request.check ? request.check(answer) : absl::OkStatus();
+  const absl::Status status = Retry(retry, counters_, what, [&]() -> absl::Status {
+    DISTILL_ASSIGN_OR_RETURN(answer, SendOnce(request));
+    return absl::OkStatus();
   });
   if (!status.ok()) return Annotate(status, absl::StrCat("cannot ", what));
   return answer;

@@ -48,8 +48,9 @@ struct HubRequest {
   int max_redirects = 0;
   std::vector<int> also_fine = {};  // statuses beside 2xx that are no errors, such as 302 or 409
   HttpSink sink = nullptr;
-  std::function<void()> begin = nullptr;                                      // before each attempt
-  std::function<absl::Status(const HttpResponse& response)> check = nullptr;  // of an answer that is no error
+  std::function<absl::Status(const HttpResponse& head)> begin_body = nullptr;  // as HttpRequest's
+  std::function<void()> begin = nullptr;                                       // before each attempt
+  std::function<absl::Status(const HttpResponse& response)> check = nullptr;   // of an answer that is no error
 };
 
 class HubClient {
@@ -64,6 +65,13 @@ class HubClient {
   // DeadlineExceeded: no answer, also after retries. FailedPrecondition: offline, or the repository has changed
   // meanwhile (409, 412). InvalidArgument: the hub calls the request wrong (400, 422).
   [[nodiscard]] absl::StatusOr<HttpResponse> Send(const HubRequest& request);
+  // The same with so many attempts.
+  [[nodiscard]] absl::StatusOr<HttpResponse> Send(const HubRequest& request, int attempts);
+  // One attempt, for who tries again himself; errors are those of Send, without the action before them.
+  [[nodiscard]] absl::StatusOr<HttpResponse> SendOnce(const HubRequest& request);
+
+  const RetryPolicy& retry() const { return retry_; }
+  StoreCounters& counters() { return counters_; }
 
  private:
   const HubSettings settings_;

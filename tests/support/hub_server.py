@@ -107,6 +107,7 @@ class Fault:
 
 class HubHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     ROUTES = []
     hub = None  # the HubServer
 
@@ -211,8 +212,15 @@ class HubHandler(BaseHTTPRequestHandler):
         self.fault = self.take_fault(f"{self.command} {unquote(self.path)} {self.headers.get('Range', '')}".strip())
         if self.fault[:1] == ["status"]:
             return self.refuse(int(self.fault[1]), self.fault[2] if len(self.fault) > 2 else "", "said by the test")
+        for old, new in self.hub.renamed.items():
+            if f"/{old}/" in self.path:
+                return self.answer(307, b"", [("Location", self.path.replace(f"/{old}/", f"/{new}/"))])
         if self.fault[:1] == ["loop"]:
             return self.answer(302, b"", [("Location", self.path)])
+        if self.fault[:1] == ["stall"] and path.startswith("/api/"):
+            self.hub.ended.wait(60)
+            self.close_connection = True
+            return None
         for method, pattern, function in self.ROUTES:
             match = re.fullmatch(pattern, path)
             if match and (method == self.command or (method == "GET" and self.command == "HEAD")):
@@ -355,6 +363,7 @@ class HubServer(QuietServer):
 
     def __init__(self, token="hf_test", handler=HubHandler, store_handler=StoreHandler):
         self.repositories, self.faults, self.log, self.leaks = {}, [], [], []
+        self.renamed = {}  # {old name: new name} of repositories
         self.token, self.bytes_sent = token, 0
         self.lock, self.ended = threading.Lock(), threading.Event()
         super().__init__(("127.0.0.1", 0), type("Handler", (handler,), {"hub": self}))

@@ -135,8 +135,8 @@ def command(launcher, ranks, *program):
 
 
 def environment(**changes):
-    """Of every job: one thread a rank, since the order of summation depends on their number."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", **changes}
+    """Of every job: one thread a rank, since the order of summation depends on their number; and no network."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **changes}
 
 
 def run(arguments, ranks=1, launcher="distillrun", timeout=180, program="distill_llm", **changes):

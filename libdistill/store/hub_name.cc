@@ -1,0 +1,87 @@
+#include "libdistill/store/hub_name.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+namespace {
+
+constexpr char kScheme[] = "hf://";
+constexpr size_t kLongest = 96;  // each part
+// Of files; a repository that is called so is written with hf://.
+constexpr const char* kEndings[] = {".jsonl", ".json", ".parquet", ".csv",         ".tsv",   ".gz",  ".zst", ".yaml",
+                                    ".yml",   ".txt",  ".hdf5",    ".safetensors", ".arrow", ".bin", ".pt"};
+
+bool IsNameCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+}
+
+absl::Status CheckPart(absl::string_view part) {
+  if (part.empty() || part.size() > kLongest) {
+    return absl::InvalidArgumentError(absl::StrCat("its parts have 1 to ", kLongest, " letters"));
+  }
+  if (!std::all_of(part.begin(), part.end(), IsNameCharacter)) {
+    return absl::InvalidArgumentError("names consist of letters, digits, '-', '_' and '.'");
+  }
+  for (const char edge : {part.front(), part.back()}) {
+    if (edge == '.' || edge == '-') return absl::InvalidArgumentError("no part begins or ends with '.' or '-'");
+  }
+  if (absl::StrContains(part, "..") || absl::StrContains(part, "--") || absl::EndsWith(part, ".git")) {
+    return absl::InvalidArgumentError("it has '..' or '--' in it, or ends with .git");
+  }
+  return absl::OkStatus();
+}
+
+bool LooksLikeFile(absl::string_view name) {
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](const char* ending) { return absl::EndsWith(name, ending); });
+}
+
+}  // namespace
+
+absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind) {
+  HubName name;
+  name.repository.kind = kind;
+  name.is_url = absl::ConsumePrefix(&text, kScheme);
+  if (name.is_url) absl::ConsumePrefix(&text, kind == HubKind::kDataset ? "datasets/" : "models/");
+  if (const size_t at = text.find('@'); at != absl::string_view::npos) {
+    name.repository.revision = std::string(text.substr(at + 1));
+    name.has_revision = true;
+    text = text.substr(0, at);
+    DISTILL_RETURN_IF_ERROR(CheckRevision(name.repository.revision));
+  }
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
+  if (parts.size() != 2) return absl::InvalidArgumentError("names are of the form org/name");
+  for (const absl::string_view part : parts) DISTILL_RETURN_IF_ERROR(CheckPart(part));
+  if (!name.is_url && LooksLikeFile(text)) return absl::InvalidArgumentError("it ends as names of files do");
+  name.repository.name = std::string(text);
+  return name;
+}
+
+std::string TextOf(const HubName& name, const std::string& revision) {
+  return absl::StrCat(name.is_url ? kScheme : "", name.repository.name, "@", revision);
+}
+
+bool IsCommit(absl::string_view revision) {
+  return revision.size() == 40 && std::all_of(revision.begin(), revision.end(), [](char c) {
+           return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
+         });
+}
+
+absl::Status CheckRevision(absl::string_view revision) {
+  const bool is_fine =
+      !revision.empty() && revision.size() < 256 && revision.front() != '/' && revision.back() != '/' &&
+      !absl::StrContains(revision, "..") && !absl::StrContains(revision, "//") &&
+      std::all_of(revision.begin(), revision.end(), [](char c) { return IsNameCharacter(c) || c == '/' || c == '+'; });
+  return is_fine ? absl::OkStatus()
+                 : absl::InvalidArgumentError(absl::StrCat("'", revision, "' is no branch, tag or commit"));
+}
+
+}  // namespace distill

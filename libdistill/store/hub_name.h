@@ -1,0 +1,33 @@
+// How users write the name of a repository of the hub: "org/name", "org/name@REVISION", or "hf://org/name" where it
+// must not be taken for a path.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "libdistill/store/hub_client.h"
+
+namespace distill {
+
+struct HubName {
+  HubRepository repository;
+  bool has_revision = false;  // the name has one; else the repository's is "main"
+  bool is_url = false;        // it was written with hf://
+};
+
+// InvalidArgument: it can be none; the message says why, without the name. Paths of more than two parts, with a "." or
+// "~" at their start, or that end as files of data do (.jsonl, .yaml, ...) are none unless they begin with hf://.
+// "hf://datasets/org/name" is a data set.
+[[nodiscard]] absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind);
+
+// The name as it is written, with this revision: "org/name@REVISION".
+std::string TextOf(const HubName& name, const std::string& revision);
+
+// Whether it is a commit's full name, and not that of a branch or a tag.
+bool IsCommit(absl::string_view revision);
+
+// InvalidArgument: what no branch, tag or commit is called, such as a path out of its folder.
+[[nodiscard]] absl::Status CheckRevision(absl::string_view revision);
+
+}  // namespace distill

@@ -1,0 +1,180 @@
+// Names, listings and selections of the hub, without a server; tests/store/hub_fetch.py has one.
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "libdistill/store/hub_download.h"
+#include "libdistill/store/hub_listing.h"
+#include "libdistill/store/hub_name.h"
+#include "libdistill/store/sha_thread.h"
+#include "tests/support/captured_stderr.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+HubFile FileOf(const std::string& path) {
+  return {.path = path, .size = 1, .git_oid = std::string(40, 'a'), .sha256 = "", .xet_hash = ""};
+}
+
+// The paths that are selected of these, sorted; or the error.
+std::string Selected(absl::string_view paths, HubContents contents, const std::string& split = "") {
+  std::vector<HubFile> files;
+  for (const absl::string_view path : absl::StrSplit(paths, ' ')) files.push_back(FileOf(std::string(path)));
+  const absl::StatusOr<std::vector<HubFile>> selected = SelectHubFiles(files, {contents, split});
+  if (!selected.ok()) return std::string(selected.status().message());
+  return absl::StrJoin(*selected, " ", [](std::string* out, const HubFile& file) { out->append(file.path); });
+}
+
+}  // namespace
+
+TEST_CASE("a name of the hub has two parts, and may have a revision") {
+  const absl::StatusOr<HubName> plain = ParseHubName("Qwen/Qwen2.5-0.5B", HubKind::kModel);
+  REQUIRE(plain.ok());
+  CHECK(plain->repository.name == "Qwen/Qwen2.5-0.5B");
+  CHECK(plain->repository.revision == "main");
+  CHECK_FALSE(plain->has_revision);
+  CHECK(TextOf(*plain, "abc") == "Qwen/Qwen2.5-0.5B@abc");
+
+  const absl::StatusOr<HubName> pinned = ParseHubName("hf://datasets/org/rows@refs/convert/parquet", HubKind::kDataset);
+  REQUIRE(pinned.ok());
+  CHECK(pinned->repository.name == "org/rows");
+  CHECK(pinned->repository.revision == "refs/convert/parquet");
+  CHECK(pinned->is_url);
+  CHECK(TextOf(*pinned, "abc") == "hf://org/rows@abc");
+}
+
+TEST_CASE("what can only be a path is no name of the hub") {
+  for (const char* path : {"",
+                           "name",
+                           "a/b/c",
+                           "./a/b",
+                           "../b",
+                           "/a/b",
+                           "~/b",
+                           "a/",
+                           "/b",
+                           "a/..",
+                           "a/.b",
+                           "a/b-",
+                           "a b/c",
+                           "org/na--me",
+                           "org/name.git",
+                           "data/train.jsonl",
+                           "data/train.parquet",
+                           "a/b.yaml",
+                           "org/name@",
+                           "org/name@../x",
+                           "org/name@/x",
+                           "org/name@a b",
+                           "s3://a/b"}) {
+    INFO(path);
+    CHECK(absl::IsInvalidArgument(ParseHubName(path, HubKind::kModel).status()));
+  }
+  CHECK(ParseHubName("hf://org/train.csv", HubKind::kDataset).ok());
+  CHECK(absl::IsInvalidArgument(ParseHubName("org/" + std::string(97, 'x'), HubKind::kModel).status()));
+}
+
+TEST_CASE("a path of the server lies in its folder, or is refused") {
+  for (const char* path : {"a", "a/b.txt", "a b/c", "..a", "a../b", ".gitattributes", "\xc3\xa9/x"}) {
+    INFO(path);
+    CHECK(IsSafeHubPath(path));
+  }
+  for (const std::string& path : {std::string(""), std::string("/a"), std::string("a/../b"), std::string(".."),
+                                  std::string("a//b"), std::string("a/"), std::string("./a"), std::string("a\\b"),
+                                  std::string("a\nb"), std::string("a\0b", 3), std::string(300, 'x')}) {
+    INFO(absl::CEscape(path));
+    CHECK_FALSE(IsSafeHubPath(path));
+  }
+}
+
+TEST_CASE("a listing is kept as huggingface_hub keeps it") {
+  HubFile small = FileOf("config.json"), large = FileOf(
+                                             "sub/m\xc3\xb6"
+                                             "del.safetensors");
+  large.sha256 = std::string(64, 'b');
+  large.size = int64_t{1} << 40;
+  large.xet_hash = std::string(64, 'c');
+  const std::string json = HubListingToJson({small, large});
+  CHECK(json.substr(0, 50) == "{\n \"format_version\": 1,\n \"files\": {\n  \"config.json");
+  CHECK(json.find("m\\u00f6del") != std::string::npos);
+  const absl::StatusOr<std::vector<HubFile>> files = HubListingFromJson(json);
+  REQUIRE(files.ok());
+  REQUIRE(files->size() == 2);
+  CHECK(files->at(0).etag() == small.git_oid);
+  CHECK(files->at(1).path == large.path);
+  CHECK(files->at(1).size == large.size);
+  CHECK(files->at(1).etag() == large.sha256);
+  CHECK(files->at(1).xet_hash == large.xet_hash);
+}
+
+TEST_CASE("a damaged listing is refused") {
+  const std::string good = HubListingToJson({FileOf("a")});
+  REQUIRE(HubListingFromJson(good).ok());
+  const std::string oid(40, 'a');
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{"\"a\"", "\"../a\""},
+                                                                                 {oid, oid + "a"},
+                                                                                 {oid, "../" + oid.substr(3)},
+                                                                                 {"\"size\": 1", "\"size\": -1"},
+                                                                                 {"\"size\": 1", "\"size\": \"1\""},
+                                                                                 {"version\": 1", "version\": 2"},
+                                                                                 {"}", ""}}) {
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    INFO(bad);
+    CHECK(absl::IsDataLoss(HubListingFromJson(bad).status()));
+  }
+}
+
+TEST_CASE("of a model come config, tokenizer and the weights of one format") {
+  CHECK(Selected("config.json model.safetensors pytorch_model.bin tokenizer.json flax_model.msgpack onnx/model.onnx",
+                 HubContents::kModel) == "config.json model.safetensors tokenizer.json");
+  CHECK(Selected("config.json pytorch_model.bin.index.json pytorch_model-00001-of-00001.bin training_args.bin",
+                 HubContents::kModel) == "config.json pytorch_model.bin.index.json pytorch_model-00001-of-00001.bin");
+  CHECK(Selected("config.json model.safetensors model.safetensors.index.json model-1.safetensors x/model.safetensors",
+                 HubContents::kModel) == "config.json model.safetensors");
+  CHECK(Selected("config.json vocab.json merges.txt model.safetensors", HubContents::kTokenizer) ==
+        "config.json vocab.json merges.txt");
+  CHECK(Selected("config.json vocab.json model.safetensors", HubContents::kConfig) == "config.json");
+  CHECK(Selected("README.md", HubContents::kModel) ==
+        "it has no config.json, so it is no model of transformers; it holds README.md");
+}
+
+TEST_CASE("of a data set come the Parquet files of the split, or its other rows") {
+  CHECK(Selected("data/train-0.parquet data/test-0.parquet train.csv", HubContents::kRows, "train") ==
+        "data/train-0.parquet");
+  CHECK(Selected("train.jsonl.gz README.md", HubContents::kRows, "train") == "train.jsonl.gz");
+  CHECK(Selected("train.jsonl data/train.jsonl en/train.jsonl", HubContents::kRows) == "train.jsonl");
+  CHECK(Selected("en/train.jsonl", HubContents::kRows) == "en/train.jsonl");
+  CHECK(Selected("en/train.jsonl de/train.jsonl", HubContents::kRows).substr(0, 39) ==
+        "it has rows in the folders de, en, whic");
+}
+
+TEST_CASE("how far a download is stands in the log") {
+  const testing::CapturedStderr said;
+  HubProgress progress("org/name", 10'000'000, absl::ZeroDuration());
+  progress.Found(2'000'000);
+  progress.Came(3'000'000);
+  CHECK(absl::StrContains(said.Text(), "downloading org/name: 50 % of 10 MB, "));
+  HubProgress quiet("org/other", 10'000'000);
+  quiet.Came(3'000'000);
+  CHECK_FALSE(absl::StrContains(said.Text(), "org/other"));
+}
+
+TEST_CASE("a thread of its own hashes the same bytes to the same hash") {
+  std::string bytes(20'000'001, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7919 >> 5);
+  const absl::StatusOr<std::unique_ptr<ShaThread>> hash = ShaThread::Start(ShaKind::kSha256);
+  REQUIRE(hash.ok());
+  for (size_t begin = 0, size = 1; begin < bytes.size(); begin += size, size = size * 3 % 1'500'007) {
+    (*hash)->Add(absl::string_view(bytes).substr(begin, size));
+  }
+  CHECK((*hash)->Hex() == ShaHash(ShaKind::kSha256).Add(bytes).Hex());
+
+  const absl::StatusOr<std::unique_ptr<ShaThread>> nothing = ShaThread::Start(ShaKind::kSha1);
+  REQUIRE(nothing.ok());
+  CHECK((*nothing)->Hex() == "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  CHECK(ShaThread::Start(ShaKind::kSha1).ok());  // and ends without being asked
+}
+
+}  // namespace distill
