@@ -3,7 +3,8 @@
 Cases: rows/FORMAT (parsed, one thread), rows/FORMAT/s3 (beside the same file on the disk), tokens/first and tokens/second (a chat data
 set from its file to what training reads), trials/s3 (HDF5 trials at random), job/FORMAT/s3
 (a whole training job from start to end, beside the same one from the disk, and the longest that a step waited once the queue was filled:
-a language model on rows that are tokenized first, a GRU with CTC on trials that are read while it trains), shuffle/1e9. The S3 server
+a language model on rows that are tokenized first, a GRU with CTC on trials that are read while it trains), hub (a large file of the
+Hugging Face hub, beside curl), shuffle/1e9. The S3 server
 needs scripts/setup --s3 and HDF5 files h5py, which scripts/setup --oracles installs; a case whose parts are missing is left out, and said to be.
 """
 import itertools
@@ -16,6 +17,7 @@ import tempfile
 import time
 
 from suite import tokenizer
+from suite.hub_download import hub_download
 from suite.programs import BIN, ONE_CORE, PEERS, REPO, build, dependencies, own_results, run, say
 from suite.rounds import in_rounds, line, lines
 
@@ -215,6 +217,7 @@ def bench(options):
         yield from tokens(folder, vocabulary, python, options)
         yield from trials(folder, options, s3)
         yield from jobs(folder, options, s3)
+        yield from hub_download(options)
         yield from shuffle(options)
     finally:
         s3.end()
