@@ -14,6 +14,7 @@
 #include "examples/llm/llm_task.h"
 #include "examples/llm/options.h"
 #include "examples/llm/plan.h"
+#include "examples/llm/sources.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/output_lock.h"
 #include "libdistill/comm/agree.h"
@@ -142,12 +143,14 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
                          rows, shard.max_length);
 }
 
-absl::Status Distill(RunContext& run, const LlmOptions& options) {
+absl::Status Distill(RunContext& run, LlmOptions options) {
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ValuesOf(options)));
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options));
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? CheckFolders(options) : absl::OkStatus()));
   LogInfo(absl::StrCat("project ", options.project_name,
                        options.trainer.run_name.empty() ? "" : absl::StrCat(", run ", options.trainer.run_name),
                        ", output in ", options.trainer.output_dir));
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
   absl::StatusOr<Prepared> made = absl::UnknownError("not prepared");
   const absl::Status prepared = CatchTorch([&] { return (made = Prepare(run, options)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
@@ -167,7 +170,9 @@ absl::Status Distill(RunContext& run, const LlmOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status ShowBatch(const RunContext& run, const LlmOptions& options) {
+absl::Status ShowBatch(RunContext& run, LlmOptions options) {
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options));
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
   DISTILL_ASSIGN_OR_RETURN(const LlmText text, LoadText(options));
   DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());

@@ -15,6 +15,7 @@
 #include "examples/llm/end_of_answer.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/distill.h"
+#include "libdistill/run/hub_paths.h"
 
 namespace distill {
 namespace {
@@ -34,8 +35,11 @@ struct Arguments {
 template <class V>
 void Describe(V& v, Arguments& o) {
   v.Group("Options");
-  v.Field("teacher_model", o.teacher, "model folder; its tokenizer is used").Path().Alias("teacher");
-  v.Field("dataset_name", o.dataset, "data: a file of rows, or a folder of them; may be s3://")
+  v.Field("teacher_model", o.teacher, "model folder, or a model of the hub (org/name); its tokenizer is used")
+      .Path()
+      .Alias("teacher");
+  v.Field("dataset_name", o.dataset,
+          "data: a file of rows, or a folder of them; may be s3://, or a data set of the hub (org/name)")
       .PathOfAnyStore()
       .Alias("dataset");
   v.Field("dataset_split", o.split, "of a folder: the files whose names start with it; empty: all").Alias("split");
@@ -69,7 +73,8 @@ struct HeldOut {
 absl::StatusOr<Arguments> ParseArguments(int argc, char** argv) {
   Arguments arguments;
   const Description description = DescriptionOf(arguments);
-  const ProgramText program = {"evaluate_llm", "Judges models by held-out chat data.", "NAME=FOLDER of each model"};
+  const ProgramText program = {"evaluate_llm", "Judges models by held-out chat data.",
+                               "NAME=FOLDER of each model, which may be one of the hub (NAME=org/name)"};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {
     std::printf("%s", line.message.c_str());
@@ -183,7 +188,23 @@ absl::Status WriteJson(const std::string& path, const nlohmann::ordered_json& fi
   return file ? absl::OkStatus() : absl::NotFoundError(absl::StrCat("cannot write ", path));
 }
 
-absl::Status Evaluate(const Arguments& arguments, c10::Device device) {
+// Names of the hub become folders.
+absl::Status FetchSources(RunContext& run, Arguments& arguments) {
+  std::vector<NamedPath> paths = {
+      {"teacher_model", arguments.teacher, {HubKind::kModel}},
+      {"dataset_name", arguments.dataset, {HubKind::kDataset, {HubContents::kRows, arguments.split}}}};
+  for (const auto& [name, folder] : arguments.models) paths.push_back({name, folder, {HubKind::kModel}});
+  DISTILL_RETURN_IF_ERROR(PinOnAllRanks(run, paths));
+  DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
+  arguments.teacher = paths[0].text;
+  arguments.dataset = paths[1].text;
+  for (size_t i = 0; i < arguments.models.size(); ++i) arguments.models[i].second = paths[2 + i].text;
+  return absl::OkStatus();
+}
+
+absl::Status Evaluate(RunContext& run, Arguments arguments) {
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, arguments));
+  const c10::Device device = run.device();
   const LoadOptions options = {.dtype = torch::kFloat32, .device = device};
   std::optional<HeldOut> held_out;
   DISTILL_ASSIGN_OR_RETURN(auto teacher, LoadDecoder(arguments.teacher, options));
@@ -217,5 +238,5 @@ int main(int argc, char** argv) {
   const absl::StatusOr<distill::Arguments> arguments = distill::ParseArguments(argc, argv);
   if (absl::IsCancelled(arguments.status())) return 0;  // --help
   return distill::Run({.input = arguments.status()},
-                      [&](distill::RunContext& run) { return distill::Evaluate(*arguments, run.device()); });
+                      [&](distill::RunContext& run) { return distill::Evaluate(run, *arguments); });
 }

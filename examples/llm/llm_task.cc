@@ -53,9 +53,9 @@ absl::Status CheckRows(const std::string& path, const std::string& split) {
   DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
   if (kind == PathKind::kFolder && IsTokenFolder(path)) return ReadTokenIndex(path).status();
   if (kind != PathKind::kNothing) return CheckRowFiles(path, split);
-  return absl::NotFoundError(
-      absl::StrCat(path, ": no such file, or it cannot be read; data are local files or s3://, nothing is ",
-                   "downloaded (hf download NAME --repo-type dataset --local-dir FOLDER)"));
+  return absl::NotFoundError(absl::StrCat(
+      path, ": no such file, or it cannot be read; data are files, folders, s3:// or data sets of the hub ",
+      "(org/name)"));
 }
 
 // One for each data set, or none.

@@ -79,6 +79,7 @@ absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv) {
 }
 
 FieldValues OptionsToKeep(LlmOptions options) {
+  if (!options.kept.empty()) return options.kept;
   options.trainer.overwrite_output_dir = false;
   return DescriptionOf(options).Values(/*with_code_only=*/false);
 }

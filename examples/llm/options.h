@@ -41,6 +41,10 @@ struct LlmOptions {
   bool overwrite_cache = false;
   std::string teacher_model;
   std::string student_model;
+  std::string teacher_revision;
+  std::string student_revision;
+  std::string dataset_revision;
+  FieldValues kept;  // what OptionsToKeep gives, once names have become folders (sources.h); empty: the values here
   bool use_flash_attention = false;
   bool shard_teacher = false;
   bool gradient_checkpointing = false;
@@ -80,6 +84,7 @@ struct LlmCommand {
 
 // Name and value of every option, for a config file that repeats the run. overwrite_output_dir is always false: set
 // again, it would let the repeated run replace this run's own checkpoints.
+// Names of the hub stay names.
 FieldValues OptionsToKeep(LlmOptions options);
 
 template <class V>
@@ -87,13 +92,15 @@ void DescribeData(V& v, LlmOptions& o) {
   v.Group("Data");
   v.Field("dataset_name", o.dataset_name,
           "data: a file of rows (.jsonl, .parquet, .csv, .tsv, also .gz and .zst), a folder of them, or one of tokens; "
-          "may be s3://; several with commas, or as a list")
+          "may be s3://, or a data set of the hub (org/name, org/name@REVISION); several with commas, or as a list")
       .PathOfAnyStore()
       .TakesList()
       .Alias("dataset", "data", "data_path", "dataset_path", "train_file", "train_data", "train_dataset");
   v.Field("dataset_split", o.dataset_split, "of a folder, not of a file: the files whose names start with it")
       .Alias("dataset_train_split", "train_split")
       .Similar("split");
+  v.Field("dataset_revision", o.dataset_revision,
+          "of data sets of the hub: a branch, a tag or a commit; empty: main. Names with @REVISION have their own");
   v.Field("dataset_weights", o.dataset_weights,
           "of several data sets: the share of each in an epoch, above 0; empty: each sample comes once an epoch")
       .TakesList()
@@ -131,13 +138,19 @@ void DescribeData(V& v, LlmOptions& o) {
 template <class V>
 void DescribeModels(V& v, LlmOptions& o) {
   v.Group("Models and loss");
-  v.Field("teacher_model", o.teacher_model, "model folder; may be empty when alpha is 0")
+  v.Field("teacher_model", o.teacher_model,
+          "model folder, or a model of the hub (org/name, org/name@REVISION); may be empty when alpha is 0")
       .Path()
       .Alias("teacher", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_path", "teacher_model_path");
-  v.Field("student_model", o.student_model, "model folder; one without weights gives random ones, drawn with seed")
+  v.Field("student_model", o.student_model,
+          "model folder, or a model of the hub; one without weights gives random ones, drawn with seed")
       .Path()
       .Alias("student", "model", "model_name", "model_name_or_path", "model_path", "base_model", "train_model",
              "student_model_name_or_path", "student_path", "student_model_path");
+  v.Field("teacher_revision", o.teacher_revision, "of a teacher of the hub: a branch, a tag or a commit; empty: main")
+      .Alias("teacher_model_revision");
+  v.Field("student_revision", o.student_revision, "of a student of the hub: a branch, a tag or a commit; empty: main")
+      .Alias("model_revision", "revision");
   v.Field("use_flash_attention", o.use_flash_attention,
           "take torch's flash kernels and no others; needs a GPU and bf16")
       .Alias("flash_attention", "use_flash_attn", "flash_attn")
@@ -186,7 +199,7 @@ void Describe(V& v, LlmFlags& o) {
   v.Field("plan", o.plan, "print the memory that a rank and a host need, by kind");
   v.Field("world_size", o.world_size, kCount, "ranks to --plan for; otherwise as many as were started");
   v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
-  v.Field("generate", o.generate, "answer --prompt with the model of this folder").Path();
+  v.Field("generate", o.generate, "answer --prompt with the model of this folder, or of the hub").Path();
   v.Field("prompt", o.prompt, "what the user says");
   v.Field("max_new_tokens", o.max_new_tokens, kCount, "longest answer");
   v.Field("sampling_temperature", o.sampling_temperature, AtLeast(0), "0: always the most likely token");

@@ -32,15 +32,13 @@ void DescribeTheirRows(V& v) {
 template <class V>
 void DescribeTheirModelsAndLosses(V& v) {
   constexpr const char* kConfig = "config.json in the folder says what the model is";
-  constexpr const char* kFolder = "models are folders on this machine; no code of theirs runs";
+  constexpr const char* kFolder = "models are read by this library; no code of theirs runs";
   constexpr const char* kLoss =
       "the loss is cross-entropy and a divergence: alpha, beta, temperature; others are written in C++ "
       "(docs/extending.md)";
   constexpr const char* kRowsOnly = "the student learns from the rows of the data set, not from its own answers";
   v.Refuse({"model_init_kwargs", "model_kwargs", "model_auto_class"}, kConfig);
   v.Accept("trust_remote_code", {"false"}, kFolder);
-  v.Accept("model_revision", {"main"}, kFolder);
-  v.Accept("teacher_model_revision", {"main"}, kFolder);
   v.Section(
       "teacher",
       {{"path", "teacher_model"}, {"kind", "teacher_kind"}, {"kwargs", "teacher_kwargs"}, {"top_k", "teacher_top_k"}});

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "examples/llm/llm_task.h"
+#include "examples/llm/sources.h"
 #include "libdistill/plan/memory_plan.h"
 #include "libdistill/run/device.h"
 #include "libdistill/store/files.h"
@@ -72,7 +73,8 @@ MemoryAtHand AtHand(bool on_gpu, bool has_gpu) {
 
 }  // namespace
 
-absl::StatusOr<std::string> PlanRun(const LlmCommand& command, const World& world) {
+absl::StatusOr<std::string> PlanRun(LlmCommand command, const World& world) {
+  DISTILL_RETURN_IF_ERROR(FetchConfigs(command.options));
   const LlmOptions& options = command.options;
   const auto here = ChooseDevice(options.run.device, world);
   const bool has_gpu = here.ok() && here->is_cuda(), on_gpu = has_gpu || options.run.device == DeviceChoice::kCuda;

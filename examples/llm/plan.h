@@ -8,7 +8,8 @@
 
 namespace distill {
 
-// A table for people. Reads the configs of both models, the tokenizer, and the data's size; neither weights nor data.
-[[nodiscard]] absl::StatusOr<std::string> PlanRun(const LlmCommand& command, const World& world);
+// A table for people. Reads (of models of the hub, fetches) the configs of both models, the tokenizer, and the data's
+// size; neither weights nor data.
+[[nodiscard]] absl::StatusOr<std::string> PlanRun(LlmCommand command, const World& world);
 
 }  // namespace distill

@@ -19,6 +19,7 @@
 #include "libdistill/config/command_line.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/hub_path.h"
 #include "libdistill/text/tokenizer.h"
 
 namespace distill {
@@ -110,9 +111,9 @@ absl::StatusOr<Counts> Count(const Tokenizer& tokenizer, const std::vector<absl:
 absl::Status Run(int argc, char** argv) {
   Options options;
   const Description description = DescriptionOf(options);
-  const ProgramText program = {"distill_tokenize",
-                               "Shows what a model folder's tokenizer makes of texts, and how fast.",
-                               "FOLDER FILE..., where - is standard input"};
+  const ProgramText program = {
+      "distill_tokenize", "Shows what a model folder's tokenizer makes of texts, and how fast.",
+      "FOLDER FILE..., where FOLDER may be a model of the hub (org/name), and FILE -, standard input"};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {
     std::printf("%s", line.message.c_str());
@@ -125,7 +126,9 @@ absl::Status Run(int argc, char** argv) {
   if (options.threads > 1 && !options.lines && !options.zeros) {
     return absl::InvalidArgumentError("--threads is for --lines and --zeros: one text is one thread's");
   }
-  DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(line.positional[0]));
+  DISTILL_ASSIGN_OR_RETURN(const std::string folder,
+                           LocalPath(line.positional[0], {HubKind::kModel, {HubContents::kTokenizer}}));
+  DISTILL_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(folder));
   for (size_t i = 1; i < line.positional.size(); ++i) {
     const std::string& file = line.positional[i];
     DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadText(file));

@@ -191,8 +191,8 @@ void Convert(torch::nn::Module& model, const LoadOptions& options) {
 absl::Status CheckModelFolder(const std::string& folder) {
   std::error_code error;
   if (fs::is_directory(folder, error)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are local folders, nothing is ",
-                                          "downloaded (hf download NAME --local-dir FOLDER makes one)"));
+  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are folders, or names of the hub ",
+                                          "(org/name) where a program takes them"));
 }
 
 absl::StatusOr<bool> HasWeights(const std::string& folder) {

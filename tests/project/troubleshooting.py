@@ -35,7 +35,9 @@ def causes(folder):
     with open(f"{folder}/flag.yaml", "w", encoding="utf-8") as file:
         file.write("prompt: hello\n")
     return {
-        "no folder Qwen": [*new, "--student_model", "Qwen/Qwen2-0.5B"],
+        "no folder models": [*new, "--student_model", "models/mine/v1"],
+        "is called Qwen": [*new, "--student_model", "Qwen/Qwen2-0.5B"],
+        "HF_HUB_OFFLINE": [*new, "--student_model", "hf://org/name"],
         "supported are": [*new, "--student_model", other],
         "neither model.safetensors": [*new, "--alpha", "0.5", "--teacher_model", shape],
         "no such file": [*new, "--dataset_name", f"{folder}/none.jsonl"],
@@ -58,8 +60,8 @@ def main():
     for part, arguments in options.items():
         found = [message for message in messages if part in message]
         job.check(len(found) == 1, f"{len(found)} messages of the table have '{part}'")
-        # Without GPUs, also where there are some.
-        code, output = job.run(arguments, CUDA_VISIBLE_DEVICES="")
+        # Without GPUs, also where there are some, and with an empty cache of the hub.
+        code, output = job.run(arguments, CUDA_VISIBLE_DEVICES="", HF_HOME=f"{job.SOURCE}/none", HF_HUB_CACHE="")
         job.check(code == 2 and found[0] in output, f"'{found[0]}' is not what {arguments} prints (exit {code}):\n{output}")
         print("ok:", found[0])
 

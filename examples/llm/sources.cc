@@ -1,0 +1,94 @@
+#include "examples/llm/sources.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "examples/llm/llm_task.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/run/hub_paths.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/hub_name.h"
+
+namespace distill {
+namespace {
+
+HubSource ModelSource(const std::string& revision, HubContents contents = HubContents::kModel) {
+  return {HubKind::kModel, {contents}, revision};
+}
+
+HubSource RowSource(const LlmOptions& options, const std::string& split) {
+  return {HubKind::kDataset, {HubContents::kRows, split}, options.dataset_revision};
+}
+
+// Both models, the held-out data, and all that dataset_name names.
+std::vector<NamedPath> PathsOf(const LlmOptions& options) {
+  std::vector<NamedPath> paths = {
+      {"teacher_model", options.teacher_model, ModelSource(options.teacher_revision)},
+      {"student_model", options.student_model, ModelSource(options.student_revision)},
+      {"eval_dataset_name", options.eval_dataset_name, RowSource(options, options.eval_split)}};
+  for (const std::string& name : DatasetNames(options)) {
+    paths.push_back({"dataset_name", name, RowSource(options, options.dataset_split)});
+  }
+  return paths;
+}
+
+void SetPaths(const std::vector<NamedPath>& paths, LlmOptions& options) {
+  options.teacher_model = paths[0].text;
+  options.student_model = paths[1].text;
+  options.eval_dataset_name = paths[2].text;
+  std::vector<std::string> names;
+  for (size_t i = 3; i < paths.size(); ++i) names.push_back(paths[i].text);
+  options.dataset_name = absl::StrJoin(names, ",");
+}
+
+// A run that is resumed takes the commits with which it began, wherever the branch is now: they stand in its
+// resolved_config.yaml.
+void PinAsBefore(const LlmOptions& options, std::vector<NamedPath>& paths) {
+  if (options.trainer.resume_from_checkpoint.empty()) return;
+  const absl::StatusOr<std::string> kept = ReadFile(JoinPath(options.trainer.output_dir, "resolved_config.yaml"));
+  if (!kept.ok()) return;
+  for (NamedPath& path : paths) {
+    const std::string begin = absl::StrCat(path.text, "@");
+    const size_t found = path.text.empty() || !path.source.revision.empty() ? kept->npos : kept->find(begin);
+    if (found == kept->npos) continue;
+    const std::string commit = kept->substr(found + begin.size(), 40);
+    if (IsCommit(commit)) path.source.revision = commit;
+  }
+}
+
+}  // namespace
+
+absl::Status PinSources(RunContext& run, LlmOptions& options) {
+  std::vector<NamedPath> paths = PathsOf(options);
+  if (run.rank() == 0) PinAsBefore(options, paths);  // whose paths are those of all
+  DISTILL_RETURN_IF_ERROR(PinOnAllRanks(run, paths));
+  const std::string before = options.dataset_name;
+  SetPaths(paths, options);
+  if (PathsOf(options).size() != paths.size()) options.dataset_name = before;  // a name with a comma in it
+  // The names have them now.
+  options.teacher_revision = options.student_revision = options.dataset_revision = "";
+  return absl::OkStatus();
+}
+
+absl::Status FetchSources(RunContext& run, LlmOptions& options) {
+  std::vector<NamedPath> paths = PathsOf(options);
+  DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
+  options.kept = OptionsToKeep(options);
+  SetPaths(paths, options);
+  return absl::OkStatus();
+}
+
+absl::Status FetchConfigs(LlmOptions& options) {
+  for (const auto& [option, text, revision] :
+       {std::tuple("teacher_model", &options.teacher_model, &options.teacher_revision),
+        std::tuple("student_model", &options.student_model, &options.student_revision)}) {
+    absl::StatusOr<std::string> local = LocalPath(*text, ModelSource(*revision, HubContents::kConfig));
+    if (!local.ok()) return Annotate(local.status(), option);
+    *text = *std::move(local);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace distill
