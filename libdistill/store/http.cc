@@ -26,8 +26,9 @@ struct Transfer {
   const HttpRequest* request = nullptr;
   const HttpSink* sink = nullptr;
   absl::string_view unsent;
+  ByteStream* stream = nullptr;
   HttpResponse response;
-  absl::Status sink_status;
+  absl::Status sink_status;  // of the sink, or of the stream that is sent
   absl::Duration stall_timeout;
   absl::Time last_progress;
   curl_off_t bytes = 0;
@@ -76,6 +77,15 @@ size_t OnUpload(char* out, size_t size, size_t count, void* user) {
   return taken;
 }
 
+// libcurl asks for no more than there should be.
+size_t OnStreamUpload(char* out, size_t size, size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const absl::StatusOr<size_t> taken = transfer.stream->Read(absl::MakeSpan(out, size * count));
+  if (taken.ok() && *taken > 0) return *taken;
+  transfer.sink_status = taken.ok() ? absl::DataLossError("what is to be sent is shorter than it was") : taken.status();
+  return CURL_READFUNC_ABORT;
+}
+
 // libcurl calls it at least once a second.
 int OnProgress(void* user, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
   auto& transfer = *static_cast<Transfer*>(user);
@@ -116,11 +126,15 @@ void SetBody(CURL* curl, const HttpRequest& request, Transfer& transfer) {
   if (request.method == "HEAD") {
     curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
   } else if (request.method == "PUT" || !request.body.empty()) {
+    const bool streams = request.stream != nullptr;
     transfer.unsent = request.body;
+    transfer.stream = request.stream;
     curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(curl, CURLOPT_READFUNCTION, &OnUpload);
+    curl_easy_setopt(curl, CURLOPT_READFUNCTION, streams ? &OnStreamUpload : &OnUpload);
     curl_easy_setopt(curl, CURLOPT_READDATA, &transfer);
-    curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 512L << 10);
+    curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
+                     static_cast<curl_off_t>(streams ? request.stream_bytes : request.body.size()));
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   } else if (request.method == "POST") {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");

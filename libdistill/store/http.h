@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "libdistill/store/byte_stream.h"
 
 namespace distill {
 
@@ -26,8 +27,10 @@ struct HttpRequest {
   std::string method = "GET";
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers = {};
-  absl::string_view body = {};  // sent as it is, with its length
-  int max_redirects = 0;        // followed; an Authorization is not sent on to another host
+  absl::string_view body = {};   // sent as it is, with its length
+  ByteStream* stream = nullptr;  // in place of `body`, for what is too large for memory: its next `stream_bytes` bytes
+  int64_t stream_bytes = 0;
+  int max_redirects = 0;  // followed; an Authorization is not sent on to another host
   // Of an answer whose status is 2xx and that has a body, before the first byte of it goes to the sink; its error ends
   // the request and comes back as it is.
   std::function<absl::Status(const HttpResponse& head)> begin_body = nullptr;
@@ -61,8 +64,8 @@ class HttpClient {
   // Blocks until the answer is complete; any thread, any number at a time. An answer of any status is OK here. Without
   // a sink, or where the status is not 2xx, the body is in the response. Unavailable: no connection, or one that ended
   // before the answer did (a body shorter than its Content-Length is one). DeadlineExceeded: it stalled.
-  // InvalidArgument: no such URL, or
-  // more redirects than are followed. PermissionDenied: the server's certificate is not trusted.
+  // InvalidArgument: no such URL, or more redirects than are followed. PermissionDenied: the server's certificate is
+  // not trusted. An error of the stream that is sent comes back as it is; DataLoss: it ended early.
   [[nodiscard]] absl::StatusOr<HttpResponse> Send(const HttpRequest& request, const HttpSink& sink = nullptr);
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "libdistill/core/status_macros.h"
@@ -49,6 +51,13 @@ absl::Status RefusedError(const HubSettings& settings, const HubRequest& request
     return absl::PermissionDeniedError(absl::StrCat(ReasonOf(response), ": it is gated: ask for access at ", page,
                                                     ", and set HF_TOKEN to a token of that user"));
   }
+  if (absl::StrContains(absl::AsciiStrToLower(ReasonOf(response)), "quota")) {
+    return absl::PermissionDeniedError(absl::StrCat(ReasonOf(response), ": the owner of ", request.repository.name,
+                                                    " has no space left on the hub: make some, or ",
+                                                    "publish for another owner"));
+  }
+  if (!request.url.empty())
+    return absl::PermissionDeniedError(absl::StrCat(ReasonOf(response), ": the store that the hub named refuses it"));
   if (response.status == 403) {
     return absl::PermissionDeniedError(absl::StrCat(
         ReasonOf(response), ": the token may not do this: it needs the permission to ",
@@ -92,6 +101,8 @@ absl::Status HubError(const HubSettings& settings, const HubRequest& request, co
     case 409:
     case 412:
       return absl::FailedPreconditionError(ReasonOf(response));
+    case 413:
+      return absl::InvalidArgumentError(absl::StrCat(ReasonOf(response), ": it is too large for the hub"));
     case 416:
       return absl::DataLossError(absl::StrCat(ReasonOf(response), ": the file is shorter than it was"));
     default:
@@ -118,6 +129,12 @@ absl::StatusOr<HttpResponse> HubClient::SendOnce(const HubRequest& request) {
   }
   if (request.begin) request.begin();
   ++counters_.requests;
+  std::unique_ptr<ByteStream> body;
+  if (request.open_body) {
+    DISTILL_ASSIGN_OR_RETURN(body, request.open_body());
+    http.stream = body.get();
+    http.stream_bytes = request.body_bytes;
+  }
   DISTILL_ASSIGN_OR_RETURN(HttpResponse answer, http_.Send(http, request.sink));
   const auto& fine = request.also_fine;
   if (std::find(fine.begin(), fine.end(), answer.status) == fine.end()) {

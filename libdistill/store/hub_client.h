@@ -8,13 +8,16 @@
 //                            "/api/models/org/name"}));
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/store/byte_stream.h"
 #include "libdistill/store/http.h"
 #include "libdistill/store/hub_settings.h"
 #include "libdistill/store/retry.h"
@@ -45,6 +48,9 @@ struct HubRequest {
   std::string url = {};   // in place of `path`: another server's, to which no token is sent
   std::vector<std::pair<std::string, std::string>> headers = {};
   absl::string_view body = {};
+  // In place of `body`, for what is too large for memory: opened for each attempt, and `body_bytes` of it are sent.
+  std::function<absl::StatusOr<std::unique_ptr<ByteStream>>()> open_body = nullptr;
+  int64_t body_bytes = 0;
   int max_redirects = 0;
   std::vector<int> also_fine = {};  // statuses beside 2xx that are no errors, such as 302 or 409
   HttpSink sink = nullptr;

@@ -1,0 +1,202 @@
+#include "libdistill/store/hub_lfs.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/byte_stream.h"
+
+namespace distill {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kLfsType[] = "application/vnd.git-lfs+json";
+
+// Where something is to be sent, and with which headers.
+struct LfsAction {
+  std::string href;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+struct LfsPlan {
+  bool is_there = false;  // the store has the object
+  LfsAction upload;
+  int64_t part_bytes = 0;          // above 0: in parts of this size, and the `upload` is how their end is told
+  std::vector<std::string> parts;  // where each of them goes
+  LfsAction verify;                // without href: not asked for
+};
+
+absl::Status BadPlan(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("the hub's answer about where to send it is not understood: ", what));
+}
+
+absl::StatusOr<LfsAction> ReadAction(const json& value) {
+  LfsAction action;
+  if (!value.is_object() || !value.contains("href") || !value["href"].is_string()) return BadPlan("no href");
+  action.href = value["href"].get<std::string>();
+  const auto headers = value.find("header");
+  if (headers == value.end() || !headers->is_object()) return action;
+  for (const auto& [name, text] : headers->items()) {
+    if (text.is_string()) action.headers.emplace_back(name, text.get<std::string>());
+  }
+  return action;
+}
+
+// "chunk_size", and for the number of each part its address, stand among the headers.
+absl::Status TakeParts(LfsPlan& plan, int64_t size) {
+  std::map<int64_t, std::string> parts;
+  for (const auto& [name, value] : plan.upload.headers) {
+    int64_t number = 0;
+    if (name == "chunk_size") {
+      if (!absl::SimpleAtoi(value, &plan.part_bytes) || plan.part_bytes <= 0) return BadPlan("chunk_size");
+    } else if (absl::SimpleAtoi(name, &number)) {
+      parts[number] = value;
+    }
+  }
+  if (plan.part_bytes == 0) return absl::OkStatus();
+  plan.upload.headers.clear();
+  for (auto& [number, href] : parts) plan.parts.push_back(std::move(href));
+  if (static_cast<int64_t>(plan.parts.size()) != (size + plan.part_bytes - 1) / plan.part_bytes) {
+    return BadPlan(absl::StrCat(plan.parts.size(), " parts of ", plan.part_bytes, " bytes for ", size, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LfsPlan> ReadPlan(const std::string& text, const LfsObject& object) {
+  const json answer = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array() ||
+      answer["objects"].size() != 1 || !answer["objects"][0].is_object()) {
+    return BadPlan(text.substr(0, 200));
+  }
+  const json& about = answer["objects"][0];
+  if (const auto error = about.find("error"); error != about.end() && error->is_object()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the hub does not take it: ", error->value("message", ""), " (", error->value("code", 0), ")"));
+  }
+  LfsPlan plan;
+  const auto actions = about.find("actions");
+  plan.is_there = actions == about.end() || !actions->is_object() || !actions->contains("upload");
+  if (plan.is_there) return plan;
+  DISTILL_ASSIGN_OR_RETURN(plan.upload, ReadAction((*actions)["upload"]));
+  DISTILL_RETURN_IF_ERROR(TakeParts(plan, object.file->size()));
+  if (actions->contains("verify")) {
+    DISTILL_ASSIGN_OR_RETURN(plan.verify, ReadAction((*actions)["verify"]));
+  }
+  return plan;
+}
+
+class Upload {
+ public:
+  Upload(HubClient& hub, const HubRepository& repository, const LfsObject& object)
+      : hub_(hub), repository_(repository), object_(object) {}
+
+  absl::StatusOr<int64_t> Run() {
+    DISTILL_ASSIGN_OR_RETURN(const LfsPlan plan, Ask());
+    if (plan.is_there) return 0;
+    DISTILL_RETURN_IF_ERROR(plan.part_bytes > 0 ? SendParts(plan) : SendWhole(plan));
+    if (!plan.verify.href.empty()) {
+      HubRequest request = To("verify", "POST", plan.verify);
+      const std::string body = About().dump();
+      request.headers.emplace_back("content-type", "application/json");
+      request.body = body;
+      DISTILL_RETURN_IF_ERROR(hub_.Send(request).status());
+    }
+    return object_.file->size();
+  }
+
+ private:
+  // What an action asks for. The token goes to the hub itself and to no other server: those get what the action says.
+  HubRequest To(const char* what, const char* method, const LfsAction& action) const {
+    HubRequest request{.action = what, .repository = repository_, .file = object_.name, .method = method};
+    request.headers = action.headers;
+    const std::string own = hub_.settings().endpoint + "/";
+    if (absl::StartsWith(action.href, own)) {
+      request.path = action.href.substr(own.size() - 1);
+    } else {
+      request.url = action.href;
+    }
+    return request;
+  }
+
+  json About() const {
+    json about;
+    about["oid"] = object_.sha256;
+    about["size"] = object_.file->size();
+    return about;
+  }
+
+  absl::StatusOr<LfsPlan> Ask() {
+    json body;
+    body["operation"] = "upload";
+    body["transfers"] = json::array({"basic", "multipart"});
+    body["objects"] = json::array();
+    body["objects"].push_back(About());
+    body["hash_algo"] = "sha256";
+    body["ref"]["name"] = repository_.revision;
+    const std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
+    HubRequest request{.action = "prepare to send", .repository = repository_, .file = object_.name, .method = "POST"};
+    request.path = absl::StrCat(repository_.Page(), ".git/info/lfs/objects/batch");
+    request.headers = {{"content-type", kLfsType}, {"accept", kLfsType}};
+    request.body = text;
+    DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, hub_.Send(request));
+    return Annotated(ReadPlan(answer.body, object_));
+  }
+
+  absl::StatusOr<LfsPlan> Annotated(absl::StatusOr<LfsPlan> plan) const {
+    if (plan.ok()) return plan;
+    return Annotate(plan.status(), absl::StrCat("cannot send ", object_.name, " to ", repository_.name));
+  }
+
+  absl::StatusOr<HttpResponse> SendRange(const LfsAction& to, int64_t begin, int64_t end) {
+    HubRequest request = To("send", "PUT", to);
+    request.open_body = [this, begin, end] { return StreamFile(object_.file, begin, end); };
+    request.body_bytes = end - begin;
+    return hub_.Send(request);
+  }
+
+  absl::Status SendWhole(const LfsPlan& plan) { return SendRange(plan.upload, 0, object_.file->size()).status(); }
+
+  absl::Status SendParts(const LfsPlan& plan) {
+    const int64_t size = object_.file->size();
+    json parts = json::array();
+    for (size_t i = 0; i < plan.parts.size(); ++i) {
+      const int64_t begin = static_cast<int64_t>(i) * plan.part_bytes;
+      DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer,
+                               SendRange({plan.parts[i], {}}, begin, std::min(size, begin + plan.part_bytes)));
+      const std::string& etag = answer.Header("etag");
+      if (etag.empty()) return BadPlan(absl::StrCat("part ", i + 1, " of ", object_.name, " got no ETag"));
+      json part;
+      part["partNumber"] = i + 1;
+      part["etag"] = etag;
+      parts.push_back(std::move(part));
+    }
+    json end;
+    end["oid"] = object_.sha256;
+    end["parts"] = std::move(parts);
+    const std::string body = end.dump(-1, ' ', false, json::error_handler_t::replace);
+    HubRequest request = To("complete", "POST", plan.upload);
+    request.headers = {{"content-type", kLfsType}, {"accept", kLfsType}};
+    request.body = body;
+    return hub_.Send(request).status();
+  }
+
+  HubClient& hub_;
+  const HubRepository& repository_;
+  const LfsObject& object_;
+};
+
+}  // namespace
+
+absl::StatusOr<int64_t> UploadLfsObject(HubClient& hub, const HubRepository& repository, const LfsObject& object) {
+  return Upload(hub, repository, object).Run();
+}
+
+}  // namespace distill
