@@ -2,6 +2,7 @@
 //
 //   distillrun -np 2 build/bin/distill_llm --config_file examples/llm/demo.yaml --learning_rate 1e-4
 //   build/bin/distill_llm --plan --world_size 16 --config_file examples/llm/demo.yaml
+//   build/bin/distill_llm --publish OUTPUT_DIR --hub_location ORG/NAME
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
 #include <cstdio>
 #include <fstream>
@@ -14,7 +15,9 @@
 #include "examples/llm/llm_task.h"
 #include "examples/llm/options.h"
 #include "examples/llm/plan.h"
+#include "examples/llm/publish.h"
 #include "examples/llm/sources.h"
+#include "examples/llm/student_card.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/output_lock.h"
 #include "libdistill/comm/agree.h"
@@ -124,6 +127,12 @@ absl::Status CheckFolders(const LlmOptions& options) {
                                                   : absl::OkStatus();
 }
 
+// On rank 0, before anything is loaded, what would otherwise end the run when the training is over.
+absl::Status CheckPlaces(const LlmOptions& options) {
+  DISTILL_RETURN_IF_ERROR(CheckFolders(options));
+  return CheckMayPublish(options);
+}
+
 std::string Count(int64_t number, const char* noun, const char* ending) {
   return absl::StrCat(number, " ", noun, number == 1 ? "" : ending);
 }
@@ -146,7 +155,7 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
 absl::Status Distill(RunContext& run, LlmOptions options) {
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ValuesOf(options)));
   DISTILL_RETURN_IF_ERROR(PinSources(run, options));
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? CheckFolders(options) : absl::OkStatus()));
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? CheckPlaces(options) : absl::OkStatus()));
   LogInfo(absl::StrCat("project ", options.project_name,
                        options.trainer.run_name.empty() ? "" : absl::StrCat(", run ", options.trainer.run_name),
                        ", output in ", options.trainer.output_dir));
@@ -162,8 +171,12 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   // Not earlier: Create refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(options) : absl::OkStatus()));
   if (run.rank() == 0) LogInfo(DescribeTraining(run, options, *made->models.student));
-  DISTILL_RETURN_IF_ERROR(trainer->Fit(*made->task).status());
-  if (run.rank() == 0) {
+  const auto last = std::make_shared<LastLoss>();
+  trainer->AddObserver(last);
+  DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(*made->task));
+  DISTILL_RETURN_IF_ERROR(
+      PublishStudent(run, options, CardOf(run, options, result, *last, made->models.student->source_folder())));
+  if (run.rank() == 0 && KeepsInFolder(options.publish)) {
     LogInfo(absl::StrCat("the student is in ", options.trainer.output_dir, "; to try it: distill_llm --generate ",
                          options.trainer.output_dir, " --prompt TEXT"));
   }
@@ -186,6 +199,12 @@ absl::Status PrintAnswer(const RunContext& run, const LlmCommand& command) {
   DISTILL_ASSIGN_OR_RETURN(const std::string answer, Answer(command, run.device()));
   std::printf("%s\n", answer.c_str());
   return absl::OkStatus();
+}
+
+absl::Status PublishIt(const RunContext& run, const LlmCommand& command) {
+  if (run.rank() != 0) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(CheckMayPublish(command.options));
+  return PublishFolder(command.options.publish, command.flags.publish);
 }
 
 // Needs no other ranks, which may not even exist yet; only the first one prints.
@@ -216,6 +235,7 @@ int main(int argc, char** argv) {
     if (run.rank() == 0) {
       for (const std::string& note : command->line.notes) distill::LogInfo(note);
     }
+    if (!command->flags.publish.empty()) return distill::PublishIt(run, *command);
     if (!command->flags.generate.empty()) return distill::PrintAnswer(run, *command);
     if (command->flags.show_batch) return distill::ShowBatch(run, command->options);
     return distill::Distill(run, command->options);

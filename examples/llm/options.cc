@@ -68,7 +68,9 @@ absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv) {
   if (!command.line.message.empty()) return command;
   DISTILL_RETURN_IF_ERROR(settings.Check());
   DISTILL_RETURN_IF_ERROR(CheckFlags(command.flags));
-  if (command.flags.plan) {
+  if (!command.flags.publish.empty()) {
+    DISTILL_RETURN_IF_ERROR(RequireValue("hub_location", command.options.publish.hub_location));
+  } else if (command.flags.plan) {
     DISTILL_RETURN_IF_ERROR(CheckModels(command.options));
   } else if (command.flags.show_batch) {
     DISTILL_RETURN_IF_ERROR(CheckBatch(command.options));

@@ -14,6 +14,7 @@
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
 #include "libdistill/run/run_options.h"
+#include "libdistill/store/publish_options.h"
 #include "libdistill/text/chat_template.h"
 #include "libdistill/train/trainer_options.h"
 
@@ -50,6 +51,7 @@ struct LlmOptions {
   bool gradient_checkpointing = false;
 
   RunOptions run;
+  PublishOptions publish;
   RowOptions rows;
   ShardOptions shard;
   LoaderOptions loader;
@@ -63,6 +65,7 @@ struct LlmFlags {
   bool plan = false;
   std::optional<int64_t> world_size;      // to plan for; none: as launched
   std::optional<int64_t> ranks_per_host;  // to plan for; none: all, or as launched
+  std::string publish;                    // a model folder: publish it in options.publish.hub_location
   std::string generate;                   // a model folder: answer `prompt` instead of training
   std::string prompt;
   int64_t max_new_tokens = 256;
@@ -180,6 +183,7 @@ void Describe(V& v, LlmOptions& o) {
   v.Field("project_name", o.project_name, "name of the project, in logs")
       .Alias("project", "wandb_project", "experiment_name");
   Describe(v, o.trainer);
+  Describe(v, o.publish);
   Describe(v, o.run);
   DescribeData(v, o);
   Describe(v, o.rows);
@@ -199,6 +203,8 @@ void Describe(V& v, LlmFlags& o) {
   v.Field("plan", o.plan, "print the memory that a rank and a host need, by kind");
   v.Field("world_size", o.world_size, kCount, "ranks to --plan for; otherwise as many as were started");
   v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
+  v.Field("publish", o.publish, "publish the model of this folder in hub_location, also one that a run has left")
+      .PathOfAnyStore();
   v.Field("generate", o.generate, "answer --prompt with the model of this folder, or of the hub").Path();
   v.Field("prompt", o.prompt, "what the user says");
   v.Field("max_new_tokens", o.max_new_tokens, kCount, "longest answer");

@@ -60,13 +60,15 @@ void DescribeTheirModelsAndLosses(V& v) {
 
 template <class V>
 void DescribeTheirRuns(V& v) {
-  constexpr const char* kHub = "nothing is sent anywhere: upload output_dir";
+  constexpr const char* kOnce = "the student is published once, at the end of the run";
   constexpr const char* kCurves = "report_to: curves are in output_dir, as JSON lines, TensorBoard or CSV";
   constexpr const char* kRanks = "the launcher says how many ranks there are, zero_stage what they shard";
   constexpr const char* kEvaluation = "the task says what an evaluation gathers";
   constexpr const char* kRecords = "leave it out; metrics.jsonl has what each step took";
   v.Section("training_args");
-  v.Refuse({"hub_always_push", "hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "hub_token"}, kHub);
+  v.Accept("hub_always_push", {"false"}, kOnce);
+  v.Accept("hub_strategy", {"end"}, kOnce);
+  v.Refuse({"hub_token", "push_to_hub_token"}, "the token comes from HF_TOKEN, or from `hf auth login`");
   v.Refuse({"trackio_bucket_id", "trackio_space_id", "trackio_static_space_id"}, kCurves);
   v.Refuse({"torch_compile_backend", "torch_compile_mode"}, "there is nothing to compile");
   v.Refuse({"accelerator_config", "parallelism_config"}, kRanks);

@@ -317,6 +317,7 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
   DISTILL_RETURN_IF_ERROR(Publish());
   const double seconds = runtime_.Seconds();
   TrainResult result{.steps = state_.step,
+                     .tokens = state_.tokens,
                      .train_loss = state_.loss_sum / static_cast<double>(std::max<int64_t>(1, state_.step)),
                      .train_runtime = seconds,
                      .metrics = {}};

@@ -33,6 +33,7 @@ namespace distill {
 
 struct TrainResult {
   int64_t steps = 0;
+  int64_t tokens = 0;                     // that all ranks trained on
   double train_loss = 0;                  // mean over all steps
   double train_runtime = 0;               // seconds
   std::map<std::string, double> metrics;  // everything that is printed at the end, by name

@@ -56,7 +56,6 @@ void DescribeForeignRecords(V& v) {
   v.Accept("save_safetensors", {"true"}, "weights are saved as safetensors");
   v.Accept("save_only_model", {"false"}, "checkpoints hold all that a run needs to resume");
   v.Accept("save_on_each_node", {"false"}, "rank 0 writes checkpoints");
-  v.Accept("push_to_hub", {"false"}, "nothing is sent anywhere: upload output_dir");
   v.Accept("do_train", {"true"}, "distillation trains");
   v.Accept("do_eval", {"true"}, "held-out data is evaluated where there is some");
   v.Accept("do_predict", {"false"}, "answers are what --generate is for");

@@ -292,4 +292,30 @@ TEST_CASE("version and generation need no other options") {
   CHECK_FALSE(Parse({"--generate", "out"}).ok());
 }
 
+TEST_CASE("where the student is saved follows from hub_location, unless save_location says it") {
+  CHECK_FALSE(PublishesToHub(OptionsOf({}).publish));
+  CHECK(KeepsInFolder(OptionsOf({}).publish));
+  const PublishOptions both = OptionsOf({"--hub_model_id", "org/student"}).publish;
+  CHECK(both.hub_location == "org/student");
+  CHECK((PublishesToHub(both) && KeepsInFolder(both)));
+  const PublishOptions hub = OptionsOf({"--hub_location", "org/student", "--save_location", "hub"}).publish;
+  CHECK((PublishesToHub(hub) && !KeepsInFolder(hub)));
+  CHECK_FALSE(PublishesToHub(OptionsOf({"--hub_location", "org/student", "--push_to_hub", "false"}).publish));
+  CHECK(OptionsOf({"--hub_location", "org/student", "--push_to_hub"}).publish.save_location == SaveLocation::kBoth);
+}
+
+TEST_CASE("a place on the hub is refused that can be none, or is missing") {
+  CHECK(absl::StrContains(ErrorOf({"--save_location", "hub"}), "hub_location is not set: give it as ORG/NAME"));
+  CHECK(absl::StrContains(ErrorOf({"--push_to_hub", "true"}), "hub_location is not set"));
+  CHECK(absl::StrContains(ErrorOf({"--hub_location", "o/n", "--hub_revision", ""}), "hub_revision is empty"));
+  for (const char* name :
+       {"student", "a/b/c", "/a", "a/", "a/b--c", "a/.b", "-a/b", "a/b.git", "a b/c", "./a", "a/ü"}) {
+    INFO(name);
+    CHECK(absl::StrContains(ErrorOf({"--hub_location", name}), "give ORG/NAME"));
+  }
+  CHECK(absl::StrContains(ErrorOf({"--hub_location", "o/n", "--hub_token", "hf_1"}), "HF_TOKEN"));
+  const auto command = Parse({"--publish", "folder"});
+  CHECK(absl::StrContains(command.status().message(), "hub_location is missing"));
+}
+
 }  // namespace distill

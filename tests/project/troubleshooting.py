@@ -49,6 +49,8 @@ def causes(folder):
         "use_flash_attention": [*new, "--use_flash_attention", "true"],
         "device: cuda": [*new, "--device", "cuda"],
         "overwrite_output_dir": [*good, full],
+        "there is no token": [*new, "--hub_location", "org/student"],
+        "give ORG/NAME": [*new, "--hub_location", "student"],
         "wandb": [*new, "--report_to", "wandb"],
     }
 
@@ -60,8 +62,8 @@ def main():
     for part, arguments in options.items():
         found = [message for message in messages if part in message]
         job.check(len(found) == 1, f"{len(found)} messages of the table have '{part}'")
-        # Without GPUs, also where there are some, and with an empty cache of the hub.
-        code, output = job.run(arguments, CUDA_VISIBLE_DEVICES="", HF_HOME=f"{job.SOURCE}/none", HF_HUB_CACHE="")
+        # Without GPUs and tokens, also where there are some, and with an empty cache of the hub.
+        code, output = job.run(arguments, CUDA_VISIBLE_DEVICES="", HF_TOKEN="", HF_HOME=f"{job.SOURCE}/none", HF_HUB_CACHE="")
         job.check(code == 2 and found[0] in output, f"'{found[0]}' is not what {arguments} prints (exit {code}):\n{output}")
         print("ok:", found[0])
 
