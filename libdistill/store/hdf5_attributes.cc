@@ -90,6 +90,7 @@ absl::StatusOr<std::vector<Hdf5Attribute>> ReadHdf5Attributes(const ReadableFile
     return absl::DataLossError(absl::StrCat("it claims ", info.num_attrs, " attributes"));
   }
   const Owner owner{file, base, static_cast<int64_t>(info.addr)};
+  DISTILL_RETURN_IF_ERROR(CheckHdf5Header(file, base, owner.address));
   std::vector<Hdf5Attribute> attributes;
   for (hsize_t i = 0; i < info.num_attrs; ++i) {
     const Hdf5Handle attribute(H5Aopen_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, i, H5P_DEFAULT, H5P_DEFAULT),

@@ -186,7 +186,7 @@ absl::StatusOr<OpenedHdf5Dataset> OpenedHdf5Dataset::Open(const ReadableFile& by
   DISTILL_ASSIGN_OR_RETURN(const int64_t base, BaseOfHdf5(file));
   H5O_info_t info;
   if (H5Oget_info_by_name2(file, name.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0) return Hdf5Failure();
-  DISTILL_RETURN_IF_ERROR(CheckHdf5Layout(bytes, base, static_cast<int64_t>(info.addr)));
+  DISTILL_RETURN_IF_ERROR(CheckHdf5Header(bytes, base, static_cast<int64_t>(info.addr)));
   Hdf5Handle object(H5Oopen(file, name.c_str(), H5P_DEFAULT), H5Oclose);
   if (!object.ok()) return Hdf5Failure();
   if (H5Iget_type(object.id()) != H5I_DATASET) {

@@ -42,7 +42,7 @@ class HeaderReader {
       if (i == kMostParts) return Damaged();
       DISTILL_RETURN_IF_ERROR(ReadPart(parts_[i], i == 0));
     }
-    return has_empty_chunks_ ? Damaged() : absl::OkStatus();
+    return is_damaged_ ? Damaged() : absl::OkStatus();
   }
 
   absl::StatusOr<std::string> Find(uint64_t address) {
@@ -95,7 +95,10 @@ class HeaderReader {
       const absl::string_view message = absl::string_view(bytes).substr(at, size);
       if (kind == kContinuation && size >= 16) parts_.push_back({Number(message, 0, 8), Number(message, 8, 8)});
       if (kind == kLayout) CheckChunk(message);
-      if (kind == kAttribute && (flags & kShared) == 0) TakeAttribute(message);
+      if (kind == kAttribute && (flags & kShared) == 0) {
+        CheckAttribute(message);
+        TakeAttribute(message);
+      }
       at += size;
     }
     return absl::OkStatus();
@@ -106,8 +109,19 @@ class HeaderReader {
     if (Number(message, 0, 1) != 3 || Number(message, 1, 1) != 2) return;
     const size_t dimensions = Number(message, 2, 1);
     for (size_t i = 0; i < dimensions; ++i) {
-      has_empty_chunks_ = has_empty_chunks_ || Number(message, 11 + 4 * i, 4) == 0;
+      is_damaged_ = is_damaged_ || Number(message, 11 + 4 * i, 4) == 0;
     }
+  }
+
+  // What HDF5 1.10 reads without a look at where the message ends: the name up to its zero, and the parts behind it.
+  void CheckAttribute(absl::string_view message) {
+    const uint64_t version = Number(message, 0, 1), name = Number(message, 2, 2);
+    const uint64_t type = Number(message, 4, 2), space = Number(message, 6, 2);
+    if (version < 1 || version > 3) return;  // which it refuses
+    const size_t begin = version == 3 ? 9 : 8;
+    const size_t end = begin + (version == 1 ? Padded(name) + Padded(type) + Padded(space) : name + type + space);
+    is_damaged_ =
+        is_damaged_ || end > message.size() || message.substr(begin, name).find('\0') == absl::string_view::npos;
   }
 
   void TakeAttribute(absl::string_view message) {
@@ -127,7 +141,7 @@ class HeaderReader {
   const uint64_t base_;
   const std::string name_;
   std::vector<Part> parts_;
-  bool is_old_ = true, is_found_ = false, has_empty_chunks_ = false;
+  bool is_old_ = true, is_found_ = false, is_damaged_ = false;
   size_t message_head_ = 0;
   std::string value_;
 };
@@ -139,7 +153,7 @@ absl::StatusOr<std::string> ReadRawHdf5Attribute(const ReadableFile& file, int64
   return HeaderReader(file, base, name).Find(static_cast<uint64_t>(address));
 }
 
-absl::Status CheckHdf5Layout(const ReadableFile& file, int64_t base, int64_t address) {
+absl::Status CheckHdf5Header(const ReadableFile& file, int64_t base, int64_t address) {
   return HeaderReader(file, base, "").Walk(static_cast<uint64_t>(address));
 }
 

@@ -14,7 +14,8 @@ namespace distill {
 [[nodiscard]] absl::StatusOr<std::string> ReadRawHdf5Attribute(const ReadableFile& file, int64_t base, int64_t address,
                                                                const std::string& name);
 
-// DataLoss where the object is a data set of chunks that HDF5 1.10 would divide by zero for.
-[[nodiscard]] absl::Status CheckHdf5Layout(const ReadableFile& file, int64_t base, int64_t address);
+// DataLoss where HDF5 1.10 would divide by zero, for the chunks of a data set, or read attributes beyond the end of the
+// header.
+[[nodiscard]] absl::Status CheckHdf5Header(const ReadableFile& file, int64_t base, int64_t address);
 
 }  // namespace distill

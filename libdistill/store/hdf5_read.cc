@@ -194,9 +194,12 @@ absl::Status Hdf5BlockReader::ReadContiguous() {
   for (size_t done = 0; done < bytes_.size(); done += static_cast<size_t>(run)) {
     int64_t element = 0;
     for (size_t i = 0; i < shape.size(); ++i) element = element * shape[i] + at[i];
-    if (element > (INT64_MAX - contiguous_) / element_bytes_) return absl::DataLossError("it lies outside of the file");
-    DISTILL_RETURN_IF_ERROR(
-        file_.ReadAt(contiguous_ + element * element_bytes_, absl::MakeSpan(&bytes_[done], static_cast<size_t>(run))));
+    const bool is_number = element <= (INT64_MAX - contiguous_) / element_bytes_;
+    const int64_t begin = is_number ? contiguous_ + element * element_bytes_ : -1;
+    if (!CheckRange(file_, begin, static_cast<size_t>(run)).ok()) {
+      return absl::DataLossError("it lies outside of the file; fetch or write the file again");
+    }
+    DISTILL_RETURN_IF_ERROR(file_.ReadAt(begin, absl::MakeSpan(&bytes_[done], static_cast<size_t>(run))));
     for (size_t i = whole; i > 0; --i) {
       if (++at[i - 1] < offset_[i - 1] + count_[i - 1]) break;
       at[i - 1] = offset_[i - 1];

@@ -203,6 +203,42 @@ bool ReadsAll(std::string bytes, const std::vector<std::string>& names) {
   return is_whole;
 }
 
+TEST_CASE("an attribute whose name does not end within its message is damaged, and HDF5 never reads on") {
+  const std::string good = *ReadFile(kGolden + "trials_earliest_plain.hdf5");
+  const absl::string_view name("session\0", 8);
+  int changed = 0;
+  std::string bad = good;
+  for (size_t at = 0; (at = good.find(name.data(), at, name.size())) != std::string::npos; ++at, ++changed) {
+    bad[at + 7] = 'x';
+  }
+  REQUIRE(changed == 12);
+  const auto file = Hdf5File::Open(MakeMemoryFile("damaged.hdf5", std::move(bad)));
+  REQUIRE(file.ok());
+  const absl::Status status = (*file)->Attributes("/trial_0000").status();
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(status.message() == "damaged.hdf5: /trial_0000: its description is damaged; fetch or write the file again");
+}
+
+TEST_CASE("values that lie outside of the file are lost data, and no mistake of who reads them") {
+  std::string bad = *ReadFile(kGolden + "trials_earliest_plain.hdf5");
+  int changed = 0;
+  for (size_t at = 0; at + 18 < bad.size(); ++at) {
+    // The layout of a contiguous data set of 200 bytes: version, class, address, size.
+    if (bad.compare(at, 2, "\x03\x01") != 0 || bad.compare(at + 10, 8, "\xc8\0\0\0\0\0\0\0", 8) != 0) continue;
+    bad[at + 5] = 1;
+    ++changed;
+  }
+  REQUIRE(changed >= 12);
+  const auto file = Hdf5File::Open(MakeMemoryFile("damaged.hdf5", std::move(bad)));
+  REQUIRE(file.ok());
+  const auto dataset = (*file)->Find("/trial_0000/seq_class_ids");
+  REQUIRE(dataset.ok());
+  const absl::Status status = (*file)->ReadAll<int32_t>(*dataset).status();
+  INFO(status);
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(absl::StrContains(status.message(), "/trial_0000/seq_class_ids: it lies outside of the file"));
+}
+
 TEST_CASE("damaged HDF5 is refused or read, and never crashes") {
   for (const char* name : {"trials_earliest_all", "trials_v110_all", "many_v110"}) {
     const std::string good = *ReadFile(kGolden + name + ".hdf5");
