@@ -8,7 +8,11 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/store/file_error.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
@@ -22,9 +26,31 @@ absl::Status WithFile(const std::string& path, int flags, const auto& use) {
   return status;
 }
 
+absl::StatusOr<std::vector<std::string>> ListRemoteEntries(const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, store->List(folder));
+  std::vector<std::string> names;
+  for (const FolderEntry& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+absl::Status WriteRemoteFile(const std::string& path, const std::string& bytes) {
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<FileWriter> file, CreateFile(path));
+  DISTILL_RETURN_IF_ERROR(file->Append(bytes));
+  return file->Commit();
+}
+
+absl::Status RemoveRemoteFolder(const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, store->ListAll(folder, ""));
+  for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(store->Remove(JoinPath(folder, name)));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ListEntries(const std::string& folder) {
+  if (IsRemote(folder)) return ListRemoteEntries(folder);
   std::vector<std::string> names;
   std::error_code error;
   std::filesystem::directory_iterator it(folder, error);
@@ -36,7 +62,14 @@ absl::StatusOr<std::vector<std::string>> ListEntries(const std::string& folder) 
   return names;
 }
 
+bool EntryExists(const std::string& path) {
+  if (IsRemote(path)) return FileExists(path) || FolderExists(path);
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+}
+
 absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
+  if (IsRemote(path)) return WriteRemoteFile(path, bytes);
   return WithFile(path, O_WRONLY | O_CREAT | O_TRUNC, [&](int fd) {
     for (size_t done = 0; done < bytes.size();) {
       const ssize_t count = write(fd, bytes.data() + done, bytes.size() - done);
@@ -48,6 +81,7 @@ absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
 }
 
 absl::Status Sync(const std::string& path) {
+  if (IsRemote(path)) return absl::OkStatus();
   return WithFile(path, O_RDONLY, [&](int fd) {
     if (fsync(fd) == 0) return absl::OkStatus();
     const int error = errno;
@@ -58,18 +92,23 @@ absl::Status Sync(const std::string& path) {
 }
 
 absl::Status RemoveFolder(const std::string& folder) {
+  if (IsRemote(folder)) return RemoveRemoteFolder(folder);
   std::error_code error;
   std::filesystem::remove_all(folder, error);
   return error ? FileError("remove", folder, error.value()) : absl::OkStatus();
 }
 
 absl::Status MakeFolder(const std::string& folder) {
+  if (IsRemote(folder)) return absl::OkStatus();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? FileError("make", folder, error.value(), 0) : absl::OkStatus();
 }
 
 absl::Status Rename(const std::string& from, const std::string& to) {
+  if (IsRemote(from) || IsRemote(to)) {
+    return absl::UnimplementedError(absl::StrCat("cannot rename ", from, " to ", to, ": objects have one name"));
+  }
   if (rename(from.c_str(), to.c_str()) != 0) return FileError("rename to", to, errno);
   return absl::OkStatus();
 }

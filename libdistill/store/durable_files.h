@@ -1,4 +1,5 @@
-// Files that survive a crash.
+// Files that survive a crash, in any store (store.h). An object of S3 is stored for good when it is there, and its
+// folder is no more than the begin of its name: there is nothing to sync or to make.
 #pragma once
 
 #include <string>
@@ -8,10 +9,13 @@
 
 namespace distill {
 
-// Names of a folder's entries, sorted.
+// Names of a folder's entries, sorted. NotFound: no such folder.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> ListEntries(const std::string& folder);
 
-// Creates and writes the file; not synced.
+// Whether the folder has an entry of that path: also a link to nothing.
+bool EntryExists(const std::string& path);
+
+// Creates and writes the file; a local one is not synced.
 [[nodiscard]] absl::Status WriteWholeFile(const std::string& path, const std::string& bytes);
 
 // Blocks until a file's contents, or a folder's entries, are on disk.
@@ -23,6 +27,7 @@ namespace distill {
 // With its parents; one that is there already is fine.
 [[nodiscard]] absl::Status MakeFolder(const std::string& folder);
 
+// Of local files and folders. Unimplemented: S3 cannot.
 [[nodiscard]] absl::Status Rename(const std::string& from, const std::string& to);
 
 }  // namespace distill

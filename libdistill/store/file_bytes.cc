@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <future>
 #include <new>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -19,6 +23,33 @@ namespace distill {
 namespace {
 
 constexpr int64_t kPointerBytes = 64;  // enough to know a pointer of Git LFS
+
+// As ReadAt, of a large part of a file behind a network: by ranges, several of them on their way at a time.
+absl::Status ReadInRanges(const ReadableFile& file, int64_t offset, absl::Span<char> out) {
+  const StoreOptions options = CurrentStoreOptions();
+  const auto range = static_cast<size_t>(options.range_mib << 20);
+  const size_t ranges = (out.size() + range - 1) / range;
+  std::atomic<size_t> next = 0;
+  const auto read = [&]() -> absl::Status {
+    for (size_t i = next++; i < ranges; i = next++) {
+      const absl::Status status = file.ReadAt(offset + static_cast<int64_t>(i * range), out.subspan(i * range, range));
+      if (status.ok()) continue;
+      next = ranges;
+      return status;
+    }
+    return absl::OkStatus();
+  };
+  std::vector<std::future<absl::Status>> others;
+  try {
+    while (others.size() + 1 < std::min(ranges, static_cast<size_t>(options.read_ahead))) {
+      others.push_back(std::async(std::launch::async, read));
+    }
+  } catch (const std::system_error&) {  // no thread is to be had
+  }
+  absl::Status status = read();
+  for (std::future<absl::Status>& other : others) status.Update(other.get());
+  return status;
+}
 
 }  // namespace
 
@@ -102,7 +133,8 @@ absl::StatusOr<FileSlice> FileBytes::Read(int64_t offset, int64_t size) const {
   absl::StatusOr<std::shared_ptr<char>> memory = AllocateBytes(size);
   if (!memory.ok()) return Annotate(memory.status(), path_);
   const auto count = static_cast<size_t>(size);
-  DISTILL_RETURN_IF_ERROR(file_->ReadAt(offset, absl::MakeSpan(memory->get(), count)));
+  const absl::Span<char> out = absl::MakeSpan(memory->get(), count);
+  DISTILL_RETURN_IF_ERROR(IsRemote(path_) ? ReadInRanges(*file_, offset, out) : file_->ReadAt(offset, out));
   return FileSlice{absl::string_view(memory->get(), count), *memory};
 }
 

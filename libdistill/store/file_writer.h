@@ -19,6 +19,8 @@ class FileWriter {
   virtual ~FileWriter() = default;
   // May block while earlier bytes are sent. After an error nothing more can be written.
   [[nodiscard]] virtual absl::Status Append(absl::string_view bytes) = 0;
+  // After the last Append, where Commit comes later: blocks until the bytes are there, but for the file's name.
+  [[nodiscard]] virtual absl::Status Prepare() { return absl::OkStatus(); }
   // Blocks until the bytes are stored for good, under the file's name. Once.
   [[nodiscard]] virtual absl::Status Commit() = 0;
 };

@@ -29,6 +29,11 @@ bool IsOfKind(const std::string& path, PathKind kind) {
   return found.ok() && *found == kind;
 }
 
+absl::string_view WithoutLastSlashes(absl::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path;
+}
+
 absl::StatusOr<std::string> ReadRemoteFile(const std::string& path) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(path));
   DISTILL_ASSIGN_OR_RETURN(std::string bytes, ReadAll(*file));
@@ -109,7 +114,21 @@ std::string JoinPath(const std::string& folder, const std::string& name) {
   return absl::EndsWith(folder, "/") ? folder + name : absl::StrCat(folder, "/", name);
 }
 
+std::string ParentFolder(const std::string& path) {
+  const absl::string_view bare = WithoutLastSlashes(path);
+  const size_t slash = bare.rfind('/');
+  if (slash == absl::string_view::npos) return "";
+  return slash == 0 ? "/" : std::string(WithoutLastSlashes(bare.substr(0, slash)));
+}
+
+std::string LastName(const std::string& path) {
+  const absl::string_view bare = WithoutLastSlashes(path);
+  const size_t slash = bare.rfind('/');
+  return std::string(slash == absl::string_view::npos ? bare : bare.substr(slash + 1));
+}
+
 std::string CanonicalPath(const std::string& path) {
+  if (IsRemote(path)) return std::string(WithoutLastSlashes(path));
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path.empty() ? "." : path, error);
   if (error) return path;

@@ -36,8 +36,14 @@ bool IsPipe(const std::string& path);
 // "folder/name"; `name` alone where the folder is empty.
 std::string JoinPath(const std::string& folder, const std::string& name);
 
+// What comes before the last name of a path of any store, without a slash at its end: "s3://bucket/out" of
+// "s3://bucket/out/checkpoint-5/"; "" where there is nothing before it.
+std::string ParentFolder(const std::string& path);
+// That name: "checkpoint-5".
+std::string LastName(const std::string& path);
+
 // Absolute, without "..", links followed as far as the path exists. An empty path is the working folder; one that
-// cannot be followed stays as it is.
+// cannot be followed stays as it is, and so does one of another store but for slashes at its end.
 std::string CanonicalPath(const std::string& path);
 
 // Whether `path` is `folder` or lies in it, however deep.

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/durable_files.h"
@@ -170,6 +171,20 @@ class LocalStore : public Store {
       entries.push_back({name, S_ISDIR(about.st_mode), S_ISDIR(about.st_mode) ? 0 : about.st_size});
     }
     return entries;
+  }
+
+  absl::StatusOr<std::vector<std::string>> ListAll(const std::string& folder, const std::string& prefix) override {
+    namespace fs = std::filesystem;
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      std::error_code ignored;
+      std::string name = it->path().lexically_relative(folder).string();
+      if (it->is_regular_file(ignored) && absl::StartsWith(name, prefix)) names.push_back(std::move(name));
+    }
+    if (error && error.value() != ENOENT) return FileError("list", folder, error.value());
+    std::sort(names.begin(), names.end());
+    return names;
   }
 
   absl::Status Remove(const std::string& path) override {

@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/s3_error.h"
@@ -242,6 +243,21 @@ absl::Status S3Client::Put(const S3Address& object, absl::string_view bytes) {
   return status;
 }
 
+absl::StatusOr<std::string> S3Client::PutIf(const S3Address& object, absl::string_view bytes, const std::string& etag) {
+  Call call{.action = "write", .address = object, .method = "PUT", .body = bytes, .check = CheckIsStored};
+  // Without its quotes: Ceph compares what is between them, and AWS takes both.
+  const absl::string_view bare = absl::StripSuffix(absl::StripPrefix(etag, "\""), "\"");
+  call.headers.emplace_back(etag.empty() ? "if-none-match" : "if-match", etag.empty() ? "*" : std::string(bare));
+  const absl::StatusOr<HttpResponse> response = Send(call);
+  // 412: of a read it would be that the object was replaced. Without an object If-Match is answered by 404.
+  if (absl::IsDataLoss(response.status()) || (absl::IsNotFound(response.status()) && !etag.empty())) {
+    return absl::AbortedError(absl::StrCat(object.Url(), " was written by another meanwhile"));
+  }
+  if (!response.ok()) return response.status();
+  counters_.bytes_written += static_cast<int64_t>(bytes.size());
+  return response->Header("etag");
+}
+
 absl::Status S3Client::Delete(const S3Address& object) {
   return Send({.action = "remove", .address = object, .method = "DELETE", .allowed = 204}).status();
 }
@@ -297,6 +313,34 @@ absl::Status S3Client::AbortUpload(const S3Address& object, const std::string& u
                .query = {{"uploadId", upload}},
                .allowed = 204})
       .status();
+}
+
+absl::StatusOr<std::vector<S3Upload>> S3Client::ListUploads(const S3Address& at) {
+  std::vector<S3Upload> uploads;
+  for (bool is_cut = true; is_cut;) {
+    Call call{.action = "list unfinished uploads to", .address = {at.bucket, ""}};
+    call.query = {{"prefix", at.key}, {"uploads", ""}};
+    if (!uploads.empty()) {
+      call.query.emplace_back("key-marker", uploads.back().key);
+      call.query.emplace_back("upload-id-marker", uploads.back().upload);
+    }
+    pugi::xml_document document;
+    call.check = [&](const HttpResponse& response) -> absl::Status {
+      if (document.load_buffer(response.body.data(), response.body.size()) &&
+          document.child("ListMultipartUploadsResult")) {
+        return absl::OkStatus();
+      }
+      return absl::UnavailableError("the answer is no ListMultipartUploadsResult");
+    };
+    DISTILL_RETURN_IF_ERROR(Send(call).status());
+    const pugi::xml_node result = document.child("ListMultipartUploadsResult");
+    const size_t before = uploads.size();
+    for (const pugi::xml_node entry : result.children("Upload")) {
+      uploads.push_back({entry.child_value("Key"), entry.child_value("UploadId")});
+    }
+    is_cut = result.child("IsTruncated").text().as_bool() && uploads.size() > before;
+  }
+  return uploads;
 }
 
 }  // namespace distill

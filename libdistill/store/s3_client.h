@@ -42,6 +42,12 @@ struct S3Listing {
   std::vector<std::string> folders;  // with a delimiter: what the keys begin with up to it
 };
 
+// Of an object in parts that was not completed.
+struct S3Upload {
+  std::string key;
+  std::string upload;
+};
+
 struct S3ClientOptions {
   std::string endpoint;  // "http://127.0.0.1:9000": another server, with the bucket in the path; empty: AWS
   std::string region = "us-east-1";
@@ -65,6 +71,10 @@ class S3Client {
   // where that is positive.
   [[nodiscard]] absl::StatusOr<S3Listing> List(const S3Address& at, const std::string& delimiter, int64_t most = 0);
   [[nodiscard]] absl::Status Put(const S3Address& object, absl::string_view bytes);
+  // Puts it where the object there has this ETag; "": where there is none. Returns its ETag. Aborted: there is another
+  // object. Unimplemented: the server compares none.
+  [[nodiscard]] absl::StatusOr<std::string> PutIf(const S3Address& object, absl::string_view bytes,
+                                                  const std::string& etag);
   [[nodiscard]] absl::Status Delete(const S3Address& object);
 
   // Objects written in parts: nothing is there before CompleteUpload returns. Parts are at least 5 MiB but for the
@@ -75,6 +85,8 @@ class S3Client {
   [[nodiscard]] absl::Status CompleteUpload(const S3Address& object, const std::string& upload,
                                             const std::vector<std::string>& etags);
   [[nodiscard]] absl::Status AbortUpload(const S3Address& object, const std::string& upload);
+  // Those under way whose keys begin with at.key.
+  [[nodiscard]] absl::StatusOr<std::vector<S3Upload>> ListUploads(const S3Address& at);
 
  private:
   struct Call;

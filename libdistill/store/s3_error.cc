@@ -21,8 +21,10 @@ Reason ReasonOf(const HttpResponse& response) {
 
 // The policy that this user or role lacks.
 std::string MissingPolicy(const std::string& bucket) {
-  return absl::StrCat("add to the policy of this user or role: Allow s3:GetObject, s3:ListBucket on arn:aws:s3:::",
-                      bucket, " and arn:aws:s3:::", bucket, "/* (and s3:PutObject, s3:DeleteObject to write)");
+  return absl::StrCat(
+      "add to the policy of this user or role: Allow s3:GetObject, s3:ListBucket on arn:aws:s3:::", bucket,
+      " and arn:aws:s3:::", bucket,
+      "/* (and s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload, s3:ListBucketMultipartUploads to write)");
 }
 
 std::string AdviceFor(const Reason& reason, const S3Address& address, const HttpResponse& response) {
@@ -43,8 +45,9 @@ std::string AdviceFor(const Reason& reason, const S3Address& address, const Http
 }
 
 bool MayPass(int status, const std::string& code) {
-  return status >= 500 || status == 429 || status == 408 || code == "SlowDown" || code == "RequestTimeout" ||
-         code == "InternalError" || code == "ServiceUnavailable" || code == "OperationAborted";
+  return (status >= 500 && status != 501) || status == 429 || status == 408 || code == "SlowDown" ||
+         code == "RequestTimeout" || code == "InternalError" || code == "ServiceUnavailable" ||
+         code == "OperationAborted";
 }
 
 }  // namespace
@@ -68,6 +71,10 @@ absl::Status S3Error(const S3Address& address, const HttpResponse& response) {
       return absl::PermissionDeniedError(absl::StrCat(said, "; ", AdviceFor(reason, address, response)));
     case 404:
       return absl::NotFoundError(absl::StrCat(said, ": no such object: check bucket and key"));
+    case 409:
+      return absl::AbortedError(absl::StrCat(said, ": another one writes it at this moment"));
+    case 501:
+      return absl::UnimplementedError(absl::StrCat(said, ": this server cannot do that"));
     case 412:
       return absl::DataLossError(
           absl::StrCat(said, ": the object was replaced while it was read; start again with the new one"));

@@ -103,9 +103,33 @@ class S3Store : public Store {
     return entries;
   }
 
+  absl::StatusOr<std::vector<std::string>> ListAll(const std::string& path, const std::string& prefix) override {
+    DISTILL_ASSIGN_OR_RETURN(const S3Address folder, ParseFolder(path));
+    DISTILL_ASSIGN_OR_RETURN(const S3Listing listing, client_->List({folder.bucket, folder.key + prefix}, ""));
+    std::vector<std::string> names;
+    for (const S3Object& object : listing.objects) names.push_back(object.key.substr(folder.key.size()));
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
   absl::Status Remove(const std::string& path) override {
     DISTILL_ASSIGN_OR_RETURN(const S3Address address, ParseKey(path));
     return client_->Delete(address);
+  }
+
+  absl::StatusOr<std::string> WriteIf(const std::string& path, absl::string_view bytes,
+                                      const std::string& version) override {
+    DISTILL_ASSIGN_OR_RETURN(const S3Address address, ParseKey(path));
+    return client_->PutIf(address, bytes, version);
+  }
+
+  absl::Status RemoveUnfinished(const std::string& prefix) override {
+    DISTILL_ASSIGN_OR_RETURN(const S3Address at, ParseS3Url(prefix));
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<S3Upload> uploads, client_->ListUploads(at));
+    for (const auto& [key, upload] : uploads) {
+      DISTILL_RETURN_IF_ERROR(client_->AbortUpload({at.bucket, key}, upload));
+    }
+    return absl::OkStatus();
   }
 
  private:

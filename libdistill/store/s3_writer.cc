@@ -41,10 +41,16 @@ class S3Writer : public FileWriter {
     return absl::OkStatus();
   }
 
-  absl::Status Commit() override {
-    if (upload_.empty()) return client_->Put(address_, part_);
+  absl::Status Prepare() override {
+    if (upload_.empty()) return absl::OkStatus();  // it goes with its name, in one request
     if (!part_.empty()) DISTILL_RETURN_IF_ERROR(SendPart());
     while (!sending_.empty()) DISTILL_RETURN_IF_ERROR(WaitForOldest());
+    return absl::OkStatus();
+  }
+
+  absl::Status Commit() override {
+    if (upload_.empty()) return client_->Put(address_, part_);
+    DISTILL_RETURN_IF_ERROR(Prepare());
     DISTILL_RETURN_IF_ERROR(client_->CompleteUpload(address_, upload_, etags_));
     upload_.clear();
     return absl::OkStatus();

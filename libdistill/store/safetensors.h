@@ -38,7 +38,8 @@ class SafetensorsFile : public TensorFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes and syncs `path` (directly: callers that need atomicity write to a temporary name, see checkpoint/).
+// Writes `path`, of any store. A local one is written directly and synced: callers that need atomicity write to a
+// temporary name, see checkpoint/.
 [[nodiscard]] absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,
                                             const std::map<std::string, std::string>& metadata);
 

@@ -10,7 +10,9 @@
 #include "absl/strings/string_view.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/file_error.h"
+#include "libdistill/store/file_writer.h"
 #include "libdistill/store/safetensors.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
@@ -58,45 +60,59 @@ absl::StatusOr<std::string> HeaderOf(const std::vector<const Entry*>& order,
   return text;
 }
 
-struct Output {
-  int fd;
-  const std::string& path;
-  int64_t size_bytes;  // of the whole file
-};
-
-absl::Status WriteAll(const Output& output, absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(output.fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError("write", output.path, errno, output.size_bytes);
-    bytes.remove_prefix(written);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteTensor(const Output& output, const Entry& entry, TensorWriter write) {
+absl::Status WriteTensor(const std::string& path, const Entry& entry, TensorWriter write, ByteSink sink) {
   const auto& [name, view] = entry;
   int64_t bytes = 0;
   DISTILL_RETURN_IF_ERROR(write(name, [&](absl::string_view piece) {
     bytes += static_cast<int64_t>(piece.size());
-    return WriteAll(output, piece);
+    return sink(piece);
   }));
   if (bytes == view.size_bytes) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(output.path, ": tensor \"", name, "\" has ", view.size_bytes, " bytes, and ",
-                                          bytes, " were written"));
+  return absl::InternalError(
+      absl::StrCat(path, ": tensor \"", name, "\" has ", view.size_bytes, " bytes, and ", bytes, " were written"));
 }
 
-absl::Status WriteTo(int fd, const std::string& path, absl::string_view header, const std::vector<const Entry*>& order,
-                     TensorWriter write) {
-  std::string length(8, '\0');
-  for (size_t i = 0; i < length.size(); ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
-  Output output{fd, path, static_cast<int64_t>(length.size() + header.size())};
-  for (const Entry* entry : order) output.size_bytes += entry->second.size_bytes;
-  DISTILL_RETURN_IF_ERROR(WriteAll(output, length));
-  DISTILL_RETURN_IF_ERROR(WriteAll(output, header));
-  for (const Entry* entry : order) DISTILL_RETURN_IF_ERROR(WriteTensor(output, *entry, write));
-  if (fsync(fd) != 0) return FileError("sync", path, errno, output.size_bytes);
+// What comes before the tensors: the header and its length.
+std::string BeginOf(absl::string_view header) {
+  std::string begin(8, '\0');
+  for (size_t i = 0; i < begin.size(); ++i) begin[i] = static_cast<char>(header.size() >> (8 * i));
+  begin.append(header.data(), header.size());
+  return begin;
+}
+
+absl::Status WriteBytes(const std::string& path, absl::string_view begin, const std::vector<const Entry*>& order,
+                        TensorWriter write, ByteSink sink) {
+  DISTILL_RETURN_IF_ERROR(sink(begin));
+  for (const Entry* entry : order) DISTILL_RETURN_IF_ERROR(WriteTensor(path, *entry, write, sink));
   return absl::OkStatus();
+}
+
+absl::Status WriteLocal(const std::string& path, absl::string_view begin, const std::vector<const Entry*>& order,
+                        TensorWriter write_tensor) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return FileError("create", path, errno);
+  auto size_bytes = static_cast<int64_t>(begin.size());
+  for (const Entry* entry : order) size_bytes += entry->second.size_bytes;
+  absl::Status status = WriteBytes(path, begin, order, write_tensor, [&](absl::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = write(fd, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return FileError("write", path, errno, size_bytes);
+      bytes.remove_prefix(written);
+    }
+    return absl::OkStatus();
+  });
+  if (status.ok() && fsync(fd) != 0) status = FileError("sync", path, errno, size_bytes);
+  if (close(fd) != 0 && status.ok()) status = FileError("close", path, errno);
+  return status;
+}
+
+absl::Status WriteRemote(const std::string& path, absl::string_view begin, const std::vector<const Entry*>& order,
+                         TensorWriter write) {
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<FileWriter> file, CreateFile(path));
+  DISTILL_RETURN_IF_ERROR(
+      WriteBytes(path, begin, order, write, [&](absl::string_view bytes) { return file->Append(bytes); }));
+  return file->Commit();
 }
 
 }  // namespace
@@ -106,11 +122,8 @@ absl::Status WriteSafetensors(const std::string& path, const std::map<std::strin
   const std::vector<const Entry*> order = OrderOf(tensors);
   absl::StatusOr<std::string> header = HeaderOf(order, metadata);
   if (!header.ok()) return Annotate(header.status(), path);
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return FileError("create", path, errno);
-  absl::Status status = WriteTo(fd, path, *header, order, write);
-  if (close(fd) != 0 && status.ok()) status = FileError("close", path, errno);
-  return status;
+  const std::string begin = BeginOf(*header);
+  return IsRemote(path) ? WriteRemote(path, begin, order, write) : WriteLocal(path, begin, order, write);
 }
 
 absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, TensorView>& tensors,

@@ -7,6 +7,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/local_store.h"
 #include "libdistill/store/s3_store.h"
+#include "libdistill/store/staged_folder.h"
 
 namespace distill {
 namespace {
@@ -39,6 +40,13 @@ absl::StatusOr<std::shared_ptr<Store>> S3StoreOfProcess() {
 
 }  // namespace
 
+absl::StatusOr<std::string> Store::WriteIf(const std::string& path, absl::string_view, const std::string&) {
+  return absl::UnimplementedError(absl::StrCat(path, ": its store compares no versions"));
+}
+
+// A local file's writer leaves a file, which anybody sees.
+absl::Status Store::RemoveUnfinished(const std::string&) { return absl::OkStatus(); }
+
 absl::StatusOr<std::shared_ptr<Store>> StoreOf(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("the path is empty");
   if (absl::StartsWith(path, "s3://")) return S3StoreOfProcess();
@@ -70,6 +78,7 @@ absl::StatusOr<std::shared_ptr<const ReadableFile>> OpenFile(const std::string& 
 }
 
 absl::StatusOr<std::unique_ptr<FileWriter>> CreateFile(const std::string& path) {
+  if (const std::shared_ptr<StagedFiles> staged = StagedFilesOf(path)) return staged->Create(path);
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
   return store->Create(path);
 }

@@ -34,8 +34,21 @@ class Store {
   [[nodiscard]] virtual absl::StatusOr<PathKind> KindOf(const std::string& path) = 0;
   // What lies in the folder, sorted by name. NotFound: no such folder.
   [[nodiscard]] virtual absl::StatusOr<std::vector<FolderEntry>> List(const std::string& folder) = 0;
+  // Names of all files below the folder, with slashes, that start with `prefix`; sorted. None where there is no such
+  // folder.
+  [[nodiscard]] virtual absl::StatusOr<std::vector<std::string>> ListAll(const std::string& folder,
+                                                                         const std::string& prefix) = 0;
   // The file; one that is not there is fine.
   [[nodiscard]] virtual absl::Status Remove(const std::string& path) = 0;
+
+  // Where others may write the same file. Writes it if it still has `version` (ReadableFile::version), "" for one that
+  // is not there, and returns the version that it has then. Aborted: it has another one. Unimplemented: this store
+  // compares no versions.
+  [[nodiscard]] virtual absl::StatusOr<std::string> WriteIf(const std::string& path, absl::string_view bytes,
+                                                            const std::string& version);
+  // Removes what writers that were killed have left of files whose paths begin with `prefix`, and nobody sees: the
+  // parts of uploads. For a caller who knows that nobody writes there.
+  [[nodiscard]] virtual absl::Status RemoveUnfinished(const std::string& prefix);
 };
 
 // InvalidArgument: an empty path, or a URL of no known store.
