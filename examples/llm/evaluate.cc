@@ -2,12 +2,12 @@
 //
 //   evaluate_llm --teacher_model DIR --dataset_name FILE [--json OUT] NAME=DIR...
 //
+// All of them may be s3://.
 // `loss` and `kl` (KL(teacher || model) at temperature 1) are in nats per assistant token; `exact_match` is the share
 // of conversations whose last answer the model gives word for word, from 0 to 1. Each model reads the conversations by
 // the chat template of its own folder.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -16,6 +16,7 @@
 #include "libdistill/config/command_line.h"
 #include "libdistill/distill.h"
 #include "libdistill/run/hub_paths.h"
+#include "libdistill/store/durable_files.h"
 
 namespace distill {
 namespace {
@@ -29,23 +30,26 @@ struct Arguments {
   std::string json;
   uint64_t seed = 42;
   RowOptions rows;
+  StoreOptions store;
   std::vector<std::pair<std::string, std::string>> models;  // name, folder
 };
 
 template <class V>
 void Describe(V& v, Arguments& o) {
   v.Group("Options");
-  v.Field("teacher_model", o.teacher, "model folder, or a model of the hub (org/name); its tokenizer is used")
-      .Path()
+  v.Field("teacher_model", o.teacher,
+          "model folder, may be s3://, or a model of the hub (org/name); its tokenizer is used")
+      .PathOfAnyStore()
       .Alias("teacher");
   v.Field("dataset_name", o.dataset,
           "data: a file of rows, or a folder of them; may be s3://, or a data set of the hub (org/name)")
       .PathOfAnyStore()
       .Alias("dataset");
   v.Field("dataset_split", o.split, "of a folder: the files whose names start with it; empty: all").Alias("split");
-  v.Field("json", o.json, "file that the figures are written to").Path();
+  v.Field("json", o.json, "file that the figures are written to; may be s3://").PathOfAnyStore();
   v.Field("seed", o.seed, "of the weights of a folder that holds none");
   Describe(v, o.rows);
+  Describe(v, o.store);
 }
 
 // What the last answer of each conversation should be, and the ids of all that comes before it.
@@ -182,10 +186,7 @@ absl::StatusOr<Figures> Judge(const std::shared_ptr<Decoder>& teacher, const std
 }
 
 absl::Status WriteJson(const std::string& path, const nlohmann::ordered_json& figures) {
-  std::ofstream file(path);
-  file << figures.dump(2) << "\n";
-  file.close();
-  return file ? absl::OkStatus() : absl::NotFoundError(absl::StrCat("cannot write ", path));
+  return WriteWholeFile(path, figures.dump(2) + "\n");
 }
 
 // Names of the hub become folders.
@@ -237,6 +238,8 @@ absl::Status Evaluate(RunContext& run, Arguments arguments) {
 int main(int argc, char** argv) {
   const absl::StatusOr<distill::Arguments> arguments = distill::ParseArguments(argc, argv);
   if (absl::IsCancelled(arguments.status())) return 0;  // --help
-  return distill::Run({.input = arguments.status()},
-                      [&](distill::RunContext& run) { return distill::Evaluate(run, *arguments); });
+  distill::RunOptions options;
+  if (arguments.ok()) options.store = arguments->store;
+  options.input = arguments.status();
+  return distill::Run(options, [&](distill::RunContext& run) { return distill::Evaluate(run, *arguments); });
 }

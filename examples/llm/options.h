@@ -141,13 +141,14 @@ void DescribeData(V& v, LlmOptions& o) {
 template <class V>
 void DescribeModels(V& v, LlmOptions& o) {
   v.Group("Models and loss");
-  v.Field("teacher_model", o.teacher_model,
-          "model folder, or a model of the hub (org/name, org/name@REVISION); may be empty when alpha is 0")
-      .Path()
+  v.Field(
+       "teacher_model", o.teacher_model,
+       "model folder, may be s3://, or a model of the hub (org/name, org/name@REVISION); may be empty when alpha is 0")
+      .PathOfAnyStore()
       .Alias("teacher", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_path", "teacher_model_path");
   v.Field("student_model", o.student_model,
-          "model folder, or a model of the hub; one without weights gives random ones, drawn with seed")
-      .Path()
+          "model folder, may be s3://, or a model of the hub; one without weights gives random ones, drawn with seed")
+      .PathOfAnyStore()
       .Alias("student", "model", "model_name", "model_name_or_path", "model_path", "base_model", "train_model",
              "student_model_name_or_path", "student_path", "student_model_path");
   v.Field("teacher_revision", o.teacher_revision, "of a teacher of the hub: a branch, a tag or a commit; empty: main")
@@ -205,7 +206,8 @@ void Describe(V& v, LlmFlags& o) {
   v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
   v.Field("publish", o.publish, "publish the model of this folder in hub_location, also one that a run has left")
       .PathOfAnyStore();
-  v.Field("generate", o.generate, "answer --prompt with the model of this folder, or of the hub").Path();
+  v.Field("generate", o.generate, "answer --prompt with the model of this folder, may be s3://, or of the hub")
+      .PathOfAnyStore();
   v.Field("prompt", o.prompt, "what the user says");
   v.Field("max_new_tokens", o.max_new_tokens, kCount, "longest answer");
   v.Field("sampling_temperature", o.sampling_temperature, AtLeast(0), "0: always the most likely token");

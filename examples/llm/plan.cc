@@ -2,14 +2,15 @@
 
 #include <ATen/DeviceAccelerator.h>
 
-#include <filesystem>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "examples/llm/llm_task.h"
 #include "examples/llm/sources.h"
 #include "libdistill/plan/memory_plan.h"
 #include "libdistill/run/device.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/world/available_memory.h"
@@ -17,15 +18,19 @@
 namespace distill {
 namespace {
 
-// Of a data set's files; 0 for what is not there yet, or is no local path.
+// Of a data set's files; 0 for what is not there yet.
 int64_t FileBytes(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    return static_cast<int64_t>(std::filesystem::file_size(path, error));
+  if (FileExists(path)) {
+    const auto file = OpenFile(path);
+    return file.ok() ? (*file)->size() : 0;
   }
+  const auto store = StoreOf(path);
+  if (!store.ok()) return 0;
+  const auto entries = (*store)->List(path);
+  if (!entries.ok()) return 0;
   int64_t bytes = 0;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".jsonl") bytes += static_cast<int64_t>(entry->file_size(error));
+  for (const FolderEntry& entry : *entries) {
+    if (absl::EndsWith(entry.name, ".jsonl")) bytes += entry.size;
   }
   return bytes;
 }

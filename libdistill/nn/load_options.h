@@ -21,7 +21,7 @@ struct LoadOptions {
   bool dropout = false;
 };
 
-// NotFound: there is no such folder on this machine, where models are.
+// NotFound: there is no such folder, on this machine or in S3. Other errors are the store's.
 [[nodiscard]] absl::Status CheckModelFolder(const std::string& folder);
 // Whether the folder holds weights that the loaders would read. NotFound: no such folder; FailedPrecondition: it holds
 // weights, but in files that are not read.

@@ -3,7 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cstring>
-#include <filesystem>
+#include <initializer_list>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -15,13 +15,12 @@
 #include "libdistill/store/content_hash.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
 namespace distill {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The parameter's tensor, by its own name or another one, which `name` then is; null when there is none.
 const TensorView* FindWeight(const WeightsFolder& weights, const WeightNames& names, std::string& name) {
@@ -96,16 +95,20 @@ absl::Status CheckUnclaimed(const WeightsFolder& weights, const WeightNames& nam
                                                  names.model_type, " model of ", folder, "/config.json"));
 }
 
+bool HasKindOfWeights(const std::string& name) {
+  return absl::c_any_of(std::initializer_list<const char*>{".safetensors", ".gguf", ".pt", ".pth", ".h5", ".msgpack"},
+                        [&](const char* kind) { return absl::EndsWith(name, kind); });
+}
+
 absl::Status WriteSynced(const std::string& path, const std::string& bytes) {
   DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, bytes));
   return Sync(path);
 }
 
 absl::Status CopyTokenizerFiles(const std::string& from, const std::string& to) {
-  std::error_code error;
   for (const std::string& name : TokenizerFiles()) {
-    const std::string source = absl::StrCat(from, "/", name), target = absl::StrCat(to, "/", name);
-    if (!fs::exists(source, error) || fs::equivalent(source, target, error)) continue;
+    const std::string source = JoinPath(from, name), target = JoinPath(to, name);
+    if (!FileExists(source) || CanonicalPath(source) == CanonicalPath(target)) continue;
     DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(source));
     DISTILL_RETURN_IF_ERROR(WriteSynced(target, bytes));
   }
@@ -189,20 +192,24 @@ void Convert(torch::nn::Module& model, const LoadOptions& options) {
 }
 
 absl::Status CheckModelFolder(const std::string& folder) {
-  std::error_code error;
-  if (fs::is_directory(folder, error)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are folders, or names of the hub ",
-                                          "(org/name) where a program takes them"));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  if (store->is_remote()) {
+    DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(folder));
+    if (kind == PathKind::kFolder) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("no folder ", folder, ": no object's name begins with that and a slash; ",
+                                            "check bucket and key"));
+  }
+  if (FolderExists(folder)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are folders, may be s3://, or names of ",
+                                          "the hub (org/name) where a program takes them"));
 }
 
 absl::StatusOr<bool> HasWeights(const std::string& folder) {
   DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
   if (WeightsFolder::IsIn(folder)) return true;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename(), kind = entry.path().extension();
-    const bool holds_weights = absl::StartsWith(name, "pytorch_model") || kind == ".safetensors" || kind == ".gguf" ||
-                               kind == ".pt" || kind == ".pth" || kind == ".h5" || kind == ".msgpack";
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(folder, "", ""));
+  for (const std::string& name : names) {
+    const bool holds_weights = absl::StartsWith(name, "pytorch_model") || HasKindOfWeights(name);
     if (!holds_weights) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         folder, ": the weights in ", name, " are not read, only model.safetensors, pytorch_model.bin and ",
@@ -219,12 +226,13 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   const auto saved_type = [dtype](torch::Dtype) { return dtype; };
   DISTILL_RETURN_IF_ERROR(
-      WriteInOrder(model, {model.named_parameters()}, absl::StrCat(folder, "/model.safetensors"), saved_type));
-  DISTILL_RETURN_IF_ERROR(WriteSynced(absl::StrCat(folder, "/config.json"), config));
+      WriteInOrder(model, {model.named_parameters()}, JoinPath(folder, "model.safetensors"), saved_type));
   if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
   if (const auto* loaded = dynamic_cast<const HasContent*>(&model); loaded != nullptr) {
     for (const auto& [name, text] : loaded->files()) DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, name), text));
   }
+  // Last: who waits for a model waits for this.
+  DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, "config.json"), config));
   return Sync(folder);  // new names in it last only then
 }
 

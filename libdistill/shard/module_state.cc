@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
+#include "libdistill/store/files.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 
@@ -65,7 +66,7 @@ absl::Status BroadcastBuffers(Communicator& comm, const torch::nn::Module& modul
 
 absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder) {
   return WriteInOrder(module, {module.named_parameters(), module.named_buffers()},
-                      absl::StrCat(folder, "/model.safetensors"), SavedType);
+                      JoinPath(folder, "model.safetensors"), SavedType);
 }
 
 }  // namespace distill
