@@ -8,7 +8,8 @@
 // A draft lies in a hidden folder beside its final name. Commit writes the trainer's state, syncs every file, writes
 // the manifest last (docs/formats.md, "Checkpoints"), renames the folder and syncs its parent: a crash at any moment
 // leaves the older checkpoints as they were. A checkpoint of the same step is set aside until the new one is in its
-// place; ReadNewestCheckpoint finds it there. One process writes (rank 0); the others wait until the caller says so.
+// place; ReadNewestCheckpoint finds it there. An output_dir may be s3://: there the manifest makes files a checkpoint,
+// which checkpoint_place.h explains. One process writes (rank 0); the others wait until the caller says so.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +25,17 @@
 
 namespace distill {
 
+class DraftFolder;  // checkpoint_place.h
+
 class CheckpointDraft {
  public:
-  // Makes the folder. The drafts that crashed runs left go; a checkpoint that one had set aside comes back. An
-  // output_dir that is not there is made, with a warning: a run has made it before.
+  // Makes the folder. The drafts that crashed runs left go; a checkpoint that one had set aside comes back. A local
+  // output_dir that is not there is made, with a warning: a run has made it before. Errors of a store are never
+  // Unavailable, neither here nor below: that is a lost rank's.
   [[nodiscard]] static absl::StatusOr<CheckpointDraft> Begin(const std::string& output_dir, int64_t step);
 
-  // An empty folder, to be filled with files (no folders) by the caller.
-  const std::string& folder() const { return folder_; }
+  // An empty folder, to be filled with files (no folders) by the caller; under s3:// by the functions of store/.
+  const std::string& folder() const;
   // The trainer's tensors (weights, moments), by any names: optimizer.safetensors. They come one by one, as those of
   // WriteSafetensors (store/safetensors.h).
   [[nodiscard]] absl::Status WriteTensors(const std::map<std::string, TensorView>& tensors, TensorWriter write);
@@ -41,11 +45,9 @@ class CheckpointDraft {
   void Discard();
 
  private:
-  CheckpointDraft(std::string output_dir, std::string folder, int64_t step)
-      : output_dir_(std::move(output_dir)), folder_(std::move(folder)), step_(step) {}
+  CheckpointDraft(std::shared_ptr<DraftFolder> folder, int64_t step) : folder_(std::move(folder)), step_(step) {}
 
-  std::string output_dir_;
-  std::string folder_;
+  std::shared_ptr<DraftFolder> folder_;
   int64_t step_;
 };
 
@@ -90,7 +92,8 @@ std::string CheckpointFolder(const std::string& output_dir, int64_t step);
 void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best = "");
 
 // Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
-// its place: a reader never sees half a file.
+// its place: a reader never sees half a file. Under s3:// `write` uses the functions of store/; files are sent as they
+// are written, and get their names when all of them are there, config.json last.
 [[nodiscard]] absl::Status PublishFiles(const std::string& folder,
                                         const std::function<absl::Status(const std::string& folder)>& write);
 

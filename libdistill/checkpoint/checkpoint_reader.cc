@@ -11,34 +11,47 @@
 #include "libdistill/checkpoint/manifest.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
 
+// None: there is no such file.
+absl::StatusOr<std::optional<uint64_t>> SizeOfFile(const std::string& path) {
+  const absl::StatusOr<std::shared_ptr<const ReadableFile>> file = OpenFile(path);
+  if (absl::IsNotFound(file.status()) || absl::IsInvalidArgument(file.status())) return std::nullopt;  // or a folder
+  if (!file.ok()) return file.status();
+  return static_cast<uint64_t>((*file)->size());
+}
+
+// Or empty: the files lie beside the manifest.
+bool IsFolderName(const std::string& name) { return !absl::StrContains(name, "/") && name != "." && name != ".."; }
+
 // Its name, that it is there, and its size.
-absl::Status CheckFile(const std::string& folder, const FileEntry& expected) {
-  const std::string path = JoinPath(folder, expected.name);
+absl::Status CheckFile(const std::string& folder, const CheckpointManifest& manifest, const FileEntry& expected) {
+  const std::string path = PathOfFile(folder, manifest, expected.name);
   // Names come out of a file: none may lead out of the folder.
-  if (expected.name.empty() || absl::StrContains(expected.name, "/")) {
-    return absl::DataLossError(absl::StrCat(JoinPath(folder, kManifestFile), " is damaged: '", expected.name,
-                                            "' is no file name; ", kAdviceOnDamage));
+  if (expected.name.empty() || absl::StrContains(expected.name, "/") || !IsFolderName(manifest.folder)) {
+    return absl::DataLossError(absl::StrCat(JoinPath(folder, kManifestFile), " is damaged: '",
+                                            JoinPath(manifest.folder, expected.name), "' is no file name; ",
+                                            kAdviceOnDamage));
   }
-  if (!FileExists(path)) return absl::DataLossError(absl::StrCat(path, " is missing; ", kAdviceOnDamage));
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return FileError("read", path, error.value());
-  if (size == expected.size_bytes) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::optional<uint64_t> size, SizeOfFile(path));
+  if (!size.has_value()) return absl::DataLossError(absl::StrCat(path, " is missing; ", kAdviceOnDamage));
+  if (*size == expected.size_bytes) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat(path, " is damaged: ", size, " bytes instead of ", expected.size_bytes, "; ", kAdviceOnDamage));
+      absl::StrCat(path, " is damaged: ", *size, " bytes instead of ", expected.size_bytes, "; ", kAdviceOnDamage));
 }
 
 // Every file that the manifest lists is there, and as it was written.
 absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder, CheckParts check) {
   const std::string path = JoinPath(folder, kManifestFile);
-  if (!FolderExists(folder)) return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
-  if (!FileExists(path)) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(folder));
+  if (kind != PathKind::kFolder) return absl::NotFoundError(absl::StrCat("no checkpoint folder ", folder));
+  DISTILL_ASSIGN_OR_RETURN(const PathKind kind_of_manifest, store->KindOf(path));
+  if (kind_of_manifest != PathKind::kFile) {
     return absl::NotFoundError(absl::StrCat(folder, " is no whole checkpoint: it has no ", kManifestFile));
   }
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
@@ -54,7 +67,7 @@ absl::StatusOr<CheckpointManifest> CheckManifest(const std::string& folder, Chec
       return absl::DataLossError(absl::StrCat(path, " is damaged: it does not list ", name, "; ", kAdviceOnDamage));
     }
   }
-  for (const FileEntry& file : manifest.files) DISTILL_RETURN_IF_ERROR(CheckFile(folder, file));
+  for (const FileEntry& file : manifest.files) DISTILL_RETURN_IF_ERROR(CheckFile(folder, manifest, file));
   DISTILL_RETURN_IF_ERROR(check(folder, manifest));
   return manifest;
 }
@@ -92,11 +105,11 @@ absl::Status CheckAllParts(const std::string& folder, const CheckpointManifest& 
 absl::StatusOr<Checkpoint> ReadCheckpoint(const std::string& folder, CheckParts check) {
   DISTILL_ASSIGN_OR_RETURN(const CheckpointManifest manifest, CheckManifest(folder, check));
   Checkpoint checkpoint{.folder = folder, .state = {}, .tensors = nullptr};
-  const std::string state_path = JoinPath(folder, kStateFile);
+  const std::string state_path = PathOfFile(folder, manifest, kStateFile);
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(state_path));
   DISTILL_ASSIGN_OR_RETURN(checkpoint.state, ParseTrainerState(bytes, state_path));
   DISTILL_RETURN_IF_ERROR(CheckSteps(folder, manifest.step, checkpoint.state.step));
-  DISTILL_ASSIGN_OR_RETURN(SafetensorsFile tensors, SafetensorsFile::Open(JoinPath(folder, kTensorsFile)));
+  DISTILL_ASSIGN_OR_RETURN(SafetensorsFile tensors, SafetensorsFile::Open(PathOfFile(folder, manifest, kTensorsFile)));
   checkpoint.tensors = std::make_shared<const SafetensorsFile>(std::move(tensors));
   return checkpoint;
 }

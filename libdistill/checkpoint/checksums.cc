@@ -1,64 +1,94 @@
 #include "libdistill/checkpoint/checksums.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <vector>
+#include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/layout.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/file_error.h"
+#include "libdistill/store/byte_stream.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/staged_folder.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
 
-struct HashedPart {
-  PartHash hash;
-  uint64_t bytes = 0;  // fewer than were asked for at the file's end
-};
-
-absl::StatusOr<HashedPart> HashPart(int fd, const std::string& path, uint64_t offset, uint64_t bytes) {
-  constexpr uint64_t kBlockBytes = 1 << 20;
-  std::vector<char> block(std::min(kBlockBytes, bytes));
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  HashedPart part;
-  while (part.bytes < bytes) {
-    const size_t wanted = std::min(kBlockBytes, bytes - part.bytes);
-    const ssize_t count = pread(fd, block.data(), wanted, static_cast<off_t>(offset + part.bytes));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return FileError("read", path, errno);
-    if (count == 0) break;
-    XXH3_128bits_update(&state, block.data(), static_cast<size_t>(count));
-    part.bytes += static_cast<uint64_t>(count);
-  }
+PartHash HashOf(const XXH3_state_t& state) {
   const XXH128_hash_t hash = XXH3_128bits_digest(&state);
-  part.hash = {.high = hash.high64, .low = hash.low64};
-  return part;
+  return {.high = hash.high64, .low = hash.low64};
+}
+
+// Bytes [begin, end) of a local file.
+absl::Status AddLocal(const ReadableFile& file, int64_t begin, int64_t end, RunningChecksum& sum) {
+  constexpr int64_t kBlockBytes = 1 << 20;
+  std::vector<char> block(static_cast<size_t>(std::min(kBlockBytes, end - begin)));
+  while (begin < end) {
+    const auto size = static_cast<size_t>(std::min(kBlockBytes, end - begin));
+    DISTILL_RETURN_IF_ERROR(AsDiskError(file.ReadAt(begin, absl::MakeSpan(block.data(), size))));
+    sum.Add({block.data(), size});
+    begin += static_cast<int64_t>(size);
+  }
+  return absl::OkStatus();
+}
+
+// Of one behind a network, whose bytes are fetched ahead.
+absl::Status AddRemote(std::shared_ptr<const ReadableFile> file, int64_t begin, int64_t end, RunningChecksum& sum) {
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, StreamFile(std::move(file), begin, end));
+  std::vector<char> block(1 << 20);
+  for (size_t size = 1; size > 0;) {
+    DISTILL_ASSIGN_OR_RETURN(size, stream->Read(absl::MakeSpan(block)));
+    sum.Add({block.data(), size});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Add(std::shared_ptr<const ReadableFile> file, int64_t begin, int64_t end, RunningChecksum& sum) {
+  if (begin >= end) return absl::OkStatus();
+  return IsRemote(file->path()) ? AddRemote(std::move(file), begin, end, sum) : AddLocal(*file, begin, end, sum);
 }
 
 }  // namespace
 
-absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string& name, uint64_t part_bytes) {
-  const std::string path = JoinPath(folder, name);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError("open", path, errno);
-  const absl::Cleanup closes = [fd] { close(fd); };
-  FileEntry entry{.name = name, .size_bytes = 0, .parts = {}};
-  for (;;) {
-    DISTILL_ASSIGN_OR_RETURN(const HashedPart part, HashPart(fd, path, entry.size_bytes, part_bytes));
-    if (part.bytes > 0 || entry.parts.empty()) entry.parts.push_back(part.hash);
-    entry.size_bytes += part.bytes;
-    if (part.bytes < part_bytes) return entry;
+struct RunningChecksum::Part {
+  XXH3_state_t state;
+  uint64_t bytes = 0;
+};
+
+RunningChecksum::RunningChecksum(uint64_t part_bytes) : part_bytes_(part_bytes), part_(std::make_unique<Part>()) {
+  XXH3_128bits_reset(&part_->state);
+}
+
+RunningChecksum::~RunningChecksum() = default;
+
+void RunningChecksum::Add(absl::string_view bytes) {
+  while (!bytes.empty()) {
+    if (part_->bytes == part_bytes_) {
+      whole_parts_.push_back(HashOf(part_->state));
+      XXH3_128bits_reset(&part_->state);
+      part_->bytes = 0;
+    }
+    const size_t taken = std::min<uint64_t>(bytes.size(), part_bytes_ - part_->bytes);
+    XXH3_128bits_update(&part_->state, bytes.data(), taken);
+    part_->bytes += taken;
+    bytes.remove_prefix(taken);
   }
+}
+
+FileEntry RunningChecksum::Entry(const std::string& name) const {
+  FileEntry entry{.name = name, .size_bytes = whole_parts_.size() * part_bytes_ + part_->bytes, .parts = whole_parts_};
+  entry.parts.push_back(HashOf(part_->state));
+  return entry;
+}
+
+absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string& name, uint64_t part_bytes) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(JoinPath(folder, name)));
+  RunningChecksum sum(part_bytes);
+  DISTILL_RETURN_IF_ERROR(Add(file, 0, file->size(), sum));
+  return sum.Entry(name);
 }
 
 int64_t CountParts(const CheckpointManifest& manifest) {
@@ -70,14 +100,15 @@ int64_t CountParts(const CheckpointManifest& manifest) {
 absl::Status CheckPart(const std::string& folder, const CheckpointManifest& manifest, int64_t part) {
   auto file = manifest.files.begin();
   for (; part >= static_cast<int64_t>(file->parts.size()); ++file) part -= static_cast<int64_t>(file->parts.size());
-  const std::string path = JoinPath(folder, file->name);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return FileError("open", path, errno);
-  const absl::Cleanup closes = [fd] { close(fd); };
+  const std::string path = PathOfFile(folder, manifest, file->name);
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> opened, OpenFile(path));
   const uint64_t offset = static_cast<uint64_t>(part) * manifest.part_bytes;
   const uint64_t bytes = std::min(manifest.part_bytes, file->size_bytes - offset);
-  DISTILL_ASSIGN_OR_RETURN(const HashedPart found, HashPart(fd, path, offset, bytes));
-  if (found.bytes == bytes && found.hash == file->parts[part]) return absl::OkStatus();
+  const auto begin = static_cast<int64_t>(offset);
+  RunningChecksum sum(std::max<uint64_t>(bytes, 1));
+  DISTILL_RETURN_IF_ERROR(Add(opened, begin, std::min(opened->size(), begin + static_cast<int64_t>(bytes)), sum));
+  const FileEntry found = sum.Entry("");
+  if (found.size_bytes == bytes && found.parts.front() == file->parts[part]) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(path, " is damaged: its checksum differs from the manifest's; ", kAdviceOnDamage));
 }

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/proto/checkpoint_messages.h"
 
 namespace distill {
@@ -15,6 +18,23 @@ inline constexpr uint64_t kChecksumPartBytes = 64 << 20;
 // there is none.
 [[nodiscard]] absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string& name,
                                                  uint64_t part_bytes = kChecksumPartBytes);
+
+// The same of bytes that pass by, in their order.
+class RunningChecksum {
+ public:
+  explicit RunningChecksum(uint64_t part_bytes = kChecksumPartBytes);
+  ~RunningChecksum();
+  RunningChecksum(const RunningChecksum&) = delete;
+  RunningChecksum& operator=(const RunningChecksum&) = delete;
+  void Add(absl::string_view bytes);
+  FileEntry Entry(const std::string& name) const;
+
+ private:
+  struct Part;
+  const uint64_t part_bytes_;
+  std::vector<PartHash> whole_parts_;
+  std::unique_ptr<Part> part_;
+};
 
 // How many parts all files of a manifest have together.
 int64_t CountParts(const CheckpointManifest& manifest);

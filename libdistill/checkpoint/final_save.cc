@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -19,8 +18,7 @@ namespace {
 
 // Of this run alone: several may share a fallback.
 std::string FolderIn(const std::string& fallback, const std::string& output_dir) {
-  const std::filesystem::path asked = CanonicalPath(output_dir);
-  return JoinPath(fallback, absl::StrCat(asked.filename().string(), "-", getpid()));
+  return JoinPath(fallback, absl::StrCat(LastName(CanonicalPath(output_dir)), "-", getpid()));
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 #include "libdistill/checkpoint/layout.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "libdistill/checkpoint/checkpoint.h"
+#include "libdistill/checkpoint/checkpoint_place.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -25,31 +24,19 @@ std::optional<NamedStep> StepOfName(absl::string_view name) {
 }
 
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& output_dir) {
-  std::vector<FoundCheckpoint> found;
-  if (!FolderExists(output_dir)) return found;
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(output_dir));
-  for (const std::string& name : names) {
-    const std::optional<NamedStep> of = StepOfName(name);
-    if (of.has_value()) found.push_back({*of, JoinPath(output_dir, name)});
-  }
+  DISTILL_ASSIGN_OR_RETURN(std::vector<FoundCheckpoint> found, PlaceOf(output_dir)->List());
   std::sort(found.begin(), found.end(), [](const FoundCheckpoint& a, const FoundCheckpoint& b) {
     return a.of.step != b.of.step ? a.of.step > b.of.step : !a.of.is_aside && b.of.is_aside;
   });
   return found;
 }
 
-std::string CheckpointFolder(const std::string& output_dir, int64_t step) {
-  return JoinPath(output_dir, absl::StrCat(kCheckpointPrefix, step));
+std::string PathOfFile(const std::string& folder, const CheckpointManifest& manifest, const std::string& name) {
+  return JoinPath(manifest.folder.empty() ? folder : JoinPath(folder, manifest.folder), name);
 }
 
-std::string FreeHiddenFolder(const std::string& output_dir, int64_t step, const char* suffix) {
-  const std::string name = absl::StrCat(".", kCheckpointPrefix, step);
-  std::string folder = JoinPath(output_dir, name + suffix);
-  std::error_code ignored;
-  for (int number = 1; std::filesystem::exists(std::filesystem::symlink_status(folder, ignored)); ++number) {
-    folder = JoinPath(output_dir, absl::StrCat(name, ".", number, suffix));
-  }
-  return folder;
+std::string CheckpointFolder(const std::string& output_dir, int64_t step) {
+  return JoinPath(output_dir, absl::StrCat(kCheckpointPrefix, step));
 }
 
 }  // namespace distill

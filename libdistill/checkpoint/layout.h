@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/proto/checkpoint_messages.h"
 
 namespace distill {
 
@@ -32,10 +33,10 @@ struct FoundCheckpoint {
   std::string folder;
 };
 
-// Everything that is called checkpoint-N, and what was set aside of that name; the newest first.
+// Everything that is called checkpoint-N but drafts, and what was set aside of that name; the newest first.
 [[nodiscard]] absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& output_dir);
 
-// A path in OUTPUT_DIR that nothing has: .checkpoint-STEP.tmp, or .checkpoint-STEP.1.tmp and on where that is taken.
-std::string FreeHiddenFolder(const std::string& output_dir, int64_t step, const char* suffix);
+// A file that a manifest of `folder` lists.
+std::string PathOfFile(const std::string& folder, const CheckpointManifest& manifest, const std::string& name);
 
 }  // namespace distill

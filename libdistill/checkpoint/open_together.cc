@@ -1,7 +1,5 @@
 #include "libdistill/checkpoint/open_together.h"
 
-#include <sys/stat.h>
-
 #include <string>
 #include <vector>
 
@@ -14,7 +12,7 @@
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/busy_phase.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/files.h"
+#include "libdistill/store/readable_file.h"
 #include "libdistill/world/framing.h"
 
 namespace distill {
@@ -31,10 +29,9 @@ struct Wish {
 std::string IdentityOf(const std::string& folder, const CheckpointManifest& manifest) {
   std::string identity;
   for (const FileEntry& file : manifest.files) {
-    struct stat about = {};
-    if (stat(JoinPath(folder, file.name).c_str(), &about) != 0) return "";
-    absl::StrAppend(&identity, about.st_ino, " ", about.st_size, " ", about.st_mtim.tv_sec, " ", about.st_mtim.tv_nsec,
-                    "\n");
+    const absl::StatusOr<std::shared_ptr<const ReadableFile>> seen = OpenFile(PathOfFile(folder, manifest, file.name));
+    if (!seen.ok()) return "";
+    absl::StrAppend(&identity, (*seen)->version(), "\n");
   }
   return identity;
 }

@@ -11,9 +11,9 @@ namespace distill {
 // What `open` returns on rank 0, where it is called with what ReadCheckpoint and ReadNewestCheckpoint want as `check`;
 // elsewhere an empty checkpoint. Every rank must call it; blocks; an error is every rank's.
 //
-// A rank takes part where its file system shows it the very files of rank 0 (their numbers, sizes and times), and not
-// copies of them; elsewhere the others check its part. What a rank finds damaged, or cannot read, rank 0 reads again:
-// its word counts.
+// A rank takes part where it sees the very files of rank 0 (on disks their numbers, sizes and times, in S3 their
+// ETags), and not copies of them; elsewhere the others check its part. What a rank finds damaged, or cannot read, rank
+// 0 reads again: its word counts.
 [[nodiscard]] absl::StatusOr<Checkpoint> OpenTogether(
     Communicator& comm, absl::FunctionRef<absl::StatusOr<Checkpoint>(CheckParts check)> open);
 

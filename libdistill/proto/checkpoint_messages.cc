@@ -34,6 +34,7 @@ std::string Serialize(const CheckpointManifest& manifest) {
     }
   }
   if (manifest.format_version != 1) message.set_part_bytes(manifest.part_bytes);
+  message.set_folder(manifest.folder);
   message.set_checksum(manifest.checksum);
   return message.SerializeAsString();
 }
@@ -85,7 +86,8 @@ absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& by
                               .step = message.step(),
                               .files = {},
                               .part_bytes = has_parts ? message.part_bytes() : std::numeric_limits<uint64_t>::max(),
-                              .checksum = message.checksum()};
+                              .checksum = message.checksum(),
+                              .folder = message.folder()};
   for (const proto::FileEntry& entry : message.files()) {
     FileEntry& file = manifest.files.emplace_back(FileEntry{entry.name(), entry.size_bytes(), {}});
     if (!has_parts) file.parts.push_back({entry.xxh3_high(), entry.xxh3_low()});

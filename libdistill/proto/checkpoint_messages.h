@@ -30,6 +30,7 @@ struct CheckpointManifest {
   std::vector<FileEntry> files;
   uint64_t part_bytes = 0;  // of each part of a file but the last; in version 1 files have one part
   std::string checksum;     // of the bytes before it, the last field; empty: none
+  std::string folder = {};  // of the files, beside the manifest; empty: they are beside it themselves
 };
 
 // Of the steps since the last record of the log: a term's sum, and in how many steps it came.

@@ -12,9 +12,23 @@
 #include "libdistill/shard/module_state.h"
 #include "libdistill/shard/ordered_save.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
 
 namespace distill {
+
+namespace {
+
+// A store that does not answer now has it still.
+bool Stands(const std::string& checkpoint) {
+  if (checkpoint.empty()) return false;
+  if (!IsRemote(checkpoint)) return FolderExists(checkpoint);
+  const absl::StatusOr<std::shared_ptr<Store>> store = StoreOf(checkpoint);
+  const absl::StatusOr<PathKind> kind = store.ok() ? (*store)->KindOf(checkpoint) : store.status();
+  return !kind.ok() || *kind == PathKind::kFolder;
+}
+
+}  // namespace
 
 ModelWriter RunCheckpoints::Writer() {
   return [this](const std::string& folder) {
@@ -68,7 +82,7 @@ absl::Status RunCheckpoints::Publish(const std::function<bool()>& gives_up) {
 }
 
 absl::Status RunCheckpoints::RequireOne() const {
-  const bool is_gone = run_.rank() == 0 && (newest_.empty() || !FolderExists(newest_));
+  const bool is_gone = run_.rank() == 0 && !Stands(newest_);
   return Agree(run_.communicator(), is_gone ? absl::NotFoundError("no checkpoint stands") : absl::OkStatus());
 }
 

@@ -1,6 +1,5 @@
 #include "libdistill/train/trainer_state.h"
 
-#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -14,6 +13,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/random_state.h"
@@ -96,8 +96,7 @@ absl::StatusOr<Checkpoint> Open(const TrainerOptions& options, const TensorState
   TrainerState& state = checkpoint.state;
   // Beside this one, where the folder was moved.
   if (!state.best_checkpoint.empty() && !FolderExists(state.best_checkpoint)) {
-    const std::filesystem::path beside = CanonicalPath(checkpoint.folder);
-    state.best_checkpoint = CheckpointFolder(beside.parent_path(), state.best_step);
+    state.best_checkpoint = CheckpointFolder(ParentFolder(CanonicalPath(checkpoint.folder)), state.best_step);
   }
   if (state.best_step > 0 && options.best_model.load_best_model_at_end && !FolderExists(state.best_checkpoint)) {
     LogWarning(absl::StrCat("the best checkpoint so far, that of step ", state.best_step,
@@ -195,13 +194,14 @@ bool WillResume(const TrainerOptions& options) {
 bool ResumesInOutputDir(const TrainerOptions& options) {
   if (!WantsToResume(options)) return false;
   if (WantsNewest(options)) return true;
-  const std::filesystem::path named = CanonicalPath(options.resume_from_checkpoint);
-  return named.parent_path() == CanonicalPath(options.output_dir);
+  return ParentFolder(CanonicalPath(options.resume_from_checkpoint)) == CanonicalPath(options.output_dir);
 }
 
 absl::Status CheckOutputFolder(const TrainerOptions& options) {
   const std::string &folder = options.output_dir, &from = options.resume_from_checkpoint;
   if (WantsToResume(options) && !WantsNewest(options) && !FolderExists(from)) {
+    DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(from));
+    DISTILL_RETURN_IF_ERROR(Annotate(store->KindOf(from).status(), "resume_from_checkpoint"));  // it does not answer
     const std::string inside = JoinPath(folder, from);
     return absl::NotFoundError(absl::StrCat("resume_from_checkpoint: no folder ", from,
                                             FolderExists(inside) ? absl::StrCat("; did you mean ", inside, "?") : ""));
