@@ -7,54 +7,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "libdistill/checkpoint/lease.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
 
-using Lease = std::map<std::string, std::string>;
-
-Lease LeaseIn(const std::string& path) {
-  Lease lease;
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return lease;
-  for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
-    lease.insert(absl::StrSplit(line, absl::MaxSplits(' ', 1)));
-  }
-  return lease;
-}
-
-Lease OwnLease() {
-  char host[256] = "localhost";
-  (void)gethostname(host, sizeof(host) - 1);
-  const absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id");
-  return {{"host", host},
-          {"boot", boot.ok() ? std::string(absl::StripSuffix(*boot, "\n")) : host},
-          {"pid", absl::StrCat(getpid())},
-          {"since", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone())}};
-}
-
-absl::Status InUse(const std::string& output_dir, Lease lease) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "output_dir ", output_dir, " is in use by another run: ",
-      lease.empty() ? "it has not written who it is yet"
-                    : absl::StrCat("process ", lease["pid"], " on ", lease["host"], ", since ", lease["since"]),
-      "; give this run another output_dir, or end that one first"));
-}
+Lease LeaseIn(const std::string& path) { return ParseLease(ReadFile(path).value_or("")); }
 
 enum class Locked { kYes, kByAnother, kUnsupported };
 
@@ -68,16 +39,14 @@ absl::StatusOr<Locked> TryLock(int fd, const std::string& path) {
   return FileError("lock", path, errno);
 }
 
-}  // namespace
-
-class OutputLock::Impl {
+class FileLock : public OutputLock::Holder {
  public:
-  Impl(std::string output_dir, OutputLockTimes times)
+  FileLock(std::string output_dir, OutputLockTimes times)
       : output_dir_(std::move(output_dir)), path_(JoinPath(output_dir_, ".lock")), times_(times), own_(OwnLease()) {}
-  ~Impl();
+  ~FileLock() override;
 
-  absl::Status Take();
-  absl::Status Confirm() const;
+  absl::Status Take() override;
+  absl::Status Confirm() override;
 
  private:
   absl::Status AwaitOtherHost(const Lease& other);
@@ -97,7 +66,7 @@ class OutputLock::Impl {
   std::thread renewer_;
 };
 
-absl::Status OutputLock::Impl::Take() {
+absl::Status FileLock::Take() {
   DISTILL_RETURN_IF_ERROR(MakeFolder(output_dir_));
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0) return FileError("open", path_, errno);
@@ -113,10 +82,8 @@ absl::Status OutputLock::Impl::Take() {
   return absl::OkStatus();
 }
 
-absl::Status OutputLock::Impl::AwaitOtherHost(const Lease& other) {
-  const auto value = [&](const char* name) { return other.count(name) > 0 ? other.at(name) : "?"; };
-  LogInfo(absl::StrCat("output_dir ", output_dir_, " was last written by process ", value("pid"), " on ", value("host"),
-                       "; waiting up to ", absl::FormatDuration(times_.patience), " to see whether it still runs"));
+absl::Status FileLock::AwaitOtherHost(const Lease& other) {
+  SayWaits(output_dir_, other, times_.patience);
   const absl::Time end = absl::Now() + times_.patience;
   while (absl::Now() < end) {
     absl::SleepFor(std::min(times_.patience / 20, absl::Seconds(1)));
@@ -124,15 +91,12 @@ absl::Status OutputLock::Impl::AwaitOtherHost(const Lease& other) {
     // In the middle of being rewritten, or given back.
     if (now.count("counter") > 0 && now != other) return InUse(output_dir_, now);
   }
-  LogWarning(absl::StrCat("output_dir ", output_dir_, " is taken over: process ", value("pid"), " on ", value("host"),
-                          " has not renewed its lease for ", absl::FormatDuration(times_.patience)));
+  SayTakesOver(output_dir_, other, times_.patience);
   return absl::OkStatus();
 }
 
-absl::Status OutputLock::Impl::WriteLease() {
-  std::string text = "lease 1\n";
-  for (const auto& [name, value] : own_) absl::StrAppend(&text, name, " ", value, "\n");
-  absl::StrAppend(&text, "counter ", counter_++, "\n");
+absl::Status FileLock::WriteLease() {
+  const std::string text = LeaseText(own_, counter_++);
   const auto size = static_cast<int64_t>(text.size());
   if (pwrite(fd_, text.data(), text.size(), 0) != size) return FileError("write", path_, errno, size);
   if (ftruncate(fd_, size) != 0 || fsync(fd_) != 0) return FileError("write", path_, errno, size);
@@ -140,7 +104,7 @@ absl::Status OutputLock::Impl::WriteLease() {
 }
 
 // The file may have gone with the folder, which a save has made anew. FailedPrecondition: another run has it.
-absl::Status OutputLock::Impl::TakeAgainWhereGone() {
+absl::Status FileLock::TakeAgainWhereGone() {
   struct stat own = {}, there = {};
   if (fstat(fd_, &own) != 0) return absl::OkStatus();
   if (stat(path_.c_str(), &there) == 0 && there.st_ino == own.st_ino && there.st_dev == own.st_dev) {
@@ -157,16 +121,14 @@ absl::Status OutputLock::Impl::TakeAgainWhereGone() {
 }
 
 // A lease that somebody emptied is written anew by the next renewal.
-absl::Status OutputLock::Impl::Confirm() const {
+absl::Status FileLock::Confirm() {
   Lease now = LeaseIn(path_);
-  const bool is_own =
-      std::all_of(own_.begin(), own_.end(), [&](const auto& item) { return now[item.first] == item.second; });
-  return is_own || now["pid"].empty() ? absl::OkStatus() : InUse(output_dir_, now);
+  return IsOfSameRun(now, own_) || now["pid"].empty() ? absl::OkStatus() : InUse(output_dir_, now);
 }
 
 // A renewal that fails (a full disk) ends nothing: on this host the lock holds. Nor does one that finds another run's
 // lease, which has waited in vain for this one's: what it writes is not overwritten.
-void OutputLock::Impl::Renew() {
+void FileLock::Renew() {
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, absl::ToChronoMilliseconds(times_.renewal), [this] { return is_ending_; })) {
     absl::Status confirmed = TakeAgainWhereGone();
@@ -179,7 +141,7 @@ void OutputLock::Impl::Renew() {
   }
 }
 
-OutputLock::Impl::~Impl() {
+FileLock::~FileLock() {
   {
     const std::lock_guard lock(mutex_);
     is_ending_ = true;
@@ -191,16 +153,23 @@ OutputLock::Impl::~Impl() {
   if (fd_ >= 0) close(fd_);
 }
 
-OutputLock::OutputLock(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+}  // namespace
+
+std::unique_ptr<OutputLock::Holder> MakeFileLock(const std::string& output_dir, const OutputLockTimes& times) {
+  return std::make_unique<FileLock>(output_dir, times);
+}
+
+OutputLock::OutputLock(std::unique_ptr<Holder> holder) : holder_(std::move(holder)) {}
 OutputLock::~OutputLock() = default;
 
-absl::Status OutputLock::Confirm() const { return impl_->Confirm(); }
+absl::Status OutputLock::Confirm() const { return holder_->Confirm(); }
 
 absl::StatusOr<std::unique_ptr<OutputLock>> OutputLock::Take(const std::string& output_dir,
                                                              const OutputLockTimes& times) {
-  auto impl = std::make_unique<Impl>(output_dir, times);
-  DISTILL_RETURN_IF_ERROR(impl->Take());
-  return std::unique_ptr<OutputLock>(new OutputLock(std::move(impl)));
+  std::unique_ptr<Holder> holder =
+      IsRemote(output_dir) ? MakeStoreLock(output_dir, times) : MakeFileLock(output_dir, times);
+  DISTILL_RETURN_IF_ERROR(holder->Take());
+  return std::unique_ptr<OutputLock>(new OutputLock(std::move(holder)));
 }
 
 }  // namespace distill
