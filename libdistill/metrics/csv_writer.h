@@ -21,8 +21,7 @@ class CsvWriter : public RecordWriter {
   absl::Status Write(int64_t step, const NamedValues& values) override;
 
  private:
-  explicit CsvWriter(std::unique_ptr<RecordFile> file) : file_(std::move(file)) {}
-  std::unique_ptr<RecordFile> file_;
+  using RecordWriter::RecordWriter;
 };
 
 }  // namespace distill

@@ -21,8 +21,7 @@ class JsonlWriter : public RecordWriter {
   absl::Status Write(int64_t step, const NamedValues& values) override;
 
  private:
-  explicit JsonlWriter(std::unique_ptr<RecordFile> file) : file_(std::move(file)) {}
-  std::unique_ptr<RecordFile> file_;
+  using RecordWriter::RecordWriter;
 };
 
 }  // namespace distill

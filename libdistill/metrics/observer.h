@@ -72,6 +72,9 @@ class Observer {
     (void)record, (void)control;
     return absl::OkStatus();
   }
+  // Before the checkpoint of that step is written: what is to be stored by then, so that a run that resumes there finds
+  // it.
+  virtual void BeforeSave(int64_t step) { (void)step; }
   // When the checkpoint is whole.
   [[nodiscard]] virtual absl::Status OnSave(const SaveRecord& record, TrainingControl& control) {
     (void)record, (void)control;

@@ -1,9 +1,11 @@
-// A file of records that a run adds to. A disk that is full or gone costs no run: what cannot be written waits in
-// memory, with a warning, and is written with a later record.
+// A file of records that a run adds to, in any store. A disk that is full or gone, or a store that does not answer,
+// costs no run: what cannot be written waits in memory, with a warning, and is written with a later record.
+//
+// Objects of S3 cannot be added to: there the whole file is kept in memory, and put by a thread every 30 s where there
+// is something new, at Flush and at the end.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,35 +30,32 @@ class RecordFile {
                                                                           const std::string& head);
 
   // Tries what waits once more, and warns of what is lost then.
-  ~RecordFile();
+  virtual ~RecordFile() = default;
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
-  // A whole record, on disk (but not synced) on return, or kept: at most kMaxWaitingBytes, the oldest go first. The
-  // file never holds a part of one. A file that was removed or moved is made anew, and its folder too. A record of
-  // step done_steps that Open has kept is not written again: a run that ends while it publishes its model makes the
-  // last evaluation again when it is resumed.
+  // A whole record, on a local disk (but not synced) on return, or kept: at most 8 MiB that wait for a disk, the oldest
+  // go first. The file never holds a part of one. A file that was removed or moved is made anew, and its folder too. A
+  // record of step done_steps that Open has kept is not written again: a run that ends while it publishes its model
+  // makes the last evaluation again when it is resumed.
   void Append(const std::string& record);
 
+  // What was appended is to be stored now, for a resumed run; waits for that for a few seconds.
+  virtual void Flush() = 0;
+
+ protected:
+  RecordFile() = default;
+  virtual void Add(const std::string& record) = 0;
+
  private:
-  static constexpr int64_t kMaxWaitingBytes = int64_t{8} << 20;
-
-  RecordFile(std::string path, std::string head, int fd) : path_(std::move(path)), head_(std::move(head)), fd_(fd) {}
-  bool IsInPlace() const;
-  absl::Status MakeAnew();
-  absl::Status WriteWhole(const std::string& record);
-  absl::Status WriteWaiting();
-  void DropOldest();
-
-  std::string path_;
-  std::string head_;
   std::string of_last_step_;  // lines that Open has kept
-  int fd_;
-  int64_t whole_bytes_ = -1;  // what the file is to be cut to before the next record; -1: it ends with a whole one
-  std::deque<std::string> waiting_;
-  int64_t waiting_bytes_ = 0;
-  int64_t dropped_ = 0;
-  bool has_failed_ = false;  // since the last record that was written
 };
+
+// Of each kind of store. The file is `text` now; `head`: what one that has to be made anew starts with.
+[[nodiscard]] absl::StatusOr<std::unique_ptr<RecordFile>> MakeLocalRecordFile(const std::string& path,
+                                                                              const std::string& text,
+                                                                              const std::string& head);
+[[nodiscard]] absl::StatusOr<std::unique_ptr<RecordFile>> MakeRecordObject(const std::string& path,
+                                                                           const std::string& text);
 
 }  // namespace distill

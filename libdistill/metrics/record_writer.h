@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "libdistill/metrics/observer.h"
+#include "libdistill/metrics/record_file.h"
 
 namespace distill {
 
@@ -12,13 +15,20 @@ NamedValues RecordOf(const EvaluationRecord& record);
 
 class RecordWriter : public Observer {
  public:
-  // One record, which is on disk (but not synced) on return, or waits for a disk that is full (RecordFile).
+  explicit RecordWriter(std::unique_ptr<RecordFile> file) : file_(std::move(file)) {}
+
+  // One record, which is on disk (but not synced) on return, or waits for a disk that is full, or for the next time
+  // that an object is put (RecordFile).
   [[nodiscard]] virtual absl::Status Write(int64_t step, const NamedValues& values) = 0;
 
   absl::Status OnLog(const StepRecord& record, TrainingControl&) override { return Write(record.step, record.values); }
   absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl&) override {
     return Write(record.step, RecordOf(record));
   }
+  void BeforeSave(int64_t) override { file_->Flush(); }
+
+ protected:
+  const std::unique_ptr<RecordFile> file_;
 };
 
 }  // namespace distill

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "libdistill/metrics/jsonl_writer.h"
 #include "libdistill/metrics/progress.h"
 #include "libdistill/metrics/tensorboard.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -43,12 +43,8 @@ absl::StatusOr<std::vector<std::shared_ptr<Observer>>> OpenReports(const LogOpti
   }
   reports.push_back(std::make_shared<Summary>(stdout));
   if (options.output_dir.empty()) return reports;
-  std::error_code error;
-  std::filesystem::create_directories(options.output_dir, error);
-  if (error) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("output_dir: cannot make ", options.output_dir, ": ", error.message()));
-  }
+  const absl::Status made = MakeFolder(options.output_dir);
+  if (!made.ok()) return absl::PermissionDeniedError(absl::StrCat("output_dir: ", made.message()));
   for (const ReportTo report : options.report_to) {
     DISTILL_ASSIGN_OR_RETURN(reports.emplace_back(), Open(report, options, done_steps));
   }

@@ -4,13 +4,14 @@
 
 #include <array>
 #include <chrono>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/proto/tensorboard_events.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
@@ -38,12 +39,11 @@ std::string LittleEndian(T value) {
 constexpr char kEventFilePrefix[] = "events.out.tfevents.";
 
 absl::Status RemoveEventFiles(const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(folder, kEventFilePrefix, ""));
-  for (const std::string& name : names) {
-    std::error_code error;
-    std::filesystem::remove(JoinPath(folder, name), error);
-    if (error) return absl::InternalError(absl::StrCat("cannot remove ", folder, "/", name, ": ", error.message()));
-  }
+  const absl::StatusOr<std::vector<std::string>> names = ListFiles(folder, kEventFilePrefix, "");
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(names.status());
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  for (const std::string& name : *names) DISTILL_RETURN_IF_ERROR(store->Remove(JoinPath(folder, name)));
   return absl::OkStatus();
 }
 
@@ -73,9 +73,7 @@ uint32_t MaskedCrc32c(absl::string_view bytes) {
 
 absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const std::string& folder,
                                                                            int64_t done_steps) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return absl::PermissionDeniedError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   if (done_steps == 0) DISTILL_RETURN_IF_ERROR(RemoveEventFiles(folder));
   char host[256] = "localhost";
   (void)gethostname(host, sizeof(host) - 1);

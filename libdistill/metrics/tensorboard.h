@@ -25,9 +25,7 @@ class TensorBoardWriter : public RecordWriter {
   absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl&) override;
 
  private:
-  explicit TensorBoardWriter(std::unique_ptr<RecordFile> file) : file_(std::move(file)) {}
-
-  std::unique_ptr<RecordFile> file_;
+  using RecordWriter::RecordWriter;
 };
 
 // CRC-32C (Castagnoli), as in RFC 3720, and TFRecord's masked form of it.

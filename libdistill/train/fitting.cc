@@ -286,6 +286,7 @@ absl::Status Fitting::Save() {
   state_.gradient_order = trained_.reducer().order();
   reports_->since_record().SaveTo(state_);
   best_->SaveTo(state_);
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->TellBeforeSave(state_.step)));
   DISTILL_ASSIGN_OR_RETURN(const std::string folder, checkpoints_->Save(state_));
   saved_step_ = state_.step;
   if (run_.rank() == 0) how_to_resume_ = HowToResume(options_, folder);

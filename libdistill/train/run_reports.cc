@@ -45,6 +45,13 @@ absl::Status RunReports::TellStep(int64_t step, const StepOutcome& outcome, Name
   return status;
 }
 
+absl::Status RunReports::TellBeforeSave(int64_t step) {
+  return Tell([step](Observer& observer) {
+    observer.BeforeSave(step);
+    return absl::OkStatus();
+  });
+}
+
 absl::Status RunReports::TellLastStep() {
   return options_.logging_steps > 0 && logged_step_ != step_ ? Log() : absl::OkStatus();
 }

@@ -31,6 +31,7 @@ class RunReports {
   [[nodiscard]] absl::Status TellStep(int64_t step, const StepOutcome& outcome, NamedValues beside, bool is_last);
   // Where the last step turned out to be the last one later: its record, if it has none and there are records at all.
   [[nodiscard]] absl::Status TellLastStep();
+  [[nodiscard]] absl::Status TellBeforeSave(int64_t step);
   [[nodiscard]] absl::Status Tell(absl::FunctionRef<absl::Status(Observer&)> tell);
   template <typename Record>
   [[nodiscard]] absl::Status Tell(absl::Status (Observer::*what)(const Record&, TrainingControl&),
