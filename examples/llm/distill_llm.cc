@@ -5,7 +5,6 @@
 //   build/bin/distill_llm --publish OUTPUT_DIR --hub_location ORG/NAME
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -25,6 +24,7 @@
 #include "libdistill/data/token_batch.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/flash_attention.h"
+#include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/chat_template_files.h"
@@ -78,10 +78,8 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
 
 // OUTPUT_DIR/resolved_config.yaml: every setting with the value that this run uses; it can be given as --config_file.
 absl::Status SaveConfig(const LlmOptions& options) {
-  return PublishFiles(options.trainer.output_dir, [&](const std::string& folder) -> absl::Status {
-    std::ofstream file(JoinPath(folder, "resolved_config.yaml"));
-    if (file << ValuesToYaml(OptionsToKeep(options)) << std::flush) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("cannot write resolved_config.yaml in ", options.trainer.output_dir));
+  return PublishFiles(options.trainer.output_dir, [&](const std::string& folder) {
+    return WriteWholeFile(JoinPath(folder, "resolved_config.yaml"), ValuesToYaml(OptionsToKeep(options)));
   });
 }
 

@@ -184,8 +184,9 @@ void DescribeRecords(V& v, TrainerOptions& o) {
   Describe(v, o.best_model);
   v.Together([&o] { return CheckEvaluations(o); });
   v.Field("resume_from_checkpoint", o.resume_from_checkpoint,
-          "a checkpoint folder, latest (or true) for the newest in output_dir, false (or none) to start anew")
-      .Path()
+          "a checkpoint folder, latest (or true) for the newest in output_dir, false (or none) to start anew; may be "
+          "s3://")
+      .PathOfAnyStore()
       .Alias("resume", "resume_from", "resume_path")
       .Similar("checkpoint");
 }
@@ -193,8 +194,8 @@ void DescribeRecords(V& v, TrainerOptions& o) {
 template <class V>
 void Describe(V& v, TrainerOptions& o) {
   v.Group("Run");
-  v.Field("output_dir", o.output_dir, "folder of the trained model, checkpoints and metrics")
-      .Path()
+  v.Field("output_dir", o.output_dir, "folder of the trained model, checkpoints and metrics; may be s3://")
+      .PathOfAnyStore()
       .Alias("output", "out", "out_dir", "output_path", "save_dir", "save_path");
   v.Field("overwrite_output_dir", o.overwrite_output_dir,
           "replace the model that lies there, and remove its run's checkpoints, unless they are resumed from")
