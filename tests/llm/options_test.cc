@@ -202,11 +202,22 @@ TEST_CASE("docs/config.md is what --help_markdown prints") {
 
 TEST_CASE("what is not supported yet is refused by name") {
   CHECK(absl::StrContains(ErrorOf({"--layers_to_unfreeze", "x.yaml"}), "layers_to_unfreeze: x.yaml: training only"));
-  for (const char* option : {"--teacher_model", "--student_model", "--output_dir", "--resume_from_checkpoint"}) {
+  for (const char* option : {"--cache_dir", "--store_cache_dir", "--comm_tuning_file"}) {
     const std::string error = ErrorOf({option, "s3://bucket/x"});
     CHECK(absl::StrContains(error, option));
     CHECK(absl::StrContains(error, "s3://bucket/x"));
   }
+}
+
+TEST_CASE("data, models and output may be in S3") {
+  const LlmOptions options =
+      OptionsOf({"--teacher_model", "s3://b/t", "--student_model", "s3://b/s", "--dataset_name", "s3://b/d",
+                 "--output_dir", "s3://b/o", "--resume_from_checkpoint", "s3://b/o/checkpoint-5"});
+  CHECK(options.teacher_model == "s3://b/t");
+  CHECK(options.student_model == "s3://b/s");
+  CHECK(options.dataset_name == "s3://b/d");
+  CHECK(options.trainer.output_dir == "s3://b/o");
+  CHECK(options.trainer.resume_from_checkpoint == "s3://b/o/checkpoint-5");
 }
 
 TEST_CASE("when to evaluate and save, and which model to keep, by transformers' names") {
