@@ -21,10 +21,10 @@ absl::Status FetchRepository(const std::string& text, const DataOptions& options
   DISTILL_ASSIGN_OR_RETURN(HubSettings settings, ReadHubSettings());
   HubClient hub(std::move(settings), CurrentStoreOptions(), CountersOfStores());
   const bool is_model = options.repo_type == HubKind::kModel;
-  DISTILL_ASSIGN_OR_RETURN(
-      const HubSnapshot snapshot,
-      FetchHubSnapshot(hub, name->repository,
-                       {is_model ? HubContents::kModel : HubContents::kRows, is_model ? "" : options.split}));
+  DISTILL_ASSIGN_OR_RETURN(const HubSnapshot snapshot,
+                           FetchHubSnapshot(hub, name->repository,
+                                            {is_model ? HubContents::kModel : HubContents::kRows,
+                                             is_model ? "" : options.split, name->folder}));
   std::printf("%s\n", snapshot.folder.c_str());
   return absl::OkStatus();
 }

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "examples/llm/llm_task.h"
 #include "libdistill/core/status_macros.h"
@@ -50,8 +49,10 @@ void PinAsBefore(const LlmOptions& options, std::vector<NamedPath>& paths) {
   const absl::StatusOr<std::string> kept = ReadFile(JoinPath(options.trainer.output_dir, "resolved_config.yaml"));
   if (!kept.ok()) return;
   for (NamedPath& path : paths) {
-    const std::string begin = absl::StrCat(path.text, "@");
-    const size_t found = path.text.empty() || !path.source.revision.empty() ? kept->npos : kept->find(begin);
+    const absl::StatusOr<HubName> name = ParseHubName(path.text, path.source.kind);
+    if (!name.ok() || name->has_revision || !path.source.revision.empty()) continue;
+    const std::string pinned = TextOf(*name, ""), begin = pinned.substr(0, pinned.find('@') + 1);
+    const size_t found = kept->find(begin);
     if (found == kept->npos) continue;
     const std::string commit = kept->substr(found + begin.size(), 40);
     if (IsCommit(commit)) path.source.revision = commit;

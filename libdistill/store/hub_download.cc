@@ -273,7 +273,7 @@ void HubProgress::Came(int64_t bytes) {
 void HubProgress::Tell() {
   const double rate = static_cast<double>(came_) / absl::ToDoubleSeconds(age());
   const auto all = static_cast<double>(bytes_), there = static_cast<double>(found_ + came_);
-  LogInfo(absl::StrFormat("downloading %s: %.0f %% of %.0f MB, %.0f MB/s, %.0f s left", name_,
+  LogInfo(absl::StrFormat("downloading %s: %.0f %% of %.1f MB, %.1f MB/s, %.0f s left", name_,
                           100 * there / std::max(all, 1.0), all / 1e6, rate / 1e6, std::max(all - there, 0.0) / rate));
 }
 

@@ -43,7 +43,8 @@ enum class HubContents {
 
 struct HubSelection {
   HubContents contents = HubContents::kModel;
-  std::string split = "";  // of rows: the files whose names begin with it
+  std::string split = "";   // of rows: the files whose names begin with it
+  std::string folder = "";  // of rows: that they lie in; empty: the top folder, or else data/, or else the only one
 };
 
 // The wanted files that there are, small ones first. NotFound: none of what is needed is there, with what is;

@@ -1,6 +1,8 @@
 #include "libdistill/store/hub_name.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -9,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/hub_listing.h"
 
 namespace distill {
 namespace {
@@ -39,6 +42,24 @@ absl::Status CheckPart(absl::string_view part) {
   return absl::OkStatus();
 }
 
+// "main/en" and "refs/pr/3/en" as the revision and what comes behind it.
+std::pair<std::string, std::string> SplitRevision(absl::string_view text) {
+  const size_t parts = absl::StartsWith(text, "refs/") ? 3 : 1;
+  size_t end = 0;
+  for (size_t i = 0; i < parts && end != absl::string_view::npos; ++i) end = text.find('/', i == 0 ? 0 : end + 1);
+  if (end == absl::string_view::npos) return {std::string(text), ""};
+  return {std::string(text.substr(0, end)), std::string(text.substr(end + 1))};
+}
+
+absl::Status CheckFolder(const HubName& name) {
+  if (name.folder.empty()) return absl::OkStatus();
+  if (name.repository.kind == HubKind::kModel) {
+    return absl::InvalidArgumentError("models are whole repositories: names are of the form hf://org/name");
+  }
+  return IsSafeHubPath(name.folder) ? absl::OkStatus()
+                                    : absl::InvalidArgumentError(absl::StrCat("'", name.folder, "' is no folder"));
+}
+
 bool LooksLikeFile(absl::string_view name) {
   return std::any_of(std::begin(kEndings), std::end(kEndings),
                      [&](const char* ending) { return absl::EndsWith(name, ending); });
@@ -53,10 +74,15 @@ absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind) {
   if (name.is_url) absl::ConsumePrefix(&text, kind == HubKind::kDataset ? "datasets/" : "models/");
   if (const size_t at = text.find('@'); at != absl::string_view::npos) {
     name.repository.revision = std::string(text.substr(at + 1));
+    if (name.is_url) std::tie(name.repository.revision, name.folder) = SplitRevision(text.substr(at + 1));
     name.has_revision = true;
     text = text.substr(0, at);
     DISTILL_RETURN_IF_ERROR(CheckRevision(name.repository.revision));
+  } else if (const size_t second = text.find('/', text.find('/') + 1); name.is_url && second < text.size()) {
+    name.folder = std::string(text.substr(second + 1));
+    text = text.substr(0, second);
   }
+  DISTILL_RETURN_IF_ERROR(CheckFolder(name));
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
   if (parts.size() != 2) return absl::InvalidArgumentError("names are of the form org/name");
   for (const absl::string_view part : parts) DISTILL_RETURN_IF_ERROR(CheckPart(part));
@@ -66,7 +92,8 @@ absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind) {
 }
 
 std::string TextOf(const HubName& name, const std::string& revision) {
-  return absl::StrCat(name.is_url ? kScheme : "", name.repository.name, "@", revision);
+  return absl::StrCat(name.is_url ? kScheme : "", name.repository.name, "@", revision, name.folder.empty() ? "" : "/",
+                      name.folder);
 }
 
 bool IsCommit(absl::string_view revision) {

@@ -61,9 +61,11 @@ absl::StatusOr<std::string> LocalPath(const std::string& text, const HubSource& 
   if (!name) return text;
   std::optional<HubClient> connection;
   DISTILL_ASSIGN_OR_RETURN(HubClient* const hub, Connect(connection));
-  const absl::StatusOr<HubSnapshot> snapshot = FetchHubSnapshot(*hub, name->repository, source.selection);
+  HubSelection selection = source.selection;
+  selection.folder = name->folder;
+  const absl::StatusOr<HubSnapshot> snapshot = FetchHubSnapshot(*hub, name->repository, selection);
   if (!snapshot.ok()) return BothWereTried(snapshot.status(), *name);
-  if (source.selection.contents != HubContents::kRows) return snapshot->folder;
+  if (selection.contents != HubContents::kRows) return snapshot->folder;
   const std::string& first = snapshot->files.front();
   const size_t slash = first.rfind('/');
   return slash == std::string::npos ? snapshot->folder : JoinPath(snapshot->folder, first.substr(0, slash));

@@ -94,21 +94,21 @@ bool IsRows(const std::string& path) {
 }
 
 // The top folder first, then data/, then the only other one.
-absl::StatusOr<std::string> FolderOfRows(const std::set<std::string>& folders) {
+absl::StatusOr<std::string> FolderOfRows(const std::set<std::string>& folders, const std::string& wanted) {
+  if (!wanted.empty()) return wanted;
   for (const char* usual : {"", "data"}) {
     if (folders.contains(usual)) return usual;
   }
   if (folders.size() == 1) return *folders.begin();
   return absl::InvalidArgumentError(
       absl::StrCat("it has rows in the folders ", absl::StrJoin(folders, ", "),
-                   ", which may be different data: download one (hf download NAME --repo-type dataset --local-dir "
-                   "FOLDER), and name its folder there"));
+                   ", which may be different data: name one of them (hf://ORG/NAME/FOLDER)"));
 }
 
-absl::StatusOr<Files> SelectRows(const Files& files, const std::string& split) {
+absl::StatusOr<Files> SelectRows(const Files& files, const std::string& split, const std::string& wanted) {
   Files parquet, others;
   for (const HubFile& file : files) {
-    if (!absl::StartsWith(NameOf(file.path), split)) continue;
+    if (!absl::StartsWith(NameOf(file.path), split) || (!wanted.empty() && FolderOf(file.path) != wanted)) continue;
     if (absl::EndsWith(file.path, ".parquet")) parquet.push_back(file);
     if (IsRows(file.path)) others.push_back(file);
   }
@@ -116,10 +116,10 @@ absl::StatusOr<Files> SelectRows(const Files& files, const std::string& split) {
   std::set<std::string> folders;
   for (const HubFile& file : found) folders.insert(FolderOf(file.path));
   if (folders.empty()) {
-    return absl::NotFoundError(absl::StrCat("no file of rows in it is called ", split,
-                                            "*.parquet, .jsonl, .csv or .tsv; it holds ", Named(files)));
+    return absl::NotFoundError(absl::StrCat("no file of rows in it is called ", wanted, wanted.empty() ? "" : "/",
+                                            split, "*.parquet, .jsonl, .csv or .tsv; it holds ", Named(files)));
   }
-  DISTILL_ASSIGN_OR_RETURN(const std::string folder, FolderOfRows(folders));
+  DISTILL_ASSIGN_OR_RETURN(const std::string folder, FolderOfRows(folders, wanted));
   found.erase(
       std::remove_if(found.begin(), found.end(), [&](const HubFile& file) { return FolderOf(file.path) != folder; }),
       found.end());
@@ -129,8 +129,9 @@ absl::StatusOr<Files> SelectRows(const Files& files, const std::string& split) {
 }  // namespace
 
 absl::StatusOr<std::vector<HubFile>> SelectHubFiles(const std::vector<HubFile>& files, const HubSelection& selection) {
-  absl::StatusOr<Files> selected = selection.contents == HubContents::kRows ? SelectRows(files, selection.split)
-                                                                            : SelectModel(files, selection.contents);
+  absl::StatusOr<Files> selected = selection.contents == HubContents::kRows
+                                       ? SelectRows(files, selection.split, selection.folder)
+                                       : SelectModel(files, selection.contents);
   if (selected.ok()) {
     std::stable_sort(selected->begin(), selected->end(),
                      [](const HubFile& a, const HubFile& b) { return a.size < b.size; });

@@ -181,8 +181,11 @@ def data_sets_are_their_parquet_files_or_their_rows():
         has(counted.stdout, "2 rows in 1 files")
         shown = subprocess.run([DATA, "show", "org/lines@main", "--split", "test"], env=world.environment(), check=True, stdout=subprocess.PIPE, text=True)
         has(shown.stdout, '{"text":"c"}')
-        world.hub.add("dataset", "org/many", {"en/train.jsonl": b"{}", "de/train.jsonl": b"{}"})
+        world.hub.add("dataset", "org/many", {"en/train.jsonl": b"{}", "de/train.jsonl": b'{"text": "eins"}'})
         has(world.fetch("org/many", "--repo_type", "dataset", code=2), "rows in the folders de, en")
+        for name in ("hf://org/many/de", "hf://datasets/org/many@main/de"):
+            shown = subprocess.run([DATA, "show", name, "--split", "train"], env=world.environment(), check=True, stdout=subprocess.PIPE, text=True)
+            has(shown.stdout, '{"text":"eins"}')
         has(world.fetch("org/rows", "--repo_type", "dataset", "--split", "dev", code=2), "no file of rows in it is called dev*.parquet", "data/test-")
 
 

@@ -1,6 +1,7 @@
 // Names, listings and selections of the hub, without a server; tests/store/hub_fetch.py has one.
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/store/hub_download.h"
@@ -18,10 +19,11 @@ HubFile FileOf(const std::string& path) {
 }
 
 // The paths that are selected of these, sorted; or the error.
-std::string Selected(absl::string_view paths, HubContents contents, const std::string& split = "") {
+std::string Selected(absl::string_view paths, HubContents contents, const std::string& split = "",
+                     const std::string& folder = "") {
   std::vector<HubFile> files;
   for (const absl::string_view path : absl::StrSplit(paths, ' ')) files.push_back(FileOf(std::string(path)));
-  const absl::StatusOr<std::vector<HubFile>> selected = SelectHubFiles(files, {contents, split});
+  const absl::StatusOr<std::vector<HubFile>> selected = SelectHubFiles(files, {contents, split, folder});
   if (!selected.ok()) return std::string(selected.status().message());
   return absl::StrJoin(*selected, " ", [](std::string* out, const HubFile& file) { out->append(file.path); });
 }
@@ -42,6 +44,25 @@ TEST_CASE("a name of the hub has two parts, and may have a revision") {
   CHECK(pinned->repository.revision == "refs/convert/parquet");
   CHECK(pinned->is_url);
   CHECK(TextOf(*pinned, "abc") == "hf://org/rows@abc");
+}
+
+TEST_CASE("a folder of a data set stands behind its name") {
+  const auto parts = [](const char* text) {
+    const absl::StatusOr<HubName> name = ParseHubName(text, HubKind::kDataset);
+    return name.ok() ? absl::StrCat(name->repository.name, " ", name->repository.revision, " ", name->folder)
+                     : std::string(name.status().message());
+  };
+  CHECK(parts("hf://openai/gsm8k/main") == "openai/gsm8k main main");
+  CHECK(parts("hf://datasets/openai/gsm8k@v1/a/b") == "openai/gsm8k v1 a/b");
+  CHECK(parts("hf://org/rows@refs/convert/parquet/default/train") == "org/rows refs/convert/parquet default/train");
+  CHECK(parts("hf://org/rows@refs/pr/1") == "org/rows refs/pr/1 ");
+  CHECK(parts("org/rows@refs/pr/1/x") == "org/rows refs/pr/1/x ");
+  CHECK(parts("hf://org/rows/../x") == "'../x' is no folder");
+  CHECK(parts("hf://org/rows@v1/a//b") == "'a//b' is no folder");
+  CHECK(absl::IsInvalidArgument(ParseHubName("hf://org/model/sub", HubKind::kModel).status()));
+  const absl::StatusOr<HubName> name = ParseHubName("hf://datasets/openai/gsm8k/main", HubKind::kDataset);
+  REQUIRE(name.ok());
+  CHECK(TextOf(*name, "abc") == "hf://openai/gsm8k@abc/main");
 }
 
 TEST_CASE("what can only be a path is no name of the hub") {
@@ -146,6 +167,9 @@ TEST_CASE("of a data set come the Parquet files of the split, or its other rows"
   CHECK(Selected("train.jsonl.gz README.md", HubContents::kRows, "train") == "train.jsonl.gz");
   CHECK(Selected("train.jsonl data/train.jsonl en/train.jsonl", HubContents::kRows) == "train.jsonl");
   CHECK(Selected("en/train.jsonl", HubContents::kRows) == "en/train.jsonl");
+  CHECK(Selected("train.jsonl en/train.jsonl de/train.jsonl", HubContents::kRows, "train", "de") == "de/train.jsonl");
+  CHECK(Selected("en/train.jsonl", HubContents::kRows, "train", "fr").substr(0, 47) ==
+        "no file of rows in it is called fr/train*.parqu");
   CHECK(Selected("en/train.jsonl de/train.jsonl", HubContents::kRows).substr(0, 39) ==
         "it has rows in the folders de, en, whic");
 }
@@ -155,7 +179,7 @@ TEST_CASE("how far a download is stands in the log") {
   HubProgress progress("org/name", 10'000'000, absl::ZeroDuration());
   progress.Found(2'000'000);
   progress.Came(3'000'000);
-  CHECK(absl::StrContains(said.Text(), "downloading org/name: 50 % of 10 MB, "));
+  CHECK(absl::StrContains(said.Text(), "downloading org/name: 50 % of 10.0 MB, "));
   HubProgress quiet("org/other", 10'000'000);
   quiet.Came(3'000'000);
   CHECK_FALSE(absl::StrContains(said.Text(), "org/other"));
