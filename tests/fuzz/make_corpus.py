@@ -1,7 +1,7 @@
 """Seeds and dictionaries of the fuzzers: make_corpus.py OUT. OUT/TARGET/ has the seeds, OUT/TARGET.dict the words.
 
 They are made and not stored: tokenizers of every kind with a few tokens each, the chat templates of the golden tests, and small files
-of data and weights (file_seeds.py).
+of data and weights (file_seeds.py, hdf5_seeds.py).
 """
 import gzip
 import json
@@ -13,6 +13,7 @@ import sys
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))
 import file_seeds
+import hdf5_seeds
 from chat_templates import deepseek, gemma_phi, llama, mistral, others, qwen
 
 WORDS = ["<unk>", "<s>", "</s>", "[CLS]", "[SEP]", "[UNK]", "[PAD]", "a", "b", "ab", "##b", "\u2581", "\u2581a", "\u0120a", "H", "e", "l", "o", "lo",
@@ -119,11 +120,12 @@ def words_of(texts, pattern):
 def main():
     out = pathlib.Path(sys.argv[1])
     seeds = {"tokenizer_json": list(tokenizers()), "tokenizer_model": list(models()), "vocab_txt": list(vocabularies()),
-             "chat_template": list(templates()), "pattern": PATTERNS, "rows": list(row_files()), **file_seeds.SEEDS}
+             "chat_template": list(templates()), "pattern": PATTERNS, "rows": list(row_files()), **file_seeds.SEEDS, **hdf5_seeds.SEEDS}
     dictionaries = {"rows": ['"', '""', "\n", "\r\n", ",", "\t", "PAR1", "null", "true", "[", "{", "\ufeff"],
                     "tokenizer_json": words_of(seeds["tokenizer_json"], r'"[\w]+"'), "tokenizer_model": WORDS, "vocab_txt": WORDS,
                     "chat_template": words_of(seeds["chat_template"], r"\{%-? *\w+|-?%\}|\w+|\| *\w+|[!=<>]=|[-+*/~%]"),
-                    "pattern": words_of(PATTERNS, r"\\p\{\^?\w+\}|\\.|\(\?<?[=!:>]|&&|\{,?\d+,?\d*\}[+?]?|[*+?]{1,2}|\[\^?|\]"), **file_seeds.DICTIONARIES}
+                    "pattern": words_of(PATTERNS, r"\\p\{\^?\w+\}|\\.|\(\?<?[=!:>]|&&|\{,?\d+,?\d*\}[+?]?|[*+?]{1,2}|\[\^?|\]"), **file_seeds.DICTIONARIES,
+                    **hdf5_seeds.DICTIONARIES}
     for target, texts in seeds.items():
         folder = out / target
         folder.mkdir(parents=True, exist_ok=True)
