@@ -19,25 +19,17 @@ class Arranging {
       : lengths_(lengths), grouping_(grouping) {}
 
   // Samples that come next, in order; they begin a batch.
-  void Add(absl::Span<const int64_t> samples) {
-    for (const auto& [begin, end] : Cut(samples)) {
-      arranged_.batch_begins.push_back(static_cast<int64_t>(arranged_.samples.size()));
-      arranged_.samples.insert(arranged_.samples.end(), samples.begin() + begin, samples.begin() + end);
-    }
-  }
+  void Add(absl::Span<const int64_t> samples) { Write(samples, Cut(samples)); }
 
   // As Add, sorted first, and with the batches shuffled.
   void AddWindow(std::vector<int64_t> samples, int64_t number) {
     Sort(samples);
-    std::vector<std::pair<int64_t, int64_t>> batches = Cut(samples);
+    Batches batches = Cut(samples);
     if (grouping_.shuffle) {
       Random random(SeedOfWindow(grouping_, number), static_cast<uint64_t>(grouping_.epoch));
       for (size_t i = batches.size(); i > 1; --i) std::swap(batches[i - 1], batches[random.Below(i)]);
     }
-    for (const auto& [begin, end] : batches) {
-      arranged_.batch_begins.push_back(static_cast<int64_t>(arranged_.samples.size()));
-      arranged_.samples.insert(arranged_.samples.end(), samples.begin() + begin, samples.begin() + end);
-    }
+    Write(samples, batches);
   }
 
   // Longest first; samples of one length stay in the order of the shuffle.
@@ -49,8 +41,17 @@ class Arranging {
   ArrangedSamples Take() { return std::move(arranged_); }
 
  private:
-  std::vector<std::pair<int64_t, int64_t>> Cut(absl::Span<const int64_t> samples) const {
-    std::vector<std::pair<int64_t, int64_t>> batches;
+  using Batches = std::vector<std::pair<int64_t, int64_t>>;  // where each begins and ends
+
+  void Write(absl::Span<const int64_t> samples, const Batches& batches) {
+    for (const auto& [begin, end] : batches) {
+      arranged_.batch_begins.push_back(static_cast<int64_t>(arranged_.samples.size()));
+      arranged_.samples.insert(arranged_.samples.end(), samples.begin() + begin, samples.begin() + end);
+    }
+  }
+
+  Batches Cut(absl::Span<const int64_t> samples) const {
+    Batches batches;
     int64_t begin = 0, longest = 0;
     for (int64_t i = 0; i < static_cast<int64_t>(samples.size()); ++i) {
       const int64_t with_this = std::max(longest, lengths_[samples[i]]), rows = i + 1 - begin;
