@@ -12,9 +12,9 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/data_sharder.h"
 #include "libdistill/metrics/record_writer.h"
+#include "libdistill/run/run_costs.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/evaluation.h"
-#include "libdistill/train/run_costs.h"
 
 namespace distill {
 namespace {

@@ -1,4 +1,4 @@
-#include "libdistill/train/run_costs.h"
+#include "libdistill/run/run_costs.h"
 
 #include <array>
 
@@ -24,9 +24,9 @@ absl::StatusOr<double> PeakMemoryOfRanks(RunContext& run) {
 
 }  // namespace
 
-absl::StatusOr<NamedValues> CostsOfRanks(RunContext& run) {
+absl::StatusOr<std::vector<std::pair<std::string, double>>> CostsOfRanks(RunContext& run) {
   DISTILL_ASSIGN_OR_RETURN(const double peak_memory_gib, PeakMemoryOfRanks(run));
-  NamedValues costs = {{"peak_memory_gib", peak_memory_gib}};
+  std::vector<std::pair<std::string, double>> costs = {{"peak_memory_gib", peak_memory_gib}};
   const StoreCounters& mine = CountersOfStores();
   std::array<int64_t, 5> sums = {mine.bytes_read, mine.bytes_written, mine.requests, mine.retries, mine.stalls};
   DISTILL_RETURN_IF_ERROR(
