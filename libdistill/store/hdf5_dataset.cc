@@ -283,6 +283,10 @@ absl::StatusOr<std::string> OpenedHdf5Dataset::ReadCompact() const {
     if (size > 0 && bytes > 65536 / size) return absl::DataLossError("it is too large to lie in its description");
     bytes *= size;
   }
+  // HDF5 1.10 copies as many as the shape says, however few there are.
+  if (H5Dget_storage_size(dataset_.id()) < static_cast<hsize_t>(bytes)) {
+    return absl::DataLossError("it has fewer values than its shape says; fetch or write the file again");
+  }
   std::string out(static_cast<size_t>(bytes), '\0');
   if (H5Dread(dataset_.id(), type_.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &out[0]) < 0) return Hdf5Failure();
   return out;

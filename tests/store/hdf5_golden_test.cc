@@ -239,6 +239,21 @@ TEST_CASE("values that lie outside of the file are lost data, and no mistake of 
   CHECK(absl::StrContains(status.message(), "/trial_0000/seq_class_ids: it lies outside of the file"));
 }
 
+TEST_CASE("a compact data set with fewer values than its shape says is damaged") {
+  std::string bad = *ReadFile(kGolden + "layouts_earliest.hdf5");
+  const size_t layout = bad.find("\x03\x00\x30\x00", 0, 4);  // version, class, 48 bytes
+  REQUIRE(layout != std::string::npos);
+  bad[layout + 2] = 0;
+  const auto file = Hdf5File::Open(MakeMemoryFile("damaged.hdf5", std::move(bad)));
+  REQUIRE(file.ok());
+  const auto dataset = (*file)->Find("/compact");
+  REQUIRE(dataset.ok());
+  const absl::Status status = (*file)->ReadAll<int32_t>(*dataset).status();
+  INFO(status);
+  CHECK(status.code() == absl::StatusCode::kDataLoss);
+  CHECK(absl::StrContains(status.message(), "damaged.hdf5: /compact: it has fewer values than its shape says"));
+}
+
 TEST_CASE("damaged HDF5 is refused or read, and never crashes") {
   for (const char* name : {"trials_earliest_all", "trials_v110_all", "many_v110"}) {
     const std::string good = *ReadFile(kGolden + name + ".hdf5");
