@@ -200,8 +200,8 @@ absl::Status CheckModelFolder(const std::string& folder) {
                                             "check bucket and key"));
   }
   if (FolderExists(folder)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are folders, may be s3://, or names of ",
-                                          "the hub (org/name) where a program takes them"));
+  return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are folders, also under s3://, or ",
+                                          "names of the hub (org/name) where a program takes them"));
 }
 
 absl::StatusOr<bool> HasWeights(const std::string& folder) {
