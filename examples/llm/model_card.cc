@@ -9,7 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "libdistill/store/publish_options.h"
+#include "libdistill/store/hub_name.h"
 
 namespace distill {
 namespace {

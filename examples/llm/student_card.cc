@@ -9,13 +9,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "examples/llm/llm_task.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/version.h"
 #include "libdistill/store/file_writer.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/hub_name.h"
 
 namespace distill {
 namespace {
@@ -78,12 +78,9 @@ CardRows FiguresOf(const RunContext& run, const TrainResult& result, const LastL
 
 // "org/name" of a name on the hub, however it is written; of a path its last part. A local path that looks like a name
 // on the hub is none.
-std::string NameInCard(const std::string& given) {
-  absl::string_view name = given;
-  const bool is_url = absl::ConsumePrefix(&name, "hf://");
-  absl::ConsumePrefix(&name, "datasets/");
-  name = name.substr(0, name.find('@'));
-  if (IsHubName(name) && (is_url || (!FolderExists(given) && !FileExists(given)))) return std::string(name);
+std::string NameInCard(const std::string& given, HubKind kind) {
+  const absl::StatusOr<HubName> name = ParseHubName(given, kind);
+  if (name.ok() && (name->is_url || (!FolderExists(given) && !FileExists(given)))) return name->repository.name;
   const std::filesystem::path parts(given);
   return (parts.has_filename() ? parts : parts.parent_path()).filename().string();
 }
@@ -94,15 +91,15 @@ ModelCard CardOf(const RunContext& run, const LlmOptions& options, const TrainRe
                  const std::string& began_with) {
   const FieldValues given = OptionsToKeep(options);
   ModelCard card{.name = options.publish.hub_location,
-                 .teacher = NameInCard(Given(given, "teacher_model")),
-                 .student = NameInCard(Given(given, "student_model")),
+                 .teacher = NameInCard(Given(given, "teacher_model"), HubKind::kModel),
+                 .student = NameInCard(Given(given, "student_model"), HubKind::kModel),
                  .options = OtherThanDefaults(given),
                  .figures = FiguresOf(run, result, last),
                  .version = Version()};
-  if (card.name.empty()) card.name = NameInCard(options.trainer.output_dir);
+  if (card.name.empty()) card.name = NameInCard(options.trainer.output_dir, HubKind::kModel);
   LlmOptions data = options;
   data.dataset_name = Given(given, "dataset_name");
-  for (const std::string& name : DatasetNames(data)) card.data_sets.push_back(NameInCard(name));
+  for (const std::string& name : DatasetNames(data)) card.data_sets.push_back(NameInCard(name, HubKind::kDataset));
   const absl::StatusOr<std::string> page = ReadFile(JoinPath(began_with, kPageFile));
   if (page.ok()) card.license = MetadataOf(*page, "license");
   return card;

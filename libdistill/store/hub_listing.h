@@ -37,7 +37,7 @@ std::string HubListingToJson(const std::vector<HubFile>& files);
 enum class HubContents {
   kConfig,     // config.json
   kTokenizer,  // and the tokenizer's files and chat templates
-  kModel,      // and the weights: safetensors, or pytorch_model.bin where there are none
+  kModel,      // and the card, and the weights: safetensors, or pytorch_model.bin where there are none
   kRows,       // of a data set: Parquet files, or its other row files where there are none
 };
 

@@ -91,6 +91,11 @@ absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind) {
   return name;
 }
 
+bool IsHubName(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
+  return parts.size() == 2 && CheckPart(parts[0]).ok() && CheckPart(parts[1]).ok();
+}
+
 std::string TextOf(const HubName& name, const std::string& revision) {
   return absl::StrCat(name.is_url ? kScheme : "", name.repository.name, "@", revision, name.folder.empty() ? "" : "/",
                       name.folder);

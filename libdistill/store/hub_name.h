@@ -22,6 +22,9 @@ struct HubName {
 // "hf://datasets/org/name" is a data set. A revision before a folder has no "/" in it, but for refs/pr/3 and its like.
 [[nodiscard]] absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind);
 
+// Whether it is "org/name", and nothing more, of what a repository may be called.
+bool IsHubName(absl::string_view text);
+
 // The name as it is written, with this revision: "org/name@REVISION", with its folder.
 std::string TextOf(const HubName& name, const std::string& revision);
 

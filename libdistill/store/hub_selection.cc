@@ -27,6 +27,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "chat_template.json"};
 constexpr const char* kRowEndings[] = {".jsonl",  ".csv",     ".tsv",    ".jsonl.gz", ".jsonl.zst",
                                        ".csv.gz", ".csv.zst", ".tsv.gz", ".tsv.zst"};
+constexpr char kCard[] = "README.md";  // it has the license, which the card of a student repeats
 constexpr size_t kMostNamed = 10;
 
 using Files = std::vector<HubFile>;
@@ -73,7 +74,8 @@ absl::StatusOr<Files> SelectModel(const Files& files, HubContents contents) {
     const bool is_tokenizers =
         std::find(std::begin(kTokenizerFiles), std::end(kTokenizerFiles), file.path) != std::end(kTokenizerFiles) ||
         (absl::StartsWith(file.path, "additional_chat_templates/") && absl::EndsWith(file.path, ".jinja"));
-    if (file.path == "config.json" || (contents != HubContents::kConfig && is_tokenizers) ||
+    if (file.path == "config.json" || (contents == HubContents::kModel && file.path == kCard) ||
+        (contents != HubContents::kConfig && is_tokenizers) ||
         (contents == HubContents::kModel && IsWeights(files, file.path))) {
       selected.push_back(file);
     }

@@ -1,28 +1,9 @@
 #include "libdistill/store/publish_options.h"
 
-#include <algorithm>
-#include <vector>
-
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "libdistill/store/hub_name.h"
 
 namespace distill {
-namespace {
-
-// Of an owner or a repository, as huggingface_hub has it.
-bool IsNamePart(absl::string_view part) {
-  constexpr size_t kLongest = 96;
-  if (part.empty() || part.size() > kLongest || absl::StrContains(part, "--") || absl::StrContains(part, ".."))
-    return false;
-  if (part.front() == '-' || part.front() == '.' || part.back() == '-' || part.back() == '.') return false;
-  return std::all_of(part.begin(), part.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("-_.", absl::string_view(&c, 1));
-  });
-}
-
-}  // namespace
 
 bool PublishesToHub(const PublishOptions& options) {
   if (options.save_location == SaveLocation::kAuto) return !options.hub_location.empty();
@@ -30,11 +11,6 @@ bool PublishesToHub(const PublishOptions& options) {
 }
 
 bool KeepsInFolder(const PublishOptions& options) { return options.save_location != SaveLocation::kHub; }
-
-bool IsHubName(absl::string_view name) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-  return parts.size() == 2 && IsNamePart(parts[0]) && IsNamePart(parts[1]) && !absl::EndsWith(name, ".git");
-}
 
 absl::Status CheckPublishOptions(const PublishOptions& options) {
   if (options.hub_location.empty()) {

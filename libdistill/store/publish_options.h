@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "libdistill/core/describe.h"
 
 namespace distill {
@@ -28,9 +27,6 @@ struct PublishOptions {
 // Whether the hub gets the model, and whether output_dir keeps it.
 bool PublishesToHub(const PublishOptions& options);
 bool KeepsInFolder(const PublishOptions& options);
-
-// Whether it may be a name on the hub: "org/name".
-bool IsHubName(absl::string_view name);
 
 // InvalidArgument: no hub_location where it is needed, or one that is no name on the hub.
 [[nodiscard]] absl::Status CheckPublishOptions(const PublishOptions& options);

@@ -23,7 +23,7 @@ DATA = f"{os.environ['DISTILL_BUILD_DIR']}/bin/distill_data"
 MODEL = {"config.json": b'{"model_type": "qwen2"}', "tokenizer.json": b"{}", "README.md": b"# a card", "model.safetensors": os.urandom(3 << 20),
          "pytorch_model.bin": b"the same again", "onnx/model.onnx": b"and again", "additional_chat_templates/tool use.jinja": b"{{ messages }}",
          ".gitattributes": b"*.bin filter=lfs"}
-WANTED = ["additional_chat_templates/tool use.jinja", "config.json", "model.safetensors", "tokenizer.json"]
+WANTED = ["README.md", "additional_chat_templates/tool use.jinja", "config.json", "model.safetensors", "tokenizer.json"]
 # A second one, of whom nothing was set up before.
 ORACLE = """
 import json, sys, huggingface_hub
@@ -154,7 +154,7 @@ def only_what_is_read_is_fetched():
     with World() as world:
         world.fetch("org/name")
         asked = " ".join(world.bodies())
-        for other in ("pytorch_model", "onnx", "README", "gitattributes"):
+        for other in ("pytorch_model", "onnx", "gitattributes"):
             assert other not in asked, asked
         parts = {f"model-0000{i}-of-00002.safetensors": b"%d" % i for i in (1, 2)}
         world.hub.add("model", "org/parts", {"config.json": b"{}", "model.safetensors.index.json": b"{}", **parts, "other.safetensors": b"3"})

@@ -148,8 +148,10 @@ TEST_CASE("a damaged listing is refused") {
 }
 
 TEST_CASE("of a model come config, tokenizer and the weights of one format") {
-  CHECK(Selected("config.json model.safetensors pytorch_model.bin tokenizer.json flax_model.msgpack onnx/model.onnx",
-                 HubContents::kModel) == "config.json model.safetensors tokenizer.json");
+  CHECK(
+      Selected(
+          "config.json model.safetensors pytorch_model.bin tokenizer.json README.md flax_model.msgpack onnx/README.md",
+          HubContents::kModel) == "config.json model.safetensors tokenizer.json README.md");
   CHECK(Selected("config.json pytorch_model.bin.index.json pytorch_model-00001-of-00001.bin training_args.bin",
                  HubContents::kModel) == "config.json pytorch_model.bin.index.json pytorch_model-00001-of-00001.bin");
   CHECK(Selected("config.json model.safetensors model.safetensors.index.json model-1.safetensors x/model.safetensors",
