@@ -1,7 +1,9 @@
 #include "libdistill/store/hub_lfs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/core/thread.h"
 #include "libdistill/store/byte_stream.h"
 
 namespace distill {
@@ -19,6 +22,8 @@ namespace {
 using nlohmann::json;
 
 constexpr char kLfsType[] = "application/vnd.git-lfs+json";
+constexpr int kMostRounds = 2;
+constexpr size_t kPartsAtOnce = 4;
 
 // Where something is to be sent, and with which headers.
 struct LfsAction {
@@ -98,18 +103,22 @@ class Upload {
   Upload(HubClient& hub, const HubRepository& repository, const LfsObject& object)
       : hub_(hub), repository_(repository), object_(object) {}
 
+  // An address that is too old is refused, and so is the end of parts that the store has joined already although its
+  // answer was lost: then it is asked again what there is to do.
   absl::StatusOr<int64_t> Run() {
-    DISTILL_ASSIGN_OR_RETURN(const LfsPlan plan, Ask());
-    if (plan.is_there) return 0;
-    DISTILL_RETURN_IF_ERROR(plan.part_bytes > 0 ? SendParts(plan) : SendWhole(plan));
-    if (!plan.verify.href.empty()) {
-      HubRequest request = To("verify", "POST", plan.verify);
-      const std::string body = About().dump();
-      request.headers.emplace_back("content-type", "application/json");
-      request.body = body;
-      DISTILL_RETURN_IF_ERROR(hub_.Send(request).status());
+    absl::Status refused;
+    for (int round = 0; round < kMostRounds; ++round) {
+      DISTILL_ASSIGN_OR_RETURN(const LfsPlan plan, Ask());
+      if (plan.is_there) return refused.ok() ? 0 : object_.file->size();
+      const absl::Status sent = plan.part_bytes > 0 ? SendParts(plan) : SendWhole(plan);
+      if (sent.ok()) {
+        DISTILL_RETURN_IF_ERROR(Verify(plan.verify));
+        return object_.file->size();
+      }
+      refused = sent;
+      if (!absl::IsPermissionDenied(sent) && !absl::IsInvalidArgument(sent) && !absl::IsNotFound(sent)) break;
     }
-    return object_.file->size();
+    return refused;
   }
 
  private:
@@ -155,32 +164,74 @@ class Upload {
     return Annotate(plan.status(), absl::StrCat("cannot send ", object_.name, " to ", repository_.name));
   }
 
+  absl::Status Verify(const LfsAction& action) {
+    if (action.href.empty()) return absl::OkStatus();
+    HubRequest request = To("verify", "POST", action);
+    const std::string body = About().dump();
+    request.headers.emplace_back("content-type", "application/json");
+    request.body = body;
+    return hub_.Send(request).status();
+  }
+
   absl::StatusOr<HttpResponse> SendRange(const LfsAction& to, int64_t begin, int64_t end) {
     HubRequest request = To("send", "PUT", to);
     request.open_body = [this, begin, end] { return StreamFile(object_.file, begin, end); };
     request.body_bytes = end - begin;
-    return hub_.Send(request);
+    DISTILL_ASSIGN_OR_RETURN(HttpResponse answer, hub_.Send(request));
+    hub_.counters().bytes_written += request.body_bytes;
+    return answer;
   }
 
   absl::Status SendWhole(const LfsPlan& plan) { return SendRange(plan.upload, 0, object_.file->size()).status(); }
 
-  absl::Status SendParts(const LfsPlan& plan) {
-    const int64_t size = object_.file->size();
-    json parts = json::array();
-    for (size_t i = 0; i < plan.parts.size(); ++i) {
-      const int64_t begin = static_cast<int64_t>(i) * plan.part_bytes;
-      DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer,
-                               SendRange({plan.parts[i], {}}, begin, std::min(size, begin + plan.part_bytes)));
-      const std::string& etag = answer.Header("etag");
-      if (etag.empty()) return BadPlan(absl::StrCat("part ", i + 1, " of ", object_.name, " got no ETag"));
-      json part;
-      part["partNumber"] = i + 1;
-      part["etag"] = etag;
-      parts.push_back(std::move(part));
+  // Returns its ETag.
+  absl::StatusOr<std::string> SendPart(const LfsPlan& plan, size_t part) {
+    const int64_t begin = static_cast<int64_t>(part) * plan.part_bytes;
+    const int64_t end = std::min(object_.file->size(), begin + plan.part_bytes);
+    DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, SendRange({plan.parts[part], {}}, begin, end));
+    const std::string& etag = answer.Header("etag");
+    if (etag.empty()) return BadPlan(absl::StrCat("part ", part + 1, " of ", object_.name, " got no ETag"));
+    return etag;
+  }
+
+  // Several at a time.
+  absl::StatusOr<std::vector<std::string>> SendAllParts(const LfsPlan& plan) {
+    std::vector<absl::StatusOr<std::string>> etags(plan.parts.size(), absl::UnknownError("not sent"));
+    std::atomic<size_t> next{0};
+    std::atomic<bool> has_failed{false};
+    const auto work = [&] {
+      for (size_t part = next++; part < etags.size() && !has_failed; part = next++) {
+        etags[part] = SendPart(plan, part);
+        if (!etags[part].ok()) has_failed = true;
+      }
+    };
+    std::vector<std::thread> others;
+    for (size_t i = 1; i < std::min(kPartsAtOnce, etags.size()); ++i) {
+      absl::StatusOr<std::thread> thread = StartThread("sending to the hub", work);
+      if (thread.ok()) others.push_back(*std::move(thread));
     }
+    work();
+    for (std::thread& thread : others) thread.join();
+    std::vector<std::string> all;
+    for (absl::StatusOr<std::string>& etag : etags) {
+      if (!etag.ok() && absl::IsUnknown(etag.status())) continue;  // another one has failed
+      if (!etag.ok()) return etag.status();
+      all.push_back(*std::move(etag));
+    }
+    return all;
+  }
+
+  absl::Status SendParts(const LfsPlan& plan) {
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> etags, SendAllParts(plan));
     json end;
     end["oid"] = object_.sha256;
-    end["parts"] = std::move(parts);
+    end["parts"] = json::array();
+    for (size_t i = 0; i < etags.size(); ++i) {
+      json part;
+      part["partNumber"] = i + 1;
+      part["etag"] = etags[i];
+      end["parts"].push_back(std::move(part));
+    }
     const std::string body = end.dump(-1, ' ', false, json::error_handler_t::replace);
     HubRequest request = To("complete", "POST", plan.upload);
     request.headers = {{"content-type", kLfsType}, {"accept", kLfsType}};

@@ -117,6 +117,12 @@ def disturbed():
             case.must_publish()
             check(hub.files(NAME) == case.local(), f"{fault}: the files are there")
             check(hub.commits(NAME) == ["initial commit", "Publish the model"], f"{fault}: {hub.commits(NAME)}")
+    for line, fault in (("/complete/", "taken 500"), ("PUT /part/", "status 503"), ("PUT /part/", "status 403")):
+        case = Case(part_bytes=50_000)
+        with case.hub as hub:
+            hub.faults = [Fault(line, fault)]
+            case.must_publish()
+            check(hub.files(NAME) == case.local() and len(hub.commits(NAME)) == 2, f"{line} {fault}: it is published")
     case = Case()
     with case.hub as hub:
         hub.faults = [Fault("/commit/", "race", 2)]
@@ -166,7 +172,7 @@ def refused():
         check(not [line for line in hub.take_log() if line.startswith("POST")], "all of it was told before anything was made")
         hub.faults = [Fault("/batch", "message 403 You have exceeded your private storage quota")]
         case.must_fail("model.safetensors", "exceeded your private storage quota")
-        hub.faults = [Fault("PUT /put/", "status 413")]
+        hub.faults = [Fault("PUT /put/", "status 413", 2)]
         case.must_fail("413")
         hub.faults = [Fault("/commit/", "status 503", 100)]
         case.must_fail("given up after 2 attempts", more=("--store_attempts", "2"))

@@ -6,7 +6,7 @@
       subprocess.run([...], env={**os.environ, **hub.environment(home)})
       assert hub.commits("org/name") == ["initial commit", "Publish the student"]
 
-Faults besides the server's: "taken CODE" answers so after a commit was made; "race" lets somebody else commit first; "hold" lets a
+Faults besides the server's: "taken CODE" answers so after a commit was made, or parts were joined; "race" lets somebody else commit first; "hold" lets a
 request wait until hub.released is set; "message CODE TEXT" refuses with a text. Objects of LFS that were sent are in hub.objects, by their
 hash; only those that a commit names can be read.
 """
@@ -174,6 +174,10 @@ def answer_complete(handler, match):
     etags = [f'"{hashlib.md5(part).hexdigest()}"' for part in parts]
     if asked["oid"] != oid or [part["etag"] for part in asked["parts"]] != etags or not hub.keep(oid, b"".join(parts)):
         return handler.refuse(400, "", "the parts are not those that were sent")
+    for part in asked["parts"]:
+        del hub.parts[oid, part["partNumber"]]  # there is no such upload any more
+    if handler.fault[:1] == ["taken"]:
+        return handler.refuse(int(handler.fault[1]), "", "said by the test, after the parts were joined")
     return handler.answer_json({})
 
 
