@@ -104,10 +104,18 @@ std::string CommandToPublish(const PublishOptions& options, const std::string& f
                       options.hub_private_repo ? " --hub_private_repo true" : "");
 }
 
-// A page that a person wrote there stays.
+// Whether a run writes such a file when it saves its model, and not only a person beside it.
+bool IsSavedByRuns(const std::string& name) {
+  const std::vector<std::string>& tokenizer = TokenizerFiles();
+  return name == "config.json" || name == kPageFile || absl::StrContains(name, ".safetensors") ||
+         std::find(tokenizer.begin(), tokenizer.end(), name) != tokenizer.end();
+}
+
+// What a person wrote there stays.
 absl::Status RemovePublished(const std::string& folder, const std::vector<std::string>& names) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
   for (const std::string& name : names) {
+    if (!IsSavedByRuns(name)) continue;
     if (name == kPageFile) {
       DISTILL_ASSIGN_OR_RETURN(const std::string marker, MayReplaceOnly(folder));
       if (marker.empty()) continue;
@@ -117,10 +125,21 @@ absl::Status RemovePublished(const std::string& folder, const std::vector<std::s
   return absl::OkStatus();
 }
 
+// After an error the model is where it was.
 absl::Status PublishFinal(const PublishOptions& options, const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ModelFiles(folder));
-  DISTILL_RETURN_IF_ERROR(Publish(options, folder, names));
-  return KeepsInFolder(options) ? absl::OkStatus() : RemovePublished(folder, names);
+  const absl::StatusOr<std::vector<std::string>> names = ModelFiles(folder);
+  if (!names.ok()) return Annotate(names.status(), "the student is not published");
+  const absl::Status published = Publish(options, folder, *names);
+  if (!published.ok()) {
+    return absl::Status(published.code(), absl::StrCat("the student is trained, and in ", folder,
+                                                       ", but it is not on the hub: ", published.message(),
+                                                       "; to publish it: ", CommandToPublish(options, folder)));
+  }
+  if (KeepsInFolder(options)) return absl::OkStatus();
+  if (const absl::Status removed = RemovePublished(folder, *names); !removed.ok()) {
+    LogWarning(absl::StrCat("the student is on the hub, but also still in ", folder, ": ", removed.message()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -146,11 +165,6 @@ absl::Status PublishStudent(RunContext& run, const LlmOptions& options, const Mo
       LogWarning(absl::StrCat("the model's page (README.md) could not be written: ", written.message()));
     }
     if (PublishesToHub(options.publish)) mine = PublishFinal(options.publish, folder);
-    if (!mine.ok()) {
-      mine = absl::Status(mine.code(), absl::StrCat("the student is trained, and in ", folder,
-                                                    ", but it is not on the hub: ", mine.message(),
-                                                    "; to publish it: ", CommandToPublish(options.publish, folder)));
-    }
   }
   return Agree(run.communicator(), mine);
 }
