@@ -161,6 +161,11 @@ class RemotePlace : public CheckpointPlace {
     (void)store->RemoveUnfinished(JoinPath(output_dir_, "model.safetensors"));  // as above
     StagedFolder staged(JoinPath(output_dir_, ".model.tmp"), output_dir_);
     DISTILL_RETURN_IF_ERROR(write(staged.folder()));
+    if (staged.IsEmpty()) {
+      return absl::InvalidArgumentError(absl::StrCat("nothing was written for ", output_dir_,
+                                                     ": what saves a model under s3:// uses WriteWholeFile, ",
+                                                     "CreateFile or WriteSafetensors, and no files of its own"));
+    }
     return staged.Commit({"config.json"});  // who waits for a model waits for this
   }
 

@@ -16,13 +16,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/block_cache.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
 
-constexpr int64_t kPointerBytes = 64;  // enough to know a pointer of Git LFS
+constexpr int64_t kPointerBytes = 64;              // enough to know a pointer of Git LFS
+constexpr int64_t kSmallBytes = int64_t{4} << 20;  // of a part that is fetched with its neighbours
 
 // As ReadAt, of a large part of a file behind a network: by ranges, several of them on their way at a time.
 absl::Status ReadInRanges(const ReadableFile& file, int64_t offset, absl::Span<char> out) {
@@ -108,7 +110,12 @@ absl::StatusOr<std::shared_ptr<const FileBytes>> FileBytes::Checked(std::shared_
 absl::StatusOr<std::shared_ptr<const FileBytes>> FileBytes::Open(const std::string& path) {
   if (IsRemote(path)) {
     DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<const ReadableFile> file, OpenFile(path));
-    return Of(std::move(file));
+    std::shared_ptr<FileBytes> bytes(new FileBytes(path, file->size()));
+    // Weights of small models come one by one, and a request takes longer than its bytes.
+    const auto cache = std::make_shared<BlockCache>(BlockCacheOptions{.block_bytes = kSmallBytes, .blocks = 4});
+    bytes->small_ = cache->Wrap(file);
+    bytes->file_ = std::move(file);
+    return Checked(std::move(bytes));
   }
   DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<const Mapping> mapping, Mapping::Of(path));
   std::shared_ptr<FileBytes> bytes(new FileBytes(path, static_cast<int64_t>(mapping->bytes.size())));
@@ -119,6 +126,7 @@ absl::StatusOr<std::shared_ptr<const FileBytes>> FileBytes::Open(const std::stri
 absl::StatusOr<std::shared_ptr<const FileBytes>> FileBytes::Of(std::shared_ptr<const ReadableFile> file) {
   std::shared_ptr<FileBytes> bytes(new FileBytes(file->path(), file->size()));
   bytes->file_ = std::move(file);
+  bytes->small_ = bytes->file_;
   return Checked(std::move(bytes));
 }
 
@@ -134,7 +142,8 @@ absl::StatusOr<FileSlice> FileBytes::Read(int64_t offset, int64_t size) const {
   if (!memory.ok()) return Annotate(memory.status(), path_);
   const auto count = static_cast<size_t>(size);
   const absl::Span<char> out = absl::MakeSpan(memory->get(), count);
-  DISTILL_RETURN_IF_ERROR(IsRemote(path_) ? ReadInRanges(*file_, offset, out) : file_->ReadAt(offset, out));
+  DISTILL_RETURN_IF_ERROR(size <= kSmallBytes || !IsRemote(path_) ? small_->ReadAt(offset, out)
+                                                                  : ReadInRanges(*file_, offset, out));
   return FileSlice{absl::string_view(memory->get(), count), *memory};
 }
 

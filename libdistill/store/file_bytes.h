@@ -49,7 +49,8 @@ class FileBytes {
   const std::string path_;
   const int64_t size_;
   std::shared_ptr<const Mapping> mapping_;
-  std::shared_ptr<const ReadableFile> file_;  // where nothing is mapped
+  std::shared_ptr<const ReadableFile> file_;   // where nothing is mapped
+  std::shared_ptr<const ReadableFile> small_;  // the same, for small parts: with their neighbours in one request
 };
 
 }  // namespace distill

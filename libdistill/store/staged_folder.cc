@@ -20,6 +20,10 @@ class StagedFolder::Files : public StagedFiles, public std::enable_shared_from_t
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& path) override;
   absl::Status Commit(const std::vector<std::string>& last);
+  bool IsEmpty() {
+    const std::lock_guard lock(mutex_);
+    return complete_.empty();
+  }
 
  private:
   class Writer;
@@ -119,6 +123,8 @@ absl::Status AsDiskError(const absl::Status& error) {
   if (!absl::IsUnavailable(error) && !absl::IsDeadlineExceeded(error) && !absl::IsAborted(error)) return error;
   return absl::InternalError(error.message());
 }
+
+bool StagedFolder::IsEmpty() const { return files_->IsEmpty(); }
 
 std::shared_ptr<StagedFiles> StagedFilesOf(const std::string& path) {
   if (!IsRemote(path)) return nullptr;

@@ -196,6 +196,8 @@ TEST_CASE("a model is published with config.json last; where S3 refuses it, it g
   REQUIRE(PublishFiles(out, write) == absl::OkStatus());
   CHECK(absl::StrContains(server.Log().back(), "PUT /" + out.substr(5) + "/config.json"));
   CHECK(*ListEntries(out) == Names{"config.json", "model.safetensors"});
+  const absl::Status empty = PublishFiles(out, [](const std::string&) { return absl::OkStatus(); });
+  CHECK(absl::StrContains(empty.message(), "nothing was written for " + out));
   server.Fault({{"PUT /", "status 403 AccessDenied", 100}});
   const TempFolder folder;
   setenv("DISTILL_FALLBACK_DIR", folder.path().c_str(), 1);

@@ -147,6 +147,22 @@ TEST_CASE("weights are written to S3 as they come, and read back by ranges") {
   REQUIRE(loaded.ok());
   CHECK(std::equal(values.begin(), values.end(), static_cast<const float*>(loaded->data)));
   CHECK(server.Log().size() == 12);  // 12 MiB, by ranges of one
+  std::vector<float> small(1000, 0.5f);
+  const auto few = static_cast<int64_t>(small.size() * sizeof(float));
+  std::map<std::string, TensorView> many;
+  for (int i = 0; i < 50; ++i) {
+    many[absl::StrCat("t", i)] = {.dtype = DType::kFloat32, .shape = {1000}, .data = small.data(), .size_bytes = few};
+  }
+  REQUIRE(WriteSafetensors(path + "2", many, {}) == absl::OkStatus());
+  server.Fault({});
+  const auto second = SafetensorsFile::Open(path + "2");
+  REQUIRE(second.ok());
+  for (const auto& [name, view] : many) {
+    const auto tensor = second->Load(name);
+    REQUIRE(tensor.ok());
+    CHECK(std::equal(small.begin(), small.end(), static_cast<const float*>(tensor->data)));
+  }
+  CHECK(server.Log().size() == 2);  // its size, and all of it
   server.Fault({{"GET /", "status 403 AccessDenied", 1}});
   CHECK(file->Load("a").status().code() == absl::StatusCode::kPermissionDenied);
   SetStoreOptions({});
