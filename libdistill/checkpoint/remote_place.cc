@@ -25,6 +25,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/in_parallel.h"
 #include "libdistill/store/staged_folder.h"
 #include "libdistill/store/store.h"
 
@@ -44,8 +45,9 @@ absl::Status MarkAsDraft(const std::string& folder) {
 
 absl::Status RemoveFiles(const std::string& folder, const Names& names) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
-  for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(store->Remove(JoinPath(folder, name)));
-  return absl::OkStatus();
+  const std::vector<std::string> list(names.begin(), names.end());
+  constexpr size_t kMostAtATime = 8;
+  return InParallel(list.size(), kMostAtATime, [&](size_t i) { return store->Remove(JoinPath(folder, list[i])); });
 }
 
 absl::StatusOr<Names> NamesIn(const std::string& folder) {

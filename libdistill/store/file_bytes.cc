@@ -6,18 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <future>
 #include <new>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/block_cache.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/in_parallel.h"
 #include "libdistill/store/store.h"
 
 namespace distill {
@@ -31,26 +28,9 @@ absl::Status ReadInRanges(const ReadableFile& file, int64_t offset, absl::Span<c
   const StoreOptions options = CurrentStoreOptions();
   const auto range = static_cast<size_t>(options.range_mib << 20);
   const size_t ranges = (out.size() + range - 1) / range;
-  std::atomic<size_t> next = 0;
-  const auto read = [&]() -> absl::Status {
-    for (size_t i = next++; i < ranges; i = next++) {
-      const absl::Status status = file.ReadAt(offset + static_cast<int64_t>(i * range), out.subspan(i * range, range));
-      if (status.ok()) continue;
-      next = ranges;
-      return status;
-    }
-    return absl::OkStatus();
-  };
-  std::vector<std::future<absl::Status>> others;
-  try {
-    while (others.size() + 1 < std::min(ranges, static_cast<size_t>(options.read_ahead))) {
-      others.push_back(std::async(std::launch::async, read));
-    }
-  } catch (const std::system_error&) {  // no thread is to be had
-  }
-  absl::Status status = read();
-  for (std::future<absl::Status>& other : others) status.Update(other.get());
-  return status;
+  return InParallel(ranges, static_cast<size_t>(options.read_ahead), [&](size_t i) {
+    return file.ReadAt(offset + static_cast<int64_t>(i * range), out.subspan(i * range, range));
+  });
 }
 
 }  // namespace

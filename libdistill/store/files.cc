@@ -22,11 +22,11 @@ absl::Status FromErrno(int error, const std::string& path) {
   return absl::UnavailableError(message);
 }
 
-bool IsOfKind(const std::string& path, PathKind kind) {
+bool IsRemoteFolder(const std::string& path) {
   const absl::StatusOr<std::shared_ptr<Store>> store = StoreOf(path);
   if (!store.ok()) return false;
   const absl::StatusOr<PathKind> found = (*store)->KindOf(path);
-  return found.ok() && *found == kind;
+  return found.ok() && *found == PathKind::kFolder;
 }
 
 absl::string_view WithoutLastSlashes(absl::string_view path) {
@@ -55,13 +55,13 @@ absl::Status RequireLocalPath(const std::string& path) {
 }
 
 bool FileExists(const std::string& path) {
-  if (IsRemote(path)) return IsOfKind(path, PathKind::kFile);
+  if (IsRemote(path)) return OpenFile(path).ok();  // one request, where KindOf may take two
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
 }
 
 bool FolderExists(const std::string& path) {
-  if (IsRemote(path)) return IsOfKind(path, PathKind::kFolder);
+  if (IsRemote(path)) return IsRemoteFolder(path);
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/in_parallel.h"
 #include "libdistill/store/store.h"
 
 namespace distill {
@@ -80,7 +81,11 @@ absl::Status StagedFolder::Files::Commit(const std::vector<std::string>& last) {
   const auto begin =
       std::stable_partition(complete_.begin(), complete_.end(), [&](auto& file) { return !is_last(file); });
   std::sort(begin, complete_.end(), [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  for (const auto& [name, file] : complete_) DISTILL_RETURN_IF_ERROR(AsDiskError(file->Commit()));
+  constexpr size_t kMostAtATime = 8;
+  const auto commit = [&](size_t i) { return AsDiskError(complete_[i].second->Commit()); };
+  const auto before = static_cast<size_t>(begin - complete_.begin());
+  DISTILL_RETURN_IF_ERROR(InParallel(before, kMostAtATime, commit));
+  for (size_t i = before; i < complete_.size(); ++i) DISTILL_RETURN_IF_ERROR(commit(i));
   complete_.clear();
   return absl::OkStatus();
 }
