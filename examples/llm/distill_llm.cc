@@ -26,6 +26,7 @@
 #include "libdistill/nn/flash_attention.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/chat_template_files.h"
 #include "libdistill/train/trainer_state.h"
@@ -120,9 +121,10 @@ absl::Status CheckFolders(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckSources(options));
   DISTILL_RETURN_IF_ERROR(CheckSameRun(options));
   DISTILL_RETURN_IF_ERROR(CheckOutputFolder(TrainerOptionsOf(options)));
-  // Another run that writes there is no less in the way now than when data and models are loaded.
-  return FolderExists(options.trainer.output_dir) ? OutputLock::Take(options.trainer.output_dir).status()
-                                                  : absl::OkStatus();
+  // Another run that writes there is no less in the way now than when data and models are loaded, nor is a store that
+  // does not let this one write; a local folder is made when there is something to write.
+  const std::string& folder = options.trainer.output_dir;
+  return IsRemote(folder) || FolderExists(folder) ? OutputLock::Take(folder).status() : absl::OkStatus();
 }
 
 // On rank 0, before anything is loaded, what would otherwise end the run when the training is over.

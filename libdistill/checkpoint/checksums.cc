@@ -37,13 +37,15 @@ absl::Status AddLocal(const ReadableFile& file, int64_t begin, int64_t end, Runn
 
 // Of one behind a network, whose bytes are fetched ahead.
 absl::Status AddRemote(std::shared_ptr<const ReadableFile> file, int64_t begin, int64_t end, RunningChecksum& sum) {
-  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<ByteStream> stream, StreamFile(std::move(file), begin, end));
+  absl::StatusOr<std::unique_ptr<ByteStream>> stream = StreamFile(std::move(file), begin, end);
+  if (!stream.ok()) return AsDiskError(stream.status());
   std::vector<char> block(1 << 20);
-  for (size_t size = 1; size > 0;) {
-    DISTILL_ASSIGN_OR_RETURN(size, stream->Read(absl::MakeSpan(block)));
-    sum.Add({block.data(), size});
+  for (;;) {
+    const absl::StatusOr<size_t> size = (*stream)->Read(absl::MakeSpan(block));
+    if (!size.ok()) return AsDiskError(size.status());
+    if (*size == 0) return absl::OkStatus();
+    sum.Add({block.data(), *size});
   }
-  return absl::OkStatus();
 }
 
 absl::Status Add(std::shared_ptr<const ReadableFile> file, int64_t begin, int64_t end, RunningChecksum& sum) {

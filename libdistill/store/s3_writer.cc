@@ -3,6 +3,7 @@
 #include <deque>
 #include <future>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -65,10 +66,14 @@ class S3Writer : public FileWriter {
     }
     if (sending_.size() == kMostOnTheirWay) DISTILL_RETURN_IF_ERROR(WaitForOldest());
     const int number = static_cast<int>(++parts_);
-    sending_.push_back(std::async(std::launch::async, [this, number, part = std::move(part_)] {
-      return client_->UploadPart(address_, upload_, number, part);
-    }));
-    part_.clear();
+    const auto send = [this, number, part = std::make_shared<const std::string>(std::exchange(part_, {}))] {
+      return client_->UploadPart(address_, upload_, number, *part);
+    };
+    try {
+      sending_.push_back(std::async(std::launch::async, send));
+    } catch (const std::system_error&) {  // no thread is to be had
+      sending_.push_back(std::async(std::launch::deferred, send));
+    }
     return absl::OkStatus();
   }
 

@@ -146,10 +146,12 @@ def check_refused(folder):
     job.check(code != 0 and "403 AccessDenied" in output, output)
     for part in (f"s3://{BUCKET}/{out}", "s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload", f"arn:aws:s3:::{BUCKET}/*"):
         job.check(part in output, f"no {part} in\n{output}")
-    job.check("step 1/" not in output and "training " not in output, f"it trained before:\n{output}")
+    job.check("step 1/" not in output and "chat template: " not in output, f"it read data before:\n{output}")
     code, output = job.run(arguments(folder, f"s3://{BUCKET}/none", f"s3://{BUCKET}/{out}"), **DIRECT)
     job.check(code == 2 and f"teacher_model: no folder s3://{BUCKET}/none/teacher" in output, output)
-    print("ok: what may not be written, or is not there, is said before the first step")
+    code, output = job.run(arguments(folder, f"s3://{BUCKET}/models", "hf://org/name"), **DIRECT)
+    job.check(code == 2 and "hf://org/name" in output and "chat template: " not in output, output)
+    print("ok: what may not be written, or is not there, is said before data are read")
 
 
 def main():
