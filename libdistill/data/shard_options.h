@@ -16,8 +16,8 @@ struct ShardOptions {
   bool shuffle = true;
   bool packing = false;          // several samples in a row, up to max_length, none cut
   bool group_by_length = false;  // samples of nearly one length share a global batch
-  int64_t max_tokens_per_batch =
-      0;                      // of a micro-batch of one rank, padding included, in place of rows_per_rank; 0: none
+  // Of a micro-batch of one rank, padding included, in place of rows_per_rank; 0: none.
+  int64_t max_tokens_per_batch = 0;
   int64_t max_length = 4096;  // of a row; a sample that is longer counts as so long, and has a row of its own
 };
 

@@ -86,7 +86,7 @@ def check_notice(folder, number, ranks, to_all=False, through="", heard=None, **
 
 def check_within_evaluation(folder):
     """The notice is heard in the middle of an evaluation, which the resumed run makes; also where the best model is looked for."""
-    job.make_chat(f"{folder}/held_out.jsonl", rows=3000)
+    job.make_chat(f"{folder}/held_out.jsonl", rows=8000)
     options = {"eval_dataset_name": f"{folder}/held_out.jsonl", "eval_strategy": "steps", "max_steps": 40, "eval_steps": 20, "save_steps": 20,
                "per_device_eval_batch_size": 4, "load_best_model_at_end": "true"}
     whole, out = f"{folder}/whole-evaluated", f"{folder}/evaluated"
