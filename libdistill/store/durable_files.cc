@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -103,6 +104,11 @@ absl::Status MakeFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   return error ? FileError("make", folder, error.value(), 0) : absl::OkStatus();
+}
+
+std::string TemporaryName(const std::string& path) {
+  std::random_device random;  // processes of two containers may have the same id
+  return absl::StrCat(path, ".", absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
 }
 
 absl::Status Rename(const std::string& from, const std::string& to) {

@@ -27,6 +27,9 @@ bool EntryExists(const std::string& path);
 // With its parents; one that is there already is fine.
 [[nodiscard]] absl::Status MakeFolder(const std::string& folder);
 
+// "PATH.RANDOM", which no other process or host takes: for a file that gets the name PATH when it is whole.
+std::string TemporaryName(const std::string& path);
+
 // Of local files and folders. Unimplemented: S3 cannot.
 [[nodiscard]] absl::Status Rename(const std::string& from, const std::string& to);
 

@@ -1,9 +1,6 @@
 #include "libdistill/store/file_cache.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -92,8 +89,7 @@ absl::StatusOr<std::string> FileCache::ReadBlock(const ReadableFile& file, int64
 
 void FileCache::Keep(const std::string& path, const std::string& bytes) {
   // Not synced: what a crash leaves is told by its hash.
-  static std::atomic<int> count{0};
-  const std::string temporary = absl::StrCat(path, ".", getpid(), "-", ++count, ".part");
+  const std::string temporary = absl::StrCat(TemporaryName(path), ".part");
   absl::Status status = WriteWholeFile(temporary, absl::StrCat(HashOf(bytes), bytes));
   if (status.ok()) status = Rename(temporary, path);
   if (!status.ok()) LogWarning(absl::StrCat("nothing is kept in the cache: ", status.message()));

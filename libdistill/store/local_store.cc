@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -145,8 +144,7 @@ class LocalStore : public Store {
   }
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& path) override {
-    static std::atomic<int> count{0};  // two threads may write one file
-    const std::string temporary = absl::StrCat(path, ".", getpid(), "-", ++count, ".part");
+    const std::string temporary = absl::StrCat(TemporaryName(path), ".part");
     const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return FileError("create", path, errno);
     return std::make_unique<LocalFileWriter>(path, temporary, fd);
