@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/hub_cache.h"
 #include "libdistill/store/other_formats.h"
 #include "libdistill/store/store.h"
 
@@ -71,6 +72,10 @@ absl::StatusOr<std::vector<std::string>> FindRowFiles(const std::string& path, c
     DISTILL_ASSIGN_OR_RETURN(by_format, RowFilesIn(folder, split));
   }
   if (by_format.empty()) return NoSuchFiles(path, split);
+  // Of what another program fetched of the hub too, the same is taken as of what is fetched here.
+  if (by_format.contains(".parquet") && !NameOfSnapshot(folder).empty()) {
+    std::erase_if(by_format, [](const auto& entry) { return entry.first != ".parquet"; });
+  }
   if (by_format.size() > 1) return SeveralFormats(folder, by_format);
   std::vector<std::string> files;
   for (const std::string& name : by_format.begin()->second) files.push_back(JoinPath(folder, name));

@@ -19,6 +19,7 @@
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_lock.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/hub_cache.h"
 
 namespace distill {
 namespace {
@@ -48,10 +49,13 @@ absl::Status TellBadRows(const std::string& path, const TokenIndex& index, const
 
 // "train.jsonl-0123456789abcdef": for who looks into the cache, and for the computer.
 std::string EntryName(const std::string& path, const std::string& made_of) {
-  std::string name = std::filesystem::path(path).filename().string();
-  if (name.empty()) name = "data";
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
+  std::string name = NameOfSnapshot(path);  // "org--name", rather than its commit
+  if (name.empty()) {
+    name = std::filesystem::path(path).filename().string();
+    if (name.empty()) name = "data";
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '.'; }, '_');
+  }
   return absl::StrFormat("%s-%016x", name.substr(0, 100), HashOfBytes(made_of));
 }
 

@@ -14,10 +14,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "libdistill/store/file_lock.h"
 #include "libdistill/store/hub_listing.h"
 
 namespace distill {
+
+// "org--name" of a path in a snapshot of the cache, "CACHE/datasets--org--name/snapshots/COMMIT/data"; else empty.
+std::string NameOfSnapshot(absl::string_view path);
 
 class HubCache {
  public:
@@ -27,8 +31,11 @@ class HubCache {
   const std::string& folder() const { return folder_; }
   std::string SnapshotFolder(const std::string& commit) const;
   std::string BlobPath(const HubFile& file) const;
+  // Whether they are there, with as many bytes as the listing says.
   bool HasFile(const std::string& commit, const HubFile& file) const;
   bool HasBlob(const HubFile& file) const;
+  // Which file of the cache it is that has another number of bytes, and how many, for messages.
+  std::optional<std::string> FindDamage(const std::string& commit, const HubFile& file) const;
 
   // Which commit the revision was when somebody last asked the hub.
   std::optional<std::string> ReadRef(const std::string& revision) const;

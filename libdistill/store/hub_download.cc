@@ -283,7 +283,10 @@ absl::Status DownloadHubFile(HubClient& hub, const HubRepository& at_commit, con
   DISTILL_RETURN_IF_ERROR(out.Open());
   for (const bool is_last : {false, true}) {
     absl::Status status = Download(hub, at_commit, file, out).Fetch();
-    if (status.ok() && out.HasRightHash()) return Rename(out.path(), blob_path);
+    if (status.ok() && out.HasRightHash()) {
+      DISTILL_RETURN_IF_ERROR(Sync(out.path()));  // else a crash may leave the name, and fewer bytes
+      return Rename(out.path(), blob_path);
+    }
     if (status.ok())
       status = absl::DataLossError(absl::StrCat(file.path, ": its bytes do not have the hash ", file.etag()));
     if (!absl::IsDataLoss(status)) return status;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/hub_name.h"
 #include "libdistill/store/json_value.h"
 
 namespace distill {
@@ -92,6 +93,19 @@ bool IsSafeHubPath(absl::string_view path) {
     if (part.empty() || part == "." || part == ".." || part.size() > 255) return false;
   }
   return true;
+}
+
+absl::StatusOr<std::string> AskForCommit(HubClient& hub, const HubRepository& repository, int attempts) {
+  HubRequest request{.action = "look up", .repository = repository, .max_redirects = kMostRedirects};
+  request.path = absl::StrCat("/api/", repository.Plural(), "/", repository.name, "/revision/",
+                              PercentEncode(repository.revision, /*keep_slashes=*/false));
+  DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, hub.Send(request, attempts));
+  const absl::StatusOr<JsonValue> about = ParseJson(answer.body);
+  std::string commit = about.ok() ? TextMember(*about, "sha") : "";
+  if (IsCommit(commit)) return commit;
+  return absl::DataLossError(absl::StrCat("cannot look up ", repository.name, ": the answer of ",
+                                          hub.settings().endpoint,
+                                          " names no commit: check that HF_ENDPOINT is a hub"));
 }
 
 absl::StatusOr<std::vector<HubFile>> ListHubFiles(HubClient& hub, const HubRepository& at_commit) {

@@ -25,6 +25,10 @@ struct HubFile {
 // What a path in a repository may be: relative, without "." or ".." or empty parts, and with no control characters.
 bool IsSafeHubPath(absl::string_view path);
 
+// Asks for the commit that the revision is now, `attempts` times at most. Blocks. Errors of HubClient::Send; DataLoss:
+// an answer that names none.
+[[nodiscard]] absl::StatusOr<std::string> AskForCommit(HubClient& hub, const HubRepository& repository, int attempts);
+
 // Asks for the listing of a commit, page by page. Blocks. Errors of HubClient::Send; DataLoss: an answer that is none,
 // or that holds a path which must not be used.
 [[nodiscard]] absl::StatusOr<std::vector<HubFile>> ListHubFiles(HubClient& hub, const HubRepository& at_commit);
@@ -51,5 +55,8 @@ struct HubSelection {
 // InvalidArgument: rows in several folders, of which one must be named.
 [[nodiscard]] absl::StatusOr<std::vector<HubFile>> SelectHubFiles(const std::vector<HubFile>& files,
                                                                   const HubSelection& selection);
+
+// Whether it is one that a model does without: its card.
+bool IsOptional(const HubFile& file, const HubSelection& selection);
 
 }  // namespace distill

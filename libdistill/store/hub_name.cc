@@ -82,6 +82,9 @@ absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind) {
     name.folder = std::string(text.substr(second + 1));
     text = text.substr(0, second);
   }
+  if (!name.is_url && (text.empty() || absl::StrContains("./~", text.front()))) {
+    return absl::InvalidArgumentError("it is a path; names of the hub are of the form org/name");
+  }
   DISTILL_RETURN_IF_ERROR(CheckFolder(name));
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
   if (parts.size() != 2) return absl::InvalidArgumentError("names are of the form org/name");

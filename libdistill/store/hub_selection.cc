@@ -141,4 +141,8 @@ absl::StatusOr<std::vector<HubFile>> SelectHubFiles(const std::vector<HubFile>& 
   return selected;
 }
 
+bool IsOptional(const HubFile& file, const HubSelection& selection) {
+  return selection.contents == HubContents::kModel && file.path == kCard;
+}
+
 }  // namespace distill

@@ -14,17 +14,15 @@
 #include "libdistill/store/hub_cache.h"
 #include "libdistill/store/hub_download.h"
 #include "libdistill/store/hub_name.h"
-#include "libdistill/store/json_value.h"
 
 namespace distill {
 namespace {
 
 constexpr int kLookUps = 3;  // attempts: who waits for a name that is no name should not wait for long
-constexpr int kMostRedirects = 5;
 
 std::string Offline(const HubSettings& settings, const HubRepository& repository) {
   return absl::StrCat("HF_HUB_OFFLINE is set: fetch it where there is a network (distill_data fetch ", repository.name,
-                      repository.kind == HubKind::kDataset ? " --repo-type dataset" : "", "), with HF_HOME on a disk ",
+                      repository.kind == HubKind::kDataset ? " --repo_type dataset" : "", "), with HF_HOME on a disk ",
                       "that this machine sees, or unset HF_HUB_OFFLINE; the cache here is ", settings.cache_folder);
 }
 
@@ -34,21 +32,6 @@ absl::Status WithAdvice(const absl::Status& status, const HubRepository& reposit
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), "; without a network, fetch ", repository.name,
                                    " elsewhere (distill_data fetch), copy that HF_HOME here and set HF_HUB_OFFLINE=1"));
-}
-
-absl::StatusOr<std::string> AskForCommit(HubClient& hub, const HubRepository& repository) {
-  HubRequest request{.action = "look up", .repository = repository, .max_redirects = kMostRedirects};
-  request.path = absl::StrCat("/api/", repository.Plural(), "/", repository.name, "/revision/",
-                              PercentEncode(repository.revision, /*keep_slashes=*/false));
-  DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, hub.Send(request, kLookUps));
-  const absl::StatusOr<JsonValue> about = ParseJson(answer.body);
-  const JsonValue* const commit = about.ok() ? about->Find("sha") : nullptr;
-  if (commit == nullptr || !IsCommit(commit->text)) {
-    return absl::DataLossError(absl::StrCat("cannot look up ", repository.name, ": the answer of ",
-                                            hub.settings().endpoint,
-                                            " names no commit: check that HF_ENDPOINT is a hub"));
-  }
-  return commit->text;
 }
 
 // Whether what is in the cache will do instead. A revision that the hub does not know is a mistake, whatever is there.
@@ -109,13 +92,18 @@ class Fetch {
     return snapshot;
   }
 
-  absl::Status FetchAll(const std::vector<HubFile>& files) {
+  // Leaves those out of `files` that are not to be had and may be missing.
+  absl::Status FetchAll(std::vector<HubFile>& files) {
+    if (hub_.settings().is_offline) {
+      std::erase_if(files, [&](const HubFile& file) { return IsOptional(file, selection_) && !IsThere(file); });
+    }
     std::vector<HubFile> missing;
     int64_t bytes = 0, to_write = 0;
     for (const HubFile& file : files) {
       if (cache_.HasFile(commit_, file)) continue;
       missing.push_back(file);
       if (cache_.HasBlob(file)) continue;
+      DISTILL_RETURN_IF_ERROR(TellDamage(file));
       bytes += file.size;
       to_write += file.size - SizeOf(absl::StrCat(cache_.BlobPath(file), ".incomplete"));
     }
@@ -127,12 +115,32 @@ class Fetch {
     }
     DISTILL_RETURN_IF_ERROR(CheckSpace(to_write));
     HubProgress progress(at_commit_.name, bytes);
-    for (const HubFile& file : missing) DISTILL_RETURN_IF_ERROR(FetchOne(file, progress));
+    for (const HubFile& file : missing) {
+      const absl::Status status = FetchOne(file, progress);
+      if (status.ok()) continue;
+      if (!IsOptional(file, selection_) || !IsNoAnswer(status)) return status;
+      LogWarning(absl::StrCat(status.message(), "; it is left out"));
+      std::erase_if(files, [&](const HubFile& other) { return other.path == file.path; });
+    }
     if (progress.came() > 0) {
       LogInfo(absl::StrFormat("downloaded %s: %.1f MB in %.1f s", at_commit_.name,
                               static_cast<double>(progress.came()) / 1e6, absl::ToDoubleSeconds(progress.age())));
     }
     return absl::OkStatus();
+  }
+
+  bool IsThere(const HubFile& file) const { return cache_.HasFile(commit_, file) || cache_.HasBlob(file); }
+
+  // DataLoss: it is damaged in the cache, and cannot be fetched again.
+  absl::Status TellDamage(const HubFile& file) const {
+    const std::optional<std::string> damage = cache_.FindDamage(commit_, file);
+    if (!damage) return absl::OkStatus();
+    if (!hub_.settings().is_offline) {
+      LogWarning(absl::StrCat(at_commit_.name, ": ", *damage, ": it is fetched again"));
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(absl::StrCat(at_commit_.name, ": ", *damage, ": remove it, since it is damaged; ",
+                                            Offline(hub_.settings(), at_commit_)));
   }
 
   absl::Status FetchOne(const HubFile& file, HubProgress& progress) {
@@ -173,7 +181,7 @@ absl::StatusOr<std::string> FindHubCommit(HubClient& hub, const HubRepository& r
   const HubCache cache(hub.settings().cache_folder, repository);
   absl::StatusOr<std::string> commit = hub.settings().is_offline
                                            ? absl::FailedPreconditionError(Offline(hub.settings(), repository))
-                                           : AskForCommit(hub, repository);
+                                           : AskForCommit(hub, repository, kLookUps);
   if (commit.ok()) {
     const absl::Status kept = cache.WriteRef(repository.revision, *commit);
     if (!kept.ok()) LogWarning(kept.message());  // a cache that may only be read

@@ -27,9 +27,11 @@ struct HubSnapshot {
 // HubClient::Send; FailedPrecondition: offline, and nothing is in the cache.
 [[nodiscard]] absl::StatusOr<std::string> FindHubCommit(HubClient& hub, const HubRepository& repository);
 
-// Fetches what is selected of the commit that FindHubCommit gives and is not in the cache. Blocks, for hours where the
+// Fetches what is selected of the commit that FindHubCommit gives and is not in the cache, or has another size there.
+// What is optional (IsOptional) is left out where it is not to be had. Blocks, for hours where the
 // network is slow; progress is logged. Beside errors of those: NotFound, InvalidArgument of SelectHubFiles;
-// ResourceExhausted: the disk is too small, said before anything is fetched, or full; DataLoss: a wrong hash.
+// ResourceExhausted: the disk is too small, said before anything is fetched, or full; DataLoss: a wrong hash, or, where
+// nothing may be asked for, a file of the cache with another size than the listing says.
 [[nodiscard]] absl::StatusOr<HubSnapshot> FetchHubSnapshot(HubClient& hub, const HubRepository& repository,
                                                            const HubSelection& selection);
 

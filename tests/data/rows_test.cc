@@ -122,6 +122,22 @@ TEST_CASE("a folder's files are those of the split, also in data/, in order of n
   CHECK(absl::StrContains(FindRowFiles(folder / "none", "").status().message(), "no such file"));
 }
 
+TEST_CASE("of a data set of the hub Parquet files are taken, whatever copies lie beside them") {
+  const TempFolder folder;
+  const std::string snapshot = "datasets--org--rows/snapshots/" + std::string(40, 'a');
+  for (const char* name : {"/train.csv", "/train.jsonl", "/train.parquet", "/data/train.parquet", "/data/train.csv"}) {
+    folder.Write(snapshot + name, "");
+    folder.Write("elsewhere" + std::string(name), "");
+  }
+  for (const char* below : {"", "/data"}) {
+    const auto files = FindRowFiles(folder / (snapshot + below), "train");
+    INFO(files.status());
+    REQUIRE(files.ok());
+    CHECK(*files == std::vector<std::string>{folder / (snapshot + below + "/train.parquet")});
+    CHECK(absl::IsInvalidArgument(FindRowFiles(folder / ("elsewhere" + std::string(below)), "train").status()));
+  }
+}
+
 TEST_CASE("a data set may come through a pipe, whose rows can be read once") {
   const TempFolder folder;
   const std::string pipe = folder / "pipe";

@@ -167,6 +167,55 @@ def only_what_is_read_is_fetched():
         has(world.fetch("org/else", code=2), "org/else: it has no config.json", "README.md")
 
 
+def a_damaged_file_of_the_cache_is_fetched_again():
+    with World() as world:
+        rows = b'{"text": "a"}\n' * 50
+        world.hub.add("dataset", "org/lines", {"train.jsonl": rows})
+        folder = Path(world.fetch("org/lines", "--repo_type", "dataset"))
+        blob = (folder / "train.jsonl").resolve()
+        os.truncate(blob, len(rows) * 2 // 5)
+        error = world.fetch("org/lines", "--repo_type", "dataset", code=2, HF_HUB_OFFLINE="1")
+        has(error, f"{blob} has {len(rows) * 2 // 5} bytes, and not the {len(rows)} of train.jsonl", "remove it", "--repo_type dataset")
+        process = world.start("org/lines", "--repo_type", "dataset")
+        _, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors
+        has(errors, f"{blob} has ", "it is fetched again")
+        assert (folder / "train.jsonl").read_bytes() == rows
+        # Also a file in the place of the link, as on file systems without links.
+        (folder / "train.jsonl").unlink()
+        (folder / "train.jsonl").write_bytes(rows[:-1])
+        world.bodies()
+        world.fetch("org/lines", "--repo_type", "dataset", HF_HUB_OFFLINE="1")  # the blob is there
+        assert (folder / "train.jsonl").read_bytes() == rows and world.bodies() == []
+
+
+def a_model_without_its_card_is_whole():
+    with World() as world:
+        folder = Path(world.fetch("org/name"))
+        for card in (folder / "README.md", (folder / "README.md").resolve()):
+            card.unlink()
+        assert world.fetch("org/name", HF_HUB_OFFLINE="1") == str(folder)
+        assert world.fetch("org/name", HF_ENDPOINT="http://127.0.0.1:9") == str(folder)
+        assert not (folder / "README.md").exists()
+        world.fetch("org/name")
+        assert (folder / "README.md").read_bytes() == MODEL["README.md"]
+        (folder / "config.json").resolve().unlink()
+        has(world.fetch("org/name", code=2, HF_HUB_OFFLINE="1"), "config.json and 0 other files are not in the cache")
+
+
+def copies_that_others_fetched_are_passed_over():
+    with World() as world:
+        rows = {"train.jsonl": b'{"text": "a"}\n', "train.csv": b"text\na\n"}
+        made = "import pyarrow, pyarrow.parquet, sys; pyarrow.parquet.write_table(pyarrow.table({'text': ['a', 'b', 'c']}), sys.argv[1])"
+        subprocess.run([sys.executable, "-c", made, f"{world.home}/rows.parquet"], check=True)
+        rows["train.parquet"] = Path(f"{world.home}/rows.parquet").read_bytes()
+        world.hub.add("dataset", "org/copies", rows)
+        world.oracle("org/copies", "dataset", patterns=["*"], home="ours")
+        counted = subprocess.run([DATA, "count", "org/copies", "--split", "train"], env=world.environment(), stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True)
+        has(counted.stdout, "3 rows in 1 files")
+
+
 def data_sets_are_their_parquet_files_or_their_rows():
     with World() as world:
         rows = {f"data/train-0000{i}-of-00002.parquet": b"%d" % i for i in (0, 1)}

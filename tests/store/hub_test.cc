@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/store/hub_cache.h"
 #include "libdistill/store/hub_download.h"
 #include "libdistill/store/hub_listing.h"
 #include "libdistill/store/hub_name.h"
@@ -94,6 +95,25 @@ TEST_CASE("what can only be a path is no name of the hub") {
   }
   CHECK(ParseHubName("hf://org/train.csv", HubKind::kDataset).ok());
   CHECK(absl::IsInvalidArgument(ParseHubName("org/" + std::string(97, 'x'), HubKind::kModel).status()));
+}
+
+TEST_CASE("a path that is given for a name of the hub is called one") {
+  for (const char* path : {"./a.jsonl", "../b", "/a/b", "~/b", "."}) {
+    INFO(path);
+    CHECK(absl::StrContains(ParseHubName(path, HubKind::kModel).status().message(), "it is a path; names of the hub"));
+  }
+}
+
+TEST_CASE("a snapshot of the cache tells the name of its repository") {
+  const std::string commit(40, 'a');
+  CHECK(NameOfSnapshot("/c/hub/datasets--org--na-me/snapshots/" + commit + "/data") == "org--na-me");
+  CHECK(NameOfSnapshot("models--org--name/snapshots/" + commit) == "org--name");
+  for (const std::string& path :
+       {std::string(""), "/snapshots/" + commit, std::string("/c/datasets--org--name/snapshots/main"),
+        "/c/rows/snapshots/" + commit, "/c/datasets--org--name/" + commit}) {
+    INFO(path);
+    CHECK(NameOfSnapshot(path) == "");
+  }
 }
 
 TEST_CASE("a path of the server lies in its folder, or is refused") {
