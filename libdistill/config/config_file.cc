@@ -160,4 +160,21 @@ std::string ValuesToYaml(const FieldValues& values) {
   return text;
 }
 
+absl::StatusOr<FieldValues> ValuesFromYaml(const std::string& text) {
+  FieldValues values;
+  try {
+    const YAML::Node root = YAML::Load(text);
+    if (!root.IsMap() && !root.IsNull()) return absl::InvalidArgumentError("expected 'name: value' lines");
+    for (const auto& entry : root) {
+      if (!entry.first.IsScalar() || !entry.second.IsScalar()) {
+        return absl::InvalidArgumentError("expected 'name: value' lines");
+      }
+      values.emplace_back(entry.first.Scalar(), entry.second.Scalar());
+    }
+  } catch (const YAML::Exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("line ", error.mark.line + 1, ": ", error.msg));
+  }
+  return values;
+}
+
 }  // namespace distill

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libdistill/core/description.h"
 
 namespace distill {
@@ -21,5 +22,8 @@ namespace distill {
 
 // "name: value" a line, which ReadConfigFile reads back to the same values.
 std::string ValuesToYaml(const FieldValues& values);
+
+// The names and values of such lines, whatever options there are. InvalidArgument: it is no such text.
+[[nodiscard]] absl::StatusOr<FieldValues> ValuesFromYaml(const std::string& text);
 
 }  // namespace distill

@@ -65,11 +65,6 @@ absl::Status Write(const TrainerOptions& options, OrderedSave& save, const Model
   return absl::OkStatus();
 }
 
-bool WantsNewest(const TrainerOptions& options) {
-  const std::string lower = absl::AsciiStrToLower(options.resume_from_checkpoint);
-  return lower == "latest" || lower == "true";
-}
-
 absl::Status CheckTensors(const Checkpoint& checkpoint, const TensorState& tensors) {
   for (const auto& [name, tensor] : tensors) {
     const TensorView* view = checkpoint.tensors->Find(name);
@@ -179,6 +174,11 @@ absl::Status SaveCheckpoint(RunContext& run, const TrainerOptions& options, cons
     return Write(options, save, writer, state);
   });
   return Annotate(saved, absl::StrCat("saving the checkpoint of step ", state.step));
+}
+
+bool WantsNewest(const TrainerOptions& options) {
+  const std::string lower = absl::AsciiStrToLower(options.resume_from_checkpoint);
+  return lower == "latest" || lower == "true";
 }
 
 bool WantsToResume(const TrainerOptions& options) {

@@ -23,6 +23,9 @@ using ModelWriter = std::function<absl::Status(const std::string& folder)>;
 // Whether options.resume_from_checkpoint asks for anything: not when it is empty, "false" or "none".
 bool WantsToResume(const TrainerOptions& options);
 
+// Whether it asks for the newest checkpoint of options.output_dir ("latest", "true"), and names none itself.
+bool WantsNewest(const TrainerOptions& options);
+
 // Whether it names a checkpoint, or finds one where it asks for the newest. To be asked on rank 0.
 bool WillResume(const TrainerOptions& options);
 

@@ -150,6 +150,14 @@ TEST_CASE("every value goes into a file that reads back to the same values") {
   CHECK(ValuesOf(Read(ValuesToYaml(DescriptionOf(sample = SampleOptions()).Values(false)))) ==
         ValuesOf(SampleOptions()));
   CHECK(Read("name: \"null\"\n").name == "null");
+  const FieldValues values = {{"a", "x: \"y\"\n"}, {"b.c", ""}, {"d", "org/name@0123,s3://b/c"}};
+  REQUIRE(ValuesFromYaml(ValuesToYaml(values)).ok());
+  CHECK(*ValuesFromYaml(ValuesToYaml(values)) == values);
+  CHECK(ValuesFromYaml("")->empty());
+  for (const char* other : {"a: [b]", "a: {b: c}", "[a, b]", "text", "a: \"b"}) {
+    INFO(other);
+    CHECK(absl::IsInvalidArgument(ValuesFromYaml(other).status()));
+  }
 }
 
 TEST_CASE("a list is written with commas or as a list, none is empty and all has each") {

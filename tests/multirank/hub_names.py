@@ -84,6 +84,24 @@ with HubServer() as hub:
     job.must_run(["--config_file", job.config(folder, **dict(begun, resume_from_checkpoint="latest", max_steps=4))], ranks=2, **home)
     with open(f"{folder}/resumed/resolved_config.yaml", encoding="utf-8") as file:
         has(file.read(), f"org/rows@{now}")
+    # Also where its checkpoint is in another folder than the run that resumes.
+    elsewhere = dict(begun, output_dir=f"{folder}/elsewhere", resume_from_checkpoint=f"{folder}/resumed/checkpoint-2", max_steps=4)
+    job.must_run(["--config_file", job.config(folder, **elsewhere)], ranks=2, **home)
+    with open(f"{folder}/elsewhere/resolved_config.yaml", encoding="utf-8") as file:
+        has(file.read(), f"dataset_name: \"org/rows@{now}\"")
+
+    # Models and data sets may have the same name, or one that ends as another does.
+    hub.add("model", "org/same", files_of(f"{folder}/teacher"))
+    for name, seed in (("org/same", 1), ("my-org/same", 2)):
+        hub.add("dataset", name, rows(12, seed))
+    same = dict(named, output_dir=f"{folder}/same", save_steps=2, teacher_model="org/same", dataset_name="org/same", eval_dataset_name="my-org/same")
+    job.must_run(["--config_file", job.config(folder, **dict(same, max_steps=2))], ranks=1, **home)
+    with open(f"{folder}/same/resolved_config.yaml", encoding="utf-8") as file:
+        kept = [line for line in file if "same@" in line]
+    job.must_run(["--config_file", job.config(folder, **dict(same, resume_from_checkpoint="latest", max_steps=4))], ranks=1, **home)
+    with open(f"{folder}/same/resolved_config.yaml", encoding="utf-8") as file:
+        job.check(kept == [line for line in file if "same@" in line] and len(kept) == 3, f"other commits than {kept}")
+    job.check(any(entry.startswith("org--same-") for entry in os.listdir(f"{folder}/tokens")), "the tokens have not the data set's name")
 
     # Hosts, which have caches of their own, take one commit; here each rank has one, as no host of the same files would.
     hub.take_log()
