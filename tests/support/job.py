@@ -135,7 +135,10 @@ def command(launcher, ranks, *program):
 
 
 def environment(**changes):
-    """Of every job: one thread a rank, since the order of summation depends on their number; and no network."""
+    """Of every job: one thread a rank, since the order of summation depends on their number; no network; and no tokens
+    in the cache of whoever runs the tests."""
+    if not os.environ.get("DISTILL_CACHE_DIR"):
+        os.environ["DISTILL_CACHE_DIR"] = workspace()
     return {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **changes}
 
 
