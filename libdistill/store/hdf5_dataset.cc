@@ -81,13 +81,30 @@ absl::Status Hdf5Failure() {
   return absl::DataLossError(absl::StrCat("damaged HDF5 (", message, "); fetch or write it again"));
 }
 
+namespace {
+
+// Why HDF5 could not look for `part`: what it lies in is no group, or the file is damaged.
+absl::Status CannotLookUp(Hdf5Id file, const std::string& part) {
+  const absl::Status failure = Hdf5Failure();  // before the next call clears it
+  const std::string parent = part.substr(0, part.rfind('/'));
+  H5O_info_t info;
+  if (parent.empty() || H5Oget_info_by_name2(file, parent.c_str(), &info, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
+      info.type != H5O_TYPE_DATASET) {
+    return failure;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(parent, " is itself a data set, where a group that holds ",
+                                                 part.substr(parent.size() + 1), " was expected"));
+}
+
+}  // namespace
+
 absl::Status CheckHdf5Path(Hdf5Id file, const std::string& name) {
   for (size_t end = 0; end != std::string::npos && end < name.size();) {
     end = name.find('/', end + 1);
     const std::string part = name.substr(0, end);
     if (part == "/" || part.empty()) continue;
     const htri_t is_there = H5Lexists(file, part.c_str(), H5P_DEFAULT);
-    if (is_there < 0) return Hdf5Failure();
+    if (is_there < 0) return CannotLookUp(file, part);
     if (is_there == 0) return absl::NotFoundError(absl::StrCat("there is no ", part));
     H5L_info_t link;
     if (H5Lget_info(file, part.c_str(), &link, H5P_DEFAULT) < 0) return Hdf5Failure();

@@ -32,6 +32,18 @@ herr_t TakeLink(hid_t, const char* name, const H5L_info_t* link, void* data) {
   return 0;
 }
 
+// HDF5's first eight bytes stand at the beginning, or behind a user block of 512, 1024, 2048, ... bytes.
+absl::StatusOr<bool> HasSignature(const ReadableFile& file) {
+  constexpr absl::string_view kSignature("\x89HDF\r\n\x1a\n", 8);
+  std::string bytes(kSignature.size(), '\0');
+  const int64_t last = file.size() - static_cast<int64_t>(bytes.size());
+  for (int64_t at = 0; at <= last; at = at == 0 ? 512 : 2 * at) {
+    DISTILL_RETURN_IF_ERROR(file.ReadAt(at, absl::MakeSpan(&bytes[0], bytes.size())));
+    if (bytes == kSignature) return true;
+  }
+  return false;
+}
+
 // An Hdf5Source that HDF5 has open goes after HDF5's own handle, and is used under `mutex_`.
 class StoredHdf5File : public Hdf5File {
  public:
@@ -49,7 +61,12 @@ class StoredHdf5File : public Hdf5File {
   absl::Status Open() {
     return Call("the file", [&]() -> absl::Status {
       id_ = OpenHdf5Source(source_);
-      return id_ >= 0 ? absl::OkStatus() : Hdf5Failure();
+      if (id_ >= 0) return absl::OkStatus();
+      const absl::Status failure = Hdf5Failure();
+      DISTILL_ASSIGN_OR_RETURN(const bool is_hdf5, HasSignature(*file_));
+      if (is_hdf5) return failure;
+      return absl::InvalidArgumentError(
+          "its bytes are not HDF5: it is damaged, empty, or was renamed; fetch it again, or give it the right name");
     });
   }
 

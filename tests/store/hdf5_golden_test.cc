@@ -142,6 +142,7 @@ TEST_CASE("what is not read of HDF5 is refused by its name") {
       {"/huge_chunks", "its chunks of [131072, 1024] elements have more than 268435456 bytes"},
       {"/nothing", "NOT_FOUND"},
       {"/nothing/inside", "there is no /nothing"},
+      {"/compound/inside", "/compound is itself a data set, where a group that holds inside was expected"},
       {"/", "is a group"}};
   for (const auto& [dataset, text] : cases) {
     const std::string error = Refused(dataset);
@@ -252,6 +253,21 @@ TEST_CASE("a compact data set with fewer values than its shape says is damaged")
   INFO(status);
   CHECK(status.code() == absl::StatusCode::kDataLoss);
   CHECK(absl::StrContains(status.message(), "damaged.hdf5: /compact: it has fewer values than its shape says"));
+}
+
+TEST_CASE("a file of other bytes is told from a damaged one, also behind a user block") {
+  const auto error_of = [](const std::string& bytes) {
+    return Hdf5File::Open(MakeMemoryFile("x.hdf5", bytes)).status().ToString();
+  };
+  for (const std::string& bytes : {std::string(), std::string("no"), std::string(5000, 'x')}) {
+    INFO(error_of(bytes));
+    CHECK(absl::StrContains(error_of(bytes), "INVALID_ARGUMENT: x.hdf5: the file: its bytes are not HDF5"));
+  }
+  const std::string cut = ReadFile(kGolden + "many_v110.hdf5")->substr(0, 1000);
+  for (const size_t block : {0, 512, 1024}) {
+    INFO(error_of(std::string(block, 'x') + cut));
+    CHECK(absl::StrContains(error_of(std::string(block, 'x') + cut), "DATA_LOSS: x.hdf5: the file: damaged HDF5"));
+  }
 }
 
 TEST_CASE("damaged HDF5 is refused or read, and never crashes") {
