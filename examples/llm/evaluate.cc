@@ -77,8 +77,9 @@ struct HeldOut {
 absl::StatusOr<Arguments> ParseArguments(int argc, char** argv) {
   Arguments arguments;
   const Description description = DescriptionOf(arguments);
-  const ProgramText program = {"evaluate_llm", "Judges models by held-out chat data.",
-                               "NAME=FOLDER of each model, which may be one of the hub (NAME=org/name)"};
+  const ProgramText program = {
+      "evaluate_llm", "Judges models by held-out chat data.", "NAME=FOLDER...",
+      "  NAME=FOLDER   a model to judge, and what to call it; also NAME=org/name of the hub\n"};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {
     std::printf("%s", line.message.c_str());

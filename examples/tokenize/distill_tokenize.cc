@@ -111,9 +111,10 @@ absl::StatusOr<Counts> Count(const Tokenizer& tokenizer, const std::vector<absl:
 absl::Status Run(int argc, char** argv) {
   Options options;
   const Description description = DescriptionOf(options);
-  const ProgramText program = {
-      "distill_tokenize", "Shows what a model folder's tokenizer makes of texts, and how fast.",
-      "FOLDER FILE..., where FOLDER may be a model of the hub (org/name), and FILE -, standard input"};
+  const ProgramText program = {"distill_tokenize",
+                               "Shows what a model folder's tokenizer makes of texts, and how fast.", "FOLDER FILE...",
+                               "  FOLDER    of a model, or a model of the hub (org/name)\n"
+                               "  FILE...   of text; -: standard input\n"};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {
     std::printf("%s", line.message.c_str());

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -24,11 +25,27 @@ struct Setting {
   std::string value;
 };
 
+// CLI11's, with the arguments that have no name, which it does not know.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(const ProgramText& program) : program_(program) {}
+
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    const bool has_further = program_.positional != nullptr;
+    return absl::StrCat("Usage: ", name, has_further ? " " : "", has_further ? program_.positional : "", " [OPTIONS]\n",
+                        *program_.positional_help == '\0' ? "" : "\n", program_.positional_help);
+  }
+
+ private:
+  const ProgramText program_;
+};
+
 class Parser {
  public:
   Parser(const ProgramText& program, const Description& settings, const Description& flags)
       : program_(program), settings_(settings), flags_(flags), in_file_(settings), app_(program.about, program.name) {
     app_.allow_extras();
+    app_.formatter(std::make_shared<HelpFormatter>(program));
     if (!settings.fields().empty()) {
       all_.Group("Options");
       all_.Field(kConfigFile, config_file_, "YAML or JSON file of the settings below, which override it")

@@ -13,8 +13,10 @@ namespace distill {
 
 struct ProgramText {
   const char* name;
-  const char* about;                 // one sentence, for --help
-  const char* positional = nullptr;  // what further arguments are; null: there may be none
+  const char* about;  // one sentence, for --help
+  const char* positional =
+      nullptr;  // further arguments, as usage names them: "FOLDER FILE..."; null: there may be none
+  const char* positional_help = "";  // lines for --help that say what these are
 };
 
 struct CommandLine {

@@ -62,6 +62,15 @@ TEST_CASE("--help KEY tells of one option, by any of its names") {
   CHECK(ErrorOf({"--help", "tempratur"}) == "unknown option '--tempratur'; did you mean '--temperature'?");
 }
 
+TEST_CASE("--help says what arguments there are beside the options") {
+  const std::string with = Parse({"--help"}, "NAME FILE...", "  NAME   of a model\n")->line.message;
+  INFO(with);
+  CHECK(absl::StrContains(with,
+                          "Shows options.\nUsage: sample NAME FILE... [OPTIONS]\n\n  NAME   of a model\n\nOptions:\n"));
+  CHECK(absl::StrContains(with, "--rate "));
+  CHECK(absl::StrContains(Parse({"--help"})->line.message, "Shows options.\nUsage: sample [OPTIONS]\n\nOptions:\n"));
+}
+
 TEST_CASE("a name that two structs describe sets both of their fields") {
   CHECK(Read("seed: 7\n").seed == 7);
   CHECK(Read("seed: 7\n").loss.seed == 7);

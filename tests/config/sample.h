@@ -90,13 +90,14 @@ struct Parsed {
   CommandLine line;
 };
 
-inline absl::StatusOr<Parsed> Parse(std::vector<std::string> arguments, const char* positional = nullptr) {
+inline absl::StatusOr<Parsed> Parse(std::vector<std::string> arguments, const char* positional = nullptr,
+                                    const char* positional_help = "") {
   std::vector<const char*> argv = {"sample"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   Parsed parsed;
   const Description settings = DescriptionOf(parsed.sample), flags = DescriptionOf(parsed.flags);
-  auto line = ParseCommandLine(static_cast<int>(argv.size()), argv.data(), {"sample", "Shows options.", positional},
-                               settings, flags);
+  auto line = ParseCommandLine(static_cast<int>(argv.size()), argv.data(),
+                               {"sample", "Shows options.", positional, positional_help}, settings, flags);
   if (!line.ok()) return line.status();
   parsed.line = *std::move(line);
   return parsed;
