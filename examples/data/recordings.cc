@@ -15,6 +15,7 @@
 #include "examples/data/lengths.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/hdf5_trials.h"
+#include "libdistill/data/row_files.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/hdf5_file.h"
 #include "libdistill/store/store.h"
@@ -40,7 +41,11 @@ absl::StatusOr<std::vector<std::string>> RecordingsOf(const std::string& path, c
   for (const std::string& name : names) {
     if (IsRecording(name)) files.push_back(JoinPath(path, name));
   }
-  return files;
+  if (!files.empty()) return files;
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, ListFiles(path, "", ""));
+  return absl::NotFoundError(absl::StrCat(path, ": no file matches ", split, "*.hdf5 or .h5; the folder holds ",
+                                          absl::StrJoin(all, ", "),
+                                          ": name the split that a file's name begins with, or the file itself"));
 }
 
 // The names of data sets, by the group that they lie in.
@@ -138,11 +143,22 @@ absl::StatusOr<std::string> LongestDataset(const std::string& path) {
 
 }  // namespace
 
-bool HasRecordings(const std::string& path) {
+absl::StatusOr<bool> HasRecordings(const std::string& path, const std::string& split) {
   if (IsRecording(path)) return true;
   if (!FolderExists(path)) return false;
-  const absl::StatusOr<std::vector<std::string>> names = ListFiles(path, "", "");
-  return names.ok() && std::any_of(names->begin(), names->end(), IsRecording);
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(path, "", ""));
+  if (std::none_of(names.begin(), names.end(), IsRecording)) return false;
+  std::string recording, rows;  // the first of the split
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, split)) continue;
+    if (recording.empty() && IsRecording(name)) recording = name;
+    if (rows.empty() && IsRowFileName(name)) rows = name;
+  }
+  if (rows.empty()) return true;
+  if (recording.empty()) return false;
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, " holds HDF5 (", recording, ", ...) and rows (", rows,
+      ", ...), which are looked at one at a time: name one file, or a --split that begins only one of them"));
 }
 
 absl::Status CountTrials(const std::string& path, const DataOptions& options) {

@@ -4,12 +4,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "examples/data/options.h"
 
 namespace distill {
 
-// Whether the path is a file of the name *.hdf5 or *.h5, or a folder that holds such files.
-bool HasRecordings(const std::string& path);
+// Whether the path is a file of the name *.hdf5 or *.h5, or a folder that holds such files, and of the split no files
+// of rows. InvalidArgument: it holds both.
+[[nodiscard]] absl::StatusOr<bool> HasRecordings(const std::string& path, const std::string& split);
 
 // Prints, a line a file, its trials and what data sets they have; then all of them.
 [[nodiscard]] absl::Status CountTrials(const std::string& path, const DataOptions& options);

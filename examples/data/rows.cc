@@ -56,4 +56,15 @@ absl::Status PrintRows(const std::string& path, const std::string& split, int64_
   });
 }
 
+absl::Status VerifyRows(const std::string& path, const std::string& split, const RowOptions& options) {
+  int64_t rows = 0;
+  DISTILL_RETURN_IF_ERROR(
+      ForEachRow(path, split, options, [&](const JsonValue&, const std::string&) -> absl::StatusOr<bool> {
+        ++rows;
+        return true;
+      }));
+  std::printf("%s: all %lld rows can be read\n", path.c_str(), static_cast<long long>(rows));
+  return absl::OkStatus();
+}
+
 }  // namespace distill

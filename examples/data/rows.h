@@ -17,4 +17,7 @@ namespace distill {
 [[nodiscard]] absl::Status PrintRows(const std::string& path, const std::string& split, int64_t rows,
                                      const RowOptions& options);
 
+// Reads all rows, and says how many there are.
+[[nodiscard]] absl::Status VerifyRows(const std::string& path, const std::string& split, const RowOptions& options);
+
 }  // namespace distill

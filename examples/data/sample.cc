@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "examples/data/json_text.h"
 #include "libdistill/core/random.h"
@@ -78,7 +79,14 @@ absl::StatusOr<std::string> LabelOf(const JsonValue& row, const std::string& nam
 
 }  // namespace
 
+absl::Status CheckSampleName(const std::string& file) {
+  if (absl::EndsWith(file, ".jsonl")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(file, ": a sample is written as JSON Lines, uncompressed: give it a name that ends in .jsonl"));
+}
+
 absl::Status SampleRows(const std::string& path, const std::string& file, const DataOptions& options) {
+  DISTILL_RETURN_IF_ERROR(CheckSampleName(file));
   std::map<std::string, Reservoir> by_label;
   const auto most = static_cast<size_t>(options.rows);
   int64_t number = 0;

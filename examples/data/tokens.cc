@@ -13,7 +13,6 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/chat_dataset.h"
-#include "libdistill/data/rows.h"
 #include "libdistill/data/token_batch.h"
 #include "libdistill/data/token_builder.h"
 #include "libdistill/data/token_dataset.h"
@@ -30,9 +29,7 @@ struct Encoders {
 };
 
 absl::StatusOr<Encoders> LoadEncoders(const DataOptions& options) {
-  if (options.tokenizer.empty()) {
-    return absl::InvalidArgumentError("--tokenizer is missing: the folder of the model whose tokens are wanted");
-  }
+  DISTILL_RETURN_IF_ERROR(CheckHasTokenizer(options));
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(options.tokenizer));
   DISTILL_ASSIGN_OR_RETURN(ChatTemplate chat, ChatTemplate::Create(options.chat_template, tokenizer));
   return Encoders{std::move(tokenizer), std::move(chat)};
@@ -61,20 +58,12 @@ absl::StatusOr<std::string> ReadAllSamples(const Dataset& tokens) {
   return fingerprint.Text();
 }
 
-absl::Status VerifyTokens(const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const TokenIndex index, ReadTokenIndex(folder));
-  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Dataset> tokens, OpenTokenFolder(folder, index));
-  DISTILL_ASSIGN_OR_RETURN(const std::string found, ReadAllSamples(*tokens));
-  if (found != index.fingerprint) {
-    return absl::DataLossError(absl::StrCat(folder, ": its samples are not those of its index: make it again"));
-  }
-  std::printf("%s: %lld samples of %lld tokens in %lld shards, all as they were written\n", folder.c_str(),
-              static_cast<long long>(index.samples), static_cast<long long>(index.tokens),
-              static_cast<long long>(index.shards));
-  return absl::OkStatus();
-}
-
 }  // namespace
+
+absl::Status CheckHasTokenizer(const DataOptions& options) {
+  if (!options.tokenizer.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("--tokenizer is missing: the folder of the model whose tokens are wanted");
+}
 
 absl::Status Tokenize(const std::string& path, const std::string& folder, const DataOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const Encoders encoders, LoadEncoders(options));
@@ -89,6 +78,13 @@ absl::Status Tokenize(const std::string& path, const std::string& folder, const 
   std::printf("%s: %s\n%s: %lld samples of %lld tokens in %lld shards\n", path.c_str(), index.summary.c_str(),
               folder.c_str(), static_cast<long long>(index.samples), static_cast<long long>(index.tokens),
               static_cast<long long>(index.shards));
+  return absl::OkStatus();
+}
+
+absl::Status CountTokens(const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const TokenIndex index, ReadTokenIndex(folder));
+  std::printf("%s: %lld samples of %lld tokens in %lld shards\n", folder.c_str(), static_cast<long long>(index.samples),
+              static_cast<long long>(index.tokens), static_cast<long long>(index.shards));
   return absl::OkStatus();
 }
 
@@ -119,15 +115,16 @@ absl::Status PrintStats(const std::string& path, const DataOptions& options) {
   return options.picture.empty() ? absl::OkStatus() : DrawLengths(sorted, path, options.picture);
 }
 
-absl::Status VerifyData(const std::string& path, const DataOptions& options) {
-  if (IsTokenFolder(path)) return VerifyTokens(path);
-  int64_t rows = 0;
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.reading,
-                                     [&](const JsonValue&, const std::string&) -> absl::StatusOr<bool> {
-                                       ++rows;
-                                       return true;
-                                     }));
-  std::printf("%s: all %lld rows can be read\n", path.c_str(), static_cast<long long>(rows));
+absl::Status VerifyTokens(const std::string& folder) {
+  DISTILL_ASSIGN_OR_RETURN(const TokenIndex index, ReadTokenIndex(folder));
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Dataset> tokens, OpenTokenFolder(folder, index));
+  DISTILL_ASSIGN_OR_RETURN(const std::string found, ReadAllSamples(*tokens));
+  if (found != index.fingerprint) {
+    return absl::DataLossError(absl::StrCat(folder, ": its samples are not those of its index: make it again"));
+  }
+  std::printf("%s: %lld samples of %lld tokens in %lld shards, all as they were written\n", folder.c_str(),
+              static_cast<long long>(index.samples), static_cast<long long>(index.tokens),
+              static_cast<long long>(index.shards));
   return absl::OkStatus();
 }
 

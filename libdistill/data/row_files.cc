@@ -57,6 +57,8 @@ absl::Status SeveralFormats(const std::string& folder,
 
 }  // namespace
 
+bool IsRowFileName(absl::string_view name) { return !FormatByName(name).empty(); }
+
 absl::StatusOr<std::vector<std::string>> FindRowFiles(const std::string& path, const std::string& split) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
   DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));

@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace distill {
+
+// Whether a name ends as those of files of rows do (below).
+bool IsRowFileName(absl::string_view name);
 
 // A file is itself. Of a folder, of any store, those whose names begin with `split` and end as files of rows do
 // (.jsonl, .parquet, .csv, .tsv; .jsonl, .csv and .tsv also with .gz or .zst), in order of name; where it has none,

@@ -48,7 +48,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert [json.loads(line.split("\t")[1]) for line in shown] == [json.loads(row) for row in rows[:2]], shown
     has(run(data, "count", f"s3://{BUCKET}/none", code=2), f"error: s3://{BUCKET}/none: no such file")
     has(run(data, "count", f"s3://{BUCKET}-none/x", code=2), f"there is no bucket '{BUCKET}-none'")
-    has(run(data, "count", code=2), "usage: distill_data")
+    has(run(data, "count", code=2), "usage: distill_data count PATH")
 
     # The same losses, wherever the data are, and whatever they are compressed with.
     subprocess.run(["gzip", "-k", f"{folder}/data/train.jsonl"], check=True)

@@ -63,6 +63,22 @@ with tempfile.TemporaryDirectory() as folder:
     run("copy", "--verify", TRIALS, f"{folder}/copy.h5")
     check(f"{folder}/copy.h5")
 
+    # A split of which there is nothing, and rows beside recordings.
+    for command in ("count", "show", "stats", "verify"):
+        has(run(command, f"{folder}/all", "--split", "nothing", code=2), f"error: {folder}/all: no file matches nothing*.hdf5 or .h5; ",
+            "trials_earliest_plain.hdf5, trials_v110_all.hdf5")
+    with open(f"{folder}/all/questions.jsonl", "w", encoding="utf-8") as file:
+        file.write('{"question": "How many?", "answer": "Two."}\n')
+    for command in ("count", "show", "stats", "verify"):
+        has(run(command, f"{folder}/all", code=2), "holds HDF5 (trials_earliest_plain.hdf5, ...) and rows (questions.jsonl, ...)")
+    has(run("count", f"{folder}/all", "--split", "quest"), "1 rows in 1 files")
+    has(run("count", f"{folder}/all", "--split", "trials"), "24 trials in 2 files")
+
+    with open(f"{folder}/fake.hdf5", "w", encoding="utf-8") as file:
+        file.write("no recordings\n")
+    has(run("count", f"{folder}/fake.hdf5", code=2), "fake.hdf5: the file: its bytes are not HDF5: ")
+    has(run("stats", f"{GOLDEN}/refused.hdf5", "--dataset", "x", code=2), " is itself a data set, where a group that holds x was expected")
+
     # A byte of a chunk, found by its checksum, and named; the other data sets are read all the same.
     with open(TRIALS, "rb") as file:
         good = file.read()

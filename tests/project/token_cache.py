@@ -120,6 +120,38 @@ def check_programs(folder):
     counts = collections.Counter(str(row["label"]) for row in drawn[0])
     assert counts == {"rare": 20, "0": 60, "1": 60, "2": 60}, counts
     has(run(DATA, "sample", f"{folder}/labels.jsonl", f"{folder}/x.jsonl", "--label", "none", code=2), "the field 'none' is missing")
+    for name in ("x.parquet", "x.jsonl.gz", "x"):
+        has(run(DATA, "sample", f"{folder}/labels.jsonl", f"{folder}/{name}", code=2), "give it a name that ends in .jsonl")
+        assert not os.path.exists(f"{folder}/{name}")
+
+
+def check_tokens_folder(folder):
+    """What each command makes of a folder of tokens."""
+    tokens = f"{folder}/tokens"
+    has(run(DATA, "count", tokens), f"{tokens}: 3600 samples of ", " tokens in 1 shards")
+    has(run(DATA, "verify", tokens), "3600 samples of ", "all as they were written")
+    has(run(DATA, "show", tokens, "--tokenizer", TEACHER, "--max_length", "64", "--rows", "2"), "  loss | ", "samples 1")
+    has(run(DATA, "show", tokens, code=2), "--tokenizer is missing")
+    has(run(DATA, "stats", tokens, "--tokenizer", TEACHER, "--max_length", "64"), "padding of shuffled batches")
+    has(run(DATA, "sample", tokens, f"{folder}/x.jsonl", code=2),
+        "is a folder of tokens: count, show, stats, verify and copy are for it, and sample is for rows")
+
+
+def check_calls():
+    """A call that cannot work is refused before a hub is asked for anything; here none answers."""
+    def refused(*words):
+        return run(DATA, *words, code=2, HF_ENDPOINT="http://127.0.0.1:9")
+
+    has(refused("foo", "org/chat"), "there is no command 'foo'; commands are count, show, stats, ")
+    has(refused("--tokenizer", "org/model"), "a command is missing; commands are count, ")
+    has(refused("count", "org/chat", "more"), "usage: distill_data count PATH")
+    has(refused("tokenize", "org/chat", "tokens"), "--tokenizer is missing")
+    has(refused("sample", "org/chat", "x.parquet"), "give it a name that ends in .jsonl")
+    help_text = run(DATA, "--help")
+    has(help_text, "Usage: distill_data COMMAND PATH... [OPTIONS]\n")
+    for command in ("count PATH ", "show PATH ", "stats PATH ", "verify PATH ", "sample PATH FILE.jsonl ", "tokenize PATH FOLDER ", "copy FROM TO ", "fetch NAME "):
+        has(help_text, f"\n  {command}")
+    has(run(f"{BUILD}/bin/evaluate_llm", "--help"), "Usage: evaluate_llm NAME=FOLDER... [OPTIONS]\n")
 
 
 def check_sources(folder):
@@ -154,4 +186,6 @@ with tempfile.TemporaryDirectory() as folder:
     check_sources(folder)
     check_killed(folder)
     check_programs(folder)
+    check_tokens_folder(folder)
+    check_calls()
 print("tokens are made once, and are those of memory")
