@@ -190,6 +190,12 @@ absl::Status Publisher::AskAbout(size_t begin, size_t end) {
   return absl::OkStatus();
 }
 
+absl::Status IgnoredError(const HubRepository& repository, const std::string& name) {
+  return absl::FailedPreconditionError(absl::StrCat("cannot publish to ", repository.name,
+                                                    ": the .gitignore of the repository leaves out ", name,
+                                                    ", which is part of what is published; remove the line that does"));
+}
+
 // The files whose bytes are not in the branch yet.
 absl::StatusOr<std::vector<Item*>> Publisher::Changed(const std::string& head) {
   for (size_t begin = 0; begin < items_.size(); begin += kFilesAtOnce) {
@@ -198,9 +204,10 @@ absl::StatusOr<std::vector<Item*>> Publisher::Changed(const std::string& head) {
   std::vector<Item*> changed;
   published_.kept.clear();
   for (Item& item : items_) {
-    if (item.is_ignored) continue;
     DISTILL_ASSIGN_OR_RETURN(const std::string own, OwnHash(item));
     if (own == item.there) continue;
+    // The hub would take the commit, and leave the file out of it.
+    if (item.is_ignored) return IgnoredError(repository(), item.given->name);
     bool may_replace = true;
     if (!item.there.empty() && !item.given->replaces_only.empty()) {
       DISTILL_ASSIGN_OR_RETURN(may_replace, MayReplace(item, head));

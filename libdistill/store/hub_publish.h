@@ -46,8 +46,9 @@ struct PublishedCommit {
 };
 
 // Blocks. The errors are those of HubClient::Send; PermissionDenied also where the hub takes no more of the owner's
-// files, DataLoss where a file changed meanwhile, Aborted where others committed each time before this one could. After
-// any of them nobody sees a part of the files.
+// files, FailedPrecondition where the repository's .gitignore leaves one of the files out, DataLoss where a file
+// changed meanwhile, Aborted where others committed each time before this one could. After any of them nobody sees a
+// part of the files.
 [[nodiscard]] absl::StatusOr<PublishedCommit> PublishToHub(HubClient& hub, const HubPublication& publication);
 
 }  // namespace distill

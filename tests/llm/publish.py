@@ -182,6 +182,24 @@ def refused():
         check(code == 2 and "holds no model" in output, output)
 
 
+def ignored():
+    case = Case()
+    with case.hub as hub:
+        hub.ignored = {"model.safetensors"}
+        case.must_fail("the .gitignore of the repository leaves out model.safetensors", "remove the line")
+        check(not case.sent(hub.take_log()), "nothing is sent")
+        config = job.config(case.folder, alpha=0, student_model=case.model, dataset_name=job.make_chat(f"{case.folder}/chat.jsonl", 4),
+                            cache_dir="none", output_dir=f"{case.folder}/out", hub_location=NAME, save_location="hub", save_strategy="no")
+        code, output = job.run(["--config_file", config], **case.environment)
+        check(code == 2 and "leaves out model.safetensors" in output, output)
+        check(set(PUBLISHED) <= set(case.local(f"{case.folder}/out")), "what the hub would leave out is not removed here")
+        hub.ignored = set()
+        case.must_publish(folder=f"{case.folder}/out")
+        hub.ignored = {"model.safetensors"}
+        case.must_publish(folder=f"{case.folder}/out")
+        check(len(hub.commits(NAME)) == 2, "a file that is there as it is may be ignored")
+
+
 def pages():
     case = Case()
     with case.hub as hub:
@@ -305,7 +323,7 @@ def from_s3():
 
 
 if __name__ == "__main__":
-    named = sys.argv[1:] or ["whole_and_once", "parts_and_branches", "read_by_huggingface_hub", "disturbed", "killed", "refused", "pages",
+    named = sys.argv[1:] or ["whole_and_once", "parts_and_branches", "read_by_huggingface_hub", "disturbed", "killed", "refused", "ignored", "pages",
                              "trained", "waited_for"]
     for name in named:
         began = time.monotonic()

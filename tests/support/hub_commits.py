@@ -134,7 +134,7 @@ def answer_preupload(handler, match, repository):
     for asked in handler.json()["files"]:
         base64.b64decode(asked["sample"], validate=True)
         large, there = is_large(asked["path"], asked["size"]), commit.files.get(asked["path"])
-        files.append({"path": asked["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": False})
+        files.append({"path": asked["path"], "uploadMode": "lfs" if large else "regular", "shouldIgnore": asked["path"] in handler.hub.ignored})
         if there is not None:
             files[-1]["oid"] = there.sha256 if there.is_large(asked["path"]) else there.git_oid
     handler.answer_json({"files": files, "commitOid": commit.oid})
@@ -278,6 +278,7 @@ class HubWithCommits(HubServer):
         self.part_bytes = part_bytes  # what is longer is to be sent in parts of this size
         self.objects, self.parts, self.summaries = {}, {}, {}
         self.users = {"hf_test": User("ada", {"org": "admin"})}
+        self.ignored = set()  # paths that the .gitignore of each repository leaves out
         self.held, self.released = threading.Event(), threading.Event()
         super().__init__(handler=CommitHandler, store_handler=ObjectHandler)
 
