@@ -50,6 +50,19 @@ absl::Status CheckBatch(const LlmOptions& options) {
   return options.teacher_model.empty() ? RequireValue("student_model", options.student_model) : absl::OkStatus();
 }
 
+absl::Status CheckPublishing(const LlmFlags& flags, const PublishOptions& options) {
+  DISTILL_RETURN_IF_ERROR(RequireValue("hub_location", options.hub_location));
+  for (const auto& [name, is_given] :
+       {std::pair("--plan", flags.plan), std::pair("--generate", !flags.generate.empty()),
+        std::pair("--show_batch", flags.show_batch)}) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--publish and ", name, " are two things to do: give one of them"));
+  }
+  if (PublishesToHub(options)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--publish sends the model to the hub, and save_location (or push_to_hub) says not to: leave one of them out");
+}
+
 absl::Status CheckFlags(const LlmFlags& flags) {
   if (!flags.plan && (flags.world_size || flags.ranks_per_host)) {
     return absl::InvalidArgumentError(
@@ -69,7 +82,7 @@ absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv) {
   DISTILL_RETURN_IF_ERROR(settings.Check());
   DISTILL_RETURN_IF_ERROR(CheckFlags(command.flags));
   if (!command.flags.publish.empty()) {
-    DISTILL_RETURN_IF_ERROR(RequireValue("hub_location", command.options.publish.hub_location));
+    DISTILL_RETURN_IF_ERROR(CheckPublishing(command.flags, command.options.publish));
   } else if (command.flags.plan) {
     DISTILL_RETURN_IF_ERROR(CheckModels(command.options));
   } else if (command.flags.show_batch) {

@@ -68,7 +68,8 @@ void DescribeTheirRuns(V& v) {
   v.Section("training_args");
   v.Accept("hub_always_push", {"false"}, kOnce);
   v.Accept("hub_strategy", {"end"}, kOnce);
-  v.Refuse({"hub_token", "push_to_hub_token"}, "the token comes from HF_TOKEN, or from `hf auth login`");
+  v.Refuse({"hub_token", "push_to_hub_token", "hf_token", "use_auth_token", "auth_token", "token"},
+           "the token comes from HF_TOKEN, or from `hf auth login`");
   v.Refuse({"trackio_bucket_id", "trackio_space_id", "trackio_static_space_id"}, kCurves);
   v.Refuse({"torch_compile_backend", "torch_compile_mode"}, "there is nothing to compile");
   v.Refuse({"accelerator_config", "parallelism_config"}, kRanks);

@@ -116,7 +116,9 @@ absl::StatusOr<std::string> OwnValue(NameKind kind, const FieldAlias& alias, con
 
 absl::StatusOr<MeantOption> MeantByForeign(NameKind kind, const ForeignName& foreign, const std::string& value) {
   if (value == kNull) return MeantOption{};
-  const std::string said = absl::StrCat(foreign.name, value.empty() ? "" : ": ", value);
+  // What is refused whatever its value is shown without it: it may be a token, and logs keep what is shown.
+  const bool is_shown = !value.empty() && (foreign.is_noted || !foreign.values.empty());
+  const std::string said = is_shown ? absl::StrCat(foreign.name, ": ", value) : foreign.name;
   if (foreign.is_noted) return MeantOption{.note = absl::StrCat(said, ": ", foreign.reason)};
   for (const std::string& accepted : foreign.values) {
     if (absl::EqualsIgnoreCase(accepted, value)) return MeantOption{};

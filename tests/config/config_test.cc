@@ -133,7 +133,7 @@ TEST_CASE("a name of other tools is accepted for what happens anyway, noted, or 
         "--optim: sgd: AdamW is the only optimizer (only adamw_torch, adamw asks for what happens here)");
   CHECK(ErrorOfFile("\noptim: sgd\n") ==
         ":2: optim: sgd: AdamW is the only optimizer (only adamw_torch, adamw asks for what happens here)");
-  CHECK(ErrorOfFile("lora_r: 8\n") == ":1: lora_r: 8: adapters are not supported");
+  CHECK(ErrorOfFile("lora_r: 8\n") == ":1: lora_r: adapters are not supported");
   CHECK(Read("lora_r: null\noptim: null\n").steps == -1);
   CHECK(Parse({"--workers", "4"})->line.notes ==
         std::vector<std::string>{"workers: 4: there is one thread, whatever it says"});

@@ -329,4 +329,41 @@ TEST_CASE("a place on the hub is refused that can be none, or is missing") {
   CHECK(absl::StrContains(command.status().message(), "hub_location is missing"));
 }
 
+TEST_CASE("a token is refused, and its value is not shown") {
+  const testing::TempFolder folder;
+  for (const std::string name :
+       {"hub_token", "push_to_hub_token", "hf_token", "use_auth_token", "auth_token", "token"}) {
+    INFO(name);
+    const std::string path = folder.Write("config.yaml", absl::StrCat("hub_location: o/n\n", name, ": hf_abc\n"));
+    const std::string section = folder.Write("section.yaml", absl::StrCat("training:\n  ", name, ": hf_abc\n"));
+    const std::string list = folder.Write("list.yaml", absl::StrCat(name, ": [hf_abc]\n"));
+    for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--" + name, "hf_abc"},
+                                                      {"--" + name + "=hf_abc"},
+                                                      {"--config_file", path},
+                                                      {"--config_file", section},
+                                                      {"--config_file", list}}) {
+      const std::string error = ErrorOf(arguments);
+      INFO(error);
+      CHECK(absl::StrContains(error, absl::StrCat(name, ": the token comes from HF_TOKEN")));
+      CHECK_FALSE(absl::StrContains(error, "hf_abc"));
+    }
+  }
+}
+
+TEST_CASE("publishing a folder is the only thing to do, and goes to the hub") {
+  const auto error = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--publish", "folder", "--hub_location", "o/n"});
+    const auto command = Parse(more);
+    return command.ok() ? "" : std::string(command.status().message());
+  };
+  CHECK(error({}) == "");
+  CHECK(error({"--save_location", "both"}) == "");
+  CHECK(error({"--save_location", "hub"}) == "");
+  CHECK(absl::StrContains(error({"--plan", "--student_model", "s", "--alpha", "0"}), "--publish and --plan"));
+  CHECK(absl::StrContains(error({"--generate", "other", "--prompt", "x"}), "--publish and --generate"));
+  CHECK(absl::StrContains(error({"--show_batch"}), "--publish and --show_batch"));
+  CHECK(absl::StrContains(error({"--save_location", "fsx"}), "save_location (or push_to_hub) says not to"));
+  CHECK(absl::StrContains(error({"--push_to_hub", "false"}), "save_location (or push_to_hub) says not to"));
+}
+
 }  // namespace distill
