@@ -144,11 +144,17 @@ absl::StatusOr<HttpResponse> HubClient::SendOnce(const HubRequest& request) {
   return answer;
 }
 
+RetryPolicy HubClient::RetryOf(const HubRequest& request) const {
+  RetryPolicy retry = retry_;
+  if (request.open_body) retry.total = absl::InfiniteDuration();
+  return retry;
+}
+
 absl::StatusOr<HttpResponse> HubClient::Send(const HubRequest& request) { return Send(request, retry_.attempts); }
 
 absl::StatusOr<HttpResponse> HubClient::Send(const HubRequest& request, int attempts) {
   const std::string what = WhatOf(request);
-  RetryPolicy retry = retry_;
+  RetryPolicy retry = RetryOf(request);
   retry.attempts = std::min(attempts, retry.attempts);
   HttpResponse answer;
   const absl::Status status = Retry(retry, counters_, what, [&]() -> absl::Status {

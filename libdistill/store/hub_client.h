@@ -77,6 +77,9 @@ class HubClient {
   [[nodiscard]] absl::StatusOr<HttpResponse> SendOnce(const HubRequest& request);
 
   const RetryPolicy& retry() const { return retry_; }
+  // That of one request. An attempt at a large body may take longer than all attempts at others together, so that its
+  // attempts are counted, but not their time.
+  RetryPolicy RetryOf(const HubRequest& request) const;
   StoreCounters& counters() { return counters_; }
 
  private:

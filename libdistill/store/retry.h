@@ -19,7 +19,7 @@ struct RetryPolicy {
   int attempts = 8;                                      // in all
   absl::Duration first_pause = absl::Milliseconds(200);  // the longest one after the first attempt
   absl::Duration longest_pause = absl::Seconds(10);
-  absl::Duration total = absl::Minutes(5);  // no attempt begins later than this after the first
+  absl::Duration total = absl::Minutes(5);  // no attempt begins later than this after the first; may be infinite
 };
 
 // What the stores of this process have done; any thread may read and add.

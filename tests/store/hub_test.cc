@@ -4,7 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "libdistill/store/hub_cache.h"
+#include "libdistill/store/hub_client.h"
 #include "libdistill/store/hub_download.h"
 #include "libdistill/store/hub_listing.h"
 #include "libdistill/store/hub_name.h"
@@ -194,6 +196,30 @@ TEST_CASE("of a data set come the Parquet files of the split, or its other rows"
         "no file of rows in it is called fr/train*.parqu");
   CHECK(Selected("en/train.jsonl de/train.jsonl", HubContents::kRows).substr(0, 39) ==
         "it has rows in the folders de, en, whic");
+}
+
+TEST_CASE("what breaks late is tried again where only attempts are counted") {
+  StoreCounters counters;
+  const auto attempts_within = [&](absl::Duration total) {
+    int attempts = 0;
+    const RetryPolicy policy{.attempts = 3, .first_pause = absl::Milliseconds(1), .total = total};
+    CHECK(absl::IsUnavailable(Retry(policy, counters, "send", [&] {
+      absl::SleepFor(absl::Milliseconds(5));
+      return absl::UnavailableError(absl::StrCat("attempt ", ++attempts));
+    })));
+    return attempts;
+  };
+  CHECK(attempts_within(absl::Milliseconds(2)) == 1);
+  CHECK(attempts_within(absl::InfiniteDuration()) == 3);
+
+  StoreOptions options;
+  options.attempts = 5;
+  const HubClient hub(HubSettings{}, options, counters);
+  HubRequest request{.action = "send"};
+  CHECK(hub.RetryOf(request).total == RetryPolicy().total);
+  request.open_body = []() -> absl::StatusOr<std::unique_ptr<ByteStream>> { return absl::UnknownError("not opened"); };
+  CHECK(hub.RetryOf(request).total == absl::InfiniteDuration());
+  CHECK(hub.RetryOf(request).attempts == 5);
 }
 
 TEST_CASE("how far a download is stands in the log") {
