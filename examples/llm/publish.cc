@@ -4,9 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "examples/llm/student_card.h"
 #include "libdistill/comm/agree.h"
@@ -50,6 +54,24 @@ bool IsModelFile(const std::string& name) {
   return absl::StartsWith(name, "pytorch_model") && absl::EndsWith(name, ".bin");
 }
 
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isdigit(c); });
+}
+
+// Weights, and lists of their parts, by the names that readers of a model look for.
+bool IsReadAsWeights(absl::string_view name) {
+  for (const auto& [stem, ending] : {std::pair("model", ".safetensors"), std::pair("pytorch_model", ".bin")}) {
+    absl::string_view rest = name;
+    if (!absl::ConsumePrefix(&rest, stem)) continue;
+    if (rest == ending || rest == absl::StrCat(ending, ".index.json")) return true;
+    // -00001-of-00003
+    if (!absl::ConsumePrefix(&rest, "-") || !absl::ConsumeSuffix(&rest, ending)) continue;
+    const std::vector<absl::string_view> numbers = absl::StrSplit(rest, "-of-");
+    if (numbers.size() == 2 && IsNumber(numbers[0]) && IsNumber(numbers[1])) return true;
+  }
+  return false;
+}
+
 bool HoldsWeights(const std::string& name) {
   return absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".bin");
 }
@@ -73,6 +95,7 @@ absl::Status Publish(const PublishOptions& options, const std::string& folder, c
                              .is_private = options.hub_private_repo,
                              .summary = "Publish the model",
                              .description = absl::StrCat("By ", VersionLine(), ".")};
+  publication.is_outdated = IsReadAsWeights;
   for (const std::string& name : names) {
     DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<const ReadableFile> file, OpenFile(JoinPath(folder, name)));
     std::string replaces_only;
@@ -85,9 +108,14 @@ absl::Status Publish(const PublishOptions& options, const std::string& folder, c
   HubClient hub(settings, PatientOptions(), CountersOfStores());
   const absl::Time began = absl::Now();
   DISTILL_ASSIGN_OR_RETURN(const PublishedCommit done, PublishToHub(hub, publication));
+  publication.repository.name = done.repository;
   const std::string page = absl::StrCat(settings.endpoint, publication.repository.Page());
   for (const std::string& name : done.kept) {
-    LogInfo(absl::StrCat(name, " of ", options.hub_location, " stays as it is: it was not made by libdistill"));
+    LogInfo(absl::StrCat(name, " of ", done.repository, " stays as it is: it was not made by libdistill"));
+  }
+  if (!done.removed.empty()) {
+    LogInfo(absl::StrCat("removed from ", done.repository,
+                         ", as weights of another model: ", absl::StrJoin(done.removed, ", ")));
   }
   if (!done.is_new) {
     LogInfo(absl::StrCat(page, " has all of it already, in commit ", done.commit));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/hub_lookup.h"
 
 namespace distill {
 namespace {
@@ -90,9 +91,14 @@ absl::Status CheckMayPublish(HubClient& hub, const HubRepository& repository) {
                                                     "file of `hf auth login`): make one at ", endpoint,
                                                     "/settings/tokens"));
   }
+  HubRepository now = repository;
+  const absl::StatusOr<std::string> name = LookUpName(hub, repository);
+  if (name.ok()) now.name = *name;
+  // One that is not there is made when it is published; PermissionDenied stands for that, too.
+  if (!name.ok() && !absl::IsNotFound(name.status()) && !absl::IsPermissionDenied(name.status())) return name.status();
   const json user = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
   if (!user.is_object()) return absl::OkStatus();
-  return Annotate(CheckUser(user, repository), what);
+  return Annotate(CheckUser(user, now), what);
 }
 
 }  // namespace distill

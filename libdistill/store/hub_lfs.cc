@@ -15,6 +15,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
 #include "libdistill/store/byte_stream.h"
+#include "libdistill/store/hub_answer.h"
 
 namespace distill {
 namespace {
@@ -44,9 +45,8 @@ absl::Status BadPlan(absl::string_view what) {
 }
 
 absl::StatusOr<LfsAction> ReadAction(const json& value) {
-  LfsAction action;
-  if (!value.is_object() || !value.contains("href") || !value["href"].is_string()) return BadPlan("no href");
-  action.href = value["href"].get<std::string>();
+  LfsAction action{TextIn(value, "href"), {}};
+  if (action.href.empty()) return BadPlan("no href");
   const auto headers = value.find("header");
   if (headers == value.end() || !headers->is_object()) return action;
   for (const auto& [name, text] : headers->items()) {
@@ -69,23 +69,30 @@ absl::Status TakeParts(LfsPlan& plan, int64_t size) {
   if (plan.part_bytes == 0) return absl::OkStatus();
   plan.upload.headers.clear();
   for (auto& [number, href] : parts) plan.parts.push_back(std::move(href));
-  if (static_cast<int64_t>(plan.parts.size()) != (size + plan.part_bytes - 1) / plan.part_bytes) {
+  if (static_cast<int64_t>(plan.parts.size()) != size / plan.part_bytes + (size % plan.part_bytes != 0 ? 1 : 0)) {
     return BadPlan(absl::StrCat(plan.parts.size(), " parts of ", plan.part_bytes, " bytes for ", size, " bytes"));
   }
   return absl::OkStatus();
 }
 
+absl::Status RefusalIn(const json& error) {
+  std::string said = TextIn(error, "message");
+  if (said.empty()) said = "it does not say why";
+  const auto code = error.find("code");
+  const bool has_code = code != error.end() && code->is_number_integer();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the hub does not take it: ", said, has_code ? absl::StrCat(" (", code->get<int64_t>(), ")") : ""));
+}
+
 absl::StatusOr<LfsPlan> ReadPlan(const std::string& text, const LfsObject& object) {
   const json answer = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array() ||
-      answer["objects"].size() != 1 || !answer["objects"][0].is_object()) {
-    return BadPlan(text.substr(0, 200));
+  const auto objects = answer.find("objects");
+  // The answer itself is not shown: its addresses are signed, which is as good as a password.
+  if (objects == answer.end() || !objects->is_array() || objects->size() != 1 || !objects->front().is_object()) {
+    return BadPlan("it is no JSON with one object");
   }
-  const json& about = answer["objects"][0];
-  if (const auto error = about.find("error"); error != about.end() && error->is_object()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("the hub does not take it: ", error->value("message", ""), " (", error->value("code", 0), ")"));
-  }
+  const json& about = objects->front();
+  if (const auto error = about.find("error"); error != about.end() && !error->is_null()) return RefusalIn(*error);
   LfsPlan plan;
   const auto actions = about.find("actions");
   plan.is_there = actions == about.end() || !actions->is_object() || !actions->contains("upload");

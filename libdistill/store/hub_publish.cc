@@ -13,7 +13,9 @@
 #include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/hub_answer.h"
 #include "libdistill/store/hub_lfs.h"
+#include "libdistill/store/hub_lookup.h"
 #include "libdistill/store/sha_hash.h"
 
 namespace distill {
@@ -40,14 +42,15 @@ std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::er
 
 class Publisher {
  public:
-  Publisher(HubClient& hub, const HubPublication& publication) : hub_(hub), publication_(publication) {
+  Publisher(HubClient& hub, const HubPublication& publication)
+      : hub_(hub), publication_(publication), repository_(publication.repository) {
     for (const FileToPublish& file : publication.files) items_.emplace_back(&file);
   }
 
   absl::StatusOr<PublishedCommit> Run();
 
  private:
-  const HubRepository& repository() const { return publication_.repository; }
+  const HubRepository& repository() const { return repository_; }
   std::string ApiPath(absl::string_view what) const {
     return absl::StrCat("/api/", repository().Plural(), "/", repository().name, "/", what, "/",
                         PercentEncode(repository().revision, /*keep_slashes=*/false));
@@ -55,17 +58,20 @@ class Publisher {
   absl::StatusOr<HttpResponse> Post(const char* action, const std::string& path, const std::string& body,
                                     const char* type = "application/json", std::vector<int> also_fine = {});
 
-  absl::StatusOr<std::string> Head();
-  absl::StatusOr<std::string> HeadOrMade();
-  absl::Status MakeRepository();
+  absl::Status FindOrMakeRepository();
+  absl::StatusOr<HubHead> HeadOrMade();
   absl::Status AskAbout(size_t begin, size_t end);
   absl::StatusOr<std::vector<Item*>> Changed(const std::string& head);
   absl::StatusOr<bool> MayReplace(const Item& item, const std::string& head);
   absl::StatusOr<std::string> OwnHash(Item& item);
-  absl::StatusOr<std::string> CommitBody(const std::string& head, const std::vector<Item*>& items);
+  std::vector<std::string> Outdated(const HubHead& head) const;
+  absl::Status SendLarge(const std::vector<Item*>& items);
+  absl::StatusOr<std::string> CommitBody(const std::string& head, const std::vector<Item*>& items,
+                                         const std::vector<std::string>& outdated);
 
   HubClient& hub_;
   const HubPublication& publication_;
+  HubRepository repository_;  // by its name now
   std::vector<Item> items_;
   PublishedCommit published_;
 };
@@ -85,28 +91,15 @@ absl::StatusOr<HttpResponse> Publisher::Post(const char* action, const std::stri
   return hub_.Send(request);
 }
 
-absl::StatusOr<json> ParseAnswer(const HttpResponse& answer, const HubRepository& repository) {
-  json value = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
-  if (value.is_object()) return value;
-  return absl::InternalError(absl::StrCat("cannot publish to ", repository.name,
-                                          ": the hub's answer is no JSON: ", answer.body.substr(0, 200)));
-}
-
-// Text of a member; "" where there is none.
-std::string TextOf(const json& value, const char* name) {
-  const auto found = value.find(name);
-  return found != value.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-// The branch's newest commit. NotFound: no repository, or no such branch.
-absl::StatusOr<std::string> Publisher::Head() {
-  HubRequest request{.action = "look up", .repository = repository(), .path = ApiPath("revision")};
-  DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, hub_.Send(request));
-  DISTILL_ASSIGN_OR_RETURN(const json about, ParseAnswer(answer, repository()));
-  return TextOf(about, "sha");
-}
-
-absl::Status Publisher::MakeRepository() {
+// One of an old name is not made again: what was read by that name would be gone from there.
+absl::Status Publisher::FindOrMakeRepository() {
+  absl::StatusOr<std::string> name = LookUpName(hub_, repository());
+  if (name.ok()) {
+    repository_.name = *std::move(name);
+    return absl::OkStatus();
+  }
+  // PermissionDenied stands for a repository that is not there, too.
+  if (!absl::IsNotFound(name.status()) && !absl::IsPermissionDenied(name.status())) return name.status();
   const std::vector<std::string> parts = absl::StrSplit(repository().name, absl::MaxSplits('/', 1));
   json body;
   body["organization"] = parts.front();
@@ -116,15 +109,11 @@ absl::Status Publisher::MakeRepository() {
   return Post("create", "/api/repos/create", Dump(body), "application/json", {409}).status();
 }
 
-absl::StatusOr<std::string> Publisher::HeadOrMade() {
-  absl::StatusOr<std::string> head = Head();
-  // 401 stands for a repository that is not there, too.
-  if (!absl::IsNotFound(head.status()) && !absl::IsPermissionDenied(head.status())) return head;
-  DISTILL_RETURN_IF_ERROR(MakeRepository());
-  head = Head();
+absl::StatusOr<HubHead> Publisher::HeadOrMade() {
+  absl::StatusOr<HubHead> head = LookUpBranch(hub_, repository());
   if (!absl::IsNotFound(head.status())) return head;
   DISTILL_RETURN_IF_ERROR(Post("make the branch of", ApiPath("branch"), "{}", "application/json", {409}).status());
-  return Head();
+  return LookUpBranch(hub_, repository());
 }
 
 absl::StatusOr<std::string> Publisher::OwnHash(Item& item) {
@@ -169,10 +158,10 @@ absl::StatusOr<json> AboutFiles(const std::vector<Item>& items, size_t begin, si
 absl::Status Publisher::AskAbout(size_t begin, size_t end) {
   DISTILL_ASSIGN_OR_RETURN(const json body, AboutFiles(items_, begin, end));
   DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, Post("publish to", ApiPath("preupload"), Dump(body)));
-  DISTILL_ASSIGN_OR_RETURN(const json about, ParseAnswer(answer, repository()));
+  DISTILL_ASSIGN_OR_RETURN(const json about, ParseHubAnswer(absl::StrCat("publish to ", repository().name), answer));
   std::map<std::string, const json*> by_name;
-  if (about.contains("files")) {
-    for (const json& file : about["files"]) by_name[TextOf(file, "path")] = &file;
+  if (const auto files = about.find("files"); files != about.end() && files->is_array()) {
+    for (const json& file : *files) by_name[TextIn(file, "path")] = &file;
   }
   for (size_t i = begin; i < end; ++i) {
     Item& item = items_[i];
@@ -184,8 +173,8 @@ absl::Status Publisher::AskAbout(size_t begin, size_t end) {
     const json& file = *found->second;
     const auto ignored = file.find("shouldIgnore");
     item.is_ignored = ignored != file.end() && ignored->is_boolean() && ignored->get<bool>();
-    item.is_large = TextOf(file, "uploadMode") == "lfs" && item.given->file->size() > 0;  // a store takes no empty one
-    item.there = TextOf(file, "oid");
+    item.is_large = TextIn(file, "uploadMode") == "lfs" && item.given->file->size() > 0;  // a store takes no empty one
+    item.there = TextIn(file, "oid");
   }
   return absl::OkStatus();
 }
@@ -218,8 +207,21 @@ absl::StatusOr<std::vector<Item*>> Publisher::Changed(const std::string& head) {
   return changed;
 }
 
+// The branch's files that do not belong to what it will hold.
+std::vector<std::string> Publisher::Outdated(const HubHead& head) const {
+  std::vector<std::string> outdated;
+  if (!publication_.is_outdated) return outdated;
+  for (const std::string& name : head.files) {
+    const bool is_published =
+        std::any_of(items_.begin(), items_.end(), [&](const Item& item) { return item.given->name == name; });
+    if (!is_published && publication_.is_outdated(name)) outdated.push_back(name);
+  }
+  return outdated;
+}
+
 // One line of JSON for what the commit is, and one for each file.
-absl::StatusOr<std::string> Publisher::CommitBody(const std::string& head, const std::vector<Item*>& items) {
+absl::StatusOr<std::string> Publisher::CommitBody(const std::string& head, const std::vector<Item*>& items,
+                                                  const std::vector<std::string>& outdated) {
   json header;
   header["key"] = "header";
   header["value"]["summary"] = publication_.summary;
@@ -243,33 +245,48 @@ absl::StatusOr<std::string> Publisher::CommitBody(const std::string& head, const
     }
     absl::StrAppend(&body, Dump(line), "\n");
   }
+  for (const std::string& name : outdated) {
+    json line;
+    line["key"] = "deletedFile";
+    line["value"]["path"] = name;
+    absl::StrAppend(&body, Dump(line), "\n");
+  }
   return body;
 }
 
+absl::Status Publisher::SendLarge(const std::vector<Item*>& items) {
+  for (Item* item : items) {
+    if (!item->is_large) continue;
+    LogInfo(absl::StrFormat("sending %s (%.1f MB) to %s, unless it is there", item->given->name,
+                            static_cast<double>(item->given->file->size()) * 1e-6, repository().name));
+    DISTILL_ASSIGN_OR_RETURN(const int64_t sent,
+                             UploadLfsObject(hub_, repository(), {item->given->name, item->sha256, item->given->file}));
+    published_.bytes_sent += sent;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PublishedCommit> Publisher::Run() {
+  DISTILL_RETURN_IF_ERROR(FindOrMakeRepository());
+  published_.repository = repository().name;
   absl::Status refused;
   for (int round = 0; round < kMostRounds; ++round) {
-    DISTILL_ASSIGN_OR_RETURN(const std::string head, HeadOrMade());
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<Item*> changed, Changed(head));
-    if (changed.empty()) {
-      published_.commit = head;
+    DISTILL_ASSIGN_OR_RETURN(const HubHead head, HeadOrMade());
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<Item*> changed, Changed(head.commit));
+    std::vector<std::string> outdated = Outdated(head);
+    if (changed.empty() && outdated.empty()) {
+      published_.commit = head.commit;
       published_.is_new = !refused.ok();  // the answer to our commit was lost
       return published_;
     }
-    for (Item* item : changed) {
-      if (!item->is_large) continue;
-      LogInfo(absl::StrFormat("sending %s (%.1f MB) to %s, unless it is there", item->given->name,
-                              static_cast<double>(item->given->file->size()) * 1e-6, repository().name));
-      DISTILL_ASSIGN_OR_RETURN(
-          const int64_t sent,
-          UploadLfsObject(hub_, repository(), {item->given->name, item->sha256, item->given->file}));
-      published_.bytes_sent += sent;
-    }
-    DISTILL_ASSIGN_OR_RETURN(const std::string body, CommitBody(head, changed));
+    DISTILL_RETURN_IF_ERROR(SendLarge(changed));
+    published_.removed = std::move(outdated);
+    DISTILL_ASSIGN_OR_RETURN(const std::string body, CommitBody(head.commit, changed, published_.removed));
     const absl::StatusOr<HttpResponse> answer = Post("commit to", ApiPath("commit"), body, "application/x-ndjson");
     if (answer.ok()) {
-      DISTILL_ASSIGN_OR_RETURN(const json about, ParseAnswer(*answer, repository()));
-      published_.commit = TextOf(about, "commitOid");
+      DISTILL_ASSIGN_OR_RETURN(const json about,
+                               ParseHubAnswer(absl::StrCat("commit to ", repository().name), *answer));
+      published_.commit = TextIn(about, "commitOid");
       published_.is_new = true;
       return published_;
     }

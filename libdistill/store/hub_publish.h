@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,13 +37,17 @@ struct HubPublication {
   std::string summary;            // the commit's first line
   std::string description = {};
   std::vector<FileToPublish> files = {};
+  // Of the branch's other files: whether the same commit removes it, since it would be read in place of these.
+  std::function<bool(const std::string& name)> is_outdated = nullptr;
 };
 
 struct PublishedCommit {
-  std::string commit;                  // of 40 letters: the newest of the branch
-  bool is_new = false;                 // false: all was there already
-  int64_t bytes_sent = 0;              // to the store
-  std::vector<std::string> kept = {};  // files of other people's that `replaces_only` left as they were
+  std::string repository;                 // its name now: another one than was given where it was renamed
+  std::string commit;                     // of 40 letters: the newest of the branch
+  bool is_new = false;                    // false: all was there already
+  int64_t bytes_sent = 0;                 // to the store
+  std::vector<std::string> kept = {};     // files of other people's that `replaces_only` left as they were
+  std::vector<std::string> removed = {};  // that were outdated
 };
 
 // Blocks. The errors are those of HubClient::Send; PermissionDenied also where the hub takes no more of the owner's

@@ -1,5 +1,6 @@
 """distill_llm publishes on the hub: whole or not at all, whatever happens on the way, so that huggingface_hub reads the same bytes."""
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import job
 from hub_commits import HubWithCommits, User
-from hub_server import Fault
+from hub_server import Blob, Fault
 from job import check
 
 os.environ["HF_HUB_DISABLE_XET"] = "1"  # the server speaks LFS
@@ -106,6 +107,8 @@ def read_by_huggingface_hub():
         HfApi(**where).create_repo("org/theirs")
         HfApi(**where).upload_folder(repo_id="org/theirs", folder_path=case.model)
         check(hub.files("org/theirs") == hub.files(NAME), "and publishes the same")
+        HfApi(**where).delete_file("model.safetensors", "org/theirs")
+        check(sorted(hub.files("org/theirs")) == sorted(set(PUBLISHED) - {"model.safetensors"}), "it removes files by the same lines as we do")
 
 
 def disturbed():
@@ -182,6 +185,30 @@ def refused():
         check(code == 2 and "holds no model" in output, output)
 
 
+def answers_of_no_form():
+    case = Case()
+    upload = {"href": "http://127.0.0.1:1/x?signature=secret", "header": {"chunk_size": str((1 << 63) - 1), "1": "y?signature=secret"}}
+    batches = {
+        '{"objects": [{"error": {"message": null, "code": "507"}}]}': "the hub does not take it: it does not say why",
+        '{"objects": [{"error": {"message": "no space", "code": 507}}]}': "the hub does not take it: no space (507)",
+        '{"objects": [{"error": "no space"}]}': "the hub does not take it",
+        json.dumps({"objects": [{"actions": {"upload": upload}}, {}]}): "it is no JSON with one object",
+        json.dumps({"objects": {"actions": {"upload": upload}}}): "it is no JSON with one object",
+        json.dumps([{"actions": {"upload": upload}}]): "it is no JSON with one object",
+        json.dumps({"objects": [{"actions": {"upload": {"href": 5}}}]}): "no href",
+        json.dumps({"objects": [{"actions": {"upload": "here"}}]}): "no href",
+        json.dumps({"objects": [{"actions": {"upload": {**upload, "header": {**upload["header"], "2": "z"}}}}]}): "2 parts of",
+    }
+    with case.hub as hub:
+        faults = [("/batch", answer, said) for answer, said in batches.items()]
+        faults += [("/preupload/", answer, "the hub does not say how to send") for answer in ('{"files": 5}', '{"files": [5]}', '{"files": {"a": []}}')]
+        faults += [("/commit/", "[]", "the hub's answer is no JSON object"), ("/preupload/", "no JSON", "the hub's answer is no JSON object")]
+        for match, answer, said in faults:
+            hub.faults = [Fault(match, f"answer {answer}")]
+            output = case.must_fail(said)
+            check("json.exception" not in output and "secret" not in output, output)
+
+
 def ignored():
     case = Case()
     with case.hub as hub:
@@ -198,6 +225,63 @@ def ignored():
         hub.ignored = {"model.safetensors"}
         case.must_publish(folder=f"{case.folder}/out")
         check(len(hub.commits(NAME)) == 2, "a file that is there as it is may be ignored")
+
+
+def outdated():
+    case = Case()
+    whole = case.local()
+    index = {"metadata": {}, "weight_map": {"embedding": "model-00001-of-00002.safetensors", "head": "model-00002-of-00002.safetensors"}}
+    parts = {"model-00001-of-00002.safetensors": b"one", "model-00002-of-00002.safetensors": b"two",
+             "model.safetensors.index.json": json.dumps(index).encode()}
+    others = {"model.fp16.safetensors": b"a person's", "onnx/model.safetensors": b"another reader's", "model_head.bin": b"extra"}
+
+    def move(there):
+        for name in [*parts, "model.safetensors", "pytorch_model.bin"]:
+            Path(case.model, name).unlink(missing_ok=True)
+        for name, contents in there.items():
+            Path(case.model, name).write_bytes(contents)
+
+    with case.hub as hub:
+        case.must_publish()
+        hub.commit(hub.repositories["model", NAME], "main", {name: Blob(contents) for name, contents in others.items()}, "by hand")
+        weights = {"model.safetensors": whole["model.safetensors"]}
+        rest = {name: contents for name, contents in whole.items() if name not in weights}
+        for there in (parts, weights, {"pytorch_model.bin": b"pickled"}, weights):
+            move(there)
+            before = len(hub.commits(NAME))
+            output = case.must_publish()
+            check(hub.files(NAME) == {**rest, **there, **others}, f"{list(hub.files(NAME))} after {list(there)}")
+            check(len(hub.commits(NAME)) == before + 1 and "removed from org/student" in output, output)
+        hub.commit(hub.repositories["model", NAME], "main", {"pytorch_model.bin": Blob(b"old")}, "by hand")
+        case.must_publish()
+        check("pytorch_model.bin" not in hub.files(NAME), "also where nothing else is to be done")
+        check("has all of it already" in case.must_publish(), "once")
+
+
+def renamed():
+    case = Case()
+    with case.hub as hub:
+        case.must_publish()
+        repository = hub.repositories["model", "new/name"] = hub.repositories.pop(("model", NAME))
+        repository.name = "new/name"
+        hub.renamed = {NAME: "new/name"}
+        job.write_safetensors(f"{case.model}/model.safetensors", {"other": ([4], [1.0] * 4)})
+        code, output = case.publish()
+        check(code == 2 and "no member of new" in output, output)
+        hub.users["hf_test"].orgs["new"] = "write"
+        hub.take_log()
+        for revision in ("main", "other"):
+            output = case.must_publish("--hub_revision", revision)
+            check("org/student is called new/name on the hub now" in output and f"{hub.url}/new/name, commit" in output, output)
+            check(hub.files("new/name", revision) == case.local(), "published by the new name")
+            job.write_safetensors(f"{case.model}/model.safetensors", {"other": ([4], [2.0] * 4)})
+        check(("model", NAME) not in hub.repositories and not any("/create" in line for line in hub.take_log()), "none of the old name is made")
+
+        config = job.config(case.folder, alpha=0, student_model=case.model, dataset_name="none.jsonl", output_dir=f"{case.folder}/out",
+                            hub_location=NAME)
+        hub.users["hf_test"].orgs["new"] = "read"
+        code, output = job.run(["--config_file", config], **case.environment)
+        check(code == 2 and "may only read in new" in output, output)
 
 
 def pages():
@@ -323,8 +407,8 @@ def from_s3():
 
 
 if __name__ == "__main__":
-    named = sys.argv[1:] or ["whole_and_once", "parts_and_branches", "read_by_huggingface_hub", "disturbed", "killed", "refused", "ignored", "pages",
-                             "trained", "waited_for"]
+    named = sys.argv[1:] or ["whole_and_once", "parts_and_branches", "read_by_huggingface_hub", "disturbed", "killed", "refused", "answers_of_no_form", "ignored", "outdated",
+                             "renamed", "pages", "trained", "waited_for"]
     for name in named:
         began = time.monotonic()
         globals()[name]()

@@ -7,7 +7,8 @@
       assert hub.commits("org/name") == ["initial commit", "Publish the student"]
 
 Faults besides the server's: "taken CODE" answers so after a commit was made, or parts were joined; "race" lets somebody else commit first; "hold" lets a
-request wait until hub.released is set; "message CODE TEXT" refuses with a text. Objects of LFS that were sent are in hub.objects, by their
+request wait until hub.released is set; "message CODE TEXT" refuses with a text; "answer TEXT" is the whole
+answer. Objects of LFS that were sent are in hub.objects, by their
 hash; only those that a commit names can be read.
 """
 import base64
@@ -80,6 +81,9 @@ class CommitHandler(HubHandler):
         """The faults that any of these requests may have."""
         if self.fault[:1] == ["message"]:
             self.refuse(int(self.fault[1]), "", " ".join(self.fault[2:]))
+            return True
+        if self.fault[:1] == ["answer"]:
+            self.answer(200, " ".join(self.fault[1:]))
             return True
         if self.fault[:1] == ["hold"]:
             self.hub.held.set()
@@ -192,6 +196,8 @@ def read_commit(handler):
         elif item["key"] == "file":
             assert value["encoding"] == "base64"
             files[value["path"]] = Blob(base64.b64decode(value["content"], validate=True))
+        elif item["key"] == "deletedFile":
+            files[value["path"]] = None
         elif item["key"] == "lfsFile" and value["oid"] in handler.hub.objects:
             files[value["path"]] = Blob(handler.hub.objects[value["oid"]])
         else:
@@ -289,9 +295,10 @@ class HubWithCommits(HubServer):
         return good
 
     def commit(self, repository, branch, files, summary):
-        """These files over those of the branch."""
+        """These files over those of the branch; None in place of one removes it."""
         parent = repository.find(branch)
-        oid = repository.add({**(parent.files if parent else {}), **files}, branch)
+        merged = {**(parent.files if parent else {}), **files}
+        oid = repository.add({path: blob for path, blob in merged.items() if blob is not None}, branch)
         self.summaries[oid] = summary
         return oid
 

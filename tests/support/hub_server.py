@@ -213,8 +213,8 @@ class HubHandler(BaseHTTPRequestHandler):
         if self.fault[:1] == ["status"]:
             return self.refuse(int(self.fault[1]), self.fault[2] if len(self.fault) > 2 else "", "said by the test")
         for old, new in self.hub.renamed.items():
-            if f"/{old}/" in self.path:
-                return self.answer(307, b"", [("Location", self.path.replace(f"/{old}/", f"/{new}/"))])
+            if re.search(rf"/{old}([/?]|\.git/|$)", self.path):
+                return self.answer(307, b"", [("Location", self.path.replace(f"/{old}", f"/{new}", 1))])
         if self.fault[:1] == ["loop"]:
             return self.answer(302, b"", [("Location", self.path)])
         if self.fault[:1] == ["stall"] and path.startswith("/api/"):
