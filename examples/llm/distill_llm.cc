@@ -174,8 +174,8 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   const auto last = std::make_shared<LastLoss>();
   trainer->AddObserver(last);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(*made->task));
-  DISTILL_RETURN_IF_ERROR(
-      PublishStudent(run, options, CardOf(run, options, result, *last, made->models.student->source_folder())));
+  const ModelCard card = CardOf(run, options, result, *last, made->models);
+  DISTILL_RETURN_IF_ERROR(PublishStudent(run, options, card, /*was_trained=*/last->loss().has_value()));
   if (run.rank() == 0 && KeepsInFolder(options.publish)) {
     LogInfo(absl::StrCat("the student is in ", options.trainer.output_dir, "; to try it: distill_llm --generate ",
                          options.trainer.output_dir, " --prompt TEXT"));

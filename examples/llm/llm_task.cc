@@ -199,11 +199,11 @@ LoadOptions OptionsOf(torch::Dtype dtype, c10::Device device, bool is_sharded) {
   return {.dtype = dtype, .device = is_sharded ? c10::Device(torch::kCPU) : device, .blocks_later = is_sharded};
 }
 
-absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmOptions& options, const RunContext& run) {
+absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmOptions& options, const RunContext& run,
+                                                     bool has_weights) {
   const LoadOptions load =
       OptionsOf(torch::kFloat32, run.device(), options.trainer.zero_stage == 3 && run.world_size() > 1);
   const std::string& folder = options.student_model;
-  DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
   if (has_weights) return LoadDecoder(folder, load);
   const bool resumes = WillResume(options.trainer);
   LogInfo(absl::StrCat(
@@ -262,7 +262,8 @@ absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const Ll
 
 absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run) {
   LlmModels models;
-  DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(options, run));
+  DISTILL_ASSIGN_OR_RETURN(models.student_has_weights, HasWeights(options.student_model));
+  DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(options, run, models.student_has_weights));
   if (options.teacher_model.empty()) return models;
   const LoadOptions load = OptionsOf(WorkingType(options.trainer, run.device()), run.device(),
                                      options.shard_teacher && run.world_size() > 1);

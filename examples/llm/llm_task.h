@@ -34,6 +34,7 @@ struct LlmText {
 struct LlmModels {
   std::shared_ptr<Decoder> teacher;  // null: training on labels alone
   std::shared_ptr<Decoder> student;  // float32
+  bool student_has_weights = false;  // in its folder
 };
 
 // A student folder without weights gives random ones, drawn with the config's seed. A model that is to be sharded

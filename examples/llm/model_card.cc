@@ -47,7 +47,7 @@ void AddList(std::string& text, absl::string_view key, const std::vector<std::st
 std::string Metadata(const ModelCard& card) {
   std::string text = "---\nlibrary_name: transformers\npipeline_tag: text-generation\n";
   if (!card.license.empty()) absl::StrAppend(&text, "license: ", card.license, "\n");
-  AddList(text, "base_model", {card.student, card.teacher});
+  AddList(text, "base_model", {card.student_has_weights ? card.student : "", card.teacher});
   AddList(text, "datasets", card.data_sets);
   return text + "tags:\n- distillation\n- libdistill\n---\n";
 }
@@ -62,21 +62,21 @@ std::string About(const ModelCard& card) {
   std::string text =
       absl::StrCat(card.teacher.empty() ? "A language model" : "A language model that was distilled from ",
                    card.teacher.empty() ? "" : Link(card.teacher, ""), ", trained with libdistill ", card.version);
-  if (!card.student.empty()) absl::StrAppend(&text, ". Training began with ", Link(card.student, ""));
+  if (!card.student.empty()) {
+    absl::StrAppend(&text, ". Training began with ", card.student_has_weights ? "" : "random weights, in the shape of ",
+                    Link(card.student, ""));
+  }
   if (!card.data_sets.empty()) absl::StrAppend(&text, "; the data: ", Links(card.data_sets, "datasets/"));
   return text + ".\n\n";
 }
 
 std::string HowToUse(const ModelCard& card) {
-  const bool is_on_hub = IsHubName(card.name);
-  const std::string folder = LastPart(card.name);
+  const std::string model = IsHubName(card.name) ? card.name : LastPart(card.name);
   return absl::StrCat(
       "## How to use it\n\n```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
       "tokenizer = AutoTokenizer.from_pretrained(\"",
       card.name, "\")\nmodel = AutoModelForCausalLM.from_pretrained(\"", card.name,
-      "\")\n```\n\nWith libdistill:\n\n```\n",
-      is_on_hub ? absl::StrCat("hf download ", card.name, " --local-dir ", folder, "\n") : "",
-      "distill_llm --generate ", folder, " --prompt \"...\"\n```\n");
+      "\")\n```\n\nWith libdistill:\n\n```\ndistill_llm --generate ", model, " --prompt \"...\"\n```\n");
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ using CardRows = std::vector<std::pair<std::string, std::string>>;
 // Teacher, student and data sets: names on the hub ("org/name") become links and metadata; of others, the last part of
 // their path is shown.
 struct ModelCard {
-  std::string name;     // on the hub, or of the model's folder
-  std::string teacher;  // empty: trained on labels alone
-  std::string student;  // what training began with
+  std::string name;                 // on the hub, or of the model's folder
+  std::string teacher;              // empty: trained on labels alone
+  std::string student;              // what training began with
+  bool student_has_weights = true;  // false: it gave no more than a shape, and training began with random weights
   std::vector<std::string> data_sets = {};
   std::string license = {};  // as the hub calls it ("apache-2.0"); empty: not known
   CardRows options = {};     // that are not the defaults

@@ -184,12 +184,15 @@ absl::Status PublishFolder(const PublishOptions& options, const std::string& fol
   return Publish(options, folder, names);
 }
 
-absl::Status PublishStudent(RunContext& run, const LlmOptions& options, const ModelCard& card) {
+absl::Status PublishStudent(RunContext& run, const LlmOptions& options, const ModelCard& card, bool was_trained) {
   const std::string& folder = options.trainer.output_dir;
   absl::Status mine;
   if (run.rank() == 0) {
     const BusyPhase phase(run.communicator(), "publishing the student", kLongest);
-    if (const absl::Status written = WriteCard(folder, card); !written.ok()) {
+    // With the model on the hub alone, its page is there, too.
+    const bool has_page = !KeepsInFolder(options.publish) || FileExists(JoinPath(folder, kPageFile));
+    const absl::Status written = was_trained || !has_page ? WriteCard(folder, card) : absl::OkStatus();
+    if (!written.ok()) {
       LogWarning(absl::StrCat("the model's page (README.md) could not be written: ", written.message()));
     }
     if (PublishesToHub(options.publish)) mine = PublishFinal(options.publish, folder);

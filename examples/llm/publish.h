@@ -16,8 +16,10 @@ namespace distill {
 
 // Every rank must call it after Fit; blocks. Rank 0 writes the model's page into output_dir, publishes the model that
 // lies there, and with save_location hub removes it from there. Meanwhile the others wait, however long it takes. After
-// an error, which is every rank's, the model is in output_dir, and the hub shows nothing of it.
-[[nodiscard]] absl::Status PublishStudent(RunContext& run, const LlmOptions& options, const ModelCard& card);
+// an error, which is every rank's, the model is in output_dir, and the hub shows nothing of it. `was_trained`: whether
+// this run made steps; the page of one that resumed at its end knows less than the one that is there, which stays.
+[[nodiscard]] absl::Status PublishStudent(RunContext& run, const LlmOptions& options, const ModelCard& card,
+                                          bool was_trained);
 
 // The model of the folder, of any store, which stays. Blocks. NotFound: it holds none.
 [[nodiscard]] absl::Status PublishFolder(const PublishOptions& options, const std::string& folder);

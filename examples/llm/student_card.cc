@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
-#include "examples/llm/llm_task.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/version.h"
 #include "libdistill/store/file_writer.h"
@@ -71,7 +70,8 @@ CardRows FiguresOf(const RunContext& run, const TrainResult& result, const LastL
   }
   rows.emplace_back("steps", absl::StrCat(result.steps));
   rows.emplace_back("tokens", absl::StrCat(result.tokens));
-  rows.emplace_back("training time", absl::StrFormat("%.1f s", result.train_runtime));
+  // A run that resumes at its end knows no more than its steps.
+  if (last.loss()) rows.emplace_back("training time", absl::StrFormat("%.1f s", result.train_runtime));
   rows.emplace_back("hardware", HardwareOf(run));
   return rows;
 }
@@ -88,11 +88,12 @@ std::string NameInCard(const std::string& given, HubKind kind) {
 }  // namespace
 
 ModelCard CardOf(const RunContext& run, const LlmOptions& options, const TrainResult& result, const LastLoss& last,
-                 const std::string& began_with) {
+                 const LlmModels& models) {
   const FieldValues given = OptionsToKeep(options);
   ModelCard card{.name = options.publish.hub_location,
                  .teacher = NameInCard(Given(given, "teacher_model"), HubKind::kModel),
                  .student = NameInCard(Given(given, "student_model"), HubKind::kModel),
+                 .student_has_weights = models.student_has_weights,
                  .options = OtherThanDefaults(given),
                  .figures = FiguresOf(run, result, last),
                  .version = Version()};
@@ -100,7 +101,7 @@ ModelCard CardOf(const RunContext& run, const LlmOptions& options, const TrainRe
   LlmOptions data = options;
   data.dataset_name = Given(given, "dataset_name");
   for (const std::string& name : DatasetNames(data)) card.data_sets.push_back(NameInCard(name, HubKind::kDataset));
-  const absl::StatusOr<std::string> page = ReadFile(JoinPath(began_with, kPageFile));
+  const absl::StatusOr<std::string> page = ReadFile(JoinPath(models.student->source_folder(), kPageFile));
   if (page.ok()) card.license = MetadataOf(*page, "license");
   return card;
 }

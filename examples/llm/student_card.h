@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "examples/llm/llm_task.h"
 #include "examples/llm/model_card.h"
 #include "examples/llm/options.h"
 #include "libdistill/distill.h"
@@ -26,9 +27,9 @@ class LastLoss : public Observer {
   std::optional<double> loss_;
 };
 
-// `began_with`: the student's folder as it was loaded; where it has a page with a license, that is this model's, too.
+// Where the folder that the student was loaded from has a page with a license, that is this model's, too.
 ModelCard CardOf(const RunContext& run, const LlmOptions& options, const TrainResult& result, const LastLoss& last,
-                 const std::string& began_with);
+                 const LlmModels& models);
 
 // README.md of the folder, which may be of any store. One that a person wrote stays.
 [[nodiscard]] absl::Status WriteCard(const std::string& folder, const ModelCard& card);

@@ -47,8 +47,23 @@ TEST_CASE("a card shows no more of a path than its last part") {
   CHECK_FALSE(absl::StrContains(text, "bucket"));
 }
 
+TEST_CASE("a student without weights is no model that training began with") {
+  ModelCard card = Whole();
+  card.student = "org/shape";
+  CHECK(absl::StrContains(ModelCardText(card), "base_model:\n- org/shape\n- Qwen"));
+  CHECK(absl::StrContains(ModelCardText(card), ". Training began with [org/shape]"));
+  card.student_has_weights = false;
+  CHECK(absl::StrContains(ModelCardText(card), "base_model:\n- Qwen"));
+  CHECK(absl::StrContains(ModelCardText(card), ". Training began with random weights, in the shape of [org/shape]"));
+}
+
+TEST_CASE("a model of the hub is tried by its name") {
+  CHECK(absl::StrContains(ModelCardText(Whole()), "```\ndistill_llm --generate org/student --prompt"));
+  CHECK_FALSE(absl::StrContains(ModelCardText(Whole()), "hf download"));
+}
+
 TEST_CASE("a card leaves out what is not known") {
-  const std::string text = ModelCardText({.name = "runs/mine", .teacher = "", .student = "small"});
+  const std::string text = ModelCardText({.name = "/data/runs/mine", .teacher = "", .student = "small"});
   for (const char* key : {"license:", "base_model:", "datasets:", "## Recipe", "## Figures", "distilled from"}) {
     INFO(key);
     CHECK_FALSE(absl::StrContains(text, key));

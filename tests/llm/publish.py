@@ -313,12 +313,13 @@ def trained():
     data = job.make_chat(f"{folder}/chat.jsonl", 12)
 
     def train(name, ranks=2, teacher=teacher, **options):
-        config = job.config(folder, teacher_model=teacher, student_model=case.model, dataset_name=data, cache_dir="none",
-                            output_dir=f"{folder}/{name}", hub_location=NAME, **options)
+        options = {"student_model": case.model, **options}
+        config = job.config(folder, teacher_model=teacher, dataset_name=data, cache_dir="none", output_dir=f"{folder}/{name}",
+                            hub_location=NAME, **options)
         return job.run(["--config_file", config], ranks=ranks, **case.environment)
 
     with case.hub as hub:
-        code, output = train("both", eval_dataset_name=data)
+        code, output = train("both", eval_dataset_name=data, save_steps=3)
         check(code == 0, output)
         check(hub.files(NAME) == case.local(f"{folder}/both"), "both: the hub has what output_dir has")
         check("README.md" in hub.files(NAME), "with a page")
@@ -328,6 +329,13 @@ def trained():
         for words in ("teacher", "chat.jsonl", "| learning_rate | 0.001 |", "| steps | 6 |", "last step", "eval_", "2 ranks on CPUs"):
             check(words in card.text, f"no '{words}' in:\n{card.text}")
         check(folder not in card.content, "no paths of this machine are published")
+
+        # A run that has no step left knows less than the page that it wrote when it ended.
+        page, before = hub.files(NAME)["README.md"], hub.commits(NAME)
+        code, output = train("both", eval_dataset_name=data, save_steps=3, resume_from_checkpoint="latest")
+        check(code == 0, output)
+        check(Path(folder, "both", "README.md").read_bytes() == page == hub.files(NAME)["README.md"], "the page is as it was")
+        check(hub.commits(NAME) == before, hub.commits(NAME))
 
         Path(folder, "hub").mkdir()
         Path(folder, "hub", "LICENSE").write_text("of a person")
@@ -344,6 +352,12 @@ def trained():
         code, output = train("named", teacher="org/teacher", seed=6)
         check(code == 0, output)
         card = ModelCard.load(f"{folder}/named/README.md")
+        shape = {path.name: path.read_bytes() for path in Path(case.model).iterdir() if path.name != "model.safetensors"}
+        hub.add("model", "org/shape", shape)
+        code, output = train("shaped", student_model="org/shape", seed=9)
+        check(code == 0, output)
+        shaped = ModelCard.load(f"{folder}/shaped/README.md")
+        check(shaped.data.base_model is None and "random weights, in the shape of [org/shape]" in shaped.text, shaped.content)
         check(card.data.base_model == ["org/teacher"] and f"{folder}/hf" not in card.content, card.content)
 
         hub.faults = [Fault("/commit/", "status 403", 1)]
