@@ -38,11 +38,9 @@ if(DISTILL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_DEPEND=1 ${DISTILL_CCACHE})
 endif()
-find_program(DISTILL_MOLD mold)
-if(DISTILL_MOLD AND NOT DISTILL_SANITIZE STREQUAL "fuzzer")  # mold 1.10 hung there once
-  # Without RELRO: mold 1.10 lets it begin at .tbss, and where code ends just before a page's end that is a page without
-  # memory, so that the program cannot be loaded ("cannot apply additional memory protection after relocation").
-  add_link_options(-fuse-ld=mold LINKER:-z,norelro)
+find_program(DISTILL_LLD ld.lld)
+if(DISTILL_LLD)
+  add_link_options(-fuse-ld=lld)
 endif()
 
 set(DISTILL_HAVE_CUDA OFF)

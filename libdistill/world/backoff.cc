@@ -9,10 +9,7 @@
 namespace distill {
 namespace {
 
-// Aligned: mold 1.10 begins the read-only segment with thread-local data. A byte of them in the last bytes of a page,
-// where the next section does not fit, makes a program that cannot be loaded ("cannot apply additional memory
-// protection").
-alignas(64) thread_local bool waits_politely = false;
+thread_local bool waits_politely = false;
 
 // Giving the core away takes about one microsecond when nobody wants it; to another thread and back, four and more.
 constexpr std::chrono::microseconds kSwitches{3};
