@@ -153,6 +153,13 @@ inline V Exp2(V x) {
   return y * BitCast<V>(power);
 }
 
+// 1 / (1 + e^-x), from the power that cannot overflow.
+template <typename V>
+inline V Sigmoid(V x) {
+  const V magnitude = x < 0 ? -x : x, e = Exp2(-kLog2E * magnitude), inverse = 1.0f / (1.0f + e);
+  return x < 0 ? e * inverse : inverse;
+}
+
 // log2 x for normal x > 0, within 2^-23 of its value or of 1 (the polynomial is that of Cephes, logf.c).
 template <typename V>
 inline V Log2(V x) {

@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/nn/gru_recurrence.h"
 #include "libdistill/tensor/random_state.h"
 
 namespace distill {
 namespace {
 
 using torch::Tensor;
+using torch::nn::utils::rnn::PackedSequence;
 
 void CheckOptions(const GruOptions& options) {
   TORCH_CHECK(options.features > 0 && options.hidden > 0 && options.layers > 0 && options.classes > 0, "a GRU of ",
@@ -64,6 +66,28 @@ struct GruCtc::Layers {
     draw(classifier->parameters(), options.hidden * starts[0].size(0));
   }
 
+  // On CPUs; GPUs have cuDNN's.
+  bool Sweeps() const { return starts[0].is_cpu() && starts[0].scalar_type() != torch::kFloat64; }
+
+  // As torch's own; states are float32 whatever the weights are. `start`: [D, B, H].
+  PackedSequence RunLayer(size_t layer, const PackedSequence& packed, const Tensor& start) const {
+    const auto weights = gru[layer]->named_parameters(/*recurse=*/false);
+    const auto wide = [&](const std::string& name) { return weights[name].to(torch::kFloat32); };
+    std::vector<Tensor> directions;
+    for (int64_t direction = 0; direction < start.size(0); ++direction) {
+      const std::string suffix = direction == 0 ? "_l0" : "_l0_reverse";
+      const Tensor of_frames = at::linear(packed.data(), weights["weight_ih" + suffix], weights["bias_ih" + suffix]);
+      directions.push_back(RunGru({.of_frames = of_frames.to(torch::kFloat32),
+                                   .weight = wide("weight_hh" + suffix),
+                                   .bias = wide("bias_hh" + suffix),
+                                   .start = start[direction].to(torch::kFloat32),
+                                   .batch_sizes = packed.batch_sizes(),
+                                   .is_reverse = direction == 1}));
+    }
+    const Tensor states = at::cat(directions, 1).to(packed.data().scalar_type());
+    return PackedSequence(states, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
+  }
+
   const std::shared_ptr<torch::nn::ModuleListImpl> list = std::make_shared<torch::nn::ModuleListImpl>();
   const std::shared_ptr<torch::nn::Module> states = std::make_shared<torch::nn::Module>();
   std::vector<torch::nn::GRU> gru;
@@ -82,12 +106,12 @@ GruCtc::GruCtc(const GruOptions& options, uint64_t seed) : options_(options) {
 GruCtc::~GruCtc() = default;
 
 GruCtc::Output GruCtc::forward(const Tensor& features, const Tensor& lengths) {
-  using torch::nn::utils::rnn::PackedSequence;
   const Tensor frames = lengths.cpu();
   CheckInput(features, frames, options_);
   const int64_t rows = features.size(0);
   PackedSequence packed = torch::nn::utils::rnn::pack_padded_sequence(features, frames, /*batch_first=*/true,
                                                                       /*enforce_sorted=*/false);
+  const bool sweeps = layers_->Sweeps();
   for (size_t i = 0; i < layers_->gru.size(); ++i) {
     // Between layers here, and not in torch's own: on GPUs that draws from a state which nobody can save.
     if (i > 0) {
@@ -95,7 +119,8 @@ GruCtc::Output GruCtc::forward(const Tensor& features, const Tensor& lengths) {
       packed = PackedSequence(kept, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
     }
     const Tensor start = layers_->starts[i].unsqueeze(1).expand({-1, rows, -1}).contiguous();
-    packed = std::get<0>(layers_->gru[i]->forward_with_packed_input(packed, start));
+    packed = sweeps ? layers_->RunLayer(i, packed, start)
+                    : std::get<0>(layers_->gru[i]->forward_with_packed_input(packed, start));
   }
   const Tensor padded = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(
       packed, /*batch_first=*/false, /*padding_value=*/0.0, /*total_length=*/features.size(1)));

@@ -78,13 +78,6 @@ void NormGradient(const NormRows& r, int64_t begin, int64_t end) {
   }
 }
 
-// 1 / (1 + e^-x), from the power that cannot overflow.
-template <typename V>
-inline V Sigmoid(V x) {
-  const V magnitude = x < 0 ? -x : x, e = Exp2(-kLog2E * magnitude), inverse = 1.0f / (1.0f + e);
-  return x < 0 ? e * inverse : inverse;
-}
-
 template <typename T>
 void Gated(const GatedElements& g, int64_t begin, int64_t end) {
   const T *gate = Elements<T>(g.gate) + begin, *up = Elements<T>(g.up) + begin;

@@ -5,6 +5,11 @@
 
 #include <ATen/ops/ctc_loss.h>
 
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/rnn.h>
+#include <torch/nn/utils/rnn.h>
+
+#include "libdistill/nn/gru_recurrence.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -100,6 +105,63 @@ TEST_CASE("a GRU of several layers is the plain formulas on each row's frames, a
     for (const bool is_bidirectional : {false, true}) {
       INFO("bidirectional " << is_bidirectional << " on " << device);
       CompareWithReference(is_bidirectional, device);
+    }
+  }
+}
+
+// The states of one layer and the gradients of `weights` and the input, by torch's own module.
+std::vector<Tensor> ByTorch(torch::nn::GRU& gru, const torch::nn::utils::rnn::PackedSequence& packed,
+                            const Tensor& start) {
+  const Tensor states = std::get<0>(gru->forward_with_packed_input(packed, start)).data();
+  std::vector<Tensor> inputs = gru->parameters();
+  inputs.insert(inputs.end(), {packed.data(), start});
+  std::vector<Tensor> found = torch::autograd::grad({states.sin().sum()}, inputs);
+  found.push_back(states);
+  return found;
+}
+
+// The same by the sweep, for one direction.
+std::vector<Tensor> BySweep(torch::nn::GRU& gru, const torch::nn::utils::rnn::PackedSequence& packed,
+                            const Tensor& start) {
+  const auto weights = gru->named_parameters();
+  const Tensor of_frames = at::linear(packed.data(), weights["weight_ih_l0"], weights["bias_ih_l0"]);
+  const Tensor states = RunGru({.of_frames = of_frames,
+                                .weight = weights["weight_hh_l0"],
+                                .bias = weights["bias_hh_l0"],
+                                .start = start[0],
+                                .batch_sizes = packed.batch_sizes()});
+  std::vector<Tensor> inputs = gru->parameters();
+  inputs.insert(inputs.end(), {packed.data(), start});
+  std::vector<Tensor> found = torch::autograd::grad({states.sin().sum()}, inputs);
+  found.push_back(states);
+  const torch::NoGradGuard no_grad;  // nothing is kept
+  CHECK(torch::equal(states, RunGru({of_frames, weights["weight_hh_l0"], weights["bias_hh_l0"], start[0],
+                                     packed.batch_sizes(), /*is_reverse=*/false})));
+  return found;
+}
+
+TEST_CASE("one sweep a frame gives torch's states and gradients, for sizes that fill vectors and sizes that do not") {
+  torch::manual_seed(5);
+  for (const int64_t hidden : {1, 16, 19, 70}) {
+    for (const std::vector<int64_t>& frames : {std::vector<int64_t>{1}, {5, 5, 5}, {9, 1, 4, 9, 2}}) {
+      INFO("hidden " << hidden << ", " << frames.size() << " rows");
+      torch::nn::GRU gru(torch::nn::GRUOptions(3, hidden));
+      const auto rows = static_cast<int64_t>(frames.size());
+      const Tensor features = torch::randn({rows, 9, 3}).requires_grad_();
+      const auto packed = torch::nn::utils::rnn::pack_padded_sequence(features, torch::tensor(frames, torch::kInt64),
+                                                                      /*batch_first=*/true, /*enforce_sorted=*/false);
+      const Tensor start = torch::randn({1, rows, hidden}).requires_grad_();
+      // torch's own puts the starts into the order of the packed rows.
+      const Tensor sorted = start.index_select(1, packed.sorted_indices());
+      const std::vector<Tensor> expected = ByTorch(gru, packed, start), actual = BySweep(gru, packed, sorted);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        INFO("number " << i);
+        if (i + 2 == expected.size()) {
+          CHECK(RelativeError(actual[i], expected[i].index_select(1, packed.sorted_indices())) < 1e-4);
+        } else {
+          CHECK(RelativeError(actual[i], expected[i]) < 1e-4);
+        }
+      }
     }
   }
 }
