@@ -1,7 +1,7 @@
 // A whole training job over the trials of an HDF5 file, wherever it lies: a GRU with CTC. OUTPUT_DIR/metrics.jsonl has
 // what each step waited for its data; the last line on stdout is the time from the process' start to the job's end.
 //
-//   build/bin/bench_trial_job FILE OUTPUT_DIR [--steps N] [--rows N] [--hidden N]
+//   build/bin/bench_trial_job FILE OUTPUT_DIR [--steps N] [--rows N] [--hidden N] [--cache_blocks N]
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -30,12 +30,14 @@ struct JobOptions {
   int64_t steps = 40;
   int64_t rows = 8;
   int64_t hidden = 256;
+  int64_t cache_blocks = 32;  // less than the file has, so that each epoch is read anew
 };
 
 absl::StatusOr<Batches<TensorBatch>> Deal(const RunContext& run, const JobOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(
-      std::shared_ptr<Hdf5Trials> trials,
-      Hdf5Trials::Open({options.file}, {.datasets = {"input_features", "seq_class_ids"}, .attributes = {"seq_len"}}));
+  DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<Hdf5Trials> trials,
+                           Hdf5Trials::Open({options.file}, {.datasets = {"input_features", "seq_class_ids"},
+                                                             .attributes = {"seq_len"},
+                                                             .cache_blocks = options.cache_blocks}));
   DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(std::move(trials), run.rank(), run.world_size(),
                                                              {.rows_per_rank = options.rows}));
   return MakeBatches(std::move(sharder), [](auto rows) {
@@ -79,6 +81,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
   app.add_option("--rows", options.rows, "of a step")->check(CLI::PositiveNumber);
   app.add_option("--hidden", options.hidden, "units of each of the two layers")->check(CLI::PositiveNumber);
+  app.add_option("--cache_blocks", options.cache_blocks, "of 1 MiB")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   distill::RunOptions run;
   run.device = distill::DeviceChoice::kCpu;

@@ -23,9 +23,9 @@ from suite.rounds import in_rounds, line, lines
 
 CONVERSATIONS, QUICK_CONVERSATIONS = 100_000, 5_000
 TRIALS, QUICK_TRIALS = 200, 24
-DRAWN, QUICK_DRAWN = 100, 20
+DRAWN, QUICK_DRAWN = 30, 20
 JOB_CONVERSATIONS = 5_000
-JOB_STEPS, QUICK_JOB_STEPS = {"jsonl": 60, "parquet": 60, "hdf5": 16}, {"jsonl": 8, "parquet": 8, "hdf5": 8}
+JOB_STEPS, QUICK_JOB_STEPS = {"jsonl": 60, "parquet": 60, "hdf5": 96}, {"jsonl": 8, "parquet": 8, "hdf5": 16}
 FILLED = 5  # steps until the queue of batches is full
 KEY, SECRET, REGION = "DISTILLTEST", "distill-test-secret", "us-east-1"
 

@@ -14,4 +14,8 @@ namespace distill {
 // The caller joins or detaches it. ResourceExhausted: the system gives this process no more threads, nothing runs.
 [[nodiscard]] absl::StatusOr<std::thread> StartThread(absl::string_view purpose, std::function<void()> body);
 
+// From now on the calling thread gets about a tenth of a core that another thread of this process wants too, and all of
+// one that is idle: for work ahead of those that compute. Does nothing where the system has no priorities of threads.
+void YieldToOtherThreads();
+
 }  // namespace distill

@@ -70,6 +70,7 @@ void WorkAhead::StartThreads() {
 }
 
 void WorkAhead::Serve() {
+  YieldToOtherThreads();  // where cores are few, a step must not wait for the data of later ones
   std::unique_lock lock(mutex_);
   for (;;) {
     work_.wait(lock, [this] { return stops_ || HasMoreToDo(); });

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/resource.h>
+#include <unistd.h>
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/deadline.h"
@@ -11,6 +13,8 @@
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/vectors.h"
+
+#include "libdistill/core/thread.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -85,6 +89,21 @@ TEST_CASE("a CPU multiplies bfloat16 by itself where the kernel names such instr
   const bool expected = absl::StrContains(text, "avx512_bf16") || absl::StrContains(text, "amx_bf16");
   CHECK(CpuMultipliesBf16() == expected);
 }
+
+#if defined(__linux__)
+TEST_CASE("a thread that yields to the others of its process lowers its own priority alone") {
+  const int before = getpriority(PRIO_PROCESS, 0);
+  int of_thread = 0;
+  auto thread = StartThread("a test", [&] {
+    YieldToOtherThreads();
+    of_thread = getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()));
+  });
+  REQUIRE(thread.ok());
+  thread->join();
+  CHECK(of_thread == std::min(before + 10, 19));
+  CHECK(getpriority(PRIO_PROCESS, 0) == before);
+}
+#endif
 
 }  // namespace
 }  // namespace distill
