@@ -22,7 +22,7 @@
 #include "libdistill/core/thread.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_error.h"
-#include "libdistill/store/sha_thread.h"
+#include "libdistill/store/growing_file_hash.h"
 
 namespace distill {
 namespace {
@@ -33,7 +33,6 @@ constexpr double kFastBytesPerSecond = 200e6;
 constexpr absl::Duration kJudgeAfter = absl::Seconds(1);
 constexpr int64_t kPieceBytes = int64_t{16} << 20;
 constexpr int kConnections = 8;
-constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 // The first byte of "bytes 10-19/20"; -1 where it is none.
 int64_t FirstByteOf(absl::string_view content_range) {
@@ -48,6 +47,7 @@ class GrowingFile {
   GrowingFile(const HubFile& file, std::string path, HubProgress& progress)
       : file_(file), path_(std::move(path)), progress_(progress) {}
   ~GrowingFile() {
+    hash_.reset();  // which reads from it
     if (fd_ >= 0) close(fd_);
   }
   GrowingFile(const GrowingFile&) = delete;
@@ -64,12 +64,7 @@ class GrowingFile {
     if (fstat(fd_, &about) != 0) return FileError("look at", path_, errno);
     if (about.st_size > file_.size) return Clear();
     DISTILL_RETURN_IF_ERROR(StartHash());
-    std::string buffer(kReadBytes, '\0');
-    while (size_ < about.st_size) {
-      const ssize_t count = pread(fd_, buffer.data(), buffer.size(), size_);
-      if (count <= 0) return FileError("read", path_, count < 0 ? errno : EIO);
-      Count(absl::string_view(buffer).substr(0, static_cast<size_t>(count)));
-    }
+    Grow(about.st_size);
     progress_.Found(size_);
     return absl::OkStatus();
   }
@@ -84,32 +79,38 @@ class GrowingFile {
       if (count < 0) return FileError("write", path_, errno, file_.size - size_);
       rest.remove_prefix(static_cast<size_t>(count));
     }
-    Count(bytes);
+    Grow(static_cast<int64_t>(bytes.size()));
     progress_.Came(static_cast<int64_t>(bytes.size()));
     return absl::OkStatus();
   }
 
   absl::Status Clear() {
     progress_.Found(-size_);
+    hash_.reset();  // else it reads what is not there any more
     if (ftruncate(fd_, 0) != 0) return FileError("cut", path_, errno);
     return StartHash();
   }
 
   // Once all is there.
-  bool HasRightHash() { return hash_->Hex() == file_.etag(); }
+  absl::StatusOr<bool> HasRightHash() {
+    DISTILL_ASSIGN_OR_RETURN(const std::string hex, hash_->Hex());
+    return hex == file_.etag();
+  }
 
  private:
   absl::Status StartHash() {
     size_ = 0;
-    DISTILL_ASSIGN_OR_RETURN(hash_, ShaThread::Start(file_.sha256.empty() ? ShaKind::kSha1 : ShaKind::kSha256));
     // What git hashes of a file that it keeps itself.
-    if (file_.sha256.empty()) hash_->Add(absl::string_view(absl::StrCat("blob ", file_.size, std::string(1, '\0'))));
+    const bool is_of_git = file_.sha256.empty();
+    const std::string prefix = is_of_git ? absl::StrCat("blob ", file_.size, std::string(1, '\0')) : "";
+    DISTILL_ASSIGN_OR_RETURN(hash_,
+                             GrowingFileHash::Start(is_of_git ? ShaKind::kSha1 : ShaKind::kSha256, prefix, fd_, path_));
     return absl::OkStatus();
   }
 
-  void Count(absl::string_view bytes) {
-    hash_->Add(bytes);
-    size_ += static_cast<int64_t>(bytes.size());
+  void Grow(int64_t bytes) {
+    size_ += bytes;
+    hash_->GrownTo(size_);
   }
 
   const HubFile& file_;
@@ -117,7 +118,7 @@ class GrowingFile {
   HubProgress& progress_;
   int fd_ = -1;
   int64_t size_ = 0;
-  std::unique_ptr<ShaThread> hash_;
+  std::unique_ptr<GrowingFileHash> hash_;
 };
 
 class Download {
@@ -283,7 +284,11 @@ absl::Status DownloadHubFile(HubClient& hub, const HubRepository& at_commit, con
   DISTILL_RETURN_IF_ERROR(out.Open());
   for (const bool is_last : {false, true}) {
     absl::Status status = Download(hub, at_commit, file, out).Fetch();
-    if (status.ok() && out.HasRightHash()) {
+    bool is_right = false;
+    if (status.ok()) {
+      DISTILL_ASSIGN_OR_RETURN(is_right, out.HasRightHash());
+    }
+    if (is_right) {
       DISTILL_RETURN_IF_ERROR(Sync(out.path()));  // else a crash may leave the name, and fewer bytes
       return Rename(out.path(), blob_path);
     }

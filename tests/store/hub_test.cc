@@ -1,18 +1,23 @@
 // Names, listings and selections of the hub, without a server; tests/store/hub_fetch.py has one.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/growing_file_hash.h"
 #include "libdistill/store/hub_cache.h"
 #include "libdistill/store/hub_client.h"
 #include "libdistill/store/hub_download.h"
 #include "libdistill/store/hub_listing.h"
 #include "libdistill/store/hub_name.h"
-#include "libdistill/store/sha_thread.h"
 #include "tests/support/captured_stderr.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -233,20 +238,32 @@ TEST_CASE("how far a download is stands in the log") {
   CHECK_FALSE(absl::StrContains(said.Text(), "org/other"));
 }
 
-TEST_CASE("a thread of its own hashes the same bytes to the same hash") {
+TEST_CASE("the hash of a file that grows is that of what it became") {
   std::string bytes(20'000'001, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7919 >> 5);
-  const absl::StatusOr<std::unique_ptr<ShaThread>> hash = ShaThread::Start(ShaKind::kSha256);
-  REQUIRE(hash.ok());
+  const testing::TempFolder folder;
+  const std::string path = JoinPath(folder.path(), "grows");
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  REQUIRE(fd >= 0);
+  const auto start = [&](ShaKind kind, absl::string_view prefix) {
+    return *GrowingFileHash::Start(kind, prefix, fd, path);
+  };
+  CHECK(*start(ShaKind::kSha1, "")->Hex() == "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  const auto hash = start(ShaKind::kSha256, "before");
   for (size_t begin = 0, size = 1; begin < bytes.size(); begin += size, size = size * 3 % 1'500'007) {
-    (*hash)->Add(absl::string_view(bytes).substr(begin, size));
+    const absl::string_view more = absl::string_view(bytes).substr(begin, size);
+    REQUIRE(write(fd, more.data(), more.size()) == static_cast<ssize_t>(more.size()));
+    hash->GrownTo(static_cast<int64_t>(begin + more.size()));
   }
-  CHECK((*hash)->Hex() == ShaHash(ShaKind::kSha256).Add(bytes).Hex());
+  CHECK(*hash->Hex() == ShaHash(ShaKind::kSha256).Add("before").Add(bytes).Hex());
 
-  const absl::StatusOr<std::unique_ptr<ShaThread>> nothing = ShaThread::Start(ShaKind::kSha1);
-  REQUIRE(nothing.ok());
-  CHECK((*nothing)->Hex() == "da39a3ee5e6b4b0d3255bfef95601890afd80709");
-  CHECK(ShaThread::Start(ShaKind::kSha1).ok());  // and ends without being asked
+  const auto unread = start(ShaKind::kSha256, "");
+  unread->GrownTo(static_cast<int64_t>(bytes.size()) + 1);
+  const absl::Status status = unread->Hex().status();
+  CHECK_FALSE(status.ok());
+  CHECK(absl::StrContains(status.message(), path));
+  start(ShaKind::kSha1, "")->GrownTo(20'000'000);  // and ends without being asked
+  close(fd);
 }
 
 }  // namespace distill
