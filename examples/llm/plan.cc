@@ -38,9 +38,11 @@ int64_t FileBytes(const std::string& path) {
 absl::StatusOr<MemoryPlanTask> TaskOf(const LlmOptions& options, const PlanFlags& flags, const World& world,
                                       bool on_gpu, c10::Device here) {
   MemoryPlanTask task;
-  DISTILL_ASSIGN_OR_RETURN(task.student, ReadDecoderConfig(options.student_model));
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig student, ReadDecoderConfig(options.student_model));
+  task.student = Planned(student);
   if (!options.teacher_model.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(task.teacher, ReadDecoderConfig(options.teacher_model));
+    DISTILL_ASSIGN_OR_RETURN(const DecoderConfig teacher, ReadDecoderConfig(options.teacher_model));
+    task.teacher = Planned(teacher);
   }
   TrainerOptions trainer = options.trainer;
   // A plan for other machines takes their GPUs to multiply bfloat16 themselves, as all since 2020 do.

@@ -51,6 +51,7 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   // As Decoder's.
   Encoder(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
   friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);
+  friend std::shared_ptr<Encoder> EncoderShapes(const EncoderConfig&);
 
   bool checkpoints_ = false;
   std::shared_ptr<EncoderBody> body_;
@@ -58,6 +59,9 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   std::shared_ptr<Linear> dense_;
   std::shared_ptr<LayerNorm> norm_;
 };
+
+// An encoder whose parameters lie on the device "meta": their names and shapes, and no memory.
+std::shared_ptr<Encoder> EncoderShapes(const EncoderConfig& config);
 
 // Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM
 // and DistilBertForMaskedLM. BERT's pooler and next-sentence head, which older folders hold too, are passed over, and
