@@ -13,6 +13,7 @@
 #include "libdistill/nn/gru.h"
 #include "libdistill/plan/memory_plan.h"
 #include "libdistill/task/masked_distillation.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
