@@ -14,10 +14,6 @@ namespace distill {
 
 extern const char kBuiltInInstances[];
 
-namespace {
-
-constexpr char kBuiltInName[] = "bench/instances.yaml";
-
 template <class V>
 void Describe(V& v, Instance& o) {
   v.Field("name", o.name, "of the instance");
@@ -32,6 +28,10 @@ void Describe(V& v, Instance& o) {
   v.Field("region", o.region, "of the price");
   v.Field("date", o.date, "of the price");
 }
+
+namespace {
+
+constexpr char kBuiltInName[] = "bench/instances.yaml";
 
 absl::Status SetField(const Description& description, const YAML::Node& key, const YAML::Node& value,
                       std::set<std::string>& missing) {

@@ -1,6 +1,7 @@
 #include "libdistill/plan/report_numbers.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -8,9 +9,11 @@
 namespace distill {
 
 std::string WithCommas(int64_t number) {
-  std::string text = absl::StrCat(number);
-  for (auto at = static_cast<int64_t>(text.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
-    text.insert(static_cast<size_t>(at), ",");
+  const std::string digits = absl::StrCat(std::abs(number));
+  std::string text = number < 0 ? "-" : "";
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text.push_back(',');
+    text.push_back(digits[i]);
   }
   return text;
 }

@@ -10,7 +10,7 @@
 #include "tests/plan/counted_tensors.h"
 #include "tests/support/catch.h"
 
-namespace distill {
+namespace distill::family_memory {
 namespace {
 
 using torch::Tensor;
@@ -225,4 +225,4 @@ TEST_CASE("a token's operations are counted out of the products that it goes thr
 }
 
 }  // namespace
-}  // namespace distill
+}  // namespace distill::family_memory

@@ -1,12 +1,13 @@
 #include "libdistill/plan/instances.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "libdistill/plan/plan_flags.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
-namespace distill {
+namespace distill::instances_of_plans {
 namespace {
 
 constexpr char kOne[] =
@@ -99,4 +100,4 @@ TEST_CASE("flags of a plan are refused without one") {
 }
 
 }  // namespace
-}  // namespace distill
+}  // namespace distill::instances_of_plans

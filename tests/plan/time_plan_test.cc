@@ -5,7 +5,7 @@
 #include "libdistill/plan/report_numbers.h"
 #include "tests/support/catch.h"
 
-namespace distill {
+namespace distill::time_plan {
 namespace {
 
 EncoderConfig Bert(const char* type, int64_t layers) {
@@ -177,4 +177,4 @@ TEST_CASE("inference takes the weights, in 32 or 16 bits, and a pass") {
 }
 
 }  // namespace
-}  // namespace distill
+}  // namespace distill::time_plan
