@@ -30,6 +30,13 @@ def encoder_parameters(sizes):
     return sizes["n_layers"] * block + (sizes["vocab_size"] + sizes["max_position_embeddings"] + 2) * hidden
 
 
+def bert_sizes(config):
+    """In DistilBERT's names."""
+    return {"dim": config["hidden_size"], "hidden_dim": config["intermediate_size"], "n_layers": config["num_hidden_layers"],
+            "n_heads": config["num_attention_heads"], "vocab_size": config["vocab_size"],
+            "max_position_embeddings": config["max_position_embeddings"]}
+
+
 def words(count):
     return [f"w{number}" for number in range(count)]
 
@@ -51,7 +58,7 @@ def as_trainer(job):
 
 class Polarity:
     """DistilBERT's classifier; the texts are longer than what is taken, so that no row is padded."""
-    program, peer_name, peer, loss, tolerance = "polarity", "hf-trainer", "hf_classify.py", "loss", 1e-4
+    program, peer_name, peer, python, tolerance, makes_weights = "polarity", "hf-trainer", "hf_classify.py", "peers", 1e-4, False
 
     def job(self, quick):
         sizes = dict(vocab_size=30522, dim=768, hidden_dim=3072, n_layers=2 if quick else 6, n_heads=12, max_position_embeddings=512)
@@ -78,7 +85,108 @@ class Polarity:
         return encoder_parameters(job["model"]) + (job["model"]["dim"] + 1) * (job["model"]["dim"] + 2)
 
 
-RECIPES = {"polarity": Polarity()}
+class Squad:
+    """BERT with a head for spans; each question has one window, as long as a row may be."""
+    program, peer_name, peer, python, tolerance, makes_weights = "squad", "hf-trainer", "hf_qa.py", "peers", 1e-4, False
+
+    def job(self, quick):
+        sizes = dict(vocab_size=30522, hidden_size=768, intermediate_size=3072, num_hidden_layers=2 if quick else 6,
+                     num_attention_heads=12, max_position_embeddings=512)
+        return {"rows": 2 if quick else 4, "length": 128, "learning_rate": 3e-5, "model": sizes}
+
+    def write(self, folder, job):
+        write_model(f"{folder}/model", {"model_type": "bert", **job["model"]}, 2000)
+        rng = random.Random(1)
+        with open(f"{folder}/train.jsonl", "w", encoding="utf-8") as file:
+            for row in range(job["rows"]):
+                question = rng.choices(words(2000), k=10)
+                context = rng.choices(words(2000), k=job["length"] - len(question) - 3)
+                begin = rng.randrange(len(context) - 3)
+                answer = {"text": [" ".join(context[begin:begin + 3])], "answer_start": [len(" ".join([*context[:begin], ""]))]}
+                file.write(json.dumps({"id": str(row), "question": " ".join(question), "context": " ".join(context), "answers": answer}) + "\n")
+
+    def options(self, folder, job, compared):
+        return {**as_trainer(job), "do_train": True, "train_file": f"{folder}/train.jsonl", "model_name_or_path": f"{folder}/model",
+                "max_seq_length": job["length"], "doc_stride": 32, "dropout": not compared}
+
+    def products(self, job):
+        return encoder_products(job["rows"], job["length"], bert_sizes(job["model"]))
+
+    def parameters(self, job):
+        return encoder_parameters(bert_sizes(job["model"]))
+
+
+class DistilBert:
+    """BERT-base teaches its half; compared with every word masked, so that chance has no part in it."""
+    program, peer_name, peer, python, tolerance, makes_weights = "distilbert", "hf-trainer", "hf_distill_trainer.py", "peers", 1e-4, False
+
+    def job(self, quick):
+        teacher = dict(vocab_size=30522, hidden_size=768, intermediate_size=3072, num_hidden_layers=2 if quick else 12,
+                       num_attention_heads=12, max_position_embeddings=512)
+        student = dict(vocab_size=30522, dim=768, hidden_dim=3072, n_layers=1 if quick else 6, n_heads=12, max_position_embeddings=512)
+        return {"rows": 4 if quick else 8, "length": 64, "learning_rate": 5e-4, "teacher": teacher, "model": student}
+
+    def write(self, folder, job):
+        for name, kind in ("teacher", "bert"), ("model", "distilbert"):
+            write_model(f"{folder}/{name}", {"model_type": kind, **job[name]}, 2000)
+        rng = random.Random(1)
+        with open(f"{folder}/train.jsonl", "w", encoding="utf-8") as file:
+            for _ in range(job["rows"]):
+                file.write(json.dumps({"text": " ".join(rng.choices(words(2000), k=job["length"] - 2))}) + "\n")
+
+    def options(self, folder, job, compared):
+        masks = {"mlm_probability": 1, "mask_replace_prob": 1, "random_replace_prob": 0} if compared else {}
+        return {**as_trainer(job), **masks, "dataset_name": f"{folder}/train.jsonl", "validation_split": 0, "global_batch_size": 0,
+                "teacher_model": f"{folder}/teacher", "student_checkpoint": f"{folder}/model", "max_length": job["length"],
+                "dropout": not compared, "cache_dir": f"{folder}/cache"}
+
+    def products(self, job):
+        rows, length, student, teacher = job["rows"], job["length"], job["model"], bert_sizes(job["teacher"])
+        hidden, vocabulary, tokens = student["dim"], student["vocab_size"], job["rows"] * job["length"]
+        return [*encoder_products(rows, length, student), *encoder_products(rows, length, teacher, ":forward"),
+                f"{tokens}x{hidden}x{hidden}", f"{tokens}x{hidden}x{vocabulary}", f"{tokens}x{hidden}x{hidden}:forward",
+                f"{tokens}x{hidden}x{vocabulary}:forward"]
+
+    def parameters(self, job):
+        return encoder_parameters(job["model"]) + encoder_parameters(bert_sizes(job["teacher"])) / 4  # of which there are weights alone
+
+
+class Brain2Text:
+    """A day layer, patches and GRUs, of one trial a day; without augmentation."""
+    program, peer_name, peer, python, tolerance, makes_weights = "brain2text", "pytorch", "torch_gru_ctc.py", "oracles", 1e-4, True
+
+    def job(self, quick):
+        return {"rows": 8, "days": 4, "bins": 206 if quick else 406, "features": 256, "symbols": 20, "classes": 41, "patch": 14, "stride": 4,
+                "units": 256 if quick else 512, "layers": 2 if quick else 3, "learning_rate": 1e-3}
+
+    def sessions(self, job):
+        return [f"day.{number}" for number in range(job["days"])]
+
+    def write(self, folder, job):
+        pass  # the peer's --make does
+
+    def options(self, folder, job, compared):
+        return {"dataset_dir": f"{folder}/recordings", "sessions": self.sessions(job), "dataset_probability_val": [0] * job["days"],
+                "batch_size": job["rows"], "days_per_batch": job["days"], "n_input_features": job["features"], "n_units": job["units"],
+                "n_layers": job["layers"], "n_classes": job["classes"], "patch_size": job["patch"], "patch_stride": job["stride"],
+                "lr_max": job["learning_rate"], "lr_min": job["learning_rate"], "lr_warmup_steps": 0, "weight_decay": 0,
+                "grad_norm_clip_value": 10, "white_noise_std": 0, "constant_offset_std": 0, "random_cut": 0,
+                **({"rnn_dropout": 0, "input_layer_dropout": 0} if compared else {})}
+
+    def products(self, job):
+        frames = (job["bins"] - job["patch"]) // job["stride"] + 1
+        rows, units, layers = job["rows"], job["units"], job["layers"]
+        return [f"{rows}@{job['bins']}x{job['features']}x{job['features']}", f"{rows * frames}x{job['patch'] * job['features']}x{3 * units}",
+                f"{rows * frames}x{units}x{3 * units}*{layers - 1}", f"{rows}x{units}x{3 * units}*{frames * layers}",
+                f"{rows * frames}x{units}x{job['classes']}"]
+
+    def parameters(self, job):
+        units, features = job["units"], job["features"]
+        gru = 3 * units * (features * job["patch"] + (job["layers"] - 1) * units + job["layers"] * (units + 2))
+        return gru + job["days"] * (features + 1) * features + (units + 1) * job["classes"]
+
+
+RECIPES = {"polarity": Polarity(), "squad": Squad(), "distilbert": DistilBert(), "brain2text": Brain2Text()}
 
 
 def own_command(recipe, folder, job, out, steps, precision, compared):
@@ -96,16 +204,23 @@ def run_ours(recipe, folder, job, steps, precision, compared=False):
         run(own_command(recipe, folder, job, f"{place}/out", steps, precision, compared), **ONE_CORE)
         with open(f"{place}/out/metrics.jsonl", encoding="utf-8") as file:
             records = [json.loads(line) for line in file]
-    made = [record for record in records if "step" in record and recipe.loss in record and "train_runtime" not in record]
+    made = [record for record in records if "step" in record and "loss" in record and "train_runtime" not in record]
     ends = [record["time"] for record in made]
     memory = next(record["peak_memory_gib"] for record in records if "peak_memory_gib" in record)
-    return {"losses": [record[recipe.loss] for record in made], "memory_gib": memory,
+    return {"losses": [record["loss"] for record in made], "memory_gib": memory,
             "step_seconds": [after - before for before, after in zip(ends, ends[1:])]}
 
 
 def run_peer(recipe, python, folder, steps, *flags):
     found, = own_results(run([f"{python}/python", f"{PEERS}/{recipe.peer}", folder, "--steps", str(steps), *flags], **ONE_CORE))
     return found
+
+
+def make_weights(recipe, python, folder, job):
+    """The first weights by the peer; where it makes the data, by ours, in a step that changes nothing."""
+    run([f"{python}/python", f"{PEERS}/{recipe.peer}", folder, "--make"], **ONE_CORE)
+    if recipe.makes_weights:
+        run(own_command(recipe, folder, {**job, "learning_rate": 1e-30}, f"{folder}/initial", 1, "fp32", True), **ONE_CORE)
 
 
 def compare_losses(recipe, python, folder, job):
@@ -155,15 +270,20 @@ def in_precision(name, recipe, python, folder, job, precision, options):
 def bench(options):
     """Cases RECIPE/PRECISION, one rank, one thread. The limit is the step's matrix products by themselves; of memory, what weights,
     gradients and moments take."""
-    python = build(*(recipe.program for recipe in RECIPES.values()), "bench_products", peers=options.peers)
+    environments = os.path.dirname(os.path.dirname(build(*(recipe.program for recipe in RECIPES.values()), "bench_products",
+                                                         peers=options.peers)))
     for name, recipe in RECIPES.items():
+        if recipe.makes_weights and not options.peers:
+            say(f"{name} is left out: its data come from the peer's program (--peers)")
+            continue
+        python = f"{environments}/{recipe.python}/bin"
         with tempfile.TemporaryDirectory() as folder:
             job = recipe.job(options.quick)
             with open(f"{folder}/job.json", "w", encoding="utf-8") as file:
                 json.dump(job, file)
             recipe.write(folder, job)
             if options.peers:
-                run([f"{python}/python", f"{PEERS}/{recipe.peer}", folder, "--make"], **ONE_CORE)
+                make_weights(recipe, python, folder, job)
                 compare_losses(recipe, python, folder, job)
             for precision in [options.precision] if options.precision else worthwhile_precisions(quick=True):
                 say(f"{name}, {precision}")

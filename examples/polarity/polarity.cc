@@ -80,7 +80,7 @@ absl::Status Train(RunContext& run, const PolarityOptions& asked) {
   trainer->AddObserver(times);
   RunResults results;
   results.learning_rate = trainer_options.learning_rate;
-  results.global_batch = RowsOfStep(options.shard, run.world_size());
+  DISTILL_ASSIGN_OR_RETURN(results.global_batch, RowsOfStep(options.shard, run.world_size()));
   results.train_samples = made->reviews.train.samples->size();
   results.startup_seconds = absl::ToDoubleSeconds(run.age());
   DISTILL_ASSIGN_OR_RETURN(results.trained, trainer->Fit(*made->task));

@@ -5,14 +5,16 @@
 
 namespace distill {
 
-int64_t RowsOfStep(const ShardOptions& shard, int world_size) {
-  return shard.max_tokens_per_batch > 0 ? 0 : shard.rows_per_rank * shard.accumulation_steps * world_size;
+absl::StatusOr<int64_t> RowsOfStep(const ShardOptions& shard, int world_size) {
+  if (shard.max_tokens_per_batch > 0) return 0;
+  DISTILL_ASSIGN_OR_RETURN(const StepShape step, StepOn(shard, world_size));
+  return step.rank_rows * world_size;
 }
 
 absl::Status ScaleRate(const RateScalingOptions& scaling, const ShardOptions& shard, int world_size,
                        TrainerOptions& trainer) {
-  DISTILL_ASSIGN_OR_RETURN(const ScaledRate scaled,
-                           ScaleLearningRate(scaling, trainer.learning_rate, RowsOfStep(shard, world_size)));
+  DISTILL_ASSIGN_OR_RETURN(const int64_t rows, RowsOfStep(shard, world_size));
+  DISTILL_ASSIGN_OR_RETURN(const ScaledRate scaled, ScaleLearningRate(scaling, trainer.learning_rate, rows));
   if (scaled.text.empty()) return absl::OkStatus();
   LogInfo(scaled.text);
   const bool warms_up = trainer.warmup_steps > 0 || trainer.warmup_ratio > 0;
