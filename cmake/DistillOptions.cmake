@@ -39,7 +39,7 @@ if(DISTILL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_DEPEND=1 ${DISTILL_CCACHE})
 endif()
 find_program(DISTILL_LLD ld.lld)
-if(DISTILL_LLD)
+if(DISTILL_LLD AND NOT DISTILL_SANITIZE STREQUAL "fuzzer")  # those are linked as Clang does by itself
   add_link_options(-fuse-ld=lld)
 endif()
 
