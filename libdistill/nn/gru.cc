@@ -84,7 +84,8 @@ struct GruCtc::Layers {
                                    .batch_sizes = packed.batch_sizes(),
                                    .is_reverse = direction == 1}));
     }
-    const Tensor states = at::cat(directions, 1).to(packed.data().scalar_type());
+    const Tensor together = directions.size() == 1 ? directions[0] : at::cat(directions, 1);
+    const Tensor states = together.to(packed.data().scalar_type());
     return PackedSequence(states, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
   }
 

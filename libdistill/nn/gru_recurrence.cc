@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libdistill/nn/gru_sweep.h"
+#include "libdistill/nn/sweep_type.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
@@ -14,8 +15,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr int64_t kGrain = 16384;  // numbers of a state that one thread takes at least
 
 // The frames of one time.
 struct Time {
@@ -36,8 +35,8 @@ std::vector<Time> TimesInOrder(const Tensor& batch_sizes, bool is_reverse) {
 }
 
 template <typename Sweep, typename Frame>
-void Sweeps(Sweep sweep, const Frame& frame, int64_t rows) {
-  ParallelFor(rows, std::max<int64_t>(1, kGrain / frame.size),
+void SweepRows(Sweep sweep, const Frame& frame, int64_t rows) {
+  ParallelFor(rows, std::max<int64_t>(1, kSweepGrain / (3 * frame.size)),
               [&](int64_t begin, int64_t end) { sweep(frame, begin, end); });
 }
 
@@ -64,7 +63,7 @@ States Forward(const GruSequence& g, bool keeps) {
         .output = states.output.mutable_data_ptr<float>() + time.begin * size,
         .kept = keeps ? states.kept.mutable_data_ptr<float>() + time.begin * 4 * size : nullptr,
     };
-    Sweeps(GruSweepsOfThisCpu().forward, frame, time.rows);
+    SweepRows(GruSweepsOfThisCpu().forward, frame, time.rows);
   }
   return states;
 }
@@ -91,7 +90,7 @@ Gradients Backward(const GruSequence& g, const States& states, const Tensor& gra
   const std::vector<Time> times = TimesInOrder(g.batch_sizes, g.is_reverse);
   const Tensor before = StatesBefore(times, states.output, g.start);
   Gradients gradients;
-  gradients.of_frames = at::empty_like(states.kept.narrow(1, 0, 3 * size), at::MemoryFormat::Contiguous);
+  gradients.of_frames = at::empty({before.size(0), 3 * size}, before.options());
   Tensor of_state = at::empty_like(gradients.of_frames);
   gradients.start = at::zeros_like(g.start, at::MemoryFormat::Contiguous);
   for (auto time = times.rbegin(); time != times.rend(); ++time) {
@@ -104,7 +103,7 @@ Gradients Backward(const GruSequence& g, const States& states, const Tensor& gra
         .of_frame = gradients.of_frames.mutable_data_ptr<float>() + time->begin * 3 * size,
         .of_state = of_state.mutable_data_ptr<float>() + time->begin * 3 * size,
     };
-    Sweeps(GruSweepsOfThisCpu().backward, frame, time->rows);
+    SweepRows(GruSweepsOfThisCpu().backward, frame, time->rows);
     gradients.start.narrow(0, 0, time->rows).addmm_(of_state.narrow(0, time->begin, time->rows), g.weight);
   }
   gradients.weight = of_state.t().mm(before);
@@ -124,6 +123,7 @@ struct GruFunction : torch::autograd::Function<GruFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    RequireFirstDerivative();
     const variable_list saved = ctx->get_saved_variables();
     const GruSequence sequence = {{}, saved[0], {}, saved[1], saved[2], ctx->saved_data["is_reverse"].toBool()};
     const Gradients found = Backward(sequence, {saved[3], saved[4]}, gradients[0].contiguous());

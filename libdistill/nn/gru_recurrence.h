@@ -21,7 +21,8 @@ struct GruSequence {
   bool is_reverse = false;  // from each row's last frame to its first
 };
 
-// The states, float32 [N, H]. Differentiable in the first four.
+// The states, float32 [N, H]. Differentiable in the first four, once: throws c10::Error where the gradient is to
+// have one of its own (create_graph).
 at::Tensor RunGru(const GruSequence& sequence);
 
 }  // namespace distill

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include <ATen/ops/ctc_loss.h>
-
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/utils/rnn.h>
@@ -164,6 +163,14 @@ TEST_CASE("one sweep a frame gives torch's states and gradients, for sizes that 
       }
     }
   }
+}
+
+TEST_CASE("a GRU's second derivatives are refused, where they would be wrong") {
+  GruCtc model(TinyGru(false));
+  const Tensor features = torch::randn({2, 4, 5}).requires_grad_(), frames = torch::tensor({4, 3}, torch::kInt64);
+  const Tensor sum = model.forward(features, frames).log_probabilities.sin().sum();
+  CHECK_THROWS_WITH(torch::autograd::grad({sum}, {features}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+                    Catch::Contains("second derivatives"));
 }
 
 TEST_CASE("a GRU learns rows of different lengths by CTC") {
