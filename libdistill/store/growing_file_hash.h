@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -31,7 +32,7 @@ class GrowingFileHash {
 
   // The first `size` bytes are there, and change no more. Does not block.
   void GrownTo(int64_t size);
-  // Of all that was there; once, at the end. Blocks until all is read. DataLoss or Unknown: it cannot be read back.
+  // Of all that was there; once, at the end. Blocks until all is read. Internal: it cannot be read back.
   [[nodiscard]] absl::StatusOr<std::string> Hex();
 
  private:

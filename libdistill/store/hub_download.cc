@@ -100,9 +100,8 @@ class GrowingFile {
  private:
   absl::Status StartHash() {
     size_ = 0;
-    // What git hashes of a file that it keeps itself.
-    const bool is_of_git = file_.sha256.empty();
-    const std::string prefix = is_of_git ? absl::StrCat("blob ", file_.size, std::string(1, '\0')) : "";
+    const bool is_of_git = file_.sha256.empty();  // kept by git itself
+    const std::string prefix = is_of_git ? GitHeaderOf(file_.size) : "";
     DISTILL_ASSIGN_OR_RETURN(hash_,
                              GrowingFileHash::Start(is_of_git ? ShaKind::kSha1 : ShaKind::kSha256, prefix, fd_, path_));
     return absl::OkStatus();

@@ -50,8 +50,10 @@ absl::StatusOr<std::string> Sha256OfFile(std::shared_ptr<const ReadableFile> fil
   }
 }
 
+std::string GitHeaderOf(int64_t file_bytes) { return absl::StrCat("blob ", file_bytes, absl::string_view("\0", 1)); }
+
 std::string GitHashOf(absl::string_view bytes) {
-  return ShaHash(ShaKind::kSha1).Add(absl::StrCat("blob ", bytes.size(), absl::string_view("\0", 1))).Add(bytes).Hex();
+  return ShaHash(ShaKind::kSha1).Add(GitHeaderOf(static_cast<int64_t>(bytes.size()))).Add(bytes).Hex();
 }
 
 }  // namespace distill

@@ -5,6 +5,7 @@
 //   LogInfo(hash.Hex());
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,8 @@ class ShaHash {
 // Of the whole file, which is read a part at a time. Blocks; errors of ReadableFile::ReadAt.
 [[nodiscard]] absl::StatusOr<std::string> Sha256OfFile(std::shared_ptr<const ReadableFile> file);
 
+// What git hashes before the bytes of a file.
+std::string GitHeaderOf(int64_t file_bytes);
 // What `git hash-object` says of a file with these bytes.
 std::string GitHashOf(absl::string_view bytes);
 

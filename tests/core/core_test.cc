@@ -1,10 +1,12 @@
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
-#include <sys/resource.h>
-#include <unistd.h>
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/deadline.h"
@@ -12,9 +14,8 @@
 #include "libdistill/core/identity.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/core/vectors.h"
-
 #include "libdistill/core/thread.h"
+#include "libdistill/core/vectors.h"
 #include "tests/support/catch.h"
 
 namespace distill {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "libdistill/store/files.h"
 #include "libdistill/store/growing_file_hash.h"
 #include "libdistill/store/hub_cache.h"
 #include "libdistill/store/hub_client.h"
@@ -242,7 +241,7 @@ TEST_CASE("the hash of a file that grows is that of what it became") {
   std::string bytes(20'000'001, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7919 >> 5);
   const testing::TempFolder folder;
-  const std::string path = JoinPath(folder.path(), "grows");
+  const std::string path = folder / "grows";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   REQUIRE(fd >= 0);
   const auto start = [&](ShaKind kind, absl::string_view prefix) {
