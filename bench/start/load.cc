@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
@@ -64,8 +65,8 @@ absl::Status Measure(const std::string& folder) {
 }  // namespace distill
 
 int main() {
-  char folder[] = "/tmp/distill-bench-XXXXXX";
-  if (mkdtemp(folder) == nullptr) return 1;
+  std::string folder = std::filesystem::temp_directory_path() / "distill-bench-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) return 1;
   const absl::Status status = distill::Measure(folder);
   std::filesystem::remove_all(folder);
   if (!status.ok()) std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
