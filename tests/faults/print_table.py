@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Prints the table of faults of docs/operations.md with what a run of ctest found:
 
-  ctest --test-dir build -L fault --output-junit fault.xml; tests/faults/print_table.py build/fault.xml
+  ctest --test-dir build -L fault --output-junit fault.xml; tests/faults/print_table.py build/fault.xml [MORE.xml...]
 
 Fails where a line of the table has a test that failed or that was not run."""
 import os
@@ -22,17 +22,18 @@ def rows():
                 yield int(cells[0]), cells[1], re.findall(r"`(\w+)`", cells[3])
 
 
-def results(path):
+def results(paths):
     """{test: (seconds, "" or what became of it)}"""
     found = {}
-    for case in xml.parse(path).getroot().iter("testcase"):
-        status = {"run": "", "fail": "FAILED", "notrun": "skipped"}.get(case.get("status"), case.get("status"))
-        found[case.get("name")] = (float(case.get("time", 0)), status)
+    for path in paths:
+        for case in xml.parse(path).getroot().iter("testcase"):
+            status = {"run": "", "fail": "FAILED", "notrun": "skipped"}.get(case.get("status"), case.get("status"))
+            found[case.get("name")] = (float(case.get("time", 0)), status)
     return found
 
 
 def main():
-    found, failed = results(sys.argv[1]), False
+    found, failed = results(sys.argv[1:]), False
     print(f"{'#':>3}  {'what is done':<78} {'seconds':>8}  tests")
     for number, what, tests in rows():
         seconds, texts = 0.0, []
