@@ -2,10 +2,11 @@
 //
 //   distillrun -np 2 build/bin/distill_llm --config_file examples/llm/demo.yaml --learning_rate 1e-4
 //   build/bin/distill_llm --plan --world_size 16 --config_file examples/llm/demo.yaml
+//   build/bin/distill_llm --dry_run --config_file examples/llm/demo.yaml
 //   build/bin/distill_llm --publish OUTPUT_DIR --hub_location ORG/NAME
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
 #include <cstdio>
-#include <optional>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,29 +18,17 @@
 #include "examples/llm/publish.h"
 #include "examples/llm/sources.h"
 #include "examples/llm/student_card.h"
-#include "libdistill/checkpoint/checkpoint.h"
-#include "libdistill/checkpoint/output_lock.h"
+#include "examples/recipe/job.h"
+#include "examples/recipe/recipe.h"
 #include "libdistill/comm/agree.h"
-#include "libdistill/config/config_file.h"
 #include "libdistill/data/token_batch.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/flash_attention.h"
-#include "libdistill/store/durable_files.h"
-#include "libdistill/store/files.h"
-#include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/chat_template_files.h"
-#include "libdistill/train/trainer_state.h"
-#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
-
-TrainerOptions TrainerOptionsOf(const LlmOptions& options) {
-  TrainerOptions trainer = options.trainer;
-  trainer.resolved_config = OptionsToKeep(options);
-  return trainer;
-}
 
 AttentionShape AttentionOf(const Decoder& model) {
   const DecoderConfig& config = model.config();
@@ -77,59 +66,17 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
   return Prepared{std::move(text), std::move(models), std::move(task)};
 }
 
-// OUTPUT_DIR/resolved_config.yaml: every setting with the value that this run uses; it can be given as --config_file.
-absl::Status SaveConfig(const LlmOptions& options) {
-  return PublishFiles(options.trainer.output_dir, [&](const std::string& folder) {
-    return WriteWholeFile(JoinPath(folder, "resolved_config.yaml"), ValuesToYaml(OptionsToKeep(options)));
-  });
-}
-
-// What the run reads must not be among what it replaces.
-absl::Status CheckSources(const LlmOptions& options) {
-  if (!options.trainer.overwrite_output_dir || options.trainer.output_dir.empty()) return absl::OkStatus();
-  std::vector<std::pair<const char*, std::string>> sources = {{"student_model", options.student_model},
-                                                              {"teacher_model", options.teacher_model},
-                                                              {"eval_dataset_name", options.eval_dataset_name}};
+NamedSources SourcesOf(const LlmOptions& options) {
+  NamedSources sources = {{"student_model", options.student_model},
+                          {"teacher_model", options.teacher_model},
+                          {"eval_dataset_name", options.eval_dataset_name}};
   for (const std::string& name : DatasetNames(options)) sources.emplace_back("dataset_name", name);
-  for (const auto& [name, path] : sources) {
-    if (path.empty() || !LiesIn(options.trainer.output_dir, path)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": ", path, " is in output_dir ", options.trainer.output_dir,
-        ", whose contents this run may replace (overwrite_output_dir: true); choose another output_dir, or move it"));
-  }
-  return absl::OkStatus();
-}
-
-// A run that was interrupted, and its command given again as it was: `output_dir` holds its checkpoints, and its
-// settings.
-absl::Status CheckSameRun(const LlmOptions& options) {
-  const TrainerOptions& trainer = options.trainer;
-  if (trainer.overwrite_output_dir || !trainer.resume_from_checkpoint.empty()) return absl::OkStatus();
-  const std::string settings = JoinPath(trainer.output_dir, "resolved_config.yaml");
-  if (!FileExists(settings)) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const std::string checkpoint, FindNewestCheckpoint(trainer.output_dir));
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(settings));
-  if (checkpoint.empty() || text != ValuesToYaml(OptionsToKeep(options))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "output_dir: ", checkpoint, " is this same run's, by every option: to resume it, repeat the command with ",
-      "--resume_from_checkpoint latest; to begin again, choose another output_dir, or set overwrite_output_dir to "
-      "true"));
-}
-
-// On rank 0, before anything is loaded. When data and models are loaded the trainer checks the output folder again.
-absl::Status CheckFolders(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(CheckSources(options));
-  DISTILL_RETURN_IF_ERROR(CheckSameRun(options));
-  DISTILL_RETURN_IF_ERROR(CheckOutputFolder(TrainerOptionsOf(options)));
-  // Another run that writes there is no less in the way now than when data and models are loaded, nor is a store that
-  // does not let this one write; a local folder is made when there is something to write.
-  const std::string& folder = options.trainer.output_dir;
-  return IsRemote(folder) || FolderExists(folder) ? OutputLock::Take(folder).status() : absl::OkStatus();
+  return sources;
 }
 
 // On rank 0, before anything is loaded, what would otherwise end the run when the training is over.
 absl::Status CheckPlaces(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(CheckFolders(options));
+  DISTILL_RETURN_IF_ERROR(CheckFolders(TrainerOptionsOf(options), SourcesOf(options)));
   return CheckMayPublish(options);
 }
 
@@ -169,7 +116,7 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   }
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, made->models.student, TrainerOptionsOf(options)));
   // Not earlier: Create refuses a folder that belongs to another run.
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? SaveConfig(options) : absl::OkStatus()));
+  DISTILL_RETURN_IF_ERROR(SaveConfig(run, TrainerOptionsOf(options)));
   if (run.rank() == 0) LogInfo(DescribeTraining(run, options, *made->models.student));
   const auto last = std::make_shared<LastLoss>();
   trainer->AddObserver(last);
@@ -207,37 +154,25 @@ absl::Status PublishIt(const RunContext& run, const LlmCommand& command) {
   return PublishFolder(command.options.publish, command.flags.publish);
 }
 
-// Needs no other ranks, which may not even exist yet; only the first one prints.
-int PrintPlan(const LlmCommand& command) {
-  const auto world = ReadWorld();
-  if (world.ok() && world->rank != 0) return 0;
-  const auto text = world.ok() ? PlanRun(command, *world) : world.status();
-  if (text.ok()) std::fputs(text->c_str(), stdout);
-  if (!text.ok()) std::fprintf(stderr, "error: %s\n", std::string(text.status().message()).c_str());
-  return text.ok() ? 0 : absl::IsResourceExhausted(text.status()) ? 1 : 2;
+// What flags ask for instead of training.
+std::function<absl::Status(RunContext&)> Instead(const LlmCommand& command) {
+  const LlmFlags& flags = command.flags;
+  if (!flags.publish.empty()) return [&](RunContext& run) { return PublishIt(run, command); };
+  if (!flags.generate.empty()) return [&](RunContext& run) { return PrintAnswer(run, command); };
+  if (flags.show_batch) return [&](RunContext& run) { return ShowBatch(run, command.options); };
+  return nullptr;
 }
 
 }  // namespace
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  distill::PrepareProcess();
-  const auto command = distill::ParseLlmCommand(argc, argv);
-  if (command.ok() && !command->line.message.empty()) {
-    const auto world = distill::ReadWorld();
-    if (!world.ok() || world->rank == 0) std::fputs(command->line.message.c_str(), stdout);
-    return 0;
-  }
-  if (command.ok() && command->flags.plan) return distill::PrintPlan(*command);
-  distill::RunOptions options = command.ok() ? command->options.run : distill::RunOptions();
-  options.input = command.status();
-  return distill::Run(options, [&](distill::RunContext& run) {
-    if (run.rank() == 0) {
-      for (const std::string& note : command->line.notes) distill::LogInfo(note);
-    }
-    if (!command->flags.publish.empty()) return distill::PublishIt(run, *command);
-    if (!command->flags.generate.empty()) return distill::PrintAnswer(run, *command);
-    if (command->flags.show_batch) return distill::ShowBatch(run, command->options);
-    return distill::Distill(run, command->options);
-  });
+  distill::Recipe<distill::LlmOptions, distill::LlmFlags> recipe = {.name = distill::kDistillLlm.name,
+                                                                    .description = distill::kDistillLlm.about};
+  recipe.run = distill::Distill;
+  recipe.plan = distill::PlanRun;
+  recipe.shrink = distill::Shrink;
+  recipe.check = distill::CheckCommand;
+  recipe.instead = distill::Instead;
+  return distill::RunRecipe(argc, argv, recipe);
 }

@@ -245,8 +245,9 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   LlmText text{folder, std::move(tokenizer), *std::move(chat), {}, std::nullopt};
   DISTILL_RETURN_IF_ERROR(LoadTraining(options, text));
   if (!options.eval_dataset_name.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(text.evaluation, LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
-                                                       HowToLoad(options, options.eval_split, /*num_samples=*/0)));
+    DISTILL_ASSIGN_OR_RETURN(text.evaluation,
+                             LoadData(text.tokenizer, text.chat, options.eval_dataset_name,
+                                      HowToLoad(options, options.eval_split, options.max_eval_samples)));
   }
   return text;
 }

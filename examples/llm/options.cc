@@ -1,14 +1,15 @@
 #include "examples/llm/options.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
-
-constexpr ProgramText kProgram = {"distill_llm", "Trains a small language model from the logits of a large one."};
 
 absl::Status RequireValue(const char* name, const std::string& value) {
   if (!value.empty()) return absl::OkStatus();
@@ -50,53 +51,54 @@ absl::Status CheckBatch(const LlmOptions& options) {
   return options.teacher_model.empty() ? RequireValue("student_model", options.student_model) : absl::OkStatus();
 }
 
-absl::Status CheckPublishing(const LlmFlags& flags, const PublishOptions& options) {
-  DISTILL_RETURN_IF_ERROR(RequireValue("hub_location", options.hub_location));
+// At most one of them. A plan that is asked for beside --generate is what is printed, as ever.
+absl::Status CheckThingsToDo(const LlmFlags& flags) {
+  std::vector<const char*> given;
   for (const auto& [name, is_given] :
-       {std::pair("--plan", flags.plan), std::pair("--generate", !flags.generate.empty()),
+       {std::pair("--publish", !flags.publish.empty()), std::pair("--plan", flags.plan),
+        std::pair("--dry_run", flags.dry_run), std::pair("--generate", !flags.generate.empty()),
         std::pair("--show_batch", flags.show_batch)}) {
-    if (!is_given) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--publish and ", name, " are two things to do: give one of them"));
+    if (is_given) given.push_back(name);
   }
+  if (given.size() < 2 || (flags.publish.empty() && !flags.dry_run)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(given[0], " and ", given[1], " are two things to do: give one of them"));
+}
+
+absl::Status CheckPublishing(const PublishOptions& options) {
+  DISTILL_RETURN_IF_ERROR(RequireValue("hub_location", options.hub_location));
   if (PublishesToHub(options)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--publish sends the model to the hub, and save_location (or push_to_hub) says not to: leave one of them out");
 }
 
-absl::Status CheckFlags(const LlmFlags& flags) {
-  if (!flags.plan && (flags.world_size || flags.ranks_per_host)) {
-    return absl::InvalidArgumentError(
-        "--world_size and --ranks_per_host go with --plan; a run has the ranks that its launcher starts");
-  }
-  if (flags.plan || flags.generate.empty() || !flags.prompt.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError("--generate needs --prompt TEXT");
-}
-
 }  // namespace
 
-absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv) {
-  LlmCommand command;
-  const Description settings = DescriptionOf(command.options), flags = DescriptionOf(command.flags);
-  DISTILL_ASSIGN_OR_RETURN(command.line, ParseCommandLine(argc, argv, kProgram, settings, flags));
-  if (!command.line.message.empty()) return command;
-  DISTILL_RETURN_IF_ERROR(settings.Check());
-  DISTILL_RETURN_IF_ERROR(CheckFlags(command.flags));
-  if (!command.flags.publish.empty()) {
-    DISTILL_RETURN_IF_ERROR(CheckPublishing(command.flags, command.options.publish));
-  } else if (command.flags.plan) {
-    DISTILL_RETURN_IF_ERROR(CheckModels(command.options));
-  } else if (command.flags.show_batch) {
-    DISTILL_RETURN_IF_ERROR(CheckBatch(command.options));
-  } else if (command.flags.generate.empty()) {
-    DISTILL_RETURN_IF_ERROR(CheckTraining(command.options));
+absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags) {
+  if (!flags.plan && !flags.generate.empty() && flags.prompt.empty()) {
+    return absl::InvalidArgumentError("--generate needs --prompt TEXT");
   }
-  return command;
+  DISTILL_RETURN_IF_ERROR(CheckThingsToDo(flags));
+  if (!flags.publish.empty()) return CheckPublishing(options.publish);
+  if (flags.plan) return CheckModels(options);
+  if (flags.show_batch) return CheckBatch(options);
+  return flags.generate.empty() ? CheckTraining(options) : absl::OkStatus();
 }
 
-FieldValues OptionsToKeep(LlmOptions options) {
-  if (!options.kept.empty()) return options.kept;
-  options.trainer.overwrite_output_dir = false;
-  return DescriptionOf(options).Values(/*with_code_only=*/false);
+void Shrink(LlmOptions& options) {
+  constexpr int64_t kSamples = 64, kHeldOut = 16, kLength = 128;
+  const auto at_most = [](int64_t& value, int64_t most) { value = value == 0 ? most : std::min(value, most); };
+  at_most(options.num_samples, kSamples);
+  // As many as hold out some, whatever the share.
+  if (options.validation_split > 0) {
+    options.num_samples += static_cast<int64_t>(std::ceil(kHeldOut / options.validation_split));
+  }
+  at_most(options.max_eval_samples, kHeldOut);
+  at_most(options.shard.max_length, kLength);
+  options.shard.rows_per_rank = options.shard.held_out_rows = options.shard.accumulation_steps = 1;
+  options.shard.max_tokens_per_batch = 0;
+  options.cache_dir = "none";
+  options.publish = {};
 }
 
 }  // namespace distill

@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "examples/llm/other_tools.h"
-#include "libdistill/config/command_line.h"
+#include "examples/recipe/command.h"
 #include "libdistill/data/loader_options.h"
 #include "libdistill/data/mixture.h"
 #include "libdistill/data/row_options.h"
@@ -35,6 +34,7 @@ struct LlmOptions {
   int64_t num_samples = 0;
   std::string eval_dataset_name;
   std::string eval_split = "test";
+  int64_t max_eval_samples = 0;
   std::string chat_template;
   TrainOn train_on = TrainOn::kAll;
   int64_t preprocessing_num_workers = 0;
@@ -45,7 +45,8 @@ struct LlmOptions {
   std::string teacher_revision;
   std::string student_revision;
   std::string dataset_revision;
-  FieldValues kept;  // what OptionsToKeep gives, once names have become folders (sources.h); empty: the values here
+  FieldValues kept;  // what OptionsToKeep (examples/recipe/kept_options.h) gives, once names have become folders
+                     // (sources.h); empty: the values here
   bool use_flash_attention = false;
   bool shard_teacher = false;
   bool gradient_checkpointing = false;
@@ -59,14 +60,11 @@ struct LlmOptions {
   TrainerOptions trainer;
 };
 
-// What to do instead of training; on the command line alone.
-struct LlmFlags {
+// What to do instead of training, beside what every recipe can do; on the command line alone.
+struct LlmFlags : RecipeFlags {
   bool show_batch = false;
-  bool plan = false;
-  std::optional<int64_t> world_size;      // to plan for; none: as launched
-  std::optional<int64_t> ranks_per_host;  // to plan for; none: all, or as launched
-  std::string publish;                    // a model folder: publish it in options.publish.hub_location
-  std::string generate;                   // a model folder: answer `prompt` instead of training
+  std::string publish;   // a model folder: publish it in options.publish.hub_location
+  std::string generate;  // a model folder: answer `prompt` instead of training
   std::string prompt;
   int64_t max_new_tokens = 256;
   double sampling_temperature = 0;
@@ -74,21 +72,17 @@ struct LlmFlags {
   double top_p = 1.0;
 };
 
-struct LlmCommand {
-  LlmOptions options;
-  LlmFlags flags;
-  CommandLine line;
-};
+using LlmCommand = RecipeCommand<LlmOptions, LlmFlags>;
 
-// The command line, and the config file that it names. InvalidArgument as in ParseCommandLine, and for options that
-// are missing or exclude one another. Generation requires none, a plan only the models, a batch data and a
-// tokenizer.
-[[nodiscard]] absl::StatusOr<LlmCommand> ParseLlmCommand(int argc, const char* const* argv);
+inline constexpr ProgramText kDistillLlm = {"distill_llm",
+                                            "Trains a small language model from the logits of a large one."};
 
-// Name and value of every option, for a config file that repeats the run. overwrite_output_dir is always false: set
-// again, it would let the repeated run replace this run's own checkpoints.
-// Names of the hub stay names.
-FieldValues OptionsToKeep(LlmOptions options);
+// InvalidArgument: options that are missing or exclude one another. Generation requires none, a plan only the models, a
+// batch data and a tokenizer.
+[[nodiscard]] absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags);
+
+// --dry_run: a few short samples, whose tokens are not kept; nothing is published.
+void Shrink(LlmOptions& options);
 
 template <class V>
 void DescribeData(V& v, LlmOptions& o) {
@@ -119,6 +113,9 @@ void DescribeData(V& v, LlmOptions& o) {
   v.Field("eval_dataset_name", o.eval_dataset_name, "held-out data, as dataset_name")
       .PathOfAnyStore()
       .Alias("validation_file", "eval_file", "eval_data", "eval_dataset", "validation_dataset");
+  v.Field("max_eval_samples", o.max_eval_samples, AtLeast(0),
+          "only the first so many usable rows of eval_dataset_name; 0: all")
+      .Alias("num_eval_samples");
   v.Field("eval_split", o.eval_split, "of a folder of held-out data: the files whose names start with it")
       .Alias("dataset_test_split", "test_split");
   v.Field("chat_template", o.chat_template,
@@ -199,11 +196,8 @@ void Describe(V& v, LlmOptions& o) {
 template <class V>
 void Describe(V& v, LlmFlags& o) {
   constexpr FieldLimits kCount = Within(1, 1 << 20);
-  v.Group("Instead of training");
+  Describe(v, static_cast<RecipeFlags&>(o));
   v.Field("show_batch", o.show_batch, "print one decoded batch with its loss mask");
-  v.Field("plan", o.plan, "print the memory that a rank and a host need, by kind");
-  v.Field("world_size", o.world_size, kCount, "ranks to --plan for; otherwise as many as were started");
-  v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
   v.Field("publish", o.publish, "publish the model of this folder in hub_location, also one that a run has left")
       .PathOfAnyStore();
   v.Field("generate", o.generate, "answer --prompt with the model of this folder, may be s3://, or of the hub")

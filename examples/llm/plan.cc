@@ -35,9 +35,8 @@ int64_t FileBytes(const std::string& path) {
   return bytes;
 }
 
-absl::StatusOr<MemoryPlanTask> TaskOf(const LlmCommand& command, const World& world, bool on_gpu, c10::Device here) {
-  const LlmOptions& options = command.options;
-  const LlmFlags& flags = command.flags;
+absl::StatusOr<MemoryPlanTask> TaskOf(const LlmOptions& options, const PlanFlags& flags, const World& world,
+                                      bool on_gpu, c10::Device here) {
   MemoryPlanTask task;
   DISTILL_ASSIGN_OR_RETURN(task.student, ReadDecoderConfig(options.student_model));
   if (!options.teacher_model.empty()) {
@@ -78,13 +77,12 @@ MemoryAtHand AtHand(bool on_gpu, bool has_gpu) {
 
 }  // namespace
 
-absl::StatusOr<std::string> PlanRun(LlmCommand command, const World& world) {
-  DISTILL_RETURN_IF_ERROR(FetchConfigs(command.options));
-  const LlmOptions& options = command.options;
+absl::StatusOr<std::string> PlanRun(LlmOptions options, const PlanFlags& flags, const World& world) {
+  DISTILL_RETURN_IF_ERROR(FetchConfigs(options));
   const auto here = ChooseDevice(options.run.device, world);
   const bool has_gpu = here.ok() && here->is_cuda(), on_gpu = has_gpu || options.run.device == DeviceChoice::kCuda;
   DISTILL_ASSIGN_OR_RETURN(MemoryPlanTask task,
-                           TaskOf(command, world, on_gpu, has_gpu ? *here : c10::Device(c10::kCPU)));
+                           TaskOf(options, flags, world, on_gpu, has_gpu ? *here : c10::Device(c10::kCPU)));
   std::optional<Tokenizer> tokenizer;  // counts as a part of the process
   std::string text;
   DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {

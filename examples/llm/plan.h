@@ -10,6 +10,6 @@ namespace distill {
 
 // A table for people. Reads (of models of the hub, fetches) the configs of both models, the tokenizer, and the data's
 // size; neither weights nor data.
-[[nodiscard]] absl::StatusOr<std::string> PlanRun(LlmCommand command, const World& world);
+[[nodiscard]] absl::StatusOr<std::string> PlanRun(LlmOptions options, const PlanFlags& flags, const World& world);
 
 }  // namespace distill

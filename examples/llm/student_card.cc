@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "examples/recipe/kept_options.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/version.h"
 #include "libdistill/store/file_writer.h"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "examples/recipe/kept_options.h"
 #include "libdistill/config/config_file.h"
 #include "libdistill/core/description.h"
 #include "tests/support/catch.h"
@@ -17,7 +18,7 @@ namespace {
 absl::StatusOr<LlmCommand> Parse(std::vector<std::string> arguments) {
   std::vector<const char*> argv = {"distill_llm"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return ParseLlmCommand(static_cast<int>(argv.size()), argv.data());
+  return ParseCommand<LlmOptions, LlmFlags>(static_cast<int>(argv.size()), argv.data(), kDistillLlm, CheckCommand);
 }
 
 // A good command line with these arguments added.
@@ -291,6 +292,28 @@ TEST_CASE("a plan needs the models alone, and takes ranks that a run does not") 
   CHECK(absl::StrContains(Parse({"--plan", "--student_model", "s"}).status().message(), "no teacher_model"));
   CHECK(absl::StrContains(ErrorOf({"--plan", "--world_size", "0"}), "world_size"));
   CHECK(absl::StrContains(ErrorOf({"--ranks_per_host", "2"}), "go with --plan"));
+}
+
+TEST_CASE("a dry run needs what a run needs, and is one thing to do") {
+  CHECK(ParseGood({"--dry-run"})->flags.dry_run);
+  CHECK(absl::StrContains(Parse({"--dry_run", "--student_model", "s"}).status().message(), "dataset_name is missing"));
+  CHECK(absl::StrContains(ErrorOf({"--dry_run", "--plan"}), "--plan and --dry_run are two things to do"));
+  CHECK(absl::StrContains(ErrorOf({"--dry_run", "--show_batch"}), "--dry_run and --show_batch are two things to do"));
+}
+
+TEST_CASE("a dry run reads few rows, as many as hold out some, and publishes nothing") {
+  LlmOptions options = OptionsOf({"--max_length", "96", "--hub_location", "o/n", "--gradient_accumulation_steps", "8"});
+  Shrink(options);
+  CHECK(options.num_samples == 64);
+  CHECK(options.max_eval_samples == 16);
+  CHECK(options.shard.max_length == 96);
+  CHECK(options.shard.accumulation_steps == 1);
+  CHECK(options.cache_dir == "none");
+  CHECK_FALSE(PublishesToHub(options.publish));
+  options = OptionsOf({"--num_samples", "10", "--validation_split", "0.01"});
+  Shrink(options);
+  CHECK(options.num_samples == 10 + 1600);
+  CHECK(options.shard.max_length == 128);
 }
 
 TEST_CASE("version and generation need no other options") {

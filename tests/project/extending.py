@@ -54,6 +54,9 @@ def main():
     job.make_chat(f"{folder}/chat.jsonl", rows=32)
     train(f"{folder}/loss", f"{job.BIN}/own_loss", f"{folder}/teacher", f"{folder}/student", f"{folder}/chat.jsonl")
     train(f"{folder}/model", f"{job.BIN}/own_model", f"{folder}/teacher", f"{folder}/chat.jsonl")
+    with open(f"{folder}/points.txt", "w", encoding="utf-8") as file:
+        file.writelines(f"{i / 8} {(i / 8) ** 2}\n" for i in range(16))
+    train(f"{folder}/recipe", f"{job.BIN}/own_recipe", "--points", f"{folder}/points.txt", "--lr", "0.05", "--max_steps", "8", "--output_dir")
     printed = train(f"{folder}/task", f"{job.BIN}/own_task")
     job.check("slope 3.00, offset 0.50" in printed, f"not the line that was asked for: {printed}")
 

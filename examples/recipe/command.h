@@ -1,0 +1,68 @@
+// The command line of a recipe's program: the recipe's options, and what each of them can be asked for instead of
+// training. Sees no torch.
+//
+//   DISTILL_ASSIGN_OR_RETURN(const auto command, ParseCommand<SquadOptions>(argc, argv, program));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "libdistill/config/command_line.h"
+#include "libdistill/core/describe.h"
+#include "libdistill/core/description.h"
+#include "libdistill/core/status_macros.h"
+
+namespace distill {
+
+// The job that --plan is about.
+struct PlanFlags {
+  std::optional<int64_t> world_size;      // none: as launched
+  std::optional<int64_t> ranks_per_host;  // none: all, or as launched
+};
+
+// On the command line alone. A recipe with flags of its own derives from it.
+struct RecipeFlags : PlanFlags {
+  bool plan = false;
+  bool dry_run = false;
+};
+
+template <class V>
+void Describe(V& v, RecipeFlags& o) {
+  constexpr FieldLimits kCount = Within(1, 1 << 20);
+  v.Group("Instead of training");
+  v.Field("plan", o.plan, "print the memory that a rank and a host need, by kind");
+  v.Field("world_size", o.world_size, kCount, "ranks to --plan for; otherwise as many as were started");
+  v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
+  v.Field("dry_run", o.dry_run,
+          "try the whole job: one step of few short samples, whose output goes to a temporary folder and is removed");
+}
+
+template <class Options, class Flags = RecipeFlags>
+struct RecipeCommand {
+  Options options;
+  Flags flags;
+  CommandLine line;
+};
+
+// InvalidArgument: flags that contradict one another.
+[[nodiscard]] absl::Status CheckRecipeFlags(const RecipeFlags& flags);
+
+// The command line, and the config file that it names. `check`: what more must be there or fit together, if anything.
+// InvalidArgument as in ParseCommandLine, for ranges, and check's.
+template <class Options, class Flags = RecipeFlags>
+[[nodiscard]] absl::StatusOr<RecipeCommand<Options, Flags>> ParseCommand(
+    int argc, const char* const* argv, const ProgramText& program,
+    const std::function<absl::Status(const Options&, const Flags&)>& check = nullptr) {
+  RecipeCommand<Options, Flags> command;
+  const Description settings = DescriptionOf(command.options), flags = DescriptionOf(command.flags);
+  DISTILL_ASSIGN_OR_RETURN(command.line, ParseCommandLine(argc, argv, program, settings, flags));
+  if (!command.line.message.empty()) return command;
+  DISTILL_RETURN_IF_ERROR(settings.Check());
+  DISTILL_RETURN_IF_ERROR(CheckRecipeFlags(command.flags));
+  if (check != nullptr) DISTILL_RETURN_IF_ERROR(check(command.options, command.flags));
+  return command;
+}
+
+}  // namespace distill
