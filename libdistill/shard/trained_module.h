@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/ordered_save.h"
+#include "libdistill/shard/training_sizes.h"
 
 namespace distill {
 
@@ -54,6 +56,8 @@ class TrainedModule {
   // Null: weights are whole on every rank.
   std::shared_ptr<ShardedBlocks> blocks() const { return flat_ != nullptr ? flat_->blocks() : nullptr; }
 
+  // Where memory ran out, the error with what this training takes of it (WithTrainingSizes); of this rank alone.
+  absl::Status Explained(const absl::Status& error, const std::optional<MemoryOfFailedPass>& pass = {}) const;
   // What a checkpoint keeps: weights, moments, buffers.
   TensorState Tensors() const;
   // At the end of a run; every rank must call it. Internal on all where a value of these is not finite on one; names

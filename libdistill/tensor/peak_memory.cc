@@ -33,15 +33,25 @@ int64_t KiB(const char* name, const char* label) {
   return kib;
 }
 
+constexpr size_t kAllBlocks = 0;  // of torch's statistics: small and large ones together
+
+// Of this process on the CPU, by a line of /proc/self/status.
+int64_t WithoutOthers(const char* label) {
+  const int64_t of_others = KiB("status", "RssShmem:") - KiB("smaps_rollup", "Pss_Shmem:");
+  return (KiB("status", label) - of_others) * 1024;
+}
+
 }  // namespace
 
 int64_t PeakMemoryBytes(c10::Device device) {
-  if (!device.is_cpu()) {
-    constexpr size_t kAll = 0;  // of small and large blocks together
-    return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAll].peak;
-  }
-  const int64_t of_others = KiB("status", "RssShmem:") - KiB("smaps_rollup", "Pss_Shmem:");
-  return (KiB("status", "VmHWM:") - of_others) * 1024;
+  if (device.is_cpu()) return WithoutOthers("VmHWM:");
+  return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAllBlocks].peak;
+}
+
+int64_t MemoryInUseBytes(c10::Device device) {
+  if (!device.is_cpu()) return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAllBlocks].current;
+  malloc_trim(0);
+  return WithoutOthers("VmRSS:");
 }
 
 void ResetPeakMemory(c10::Device device) {

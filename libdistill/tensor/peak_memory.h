@@ -13,6 +13,8 @@ namespace distill {
 // GPU what torch has allocated there. To be asked while buckets are still mapped. 0 where the system does not say.
 int64_t PeakMemoryBytes(c10::Device device);
 void ResetPeakMemory(c10::Device device);
+// The same of what it has now, once freed memory is given back to the system.
+int64_t MemoryInUseBytes(c10::Device device);
 
 // What a process has before it has models: the program, the libraries, and what these keep for themselves.
 struct ProcessMemory {

@@ -71,7 +71,7 @@ absl::StatusOr<TrainResult> Fitting::Run() {
     }
   }
   SetErrorContext(nullptr);
-  if (!status.ok()) return status;
+  if (!status.ok()) return trained_.Explained(status);  // where no pass has
   return result;
 }
 

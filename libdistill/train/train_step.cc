@@ -11,6 +11,7 @@
 #include "libdistill/metrics/record_sums.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/failed_pass.h"
+#include "libdistill/tensor/peak_memory.h"
 #include "libdistill/tensor/random_state.h"
 
 namespace distill {
@@ -150,9 +151,15 @@ void TrainStep::RunRound(const std::vector<const MicroStep*>& with_loss, int64_t
     const MicroStep& micro_step = *with_loss[static_cast<size_t>(round)];
     const absl::Status ran =
         CatchTorch([&] { return models_.RunOnce(/*trains=*/true, [&] { return RunMicroStep(micro_step); }); });
+    if (absl::IsResourceExhausted(ran)) return WithSizes(ran, micro_step.Describe(round, rounds));
     return absl::IsInternal(ran) ? Annotate(ran, WhereItFailed(micro_step.Describe(round, rounds), micro_step)) : ran;
   });
   if (!mine.ok()) models_.Abort(mine);
+}
+
+absl::Status TrainStep::WithSizes(const absl::Status& error, std::string which) {
+  const c10::Device device = reducer_.buckets().parameters().front().tensor.device();
+  return trained_.Explained(error, {{std::move(which), MemoryInUseBytes(device), PeakMemoryBytes(device)}});
 }
 
 std::string TrainStep::WhereItFailed(const std::string& which, const MicroStep& micro_step) {

@@ -66,6 +66,7 @@ class TrainStep {
                         const std::function<void(size_t)>& on_bucket);
   absl::Status RunMicroStep(const MicroStep& micro_step);
   std::string WhereItFailed(const std::string& which, const MicroStep& micro_step);
+  absl::Status WithSizes(const absl::Status& error, std::string which);
   // What the backward pass of these losses starts from.
   absl::StatusOr<torch::Tensor> Total(const Losses& losses, const std::vector<int64_t>& counts) const;
   // Of those with a loss the one of this round, while all ranks make `rounds` of them; `mine` gets what fails.
