@@ -95,14 +95,15 @@ absl::Status CheckForDryRun(const TrainerOptions& asked) {
 absl::StatusOr<std::string> DescribeDryRun(const RunContext& run, const DryRunReport& report,
                                            const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> losses, LoggedLosses(folder));
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> written, ListEntries(folder));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> written, ListEntries(folder));
+  std::erase_if(written, [](const std::string& name) { return absl::StartsWith(name, "."); });  // the lock
   const std::vector<std::string> changes = Changes(report);
   std::string text = absl::StrCat("dry run of ", report.program, ": this job runs\n");
   absl::StrAppendFormat(
       &text, "  done      %s, on %d %s and %s, in %.1f s\n",
       losses.empty() ? "nothing was trained" : absl::StrCat("one step: ", absl::StrJoin(losses, ", ")),
       run.world_size(), run.world_size() == 1 ? "rank" : "ranks", run.device().str(), absl::ToDoubleSeconds(run.age()));
-  if (!changes.empty()) absl::StrAppend(&text, "  smaller   ", absl::StrJoin(changes, ", "), "\n");
+  if (!changes.empty()) absl::StrAppend(&text, "  changed   ", absl::StrJoin(changes, ", "), "\n");
   absl::StrAppend(
       &text, "  written   nothing in ", report.output_dir.empty() ? "output_dir" : report.output_dir,
       written.empty() ? "" : "; in a temporary folder, which is removed now: ", absl::StrJoin(written, ", "), "\n");

@@ -41,8 +41,8 @@ struct DryRunReport {
   std::string output_dir;      // that the config names
   FieldValues asked, settled;  // every option as the config has it, and as the dry run had it
 };
-// On rank 0: what was done with which losses, out of the metrics.jsonl in `folder`, what was smaller than asked for,
-// and what was written. A text for people.
+// On rank 0: what was done with which losses, out of the metrics.jsonl in `folder`, which options were other than asked
+// for, and what was written. A text for people.
 [[nodiscard]] absl::StatusOr<std::string> DescribeDryRun(const RunContext& run, const DryRunReport& report,
                                                          const std::string& folder);
 

@@ -52,7 +52,7 @@ def dry_run(folder, good):
     arguments = ["--config_file", good, "--output_dir", f"{folder}/dry"]
     for name in "--dry_run", "--dry-run":
         output = expect(f"a dry run ({name})", [name, *arguments], 0, "dry run of own_recipe: this job runs",
-                        "max_points 0 -> 4", rf"written   nothing in {folder}/dry; .*model\.safetensors", TMPDIR=place)
+                        "changed   .*max_points 0 -> 4", rf"written   nothing in {folder}/dry; .*: metrics\.jsonl, model\.safetensors", TMPDIR=place)
         job.check(os.listdir(place) == [], f"{name} left {os.listdir(place)}")
         job.check(not os.path.exists(f"{folder}/dry"), f"{name} wrote to output_dir")
     printed = re.search(r"done      one step: loss ([\d.e-]+), on 2 ranks and cpu", output)
