@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
@@ -35,14 +36,16 @@ absl::Status Refuse(absl::string_view field, const json& value, absl::string_vie
   return absl::InvalidArgumentError(absl::StrCat("\"", field, "\": ", Shown(value), " is not supported; ", reason));
 }
 
-absl::StatusOr<std::string> ReadModelType(const json& document, absl::string_view first, absl::string_view second) {
-  const std::string supported = absl::StrCat("supported are \"", first, "\" and \"", second, "\"");
+absl::StatusOr<std::string> ReadModelType(const json& document, absl::Span<const absl::string_view> families) {
+  const std::string supported =
+      absl::StrCat("supported are \"", absl::StrJoin(families.first(families.size() - 1), "\", \""), "\" and \"",
+                   families.back(), "\"");
   const auto type = document.find("model_type");
   if (type == document.end() || !type->is_string()) {
     return absl::InvalidArgumentError(absl::StrCat("no \"model_type\"; ", supported));
   }
   const std::string name = type->get<std::string>();
-  if (name == first || name == second) return name;
+  if (absl::c_linear_search(families, name)) return name;
   return Refuse("model_type", *type, supported);
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "libdistill/nn/config_fields.h"
 
 namespace distill {
@@ -21,9 +22,9 @@ absl::Status Refuse(absl::string_view field, const nlohmann::json& value, absl::
 // The value as it is shown in messages.
 std::string Shown(const nlohmann::json& value);
 
-// "model_type", which must be one of the two.
-[[nodiscard]] absl::StatusOr<std::string> ReadModelType(const nlohmann::json& document, absl::string_view first,
-                                                        absl::string_view second);
+// "model_type", which must be one of `families`, of which there are at least two.
+[[nodiscard]] absl::StatusOr<std::string> ReadModelType(const nlohmann::json& document,
+                                                        absl::Span<const absl::string_view> families);
 
 // Reads fields of one object; the first error is kept and later reads do nothing.
 class ConfigReader {

@@ -133,7 +133,7 @@ absl::Status ReadRope(const json& document, DecoderConfig& config) {
 
 absl::Status Parse(const std::string& text, const std::string& name, DecoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
-  DISTILL_ASSIGN_OR_RETURN(config.model_type, ReadModelType(document, "qwen2", "llama"));
+  DISTILL_ASSIGN_OR_RETURN(config.model_type, ReadModelType(document, {"qwen2", "llama"}));
   DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, kDecoderFields));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
   DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));

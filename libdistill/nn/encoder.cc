@@ -21,6 +21,12 @@ constexpr HeadNames kBertHead = {.dense = "cls.predictions.transform.dense",
                                  .bias = "cls.predictions"};
 constexpr HeadNames kDistilBertHead = {
     .dense = "vocab_transform", .norm = "vocab_layer_norm", .bias = "vocab_projector"};
+constexpr HeadNames kRobertaHead = {.dense = "lm_head.dense", .norm = "lm_head.layer_norm", .bias = "lm_head"};
+
+const HeadNames& HeadNamesOf(const EncoderConfig& config) {
+  if (config.model_type == "roberta") return kRobertaHead;
+  return config.model_type == "bert" ? kBertHead : kDistilBertHead;
+}
 
 struct Bias : torch::nn::Module {
   Bias(int64_t size, const TensorOptions& options) { bias = register_parameter("bias", torch::empty({size}, options)); }
@@ -31,7 +37,7 @@ struct Bias : torch::nn::Module {
 
 Encoder::Encoder(const EncoderConfig& config, const TensorOptions& options, bool blocks_later)
     : body_(register_module(EncoderPrefix(config), std::make_shared<EncoderBody>(config, options, blocks_later))) {
-  const HeadNames& names = config.model_type == "bert" ? kBertHead : kDistilBertHead;
+  const HeadNames& names = HeadNamesOf(config);
   const int64_t h = config.hidden_size;
   head_bias_ = RegisterAt(*this, names.bias, std::make_shared<Bias>(config.vocab_size, options))->bias;
   dense_ = RegisterAt(*this, names.dense, std::make_shared<Linear>(h, h, /*has_bias=*/true, options));

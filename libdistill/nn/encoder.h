@@ -1,4 +1,4 @@
-// Masked language models of the BERT and DistilBERT families, out of and into Hugging Face folders.
+// Masked language models of the BERT, DistilBERT and RoBERTa families, out of and into Hugging Face folders.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto model, LoadEncoder("models/teacher", {.dtype = torch::kBFloat16}));
 #pragma once
@@ -27,7 +27,7 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   // token's embedding 0 (as transformers does). Equal seeds give equal weights. `blocks_later`: as in LoadOptions.
   explicit Encoder(const EncoderConfig& config, uint64_t seed = 42, bool blocks_later = false);
 
-  // What the last block gives. Throws c10::Error on a document of more than max_position_embeddings tokens, and on
+  // What the last block gives. Throws c10::Error on a document of more than config().most_tokens() tokens, and on
   // token types that the family does not have (DistilBERT has none but 0).
   torch::Tensor Hidden(const TokenInput& input) override;
   torch::Tensor HeadInput(const torch::Tensor& hidden) const override;
@@ -59,9 +59,9 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   std::shared_ptr<LayerNorm> norm_;
 };
 
-// Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM
-// and DistilBertForMaskedLM. BERT's pooler and next-sentence head, which older folders hold too, are passed over, and
-// saved no more. NotFound, DataLoss, InvalidArgument: file, tensor and both shapes are named.
+// Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM,
+// DistilBertForMaskedLM and RobertaForMaskedLM. A pooler and BERT's next-sentence head, which older folders hold too,
+// are passed over, and saved no more. NotFound, DataLoss, InvalidArgument: file, tensor and both shapes are named.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string& folder,
                                                                    const LoadOptions& options = {});
 

@@ -28,6 +28,7 @@ struct LayerNames {
   const char *query, *key, *value, *output, *attention_norm, *up, *down, *norm;
 };
 
+// RoBERTa's too.
 constexpr LayerNames kBertNames = {.words = "embeddings.word_embeddings",
                                    .positions = "embeddings.position_embeddings",
                                    .types = "embeddings.token_type_embeddings",
@@ -94,16 +95,16 @@ std::string WithGammaAndBeta(const std::string& name) {
 
 // The pooler and the next-sentence head take no part; positions count from 0 anyway.
 bool IsPassedOver(const std::string& name) {
-  return absl::StartsWith(name, "bert.pooler.") || absl::StartsWith(name, "cls.seq_relationship.") ||
-         absl::EndsWith(name, ".embeddings.position_ids") || absl::EndsWith(name, ".embeddings.token_type_ids");
+  return absl::StartsWith(name, "bert.pooler.") || absl::StartsWith(name, "roberta.pooler.") ||
+         absl::StartsWith(name, "cls.seq_relationship.") || absl::EndsWith(name, ".embeddings.position_ids") ||
+         absl::EndsWith(name, ".embeddings.token_type_ids");
 }
 
 // Any head of the families that is not this model's, and what no model has a use for.
 bool IsOfAnotherHead(const std::string& name) {
   static constexpr const char* kHeads[] = {
-      "cls.",          "vocab_transform.",       "vocab_layer_norm.", "vocab_projector.",
-      "classifier.",   "pre_classifier.",        "qa_outputs.",       "bert.pooler.",
-      "pooler.dense.", "embeddings.position_ids"};
+      "cls.",        "lm_head.",        "vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
+      "classifier.", "pre_classifier.", "qa_outputs.",      "pooler.dense.",     "embeddings.position_ids"};
   return IsPassedOver(name) || std::any_of(std::begin(kHeads), std::end(kHeads),
                                            [&](const char* head) { return absl::StartsWith(name, head); });
 }
@@ -112,7 +113,7 @@ bool IsOfAnotherHead(const std::string& name) {
 
 struct EncoderBody::Layers {
   Layers(const EncoderConfig& c, const TensorOptions& options, EncoderBody& root, bool blocks_later) {
-    const LayerNames& names = c.model_type == "bert" ? kBertNames : kDistilBertNames;
+    const LayerNames& names = c.model_type == "distilbert" ? kDistilBertNames : kBertNames;
     const auto linear = [&](const std::string& path, int64_t in, int64_t out) {
       return RegisterAt(root, path, std::make_shared<Linear>(in, out, /*has_bias=*/true, options));
     };
@@ -175,9 +176,22 @@ Tensor EncoderBody::TypesOf(const TokenInput& input, const TokenLayout& layout) 
   return at::embedding(layers_->types->weight, types);
 }
 
-// The words' rows, [P, H] -> [P, H]
-Tensor EncoderBody::Embed(const Tensor& words, const TokenInput& input, const TokenLayout& layout) const {
-  Tensor x = words + at::embedding(layers_->positions->weight, layout.positions);
+// int64 [P]: which rows of the positions' table the tokens have. RoBERTa counts those that are no padding, from the
+// position behind the padding's own, which those that are (a random token of a mask may be one) have all.
+Tensor EncoderBody::PositionsOf(const Tensor& ids, const TokenLayout& layout) const {
+  if (config_.model_type != "roberta") return layout.positions;
+  const Tensor counts = ids.ne(config_.pad_token_id).to(torch::kInt64), up_to = counts.cumsum(0);
+  const Tensor first = torch::arange(ids.size(0), ids.options()) - layout.positions;  // of each token's document
+  const Tensor before = (up_to - counts).index_select(0, first);
+  return (up_to - before) * counts + config_.pad_token_id;
+}
+
+// int64 [P] -> [P, H]
+Tensor EncoderBody::Embed(const Tensor& ids, const TokenInput& input, const TokenLayout& layout,
+                          const std::shared_ptr<GradientSink>& sink) const {
+  const int64_t padded_position = config_.model_type == "roberta" ? config_.pad_token_id : -1;
+  Tensor x = layers_->words->LookUp(ids, config_.pad_token_id, sink) +
+             at::embedding(layers_->positions->weight, PositionsOf(ids, layout), padded_position);
   if (const Tensor types = TypesOf(input, layout); types.defined()) x = x + types;
   return at::dropout((*layers_->embedding_norm)(x), DropoutNow(config_.hidden_dropout), /*train=*/true);
 }
@@ -185,15 +199,15 @@ Tensor EncoderBody::Embed(const Tensor& words, const TokenInput& input, const To
 Tensor EncoderBody::Hidden(const TokenInput& input, const GatedModel& model, const std::shared_ptr<GradientSink>& sink,
                            bool recomputes) const {
   const auto layout = LayoutOf(input);  // a checkpoint keeps it
-  TORCH_CHECK(layout->max_length <= config_.max_position_embeddings, "a document has ", layout->max_length,
-              " tokens, the model positions for ", config_.max_position_embeddings);
+  TORCH_CHECK(layout->max_length <= config_.most_tokens(), "a document has ", layout->max_length,
+              " tokens, the model positions for ", config_.most_tokens());
   Tensor ids = input.input_ids.reshape({-1});
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   model.BeginPass();
-  Tensor x = Embed(layers_->words->LookUp(ids, config_.pad_token_id, sink), input, *layout);
+  Tensor x = Embed(ids, input, *layout, sink);
   const double hidden = DropoutNow(config_.hidden_dropout);
   const BlockDropout dropout = {.probabilities = DropoutNow(config_.attention_dropout),
-                                .attended = config_.model_type == "bert" ? hidden : 0,  // DistilBERT has none there
+                                .attended = config_.model_type == "distilbert" ? 0 : hidden,  // it has none there
                                 .wide = hidden};
   for (size_t i = 0; i < layers_->blocks.size(); ++i) {
     const auto forward = [block = layers_->blocks[i], layout, dropout](const Tensor& before) {
@@ -206,18 +220,22 @@ Tensor EncoderBody::Hidden(const TokenInput& input, const GatedModel& model, con
 
 Tensor EncoderBody::words() const { return layers_->words->weight; }
 
+Tensor EncoderBody::positions() const { return layers_->positions->weight; }
+
 std::vector<std::vector<Tensor>> EncoderBody::BlockWeights() const {
   std::vector<std::vector<Tensor>> weights;
   for (const auto& block : layers_->blocks) weights.push_back(block->Weights());
   return weights;
 }
 
-const char* EncoderPrefix(const EncoderConfig& config) { return config.model_type == "bert" ? "bert" : "distilbert"; }
+std::string EncoderPrefix(const EncoderConfig& config) { return config.model_type; }
 
 void InitialiseEncoder(torch::nn::Module& model, const EncoderBody& body, uint64_t seed) {
   InitialiseWeights(model, body.config().initializer_range, seed);
   const torch::NoGradGuard no_grad;
-  if (body.config().pad_token_id >= 0) body.words().select(0, body.config().pad_token_id).zero_();
+  const int64_t padding = body.config().pad_token_id;
+  if (padding >= 0) body.words().select(0, padding).zero_();
+  if (body.config().model_type == "roberta") body.positions().select(0, padding).zero_();
 }
 
 WeightNames EncoderNames(const EncoderConfig& config) {
@@ -227,6 +245,9 @@ WeightNames EncoderNames(const EncoderConfig& config) {
   if (config.model_type == "bert") {
     names.tied = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                   {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
+  } else if (config.model_type == "roberta") {
+    names.tied = {{"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"},
+                  {"lm_head.decoder.bias", "lm_head.bias"}};
   } else {
     names.tied = {{"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"}};
   }

@@ -1,4 +1,4 @@
-// The embeddings and blocks of BERT and DistilBERT, without a head; inside nn/ only.
+// The embeddings and blocks of BERT, DistilBERT and RoBERTa, without a head; inside nn/ only.
 #pragma once
 
 #include <memory>
@@ -24,12 +24,13 @@ class EncoderBody : public torch::nn::Module {
   ~EncoderBody() override;
 
   // What the last block gives, [B, T, H]. `sink`, or null: of the words' gradients. `recomputes`: each block's input
-  // alone is kept. Throws c10::Error on a document of more than max_position_embeddings tokens, and on token types that
-  // the family does not have.
+  // alone is kept. Throws c10::Error on a document of more than most_tokens() tokens, and on token types that the
+  // family does not have.
   torch::Tensor Hidden(const TokenInput& input, const GatedModel& model, const std::shared_ptr<GradientSink>& sink,
                        bool recomputes) const;
-  // The embedding of words, [V, H].
+  // The embedding of words, [V, H], and that of positions.
   torch::Tensor words() const;
+  torch::Tensor positions() const;
   std::vector<std::vector<torch::Tensor>> BlockWeights() const;
   // From then on states and probabilities are dropped in training, as the config says.
   void EnableDropout() { drops_ = true; }
@@ -39,19 +40,21 @@ class EncoderBody : public torch::nn::Module {
 
  private:
   struct Layers;
-  torch::Tensor Embed(const torch::Tensor& words, const TokenInput& input, const TokenLayout& layout) const;
+  torch::Tensor Embed(const torch::Tensor& ids, const TokenInput& input, const TokenLayout& layout,
+                      const std::shared_ptr<GradientSink>& sink) const;
   torch::Tensor TypesOf(const TokenInput& input, const TokenLayout& layout) const;
+  torch::Tensor PositionsOf(const torch::Tensor& ids, const TokenLayout& layout) const;
 
   const EncoderConfig config_;
   bool drops_ = false;
   std::unique_ptr<Layers> layers_;
 };
 
-// "bert" or "distilbert".
-const char* EncoderPrefix(const EncoderConfig& config);
+// "bert", "distilbert" or "roberta".
+std::string EncoderPrefix(const EncoderConfig& config);
 
 // A body with random float32 weights on the CPU, and the same in the model's other parts: InitialiseWeights, but the
-// padding token's embedding is 0, as in transformers.
+// padding token's embedding is 0, and RoBERTa's of its position, as in transformers.
 void InitialiseEncoder(torch::nn::Module& model, const EncoderBody& body, uint64_t seed);
 
 // What the files of encoders' folders call parameters: of a masked language model.

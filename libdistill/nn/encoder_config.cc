@@ -20,7 +20,7 @@ constexpr SizeNames kBertSizes = {"hidden_size", "intermediate_size", "num_hidde
 constexpr SizeNames kDistilBertSizes = {"dim", "hidden_dim", "n_layers", "n_heads"};
 
 absl::Status ReadSizes(const json& document, EncoderConfig& config) {
-  const bool is_bert = config.model_type == "bert";
+  const bool is_bert = config.model_type != "distilbert";  // or RoBERTa, whose config.json has BERT's names
   const SizeNames& names = is_bert ? kBertSizes : kDistilBertSizes;
   ConfigReader reader(document);
   reader.Size("vocab_size", config.vocab_size);
@@ -43,7 +43,7 @@ absl::Status ReadSizes(const json& document, EncoderConfig& config) {
 }
 
 absl::Status ReadDropout(const json& document, EncoderConfig& config) {
-  const bool is_bert = config.model_type == "bert";
+  const bool is_bert = config.model_type != "distilbert";
   ConfigReader reader(document);
   reader.Probability(is_bert ? "hidden_dropout_prob" : "dropout", config.hidden_dropout);
   reader.Probability(is_bert ? "attention_probs_dropout_prob" : "attention_dropout", config.attention_dropout);
@@ -55,15 +55,27 @@ absl::Status ReadDropout(const json& document, EncoderConfig& config) {
   return reader.status();
 }
 
+absl::Status ReadPadding(const json& document, EncoderConfig& config) {
+  const bool is_roberta = config.model_type == "roberta";
+  // The families' own defaults; null is no padding.
+  config.pad_token_id = document.contains("pad_token_id") ? -1 : is_roberta ? 1 : 0;
+  DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
+  if (!is_roberta) return absl::OkStatus();
+  if (const auto id = document.find("pad_token_id"); id != document.end() && (id->is_null() || *id < 0)) {
+    return Refuse("pad_token_id", *id, "RoBERTa's positions count from it: an id from 0 on is");
+  }
+  if (config.most_tokens() > 0) return absl::OkStatus();
+  return Refuse("max_position_embeddings", config.max_position_embeddings,
+                absl::StrCat("RoBERTa's positions begin behind pad_token_id, ", config.pad_token_id, ": more are"));
+}
+
 absl::Status Parse(const std::string& text, const std::string& name, EncoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const json document, ParseConfigObject(text));
-  DISTILL_ASSIGN_OR_RETURN(config.model_type, ReadModelType(document, "bert", "distilbert"));
+  DISTILL_ASSIGN_OR_RETURN(config.model_type, ReadModelType(document, {"bert", "distilbert", "roberta"}));
   DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, kEncoderFields));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, config));
   DISTILL_RETURN_IF_ERROR(ReadDropout(document, config));
-  // Both families' own default is 0; null is no padding.
-  if (document.contains("pad_token_id")) config.pad_token_id = -1;
-  DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
+  DISTILL_RETURN_IF_ERROR(ReadPadding(document, config));
   WarnOfUnknownFields(document, kEncoderFields, name);
   config.json = text;
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// config.json of the BERT and DistilBERT families.
+// config.json of the BERT, DistilBERT and RoBERTa families.
 //
 // Every field that changes the computation is honoured, or refused by its name; dropout only where it is asked for
 // (LoadOptions::dropout). All fields are kept for the config.json that is saved.
@@ -12,7 +12,7 @@
 namespace distill {
 
 struct EncoderConfig {
-  std::string model_type;  // "bert" or "distilbert"
+  std::string model_type;  // "bert", "distilbert" or "roberta"
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;  // a multiple of num_attention_heads
   int64_t intermediate_size = 0;
@@ -22,7 +22,9 @@ struct EncoderConfig {
   int64_t type_vocab_size = 0;  // 0: no embedding of token types
   double layer_norm_eps = 1e-12;
   double initializer_range = 0.02;
-  int64_t pad_token_id = 0;  // its row of the embedding gets no gradient as an input (padding_idx)
+  // Its row of the embedding gets no gradient as an input (padding_idx). RoBERTa's positions count from the one behind
+  // it.
+  int64_t pad_token_id = 0;
   // What is dropped in training, with transformers' defaults: of the states, of the attention's probabilities, and of
   // what goes into a head.
   double hidden_dropout = 0.1;
@@ -30,6 +32,9 @@ struct EncoderConfig {
   double classifier_dropout = 0.1;
   double span_dropout = 0.0;
   std::string json;  // the original text
+
+  // How many tokens a document may have: RoBERTa has no use for its first positions.
+  int64_t most_tokens() const { return max_position_embeddings - (model_type == "roberta" ? pad_token_id + 1 : 0); }
 };
 
 // NotFound, DataLoss (no JSON), InvalidArgument: file and field are named, with what is supported.

@@ -13,7 +13,23 @@ namespace {
 using torch::Tensor;
 using torch::TensorOptions;
 
-bool IsBert(const EncoderConfig& config) { return config.model_type == "bert"; }
+// What the families call a classifier's two layers. BERT's pooler is a part of its body there.
+struct ClassifierNames {
+  std::string dense, classifier;
+};
+ClassifierNames ClassifierNamesOf(const EncoderConfig& config) {
+  if (config.model_type == "bert") return {"bert.pooler.dense", "classifier"};
+  if (config.model_type == "roberta") return {"classifier.dense", "classifier.out_proj"};
+  return {"pre_classifier", "classifier"};
+}
+
+// "BertForSequenceClassification"
+std::string ArchitectureOf(const EncoderConfig& config, const char* head) {
+  const char* const family = config.model_type == "bert"      ? "Bert"
+                             : config.model_type == "roberta" ? "Roberta"
+                                                              : "DistilBert";
+  return absl::StrCat(family, "For", head);
+}
 
 std::shared_ptr<Linear> AddLinear(torch::nn::Module& root, const std::string& path, int64_t in, int64_t out,
                                   const TensorOptions& options) {
@@ -35,10 +51,10 @@ Tensor FirstTokens(const TokenInput& input) {
 }
 
 // A classifier that the folder has already is taken whole.
-absl::Status CheckLabels(const std::string& folder, int64_t labels) {
+absl::Status CheckLabels(const std::string& folder, const std::string& classifier, int64_t labels) {
   if (labels < 1) return absl::InvalidArgumentError(absl::StrCat("labels: ", labels, " is below 1"));
   DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
-  const TensorView* head = weights.Find("classifier.weight");
+  const TensorView* head = weights.Find(classifier + ".weight");
   if (head == nullptr || head->shape.empty() || head->shape[0] == labels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(folder, ": its classifier has ", head->shape[0], " labels, not ",
                                                  labels, "; leave labels at 0 to take it, or load a folder ",
@@ -72,10 +88,9 @@ SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t labe
                                        bool blocks_later)
     : EncoderWithHead(config, options, blocks_later) {
   const int64_t h = config.hidden_size;
-  // BERT's pooler is a part of its body there.
-  dense_ = IsBert(config) ? AddLinear(*body_, "pooler.dense", h, h, options)
-                          : AddLinear(*this, "pre_classifier", h, h, options);
-  classifier_ = AddLinear(*this, "classifier", h, labels, options);
+  const ClassifierNames names = ClassifierNamesOf(config);
+  dense_ = AddLinear(*this, names.dense, h, h, options);
+  classifier_ = AddLinear(*this, names.classifier, h, labels, options);
 }
 
 SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t labels, uint64_t seed)
@@ -84,15 +99,15 @@ SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t labe
 }
 
 Tensor SequenceClassifier::forward(const TokenInput& input) {
-  const Tensor dense = (*dense_)(Hidden(input).flatten(0, 1).index_select(0, FirstTokens(input)));
-  const Tensor pooled = IsBert(config()) ? dense.tanh() : dense.relu();
   const double dropout = body_->DropoutNow(config().classifier_dropout);
+  Tensor first = Hidden(input).flatten(0, 1).index_select(0, FirstTokens(input));
+  if (config().model_type == "roberta") first = at::dropout(first, dropout, /*train=*/true);
+  const Tensor dense = (*dense_)(first);
+  const Tensor pooled = config().model_type == "distilbert" ? dense.relu() : dense.tanh();
   return (*classifier_)(at::dropout(pooled, dropout, /*train=*/true));
 }
 
-std::string SequenceClassifier::architecture() const {
-  return IsBert(config()) ? "BertForSequenceClassification" : "DistilBertForSequenceClassification";
-}
+std::string SequenceClassifier::architecture() const { return ArchitectureOf(config(), "SequenceClassification"); }
 
 int64_t SequenceClassifier::outputs() const { return classifier_->weight.size(0); }
 
@@ -110,9 +125,7 @@ Tensor SpanModel::forward(const TokenInput& input) {
   return (*outputs_)(at::dropout(Hidden(input), dropout, /*train=*/true));
 }
 
-std::string SpanModel::architecture() const {
-  return IsBert(config()) ? "BertForQuestionAnswering" : "DistilBertForQuestionAnswering";
-}
+std::string SpanModel::architecture() const { return ArchitectureOf(config(), "QuestionAnswering"); }
 
 absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::string& folder,
                                                                    const ClassifierOptions& classifier,
@@ -122,9 +135,9 @@ absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::st
   if (labels == 0) {
     DISTILL_ASSIGN_OR_RETURN(labels, LabelsOf(config));
   }
-  DISTILL_RETURN_IF_ERROR(CheckLabels(folder, labels));
-  const char* const dense = IsBert(config) ? "bert.pooler.dense" : "pre_classifier";
-  const WeightNames names = EncoderNamesWithHead(config, {dense, "classifier"}, classifier.seed);
+  const auto [dense, last] = ClassifierNamesOf(config);
+  DISTILL_RETURN_IF_ERROR(CheckLabels(folder, last, labels));
+  const WeightNames names = EncoderNamesWithHead(config, {dense, last}, classifier.seed);
   return LoadModel(folder, names, options, [&](const TensorOptions& weights, bool blocks_later) {
     return std::shared_ptr<SequenceClassifier>(new SequenceClassifier(config, labels, weights, blocks_later));
   });

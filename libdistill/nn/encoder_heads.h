@@ -1,5 +1,5 @@
-// Encoders of the BERT and DistilBERT families that tell of a whole text, or of where in it something lies; out of and
-// into Hugging Face folders.
+// Encoders of the BERT, DistilBERT and RoBERTa families that tell of a whole text, or of where in it something lies;
+// out of and into Hugging Face folders.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto model, LoadClassifier("models/student", {.labels = 2}, {.dropout = true}));
 //   torch::Tensor logits = model->forward({.input_ids = ids, .document_starts = starts});
@@ -58,8 +58,8 @@ struct ClassifierOptions {
   uint64_t seed = 42;  // of a head that the folder does not have
 };
 
-// One label for each text, as BertForSequenceClassification and DistilBertForSequenceClassification compute it from the
-// text's first token.
+// One label for each text, as BertForSequenceClassification, DistilBertForSequenceClassification and
+// RobertaForSequenceClassification compute it from the text's first token.
 class SequenceClassifier : public EncoderWithHead {
  public:
   // Random weights: as Encoder's.
@@ -81,8 +81,8 @@ class SequenceClassifier : public EncoderWithHead {
   std::shared_ptr<Linear> dense_, classifier_;
 };
 
-// Where in its text an answer begins and ends, as BertForQuestionAnswering and DistilBertForQuestionAnswering compute
-// it.
+// Where in its text an answer begins and ends, as BertForQuestionAnswering, DistilBertForQuestionAnswering and
+// RobertaForQuestionAnswering compute it.
 class SpanModel : public EncoderWithHead {
  public:
   explicit SpanModel(const EncoderConfig& config, uint64_t seed = 42);

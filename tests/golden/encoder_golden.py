@@ -1,4 +1,4 @@
-"""Tiny random BERT and DistilBERT models by transformers, with what they compute; nn_golden.py calls it.
+"""Tiny random BERT, DistilBERT and RoBERTa models by transformers, with what they compute; nn_golden.py calls it.
 
 FOLDER/NAME/model is a folder that LoadEncoder reads; FOLDER/NAME/golden.safetensors holds, in float32:
   input_ids [B, T], logits [B, T, V], hidden [B, T, H], grad.PARAMETER
@@ -29,6 +29,12 @@ def distilbert(**fields):
         vocab_size=101, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=40), **fields}))
 
 
+def roberta(**fields):
+    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(**{**dict(
+        vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=42, type_vocab_size=1, layer_norm_eps=1e-5), **fields}))
+
+
 # name: (model, whether it is saved as BERT's first folders are)
 CASES = {
     "bert": (lambda: bert(), False),
@@ -37,6 +43,8 @@ CASES = {
     "distilbert": (lambda: distilbert(), False),
     "distilbert_no_padding": (lambda: distilbert(pad_token_id=None, n_layers=1), False),
     "distilbert_older": (lambda: distilbert(), True),
+    "roberta": (lambda: roberta(), False),
+    "roberta_older": (lambda: roberta(pad_token_id=5, max_position_embeddings=46, type_vocab_size=2), True),
 }
 
 
@@ -51,6 +59,11 @@ def to_older_form(path, model_type):
         weights["bert.embeddings.position_ids"] = torch.arange(40).unsqueeze(0)
         weights["bert.pooler.dense.weight"] = torch.randn(32, 32)
         weights["cls.seq_relationship.bias"] = torch.randn(2)
+    elif model_type == "roberta":
+        weights["lm_head.decoder.weight"] = weights["roberta.embeddings.word_embeddings.weight"].clone()
+        weights["lm_head.decoder.bias"] = weights["lm_head.bias"].clone()
+        weights["roberta.embeddings.position_ids"] = torch.arange(46).unsqueeze(0)
+        weights["roberta.pooler.dense.weight"] = torch.randn(32, 32)
     else:
         weights["vocab_projector.weight"] = weights["distilbert.embeddings.word_embeddings.weight"].clone()
     save_file(weights, path, metadata={"format": "pt"})

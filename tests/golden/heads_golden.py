@@ -1,7 +1,7 @@
-"""Tiny random BERT and DistilBERT models with heads by transformers, with what they compute; nn_golden.py calls it.
+"""Tiny random BERT, DistilBERT and RoBERTa models with heads by transformers, with what they compute; nn_golden.py calls it.
 
 FOLDER/NAME/model is a folder that LoadClassifier or LoadSpanModel reads; FOLDER/NAME/golden.safetensors holds:
-  input_ids [B, T], lengths [B] (what follows is padding), token_types [B, T] (BERT alone)
+  input_ids [B, T], lengths [B] (what follows is padding), token_types [B, T] (not DistilBERT)
 and where the folder has the head already, in float32:
   logits [B, L] or [B, T, 2] (0 in the padding), grad.PARAMETER of the sum of their sines
   states_dropped, attention_dropped, head_dropped: the logits in training where all of that is dropped
@@ -14,13 +14,17 @@ from safetensors.torch import save_file
 
 SIZES = {"bert": dict(vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                       max_position_embeddings=40),
-         "distilbert": dict(vocab_size=101, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=40)}
+         "distilbert": dict(vocab_size=101, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=40),
+         "roberta": dict(vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                         max_position_embeddings=40, type_vocab_size=2)}
+CONFIGS = {"bert": "BertConfig", "distilbert": "DistilBertConfig", "roberta": "RobertaConfig"}
 LENGTHS = [24, 7, 23, 1]
 # What each family calls the probabilities, and the one of a head.
-STATES = {"bert": "hidden_dropout_prob", "distilbert": "dropout"}
-ATTENTION = {"bert": "attention_probs_dropout_prob", "distilbert": "attention_dropout"}
+STATES = {"bert": "hidden_dropout_prob", "distilbert": "dropout", "roberta": "hidden_dropout_prob"}
+ATTENTION = {"bert": "attention_probs_dropout_prob", "distilbert": "attention_dropout",
+             "roberta": "attention_probs_dropout_prob"}
 HEAD = {"BertForSequenceClassification": "classifier_dropout", "DistilBertForSequenceClassification": "seq_classif_dropout",
-        "DistilBertForQuestionAnswering": "qa_dropout"}
+        "DistilBertForQuestionAnswering": "qa_dropout", "RobertaForSequenceClassification": "classifier_dropout"}
 
 # name: (class, fields)
 CASES = {
@@ -33,23 +37,27 @@ CASES = {
     "new_bert_body": ("BertModel", dict()),
     "new_distilbert_masked": ("DistilBertForMaskedLM", dict()),
     "new_distilbert_body": ("DistilBertModel", dict(num_labels=3)),
+    "roberta_classifier": ("RobertaForSequenceClassification", dict(num_labels=3)),
+    "roberta_span": ("RobertaForQuestionAnswering", dict(type_vocab_size=1)),
+    "new_roberta_masked": ("RobertaForMaskedLM", dict()),
+    "new_roberta_body": ("RobertaModel", dict()),
 }
 
 
 def family(architecture):
-    return "distilbert" if architecture.startswith("Distil") else "bert"
+    return next(kind for kind in ("distilbert", "roberta", "bert") if architecture.lower().startswith(kind))
 
 
 def make(architecture, fields):
     kind = family(architecture)
-    config = getattr(transformers, "BertConfig" if kind == "bert" else "DistilBertConfig")(**SIZES[kind], **fields)
+    config = getattr(transformers, CONFIGS[kind])(**{**SIZES[kind], **fields})
     return getattr(transformers, architecture)(config)
 
 
 def inputs(model):
-    ids = torch.randint(1, 101, (len(LENGTHS), max(LENGTHS)))
+    ids = torch.randint(2, 101, (len(LENGTHS), max(LENGTHS)))  # none is padding
     values = {"input_ids": ids, "lengths": torch.tensor(LENGTHS)}
-    if family(type(model).__name__) == "bert":
+    if family(type(model).__name__) != "distilbert":
         values["token_types"] = torch.randint(0, model.config.type_vocab_size, ids.shape)
     return values
 

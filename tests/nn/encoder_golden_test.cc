@@ -66,7 +66,7 @@ void CheckPackedRows(Encoder& model, const Tensors& golden, torch::Device device
 }
 
 TEST_CASE("an encoder's states, logits and gradients of every parameter are those of transformers") {
-  for (const auto& folder : GoldenModels("nn_encoders", 6)) {
+  for (const auto& folder : GoldenModels("nn_encoders", 8)) {
     const Tensors golden = ReadTensors(folder / "golden.safetensors");
     for (const torch::Device& device : TestDevices()) {
       INFO(folder.filename() << " on " << device);
@@ -82,7 +82,7 @@ TEST_CASE("an encoder's states, logits and gradients of every parameter are thos
 // golden_nn_check_saved opens these folders with transformers.
 TEST_CASE("encoders are saved, half of them in bfloat16, with the logits that they give") {
   bool narrow = false;
-  for (const auto& folder : GoldenModels("nn_encoders", 6)) {
+  for (const auto& folder : GoldenModels("nn_encoders", 8)) {
     narrow = !narrow;
     const std::string saved = folder / "saved";
     std::filesystem::remove_all(saved);

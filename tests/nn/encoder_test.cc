@@ -31,7 +31,7 @@ std::vector<Tensor> GradientsOf(Encoder& model, const TokenInput& input) {
 TEST_CASE("an encoder's config is refused, by file and field, where it asks for another computation") {
   const std::vector<std::string> of_both = {R"("is_decoder": true)", R"("tie_word_embeddings": false)",
                                             R"("position_embedding_type": "relative_key")"};
-  for (const std::string json : {kTinyBert, kTinyDistilBert}) {
+  for (const std::string json : {kTinyBert, kTinyDistilBert, kTinyRoberta}) {
     for (const std::string& field : of_both) {
       const absl::Status status = ParseEncoderWith(json, field);
       INFO(status);
@@ -46,14 +46,14 @@ TEST_CASE("an encoder's config is refused, by file and field, where it asks for 
                           "sinusoidal_pos_embds"));
   CHECK(ParseEncoderWith(kTinyBert, R"("hidden_act": "gelu")").ok());
   const auto other = ParseEncoderConfig(R"({"model_type": "qwen2"})", "x");
-  CHECK(absl::StrContains(other.status().message(), "supported are \"bert\" and \"distilbert\""));
+  CHECK(absl::StrContains(other.status().message(), "supported are \"bert\", \"distilbert\" and \"roberta\""));
   const auto heads =
       ParseEncoderConfig(absl::StrReplaceAll(kTinyBert, {{"\"hidden_size\": 24", "\"hidden_size\": 25"}}), "x");
   CHECK(absl::StrContains(heads.status().message(), "no multiple of \"num_attention_heads\""));
 }
 
 TEST_CASE("an encoder that is saved is loaded again, bit for bit, without what takes no part") {
-  for (const std::string json : {kTinyBert, kTinyDistilBert}) {
+  for (const std::string json : {kTinyBert, kTinyDistilBert, kTinyRoberta}) {
     const testing::TempFolder folder;
     folder.Write("vocab.txt", "[PAD]\n");
     const Encoder model(TinyEncoder(json), /*seed=*/3);
@@ -72,7 +72,7 @@ TEST_CASE("an encoder that is saved is loaded again, bit for bit, without what t
     const auto made = CreateEncoder(saved, /*seed=*/3);
     REQUIRE(made.ok());
     CHECK(torch::equal((*made)->head_weight(), model.head_weight()));
-    CHECK(model.head_weight()[0].abs().max().item<float>() == 0);  // the padding token's
+    CHECK(model.head_weight()[model.config().pad_token_id].abs().max().item<float>() == 0);
   }
 }
 
@@ -114,6 +114,36 @@ TEST_CASE("a document that is longer than the positions is refused with both num
   CHECK_THROWS_WITH(model.Hidden({torch::zeros({1, 33}, torch::kInt64), {}}),
                     Catch::Contains("33") && Catch::Contains("32"));
   CHECK(model.Hidden({torch::zeros({1, 33}, torch::kInt64), {{0, 20, 33}}}).size(1) == 33);
+  Encoder roberta(TinyEncoder(kTinyRoberta));  // of 34 positions it has no use for two
+  CHECK_THROWS_WITH(roberta.Hidden({torch::zeros({1, 33}, torch::kInt64), {}}),
+                    Catch::Contains("33") && Catch::Contains("32"));
+  CHECK(roberta.Hidden({torch::zeros({1, 32}, torch::kInt64), {}}).size(1) == 32);
+}
+
+TEST_CASE("RoBERTa's positions need a padding token, and room behind it") {
+  const auto refusal = [](const std::string& field) {
+    return std::string(ParseEncoderWith(kTinyRoberta, field).message());
+  };
+  CHECK(absl::StrContains(refusal(R"("pad_token_id": null)"), "\"pad_token_id\": null is not supported"));
+  CHECK(absl::StrContains(refusal(R"("pad_token_id": -1)"), "an id from 0 on is"));
+  CHECK(absl::StrContains(refusal(R"("pad_token_id": 40)"), "\"max_position_embeddings\": 34 is not supported"));
+  CHECK(refusal(R"("pad_token_id": 32)").empty());
+  CHECK(TinyEncoder(kTinyRoberta).pad_token_id == 1);
+}
+
+// transformers counts positions by the ids that are no padding; a batch that is padded on the right has none else.
+TEST_CASE("RoBERTa gives a document the same states alone, packed and padded, also with a padding token within it") {
+  Encoder model(TinyEncoder(kTinyRoberta));
+  torch::manual_seed(4);
+  Tensor ids = torch::randint(2, 61, {2, 20}, torch::kInt64);
+  ids[0][9] = 1;
+  const Tensor packed = model.Hidden({ids, {{0, 7, 20}, {0, 12}}});
+  const auto alone = [&](int64_t row, int64_t begin, int64_t end) {
+    return model.Hidden({ids[row].narrow(0, begin, end - begin).unsqueeze(0), {}})[0];
+  };
+  CHECK(RelativeError(packed[0].narrow(0, 0, 7), alone(0, 0, 7)) < 1e-5);
+  CHECK(RelativeError(packed[0].narrow(0, 7, 13), alone(0, 7, 20)) < 1e-5);
+  CHECK(RelativeError(packed[1].narrow(0, 0, 12), alone(1, 0, 12)) < 1e-5);
 }
 
 }  // namespace
