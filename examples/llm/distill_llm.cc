@@ -92,11 +92,14 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
   const std::string rows = shard.max_tokens_per_batch > 0
                                ? absl::StrCat("rows of ", shard.max_tokens_per_batch, " tokens together, each")
                                : Count(shard.rows_per_rank, "row", "s");
-  return absl::StrFormat("training %.1f million parameters in %s; a step is %s x %s of %s of up to %d tokens",
+  const std::string step =
+      shard.global_rows > 0
+          ? absl::StrCat(Count(shard.global_rows / run.world_size(), "row", "s"), ", ", rows, " at a time,")
+          : absl::StrCat(Count(shard.accumulation_steps, "micro-batch", "es"), " of ", rows);
+  return absl::StrFormat("training %.1f million parameters in %s; a step is %s x %s of up to %d tokens",
                          static_cast<double>(parameters) * 1e-6,
                          c10::toString(WorkingType(options.trainer, run.device())),
-                         Count(run.world_size(), "rank", "s"), Count(shard.accumulation_steps, "micro-batch", "es"),
-                         rows, shard.max_length);
+                         Count(run.world_size(), "rank", "s"), step, shard.max_length);
 }
 
 absl::Status Distill(RunContext& run, LlmOptions options) {

@@ -57,11 +57,12 @@ absl::StatusOr<MemoryPlanTask> TaskOf(const LlmOptions& options, const PlanFlags
   if (options.shard.max_tokens_per_batch > 0) {
     task.rows = (options.shard.max_tokens_per_batch + task.length - 1) / task.length;
   }
-  task.accumulation_steps = options.shard.accumulation_steps;
   task.packing = options.shard.packing;
   task.world_size = static_cast<int>(flags.world_size.value_or(world.world_size));
   task.ranks_per_host = flags.world_size ? task.world_size : world.local_size;
   if (flags.ranks_per_host) task.ranks_per_host = static_cast<int>(*flags.ranks_per_host);
+  DISTILL_ASSIGN_OR_RETURN(const StepShape step, StepOn(options.shard, task.world_size));
+  task.accumulation_steps = step.micro_batches;
   task.on_gpu = on_gpu;
   return task;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/description.h"
+#include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/mixture.h"
 #include "libdistill/data/sample_order.h"
@@ -54,6 +55,9 @@ absl::StatusOr<DataSharder> DataSharder::Create(std::shared_ptr<const Dataset> d
   sharder.rank_ = rank;
   sharder.world_size_ = world_size;
   sharder.options_ = options;
+  DISTILL_ASSIGN_OR_RETURN(const StepShape step, StepOn(options, world_size));
+  sharder.rank_rows_ = step.rank_rows;
+  if (const std::string lower = DescribeLowerBatch(options, world_size); !lower.empty()) LogInfo(lower);
   sharder.state_ = sharder.Start();
   return sharder;
 }

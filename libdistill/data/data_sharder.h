@@ -4,10 +4,10 @@
 //   DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(dataset, rank, world_size, {.rows_per_rank = 4}));
 //   DISTILL_ASSIGN_OR_RETURN(const std::vector<IndexRows> micro_batches, sharder.NextStep());
 //
-// A global batch is rows_per_rank * accumulation_steps * world_size rows, taken in the epoch's global order; packs are
-// formed in that order before the rows are dealt, so its content depends on that product only. Row j of it goes to rank
-// j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins with an empty
-// batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
+// A global batch is rows_per_rank * accumulation_steps * world_size rows, or global_rows, taken in the epoch's global
+// order; packs are formed in that order before the rows are dealt, so its content depends on that number only. Row j of
+// it goes to rank j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins
+// with an empty batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
 //
 // The order is an EpochOrder: that of a billion samples takes no time and no memory.
 //
@@ -40,14 +40,14 @@ using IndexRows = std::vector<std::vector<int64_t>>;
 class DataSharder {
  public:
   // Reads nothing of the data set but its size. InvalidArgument: an empty data set, or options out of range or that
-  // exclude one another (CheckShardOptions).
+  // exclude one another (CheckShardOptions, StepOn). Rank 0 logs where a global batch is less than global_rows.
   [[nodiscard]] static absl::StatusOr<DataSharder> Create(std::shared_ptr<const Dataset> dataset, int rank,
                                                           int world_size, const ShardOptions& options);
 
   // Steps of an epoch, from 0; the same on every rank. With packing each shuffle makes another number of rows, with
   // max_tokens_per_batch of batches, and they are formed to count them. The errors are those of Dataset::Length.
   [[nodiscard]] absl::StatusOr<int64_t> StepsInEpoch(int64_t epoch);
-  // This rank's micro-batches of the next step: accumulation_steps of them (fewer when a short global batch fills none
+  // This rank's micro-batches of the next step: as many as StepOn says (fewer when a short global batch fills none
   // further on any rank, the same number on every rank). Continues with the next epoch by itself. After an error, which
   // is one of Dataset::Length, it stands where it was.
   [[nodiscard]] absl::StatusOr<std::vector<IndexRows>> NextStep();
@@ -101,12 +101,13 @@ class DataSharder {
   DataPosition Start() const;
   bool has_budget() const { return options_.max_tokens_per_batch > 0; }
   int64_t batches_per_step() const { return options_.accumulation_steps * world_size_; }
-  int64_t rows_per_step() const { return options_.rows_per_rank * batches_per_step(); }
+  int64_t rows_per_step() const { return rank_rows_ * world_size_; }
 
   std::shared_ptr<const Dataset> dataset_;
   int rank_ = 0;
   int world_size_ = 1;
   ShardOptions options_;
+  int64_t rank_rows_ = 0;                                // of a step
   DataPosition state_;                                   // where the next step starts
   Epoch epoch_;                                          // that of the last step, or the next one
   std::shared_ptr<const std::vector<int64_t>> lengths_;  // of all samples, once they were needed

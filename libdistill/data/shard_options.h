@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "libdistill/core/describe.h"
 
 namespace distill {
@@ -13,6 +14,9 @@ struct ShardOptions {
   int64_t rows_per_rank = 1;       // of one micro-batch
   int64_t held_out_rows = 0;       // of one in an evaluation; 0: rows_per_rank
   int64_t accumulation_steps = 1;  // micro-batches of one step
+  // Rows of one step, over all ranks, in place of accumulation_steps: the same for any number of ranks that divides it,
+  // else the nearest lower multiple of them. 0: none.
+  int64_t global_rows = 0;
   bool shuffle = true;
   bool packing = false;          // several samples in a row, up to max_length, none cut
   bool group_by_length = false;  // samples of nearly one length share a global batch
@@ -24,6 +28,17 @@ struct ShardOptions {
 // As CheckOptions; InvalidArgument too for options that exclude one another.
 [[nodiscard]] absl::Status CheckShardOptions(const ShardOptions& options);
 
+// What a step is on so many ranks, where rows are counted (no max_tokens_per_batch).
+struct StepShape {
+  int64_t rank_rows = 0;      // of one rank
+  int64_t micro_batches = 0;  // of it, the last of which may have less than rows_per_rank
+};
+// InvalidArgument: global_rows are less than one for each rank.
+[[nodiscard]] absl::StatusOr<StepShape> StepOn(const ShardOptions& options, int64_t world_size);
+// "a step is 48 ranks x 85 rows = 4080 rows, the nearest lower multiple of 48 to global_batch_size 4096"; empty where
+// ranks divide global_rows, or there are none.
+std::string DescribeLowerBatch(const ShardOptions& options, int64_t world_size);
+
 // In an evaluation each sample comes once, in order; what accumulates makes no difference there.
 inline ShardOptions ForEvaluation(ShardOptions options) {
   if (options.held_out_rows > 0) {
@@ -32,6 +47,7 @@ inline ShardOptions ForEvaluation(ShardOptions options) {
   }
   options.group_by_length = false;
   options.accumulation_steps = 1;
+  options.global_rows = 0;
   options.shuffle = false;
   return options;
 }
@@ -68,6 +84,10 @@ void Describe(V& v, ShardOptions& o) {
   v.Field("gradient_accumulation_steps", o.accumulation_steps, kCount, "micro-batches of a step")
       .Alias("gradient_accumulation", "grad_accum", "grad_accum_steps", "grad_accumulation_steps", "accumulation_steps",
              "accumulate_grad_batches");
+  v.Field("global_batch_size", o.global_rows, Within(0, int64_t{1} << 31),
+          "rows of a step over all ranks, in place of gradient_accumulation_steps; where ranks do not divide it, the "
+          "nearest lower multiple of them; 0: none")
+      .Alias("effective_batch_size", "total_batch_size", "total_train_batch_size");
 }
 
 }  // namespace distill

@@ -133,7 +133,9 @@ void RestoreRandomState(const RunContext& run, const TrainerState& state) {
 
 // The rows of a step, where the settings tell.
 std::optional<int64_t> RowsOfStep(const std::map<std::string, std::string>& settings, int64_t ranks) {
-  int64_t rows = ranks;
+  int64_t rows = ranks, of_all = 0;
+  const auto all = settings.find("global_batch_size");
+  if (all != settings.end() && absl::SimpleAtoi(all->second, &of_all) && of_all > 0) return of_all / ranks * ranks;
   for (const char* name : {"per_device_train_batch_size", "gradient_accumulation_steps"}) {
     const auto found = settings.find(name);
     int64_t value = 0;
@@ -152,7 +154,8 @@ void WarnOfOtherSteps(int64_t ranks, const TrainerOptions& options, const Traine
   LogWarning(absl::StrCat("resuming with ", *rows, " rows a step (", ranks, " ranks); the checkpoint was made with ",
                           *saved, " (", saved_ranks,
                           " ranks): epochs and the learning rate continue on a different schedule. Keep ",
-                          "per_device_train_batch_size x gradient_accumulation_steps x ranks for the same steps"));
+                          "global_batch_size, or per_device_train_batch_size x gradient_accumulation_steps x ranks, ",
+                          "for the same steps"));
 }
 
 void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& state) {

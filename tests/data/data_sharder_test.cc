@@ -157,6 +157,54 @@ TEST_CASE("row j of a global batch goes to rank j mod world size, in micro-batch
   CHECK(Next(second) == std::vector<IndexRows>{{{9}}});
 }
 
+TEST_CASE("a global batch is as large on any number of ranks, or the nearest lower multiple of them") {
+  struct Row {
+    int64_t ranks, rank_rows, micro_batches;
+  };
+  const ShardOptions options{.rows_per_rank = 32, .accumulation_steps = 7, .global_rows = 4096};
+  for (const Row& row : {Row{1, 4096, 128}, {3, 1365, 43}, {8, 512, 16}, {48, 85, 3}, {128, 32, 1}, {4096, 1, 1}}) {
+    INFO(row.ranks << " ranks");
+    const auto step = StepOn(options, row.ranks);
+    REQUIRE(step.ok());
+    CHECK(step->rank_rows == row.rank_rows);
+    CHECK(step->micro_batches == row.micro_batches);
+    CHECK(DescribeLowerBatch(options, row.ranks).empty() == (4096 % row.ranks == 0));
+  }
+  CHECK(DescribeLowerBatch(options, 48) ==
+        "a step is 48 ranks x 85 rows = 4080 rows, the nearest lower multiple of 48 to global_batch_size 4096");
+  CHECK(StepOn(options, 4097).status().message() ==
+        "global_batch_size is 4096, which is less than a row for each of 4097 ranks: raise it, or start fewer ranks");
+  // Of 90 samples, steps of 32 rows: on three ranks 30, in micro-batches of 4, 4 and 2.
+  const auto data = MakeSamples(90);
+  const ShardOptions small{.rows_per_rank = 4, .global_rows = 32};
+  for (const int ranks : {1, 2, 3, 8, 32}) {
+    INFO(ranks << " ranks");
+    const int64_t rank_rows = 32 / ranks;
+    std::vector<int64_t> first;
+    for (int rank = 0; rank < ranks; ++rank) {
+      DataSharder sharder = Make(data, rank, ranks, small);
+      CHECK(sharder.StepsInEpoch(0).value() == (90 + rank_rows * ranks - 1) / (rank_rows * ranks));
+      const std::vector<IndexRows> step = Next(sharder);
+      REQUIRE(static_cast<int64_t>(step.size()) == (rank_rows + 3) / 4);
+      int64_t rows = 0;
+      for (const IndexRows& micro_batch : step) {
+        CHECK(micro_batch.size() <= 4);
+        rows += static_cast<int64_t>(micro_batch.size());
+        for (const auto& row : micro_batch) first.push_back(row[0]);
+      }
+      CHECK(rows == rank_rows);
+    }
+    std::sort(first.begin(), first.end());
+    std::vector<int64_t> expected;
+    DataSharder alone = Make(data, 0, 1, {.rows_per_rank = rank_rows * ranks});
+    const std::vector<IndexRows> whole = Next(alone);
+    for (const auto& row : whole[0]) expected.push_back(row[0]);
+    std::sort(expected.begin(), expected.end());
+    CHECK(first == expected);
+  }
+  CHECK_FALSE(DataSharder::Create(data, 0, 33, small).ok());
+}
+
 TEST_CASE("a rank without a row joins a short step with an empty batch") {
   const auto dataset = MakeSamples(1);
   for (int rank = 0; rank < 4; ++rank) {
