@@ -13,6 +13,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/chat_dataset.h"
+#include "libdistill/data/chat_samples.h"
 #include "libdistill/data/token_batch.h"
 #include "libdistill/data/token_builder.h"
 #include "libdistill/data/token_dataset.h"
@@ -68,11 +69,11 @@ absl::Status CheckHasTokenizer(const DataOptions& options) {
 absl::Status Tokenize(const std::string& path, const std::string& folder, const DataOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const Encoders encoders, LoadEncoders(options));
   const ChatDatasetOptions how = HowToLoad(options);
-  DISTILL_ASSIGN_OR_RETURN(const std::optional<std::string> made_of,
-                           MadeOf(path, encoders.tokenizer, encoders.chat, how));
+  const std::unique_ptr<TokenSource> source = ChatSource(path, encoders.tokenizer, encoders.chat, how);
+  DISTILL_ASSIGN_OR_RETURN(const std::optional<std::string> made_of, MadeOf(source->options()));
   if (!IsRemote(folder)) DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   DISTILL_ASSIGN_OR_RETURN(const TokenIndex index,
-                           BuildTokenFolder(folder, path, encoders.tokenizer, encoders.chat, how,
+                           BuildTokenFolder(folder, *source,
                                             made_of.value_or(absl::StrCat("rows of a pipe, read once, at ",
                                                                           absl::FormatTime(absl::Now()), "\n"))));
   std::printf("%s: %s\n%s: %lld samples of %lld tokens in %lld shards\n", path.c_str(), index.summary.c_str(),

@@ -5,29 +5,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "libdistill/data/rows_read_json.h"
 
 namespace distill {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json Write(const CountedRows& rows) { return {{"count", rows.count}, {"places", rows.places}}; }
-
-CountedRows ReadRows(const Json& json) { return {json.at("count"), json.at("places")}; }
-
 Json Write(const AnswerNotes& notes) {
-  return {{"rewritten", Write(notes.rewritten)},
-          {"without_reasoning", Write(notes.without_reasoning)},
-          {"with_added_end", Write(notes.with_added_end)},
-          {"without_end", Write(notes.without_end)},
+  return {{"rewritten", WriteCountedRows(notes.rewritten)},
+          {"without_reasoning", WriteCountedRows(notes.without_reasoning)},
+          {"with_added_end", WriteCountedRows(notes.with_added_end)},
+          {"without_end", WriteCountedRows(notes.without_end)},
           {"added_end", notes.added_end}};
 }
 
 AnswerNotes ReadNotes(const Json& json) {
-  return {.rewritten = ReadRows(json.at("rewritten")),
-          .without_reasoning = ReadRows(json.at("without_reasoning")),
-          .with_added_end = ReadRows(json.at("with_added_end")),
-          .without_end = ReadRows(json.at("without_end")),
+  return {.rewritten = ReadCountedRows(json.at("rewritten")),
+          .without_reasoning = ReadCountedRows(json.at("without_reasoning")),
+          .with_added_end = ReadCountedRows(json.at("with_added_end")),
+          .without_end = ReadCountedRows(json.at("without_end")),
           .added_end = json.at("added_end")};
 }
 
@@ -40,31 +37,26 @@ std::string ChatCounts::Describe(int64_t max_length) const {
 }
 
 std::string ToJson(const ChatProgress& progress) {
-  const RowsRead& rows = progress.rows;
   const ChatCounts& counts = progress.counts;
-  const Json json = {{"chunks", rows.chunks},
-                     {"rows", rows.rows},
-                     {"bad_rows", rows.bad.count},
-                     {"first_bad_rows", rows.bad.first},
-                     {"good_rows", counts.rows},
-                     {"used", counts.used},
-                     {"cut", counts.cut},
-                     {"cut_before_answer", Write(counts.cut_before_answer)},
-                     {"notes", Write(counts.notes)},
-                     {"unread", counts.unread}};
+  Json json;
+  WriteRowsRead(progress.rows, json);
+  json["good_rows"] = counts.rows;
+  json["used"] = counts.used;
+  json["cut"] = counts.cut;
+  json["cut_before_answer"] = WriteCountedRows(counts.cut_before_answer);
+  json["notes"] = Write(counts.notes);
+  json["unread"] = counts.unread;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 absl::StatusOr<ChatProgress> ChatProgressOf(absl::string_view text) {
   try {
     const Json json = Json::parse(text);
-    return ChatProgress{.rows = {.chunks = json.at("chunks"),
-                                 .rows = json.at("rows"),
-                                 .bad = {json.at("bad_rows"), json.at("first_bad_rows")}},
+    return ChatProgress{.rows = ReadRowsRead(json),
                         .counts = {.rows = json.at("good_rows"),
                                    .used = json.at("used"),
                                    .cut = json.at("cut"),
-                                   .cut_before_answer = ReadRows(json.at("cut_before_answer")),
+                                   .cut_before_answer = ReadCountedRows(json.at("cut_before_answer")),
                                    .notes = ReadNotes(json.at("notes")),
                                    .unread = json.at("unread")}};
   } catch (const Json::exception& error) {

@@ -31,13 +31,22 @@ absl::StatusOr<ChatDataset> LoadIntoMemory(const std::string& path, const Tokeni
 absl::StatusOr<ChatDataset> LoadChatDataset(const std::string& path, const Tokenizer& tokenizer,
                                             const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/2, options.num_samples));
-  if (IsTokenFolder(path)) return LoadTokenFolder(path, tokenizer, chat_template, options);
+  const bool is_tokens = IsTokenFolder(path);
+  if (is_tokens && options.keep_conversations) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": holds tokens alone, and texts are needed here: name the rows that it was made of"));
+  }
+  const std::unique_ptr<TokenSource> source = ChatSource(path, tokenizer, chat_template, options);
+  if (is_tokens) {
+    DISTILL_ASSIGN_OR_RETURN(KeptTokens kept, LoadTokenFolder(source->options()));
+    return ChatDataset{std::move(kept.tokens), {}, std::move(kept.summary)};
+  }
   if (options.keep_conversations || options.cache.folder.empty()) {
     return LoadIntoMemory(path, tokenizer, chat_template, options);
   }
-  DISTILL_ASSIGN_OR_RETURN(std::optional<ChatDataset> cached,
-                           LoadThroughTokenCache(path, tokenizer, chat_template, options));
-  return cached ? *std::move(cached) : LoadIntoMemory(path, tokenizer, chat_template, options);
+  DISTILL_ASSIGN_OR_RETURN(std::optional<KeptTokens> kept, LoadThroughTokenCache(*source, options.cache));
+  if (!kept) return LoadIntoMemory(path, tokenizer, chat_template, options);
+  return ChatDataset{std::move(kept->tokens), {}, std::move(kept->summary)};
 }
 
 }  // namespace distill

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/chat_encoder.h"
+#include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
@@ -27,7 +28,55 @@ absl::Status CheckUse(const std::string& path, const ChatCounts& counts, int64_t
                                                  "; raise max_length, which is ", max_length));
 }
 
+TokenRecipe RecipeOf(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
+  ContentHash text;
+  text.Add(chat_template.text());
+  return {.tokenizer = tokenizer.fingerprint(),
+          .chat_template = text.Hex(),
+          .train_on = options.train_on == TrainOn::kAll ? "all" : "last",
+          .max_length = options.max_length};
+}
+
+class ChatTokens : public TokenSource {
+ public:
+  ChatTokens(const std::string& path, const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+             const ChatDatasetOptions& options)
+      : TokenSource({.path = path,
+                     .split = options.split,
+                     .rows = options.rows,
+                     .num_rows = options.num_samples,
+                     .recipe = RecipeOf(tokenizer, chat_template, options)}),
+        tokenizer_(tokenizer),
+        chat_template_(chat_template),
+        options_(options) {}
+
+  absl::Status ForEach(absl::FunctionRef<void(TokenSample sample)> on_sample,
+                       const std::function<absl::Status()>& on_chunk) override {
+    return ForEachChatSample(
+        options().path, tokenizer_, chat_template_, options_, progress_,
+        [&](TokenSample sample, const Conversation&) { on_sample(std::move(sample)); }, on_chunk);
+  }
+  std::string Progress() const override { return ToJson(progress_); }
+  absl::Status Restore(absl::string_view progress) override {
+    DISTILL_ASSIGN_OR_RETURN(progress_, ChatProgressOf(progress));
+    return absl::OkStatus();
+  }
+  const RowsRead& rows_read() const override { return progress_.rows; }
+  std::string Summary() const override { return progress_.counts.Describe(options_.max_length); }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& chat_template_;
+  const ChatDatasetOptions options_;
+  ChatProgress progress_;
+};
+
 }  // namespace
+
+std::unique_ptr<TokenSource> ChatSource(const std::string& path, const Tokenizer& tokenizer,
+                                        const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
+  return std::make_unique<ChatTokens>(path, tokenizer, chat_template, options);
+}
 
 absl::Status ForEachChatSample(const std::string& path, const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                const ChatDatasetOptions& options, ChatProgress& progress,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -9,6 +10,7 @@
 #include "libdistill/data/chat_counts.h"
 #include "libdistill/data/chat_dataset.h"
 #include "libdistill/data/token_dataset.h"
+#include "libdistill/data/token_source.h"
 
 namespace distill {
 
@@ -20,5 +22,9 @@ namespace distill {
     const ChatDatasetOptions& options, ChatProgress& progress,
     absl::FunctionRef<void(TokenSample sample, Conversation conversation)> on_sample,
     const std::function<absl::Status()>& on_chunk = {});
+
+// The same for the token cache. Tokenizer and template must outlive it.
+std::unique_ptr<TokenSource> ChatSource(const std::string& path, const Tokenizer& tokenizer,
+                                        const ChatTemplate& chat_template, const ChatDatasetOptions& options);
 
 }  // namespace distill

@@ -144,6 +144,14 @@ absl::StatusOr<std::shared_ptr<Dataset>> MixSources(std::vector<std::shared_ptr<
   return std::make_shared<MixedSources>(std::move(sources), std::move(mixture), !options.weights.empty());
 }
 
+std::shared_ptr<Dataset> SpreadSamples(std::shared_ptr<const Dataset> dataset, int64_t count) {
+  const int64_t size = dataset->size(), taken = std::min(count, size);
+  std::vector<int64_t> ids;
+  // Not i * size / taken, whose product may be too large.
+  for (int64_t i = 0; i < taken; ++i) ids.push_back(size / taken * i + size % taken * i / taken);
+  return std::make_shared<PartOfDataset>(std::move(dataset), std::move(ids));
+}
+
 SplitDataset SplitByIds(std::shared_ptr<const Dataset> dataset, double share) {
   std::vector<int64_t> first, second;
   for (int64_t id = 0; id < dataset->size(); ++id) {

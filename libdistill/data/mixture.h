@@ -44,6 +44,9 @@ struct Mixture {
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Dataset>> MixSources(std::vector<std::shared_ptr<const Dataset>> sources,
                                                                   const MixOptions& options);
 
+// `count` of a data set's samples, evenly over all of it; all of them where it has no more.
+std::shared_ptr<Dataset> SpreadSamples(std::shared_ptr<const Dataset> dataset, int64_t count);
+
 // The samples of a data set, in two parts: which of them a sample is in depends on its id alone, so that it stays there
 // when the data set grows. `share`, from 0 to 1: of the second part, about.
 struct SplitDataset {

@@ -8,10 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/chat_samples.h"
 #include "libdistill/data/row_files.h"
 #include "libdistill/data/token_shard.h"
-#include "libdistill/store/content_hash.h"
 #include "libdistill/store/file_writer.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/readable_file.h"
@@ -47,20 +45,19 @@ absl::Status Claim(const std::string& folder, const std::string& made_of) {
 
 class TokenBuilder {
  public:
-  TokenBuilder(std::string folder, const TokenFolderOptions& how) : folder_(std::move(folder)), how_(how) {}
+  TokenBuilder(std::string folder, TokenSource& source, const TokenFolderOptions& how)
+      : folder_(std::move(folder)), source_(source), how_(how) {}
 
   // Takes over the shards that are there, up to the last one behind which the rows can be read on.
   void Resume() {
     for (int64_t i = 0; FileExists(ShardPath(i)); ++i) {
       const absl::StatusOr<std::shared_ptr<const TokenShard>> shard = TokenShard::Open(ShardPath(i));
       if (!shard.ok()) break;  // from there on they are made anew
-      const absl::StatusOr<ChatProgress> progress = ChatProgressOf((*shard)->notes());
-      if (!progress.ok() || !TakeOver(**shard)) break;
-      progress_ = *progress;
+      if (!TakeOver(**shard)) break;
       ++shards_;
     }
     if (shards_ > 0) {
-      LogInfo(absl::StrCat(folder_, ": resumes behind ", progress_.rows.rows, " rows that were tokenized before"));
+      LogInfo(absl::StrCat(folder_, ": resumes behind ", source_.rows_read().rows, " rows that were tokenized before"));
     }
   }
 
@@ -71,7 +68,7 @@ class TokenBuilder {
 
   absl::Status WriteIfFull() {
     if (static_cast<int64_t>(writer_.bytes()) < how_.shard_bytes) return absl::OkStatus();
-    return WriteShard(ToJson(progress_));
+    return WriteShard(source_.Progress());
   }
 
   absl::StatusOr<TokenIndex> Finish(TokenIndex index) {
@@ -80,14 +77,12 @@ class TokenBuilder {
     index.samples = samples_;
     index.tokens = tokens_;
     index.shards = shards_;
-    index.summary = progress_.counts.Describe(index.recipe.max_length);
+    index.summary = source_.Summary();
     index.fingerprint = fingerprint_.Text();
-    index.progress = ToJson(progress_);
+    index.progress = source_.Progress();
     DISTILL_RETURN_IF_ERROR(NotWritten(WriteTokenIndex(folder_, index)));
     return index;
   }
-
-  ChatProgress& progress() { return progress_; }
 
  private:
   std::string ShardPath(int64_t shard) const { return JoinPath(folder_, TokenShardName(shard)); }
@@ -100,7 +95,7 @@ class TokenBuilder {
     ++samples_;
   }
 
-  // Whether all its samples are as they were written; counts them then.
+  // Whether all its samples are as they were written, and its notes say how far the rows were read; counts them then.
   bool TakeOver(const TokenShard& shard) {
     std::vector<Sample> samples;
     for (int64_t i = 0; i < shard.size(); ++i) {
@@ -108,14 +103,15 @@ class TokenBuilder {
       if (!sample.ok()) return false;
       samples.push_back(*std::move(sample));
     }
+    if (!source_.Restore(shard.notes()).ok()) return false;
     for (const Sample& sample : samples) Count(*sample.Get<int32_t>("ids"), *sample.Get<uint8_t>("is_target"));
     return true;
   }
 
   const std::string folder_;
+  TokenSource& source_;
   const TokenFolderOptions how_;
   TokenShardWriter writer_;
-  ChatProgress progress_;
   TokenFingerprint fingerprint_;
   int64_t samples_ = 0;
   int64_t tokens_ = 0;
@@ -124,46 +120,31 @@ class TokenBuilder {
 
 }  // namespace
 
-TokenRecipe RecipeOf(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
-  ContentHash text;
-  text.Add(chat_template.text());
-  return {.tokenizer = tokenizer.fingerprint(),
-          .chat_template = text.Hex(),
-          .train_on = options.train_on == TrainOn::kAll ? "all" : "last",
-          .max_length = options.max_length};
-}
-
-absl::StatusOr<std::optional<std::string>> MadeOf(const std::string& path, const Tokenizer& tokenizer,
-                                                  const ChatTemplate& chat_template,
-                                                  const ChatDatasetOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, FindRowFiles(path, options.split));
+absl::StatusOr<std::optional<std::string>> MadeOf(const TokenSourceOptions& source) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, FindRowFiles(source.path, source.split));
   std::string made_of = absl::StrCat("encoding ", kEncodingVersion, "\n");
   for (const std::string& name : names) {
     if (IsPipe(name)) return std::nullopt;
     DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(name));
     absl::StrAppend(&made_of, "file ", name, " of ", file->size(), " bytes, version ", file->version(), "\n");
   }
-  const TokenRecipe recipe = RecipeOf(tokenizer, chat_template, options);
+  const TokenRecipe& recipe = source.recipe;
   absl::StrAppend(&made_of, "tokenizer ", recipe.tokenizer, "\nchat_template ", recipe.chat_template, "\ntrain_on ",
-                  recipe.train_on, "\nmax_length ", recipe.max_length, "\nnum_samples ", options.num_samples,
-                  "\ndataset_columns ", options.rows.columns, "\nbad_rows ",
-                  options.rows.bad_rows == BadRows::kSkip ? "skip" : "refuse", "\nmax_bad_rows ",
-                  options.rows.max_bad_rows, "\n");
+                  recipe.train_on, "\nmax_length ", recipe.max_length, "\nnum_samples ", source.num_rows,
+                  "\ndataset_columns ", source.rows.columns, "\nbad_rows ",
+                  source.rows.bad_rows == BadRows::kSkip ? "skip" : "refuse", "\nmax_bad_rows ",
+                  source.rows.max_bad_rows, "\n");
   return made_of;
 }
 
-absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, const std::string& path,
-                                            const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                                            const ChatDatasetOptions& options, const std::string& made_of,
+absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, TokenSource& source, const std::string& made_of,
                                             const TokenFolderOptions& how) {
   DISTILL_RETURN_IF_ERROR(NotWritten(Claim(folder, made_of)));
-  TokenBuilder builder(folder, how);
+  TokenBuilder builder(folder, source, how);
   builder.Resume();
-  DISTILL_RETURN_IF_ERROR(ForEachChatSample(
-      path, tokenizer, chat_template, options, builder.progress(),
-      [&](const TokenSample& sample, const Conversation&) { builder.Add(sample); },
-      [&] { return builder.WriteIfFull(); }));
-  return builder.Finish({.made_of = made_of, .recipe = RecipeOf(tokenizer, chat_template, options)});
+  DISTILL_RETURN_IF_ERROR(
+      source.ForEach([&](const TokenSample& sample) { builder.Add(sample); }, [&] { return builder.WriteIfFull(); }));
+  return builder.Finish({.made_of = made_of, .recipe = source.options().recipe});
 }
 
 }  // namespace distill

@@ -1,4 +1,4 @@
-// Makes a folder of tokens (token_folder.h) of a chat data set. One that was interrupted is resumed behind its last
+// Makes a folder of tokens (token_folder.h) of a data set's rows. One that was interrupted is resumed behind its last
 // shard.
 #pragma once
 
@@ -6,8 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "libdistill/data/chat_dataset.h"
-#include "libdistill/data/token_folder.h"
+#include "libdistill/data/token_source.h"
 
 namespace distill {
 
@@ -17,19 +16,13 @@ struct TokenFolderOptions {
 
 // All that the tokens of a data set come from: the files with their versions, how they are made, and the options.
 // Nothing where the rows can be read once alone (a pipe). The errors of FindRowFiles and OpenFile.
-[[nodiscard]] absl::StatusOr<std::optional<std::string>> MadeOf(const std::string& path, const Tokenizer& tokenizer,
-                                                                const ChatTemplate& chat_template,
-                                                                const ChatDatasetOptions& options);
-
-// How tokens are made with these.
-TokenRecipe RecipeOf(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatDatasetOptions& options);
+[[nodiscard]] absl::StatusOr<std::optional<std::string>> MadeOf(const TokenSourceOptions& source);
 
 // `folder`, of any store, is there; one process at a time may work in it. `made_of`: all that the tokens come from, as
-// text. Progress is logged. The errors of LoadChatDataset; those of writing have the payload kTokensNotWritten.
+// text. Progress is logged. The errors of TokenSource::ForEach; those of writing have the payload kTokensNotWritten.
 // FailedPrecondition: the folder holds tokens of something else.
-[[nodiscard]] absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, const std::string& path,
-                                                          const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                                                          const ChatDatasetOptions& options, const std::string& made_of,
+[[nodiscard]] absl::StatusOr<TokenIndex> BuildTokenFolder(const std::string& folder, TokenSource& source,
+                                                          const std::string& made_of,
                                                           const TokenFolderOptions& how = {});
 
 constexpr char kTokensNotWritten[] = "libdistill.TokensNotWritten";

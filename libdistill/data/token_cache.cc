@@ -13,7 +13,6 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/bad_row_list.h"
-#include "libdistill/data/chat_counts.h"
 #include "libdistill/data/token_builder.h"
 #include "libdistill/store/content_hash.h"
 #include "libdistill/store/durable_files.h"
@@ -41,12 +40,6 @@ absl::Status RequireSameRecipe(const std::string& folder, const TokenRecipe& mad
                      "set max_length to it");
 }
 
-// Rows that were left out are told wherever the data are used, not only where they were tokenized.
-absl::Status TellBadRows(const std::string& path, const TokenIndex& index, const RowOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(const ChatProgress progress, ChatProgressOf(index.progress));
-  return BadRowList(path, options, progress.rows.bad).Finish(progress.rows.rows);
-}
-
 // "train.jsonl-0123456789abcdef": for who looks into the cache, and for the computer.
 std::string EntryName(const std::string& path, const std::string& made_of) {
   std::string name = NameOfSnapshot(path);  // "org--name", rather than its commit
@@ -61,30 +54,28 @@ std::string EntryName(const std::string& path, const std::string& made_of) {
 
 class CacheEntry {
  public:
-  CacheEntry(std::string path, const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-             const ChatDatasetOptions& options, std::string made_of)
-      : path_(std::move(path)),
-        tokenizer_(tokenizer),
-        chat_template_(chat_template),
-        options_(options),
+  CacheEntry(TokenSource& source, const TokenCache& cache, std::string made_of)
+      : source_(source),
+        cache_(cache),
+        path_(source.options().path),
         made_of_(std::move(made_of)),
-        folder_(JoinPath(options.cache.folder, EntryName(path_, made_of_))) {}
+        folder_(JoinPath(cache.folder, EntryName(path_, made_of_))) {}
 
-  absl::StatusOr<ChatDataset> Load() {
+  absl::StatusOr<KeptTokens> Load() {
     if (IsComplete()) {
-      absl::StatusOr<ChatDataset> kept = Open();
+      absl::StatusOr<KeptTokens> kept = Open();
       if (kept.ok()) {
         LogInfo(absl::StrCat(path_, ": its tokens were made before, in ", folder_));
         return kept;
       }
     }
-    DISTILL_RETURN_IF_ERROR(CannotWrite(MakeFolder(options_.cache.folder)));
+    DISTILL_RETURN_IF_ERROR(CannotWrite(MakeFolder(cache_.folder)));
     absl::StatusOr<std::unique_ptr<FileLock>> lock = FileLock::Take(absl::StrCat(folder_, ".lock"), [&] {
       LogInfo(absl::StrCat(path_, ": waits until another process has made its tokens, in ", folder_));
     });
     if (!lock.ok()) return CannotWrite(lock.status());
     if (IsComplete()) {  // another process made them meanwhile
-      absl::StatusOr<ChatDataset> kept = Open();
+      absl::StatusOr<KeptTokens> kept = Open();
       if (kept.ok()) return kept;
     }
     return Build();
@@ -102,22 +93,30 @@ class CacheEntry {
     const auto written = std::filesystem::last_write_time(JoinPath(folder_, "tokens.json"), error);
     if (error) return false;
     const auto age = std::filesystem::file_time_type::clock::now() - written;
-    return absl::Now() - absl::FromChrono(age) >= options_.cache.rebuild_before;
+    return absl::Now() - absl::FromChrono(age) >= cache_.rebuild_before;
   }
 
-  absl::StatusOr<ChatDataset> Open() const {
+  absl::StatusOr<KeptTokens> Open() const {
     DISTILL_ASSIGN_OR_RETURN(const TokenIndex index, ReadTokenIndex(folder_));
     if (index.made_of != made_of_) return absl::DataLossError("the entry is of other data");
     DISTILL_ASSIGN_OR_RETURN(auto tokens, OpenTokenFolder(folder_, index));
-    DISTILL_RETURN_IF_ERROR(TellBadRows(path_, index, options_.rows));
-    return ChatDataset{std::move(tokens), {}, index.summary};
+    DISTILL_RETURN_IF_ERROR(TellBadRows(index));
+    return KeptTokens{std::move(tokens), index.summary};
   }
 
-  absl::StatusOr<ChatDataset> Build() const {
+  // Rows that were left out are told wherever the data are used, not only where they were tokenized.
+  absl::Status TellBadRows(const TokenIndex& index) const {
+    const std::string before = source_.Progress();
+    DISTILL_RETURN_IF_ERROR(source_.Restore(index.progress));
+    const RowsRead rows = source_.rows_read();
+    DISTILL_RETURN_IF_ERROR(source_.Restore(before));
+    return BadRowList(path_, source_.options().rows, rows.bad).Finish(rows.rows);
+  }
+
+  absl::StatusOr<KeptTokens> Build() const {
     if (FileExists(JoinPath(folder_, "tokens.json"))) DISTILL_RETURN_IF_ERROR(CannotWrite(RemoveFolder(folder_)));
     DISTILL_RETURN_IF_ERROR(CannotWrite(MakeFolder(folder_)));
-    const absl::StatusOr<TokenIndex> index =
-        BuildTokenFolder(folder_, path_, tokenizer_, chat_template_, options_, made_of_);
+    const absl::StatusOr<TokenIndex> index = BuildTokenFolder(folder_, source_, made_of_);
     if (!index.ok()) {
       // Bad data will be other data when they are mended.
       if (absl::IsInvalidArgument(index.status())) RemoveFolder(folder_).IgnoreError();
@@ -125,13 +124,12 @@ class CacheEntry {
     }
     LogInfo(absl::StrCat(path_, ": its ", index->tokens, " tokens are kept in ", folder_));
     DISTILL_ASSIGN_OR_RETURN(auto tokens, OpenTokenFolder(folder_, *index));
-    return ChatDataset{std::move(tokens), {}, index->summary};
+    return KeptTokens{std::move(tokens), index->summary};
   }
 
+  TokenSource& source_;
+  const TokenCache& cache_;
   const std::string path_;
-  const Tokenizer& tokenizer_;
-  const ChatTemplate& chat_template_;
-  const ChatDatasetOptions& options_;
   const std::string made_of_;
   const std::string folder_;
 };
@@ -146,30 +144,25 @@ std::string DefaultTokenCacheFolder() {
   return home != nullptr && home[0] == '/' ? JoinPath(home, ".cache/libdistill/tokens") : "";
 }
 
-absl::StatusOr<ChatDataset> LoadTokenFolder(const std::string& folder, const Tokenizer& tokenizer,
-                                            const ChatTemplate& chat_template, const ChatDatasetOptions& options) {
-  if (options.keep_conversations) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": holds tokens alone, and texts are needed here: name the rows that it was made of"));
-  }
-  DISTILL_ASSIGN_OR_RETURN(const TokenIndex index, ReadTokenIndex(folder));
-  DISTILL_RETURN_IF_ERROR(RequireSameRecipe(folder, index.recipe, RecipeOf(tokenizer, chat_template, options)));
-  DISTILL_ASSIGN_OR_RETURN(auto tokens, OpenTokenFolder(folder, index, options.num_samples));
+absl::StatusOr<KeptTokens> LoadTokenFolder(const TokenSourceOptions& source) {
+  DISTILL_ASSIGN_OR_RETURN(const TokenIndex index, ReadTokenIndex(source.path));
+  DISTILL_RETURN_IF_ERROR(RequireSameRecipe(source.path, index.recipe, source.recipe));
+  DISTILL_ASSIGN_OR_RETURN(auto tokens, OpenTokenFolder(source.path, index, source.num_rows));
   const std::string summary =
       tokens->size() == index.samples
           ? index.summary
           : absl::StrCat("the first ", tokens->size(), " of ", index.samples, " samples that were tokenized");
-  return ChatDataset{std::move(tokens), {}, summary};
+  return KeptTokens{std::move(tokens), summary};
 }
 
-absl::StatusOr<std::optional<ChatDataset>> LoadThroughTokenCache(const std::string& path, const Tokenizer& tokenizer,
-                                                                 const ChatTemplate& chat_template,
-                                                                 const ChatDatasetOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(std::optional<std::string> made_of, MadeOf(path, tokenizer, chat_template, options));
+absl::StatusOr<std::optional<KeptTokens>> LoadThroughTokenCache(TokenSource& source, const TokenCache& cache) {
+  DISTILL_ASSIGN_OR_RETURN(std::optional<std::string> made_of, MadeOf(source.options()));
   if (!made_of) return std::nullopt;
-  absl::StatusOr<ChatDataset> data = CacheEntry(path, tokenizer, chat_template, options, *std::move(made_of)).Load();
+  const std::string start = source.Progress();
+  absl::StatusOr<KeptTokens> data = CacheEntry(source, cache, *std::move(made_of)).Load();
   if (data.ok()) return *std::move(data);
-  if (options.cache.is_required || !data.status().GetPayload(kTokensNotWritten)) return data.status();
+  DISTILL_RETURN_IF_ERROR(source.Restore(start));
+  if (cache.is_required || !data.status().GetPayload(kTokensNotWritten)) return data.status();
   LogWarning(absl::StrCat("tokens are not kept, and each rank makes its own: ", data.status().message(),
                           "; name a folder that can be written (cache_dir)"));
   return std::nullopt;

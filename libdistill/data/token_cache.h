@@ -6,27 +6,29 @@
 // may be removed at any time.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "libdistill/data/chat_dataset.h"
+#include "libdistill/data/dataset.h"
 #include "libdistill/data/token_cache_options.h"
-#include "libdistill/data/token_folder.h"
+#include "libdistill/data/token_source.h"
 
 namespace distill {
 
-// The data set of a folder of tokens. InvalidArgument: they were made with another tokenizer, template, train_on, or
-// max_length; keep_conversations, of which the folder has none.
-[[nodiscard]] absl::StatusOr<ChatDataset> LoadTokenFolder(const std::string& folder, const Tokenizer& tokenizer,
-                                                          const ChatTemplate& chat_template,
-                                                          const ChatDatasetOptions& options);
+struct KeptTokens {
+  std::shared_ptr<Dataset> tokens;  // token samples (token_dataset.h), in mapped files
+  std::string summary;
+};
 
-// Through options.cache; blocks while another process makes the entry. Nothing: its rows cannot be read twice (a pipe),
-// or the cache cannot be written and is not required. The errors of LoadChatDataset.
-[[nodiscard]] absl::StatusOr<std::optional<ChatDataset>> LoadThroughTokenCache(const std::string& path,
-                                                                               const Tokenizer& tokenizer,
-                                                                               const ChatTemplate& chat_template,
-                                                                               const ChatDatasetOptions& options);
+// The data set of a folder of tokens, source.path. InvalidArgument: they were made with another tokenizer, template,
+// train_on, or max_length.
+[[nodiscard]] absl::StatusOr<KeptTokens> LoadTokenFolder(const TokenSourceOptions& source);
+
+// Blocks while another process makes the entry. Nothing: the rows cannot be read twice (a pipe), or the cache cannot be
+// written and is not required; nothing of `source` was read then. The errors of TokenSource::ForEach.
+[[nodiscard]] absl::StatusOr<std::optional<KeptTokens>> LoadThroughTokenCache(TokenSource& source,
+                                                                              const TokenCache& cache);
 
 }  // namespace distill

@@ -17,8 +17,8 @@ namespace distill {
 // How the tokens were made: what must be the same where they are used.
 struct TokenRecipe {
   std::string tokenizer;      // Tokenizer::fingerprint()
-  std::string chat_template;  // a hash of its text
-  std::string train_on;
+  std::string chat_template;  // a hash of its text; empty: plain text
+  std::string train_on;       // which tokens are targets, and of what
   int64_t max_length = 0;
 };
 

@@ -146,5 +146,21 @@ TEST_CASE("a sample stays in its part of a split when the data set grows") {
   CHECK(*small.first->Fingerprint() != *small.second->Fingerprint());
 }
 
+TEST_CASE("samples are spread evenly over a data set, each once") {
+  std::vector<Sample> samples;
+  for (int32_t i = 0; i < 10; ++i) samples.push_back({.tensors = {{"i", HostTensor(std::vector<int32_t>{i})}}});
+  const std::shared_ptr<Dataset> all = MakeDataset(std::move(samples));
+  const auto taken = [&](int64_t count) {
+    const auto part = SpreadSamples(all, count);
+    std::vector<int32_t> numbers;
+    for (int64_t i = 0; i < part->size(); ++i) numbers.push_back((*part->Read(i)->Get<int32_t>("i"))[0]);
+    return numbers;
+  };
+  CHECK(taken(3) == std::vector<int32_t>{0, 3, 6});
+  CHECK(taken(4) == std::vector<int32_t>{0, 2, 5, 7});
+  CHECK(taken(10) == std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(taken(11) == taken(10));
+}
+
 }  // namespace
 }  // namespace distill

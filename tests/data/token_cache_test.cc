@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "libdistill/data/chat_samples.h"
 #include "libdistill/data/token_builder.h"
 #include "tests/data/chat_files.h"
 #include "tests/support/captured_stderr.h"
@@ -188,8 +189,8 @@ class Interrupted {
     std::filesystem::create_directories(folder_ / name);
     const Tokenizer tokenizer = ByteTokenizer();
     const auto chat = ChatTemplate::Create("chatml", tokenizer);
-    const auto index = BuildTokenFolder(folder_ / name, folder_.path(), tokenizer, *chat, Cached(""), "made of",
-                                        {.shard_bytes = 1 << 20});
+    const auto source = ChatSource(folder_.path(), tokenizer, *chat, Cached(""));
+    const auto index = BuildTokenFolder(folder_ / name, *source, "made of", {.shard_bytes = 1 << 20});
     INFO(index.status());
     REQUIRE(index.ok());
     REQUIRE(index->shards >= 4);
@@ -223,8 +224,9 @@ TEST_CASE("an interrupted making goes on, and ends with the same bytes") {
   }
   folder.Write("other/made_of.txt", "something else");
   const Tokenizer tokenizer = ByteTokenizer();
-  const auto other = BuildTokenFolder(folder / "other", folder.path(), tokenizer,
-                                      *ChatTemplate::Create("chatml", tokenizer), Cached(""), "made of");
+  const auto chat = ChatTemplate::Create("chatml", tokenizer);
+  const auto other =
+      BuildTokenFolder(folder / "other", *ChatSource(folder.path(), tokenizer, *chat, Cached("")), "made of");
   CHECK(absl::StrContains(other.status().message(), "holds tokens of other data"));
   // One that is damaged, and those behind it, are made again.
   std::filesystem::copy(folder / "whole", folder / "damaged");
