@@ -57,6 +57,10 @@ Tensor Encoder::head_weight() const { return body_->words(); }
 
 std::vector<std::vector<Tensor>> Encoder::BlockWeights() const { return body_->BlockWeights(); }
 
+std::vector<Tensor> Encoder::HeadWeights() const {
+  return {head_bias_, dense_->weight, dense_->bias, norm_->weight, norm_->bias};
+}
+
 const EncoderConfig& Encoder::config() const { return body_->config(); }
 
 void Encoder::EnableDropout() { body_->EnableDropout(); }

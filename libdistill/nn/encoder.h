@@ -48,6 +48,11 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   void EnableDropout();
 
  private:
+  // Of the same sizes but for the blocks, of which block i becomes layers[i] of `other`.
+  void CopyFrom(const Encoder& other, const std::vector<int64_t>& layers);
+  std::vector<torch::Tensor> HeadWeights() const;
+  friend absl::StatusOr<std::shared_ptr<Encoder>> MakeStudent(const Encoder&, const std::vector<int64_t>&);
+
   // As Decoder's.
   Encoder(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
   friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);

@@ -222,6 +222,19 @@ Tensor EncoderBody::words() const { return layers_->words->weight; }
 
 Tensor EncoderBody::positions() const { return layers_->positions->weight; }
 
+void EncoderBody::CopyEmbeddings(const EncoderBody& other) {
+  const Layers &ours = *layers_, &theirs = *other.layers_;
+  ours.words->weight.copy_(theirs.words->weight);
+  ours.positions->weight.copy_(theirs.positions->weight);
+  ours.embedding_norm->weight.copy_(theirs.embedding_norm->weight);
+  ours.embedding_norm->bias.copy_(theirs.embedding_norm->bias);
+  if (ours.types != nullptr && theirs.types != nullptr) {
+    ours.types->weight.copy_(theirs.types->weight);
+  } else if (theirs.types != nullptr) {
+    ours.positions->weight.add_(theirs.types->weight.select(0, 0).to(ours.positions->weight));
+  }
+}
+
 std::vector<std::vector<Tensor>> EncoderBody::BlockWeights() const {
   std::vector<std::vector<Tensor>> weights;
   for (const auto& block : layers_->blocks) weights.push_back(block->Weights());

@@ -32,6 +32,9 @@ class EncoderBody : public torch::nn::Module {
   torch::Tensor words() const;
   torch::Tensor positions() const;
   std::vector<std::vector<torch::Tensor>> BlockWeights() const;
+  // Takes over those of a body of the same sizes; where this one has no token types, the positions take the row of type
+  // 0. Without gradients.
+  void CopyEmbeddings(const EncoderBody& other);
   // From then on states and probabilities are dropped in training, as the config says.
   void EnableDropout() { drops_ = true; }
   // `probability`, where something is to be dropped now.

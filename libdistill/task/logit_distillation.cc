@@ -25,7 +25,7 @@ constexpr char kTokenizerFile[] = "tokenizer.json";
 
 // The folder where it is one with a tokenizer; empty where nothing is known of it.
 std::string TokenizerFolder(const std::string& folder) {
-  return !folder.empty() && FileExists(JoinPath(folder, kTokenizerFile)) ? folder : "";
+  return !folder.empty() && Tokenizer::IsIn(folder) ? folder : "";
 }
 
 // `covered`: rows of the smaller head.
@@ -39,9 +39,9 @@ absl::Status CheckTokenizers(const std::string& teacher_folder, const std::strin
                                                    " rows; teacher and student must both cover it"));
   }
   if (teacher_folder.empty() || student_folder.empty()) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const std::string of_teacher, ReadFile(JoinPath(teacher_folder, kTokenizerFile)));
-  DISTILL_ASSIGN_OR_RETURN(const std::string of_student, ReadFile(JoinPath(student_folder, kTokenizerFile)));
-  if (of_teacher == of_student) return absl::OkStatus();
+  const absl::StatusOr<std::string> of_teacher = ReadFile(JoinPath(teacher_folder, kTokenizerFile));
+  const absl::StatusOr<std::string> of_student = ReadFile(JoinPath(student_folder, kTokenizerFile));
+  if (of_teacher.ok() && of_student.ok() && *of_teacher == *of_student) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(const Tokenizer teachers, Tokenizer::Load(teacher_folder));
   return Annotate(RequireSameTokenizer(teachers, tokenizer), absl::StrCat(teacher_folder, " and ", student_folder));
 }

@@ -29,9 +29,12 @@ template <class V>
 void Describe(V& v, MaskedDistillerOptions& o) {
   v.Group("Models and loss");
   v.Field("temperature", o.temperature, AtLeast(0.01), "of both distributions of the divergence");
-  v.Field("kl_weight", o.kl_weight, AtLeast(0), "weight of the divergence of the words").Alias("alpha_ce");
-  v.Field("mlm_weight", o.mlm_weight, AtLeast(0), "weight of the masked words' cross-entropy").Alias("alpha_mlm");
-  v.Field("cosine_weight", o.cosine_weight, AtLeast(0), "weight of the angle between states").Alias("alpha_cos");
+  v.Field("kl_weight", o.kl_weight, AtLeast(0), "weight of the divergence of the words, which has temperature^2 in it")
+      .Alias("alpha", "alpha_ce");
+  v.Field("mlm_weight", o.mlm_weight, AtLeast(0), "weight of the masked words' cross-entropy")
+      .Alias("beta", "alpha_mlm");
+  v.Field("cosine_weight", o.cosine_weight, AtLeast(0), "weight of the angle between states")
+      .Alias("gamma", "alpha_cos");
   v.Field("chunk_tokens", o.chunk_tokens, AtLeast(1), "tokens whose logits are in memory at one time, at most");
   v.Together([&o]() -> absl::Status {
     if (o.kl_weight + o.mlm_weight > 0) return absl::OkStatus();
@@ -41,19 +44,23 @@ void Describe(V& v, MaskedDistillerOptions& o) {
 
 class MaskedDistillation : public Objective<TokenBatch> {
  public:
+  // `teacher` may be null where the divergence and the cosine weigh 0: masked language modelling alone.
   // InvalidArgument: a weight below 0, both of the logits' weights 0, states of different sizes, and what
   // LogitDistillation::Create says of temperature, vocabularies and tokenizers.
   [[nodiscard]] static absl::StatusOr<std::shared_ptr<MaskedDistillation>> Create(
       std::shared_ptr<Teacher> teacher, std::shared_ptr<LanguageModel> student, const MaskedDistillerOptions& options);
 
   // "kl" with its T^2 and "cosine" over all tokens but padding, "mlm" over those with a label: labels[i] is the word
-  // that input_ids[i] hides, or kIgnoreLabel. Where gradients are taken, what has the weight 0 is left out, and the
-  // teacher with it where nothing asks for it.
+  // that input_ids[i] hides, or kIgnoreLabel. Without a teacher, "mlm" alone, and without a weight no
+  // "cosine". Where gradients are taken, what has the weight 0 is left out, and the teacher with it where nothing asks
+  // for it. Evaluations have "perplexity" besides, of the masked words: the exponential of "mlm".
   std::vector<TermWeight> LossTerms() const override;
   std::vector<int64_t> Counts(const TokenBatch& batch) const override;
   int64_t Tokens(const TokenBatch& batch) const override { return batch.num_tokens(); }
   void Prepare(TokenBatch& batch, const c10::Stream* copies) const override;
   Losses Forward(const TokenBatch& batch, const PassScale& scale) const override;
+  [[nodiscard]] absl::StatusOr<MetricValues> Summarize(const MetricValues& means,
+                                                       const Predictions& predictions) const override;
 
   // As LogitDistillation's.
   std::map<std::string, int64_t> TrainedRows(const torch::nn::Module& module) const override {
@@ -68,6 +75,9 @@ class MaskedDistillation : public Objective<TokenBatch> {
  private:
   MaskedDistillation(std::shared_ptr<LogitDistillation> logits, const MaskedDistillerOptions& options)
       : logits_(std::move(logits)), options_(options) {}
+  // Words alone are asked for where a label is.
+  LossAt loss_at() const { return logits_->teacher() != nullptr ? LossAt::kTokens : LossAt::kLabels; }
+  TeacherAnswer AskTeacher(const TokenBatch& batch, const TokenTensors& tensors, bool asks_words) const;
 
   const std::shared_ptr<LogitDistillation> logits_;  // of the same models
   const MaskedDistillerOptions options_;

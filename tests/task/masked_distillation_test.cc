@@ -3,7 +3,11 @@
 
 #include <torch/nn/functional/loss.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/match.h"
+#include "libdistill/core/description.h"
 #include "libdistill/nn/encoder.h"
 #include "tests/support/catch.h"
 
@@ -135,6 +139,78 @@ TEST_CASE("what has no weight in a masked distiller's loss is computed in evalua
     CHECK(sums({.kl_weight = 0, .cosine_weight = 0}).Find("mlm")->sum.item<double>() == Approx(of_words));
   }
   CHECK(std::isnan(sums({.kl_weight = 0, .cosine_weight = 0}).Find("kl")->sum.item<double>()));
+}
+
+TEST_CASE("without a teacher a masked distiller is masked language modelling, with no other loss") {
+  const auto student = TinyEncoder("2", 2);
+  const MaskedDistillerOptions options{.kl_weight = 0, .mlm_weight = 2, .cosine_weight = 0, .chunk_tokens = 2};
+  const auto alone = MaskedDistillation::Create(nullptr, student, options);
+  INFO(alone.status());
+  REQUIRE(alone.ok());
+  REQUIRE((*alone)->LossTerms().size() == 1);
+  CHECK((*alone)->LossTerms()[0].name == "mlm");
+  CHECK((*alone)->Counts(MaskedBatch()) == std::vector<int64_t>{3});
+  const Losses losses = (*alone)->Forward(MaskedBatch(), {.factors = {2}});
+  REQUIRE(losses.terms.size() == 1);
+  CHECK(losses.Find("mlm")->count == 3);
+  losses.total.backward();
+  const auto parameters = student->named_parameters();
+  std::vector<Tensor> gradients;
+  for (const auto& parameter : parameters) {
+    gradients.push_back(parameter.value().grad().clone());
+    Tensor(parameter.value()).mutable_grad().reset();
+  }
+  // Cross-entropy of the masked words, in torch's own operations.
+  const std::vector<std::vector<int64_t>> rows = {{5, 3, 7, 3, 9, 11}, {13, 3, 17, 19}};
+  const std::vector<std::vector<int64_t>> labels = {{-100, 23, -100, 29, -100, -100}, {-100, 31, -100, -100}};
+  Tensor expected = torch::zeros({});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    expected = expected + 2 * F::cross_entropy(RowOf(*student, rows[i]).logits, torch::tensor(labels[i], torch::kInt64),
+                                               F::CrossEntropyFuncOptions().reduction(torch::kSum));
+  }
+  CHECK(losses.total.item<double>() == Approx(expected.item<double>()).epsilon(1e-5));
+  expected.backward();
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    INFO(parameters[i].key());
+    const Tensor& wanted = parameters[i].value().grad();
+    CHECK((gradients[i] - wanted).abs().max().item<double>() < 1e-4 * std::max(1.0, wanted.abs().max().item<double>()));
+  }
+  for (const MaskedDistillerOptions& wants : {MaskedDistillerOptions{.kl_weight = 1, .cosine_weight = 0},
+                                              MaskedDistillerOptions{.kl_weight = 0, .cosine_weight = 1}}) {
+    CHECK(absl::StrContains(MaskedDistillation::Create(nullptr, student, wants).status().message(),
+                            "but there is no teacher: set both to 0"));
+  }
+}
+
+TEST_CASE("a masked distiller's evaluation has the perplexity of the masked words, and a loss whatever weighs 0") {
+  const auto summary = [](const MaskedDistillerOptions& options, const MetricValues& means) {
+    return (*MaskedDistillation::Create(LiveTeacher(TinyEncoder("1", 1)), TinyEncoder("1", 2), options))
+        ->Summarize(means, {})
+        .value();
+  };
+  const MetricValues all = summary({}, {{"kl", 0.5}, {"mlm", 2}, {"cosine", 0.25}});
+  CHECK(all.at("perplexity") == Approx(std::exp(2.0)));
+  CHECK(all.at("loss") == Approx(5 * 0.5 + 2 * 2 + 0.25));
+  CHECK(summary({.cosine_weight = 0}, {{"kl", 0.5}, {"mlm", 2}}).at("loss") == Approx(5 * 0.5 + 2 * 2));
+  CHECK(summary({}, {}).count("perplexity") == 0);
+}
+
+TEST_CASE("a masked distiller's weights go by the names of libdistill, of transformers and of the guide") {
+  for (const std::vector<const char*>& names : {std::vector<const char*>{"kl_weight", "mlm_weight", "cosine_weight"},
+                                                {"alpha", "beta", "gamma"},
+                                                {"alpha_ce", "alpha_mlm", "alpha_cos"}}) {
+    MaskedDistillerOptions options;
+    const Description description = DescriptionOf(options);
+    for (const char* name : names) {
+      const bool is_known =
+          std::any_of(description.fields().begin(), description.fields().end(), [&](const FieldDescription& field) {
+            return field.name == name || std::any_of(field.aliases.begin(), field.aliases.end(),
+                                                     [&](const FieldAlias& alias) { return alias.name == name; });
+          });
+      INFO(name);
+      CHECK(is_known);
+    }
+  }
 }
 
 TEST_CASE("a masked distiller's options are refused by their names") {
