@@ -81,7 +81,7 @@ def known_options():
     """Of distill_llm, and whatever our other programs and scripts quote as theirs."""
     with open(f"{SOURCE}/docs/config.md", encoding="utf-8") as file:
         known = set(re.findall(r"^\| `(\w+)` \|", file.read(), flags=re.M))
-    for folder in ("bench", "examples", "launcher", "scripts", "libdistill/config"):
+    for folder in ("bench", "examples", "launcher", "scripts", "libdistill"):
         for place, _, names in os.walk(f"{SOURCE}/{folder}"):
             for name in names:
                 if name.endswith((".cc", ".py", ".sh")) or "." not in name:
@@ -89,7 +89,10 @@ def known_options():
                         known.update(option.replace("-", "_") for option in re.findall(r"--([a-z][\w-]+)", file.read()))
                 elif name.endswith(".h"):
                     with open(os.path.join(place, name), encoding="utf-8") as file:
-                        known.update(re.findall(r'v\.Field\(\s*"(\w+)"', file.read()))
+                        text = file.read()
+                    known.update(re.findall(r'v\.Field\(\s*"(\w+)"', text))
+                    for aliases in re.findall(r"\.Alias\(([^)]*)\)", text):
+                        known.update(re.findall(r'"(\w+)"', aliases))
     return known
 
 
