@@ -1,11 +1,11 @@
 #include "libdistill/data/span_dataset.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/rows.h"
+#include "libdistill/data/squad_file.h"
 
 namespace distill {
 namespace {
@@ -87,58 +87,27 @@ class SpanLoader {
 
  private:
   absl::Status AddWindows(const SpanRow& row, const std::vector<Answer>& answers) {
-    std::vector<int32_t> head = options_.begin_ids;
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<int32_t> question, tokenizer_.Encode(row.question));
-    DISTILL_ASSIGN_OR_RETURN(const Encoding context,
-                             tokenizer_.EncodeInput(row.context, {.add_special_tokens = false}));
-    head.insert(head.end(), question.begin(), question.end());
-    head.insert(head.end(), options_.separator_ids.begin(), options_.separator_ids.end());
-    const int64_t count = context.size();
-    const int64_t room = options_.max_length - static_cast<int64_t>(head.size() + options_.end_ids.size());
-    if (count == 0) return absl::InvalidArgumentError("the context has no tokens");
-    if (room < 1 || (room < count && room <= options_.stride)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the question of ", question.size(), " tokens leaves room for ", std::max<int64_t>(room, 0),
-                       " tokens of the context, which must be more than stride, ", options_.stride,
-                       ": raise max_length, which is ", options_.max_length, ", or lower stride"));
-    }
-    for (int64_t begin = 0;; begin += room - options_.stride) {
-      const int64_t end = std::min(begin + room, count);
-      windows_.push_back(Window(head, absl::MakeConstSpan(context.ids).subspan(begin, end - begin),
-                                absl::MakeConstSpan(context.offsets).subspan(begin, end - begin), answers));
-      if (end == count) return absl::OkStatus();
-    }
+    DISTILL_ASSIGN_OR_RETURN(const std::vector<Encoding> windows,
+                             WindowsOf(tokenizer_, row.question, row.context, options_.windows));
+    for (const Encoding& window : windows) windows_.push_back(MakeSample(window, answers));
+    return absl::OkStatus();
   }
 
-  Sample Window(const std::vector<int32_t>& head, absl::Span<const int32_t> context,
-                absl::Span<const std::pair<int64_t, int64_t>> offsets, const std::vector<Answer>& answers) const {
-    std::vector<int32_t> ids = head;
-    ids.insert(ids.end(), context.begin(), context.end());
-    ids.insert(ids.end(), options_.end_ids.begin(), options_.end_ids.end());
-    std::vector<int32_t> types(ids.size(), 1);
-    std::fill_n(types.begin(), head.size(), 0);
-    std::vector<int64_t> places(2 * ids.size(), -1);
-    for (size_t i = 0; i < offsets.size(); ++i) {
-      places[2 * (head.size() + i)] = offsets[i].first;
-      places[2 * (head.size() + i) + 1] = offsets[i].second;
+  Sample MakeSample(const Encoding& window, const std::vector<Answer>& answers) const {
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < window.size(); ++i) {
+      const auto [begin, end] = window.texts[i] == 1 ? window.offsets[i] : std::pair<int64_t, int64_t>(-1, -1);
+      places.insert(places.end(), {begin, end});
     }
-    int64_t start = options_.no_answer, last = options_.no_answer;
-    if (!answers.empty() && offsets.front().first <= answers[0].begin && answers[0].end <= offsets.back().second) {
-      const auto first_at = [&](int64_t byte) {  // the token that this byte is in
-        const auto found =
-            std::find_if(offsets.begin(), offsets.end(), [byte](const auto& span) { return span.second > byte; });
-        return static_cast<int64_t>(head.size()) + (found - offsets.begin());
-      };
-      start = first_at(answers[0].begin);
-      last = first_at(answers[0].end - 1);
-    }
-    const auto length = static_cast<int64_t>(ids.size());
+    const int64_t no_answer = PlaceOfNoAnswer(tokenizer_, window);
+    const TokenSpan span = answers.empty() ? TokenSpan{no_answer, no_answer}
+                                           : SpanOfBytes(window, answers[0].begin, answers[0].end, no_answer);
     const auto scalar = [](int64_t value) { return HostTensor(std::vector<int64_t>{value}, {}); };
-    return {.tensors = {{"ids", HostTensor(std::move(ids))},
-                        {"token_types", HostTensor(std::move(types))},
-                        {"offsets", HostTensor(std::move(places), {length, 2})},
-                        {"start", scalar(start)},
-                        {"end", scalar(last)},
+    return {.tensors = {{"ids", HostTensor(std::vector<int32_t>(window.ids))},
+                        {"token_types", HostTensor(std::vector<int32_t>(window.type_ids))},
+                        {"offsets", HostTensor(std::move(places), {window.size(), 2})},
+                        {"start", scalar(span.start)},
+                        {"end", scalar(span.end)},
                         {"row", scalar(static_cast<int64_t>(data_.rows.size()))}}};
   }
 
@@ -153,13 +122,14 @@ class SpanLoader {
 
 absl::StatusOr<SpanDataset> LoadSpanDataset(const std::string& path, const Tokenizer& tokenizer,
                                             const SpanDatasetOptions& options) {
-  DISTILL_RETURN_IF_ERROR(CheckLimits(options.max_length, /*least=*/1, options.num_samples));
-  if (options.stride < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("stride is ", options.stride, ": it cannot be negative"));
+  DISTILL_RETURN_IF_ERROR(CheckLimits(options.windows.max_length, /*least=*/1, options.num_samples));
+  if (options.windows.stride < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("stride is ", options.windows.stride, ": it cannot be negative"));
   }
   SpanLoader loader(tokenizer, options);
   const auto add = [&](const JsonValue& row, const std::string& place) { return loader.Add(row, place); };
-  DISTILL_RETURN_IF_ERROR(ForEachRow(path, options.split, options.rows, add));
+  DISTILL_RETURN_IF_ERROR(IsSquadFileName(path) ? ForEachSquadRow(path, options.rows, add)
+                                                : ForEachRow(path, options.split, options.rows, add));
   return loader.Finish(path);
 }
 

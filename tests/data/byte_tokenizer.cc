@@ -8,7 +8,7 @@
 
 namespace distill {
 
-Tokenizer ByteTokenizer(const std::string& eos_token) {
+Tokenizer ByteTokenizer(const std::string& eos_token, const std::string& post_processor) {
   std::string vocab, added;
   for (int byte = 0; byte < 256; ++byte) {
     std::string token;
@@ -24,8 +24,9 @@ Tokenizer ByteTokenizer(const std::string& eos_token) {
   }
   const std::string json =
       absl::StrCat("{\"added_tokens\": [", added, "], \"pre_tokenizer\": {\"type\": \"ByteLevel\", ",
-                   "\"add_prefix_space\": false}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": ",
-                   "\"BPE\", \"vocab\": {", vocab, "}, \"merges\": []}}");
+                   "\"add_prefix_space\": false}, \"post_processor\": ", post_processor,
+                   ", \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": ", "\"BPE\", \"vocab\": {", vocab,
+                   "}, \"merges\": []}}");
   const std::string config = eos_token.empty() ? "" : absl::StrCat("{\"eos_token\": \"", eos_token, "\"}");
   return Tokenizer::Parse({json, config}, "tokenizer.json").value();
 }

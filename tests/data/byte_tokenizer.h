@@ -7,7 +7,7 @@
 
 namespace distill {
 
-// `eos_token`: one of those, or "" for none.
-Tokenizer ByteTokenizer(const std::string& eos_token = "");
+// `eos_token`: one of those, or "" for none. `post_processor`: as in tokenizer.json.
+Tokenizer ByteTokenizer(const std::string& eos_token = "", const std::string& post_processor = "null");
 
 }  // namespace distill

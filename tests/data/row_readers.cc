@@ -37,8 +37,9 @@ Reader SpanReader() {
   };
   return {"questions",
           [](const std::string& path, int64_t num_samples, const RowOptions& rows) -> Loaded {
-            const auto data = LoadSpanDataset(path, ByteTokenizer(),
-                                              {.num_samples = num_samples, .max_length = 8, .stride = 2, .rows = rows});
+            const auto data =
+                LoadSpanDataset(path, ByteTokenizer(),
+                                {.num_samples = num_samples, .windows = {.max_length = 8, .stride = 2}, .rows = rows});
             return data.ok() ? ContentOf(*data->windows, data->summary) : data.status();
           },
           {row("who", "cd", 2), row("why", "g", 6), row("how", "abc", 0)},
@@ -47,7 +48,7 @@ Reader SpanReader() {
            {row("who", "cd", 3), "answer 0, 'cd', does not stand at character 3"},
            {R"({"question":"a","context":"","answers":{"text":[],"answer_start":[]}})", "the context has no tokens"},
            {R"({"question":"questions","context":"abcdefgh","answers":{"text":[],"answer_start":[]}})",
-            "the question of 9 tokens leaves room for 0 tokens"}}};
+            "the question leaves too little room for the context: raise max_length, which is 8"}}};
 }
 
 }  // namespace
