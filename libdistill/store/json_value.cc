@@ -53,7 +53,8 @@ JsonValue Convert(simdjson::dom::element element) {
 // One value over many lines begins with a bracket alone.
 const char* HintFor(absl::string_view line) {
   const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t\r");
-  const bool is_bracket = first == last && (line[first] == '[' || line[first] == '{');
+  const bool is_bracket =
+      first == last && first != absl::string_view::npos && (line[first] == '[' || line[first] == '{');
   return is_bracket ? "; JSON Lines has each value on a line of its own, and no list around them"
                     : "; complete or remove the line";
 }

@@ -170,6 +170,8 @@ TEST_CASE("what is wrong with a SQuAD file is said with article, paragraph and q
   };
   refuses("[1, 2]", "a .json file of questions is SQuAD's: an object whose 'data'");
   refuses("{\"data\": ", "not valid JSON");
+  refuses("", "not valid JSON");
+  refuses(" \n", "not valid JSON");
   refuses(R"({"data": [{"paragraphs": 7}]})", "article 1: 'paragraphs' is no list");
   refuses(article(R"({"qas": []})"), "article 1, paragraph 1: the field 'context' is missing");
   refuses(article(R"({"context": "a"})"), "article 1, paragraph 1: the field 'qas' is missing");
