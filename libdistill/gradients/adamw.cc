@@ -32,13 +32,15 @@ bool AdamW::Slot::has_working_copy() const {
   return !master.is_alias_of(in_use()) && in_use().is_contiguous() && in_use().scalar_type() != torch::kFloat32;
 }
 
-AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
+AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient, const AdamWOptions& options) const {
   AdamWRun run;
   run.master = master.data_ptr<float>();
   run.exp_avg = exp_avg.data_ptr<float>();
   run.exp_avg_sq = exp_avg_sq.data_ptr<float>();
   run.gradient = gradient.data_ptr<float>();
-  run.decays = parameter.decays;
+  const bool has_decay_of_its_own =
+      parameter.group >= 0 && options.groups[static_cast<size_t>(parameter.group)].weight_decay.has_value();
+  run.decays = parameter.decays || has_decay_of_its_own;
   const int64_t active = parameter.Active(parameter.tensor).numel();
   run.count = std::clamp<int64_t>(active - part.begin, 0, part.count);
   if (has_working_copy()) {
@@ -48,20 +50,30 @@ AdamWRun AdamW::Slot::RunFor(const torch::Tensor& gradient) const {
   return run;
 }
 
-void AdamW::StartStep(double learning_rate, double divisor) {
+void AdamW::StartStep(const LearningRates& rates, double divisor) {
   ++steps_;
-  factors_ = FactorsOf(options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay, learning_rate, divisor,
-                       steps_);
+  factors_.clear();
+  for (int64_t group = -1; group < static_cast<int64_t>(options_.groups.size()); ++group) {
+    const double decay = group < 0
+                             ? options_.weight_decay
+                             : options_.groups[static_cast<size_t>(group)].weight_decay.value_or(options_.weight_decay);
+    factors_.push_back(
+        FactorsOf(options_.beta1, options_.beta2, options_.epsilon, decay, rates.Of(group), divisor, steps_));
+  }
 }
 
 void AdamW::Update(const GradientBuckets& gradients, size_t bucket) {
   torch::NoGradGuard no_grad;
   const std::vector<size_t>& members = gradients.bucket(bucket).parameters;
-  std::vector<AdamWRun> runs;
+  std::vector<std::vector<AdamWRun>> runs(factors_.size());  // as factors_
   for (const size_t i : members) {
-    if (slots_[i].part.count > 0) runs.push_back(slots_[i].RunFor(gradients.OwnGradient(i)));
+    const Slot& slot = slots_[i];
+    if (slot.part.count == 0) continue;
+    runs[static_cast<size_t>(slot.parameter.group + 1)].push_back(slot.RunFor(gradients.OwnGradient(i), options_));
   }
-  UpdateRuns(runs, factors_, slots_[members[0]].master.device());
+  for (size_t group = 0; group < runs.size(); ++group) {
+    if (!runs[group].empty()) UpdateRuns(runs[group], factors_[group], slots_[members[0]].master.device());
+  }
   for (const size_t i : members) {
     Slot& slot = slots_[i];
     const bool renewed = slot.has_working_copy() || slot.master.is_alias_of(slot.in_use());

@@ -20,6 +20,7 @@
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/gradients/spread_tensor.h"
 #include "libdistill/optim/adamw_sweep.h"
+#include "libdistill/optim/parameter_groups.h"
 
 namespace distill {
 
@@ -28,6 +29,7 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
+  ParameterGroups groups = {};  // of which TrainedParameter::group is an index; their weight_decay alone counts here
 };
 
 class AdamW {
@@ -46,9 +48,10 @@ class AdamW {
     return dtype == torch::kFloat32 ? 0 : elements;
   }
 
+  // `rates`: of all, or of each group.
   // Gradients are divided by `divisor` (the step's tokens times what losses were multiplied by, over the clipping
   // factor) on the way.
-  void StartStep(double learning_rate, double divisor);
+  void StartStep(const LearningRates& rates, double divisor);
   // The parameters of one bucket, once a step each, in any order. Blocks on the CPU; on a GPU it is enqueued.
   void Update(const GradientBuckets& gradients, size_t bucket);
 
@@ -71,14 +74,14 @@ class AdamW {
     const torch::Tensor& in_use() const { return part_in_use.defined() ? part_in_use : parameter.tensor; }
     // The parameter is no master, and the sweep can write it.
     bool has_working_copy() const;
-    AdamWRun RunFor(const torch::Tensor& gradient) const;
+    AdamWRun RunFor(const torch::Tensor& gradient, const AdamWOptions& options) const;
     SpreadTensor Spread(const torch::Tensor& tensor) const { return {tensor, parameter.tensor.sizes().vec(), parts}; }
   };
 
   AdamWOptions options_;
   std::vector<Slot> slots_;
   int64_t steps_ = 0;
-  AdamWFactors factors_;  // of this step
+  std::vector<AdamWFactors> factors_;  // of this step: of what is in no group, then of each
 };
 
 }  // namespace distill

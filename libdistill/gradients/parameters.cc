@@ -46,6 +46,21 @@ absl::StatusOr<std::vector<TrainedParameter>> CollectParameters(const torch::nn:
   return parameters;
 }
 
+absl::Status AssignGroups(const ParameterGroups& groups, std::vector<TrainedParameter>& parameters) {
+  std::set<int64_t> found;
+  for (TrainedParameter& parameter : parameters) {
+    parameter.group = GroupOf(groups, parameter.name);
+    found.insert(parameter.group);
+  }
+  for (size_t group = 0; group < groups.size(); ++group) {
+    if (found.count(static_cast<int64_t>(group)) > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("parameter_groups: no trained parameter is '", groups[group].pattern,
+                                                   "' or is left to it; the ", "first of ", parameters.size(), " is ",
+                                                   parameters[0].name));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RequireOneType(const std::vector<TrainedParameter>& parameters) {
   for (const TrainedParameter& parameter : parameters) {
     if (parameter.tensor.scalar_type() == parameters[0].tensor.scalar_type()) continue;

@@ -36,6 +36,7 @@ std::vector<torch::Tensor> CopyParts(const std::vector<TrainedParameter>& parame
 absl::Status TrainedModule::FindParameters(const std::map<std::string, int64_t>& rows) {
   DISTILL_RETURN_IF_ERROR(RequireWhole(*module_));
   DISTILL_ASSIGN_OR_RETURN(parameters_, CollectParameters(*module_, rows));
+  DISTILL_RETURN_IF_ERROR(AssignGroups(options_.adamw.groups, parameters_));
   for (const TrainedParameter& parameter : parameters_) {
     if (options_.dtype == torch::kFloat16 || parameter.tensor.scalar_type() != torch::kFloat16) continue;
     return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name,

@@ -41,8 +41,9 @@ class TrainedModule {
   TrainedModule(Communicator& comm, std::shared_ptr<torch::nn::Module> module, const Options& options)
       : comm_(comm), module_(std::move(module)), options_(options) {}
 
-  // Of this rank alone. `rows`: of parameters of which the first rows alone are trained. InvalidArgument: float16
-  // without a loss scale; stage 3 of a module without blocks, or with the blocks of two models.
+  // Of this rank alone. `rows`: of parameters of which the first rows alone are trained. InvalidArgument: a group of
+  // adamw.groups without parameters; float16 without a loss scale; stage 3 of a module without blocks, or with the
+  // blocks of two models.
   [[nodiscard]] absl::Status FindParameters(const std::map<std::string, int64_t>& rows);
   // Every rank must call these, in this order. With the second the module's gradients go to the reducer. `order`: in
   // which gradients came in the run that is resumed (GradientReducerOptions).

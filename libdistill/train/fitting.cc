@@ -36,7 +36,8 @@ TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptio
           .adamw = {.beta1 = options.adam_beta1,
                     .beta2 = options.adam_beta2,
                     .epsilon = options.adam_epsilon,
-                    .weight_decay = options.weight_decay}};
+                    .weight_decay = options.weight_decay,
+                    .groups = options.parameter_groups}};
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ void Fitting::WillSayWhereItEnds() {
 }
 
 absl::Status Fitting::Loop() {
-  const Schedule schedule = ScheduleOf(options_, agreed_.total_steps);
+  const GroupedSchedule schedule = GroupedScheduleOf(options_, agreed_.total_steps);
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
   TrainStep step(comm(), agreed_, trained_, Sharded(), options_.max_grad_norm, loss_scale);
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's
@@ -139,19 +140,17 @@ absl::Status Fitting::Loop() {
   reports_->ResumeClock();
   while (!is_last) {
     // With a loss scale, steps that are left out do not count.
-    const double learning_rate =
-        schedule.LearningRate((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
+    const LearningRates rates = schedule.At((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
     const double scale =
         loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    absl::StatusOr<StepOutcome> made = step.Run(task_, learning_rate, mine, [this] { return Wish(); });
+    absl::StatusOr<StepOutcome> made = step.Run(task_, rates, mine, [this] { return Wish(); });
     if (absl::IsInternal(made.status())) return Annotate(made.status(), absl::StrCat("step ", state_.step + 1));
     DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, std::move(made));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
     is_last = outcome.wish == StopWish::kEnd || state_.step == agreed_.total_steps;
-    mine.Update(CatchTorch([&] {
-      return reports_->TellStep(state_.step, outcome, BesideLosses(outcome, learning_rate, scale), is_last);
-    }));
+    mine.Update(CatchTorch(
+        [&] { return reports_->TellStep(state_.step, outcome, BesideLosses(outcome, rates.rate, scale), is_last); }));
     if (outcome.wish == StopWish::kLeave && !skipped_.last_was_skipped()) {
       DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
       return Leave();

@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, double>> InOrder(const std::vector<TermWeight
 
 }  // namespace
 
-absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, absl::Status mine,
+absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rates, absl::Status mine,
                                            const std::function<StopWish()>& wish) {
   std::vector<MicroStep> micro_steps;
   TrainingClock wait;
@@ -62,7 +62,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
 
   mine = absl::OkStatus();
   const auto on_bucket = [&](size_t bucket) {
-    if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, learning_rate);
+    if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, rates);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
   absl::StatusOr<MeansAndWish> step = MeansOverRanks(comm_, agreed_.names, sums_, mine, wish());
@@ -73,7 +73,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, double learning_rate, abs
   if (outcome.divisor == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
   DISTILL_RETURN_IF_ERROR(NameNonFinite(micro_steps, outcome));
-  DISTILL_RETURN_IF_ERROR(waits_for_norm() ? UpdateAll(outcome, learning_rate) : GatherArrived(outcome));
+  DISTILL_RETURN_IF_ERROR(waits_for_norm() ? UpdateAll(outcome, rates) : GatherArrived(outcome));
   return outcome;
 }
 
@@ -212,14 +212,14 @@ double TrainStep::Divisor(const StepOutcome& outcome) const {
 
 // What is decided from here on follows from values that are the same on every rank.
 
-void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate) {
+void TrainStep::UpdateArrived(size_t bucket, StepOutcome& outcome, const LearningRates& rates) {
   if (!outcome.non_finite.empty()) return;
   if (!std::isfinite(reducer_.buckets().bucket(bucket).sum_of_squares)) {
     outcome.non_finite = "a gradient";  // NameNonFinite finds which
     return;
   }
   if (outcome.updated_buckets == 0) {
-    trained_.optimizer().StartStep(learning_rate, Divisor(outcome));
+    trained_.optimizer().StartStep(rates, Divisor(outcome));
   }
   ++outcome.updated_buckets;
   outcome.update.Update(CatchTorch([&] { trained_.optimizer().Update(reducer_.buckets(), bucket); }));
@@ -286,11 +286,11 @@ absl::StatusOr<std::string> TrainStep::BadMicroStep(const std::vector<const Micr
   return found;
 }
 
-absl::Status TrainStep::UpdateAll(StepOutcome& outcome, double learning_rate) {
+absl::Status TrainStep::UpdateAll(StepOutcome& outcome, const LearningRates& rates) {
   if (!outcome.non_finite.empty()) return absl::OkStatus();
   // As torch's clip_grad_norm_, whose 1e-6 keeps tiny norms from being divided by.
   const double clip = max_grad_norm_ > 0 ? std::min(1.0, max_grad_norm_ / (outcome.grad_norm + 1e-6)) : 1.0;
-  trained_.optimizer().StartStep(learning_rate, Divisor(outcome) / clip);
+  trained_.optimizer().StartStep(rates, Divisor(outcome) / clip);
   std::vector<AsyncCall> gathers;
   for (size_t b = 0; b < reducer_.buckets().num_buckets(); ++b) {
     outcome.update.Update(CatchTorch([&] { trained_.optimizer().Update(reducer_.buckets(), b); }));

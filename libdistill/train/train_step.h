@@ -54,7 +54,7 @@ class TrainStep {
   // when it has arrived and the backward pass, which computes on the same cores, is over, while later ones are on their
   // way. A gradient that is not finite then keeps its own bucket and the later ones from being updated (one that is
   // finite is updated also where the loss is not), and an error may come after some were.
-  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, double learning_rate, absl::Status mine,
+  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, const LearningRates& rates, absl::Status mine,
                                                 const std::function<StopWish()>& wish);
 
  private:
@@ -72,9 +72,9 @@ class TrainStep {
   // Of those with a loss the one of this round, while all ranks make `rounds` of them; `mine` gets what fails.
   void RunRound(const std::vector<const MicroStep*>& with_loss, int64_t round, absl::Status& mine);
   // With clipping, or a loss scale.
-  absl::Status UpdateAll(StepOutcome& outcome, double learning_rate);
+  absl::Status UpdateAll(StepOutcome& outcome, const LearningRates& rates);
   // Without.
-  void UpdateArrived(size_t bucket, StepOutcome& outcome, double learning_rate);
+  void UpdateArrived(size_t bucket, StepOutcome& outcome, const LearningRates& rates);
   absl::Status GatherArrived(const StepOutcome& outcome);
   absl::Status NameNonFinite(const std::vector<MicroStep>& micro_steps, StepOutcome& outcome);
   // Which rank, micro-batch, samples and module it came from: the same text on every rank.

@@ -12,6 +12,7 @@
 #include "libdistill/gradients/compression.h"
 #include "libdistill/metrics/evaluation_options.h"
 #include "libdistill/metrics/report_to.h"
+#include "libdistill/optim/parameter_groups.h"
 #include "libdistill/optim/schedule.h"
 #include "libdistill/train/training_arguments.h"
 
@@ -34,6 +35,7 @@ struct TrainerOptions {
   SchedulerType lr_scheduler_type = SchedulerType::kCosine;
   ScheduleShape lr_scheduler_kwargs = {};
   double max_grad_norm = 1.0;  // 0: no clipping
+  ParameterGroups parameter_groups = {};
   // bfloat16 working weights over float32 master weights. kAuto: where the device multiplies them by itself (GPUs from
   // compute capability 8.0 on, CPUs with AVX512-BF16 or AMX); ranks that differ in it are an error.
   Switch bf16 = Switch::kFalse;
@@ -87,6 +89,7 @@ struct TrainerOptions {
 
 // Of a run of so many steps.
 Schedule ScheduleOf(const TrainerOptions& options, int64_t total_steps);
+GroupedSchedule GroupedScheduleOf(const TrainerOptions& options, int64_t total_steps);
 
 // Whether any of them is asked for, other than the one at the end.
 bool AsksForEvaluations(const TrainerOptions& options);
@@ -122,6 +125,10 @@ void DescribeOptimizer(V& v, TrainerOptions& o) {
   v.Together([&o] { return CheckSchedule(o.lr_scheduler_type, o.lr_scheduler_kwargs, o.learning_rate); });
   v.Field("max_grad_norm", o.max_grad_norm, AtLeast(0), "gradients are scaled down to this norm; 0: never")
       .Alias("clip_grad", "clip_grad_norm", "grad_clip", "gradient_clip_val", "gradient_clipping");
+  v.Field("parameter_groups", o.parameter_groups,
+          "parameters with rates or a weight decay of their own, by patterns of their names")
+      .Alias("param_groups");
+  v.Together([&o] { return CheckGroups(o.parameter_groups, o.lr_scheduler_type, o.learning_rate); });
 }
 
 // What decides about speed and memory.

@@ -155,6 +155,50 @@ TEST_CASE("AdamW makes the updates of torch's AdamW, without decay on biases") {
   CHECK(optimizer.steps() == 20);
 }
 
+TEST_CASE("AdamW with groups makes the updates of torch's AdamW with them, with rates that change") {
+  Net ours, theirs;
+  auto parameters = Parameters(ours);
+  const ParameterGroups groups = {{.pattern = "sec*", .learning_rate = 0.03},
+                                  {.pattern = "bias", .learning_rate = 0.002, .weight_decay = 0.3}};
+  REQUIRE(AssignGroups(groups, parameters).ok());
+  Gradients gradients(parameters, /*bucket_bytes=*/64);  // two buckets, of which one has two groups
+  AdamW optimizer(parameters, {.beta1 = 0.8, .epsilon = 1e-3, .weight_decay = 0.1, .groups = groups});
+  const auto group_of = [](const torch::Tensor& parameter, double decay) {
+    auto options = std::make_unique<torch::optim::AdamWOptions>(0.01);
+    options->betas({0.8, 0.999}).eps(1e-3).weight_decay(decay);
+    return torch::optim::OptimizerParamGroup({parameter}, std::move(options));
+  };
+  torch::optim::AdamW torchs(std::vector<torch::optim::OptimizerParamGroup>{
+      group_of(theirs.first, 0.1), group_of(theirs.second, 0.1), group_of(theirs.bias, 0.3)});
+  for (int step = 0; step < 20; ++step) {
+    LearningRates rates = 0.01 / (step + 1);
+    rates.of_groups = {0.03 / (step + 1), 0.002};
+    const torch::Tensor x = torch::randn({6, 4});
+    const GradientBuckets& buckets = gradients.Of({[&] { return ours.Loss(x); }});
+    optimizer.StartStep(rates, /*divisor=*/4.0);
+    for (size_t b = 0; b < buckets.num_buckets(); ++b) optimizer.Update(buckets, b);
+    torchs.zero_grad();
+    (theirs.Loss(x) / 4.0).backward();
+    const double of_torch[] = {rates.rate, rates.of_groups[0], rates.of_groups[1]};
+    for (size_t i = 0; i < 3; ++i) torchs.param_groups()[i].options().set_lr(of_torch[i]);
+    torchs.step();
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    INFO(parameters[i].name);
+    CHECK(torch::allclose(parameters[i].tensor, theirs.parameters()[i], 1e-4, 1e-6));
+  }
+}
+
+TEST_CASE("a group without a parameter is named") {
+  Net net;
+  auto parameters = Parameters(net);
+  const absl::Status refused = AssignGroups({{.pattern = "*"}, {.pattern = "day_*"}}, parameters);
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("no trained parameter is 'day_*'"));
+  CHECK(AssignGroups({{.pattern = "first"}, {.pattern = "*"}}, parameters).ok());
+  CHECK(parameters[0].group == 0);
+  CHECK(parameters[2].group == 1);
+}
+
 TEST_CASE("a parameter whose elements do not lie in order is trained as one whose do") {
   Net plain, strided;
   strided.second.set_data(plain.second.detach().t().contiguous().t());
