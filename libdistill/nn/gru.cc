@@ -47,7 +47,9 @@ struct GruCtc::Layers {
       const int64_t inputs = i == 0 ? options.features : options.hidden * directions;
       gru.emplace_back(torch::nn::GRUOptions(inputs, options.hidden).bidirectional(options.is_bidirectional));
       list->push_back(gru.back().ptr());
-      starts.push_back(states->register_parameter(absl::StrCat(i), torch::zeros({directions, options.hidden})));
+      const bool shares = i > 0 && options.shares_initial_state;
+      starts.push_back(
+          shares ? starts[0] : states->register_parameter(absl::StrCat(i), torch::zeros({directions, options.hidden})));
     }
     root.register_module("layers", list);
     root.register_module("initial_states", states);
@@ -125,7 +127,10 @@ GruCtc::Output GruCtc::forward(const Tensor& features, const Tensor& lengths) {
   }
   const Tensor padded = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(
       packed, /*batch_first=*/false, /*padding_value=*/0.0, /*total_length=*/features.size(1)));
-  return {.log_probabilities = at::log_softmax(layers_->classifier->forward(padded), -1), .lengths = frames};
+  const Tensor logits = layers_->classifier->forward(padded);
+  // Three digits of bfloat16 are too few for the sums of CTC.
+  const torch::Dtype type = logits.element_size() < 4 ? torch::kFloat32 : logits.scalar_type();
+  return {.log_probabilities = at::log_softmax(logits, -1, type), .lengths = frames};
 }
 
 }  // namespace distill

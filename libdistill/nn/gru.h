@@ -20,10 +20,12 @@ struct GruOptions {
   int64_t classes = 0;  // with CTC's blank
   double dropout = 0;   // of what one layer gives the next, in training
   bool is_bidirectional = false;
+  bool shares_initial_state = false;  // one for all layers, that of the first
 };
 
 // Shapes: B rows, T frames, F features, H hidden, D directions, C classes. Parameters: layers.N.* as torch::nn::GRU
-// calls those of its first layer, layers.N's initial state initial_states.N [D, H], and classifier.*.
+// calls those of its first layer, layers.N's initial state initial_states.N [D, H] (initial_states.0 of all, where they
+// share it), and classifier.*.
 class GruCtc : public torch::nn::Module {
  public:
   // Weights drawn as PyTorch does, uniform within 1 / sqrt(H), initial states 0; equal seeds give equal weights. Throws
@@ -32,7 +34,7 @@ class GruCtc : public torch::nn::Module {
   ~GruCtc() override;
 
   struct Output {
-    torch::Tensor log_probabilities;  // [T, B, C]; those beyond a row's frames are anything
+    torch::Tensor log_probabilities;  // [T, B, C], in float32 of narrower weights; beyond a row's frames anything
     torch::Tensor lengths;            // int64 [B] on the CPU: the frames of each row
   };
   // features [B, T, F], lengths int64 [B], each within 1 and T: how many frames of a row are no padding, of which the

@@ -50,7 +50,8 @@ Tensor Reference(GruCtc& model, Tensor x) {
     for (const auto& parameter : parameters) {
       if (parameter.key().rfind(path, 0) == 0) weights[parameter.key().substr(path.size())] = parameter.value();
     }
-    const Tensor starts = parameters["initial_states." + std::to_string(layer)];
+    const int64_t of_start = model.options().shares_initial_state ? 0 : layer;
+    const Tensor starts = parameters["initial_states." + std::to_string(of_start)];
     std::vector<Tensor> directions = {OneDirection(x, starts[0], weights, "", /*is_reverse=*/false)};
     if (starts.size(0) == 2) directions.push_back(OneDirection(x, starts[1], weights, "_reverse", /*is_reverse=*/true));
     x = torch::cat(directions, 1);
@@ -67,12 +68,16 @@ std::vector<Tensor> TakeGradients(GruCtc& model) {
   return gradients;
 }
 
-void CompareWithReference(bool is_bidirectional, torch::Device device) {
+void CompareWithReference(bool is_bidirectional, bool shares, torch::Device device) {
   torch::manual_seed(2);
-  GruCtc model(TinyGru(is_bidirectional));
+  GruOptions options = TinyGru(is_bidirectional);
+  options.shares_initial_state = shares;
+  GruCtc model(options);
+  const int64_t starts = shares ? 1 : 3;
+  REQUIRE(model.named_parameters().size() == static_cast<size_t>(3 * (is_bidirectional ? 8 : 4) + starts + 2));
   {
     const torch::NoGradGuard no_grad;
-    for (int64_t i = 0; i < 3; ++i) model.named_parameters()["initial_states." + std::to_string(i)].normal_();
+    for (int64_t i = 0; i < starts; ++i) model.named_parameters()["initial_states." + std::to_string(i)].normal_();
   }
   model.to(device);
   model.eval();
@@ -102,8 +107,10 @@ void CompareWithReference(bool is_bidirectional, torch::Device device) {
 TEST_CASE("a GRU of several layers is the plain formulas on each row's frames, and so are its gradients") {
   for (const torch::Device& device : TestDevices()) {
     for (const bool is_bidirectional : {false, true}) {
-      INFO("bidirectional " << is_bidirectional << " on " << device);
-      CompareWithReference(is_bidirectional, device);
+      for (const bool shares : {false, true}) {
+        INFO("bidirectional " << is_bidirectional << ", one initial state " << shares << ", on " << device);
+        CompareWithReference(is_bidirectional, shares, device);
+      }
     }
   }
 }
@@ -224,6 +231,15 @@ TEST_CASE("a GRU drops between its layers in training alone, the same for the sa
   model.eval();
   CHECK(torch::equal(seeded(1), seeded(2)));
   CHECK_FALSE(torch::equal(seeded(1), dropped));
+}
+
+TEST_CASE("a narrower GRU gives log-probabilities in float32") {
+  GruCtc model(TinyGru(false));
+  model.to(torch::kBFloat16);
+  const Tensor features = torch::randn({2, 4, 5}), frames = torch::tensor({4, 3}, torch::kInt64);
+  const Tensor log_probabilities = model.forward(features.to(torch::kBFloat16), frames).log_probabilities;
+  CHECK(log_probabilities.scalar_type() == torch::kFloat32);
+  CHECK(torch::allclose(log_probabilities.exp().sum(-1)[2], torch::ones({2}), 0, 1e-5));
 }
 
 TEST_CASE("a GRU refuses sizes, features and lengths that do not fit") {
