@@ -1,0 +1,40 @@
+#include "examples/brain2text/smoothing.h"
+
+#include <ATen/ops/conv2d.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace distill {
+
+std::vector<float> SmoothingKernel(double deviation, int64_t size) {
+  constexpr double kReach = 4;  // deviations, as scipy truncates
+  constexpr double kNegligible = 0.01;
+  const auto radius = static_cast<int64_t>(kReach * deviation + 0.5);
+  TORCH_CHECK(radius <= size / 2 && size / 2 + radius < size, "smooth_kernel_size is ", size, ", and a kernel of ",
+              "smooth_kernel_std ", deviation, " needs ", 2 * radius + 2);
+  std::vector<double> all;
+  for (int64_t i = -radius; i <= radius; ++i) {
+    const double x = static_cast<double>(i) / deviation;
+    all.push_back(std::exp(-0.5 * x * x));
+  }
+  const double sum = std::accumulate(all.begin(), all.end(), 0.0);
+  std::vector<double> kept;
+  for (const double value : all) {
+    if (value / sum > kNegligible) kept.push_back(value);
+  }
+  TORCH_CHECK(!kept.empty(), "smooth_kernel_std is ", deviation, ": no value of such a kernel is above ", kNegligible);
+  const double sum_kept = std::accumulate(kept.begin(), kept.end(), 0.0);
+  std::vector<float> kernel;
+  for (const double value : kept) kernel.push_back(static_cast<float>(value / sum_kept));
+  return kernel;
+}
+
+torch::Tensor SmoothAlongTime(const torch::Tensor& features, const std::vector<float>& kernel) {
+  const auto length = static_cast<int64_t>(kernel.size());  // odd: it is symmetric
+  const torch::Tensor weight =
+      torch::tensor(kernel).to(features.device(), features.scalar_type()).view({1, 1, length, 1});
+  return at::conv2d(features.unsqueeze(1), weight, {}, /*stride=*/1, /*padding=*/{(length - 1) / 2, 0}).squeeze(1);
+}
+
+}  // namespace distill
