@@ -3,6 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -25,7 +30,11 @@ absl::Status JsonlWriter::Write(int64_t step, const NamedValues& values) {
   nlohmann::ordered_json record;
   record["step"] = step;
   for (const auto& [name, value] : values) record[name] = value;
-  file_->Append(record.dump() + "\n");
+  const std::string text = record.dump();
+  const std::string begin = absl::StrCat(absl::StripSuffix(text, "}"), ",");
+  // Two records of the same values, made at different times, are one.
+  const double now = static_cast<double>(absl::ToUnixMicros(absl::Now())) / 1e6;
+  file_->Append(absl::StrFormat("%s\"time\":%.3f}\n", begin, now), begin);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object a record, "step" first (docs/formats.md, "Metrics").
+// metrics.jsonl: one JSON object a record, "step" first and "time" last (docs/formats.md, "Metrics").
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class JsonlWriter : public RecordWriter {
   // With done_steps above 0 the file's records up to that step stay and the others go; else the file starts anew.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<JsonlWriter>> Open(const std::string& path, int64_t done_steps);
 
-  // Numbers read back to the same double; what is not finite becomes null.
+  // Numbers read back to the same double; what is not finite becomes null. `time` is when this is called.
   absl::Status Write(int64_t step, const NamedValues& values) override;
 
  private:

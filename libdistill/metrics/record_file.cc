@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<RecordFile>> RecordFile::Create(const std::string
   return Make(path, head, head);
 }
 
-void RecordFile::Append(const std::string& record) {
-  if (!absl::StrContains(of_last_step_, record)) Add(record);
+void RecordFile::Append(const std::string& record, absl::string_view known_by) {
+  if (!absl::StrContains(of_last_step_, known_by)) Add(record);
 }
 
 }  // namespace distill

@@ -37,8 +37,9 @@ class RecordFile {
   // A whole record, on a local disk (but not synced) on return, or kept: at most 8 MiB that wait for a disk, the oldest
   // go first. The file never holds a part of one. A file that was removed or moved is made anew, and its folder too. A
   // record of step done_steps that Open has kept is not written again: a run that ends while it publishes its model
-  // makes the last evaluation again when it is resumed.
-  void Append(const std::string& record);
+  // makes the last evaluation again when it is resumed. `known_by`: the part of it by which it is known again.
+  void Append(const std::string& record, absl::string_view known_by);
+  void Append(const std::string& record) { Append(record, record); }
 
   // What was appended is to be stored now, for a resumed run; waits for that for a few seconds.
   virtual void Flush() = 0;

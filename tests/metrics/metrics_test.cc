@@ -5,6 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "libdistill/metrics/csv_writer.h"
 #include "libdistill/metrics/jsonl_writer.h"
 #include "libdistill/metrics/progress.h"
@@ -13,11 +15,13 @@
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/without_times.h"
 
 namespace distill {
 namespace {
 
 using testing::TempFolder;
+using testing::WithoutTimes;
 
 void WriteSteps(const std::string& path, int64_t done, int64_t last) {
   auto writer = JsonlWriter::Open(path, done);
@@ -57,7 +61,7 @@ TEST_CASE("records are one JSON object a line, step first, and read back exactly
   const TempFolder folder;
   const std::string path = folder.path() + "/metrics.jsonl";
   WriteSteps(path, 0, 2);
-  CHECK(ReadFile(path).value() ==
+  CHECK(WithoutTimes(ReadFile(path).value()) ==
         "{\"step\":1,\"loss\":0.3333333333333333,\"run\":0.0}\n{\"step\":2,\"loss\":0.3333333333333333,\"run\":0.0}\n");
   CHECK(std::strtod("0.3333333333333333", nullptr) == 1.0 / 3);
 }
@@ -66,7 +70,8 @@ TEST_CASE("what is no finite number becomes null") {
   const TempFolder folder;
   auto writer = JsonlWriter::Open(folder.path() + "/m.jsonl", 0);
   REQUIRE((*writer)->Write(1, {{"loss", std::nan("")}, {"grad_norm", INFINITY}}) == absl::OkStatus());
-  CHECK(ReadFile(folder.path() + "/m.jsonl").value() == "{\"step\":1,\"loss\":null,\"grad_norm\":null}\n");
+  CHECK(WithoutTimes(ReadFile(folder.path() + "/m.jsonl").value()) ==
+        "{\"step\":1,\"loss\":null,\"grad_norm\":null}\n");
 }
 
 TEST_CASE("a resumed run keeps the records up to its checkpoint and drops the later ones, cut ones too") {
@@ -75,12 +80,40 @@ TEST_CASE("a resumed run keeps the records up to its checkpoint and drops the la
   WriteSteps(path, 0, 7);
   std::ofstream(path, std::ios::app) << "{\"step\":8,\"lo";
   WriteSteps(path, 5, 6);
-  CHECK(ReadFile(path).value() ==
+  CHECK(WithoutTimes(ReadFile(path).value()) ==
         "{\"step\":1,\"loss\":0.3333333333333333,\"run\":0.0}\n{\"step\":2,\"loss\":0.3333333333333333,\"run\":0.0}\n"
         "{\"step\":3,\"loss\":0.3333333333333333,\"run\":0.0}\n{\"step\":4,\"loss\":0.3333333333333333,\"run\":0.0}\n"
         "{\"step\":5,\"loss\":0.3333333333333333,\"run\":0.0}\n{\"step\":6,\"loss\":0.3333333333333333,\"run\":5.0}\n");
   WriteSteps(path, 0, 1);
-  CHECK(ReadFile(path).value() == "{\"step\":1,\"loss\":0.3333333333333333,\"run\":0.0}\n");
+  CHECK(WithoutTimes(ReadFile(path).value()) == "{\"step\":1,\"loss\":0.3333333333333333,\"run\":0.0}\n");
+}
+
+TEST_CASE("each record has the time at which it was written, in seconds since 1970") {
+  const TempFolder folder;
+  const double before = std::floor(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) * 1e3) / 1e3;
+  TellReports({.output_dir = folder.path(), .report_to = {ReportTo::kJsonl}});
+  const double after = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) + 1e-3;
+  const std::string records = folder.Read("metrics.jsonl");
+  CHECK(WithoutTimes(records) == "{\"step\":1,\"loss\":0.1}\n{\"step\":1,\"eval_loss\":2.0,\"epoch\":0.5}\n");
+  for (size_t at = 0; (at = records.find("\"time\":", at)) != std::string::npos; ++at) {
+    const double time = std::strtod(records.c_str() + at + 7, nullptr);
+    CHECK(before <= time);
+    CHECK(time <= after);
+  }
+}
+
+TEST_CASE("a record of the step at which a run resumes is not written again, whenever it was made") {
+  const TempFolder folder;
+  const std::string path = folder / "metrics.jsonl";
+  folder.Write("metrics.jsonl",
+               "{\"step\":1,\"loss\":0.5,\"time\":12.000}\n{\"step\":1,\"eval_loss\":0.5,\"time\":13.000}\n");
+  auto writer = JsonlWriter::Open(path, 1);
+  REQUIRE(writer.ok());
+  CHECK((*writer)->Write(1, {{"eval_loss", 0.5}}) == absl::OkStatus());
+  CHECK(ReadFile(path).value() ==
+        "{\"step\":1,\"loss\":0.5,\"time\":12.000}\n{\"step\":1,\"eval_loss\":0.5,\"time\":13.000}\n");
+  CHECK((*writer)->Write(1, {{"eval_loss", 0.25}}) == absl::OkStatus());
+  CHECK(absl::StrContains(ReadFile(path).value(), "13.000}\n{\"step\":1,\"eval_loss\":0.25,"));
 }
 
 TEST_CASE("a terminal sees one line rewritten, a file one line a record") {
