@@ -17,7 +17,7 @@ readonly PINS_TOKENIZERS=(tiktoken==0.14.0 rs-bpe==0.1.0 quicktok-v1==0.4.0 "$PI
 readonly DEBIAN_PACKAGES=(
   g++ cmake ninja-build ccache lld clang-format git python3-venv ca-certificates
   libabsl-dev libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libsimdjson-dev
-  libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libhdf5-dev zlib1g-dev libzstd-dev libpugixml-dev libcpp-httplib-dev libprotobuf-dev protobuf-compiler catch2
+  libpcre2-dev libutf8proc-dev libxxhash-dev libssl-dev libcurl4-openssl-dev libhdf5-dev libcairo2-dev zlib1g-dev libzstd-dev libpugixml-dev libcpp-httplib-dev libprotobuf-dev protobuf-compiler catch2
   libopenmpi-dev openmpi-bin libfabric-dev libfabric-bin
 )
 readonly DEBIAN_ORACLES=(doxygen)   # writes the reference of the headers

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "libdistill/metrics/record_writer.h"
@@ -12,6 +13,7 @@ namespace {
 
 std::string ValueText(const std::string& name, double value) {
   if (name == "tokens_per_second") return absl::StrFormat("%.0f tokens/s", value);
+  if (name == "samples_per_second") return absl::StrFormat(value < 10 ? "%.1f samples/s" : "%.0f samples/s", value);
   if (name == "data_wait_seconds") return absl::StrFormat("waited %.2f s for data", value);
   if (name == "learning_rate") return absl::StrFormat("lr %.3g", value);
   return absl::StrFormat("%s %.4f", name, value);
@@ -42,7 +44,8 @@ absl::Status Progress::OnLog(const StepRecord& record, TrainingControl&) {
   std::string line = absl::StrCat("step ", record.step, "/", total_steps_);
   for (const auto& [name, value] : record.values) {
     // A rewritten line must fit on one line of the terminal.
-    if (!is_terminal_ || name == "loss" || name == "tokens_per_second") {
+    const bool is_short = name == "loss" || absl::EndsWith(name, "s_per_second");
+    if (!is_terminal_ || is_short) {
       absl::StrAppend(&line, "  ", ValueText(name, value));
     }
   }
@@ -71,12 +74,6 @@ absl::Status Progress::OnEnd(const NamedValues&) {
 void Progress::EndLine() {
   if (line_is_open_) absl::FPrintF(out_, "\n");
   line_is_open_ = false;
-}
-
-absl::Status Summary::OnEnd(const NamedValues& values) {
-  for (const auto& [name, value] : values) absl::FPrintF(out_, "%s = %.6g\n", name, value);
-  std::fflush(out_);
-  return absl::OkStatus();
 }
 
 }  // namespace distill

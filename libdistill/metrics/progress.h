@@ -31,16 +31,6 @@ class Progress : public Observer {
   std::chrono::steady_clock::time_point start_;
 };
 
-// The end of a run: one "name = value" a line, which log scrapers match.
-class Summary : public Observer {
- public:
-  explicit Summary(FILE* out) : out_(out) {}
-  absl::Status OnEnd(const NamedValues& values) override;
-
- private:
-  FILE* out_;
-};
-
 // "1:02:03" or "02:03".
 std::string ClockTime(double seconds);
 

@@ -1,4 +1,5 @@
-// What one watches of a run, as observers: progress on stdout, metrics.jsonl, metrics.csv and TensorBoard's curves.
+// What one watches of a run, as observers: progress on stdout, metrics.jsonl, metrics.csv, TensorBoard's curves and
+// a picture of them.
 #pragma once
 
 #include <cstdint>

@@ -89,8 +89,7 @@ absl::Status Fitting::Prepare() {
   torch::manual_seed(options_.seed + static_cast<uint64_t>(run_.rank()));  // dropout of ranks must not be alike
   DISTILL_RETURN_IF_ERROR(Resume());
   DISTILL_RETURN_IF_ERROR(trained_.MakeReducer(state_.gradient_order, task_.losses_are_final()));
-  samples_before_ = state_.samples;
-  tokens_before_ = state_.tokens;
+  before_ = {.samples = state_.samples, .steps = state_.step, .tokens = state_.tokens};
   DISTILL_RETURN_IF_ERROR(Agree(comm(), run_.rank() == 0 ? OpenReports() : absl::OkStatus()));
   interruption_ = std::make_unique<Interruption>();
   if (run_.rank() == 0) WillSayWhereItEnds();
@@ -322,11 +321,10 @@ absl::StatusOr<TrainResult> Fitting::Finish() {
                      .train_runtime = seconds,
                      .metrics = {}};
   DISTILL_ASSIGN_OR_RETURN(const NamedValues costs, CostsOfRanks(run_));
-  NamedValues values = {{"train_runtime", seconds},
-                        {"train_samples_per_second", static_cast<double>(state_.samples - samples_before_) / seconds},
-                        {"train_tokens_per_second", static_cast<double>(state_.tokens - tokens_before_) / seconds},
-                        {"data_wait_seconds", reports_->data_wait_seconds()},
-                        {"train_loss", result.train_loss}};
+  NamedValues values = SpeedsOf(
+      {seconds, state_.samples - before_.samples, state_.step - before_.steps, state_.tokens - before_.tokens});
+  values.emplace_back("data_wait_seconds", reports_->data_wait_seconds());
+  values.emplace_back("train_loss", result.train_loss);
   values.insert(values.end(), costs.begin(), costs.end());
   DISTILL_RETURN_IF_ERROR(Agree(comm(), CatchTorch([&] {
                                   last_evaluation_.epoch = epochs_.EpochsOf(state_.step);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libdistill/core/interruption.h"
+#include "libdistill/metrics/metric_lines.h"
 #include "libdistill/train/agreed_task.h"
 #include "libdistill/train/run_checkpoints.h"
 #include "libdistill/train/run_reports.h"
@@ -80,8 +81,8 @@ class Fitting {
   bool last_save_failed_ = false;
   std::string how_to_resume_;
   TrainerState state_;
-  int64_t samples_before_ = 0, tokens_before_ = 0;  // of the run that this one resumes
-  TrainingClock runtime_;                           // of the loop, without the evaluation after its last step
+  TrainedWork before_;     // of the run that this one resumes
+  TrainingClock runtime_;  // of the loop, without the evaluation after its last step
   EvaluationRecord last_evaluation_;
 };
 

@@ -14,7 +14,8 @@ absl::Status RunReports::Open(int64_t done_steps, bool starts_anew) {
   const LogOptions options = {.output_dir = options_.output_dir,
                               .report_to = options_.report_to,
                               .run_name = options_.run_name,
-                              .shows_progress = !options_.disable_tqdm};
+                              .shows_progress = !options_.disable_tqdm,
+                              .prints_metrics = options_.print_metrics};
   if (starts_anew && done_steps > 0) DISTILL_RETURN_IF_ERROR(OpenReports(options, 0, total_steps_).status());
   DISTILL_ASSIGN_OR_RETURN(const auto reports, OpenReports(options, done_steps, total_steps_));
   observers_.insert(observers_.begin(), reports.begin(), reports.end());
@@ -34,6 +35,7 @@ absl::Status RunReports::TellStep(int64_t step, const StepOutcome& outcome, Name
   step_ = step;
   beside_ = std::move(beside);
   tokens_ += outcome.tokens;
+  samples_ += outcome.samples;
   data_waits_.Add(outcome.data_wait);
   if (outcome.divisor > 0) since_record_.Add(outcome.means);
   StepRecord seen{step, total_steps_, outcome.means};
@@ -65,13 +67,15 @@ absl::Status RunReports::Log() {
   const auto after = std::find_if(record.values.begin(), record.values.end(), is_epoch) + 1;
   const auto waited = record.values.emplace(after, "data_wait_seconds", data_waits_.Take());
   // A task need not count tokens.
-  if (tokens_ > 0) record.values.emplace(waited, "tokens_per_second", static_cast<double>(tokens_) / seconds);
+  const auto [speed, count] =
+      tokens_ > 0 ? std::pair("tokens_per_second", tokens_) : std::pair("samples_per_second", samples_);
+  record.values.emplace(waited, speed, static_cast<double>(count) / seconds);
   if (const auto warning = data_waits_.Judge(seconds); warning && run_.rank() == 0) {
     LogWarning(TextOf(*warning, run_.communicator().Describe(warning->rank)));
   }
   const absl::Status status = Tell(&Observer::OnLog, record);
   logged_step_ = step_;
-  tokens_ = 0;
+  tokens_ = samples_ = 0;
   clock_ = {};
   clock_.Resume();
   return status;

@@ -58,8 +58,8 @@ class RunReports {
   NamedValues beside_;  // of that step
   RecordSums since_record_;
   DataWaits data_waits_;
-  TrainingClock clock_;  // since the last record, as the next two
-  int64_t tokens_ = 0;
+  TrainingClock clock_;  // since the last record, as the next three
+  int64_t tokens_ = 0, samples_ = 0;
   int64_t logged_step_ = 0;
 };
 

@@ -47,9 +47,10 @@ struct TrainerOptions {
   int64_t loss_scale_window = 2000;   // of fp16: steps in a row without such a gradient that double the scale
   int64_t logging_steps = 1;          // 0: none
   bool logging_first_step = false;
-  std::vector<ReportTo> report_to = {ReportTo::kJsonl, ReportTo::kTensorBoard};
-  std::string run_name = "";  // in the log, and of the folder with TensorBoard's curves
-  bool disable_tqdm = false;  // nothing about progress on stdout, but the summary at the end
+  std::vector<ReportTo> report_to = DefaultReports();
+  std::string run_name = "";   // in the log, and of the folder with TensorBoard's curves
+  bool disable_tqdm = false;   // nothing about progress on stdout, but the summary at the end
+  bool print_metrics = false;  // a line on stdout for each value that log scrapers read (metrics/metric_lines.h)
   SaveStrategy save_strategy = SaveStrategy::kSteps;
   int64_t save_steps = 1000;     // between checkpoints; 0: none, only the trained model
   int64_t save_total_limit = 0;  // checkpoints to keep; 0: all
@@ -181,6 +182,9 @@ void DescribeRecords(V& v, TrainerOptions& o) {
       .RefuseWord("mlflow", "not written here; give metrics.jsonl's records to mlflow.log_metrics when the run is done")
       .RefuseWord("comet_ml", "not written here; upload TensorBoard's curves");
   v.Field("disable_tqdm", o.disable_tqdm, "no progress on stdout, only the summary at the end");
+  v.Field("print_metrics", o.print_metrics,
+          "while training, too, lines for log scrapers: train_loss = 1.5, eval_loss = 1.7, eval_accuracy = 0.9")
+      .Alias("log_metrics");
   v.Field("eval_strategy", o.eval_strategy,
           "held-out data is evaluated every eval_steps or after each epoch, and at the end; no: never; auto: every "
           "eval_steps, or only at the end where that is 0")

@@ -181,12 +181,12 @@ spectrum:
 
 TEST_CASE("records go to the tools that are named, and others are refused with what to do") {
   using Reports = std::vector<ReportTo>;
-  CHECK(LlmOptions().trainer.report_to == Reports{ReportTo::kJsonl, ReportTo::kTensorBoard});
+  CHECK(LlmOptions().trainer.report_to == DefaultReports());
   CHECK(OptionsOf({"--report_to", "csv,jsonl"}).trainer.report_to == Reports{ReportTo::kCsv, ReportTo::kJsonl});
   CHECK(OptionsOf({"--report_to", "none"}).trainer.report_to.empty());
   CHECK(absl::StrContains(ErrorOf({"--report_to", "wandb"}), "wandb sync OUTPUT_DIR/tensorboard"));
   CHECK(absl::StrContains(ErrorOf({"--report_to", "csv,mlflow"}), "mlflow.log_metrics"));
-  CHECK(absl::StrContains(ErrorOf({"--report_to", "paper"}), "must be one of jsonl, tensorboard, csv"));
+  CHECK(absl::StrContains(ErrorOf({"--report_to", "paper"}), "must be one of jsonl, tensorboard, csv, curves"));
   CHECK(OptionsOf({"--run_name", "first"}).trainer.run_name == "first");
   CHECK(absl::StrContains(ErrorOf({"--run_name", "../x"}), "run_name: must be a folder's name"));
   CHECK(OptionsOf({"--disable_tqdm", "true"}).trainer.disable_tqdm);

@@ -169,7 +169,7 @@ TEST_CASE("records go where report_to says, and nowhere else") {
   };
   const TempFolder all, none, named;
   using Names = std::set<std::string>;
-  CHECK(files_of({.output_dir = all.path()}) == Names{"metrics.jsonl", "tensorboard"});
+  CHECK(files_of({.output_dir = all.path()}) == Names{"curves.png", "metrics.jsonl", "tensorboard"});
   CHECK(files_of({.output_dir = none.path(), .report_to = {}}).empty());
   CHECK(files_of(
             {.output_dir = named.path(), .report_to = {ReportTo::kCsv, ReportTo::kTensorBoard}, .run_name = "first"}) ==

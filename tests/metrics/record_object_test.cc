@@ -68,9 +68,10 @@ TEST_CASE("all kinds of records go to S3, and those of an earlier run go where a
   if (!S3Server::IsThere()) return;
   S3Server server;
   const std::string out = server.Bucket() + "/out";
-  const LogOptions options = {.output_dir = out,
-                              .report_to = {ReportTo::kJsonl, ReportTo::kCsv, ReportTo::kTensorBoard},
-                              .shows_progress = false};
+  const LogOptions options = {
+      .output_dir = out,
+      .report_to = {ReportTo::kJsonl, ReportTo::kCsv, ReportTo::kTensorBoard, ReportTo::kCurves},
+      .shows_progress = false};
   TrainingControl control;
   for (int run = 0; run < 2; ++run) {
     auto reports = OpenReports(options, 0, 10);
@@ -78,6 +79,7 @@ TEST_CASE("all kinds of records go to S3, and those of an earlier run go where a
     for (const auto& report : *reports) REQUIRE(report->OnLog({1, 10, {{"loss", 0.5}}}, control).ok());
   }
   CHECK(*ReadFile(out + "/metrics.csv") == "step,name,value\n1,loss,0.5\n");
+  CHECK(absl::StartsWith(*ReadFile(out + "/curves.png"), "\x89PNG"));
   CHECK(ListFiles(out + "/tensorboard", "events.out.tfevents.", ".v2")->size() == 1);
 }
 

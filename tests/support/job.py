@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -167,6 +168,15 @@ def records(output_dir, key="loss"):
 def metrics(output_dir, key="loss"):
     """The same by step."""
     return {line["step"]: line for line in records(output_dir, key)}
+
+
+def scraped(output, name):
+    """What a SageMaker metric definition finds, line by line, all of it numbers."""
+    found = [match[1] for match in (re.search(rf"{name}.*=\D*(.*?)$", line) for line in output.splitlines()) if match]
+    try:
+        return [float(value) for value in found]
+    except ValueError:
+        sys.exit(f"FAILED: not numbers after {name}: {found}\n{output}")
 
 
 def check(condition, message):

@@ -72,6 +72,7 @@ std::vector<nlohmann::json> Records(const std::string& folder) {
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     records.push_back(nlohmann::json::parse(line));
     records.back().erase("tokens_per_second");
+    records.back().erase("samples_per_second");
     records.back().erase("data_wait_seconds");
     records.back().erase("time");
   }

@@ -27,9 +27,11 @@ def check_training(folder, vocab):
         folder, dataset_name=f"{folder}/chat.jsonl", eval_dataset_name=f"{folder}/held_out.jsonl",
         teacher_model=f"{folder}/teacher", student_model=f"{folder}/student", output_dir=out, max_steps=6, eval_steps=4,
         save_steps=2, save_total_limit=2, per_device_train_batch_size=4, weight_decay=0.5)], ranks=2)
-    for name in ("train_runtime", "train_samples_per_second", "train_tokens_per_second", "data_wait_seconds",
+    for name in ("train_runtime", "train_samples_per_second", "train_tokens_per_second", "train_steps_per_second", "data_wait_seconds",
                  "train_loss", "peak_memory_gib", "eval_loss", "epoch"):
         job.check(len(re.findall(rf"^{name} = \d[\d.e+-]*$", output, re.M)) == 1, f"no line '{name} = value' in\n{output}")
+        job.check(job.scraped(output, name), f"a log scraper finds no {name} in\n{output}")
+    job.check(os.path.getsize(f"{out}/curves.png") > 10000, "no curves were drawn")
     records = job.metrics(out)
     job.check(list(records) == [1, 2, 3, 4, 5, 6], f"steps {list(records)}")
     for key in ("loss", "kl", "ce", "grad_norm", "learning_rate", "epoch", "tokens_per_second",
