@@ -29,7 +29,7 @@ void DescribeRnnArgs(V& v, TrainerOptions& trainer) {
   v.Accept("save_all_val_steps", {"false"}, "save_steps says when checkpoints are saved; set it to eval_steps");
   v.Note("save_final_model", "the trained model is always in output_dir");
   v.Note("save_val_metrics", "metrics.jsonl has the metrics of all evaluations");
-  v.Note("log_val_skip_logs", "sessions without held-out data are named once, at the start");
+  v.Note("log_val_skip_logs", "sessions without held-out data are passed over without a line");
   v.Note("save_val_logits", "logits are not kept; --predict val writes what a model spells");
   v.Accept("save_val_data", {"false"}, "held-out data lie in dataset_dir already");
   v.Note("loader_shuffle", "batches are drawn at random anyway (draw_seed)");
