@@ -48,11 +48,11 @@ absl::Status CheckModel(const std::string& folder, bool needs_weights) {
   return has_weights || needs_weights ? WeightsFolder::Open(folder).status() : absl::OkStatus();
 }
 
-absl::Status CheckRows(const std::string& path, const std::string& split) {
+absl::Status CheckRows(const std::string& path, const std::string& split, const RowOptions& rows) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
   DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
   if (kind == PathKind::kFolder && IsTokenFolder(path)) return ReadTokenIndex(path).status();
-  if (kind != PathKind::kNothing) return CheckRowFiles(path, split);
+  if (kind != PathKind::kNothing) return CheckRowFiles(path, split, rows);
   return absl::NotFoundError(absl::StrCat(
       path, ": no such file, or it cannot be read; data are files, folders, s3:// or data sets of the hub ",
       "(org/name)"));
@@ -79,11 +79,11 @@ absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*needs_weights=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*needs_weights=*/false), "student_model"));
   for (const std::string& name : DatasetNames(options)) {
-    DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(name, options.dataset_split), "dataset_name"));
+    DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(name, options.dataset_split, options.rows), "dataset_name"));
   }
   DISTILL_RETURN_IF_ERROR(WeightsOf(options).status());
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
-  return Annotate(CheckRows(options.eval_dataset_name, options.eval_split), "eval_dataset_name");
+  return Annotate(CheckRows(options.eval_dataset_name, options.eval_split, options.rows), "eval_dataset_name");
 }
 
 // A split chooses among the files of a folder. The default is accepted beside a file too: stored configs have it.

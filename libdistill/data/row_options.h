@@ -17,6 +17,8 @@ constexpr EnumNames<BadRows, 2> NamesOf(BadRows) { return {{{"refuse", BadRows::
 
 struct RowOptions {
   std::string columns = "";  // as in column_names.h
+  // What the columns of CSV files without a line of names are called, separated by commas; empty: they have that line.
+  std::string csv_columns = "";
   BadRows bad_rows = BadRows::kRefuse;
   int64_t max_bad_rows = 100;  // of one data set, with kSkip
 };
@@ -26,6 +28,9 @@ void Describe(V& v, RowOptions& o) {
   v.Group("Data");
   v.Field("dataset_columns", o.columns,
           "what columns of the data are called, where it is not as libdistill names them: messages=chat, answer=reply");
+  v.Field("csv_columns", o.csv_columns,
+          "of CSV and TSV files whose first line is a row already: the names of their columns, as label,title,content")
+      .TakesList();
   v.Field(
       "bad_rows", o.bad_rows,
       "what to do about rows that cannot be used (broken JSON or UTF-8, a field missing or wrong, no answer, refused "

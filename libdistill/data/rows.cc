@@ -8,8 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/bad_row_list.h"
 #include "libdistill/data/column_names.h"
@@ -25,6 +27,14 @@ namespace {
 constexpr int64_t kPlacesShown = 5;
 
 std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+RowFileOptions FileOptionsOf(const RowOptions& options) {
+  RowFileOptions files;
+  for (const absl::string_view name : absl::StrSplit(options.csv_columns, ',', absl::SkipWhitespace())) {
+    files.csv_names.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  return files;
+}
 
 int64_t BytesOf(const std::vector<std::shared_ptr<const ReadableFile>>& files) {
   int64_t bytes = 0;
@@ -171,6 +181,7 @@ class ChunksAhead {
 absl::Status ForEachEncodedRow(const std::string& path, const std::string& split, const RowOptions& options,
                                int64_t threads, const Encode& encode, Take take, const ResumeRows& resume) {
   DISTILL_ASSIGN_OR_RETURN(const ColumnNames columns, ColumnNames::Parse(options.columns));
+  const RowFileOptions file_options = FileOptionsOf(options);
   DISTILL_ASSIGN_OR_RETURN(const auto files, OpenRowFiles(path, split));
   RowLoop loop(path, BytesOf(files), options, take, resume);
   ChunksAhead ahead(threads, loop);
@@ -178,7 +189,7 @@ absl::Status ForEachEncodedRow(const std::string& path, const std::string& split
   int64_t bytes = 0;  // of the files before this one
   int64_t to_skip = resume.from.chunks;
   for (auto file = files.begin(); wants_more && file != files.end(); ++file) {
-    const absl::StatusOr<std::unique_ptr<RowReader>> opened = OpenRows(*file);
+    const absl::StatusOr<std::unique_ptr<RowReader>> opened = OpenRows(*file, file_options);
     if (!opened.ok()) {
       wants_more = ahead.AddAll() && loop.Fail(opened.status());
       break;
@@ -216,12 +227,12 @@ absl::Status ForEachRow(
                            });
 }
 
-absl::Status CheckRowFiles(const std::string& path, const std::string& split) {
+absl::Status CheckRowFiles(const std::string& path, const std::string& split, const RowOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, FindRowFiles(path, split));
   for (const std::string& name : names) {
     if (IsPipe(name)) continue;  // its rows can be read once
     DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(name));
-    DISTILL_RETURN_IF_ERROR(OpenRows(file).status());
+    DISTILL_RETURN_IF_ERROR(OpenRows(file, FileOptionsOf(options)).status());
   }
   return absl::OkStatus();
 }

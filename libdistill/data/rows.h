@@ -49,7 +49,8 @@ struct ResumeRows {
     const ResumeRows& resume = {});
 
 // The errors that ForEachRow would give for the files themselves; reads no row, and nothing of a pipe.
-[[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split);
+[[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split,
+                                         const RowOptions& options = {});
 
 // A member of a row that is an object. InvalidArgument: it is missing, or of another kind.
 [[nodiscard]] absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name);

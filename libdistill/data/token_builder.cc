@@ -131,9 +131,9 @@ absl::StatusOr<std::optional<std::string>> MadeOf(const TokenSourceOptions& sour
   const TokenRecipe& recipe = source.recipe;
   absl::StrAppend(&made_of, "tokenizer ", recipe.tokenizer, "\nchat_template ", recipe.chat_template, "\ntrain_on ",
                   recipe.train_on, "\nmax_length ", recipe.max_length, "\nnum_samples ", source.num_rows,
-                  "\ndataset_columns ", source.rows.columns, "\nbad_rows ",
-                  source.rows.bad_rows == BadRows::kSkip ? "skip" : "refuse", "\nmax_bad_rows ",
-                  source.rows.max_bad_rows, "\n");
+                  "\ndataset_columns ", source.rows.columns, source.rows.csv_columns.empty() ? "" : "\ncsv_columns ",
+                  source.rows.csv_columns, "\nbad_rows ", source.rows.bad_rows == BadRows::kSkip ? "skip" : "refuse",
+                  "\nmax_bad_rows ", source.rows.max_bad_rows, "\n");
   return made_of;
 }
 

@@ -60,8 +60,10 @@ std::vector<std::string> TakeRow(absl::string_view& text, char delimiter) {
   return values;
 }
 
-// What each row's values are called; "" for a column that is not asked for.
-using CsvColumns = std::vector<std::string>;
+struct CsvColumns {
+  std::vector<std::string> names;  // what each row's values are called; "" for a column that is not asked for
+  const char* named_by;            // "the first line names", for messages
+};
 
 class CsvChunk : public RowChunk {
  public:
@@ -94,9 +96,9 @@ class CsvChunk : public RowChunk {
 
  private:
   absl::StatusOr<JsonValue> Row(std::vector<std::string> values, absl::string_view bytes) const {
-    if (values.size() != columns_->size()) {
+    if (values.size() != columns_->names.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "the row has ", values.size(), " values, but the first line names ", columns_->size(),
+          "the row has ", values.size(), " values, but ", columns_->named_by, " ", columns_->names.size(),
           " columns; mend the row, or put values with '", std::string(1, delimiter_), "' in them in quotes"));
     }
     if (!IsValidUtf8(bytes)) {
@@ -106,11 +108,11 @@ class CsvChunk : public RowChunk {
     JsonValue row;
     row.kind = JsonValue::Kind::kObject;
     for (size_t i = 0; i < values.size(); ++i) {
-      if ((*columns_)[i].empty()) continue;
+      if (columns_->names[i].empty()) continue;
       JsonValue value;
       value.kind = JsonValue::Kind::kString;
       value.text = std::move(values[i]);
-      row.members.emplace_back((*columns_)[i], std::move(value));
+      row.members.emplace_back(columns_->names[i], std::move(value));
     }
     return row;
   }
@@ -127,20 +129,22 @@ class CsvRows : public RowReader {
   CsvRows(std::unique_ptr<ByteStream> bytes, std::string path, char delimiter)
       : bytes_(std::move(bytes)), path_(std::move(path)), delimiter_(delimiter) {}
 
-  // Reads the first line.
-  absl::Status ReadNames(const std::vector<std::string>& wanted) {
+  // Reads the first line, unless it is a row already.
+  absl::Status ReadNames(const RowFileOptions& options) {
     while (row_ends_.empty() && !is_at_end_) DISTILL_RETURN_IF_ERROR(Fill());
     absl::string_view text = rest_;
     if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
-    CsvColumns names = TakeRow(text, delimiter_);
-    DISTILL_RETURN_IF_ERROR(CheckNames(names, wanted));
+    const bool are_given = !options.csv_names.empty();
+    std::vector<std::string> names = are_given ? options.csv_names : TakeRow(text, delimiter_);
+    DISTILL_RETURN_IF_ERROR(CheckNames(names, are_given ? "csv_columns" : "the first line", options.columns));
     Drop(rest_.size() - text.size());
-    if (!wanted.empty()) {
+    if (!options.columns.empty()) {
       for (std::string& name : names) {
-        if (std::find(wanted.begin(), wanted.end(), name) == wanted.end()) name.clear();
+        if (std::find(options.columns.begin(), options.columns.end(), name) == options.columns.end()) name.clear();
       }
     }
-    columns_ = std::make_shared<const CsvColumns>(std::move(names));
+    columns_ = std::make_shared<const CsvColumns>(
+        CsvColumns{std::move(names), are_given ? "csv_columns names" : "the first line names"});
     return absl::OkStatus();
   }
 
@@ -157,11 +161,12 @@ class CsvRows : public RowReader {
   int64_t bytes_read() const override { return bytes_->bytes_read(); }
 
  private:
-  absl::Status CheckNames(const CsvColumns& names, const std::vector<std::string>& wanted) const {
+  absl::Status CheckNames(const std::vector<std::string>& names, const char* where,
+                          const std::vector<std::string>& wanted) const {
     const std::set<std::string> distinct(names.begin(), names.end());
     if (distinct.count("") > 0 || distinct.size() < names.size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path_, ":1: the first line names the columns, each by a name of its own; it is '",
+          absl::StrCat(path_, ":1: ", where, " names the columns, each by a name of its own; it is '",
                        absl::StrJoin(names, std::string(1, delimiter_)).substr(0, 200), "'"));
     }
     for (const std::string& name : wanted) {
@@ -218,7 +223,7 @@ class CsvRows : public RowReader {
 absl::StatusOr<std::unique_ptr<RowReader>> OpenCsvRows(std::unique_ptr<ByteStream> bytes, std::string path,
                                                        char delimiter, const RowFileOptions& options) {
   auto rows = std::make_unique<CsvRows>(std::move(bytes), std::move(path), delimiter);
-  DISTILL_RETURN_IF_ERROR(rows->ReadNames(options.columns));
+  DISTILL_RETURN_IF_ERROR(rows->ReadNames(options));
   return rows;
 }
 

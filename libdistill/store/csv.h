@@ -1,4 +1,5 @@
-// CSV and TSV: a line of names, then one row a line, whose values are texts (docs/formats.md, "Rows").
+// CSV and TSV: a line of names, unless they are given, then one row a line, whose values are texts (docs/formats.md,
+// "Rows").
 #pragma once
 
 #include <memory>

@@ -51,6 +51,8 @@ class RowReader {
 
 struct RowFileOptions {
   std::vector<std::string> columns = {};  // of Parquet and CSV, those to read; empty: all
+  // Of CSV whose first line is a row already: what its columns are called. Empty: the first line names them.
+  std::vector<std::string> csv_names = {};
 };
 
 // By the file's first bytes, or else by its name: JSON Lines (also .gz and .zst), Parquet, CSV and TSV.

@@ -29,6 +29,19 @@ TEST_CASE("CSV rows are objects of texts, with quotes, newlines and Windows line
   CHECK(RowsOf(folder.Write("a.csv", "a,b,c\n1,2,3\n"), {.columns = {"c", "a"}}) == "2 {a:'1',c:'3'}\n");
 }
 
+TEST_CASE("CSV without a line of names has those that are given") {
+  const TempFolder folder;
+  const RowFileOptions named{.csv_names = {"label", "text"}};
+  CHECK(RowsOf(folder.Write("a.csv", "2,\"x\ny\"\n1,z\n"), named) ==
+        "1 {label:'2',text:'x\ny'}\n3 {label:'1',text:'z'}\n");
+  CHECK(RowsOf(folder.Write("a.csv", "1,2\n"), {.columns = {"text"}, .csv_names = {"label", "text"}}) ==
+        "1 {text:'2'}\n");
+  CHECK(absl::StrContains(RowsOf(folder.Write("a.csv", "1,2,3\n"), named),
+                          "a.csv:1: the row has 3 values, but csv_columns names 2 columns"));
+  CHECK(absl::StrContains(RowsOf(folder.Write("a.csv", "1,2\n"), {.csv_names = {"a", "a"}}),
+                          "csv_columns names the columns, each by a name of its own"));
+}
+
 TEST_CASE("CSV that is broken is named by file and line, and what follows is read") {
   const TempFolder folder;
   const std::string rows = Contents(folder, "a.csv", "a,b\n1\n2,x\n3,y,z\n4,\xff\n5,v\n");
