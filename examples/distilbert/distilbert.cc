@@ -13,6 +13,7 @@
 #include "examples/distilbert/options.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
+#include "examples/recipe/scaled_rate.h"
 #include "libdistill/distill.h"
 #include "libdistill/tensor/catch_torch.h"
 
@@ -56,7 +57,8 @@ absl::Status Distill(RunContext& run, DistilBertOptions options) {
   const absl::Status prepared = CatchTorch([&] { return (made = Prepare(run, options)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), {{"the text", made->text.summary}}));
-  const TrainerOptions trainer_options = TrainerOptionsOf(options);
+  TrainerOptions trainer_options = TrainerOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(ScaleRate(options.rate_scaling, options.shard, run.world_size(), trainer_options));
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, made->models.student, trainer_options));
   DISTILL_RETURN_IF_ERROR(SaveConfig(run, trainer_options));
   DISTILL_RETURN_IF_ERROR(trainer->Fit(*made->task).status());

@@ -12,6 +12,7 @@
 #include "libdistill/data/mlm_masking.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
+#include "libdistill/optim/rate_scaling.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/task/masked_distillation.h"
 #include "libdistill/train/trainer_options.h"
@@ -48,6 +49,7 @@ struct DistilBertOptions {
   RunOptions run;
   RowOptions rows;
   ShardOptions shard;
+  RateScalingOptions rate_scaling;
   LoaderOptions loader;
   MlmOptions masking;
   MaskedDistillerOptions loss;
@@ -106,6 +108,7 @@ void Describe(V& v, DistilBertOptions& o) {
   DescribeModels(v, o);
   Describe(v, o.loss);
   Describe(v, o.shard);
+  Describe(v, o.rate_scaling);
   v.Field("per_device_train_batch_size", o.shard.rows_per_rank, "").Alias("batch_size");
   Describe(v, o.loader);
 }

@@ -20,6 +20,7 @@
 #include "examples/llm/student_card.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
+#include "examples/recipe/scaled_rate.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/data/token_batch.h"
 #include "libdistill/distill.h"
@@ -110,6 +111,8 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
                        options.trainer.run_name.empty() ? "" : absl::StrCat(", run ", options.trainer.run_name),
                        ", output in ", options.trainer.output_dir));
   DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
+  TrainerOptions trainer_options = TrainerOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(ScaleRate(options.rate_scaling, options.shard, run.world_size(), trainer_options));
   absl::StatusOr<Prepared> made = absl::UnknownError("not prepared");
   const absl::Status prepared = CatchTorch([&] { return (made = Prepare(run, options)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
@@ -117,9 +120,9 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   if (options.shard_teacher && made->models.teacher != nullptr) {
     DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *made->models.teacher));
   }
-  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, made->models.student, TrainerOptionsOf(options)));
+  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, made->models.student, trainer_options));
   // Not earlier: Create refuses a folder that belongs to another run.
-  DISTILL_RETURN_IF_ERROR(SaveConfig(run, TrainerOptionsOf(options)));
+  DISTILL_RETURN_IF_ERROR(SaveConfig(run, trainer_options));
   if (run.rank() == 0) LogInfo(DescribeTraining(run, options, *made->models.student));
   const auto last = std::make_shared<LastLoss>();
   trainer->AddObserver(last);

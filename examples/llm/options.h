@@ -12,6 +12,7 @@
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
+#include "libdistill/optim/rate_scaling.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/store/publish_options.h"
 #include "libdistill/text/chat_template.h"
@@ -55,6 +56,7 @@ struct LlmOptions {
   PublishOptions publish;
   RowOptions rows;
   ShardOptions shard;
+  RateScalingOptions rate_scaling;
   LoaderOptions loader;
   DistillationOptions loss;
   TrainerOptions trainer;
@@ -187,6 +189,7 @@ void Describe(V& v, LlmOptions& o) {
   Describe(v, o.rows);
   DescribeModels(v, o);
   Describe(v, o.shard);
+  Describe(v, o.rate_scaling);
   Describe(v, o.loader);
   Describe(v, o.loss);
   DescribeSections(v);

@@ -10,6 +10,7 @@
 #include "libdistill/data/loader_options.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
+#include "libdistill/optim/rate_scaling.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/train/trainer_options.h"
 
@@ -51,6 +52,7 @@ struct SquadOptions {
   RunOptions run;
   RowOptions rows;
   ShardOptions shard;
+  RateScalingOptions rate_scaling;
   LoaderOptions loader;
   TrainerOptions trainer;
 };
@@ -128,6 +130,7 @@ void Describe(V& v, SquadOptions& o) {
   DescribeSquadModels(v, o);
   Describe(v, o.decode);
   Describe(v, o.shard);
+  Describe(v, o.rate_scaling);
   Describe(v, o.loader);
 }
 

@@ -14,6 +14,7 @@
 #include "examples/recipe/hub_sources.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
+#include "examples/recipe/scaled_rate.h"
 #include "examples/squad/answer.h"
 #include "examples/squad/options.h"
 #include "examples/squad/squad_task.h"
@@ -79,8 +80,10 @@ absl::Status Evaluate(RunContext& run, const SquadOptions& options, const SquadM
 
 absl::Status Train(RunContext& run, const SquadOptions& options, const SquadModels& models,
                    BatchTask<TensorBatch>& task) {
-  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, models.student, TrainerOptionsOf(options)));
-  DISTILL_RETURN_IF_ERROR(SaveConfig(run, TrainerOptionsOf(options)));
+  TrainerOptions trainer_options = TrainerOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(ScaleRate(options.rate_scaling, options.shard, run.world_size(), trainer_options));
+  DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, models.student, trainer_options));
+  DISTILL_RETURN_IF_ERROR(SaveConfig(run, trainer_options));
   DISTILL_RETURN_IF_ERROR(trainer->Fit(task).status());
   if (run.rank() != 0) return absl::OkStatus();
   LogInfo(absl::StrCat("the model is in ", options.trainer.output_dir,
