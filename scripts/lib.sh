@@ -8,6 +8,7 @@ readonly PINS_PEERS=(trl==1.16.0 mpi4py==4.1.2)
 readonly PIN_ARROW=pyarrow==26.0.1  # Arrow C++ with Parquet; joins python, is not part of the key
 readonly PIN_H5PY=h5py==3.16.0  # joins the oracles, is not part of the key
 readonly PIN_RAPIDFUZZ=rapidfuzz==3.14.6  # joins the oracles, too
+readonly PIN_SKLEARN=scikit-learn==1.9.1  # this one, too
 readonly PIN_SENTENCEPIECE=sentencepiece==0.2.3
 readonly PIN_TRL=trl==1.16.0  # joins the oracles for its chat templates alone; not part of the key, so that folders that stand need no second torch
 readonly PIN_LIGER=liger-kernel==0.8.5  # joins the peers; not part of the key either

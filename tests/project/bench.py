@@ -80,7 +80,8 @@ for kind, precision in ("", "fp32"), ("-bf16", "bf16"):
 
 for program, *options in (["bench_overlap", "--rounds", "1", "--rows", "1"],
                           ["bench_distill_loss", "--tokens", "64", "--vocabulary", "1000"],
-                          ["bench_optimizer", "--elements", "1000000"]):
+                          ["bench_optimizer", "--elements", "1000000"],
+                          ["bench_products", "64x32x48*3", "6@16x8x16:forward"]):
     ranks = [f"{BIN}/distillrun", "-np", "2"] if program == "bench_overlap" else []
     said = subprocess.run([*ranks, f"{BIN}/{program}", *options], check=True, stdout=subprocess.PIPE, text=True,
                           env={**os.environ, "OMP_NUM_THREADS": "1"}).stdout
