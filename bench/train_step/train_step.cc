@@ -86,8 +86,8 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
   const auto* student = dynamic_cast<const Decoder*>(recipe.student.get());
   if (teacher == nullptr || student == nullptr) return 0;
   MemoryPlanTask task;
-  task.student = student->config();
-  task.teacher = teacher->config();
+  task.student = Planned(student->config());
+  task.teacher = Planned(teacher->config());
   task.dtype = options.bf16 ? torch::kBFloat16 : torch::kFloat32;
   task.zero_stage = static_cast<int>(options.zero_stage);
   task.shard_teacher = options.shard_teacher;

@@ -4,37 +4,26 @@
 //   DISTILL_ASSIGN_OR_RETURN(const auto command, ParseCommand<SquadOptions>(argc, argv, program));
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/core/describe.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/plan/plan_flags.h"
 
 namespace distill {
 
-// The job that --plan is about.
-struct PlanFlags {
-  std::optional<int64_t> world_size;      // none: as launched
-  std::optional<int64_t> ranks_per_host;  // none: all, or as launched
-};
-
 // On the command line alone. A recipe with flags of its own derives from it.
 struct RecipeFlags : PlanFlags {
-  bool plan = false;
   bool dry_run = false;
 };
 
 template <class V>
 void Describe(V& v, RecipeFlags& o) {
-  constexpr FieldLimits kCount = Within(1, 1 << 20);
   v.Group("Instead of training");
-  v.Field("plan", o.plan, "print the memory that a rank and a host need, by kind");
-  v.Field("world_size", o.world_size, kCount, "ranks to --plan for; otherwise as many as were started");
-  v.Field("ranks_per_host", o.ranks_per_host, kCount, "of them on each host; otherwise all on one");
+  Describe(v, static_cast<PlanFlags&>(o));
   v.Field("dry_run", o.dry_run,
           "try the whole job: one step of few short samples, whose output goes to a temporary folder and is removed");
 }

@@ -1,41 +1,12 @@
 // How much memory a decoder's passes take beside its weights, from its shape alone: what plan/memory_plan.h adds up.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-
-#include <torch/types.h>
-
 #include "libdistill/nn/decoder_config.h"
+#include "libdistill/nn/pass_memory.h"
 
 namespace distill {
 
-// Bytes that a matrix product [rows, in] x [in, out] takes for a while beside its operands and its result.
-using ProductScratch = std::function<int64_t(int64_t rows, int64_t in, int64_t out)>;
-
-// That of LibTorch's products of this type on this machine's CPU, found by making some: there are float32 copies of
-// whole results (bfloat16 on AVX-512 without instructions for it), blocks that a kernel packs (with them), or nothing.
-// Products are made once for each shape, of up to 2048 rows and columns.
-ProductScratch ScratchOnCpu(torch::Dtype dtype);
-
-struct DecoderPass {
-  int64_t tokens = 0;
-  int64_t element_bytes = 4;     // of the weights' type, in which the model works
-  bool several_lengths = false;  // documents of several lengths are attended to in groups, and put together again
-  bool recomputes = false;       // Decoder::EnableGradientCheckpointing
-  ProductScratch scratch = {};   // none: products take nothing
-  // Above 0: the attention's probabilities are dropped (Decoder::EnableDropout) on a CPU, where each head's matrix of a
-  // document of so many tokens is kept then. GPUs keep a seed instead.
-  int64_t dropped_length = 0;
-};
-
-struct DecoderMemory {
-  int64_t kept_bytes = 0;      // of a pass with gradients, until its backward pass: what autograd saves
-  int64_t forward_bytes = 0;   // at the most during a pass without gradients, its result included
-  int64_t backward_bytes = 0;  // at the most above what is kept, during the backward pass of one block
-};
-
 // decoder.cc's tensors, counted; tests compare with what LibTorch's allocator is asked for.
-DecoderMemory MemoryOf(const DecoderConfig& config, const DecoderPass& pass);
+PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass);
 
 }  // namespace distill

@@ -65,6 +65,10 @@ const EncoderConfig& Encoder::config() const { return body_->config(); }
 
 void Encoder::EnableDropout() { body_->EnableDropout(); }
 
+std::shared_ptr<Encoder> EncoderShapes(const EncoderConfig& config) {
+  return std::shared_ptr<Encoder>(new Encoder(config, TensorOptions(torch::kMeta)));
+}
+
 absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const EncoderConfig config, ReadEncoderConfig(folder));
   return LoadModel(folder, EncoderNames(config), options, [&](const TensorOptions& weights, bool blocks_later) {

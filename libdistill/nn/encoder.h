@@ -56,6 +56,7 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   // As Decoder's.
   Encoder(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
   friend absl::StatusOr<std::shared_ptr<Encoder>> LoadEncoder(const std::string&, const LoadOptions&);
+  friend std::shared_ptr<Encoder> EncoderShapes(const EncoderConfig&);
 
   bool checkpoints_ = false;
   std::shared_ptr<EncoderBody> body_;
@@ -63,6 +64,9 @@ class Encoder : public LanguageModel, public GradientSinkUser {
   std::shared_ptr<Linear> dense_;
   std::shared_ptr<LayerNorm> norm_;
 };
+
+// An encoder whose parameters lie on the device "meta": their names and shapes, and no memory.
+std::shared_ptr<Encoder> EncoderShapes(const EncoderConfig& config);
 
 // Parameters carry transformers' names ("bert.encoder.layer.0.attention.self.query.weight"), those of BertForMaskedLM,
 // DistilBertForMaskedLM and RobertaForMaskedLM. A pooler and BERT's next-sentence head, which older folders hold too,

@@ -127,6 +127,15 @@ Tensor SpanModel::forward(const TokenInput& input) {
 
 std::string SpanModel::architecture() const { return ArchitectureOf(config(), "QuestionAnswering"); }
 
+std::shared_ptr<SequenceClassifier> ClassifierShapes(const EncoderConfig& config, int64_t labels) {
+  return std::shared_ptr<SequenceClassifier>(
+      new SequenceClassifier(config, labels, TensorOptions(torch::kMeta), /*blocks_later=*/false));
+}
+
+std::shared_ptr<SpanModel> SpanModelShapes(const EncoderConfig& config) {
+  return std::shared_ptr<SpanModel>(new SpanModel(config, TensorOptions(torch::kMeta), /*blocks_later=*/false));
+}
+
 absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::string& folder,
                                                                    const ClassifierOptions& classifier,
                                                                    const LoadOptions& options) {

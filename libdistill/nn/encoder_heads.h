@@ -75,6 +75,7 @@ class SequenceClassifier : public EncoderWithHead {
   friend absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadClassifier(const std::string&,
                                                                             const ClassifierOptions&,
                                                                             const LoadOptions&);
+  friend std::shared_ptr<SequenceClassifier> ClassifierShapes(const EncoderConfig&, int64_t);
   std::string architecture() const override;
   int64_t outputs() const override;
 
@@ -92,11 +93,16 @@ class SpanModel : public EncoderWithHead {
  private:
   SpanModel(const EncoderConfig& config, const torch::TensorOptions& options, bool blocks_later);
   friend absl::StatusOr<std::shared_ptr<SpanModel>> LoadSpanModel(const std::string&, const LoadOptions&, uint64_t);
+  friend std::shared_ptr<SpanModel> SpanModelShapes(const EncoderConfig&);
   std::string architecture() const override;
   int64_t outputs() const override { return 2; }
 
   std::shared_ptr<Linear> outputs_;
 };
+
+// Models whose parameters lie on the device "meta": their names and shapes, and no memory.
+std::shared_ptr<SequenceClassifier> ClassifierShapes(const EncoderConfig& config, int64_t labels);
+std::shared_ptr<SpanModel> SpanModelShapes(const EncoderConfig& config);
 
 // NotFound, DataLoss, InvalidArgument: file, tensor and both shapes are named; a folder whose classifier has another
 // number of labels is refused.

@@ -8,68 +8,68 @@
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
-#include "libdistill/nn/decoder.h"
 #include "libdistill/shard/flat_parameters.h"
 #include "libdistill/shard/sharded_blocks.h"
 #include "libdistill/shard/sharded_models.h"
 
 namespace distill {
 
-MemoryKinds::MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
-                         const std::vector<int64_t>& block_of)
+// In stage 3.
+static std::vector<int64_t> SharedBlocks(const MemoryPlanTask& task, int stage) {
+  return stage == 3 ? task.student.block_of : std::vector<int64_t>();
+}
+
+MemoryKinds::MemoryKinds(const MemoryPlanTask& task)
     : stage(task.world_size > 1 ? task.zero_stage : 0),
       shards(stage > 0 ? task.world_size : 1),
       element_bytes(static_cast<int64_t>(torch::elementSize(task.dtype))),
       narrow(element_bytes < kFloatBytes),
       task_(task),
-      elements_(ElementsOf(parameters)),
-      plan_(ShardedPlan(parameters, shards, task.bucket_bytes, block_of)) {
-  if (!block_of.empty()) {
-    const ShardedBlocks::Sizes blocks = ShardedBlocks::SizesOf(plan_, block_of);
-    shared = {FlatParameters::Elements(plan_, block_of), blocks.shares, blocks.places};
+      elements_(ElementsOf(task.student.parameters)),
+      plan_(ShardedPlan(task.student.parameters, shards, task.bucket_bytes, SharedBlocks(task, stage))) {
+  if (stage == 3) {
+    const ShardedBlocks::Sizes blocks = ShardedBlocks::SizesOf(plan_, task.student.block_of);
+    shared = {FlatParameters::Elements(plan_, task.student.block_of), blocks.shares, blocks.places};
   }
   for (size_t i = 0; i < elements_.size(); ++i) {
     all += elements_[i];
     own += plan_.OfParameter(i, 0).count;  // the first rank's are never fewer than another's
   }
-  head = task.student.vocab_size * task.student.hidden_size;
+  head = task.student.vocabulary * task.student.hidden;
   largest = *std::max_element(elements_.begin(), elements_.end());
   if (task.teacher.has_value()) CountTeacher();
 }
 
 void MemoryKinds::CountTeacher() {
-  const auto shapes = DecoderShapes(*task_.teacher, torch::kFloat32);
-  std::vector<int64_t> elements, block_of;  // of the weights of blocks
-  for (const auto& weights : shapes->BlockWeights()) {
-    const int64_t block = block_of.empty() ? 0 : block_of.back() + 1;
-    for (const torch::Tensor& weight : weights) {
-      elements.push_back(weight.numel());
-      block_of.push_back(block);
-    }
-  }
-  for (const torch::Tensor& weight : shapes->parameters()) teacher.rest += weight.numel();
+  const PlannedModel& model = *task_.teacher;
+  teacher.rest = model.elements();
   shards_teacher = task_.shard_teacher && task_.world_size > 1;
   if (!shards_teacher) return;
+  std::vector<int64_t> elements, block_of;  // of the weights of blocks
+  for (size_t block = 0; block < model.blocks.size(); ++block) {
+    elements.insert(elements.end(), model.blocks[block].begin(), model.blocks[block].end());
+    block_of.resize(elements.size(), static_cast<int64_t>(block));
+  }
   const ShardedBlocks::Sizes blocks =
       ShardedBlocks::SizesOf(PlanOfFrozen(elements, block_of, task_.world_size), block_of);
   teacher = {teacher.rest - std::accumulate(elements.begin(), elements.end(), int64_t{0}), blocks.shares,
              blocks.places};
-  for (const torch::Tensor& weight : shapes->parameters()) {
-    largest_of_teacher = std::max(largest_of_teacher, weight.numel());
+  for (const int64_t weight : ElementsOf(model.parameters)) {
+    largest_of_teacher = std::max(largest_of_teacher, weight);
   }
 }
 
 LossShape MemoryKinds::Loss() const {
   LossShape shape{.tokens = task_.rows * task_.length,
                   .chunk_tokens = task_.chunk_tokens,
-                  .vocabulary = task_.student.vocab_size,
-                  .student_rows = task_.student.vocab_size,
-                  .student_hidden = task_.student.hidden_size,
+                  .vocabulary = task_.student.vocabulary,
+                  .student_rows = task_.student.vocabulary,
+                  .student_hidden = task_.student.hidden,
                   .element_bytes = element_bytes,
-                  .is_borrowed = stage < 2};
+                  .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1)};
   if (task_.teacher.has_value()) {
-    shape.teacher_hidden = task_.teacher->hidden_size;
-    shape.vocabulary = std::min(shape.vocabulary, task_.teacher->vocab_size);
+    shape.teacher_hidden = task_.teacher->hidden;
+    shape.vocabulary = std::min(shape.vocabulary, task_.teacher->vocabulary);
   }
   return shape;
 }
@@ -109,12 +109,13 @@ int64_t MemoryKinds::InSharedMemory() const {
 int64_t MemoryKinds::Holes() const {
   constexpr int64_t kOfTheirOwn = 32 << 20;
   const int64_t tokens = task_.rows * task_.length;
-  const LossShape loss = Loss();
+  const PlannedModel& student = task_.student;
+  const int64_t chunk = head > 0 ? ChunkTokens(Loss()) * Loss().vocabulary : 0;
+  const int64_t table = head > 0 ? head : student.last_gradient;
   int64_t largest = 0;
   for (const int64_t block :
-       {head * kFloatBytes, head * element_bytes, ChunkTokens(loss) * loss.vocabulary * element_bytes,
-        tokens * task_.student.intermediate_size * element_bytes,
-        task_.student.intermediate_size * task_.student.hidden_size * element_bytes}) {
+       {table * kFloatBytes, table * element_bytes, chunk * element_bytes, tokens * student.widest * element_bytes,
+        student.widest * student.hidden * element_bytes}) {
     if (block < kOfTheirOwn) largest = std::max(largest, block);
   }
   return largest;

@@ -1,4 +1,4 @@
-// What each kind of a rank's memory takes in a distillation run, in elements and bytes, out of shapes; memory_plan.cc
+// What each kind of a rank's memory takes in a training run, in elements and bytes, out of shapes; memory_plan.cc
 // says which of them are there at what moment.
 #pragma once
 
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "libdistill/gradients/gradient_plan.h"
-#include "libdistill/gradients/parameters.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/plan/memory_plan.h"
 
@@ -24,11 +23,11 @@ struct ShardedElements {
 
 class MemoryKinds {
  public:
-  // `task` must outlive it. `parameters`: the student's; `block_of`: in stage 3.
-  MemoryKinds(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
-              const std::vector<int64_t>& block_of);
+  // `task` must outlive it.
+  explicit MemoryKinds(const MemoryPlanTask& task);
 
-  // Of a micro-batch's loss. Memory for the head's gradient is borrowed where gradients have places of their own.
+  // Of a micro-batch's loss, where it is one over a head's products. Memory for the head's gradient is borrowed where
+  // gradients have places of their own.
   LossShape Loss() const;
   // Bytes.
   int64_t Weights() const;         // the student's in use, but for gathered blocks
@@ -44,9 +43,10 @@ class MemoryKinds {
   const int64_t element_bytes;  // of the working weights
   const bool narrow;            // float32 masters beside them
   int64_t all = 0, own = 0;     // elements of the student, and those of which a rank keeps the optimizer's state
-  int64_t head = 0, largest = 0, largest_of_teacher = 0;  // elements of one weight
-  ShardedElements shared;                                 // the student, in stage 3
-  ShardedElements teacher;                                // all in `rest` where it is not sharded
+  int64_t head = 0;             // elements of the head; 0: the model's loss takes its outputs whole
+  int64_t largest = 0, largest_of_teacher = 0;  // elements of one weight
+  ShardedElements shared;                       // the student, in stage 3
+  ShardedElements teacher;                      // all in `rest` where it is not sharded
   bool shards_teacher = false;
 
  private:

@@ -8,10 +8,8 @@
 #include "libdistill/gradients/adamw.h"
 #include "libdistill/gradients/gradient_rows.h"
 #include "libdistill/loss/loss_memory.h"
-#include "libdistill/nn/decoder.h"
-#include "libdistill/nn/decoder_memory.h"
+#include "libdistill/nn/pass_memory.h"
 #include "libdistill/plan/memory_kinds.h"
-#include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/convert.h"
 
 namespace distill {
@@ -45,26 +43,32 @@ absl::Status CheckTask(const MemoryPlanTask& task) {
   if (task.zero_stage < 0 || task.zero_stage > 3) {
     return absl::InvalidArgumentError(absl::StrCat("zero_stage: ", task.zero_stage, " is not 0, 1, 2 or 3"));
   }
+  if (task.zero_stage == 3 && task.world_size > 1 && task.student.blocks.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("zero_stage: 3 shards the blocks of a model, and a ", task.student.family, " has none; set 2"));
+  }
+  if (task.keeps_teacher_states && !task.teacher.has_value()) {
+    return absl::InvalidArgumentError("keeps_teacher_states: there is no teacher");
+  }
   return absl::OkStatus();
 }
 
-// `block_of`: in stage 3.
 class Planner {
  public:
-  Planner(const MemoryPlanTask& task, const std::vector<TrainedParameter>& parameters,
-          const std::vector<int64_t>& block_of)
-      : task_(task), of_(task, parameters, block_of) {
-    const int64_t tokens = task.rows * task.length;
-    const bool several = task.packing || task.rows > 1;
-    DecoderPass pass = {tokens, of_.element_bytes, several, task.gradient_checkpointing,
-                        task.on_gpu ? nullptr : ScratchOnCpu(task.dtype)};
-    const bool drops = task.dropout && task.student.attention_dropout > 0 && !task.on_gpu;
-    pass.dropped_length = drops ? task.length : 0;
-    student_ = MemoryOf(task.student, pass);
-    pass.recomputes = false;
+  explicit Planner(const MemoryPlanTask& task) : task_(task), of_(task) {
+    ModelPass pass = {.tokens = task.rows * task.length,
+                      .element_bytes = of_.element_bytes,
+                      .several_lengths = task.packing || task.rows > 1,
+                      .recomputes = task.gradient_checkpointing,
+                      .scratch = task.on_gpu ? nullptr : ScratchOnCpu(task.dtype),
+                      .drops = task.dropout,
+                      .on_gpu = task.on_gpu};
+    if (task.dropout && task.student.attention_dropout > 0 && !task.on_gpu) pass.dropped_length = task.length;
+    student_ = task.student.memory(pass);
+    pass.recomputes = pass.drops = false;
     pass.dropped_length = 0;
-    if (task.teacher.has_value()) teacher_ = MemoryOf(*task.teacher, pass);
-    loss_ = MemoryOf(of_.Loss());
+    if (task.teacher.has_value()) teacher_ = task.teacher->memory(pass);
+    if (of_.head > 0) loss_ = MemoryOf(of_.Loss());
   }
 
   MemoryPlan Plan() const {
@@ -93,8 +97,8 @@ class Planner {
     if (!task_.on_gpu) {
       parts.push_back({"program and libraries", task_.process.bytes(), "as measured in this process"});
       parts.push_back({"data set and tokenizer", task_.data_bytes, "by the size of the files"});
-      const int64_t batches = 2 * task_.accumulation_steps * task_.rows * task_.length * 2 * 4;
-      parts.push_back({"batches", batches, "this step's and the next one's: ids and labels"});
+      const int64_t batches = 2 * task_.accumulation_steps * task_.rows * task_.length * task_.student.input_bytes;
+      parts.push_back({"batches", batches, "this step's and the next one's"});
     }
     if (task_.teacher.has_value()) {
       parts.push_back({"teacher's weights", of_.teacher.sum() * of_.element_bytes,
@@ -157,17 +161,29 @@ class Planner {
     return moment;
   }
 
-  Moment Loss() const {
-    Moment moment{"when the loss is taken", State()};
+  // What the loss of the outputs, or of the states, has of the teacher until the backward pass has been.
+  MemoryPart TeacherAnswer() const {
+    const int64_t states = task_.keeps_teacher_states ? task_.teacher->hidden * of_.element_bytes : 0;
+    return {"teacher's answer", teacher_.output_bytes + task_.rows * task_.length * states, ""};
+  }
+
+  // In training, when activations are there.
+  Moment InStep(const std::string& when) const {
+    Moment moment{when, State()};
     moment.parts.push_back(Kept());
+    if (task_.teacher.has_value()) moment.parts.push_back(TeacherAnswer());
+    return moment;
+  }
+
+  Moment Loss() const {
+    Moment moment = InStep("when the loss is taken");
     moment.parts.push_back(
         {"head and loss", loss_.during_bytes(), "a chunk's logits, the gradients of head and hidden states"});
     return moment;
   }
 
   Moment Backward() const {
-    Moment moment{"when the backward pass begins", State()};
-    moment.parts.push_back(Kept());
+    Moment moment = InStep("when the backward pass begins");
     // In the narrower type, where autograd is to have it; and on a GPU, where nobody waits to learn that it is 1, times
     // the scalar that came, but for what was borrowed.
     const bool is_rounded = of_.narrow && of_.stage >= 2;
@@ -181,29 +197,29 @@ class Planner {
 
   // Of looked-up rows alone, as they came and as the ranks sum them (gradient_rows.h).
   int64_t RowsApart() const {
-    const int64_t tokens = task_.rows * task_.length, hidden = task_.student.hidden_size;
+    const int64_t tokens = task_.rows * task_.length, hidden = task_.student.hidden;
     return tokens * hidden * of_.element_bytes +
-           GradientRows::Bytes(task_.student.vocab_size, hidden, tokens * task_.accumulation_steps, task_.world_size);
+           GradientRows::Bytes(task_.student.vocabulary, hidden, tokens * task_.accumulation_steps, task_.world_size);
   }
 
   // The embedding's gradient; with a tied head that of the head has been waiting for it, unless it is in its bucket.
   Moment EndOfBackward() const {
     Moment moment{"when the backward pass ends", State()};
-    if (task_.student.tie_word_embeddings && of_.stage == 0 && !task_.on_gpu) {
+    if (task_.student.is_tied && of_.stage == 0 && !task_.on_gpu) {
       moment.parts.push_back({"gradient of the embedding", RowsApart(), "of the rows that were looked up"});
       return moment;
     }
     const bool is_in_bucket = of_.narrow ? of_.stage < 2 : BorrowsHeadGradient();
-    const int64_t waiting = task_.student.tie_word_embeddings && !is_in_bucket ? 1 : 0;
-    const int64_t embedding = (1 + waiting) * of_.head * of_.element_bytes;
-    moment.parts.push_back({"gradient of the embedding", embedding + of_.OwnBucket(), ""});
+    const int64_t waiting = task_.student.is_tied && !is_in_bucket ? 1 : 0;
+    const int64_t last = (1 + waiting) * task_.student.last_gradient * of_.element_bytes;
+    moment.parts.push_back({"last gradient", last + of_.OwnBucket(), "of the embedding, or of the first layer"});
     moment.parts.push_back({"backward pass", of_.Waiting(), "gradients of one bucket"});
     return moment;
   }
 
   const MemoryPlanTask& task_;
   const MemoryKinds of_;
-  DecoderMemory student_, teacher_;
+  PassMemory student_, teacher_;
   LossMemory loss_;
 };
 
@@ -215,10 +231,7 @@ int64_t MemoryPlan::rank_bytes() const { return SumOf(parts); }
 
 absl::StatusOr<MemoryPlan> PlanMemory(const MemoryPlanTask& task) {
   DISTILL_RETURN_IF_ERROR(CheckTask(task));
-  const auto student = DecoderShapes(task.student, torch::kFloat32);
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<TrainedParameter> parameters, CollectParameters(*student, {}));
-  const bool shares_blocks = task.zero_stage == 3 && task.world_size > 1;
-  return Planner(task, parameters, shares_blocks ? BlocksOf(*student, parameters) : std::vector<int64_t>()).Plan();
+  return Planner(task).Plan();
 }
 
 }  // namespace distill

@@ -1,6 +1,7 @@
-// The memory that a rank of a distillation run needs, by kind, out of shapes alone: nothing is loaded, nothing runs,
+// The memory that a rank of a training run needs, by kind, out of shapes alone: nothing is loaded, nothing runs,
 // and the job may be larger than this machine.
 //
+//   MemoryPlanTask task{.student = Planned(config), .rows = 8, .length = 512};
 //   DISTILL_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(task));
 //   std::puts(DescribePlan(task, plan, available).c_str());
 //
@@ -22,17 +23,19 @@
 
 #include "absl/status/statusor.h"
 #include "libdistill/gradients/compression.h"
-#include "libdistill/nn/decoder_config.h"
+#include "libdistill/plan/planned_model.h"
 #include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 
 struct MemoryPlanTask {
-  DecoderConfig student;
-  std::optional<DecoderConfig> teacher;
+  PlannedModel student = {};
+  std::optional<PlannedModel> teacher = {};
   torch::Dtype dtype = torch::kFloat32;  // of the working weights: float32, bfloat16 or float16
   bool gradient_checkpointing = false;
-  bool dropout = false;  // LoadOptions::dropout, of the student
+  bool dropout = false;               // LoadOptions::dropout, of the student
+  bool keeps_teacher_states = false;  // until the backward pass: a loss of the states (CosineLoss)
+  bool losses_are_final = true;       // Task::losses_are_final; where the loss is one over a head's products
   int zero_stage = 0;
   bool shard_teacher = false;
   GradientCompression gradient_compression = GradientCompression::kNone;
@@ -44,8 +47,8 @@ struct MemoryPlanTask {
   bool packing = false;
   int world_size = 1, ranks_per_host = 1;
   bool on_gpu = false;
-  ProcessMemory process;   // without models: MeasureProcess; nothing on a GPU
-  int64_t data_bytes = 0;  // data set and tokenizer
+  ProcessMemory process = {};  // without models: MeasureProcess; nothing on a GPU
+  int64_t data_bytes = 0;      // data set and tokenizer
 };
 
 struct MemoryPart {
@@ -69,8 +72,8 @@ struct MemoryPlan {
 // and whether it is a target.
 int64_t DataSetBytes(int64_t file_bytes);
 
-// InvalidArgument: sizes below 1, ranks_per_host that does not divide world_size, stages that there are
-// not.
+// InvalidArgument: sizes below 1, ranks_per_host that does not divide world_size, stages that there are not, or that
+// want blocks which the model does not have.
 [[nodiscard]] absl::StatusOr<MemoryPlan> PlanMemory(const MemoryPlanTask& task);
 
 struct MemoryAtHand {

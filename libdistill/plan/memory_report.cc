@@ -1,15 +1,13 @@
-#include "libdistill/plan/memory_plan.h"
-
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "libdistill/plan/memory_plan.h"
+#include "libdistill/plan/report_numbers.h"
 
 namespace distill {
 namespace {
-
-double GiB(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
 std::string Line(int64_t bytes, const std::string& kind, const std::string& what) {
   std::string line = absl::StrFormat("%9.3f GiB  %-30s %s", GiB(bytes), kind, what);
@@ -30,10 +28,11 @@ std::vector<std::pair<std::string, MemoryPlanTask>> Alternatives(const MemoryPla
   const bool is_job = task.world_size > 1;
   add(task.dtype == torch::kFloat32, "bf16: true", [](Task& other) { other.dtype = torch::kBFloat16; });
   add(is_job && task.zero_stage < 2, "zero_stage: 2", [](Task& other) { other.zero_stage = 2; });
-  add(is_job && task.zero_stage < 3, "zero_stage: 3", [](Task& other) { other.zero_stage = 3; });
+  add(is_job && task.zero_stage < 3 && !task.student.blocks.empty(), "zero_stage: 3",
+      [](Task& other) { other.zero_stage = 3; });
   add(is_job && task.teacher.has_value() && !task.shard_teacher, "shard_teacher: true",
       [](Task& other) { other.shard_teacher = true; });
-  add(!task.gradient_checkpointing, "gradient_checkpointing: true",
+  add(!task.gradient_checkpointing && !task.student.blocks.empty(), "gradient_checkpointing: true",
       [](Task& other) { other.gradient_checkpointing = true; });
   add(task.rows > 1, absl::StrCat("per_device_train_batch_size: ", task.rows / 2),
       [](Task& other) { other.rows /= 2; });

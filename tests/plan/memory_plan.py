@@ -103,6 +103,19 @@ def check_plan_of_a_large_job(folder):
     print("ok: plans of other jobs than this one")
 
 
+def check_price(folder):
+    """Hours and price of all steps, on a machine by its name and as measured; without one, of each that there is."""
+    config = settings(folder, max_steps=150000)
+    plan = job.must_run(["--plan", "--config_file", config, "--instance", "g5.2xlarge", "--seconds_per_step", "0.6"])
+    job.check("Memory of 1 rank(s), 1 on each host, on GPUs" in plan, plan)
+    job.check("a GPU of a g5.2xlarge has " in plan, plan)
+    job.check("150,000 steps x 0.6 s = 25.0 hours; x $1.212 an hour = $30.30" in plan, plan)
+    plan = job.must_run(["--plan", "--config_file", config])
+    for line in ("On CPUs like this one: 150,000 steps x ", "p5en.48xlarge", "fits of 24 GB"):
+        job.check(line in plan, f"no '{line}' in\n{plan}")
+    print("ok: time and price")
+
+
 def check_refusals(folder):
     config = settings(folder)
     for arguments, expected in [
@@ -111,6 +124,8 @@ def check_refusals(folder):
             (["--plan", "--world_size", "6", "--ranks_per_host", "4"], "no multiple of ranks_per_host 4"),
             (["--world_size", "6"], "--world_size and --ranks_per_host go with --plan"),
             (["--plan", "--student_model", f"{folder}/none"], "none/config.json"),
+            (["--plan", "--instance", "g5.huge"], "there is no 'g5.huge'; there are g4dn.xlarge"),
+            (["--plan", "--instances", f"{folder}/none.yaml"], "none.yaml"),
             (["--plan", "--student_model", ""], "student_model is missing")]:
         code, output = job.run(["--config_file", config, *arguments])
         job.check(code == 2 and re.search(f"error: .*{expected}|{expected}", output), f"{arguments}: {code}\n{output}")
@@ -122,6 +137,7 @@ def main():
     folder = workspace()
     check_refusals(folder)
     check_plan_of_a_large_job(folder)
+    check_price(folder)
     check_runs(folder)
 
 

@@ -1,12 +1,8 @@
 // What a plan counts, against what LibTorch's allocator is asked for; whole runs are compared in memory_plan.py.
 #include "libdistill/plan/memory_plan.h"
 
-#include <c10/util/ThreadLocalDebugInfo.h>
-
 #include <algorithm>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "absl/strings/match.h"
 #include "libdistill/gradients/adamw.h"
@@ -14,6 +10,7 @@
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/task/logit_distillation.h"
+#include "tests/plan/counted_tensors.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -32,37 +29,6 @@ DecoderConfig Shape(int64_t vocabulary, int64_t hidden, int64_t layers) {
   config.tie_word_embeddings = true;
   config.query_key_value_bias = true;
   return config;
-}
-
-// Bytes that tensors on the CPU have, from its making on.
-class Tensors : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void* data, int64_t bytes, size_t, size_t, c10::Device) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (bytes > 0) {
-      sizes_[data] = bytes;
-      now_ += bytes;
-      most_ = std::max(most_, now_);
-    } else if (const auto found = sizes_.find(data); found != sizes_.end()) {
-      now_ -= found->second;
-      sizes_.erase(found);
-    }
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  int64_t now() const { return now_; }
-  int64_t most() const { return most_; }
-  void StartAnew() { most_ = now_; }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<void*, int64_t> sizes_;
-  int64_t now_ = 0, most_ = 0;
-};
-
-void CheckNear(const char* what, int64_t planned, int64_t measured, double tolerance) {
-  INFO(what << ": planned " << planned << ", measured " << measured);
-  CHECK(static_cast<double>(planned) >= (1 - tolerance) * static_cast<double>(measured));
-  CHECK(static_cast<double>(planned) <= (1 + tolerance) * static_cast<double>(measured));
 }
 
 struct Case {
@@ -95,7 +61,7 @@ void CheckCase(const Case& c) {
   if (c.several_lengths) batch.document_starts[0] = {0, 100, kLength};
   const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(c.dtype));
   const ProductScratch scratch = ScratchOnCpu(c.dtype);
-  const DecoderMemory memory =
+  const PassMemory memory =
       MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, scratch, c.drops ? kLength : 0});
   const LossMemory loss_memory = MemoryOf(LossShape{.tokens = kTokens,
                                                     .chunk_tokens = 256,
@@ -156,8 +122,8 @@ TEST_CASE("activations, the teacher's pass and the loss take what is counted") {
 
 MemoryPlanTask Task() {
   MemoryPlanTask task;
-  task.student = Shape(30000, 512, 8);
-  task.teacher = Shape(30000, 1024, 8);
+  task.student = Planned(Shape(30000, 512, 8));
+  task.teacher = Planned(Shape(30000, 1024, 8));
   task.rows = 4;
   task.length = 256;
   return task;
@@ -170,18 +136,12 @@ int64_t BytesOf(const MemoryPlan& plan, const std::string& kind) {
   return 0;
 }
 
-int64_t Parameters(const DecoderConfig& config) {
-  int64_t elements = 0;
-  for (const torch::Tensor& tensor : DecoderShapes(config, torch::kFloat32)->parameters()) elements += tensor.numel();
-  return elements;
-}
-
 TEST_CASE("a plan holds the state of each stage, whole and sharded") {
   MemoryPlanTask task = Task();
   // Deep enough that what stage 2 saves in gradients of blocks is more than the head's, which stage 1 makes in its
   // bucket.
-  task.student = Shape(30000, 512, 16);
-  const int64_t elements = Parameters(task.student);
+  task.student = Planned(Shape(30000, 512, 16));
+  const int64_t elements = task.student.elements();
   const auto plan_of = [&](bool bf16, int stage, int ranks) {
     task.dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
     task.zero_stage = stage;
@@ -198,7 +158,7 @@ TEST_CASE("a plan holds the state of each stage, whole and sharded") {
         const int64_t shares = stage > 0 ? ranks : 1;
         CheckNear("moments", BytesOf(plan, "optimizer's moments"), 8 * elements / shares, 0.01);
         CheckNear("weights", BytesOf(plan, "student's weights"), (bf16 ? 2 : 4) * elements, 0.01);
-        CheckNear("teacher", BytesOf(plan, "teacher's weights"), (bf16 ? 2 : 4) * Parameters(*task.teacher), 0.01);
+        CheckNear("teacher", BytesOf(plan, "teacher's weights"), (bf16 ? 2 : 4) * task.teacher->elements(), 0.01);
         CHECK((BytesOf(plan, "student's masters") > 0) == bf16);
         if (stage < 2 || ranks == 1) CheckNear("gradients", BytesOf(plan, "gradients"), 4 * elements, 0.02);
       }
@@ -213,18 +173,20 @@ TEST_CASE("a plan holds the state of each stage, whole and sharded") {
   CHECK(BytesOf(third, "student's weights") < 2 * elements);
   CHECK(BytesOf(third, "gathered blocks") > 0);
   task.shard_teacher = true;
-  CHECK(BytesOf(plan_of(true, 3, 16), "teacher's weights") < Parameters(*task.teacher));
+  CHECK(BytesOf(plan_of(true, 3, 16), "teacher's weights") < task.teacher->elements());
   CHECK(plan_of(true, 2, 1).rank_bytes() == plan_of(true, 0, 1).rank_bytes());  // one rank has nobody to share with
 }
 
 TEST_CASE("accumulation costs no second gradient of the head") {
   for (const bool is_tied : {false, true}) {
     MemoryPlanTask task = Task();
-    task.student.tie_word_embeddings = is_tied;
+    DecoderConfig student = Shape(30000, 512, 8);
+    student.tie_word_embeddings = is_tied;
+    task.student = Planned(student);
     task.rows = task.length = 8;
     const int64_t once = PlanMemory(task).value().rank_bytes();
     task.accumulation_steps = 8;
-    const int64_t head = int64_t{4} * task.student.vocab_size * task.student.hidden_size;
+    const int64_t head = int64_t{4} * student.vocab_size * student.hidden_size;
     CHECK(PlanMemory(task).value().rank_bytes() - once < head / 20);  // batches, and rows that are looked up
   }
 }
@@ -234,9 +196,11 @@ TEST_CASE("dropout adds the attention's matrices to a plan on CPUs, where the st
   const int64_t without = BytesOf(PlanMemory(task).value(), "activations");
   task.dropout = true;
   CHECK(BytesOf(PlanMemory(task).value(), "activations") == without);
-  task.student.attention_dropout = 0.1;
-  const int64_t matrices = int64_t{3} * 4 * task.student.num_hidden_layers * task.student.num_attention_heads *
-                           task.rows * task.length * task.length;
+  DecoderConfig student = Shape(30000, 512, 8);
+  student.attention_dropout = 0.1;
+  task.student = Planned(student);
+  const int64_t matrices =
+      int64_t{3} * 4 * student.num_hidden_layers * student.num_attention_heads * task.rows * task.length * task.length;
   CHECK(BytesOf(PlanMemory(task).value(), "activations") - without > matrices);
   task.on_gpu = true;
   const int64_t on_gpu = BytesOf(PlanMemory(task).value(), "activations");
@@ -271,13 +235,13 @@ TEST_CASE("the ranks of a host have the program once") {
 
 TEST_CASE("models that are sharded are not there whole when they are loaded") {
   MemoryPlanTask task = Task();
-  task.student = Shape(3000, 512, 48);
-  task.teacher = Shape(3000, 1024, 48);
+  task.student = Planned(Shape(3000, 512, 48));
+  task.teacher = Planned(Shape(3000, 1024, 48));
   task.dtype = torch::kBFloat16;
   task.rows = task.length = 1;
   task.world_size = task.ranks_per_host = 16;
   task.zero_stage = 3;
-  const int64_t teacher = 2 * Parameters(*task.teacher), student = 4 * Parameters(task.student);
+  const int64_t teacher = 2 * task.teacher->elements(), student = 4 * task.student.elements();
   const auto with_whole_teacher = PlanMemory(task);
   REQUIRE(with_whole_teacher.ok());
   CHECK(with_whole_teacher->rank_bytes() > teacher);
@@ -306,6 +270,35 @@ TEST_CASE("a report says whether it fits, and what would make it smaller") {
   }
 }
 
+TEST_CASE("a model without a head over a vocabulary is planned by its outputs and its last gradient") {
+  EncoderConfig config;
+  config.model_type = "bert";
+  config.vocab_size = 30000;
+  config.hidden_size = 256;
+  config.intermediate_size = 1024;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  MemoryPlanTask task{.student = Planned(config, EncoderUse::kSpan), .rows = 1, .length = 8};
+  const auto alone = PlanMemory(task);
+  REQUIRE(alone.ok());
+  CHECK(alone->moment == "when the backward pass ends");
+  CHECK(BytesOf(*alone, "last gradient") == int64_t{4} * 30000 * 256);
+  CHECK(BytesOf(*alone, "gradients of head and hidden states") == 0);
+  task.rows = 64;
+  task.length = 384;
+  const MemoryPlan without = PlanMemory(task).value();
+  CHECK(without.moment == "when the backward pass begins");
+  task.teacher = task.student;
+  const MemoryPlan distilled = PlanMemory(task).value();
+  CHECK(BytesOf(distilled, "teacher's answer") == int64_t{4} * 64 * 384 * 2);
+  CHECK(distilled.rank_bytes() - without.rank_bytes() ==
+        BytesOf(distilled, "teacher's weights") + BytesOf(distilled, "teacher's answer"));
+  task.teacher.reset();
+  task.world_size = task.ranks_per_host = 8;
+  task.zero_stage = 3;
+  CHECK(BytesOf(PlanMemory(task).value(), "optimizer's moments") < BytesOf(without, "optimizer's moments") / 7);
+}
+
 TEST_CASE("a plan refuses what no run could be") {
   const auto error = [](auto change) {
     MemoryPlanTask task = Task();
@@ -320,6 +313,16 @@ TEST_CASE("a plan refuses what no run could be") {
           task.world_size = 6;
           task.ranks_per_host = 4;
         }) == "world_size 6 is no multiple of ranks_per_host 4: every host has as many ranks");
+  CHECK(error([](MemoryPlanTask& task) {
+          task.student = Planned(GruOptions{.features = 8, .hidden = 8, .classes = 3}, 4);
+          task.teacher.reset();
+          task.world_size = task.ranks_per_host = 2;
+          task.zero_stage = 3;
+        }) == "zero_stage: 3 shards the blocks of a model, and a GRU has none; set 2");
+  CHECK(error([](MemoryPlanTask& task) {
+          task.teacher.reset();
+          task.keeps_teacher_states = true;
+        }) == "keeps_teacher_states: there is no teacher");
 }
 
 }  // namespace

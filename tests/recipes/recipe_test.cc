@@ -39,6 +39,8 @@ TEST_CASE("a recipe's command line has its own options, those of the trainer and
   CHECK(absl::StrContains(Parse({"--siez", "5"}).status().message(), "did you mean"));
   CHECK(absl::StrContains(Parse({"--size", "0"}).status().message(), "size"));
   CHECK(absl::StrContains(Parse({"--world_size", "2"}).status().message(), "go with --plan"));
+  CHECK(absl::StrContains(Parse({"--efficiency", "0.3"}).status().message(), "go with --plan"));
+  CHECK(Parse({"--plan", "--instance", "g5.2xlarge", "--seconds-per-step", "0.6"})->flags.seconds_per_step == 0.6);
   CHECK(absl::StrContains(Parse({"--plan", "--dry_run"}).status().message(), "two things to do"));
 }
 

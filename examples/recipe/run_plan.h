@@ -1,0 +1,44 @@
+// --plan of a recipe: memory, time and price of the run that its options describe.
+//
+//   RunPlan plan;
+//   plan.memory.student = Planned(config, EncoderUse::kClass);
+//   plan.shard = options.shard;
+//   plan.samples = options.max_train_samples;
+//   return DescribeRun(std::move(plan), options.trainer, options.run.device, flags, world);
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "libdistill/data/shard_options.h"
+#include "libdistill/plan/memory_plan.h"
+#include "libdistill/plan/plan_flags.h"
+#include "libdistill/run/run_options.h"
+#include "libdistill/train/trainer_options.h"
+
+namespace distill {
+
+struct RunPlan {
+  // What the recipe knows: models, the loss, data_bytes. The job, the devices, and what TrainerOptions and `shard` say
+  // is filled in.
+  MemoryPlanTask memory = {};
+  std::optional<ShardOptions> shard = {};  // none: rows, length, packing and accumulation_steps are the recipe's
+  int64_t samples = 0;  // of an epoch, for the number of steps where max_steps does not give it; 0: not known
+};
+
+// Texts of plan/memory_plan.h and plan/time_plan.h, for GPUs where `device` or an instance of the job has them. Reads
+// no data and no weights; blocks for half a second at most. InvalidArgument: what cannot be planned.
+[[nodiscard]] absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trainer, DeviceChoice device,
+                                                      const PlanFlags& flags, const World& world);
+
+// In which a run works on the GPUs of a job (JobOf, plan/plan_flags.h), or on any since 2020 where it is not planned
+// for an instance.
+torch::Dtype TypeOnGpus(TrainerOptions trainer, const PlannedJob& job);
+
+// What rows of text take in memory (DataSetBytes), of files and of folders of them; nothing of what is not there yet.
+int64_t TextBytes(const std::vector<std::string>& paths);
+
+}  // namespace distill
