@@ -23,12 +23,20 @@ struct Stored {
   std::string version;
 };
 
-absl::StatusOr<Stored> ReadLease(const std::string& path) {
+absl::StatusOr<Stored> ReadLeaseOnce(const std::string& path) {
   const absl::StatusOr<std::shared_ptr<const ReadableFile>> file = OpenFile(path);
-  if (absl::IsNotFound(file.status())) return Stored();
   if (!file.ok()) return file.status();
   DISTILL_ASSIGN_OR_RETURN(std::string text, ReadAll(**file));
   return Stored{std::move(text), (*file)->version()};
+}
+
+// Whoever has it may renew it between the opening and the reading (DataLoss): then it is read anew.
+absl::StatusOr<Stored> ReadLease(const std::string& path) {
+  constexpr int kReadings = 5;
+  absl::StatusOr<Stored> lease = ReadLeaseOnce(path);
+  for (int reading = 1; absl::IsDataLoss(lease.status()) && reading < kReadings; ++reading) lease = ReadLeaseOnce(path);
+  if (absl::IsNotFound(lease.status())) return Stored();
+  return lease;
 }
 
 class StoreLock : public OutputLock::Holder {
