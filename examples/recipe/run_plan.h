@@ -16,6 +16,7 @@
 #include "libdistill/data/shard_options.h"
 #include "libdistill/plan/memory_plan.h"
 #include "libdistill/plan/plan_flags.h"
+#include "libdistill/plan/planned_job.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/train/trainer_options.h"
 
@@ -34,7 +35,7 @@ struct RunPlan {
 [[nodiscard]] absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trainer, DeviceChoice device,
                                                       const PlanFlags& flags, const World& world);
 
-// In which a run works on the GPUs of a job (JobOf, plan/plan_flags.h), or on any since 2020 where it is not planned
+// In which a run works on the GPUs of a job (JobOf, plan/planned_job.h), or on any since 2020 where it is not planned
 // for an instance.
 torch::Dtype TypeOnGpus(TrainerOptions trainer, const PlannedJob& job);
 

@@ -5,10 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "libdistill/core/describe.h"
-#include "libdistill/plan/instances.h"
-#include "libdistill/world/world.h"
 
 namespace distill {
 
@@ -39,13 +37,5 @@ void Describe(V& v, PlanFlags& o) {
 
 // InvalidArgument: flags that go with --plan, without it.
 [[nodiscard]] absl::Status CheckPlanFlags(const PlanFlags& flags);
-
-// The job that is planned.
-struct PlannedJob {
-  int world_size = 1, ranks_per_host = 1;
-  std::optional<Instance> instance = {};
-};
-// By `flags`, or as `world` was started. InvalidArgument: no such instance, or more ranks on a host than it has GPUs.
-[[nodiscard]] absl::StatusOr<PlannedJob> JobOf(const PlanFlags& flags, const World& world);
 
 }  // namespace distill

@@ -20,6 +20,7 @@
 #include "libdistill/plan/instances.h"
 #include "libdistill/plan/memory_plan.h"
 #include "libdistill/plan/plan_flags.h"
+#include "libdistill/plan/planned_job.h"
 
 namespace distill {
 

@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "libdistill/plan/plan_flags.h"
+#include "libdistill/plan/planned_job.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
