@@ -10,6 +10,7 @@ readonly PIN_H5PY=h5py==3.16.0  # joins the oracles, is not part of the key
 readonly PIN_RAPIDFUZZ=rapidfuzz==3.14.6  # joins the oracles, too
 readonly PIN_SKLEARN=scikit-learn==1.9.1  # this one, too
 readonly PIN_SENTENCEPIECE=sentencepiece==0.2.3
+readonly PIN_TRANSFORMERS4=transformers==4.52.4  # what transformers 5 has no more, in an environment of its own; not part of the key
 readonly PIN_TRL=trl==1.16.0  # joins the oracles for its chat templates alone; not part of the key, so that folders that stand need no second torch
 readonly PIN_LIGER=liger-kernel==0.8.5  # joins the peers; not part of the key either
 readonly PINS_TOKENIZERS=(tiktoken==0.14.0 rs-bpe==0.1.0 quicktok-v1==0.4.0 "$PIN_SENTENCEPIECE")  # these, too

@@ -1,9 +1,7 @@
-"""What postprocess_qa_predictions of transformers' run_qa.py and the question-answering pipeline of transformers 4 compute, for
-tests to compare with."""
+"""What postprocess_qa_predictions of transformers' run_qa.py computes, for tests to compare with: an example (utils_qa.py beside it), so no
+package has it."""
 import numpy as np
 
-
-# ---- run_qa.py
 
 def postprocess_one(context, features, version_2_with_negative, n_best_size, max_answer_length, null_score_diff_threshold):
     """The answer of one question, its candidates and its null odds. A feature: (start_logits, end_logits, offset_mapping)."""
@@ -51,18 +49,3 @@ def postprocess_one(context, features, version_2_with_negative, n_best_size, max
     best = predictions[i]
     score_diff = float(null_score - np.float32(best["start_logit"]) - np.float32(best["end_logit"]))
     return "" if score_diff > null_score_diff_threshold else best["text"], predictions, score_diff
-
-
-# ---- The question-answering pipeline of transformers 4
-
-def select_span(start, end, is_context, cls_index, max_answer_len):
-    """(score, first token, last token), or None. The logits of one window."""
-    undesired = np.array(is_context, dtype=bool)
-    undesired[cls_index] = True
-    start, end = np.where(undesired, start, -10000.0), np.where(undesired, end, -10000.0)
-    start, end = np.exp(start - start.max()), np.exp(end - end.max())
-    start, end = start / start.sum(), end / end.sum()
-    start[0] = end[0] = 0.0
-    candidates = np.tril(np.triu(np.outer(start, end)), max_answer_len - 1)
-    first, last = np.unravel_index(candidates.argmax(), candidates.shape)
-    return (float(candidates[first, last]), int(first), int(last)) if undesired[first] and undesired[last] else None

@@ -1,15 +1,17 @@
 """Answers, their scores and windows of questions, as SQuAD's official scripts and transformers make them: squad_golden.py FOLDER
+TRANSFORMERS_4, where the latter is the Python of scripts/setup that has transformers 4 (squad_transformers4.py says why).
 
 FOLDER/normalize.json, pairs.json   texts and what is left of them; pairs with F1 (both versions) and exact match
-FOLDER/scores.json                  whole data sets with predictions and all that the scripts print of them
+FOLDER/scores.json                  whole data sets with predictions and all figures of them
 FOLDER/decode.json                  logits of windows, and what run_qa.py makes of them, with several options
 FOLDER/windows.json                 windows of transformers' tokenizer with return_overflowing_tokens, and where answers are
 FOLDER/hub/plain_text/...parquet     the same questions as data sets of the hub have them, where pyarrow is there
-FOLDER/answers.json                 answers of the pipeline of transformers 4, with the model of FOLDER/model
+FOLDER/answers.json                 answers of the question-answering pipeline, with the model of FOLDER/model
 """
 import json
 import os
 import random
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -47,12 +49,12 @@ def write(name, value):
 
 def write_scores():
     texts = EDGES + [text() for _ in range(4000)]
-    write("normalize.json", [[t, scores.normalize_answer(t)] for t in texts])
+    write("normalize.json", [[t] for t in texts])
     pairs = []
     for _ in range(3000):
         a = text()
         b = RNG.choice([text, lambda: a, lambda: a + " " + text(), lambda: "the " + a.upper() + "!"])()
-        pairs.append([a, b, scores.f1_v1(a, b), scores.f1_v2(a, b), scores.exact(a, b)])
+        pairs.append([a, b, scores.f1_score(a, b)])
     write("pairs.json", pairs)
     sets = []
     for case in range(40):
@@ -66,10 +68,9 @@ def write_scores():
         if case == 3:
             for qa in qas:
                 qa["answers"] = []
-        dataset = [{"paragraphs": [{"qas": qas}]}]
         sets.append({"v2": v2, "golds": [[a["text"] for a in qa["answers"]] for qa in qas],
                      "predictions": list(predictions.values()), "odds": list(odds.values()),
-                     "scores": scores.evaluate_v2(dataset, predictions, odds) if v2 else scores.evaluate_v1(dataset, predictions)})
+                     "scores": None if v2 else scores.evaluate([{"paragraphs": [{"qas": qas}]}], predictions)})
     write("scores.json", sets)
 
 
@@ -169,35 +170,13 @@ def write_hub_rows(cases):
         pq.write_table(pa.Table.from_pylist(some, schema), folder / f"{split}-00000-of-00001.parquet")
 
 
-def answer_of(model, tokenizer, question, context, max_length, stride, max_answer_length):
-    encoded = tokenizer(question.lstrip(), context, truncation="only_second", max_length=max_length, stride=stride,
-                        return_overflowing_tokens=True, return_offsets_mapping=True)
-    best = None
-    for i in range(len(encoded["input_ids"])):
-        with torch.no_grad():
-            out = model(torch.tensor([encoded["input_ids"][i]]), token_type_ids=torch.tensor([encoded["token_type_ids"][i]]))
-        found = decoding.select_span(out.start_logits[0].numpy(), out.end_logits[0].numpy(), [s == 1 for s in encoded.sequence_ids(i)],
-                                     0, max_answer_length)
-        if found and (best is None or found[0] > best["score"]):
-            encoding = encoded[i]
-            begin = encoding.word_to_chars(encoding.token_to_word(found[1]), 1)[0]
-            end = encoding.word_to_chars(encoding.token_to_word(found[2]), 1)[1]
-            best = {"score": found[0], "start": begin, "end": end, "answer": context[begin:end]}
-    return best
-
-
-def write_answers(tokenizer, words):
+def write_model_and_questions(tokenizer, words):
     torch.manual_seed(3)
     model = transformers.BertForQuestionAnswering(transformers.BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
         max_position_embeddings=64, initializer_range=0.5)).eval()
     model.save_pretrained(OUT / "model")
-    cases = []
-    for _ in range(60):
-        question, context = question_and_context(words)
-        cases.append({"question": question, "context": context,
-                      **answer_of(model, tokenizer, question, context, max_length=64, stride=16, max_answer_length=15)})
-    write("answers.json", cases)
+    write("answers.json", [dict(zip(("question", "context"), question_and_context(words))) for _ in range(60)])
 
 
 def main():
@@ -205,7 +184,8 @@ def main():
     write_decode()
     tokenizer, words = make_tokenizer()
     write_hub_rows(write_windows(tokenizer, words))
-    write_answers(tokenizer, words)
+    write_model_and_questions(tokenizer, words)
+    subprocess.run([sys.argv[2], Path(__file__).with_name("squad_transformers4.py"), OUT], check=True)
     print(f"in {OUT}: {', '.join(sorted(path.name for path in OUT.iterdir()))}")
 
 

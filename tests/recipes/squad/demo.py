@@ -39,7 +39,7 @@ def check_predictions(out, data, end):
     with open(f"{out}/predictions.json", encoding="utf-8") as file:
         predictions = json.load(file)
     with open(f"{data}/dev.json", encoding="utf-8") as file:
-        scores = squad_scores.evaluate_v1(json.load(file)["data"], predictions)
+        scores = squad_scores.evaluate(json.load(file)["data"], predictions)
     for name, value in scores.items():
         job.check(abs(value - end["eval_" + name]) < 1e-6, f"{name}: {value} of predictions.json, {end} told")
     with open(f"{out}/nbest_predictions.json", encoding="utf-8") as file:
