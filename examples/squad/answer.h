@@ -1,5 +1,5 @@
-// Answers one question about one text, as the question-answering pipeline of transformers 4 does, which is what
-// SageMaker's endpoints run.
+// Answers one question about one text, as the question-answering pipeline of transformers does up to version 4.52: the
+// likeliest span of all windows. Later versions sum the scores of spans with the same words.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto answerer, SpanAnswerer::Load("runs/squad", {}, torch::kCPU));
 //   DISTILL_ASSIGN_OR_RETURN(const SpanAnswer answer, answerer->Answer("Who?", context));

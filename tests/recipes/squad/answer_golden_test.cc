@@ -1,4 +1,4 @@
-// Answers beside those of the question-answering pipeline of transformers 4 (tests/golden/squad_golden.py).
+// Answers beside those of the question-answering pipeline of transformers 4 (tests/golden/squad_transformers4.py).
 #include <nlohmann/json.hpp>
 #include <string>
 
