@@ -120,7 +120,7 @@ def refused(folder):
     def expect(what, *parts, **options):
         code, output = job.run(arguments(folder, f"{folder}/none", **options), ranks=2, program="polarity")
         said = [line for line in output.splitlines() if line.startswith("error: ")]
-        job.check(code == 2 and len(said) == 1 and all(part in said[0] for part in parts), f"{what}: exit code {code}\n{output}")
+        job.check(code == 2 and len(said) == 1 and all(part in output for part in parts), f"{what}: exit code {code}\n{output}")
         print(f"ok: {what}")
 
     data = f"{folder}/data"
