@@ -60,6 +60,9 @@ std::vector<std::string> TakeRow(absl::string_view& text, char delimiter) {
   return values;
 }
 
+// A blank line's values.
+bool IsBlank(const std::vector<std::string>& values) { return values.size() == 1 && values[0].empty(); }
+
 struct CsvColumns {
   std::vector<std::string> names;  // what each row's values are called; "" for a column that is not asked for
   const char* named_by;            // "the first line names", for messages
@@ -77,6 +80,15 @@ class CsvChunk : public RowChunk {
 
   int64_t first_row() const override { return first_line_; }
 
+  int64_t CountRows() const override {
+    int64_t rows = 0;
+    for (absl::string_view rest = text_; !rest.empty();) {
+      const std::vector<std::string> values = TakeRow(rest, delimiter_);
+      rows += IsBlank(values) ? 0 : 1;
+    }
+    return rows;
+  }
+
   absl::Status ForEach(absl::FunctionRef<bool(absl::StatusOr<FileRow> row)> on_row) const override {
     int64_t line = first_line_;
     for (absl::string_view rest = text_; !rest.empty();) {
@@ -85,7 +97,7 @@ class CsvChunk : public RowChunk {
       const absl::string_view taken = before.substr(0, before.size() - rest.size());
       const int64_t begins = line;
       line += std::count(taken.begin(), taken.end(), '\n');
-      if (values.size() == 1 && values[0].empty()) continue;  // a blank line
+      if (IsBlank(values)) continue;
       absl::StatusOr<JsonValue> row = Row(std::move(values), taken);
       const bool wants_more = row.ok() ? on_row(FileRow{begins, *std::move(row)})
                                        : on_row(Annotate(row.status(), absl::StrCat(path_, ":", begins)));

@@ -28,22 +28,36 @@ class JsonlChunk : public RowChunk {
 
   absl::Status ForEach(absl::FunctionRef<bool(absl::StatusOr<FileRow> row)> on_row) const override {
     JsonParser parser;
+    ForEachLine([&](int64_t number, absl::string_view line) {
+      absl::StatusOr<JsonValue> value = line.size() > kMaxLineBytes ? TooLong() : parser.Parse(line);
+      return value.ok() ? on_row(FileRow{number, *std::move(value)})
+                        : on_row(Annotate(value.status(), absl::StrCat(path_, ":", number)));
+    });
+    return absl::OkStatus();
+  }
+
+  int64_t CountRows() const override {
+    int64_t rows = 0;
+    ForEachLine([&rows](int64_t, absl::string_view) {
+      ++rows;
+      return true;
+    });
+    return rows;
+  }
+
+ private:
+  // Those that are not blank, until `on_line` returns false.
+  void ForEachLine(absl::FunctionRef<bool(int64_t number, absl::string_view line)> on_line) const {
     absl::string_view rest = absl::string_view(text_).substr(0, text_.size() - JsonParser::kPadding);
     for (int64_t number = first_line_; !rest.empty(); ++number) {
       const size_t end = std::min(rest.find('\n'), rest.size());
       absl::string_view line = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (number == 1 && line.substr(0, 3) == "\xEF\xBB\xBF") line.remove_prefix(3);
-      if (IsBlank(line)) continue;
-      absl::StatusOr<JsonValue> value = line.size() > kMaxLineBytes ? TooLong() : parser.Parse(line);
-      const bool wants_more = value.ok() ? on_row(FileRow{number, *std::move(value)})
-                                         : on_row(Annotate(value.status(), absl::StrCat(path_, ":", number)));
-      if (!wants_more) return absl::OkStatus();
+      if (!IsBlank(line) && !on_line(number, line)) return;
     }
-    return absl::OkStatus();
   }
 
- private:
   const std::string path_;
   const int64_t first_line_;
   const std::string text_;

@@ -105,6 +105,7 @@ class ParquetChunk : public RowChunk {
     }
     return absl::OkStatus();
   }
+  int64_t CountRows() const override { return batch_->num_rows(); }
 
  private:
   const std::string path_;
@@ -151,6 +152,31 @@ class ParquetRows : public RowReader {
     });
     if (!status.ok()) return status;
     return chunk;
+  }
+
+  absl::StatusOr<int64_t> SkipRows(int64_t most) override {
+    int64_t skipped = 0;
+    const absl::Status status = Guard([&]() -> absl::Status {
+      if (batches_ != nullptr) {
+        if (group_end_ - next_row_ > most) return absl::OkStatus();
+        skipped = group_end_ - next_row_;
+        batches_ = nullptr;
+      }
+      const auto metadata = reader_->parquet_reader()->metadata();
+      for (; group_ < reader_->num_row_groups(); ++group_) {
+        const auto group = metadata->RowGroup(group_);
+        if (group->num_rows() < 0)
+          return absl::DataLossError(absl::StrCat(path_, ": damaged Parquet: a row group of ", group->num_rows(),
+                                                  " rows; fetch or write it again"));
+        if (group->num_rows() > most - skipped) break;
+        skipped += group->num_rows();
+        bytes_read_ += group->total_compressed_size();
+      }
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+    next_row_ += skipped;
+    return skipped;
   }
 
   int64_t bytes_read() const override { return bytes_read_; }
@@ -207,7 +233,9 @@ class ParquetRows : public RowReader {
         reader_->GetRecordBatchReader({group_}, columns_);
     DISTILL_RETURN_IF_ERROR(FromArrow(batches.status(), absl::StatusCode::kDataLoss));
     batches_ = std::move(batches).ValueUnsafe();
-    bytes_read_ += reader_->parquet_reader()->metadata()->RowGroup(group_)->total_compressed_size();
+    const auto group = reader_->parquet_reader()->metadata()->RowGroup(group_);
+    bytes_read_ += group->total_compressed_size();
+    group_end_ = next_row_ + group->num_rows();
     ++group_;
     return absl::OkStatus();
   }
@@ -219,6 +247,7 @@ class ParquetRows : public RowReader {
   std::unique_ptr<arrow::RecordBatchReader> batches_;  // of the row group that is read
   int group_ = 0;                                      // the next one
   int64_t next_row_ = 1;
+  int64_t group_end_ = 1;  // the row behind those of the row group that is read
   int64_t bytes_read_ = 0;
 };
 

@@ -44,6 +44,12 @@ absl::Status CheckRange(const ReadableFile& file, int64_t offset, size_t size) {
       absl::StrCat(file.path(), ": bytes ", offset, " to ", offset, " + ", size, " of a file of ", file.size()));
 }
 
+absl::StatusOr<std::string> ReadBeginning(const ReadableFile& file, int64_t most) {
+  std::string bytes(static_cast<size_t>(std::min(most, file.size())), '\0');
+  DISTILL_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(bytes)));
+  return bytes;
+}
+
 absl::StatusOr<std::string> ReadAll(const ReadableFile& file) {
   std::string bytes(static_cast<size_t>(file.size()), '\0');
   DISTILL_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(&bytes[0], bytes.size())));

@@ -42,6 +42,9 @@ std::shared_ptr<const ReadableFile> MakeMemoryFile(std::string path, std::string
 // OutOfRange where [offset, offset + size) is not within the file. For implementations of ReadAt.
 [[nodiscard]] absl::Status CheckRange(const ReadableFile& file, int64_t offset, size_t size);
 
+// Its first bytes: `most` of them, or all.
+[[nodiscard]] absl::StatusOr<std::string> ReadBeginning(const ReadableFile& file, int64_t most);
+
 // All of it at once.
 [[nodiscard]] absl::StatusOr<std::string> ReadAll(const ReadableFile& file);
 

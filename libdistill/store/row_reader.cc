@@ -1,6 +1,5 @@
 #include "libdistill/store/row_reader.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -48,11 +47,20 @@ absl::Status CheckIsAsNamed(const std::string& path, absl::string_view beginning
 
 }  // namespace
 
+int64_t RowChunk::CountRows() const {
+  int64_t rows = 0;
+  // A chunk that cannot be decoded says so to who does.
+  (void)ForEach([&rows](const absl::StatusOr<FileRow>&) {
+    ++rows;
+    return true;
+  });
+  return rows;
+}
+
 absl::StatusOr<std::unique_ptr<RowReader>> OpenRows(std::shared_ptr<const ReadableFile> file,
                                                     const RowFileOptions& options) {
   const std::string path = file->path();
-  std::string beginning(static_cast<size_t>(std::min(kBeginningBytes, file->size())), '\0');
-  DISTILL_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(&beginning[0], beginning.size())));
+  DISTILL_ASSIGN_OR_RETURN(const std::string beginning, ReadBeginning(*file, kBeginningBytes));
   if (absl::StartsWith(beginning, "PAR1")) return OpenParquetRows(std::move(file), options);
   const Compression compression = CompressionOf(beginning);
   if (compression == Compression::kNone) {
