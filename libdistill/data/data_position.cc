@@ -16,6 +16,7 @@ constexpr int kListed = 2;
 constexpr int kWithoutList = 3;  // another order of more samples than SampleOrder::kMostListed
 constexpr int kWithMixture = 4;
 constexpr int kByLength = 5;
+constexpr int kInWindows = 6;
 constexpr char kNoMixture[] = "-";
 
 size_t PartsOf(int version) {
@@ -26,6 +27,8 @@ size_t PartsOf(int version) {
       return 7;
     case kByLength:
       return 9;
+    case kInWindows:
+      return 10;
     default:
       return 6;
   }
@@ -35,15 +38,15 @@ size_t PartsOf(int version) {
 
 std::string DataPosition::Format() const {
   const bool is_by_length = window > 0 || max_tokens > 0;
-  const int version = is_by_length                         ? kByLength
+  const int version = order_window > 0                     ? kInWindows
+                      : is_by_length                       ? kByLength
                       : !mixture.empty()                   ? kWithMixture
                       : samples > SampleOrder::kMostListed ? kWithoutList
                                                            : kListed;
   std::string bytes = absl::StrCat(kName, " ", version, " ", epoch, " ", row, " ", seed, " ", samples);
-  if (version == kWithMixture || version == kByLength) {
-    absl::StrAppend(&bytes, " ", mixture.empty() ? kNoMixture : mixture);
-  }
-  if (is_by_length) absl::StrAppend(&bytes, " ", window, " ", max_tokens);
+  if (version >= kWithMixture) absl::StrAppend(&bytes, " ", mixture.empty() ? kNoMixture : mixture);
+  if (version >= kByLength) absl::StrAppend(&bytes, " ", window, " ", max_tokens);
+  if (version >= kInWindows) absl::StrAppend(&bytes, " ", order_window);
   return bytes;
 }
 
@@ -52,9 +55,9 @@ absl::StatusOr<DataPosition> DataPosition::Parse(const std::string& bytes) {
   const std::vector<std::string> parts = absl::StrSplit(bytes, ' ');
   int version = 0;
   if (parts.size() < 2 || parts[0] != kName || !absl::SimpleAtoi(parts[1], &version)) return none();
-  if (version < kWithoutSamples || version > kByLength) {
+  if (version < kWithoutSamples || version > kInWindows) {
     return absl::InvalidArgumentError(absl::StrCat("the saved data position is of version ", parts[1],
-                                                   "; this program knows versions up to ", kByLength,
+                                                   "; this program knows versions up to ", kInWindows,
                                                    ": resume with the program that saved it"));
   }
   DataPosition position;
@@ -65,9 +68,12 @@ absl::StatusOr<DataPosition> DataPosition::Parse(const std::string& bytes) {
     return none();
   }
   if (parts.size() > 6 && parts[6] != kNoMixture) position.mixture = parts[6];
-  if (version == kByLength &&
+  if (version >= kByLength &&
       (!absl::SimpleAtoi(parts[7], &position.window) || !absl::SimpleAtoi(parts[8], &position.max_tokens) ||
        position.window < 0 || position.max_tokens < 0)) {
+    return none();
+  }
+  if (version >= kInWindows && (!absl::SimpleAtoi(parts[9], &position.order_window) || position.order_window < 0)) {
     return none();
   }
   position.has_older_list = version <= kListed;

@@ -16,6 +16,7 @@ struct DataPosition {
   std::string mixture = "";     // a hash of it; empty: there is none
   int64_t window = 0;           // samples that are sorted by length together in this epoch; 0: none are
   int64_t max_tokens = 0;       // of a micro-batch; 0: rows are counted
+  int64_t order_window = 0;     // within which samples are shuffled (Dataset::window); 0: all at once
   bool has_older_list = false;  // of a version that shuffled by a list of all samples, however many there are
 
   std::string Format() const;

@@ -40,6 +40,20 @@ std::string HashOf(const Mixture& mixture) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Samples that are sorted by length together are read in another order: of a streamed data set they must be few beside
+// those that it has at hand. A quarter of a window, so that two such groups, one being read behind the other, touch two
+// windows at most, also of a source in a mixture.
+constexpr int64_t kGroupsInWindow = 4;
+
+absl::Status CheckGroupIsAtHand(int64_t group, int64_t window) {
+  if (window == 0 || group <= window / kGroupsInWindow) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("group_by_length sorts ", group, " samples at a time, but this data set is streamed, in windows of ",
+                   window, " samples: open it with windows of at least ", kGroupsInWindow * group,
+                   " (StreamedDatasetOptions::window_rows), ",
+                   "use packing or max_tokens_per_batch alone, or make tokens of it first (distill_data tokenize)"));
+}
+
 }  // namespace
 
 absl::StatusOr<DataSharder> DataSharder::Create(std::shared_ptr<const Dataset> dataset, int rank, int world_size,
@@ -59,6 +73,7 @@ absl::StatusOr<DataSharder> DataSharder::Create(std::shared_ptr<const Dataset> d
   sharder.rank_rows_ = step.rank_rows;
   if (const std::string lower = DescribeLowerBatch(options, world_size); !lower.empty()) LogInfo(lower);
   sharder.state_ = sharder.Start();
+  DISTILL_RETURN_IF_ERROR(CheckGroupIsAtHand(sharder.state_.window, sharder.dataset_->window()));
   return sharder;
 }
 
@@ -78,7 +93,8 @@ DataPosition DataSharder::Start() const {
           .samples = dataset_->size(),
           .mixture = mixture == nullptr ? "" : HashOf(*mixture),
           .window = options_.group_by_length ? window : 0,
-          .max_tokens = options_.max_tokens_per_batch};
+          .max_tokens = options_.max_tokens_per_batch,
+          .order_window = options_.shuffle && mixture == nullptr ? dataset_->window() : 0};
 }
 
 absl::Status DataSharder::ReadLengths() {
@@ -215,6 +231,12 @@ absl::Status DataSharder::CheckWithinEpoch(const DataPosition& position) {
         "the saved data position is within an epoch with group_by_length ", position.window > 0 ? "true" : "false",
         " and max_tokens_per_batch ", position.max_tokens, ", in another order than this job's: resume with these, or ",
         "from a checkpoint at the end of an epoch"));
+  }
+  if (position.order_window != start.order_window) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the saved data position is within an epoch that was shuffled in windows of ",
+                     position.order_window, " samples (0: without windows), this data set has ", start.order_window,
+                     ": open it with the same window_rows, or resume from a checkpoint at the end of an epoch"));
   }
   const bool has_list = start.samples <= SampleOrder::kMostListed;
   if (options_.shuffle && position.has_older_list && !has_list) {

@@ -9,7 +9,9 @@
 // it goes to rank j mod world_size. The last, short global batch of an epoch is kept: a rank that gets no row joins
 // with an empty batch. Every rank makes the same number of steps. Deterministic in (seed, epoch).
 //
-// The order is an EpochOrder: that of a billion samples takes no time and no memory.
+// The order is an EpochOrder: that of a billion samples takes no time and no memory. Data sets that are streamed
+// (Dataset::window) are shuffled in windows; group_by_length is refused for them where it sorts more than a quarter of
+// a window.
 //
 // With packing lengths decide which samples share a row, with group_by_length and max_tokens_per_batch which share a
 // batch (length_groups.h). Then, and only then, all of them are asked for, once, by the first call that needs them, and

@@ -35,6 +35,10 @@ class Dataset {
   [[nodiscard]] virtual absl::StatusOr<std::string> Fingerprint() const = 0;
   // Of which of its samples an epoch consists (mixture.h); null: of each one, once.
   virtual const Mixture* mixture() const { return nullptr; }
+  // 0: any sample can be read as cheaply as any other. Otherwise samples are streamed, in the order of their ids: a
+  // Read is cheap only where its id is at most twice so many below the highest one that was read in this pass. An
+  // epoch's shuffle then stays within windows of so many samples (EpochOrder). The same as long as the data set is.
+  virtual int64_t window() const { return 0; }
 };
 
 // OutOfRange: there is no such sample. For implementations of Read and Length.

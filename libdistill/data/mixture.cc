@@ -24,7 +24,9 @@ std::string Combined(const std::vector<std::string>& parts) {
 class MixedSources : public Dataset {
  public:
   MixedSources(std::vector<std::shared_ptr<const Dataset>> sources, Mixture mixture, bool has_weights)
-      : sources_(std::move(sources)), mixture_(std::move(mixture)), has_weights_(has_weights) {
+      : sources_(std::move(sources)),
+        mixture_(std::move(mixture)),
+        has_mixture_(has_weights || !mixture_.windows.empty()) {
     for (const int64_t size : mixture_.sizes) ends_.push_back(size + (ends_.empty() ? 0 : ends_.back()));
   }
 
@@ -47,9 +49,16 @@ class MixedSources : public Dataset {
       DISTILL_ASSIGN_OR_RETURN(std::string part, source->Fingerprint());
       parts.push_back(std::move(part));
     }
-    return absl::StrCat(Combined(parts), has_weights_ ? absl::StrCat("; an epoch takes ", mixture_.Describe()) : "");
+    return absl::StrCat(Combined(parts), has_mixture_ ? absl::StrCat("; an epoch takes ", mixture_.Describe()) : "");
   }
-  const Mixture* mixture() const override { return has_weights_ ? &mixture_ : nullptr; }
+  const Mixture* mixture() const override { return has_mixture_ ? &mixture_ : nullptr; }
+  int64_t window() const override {
+    int64_t least = 0;
+    for (const int64_t window : mixture_.windows) {
+      if (window > 0) least = least == 0 ? window : std::min(least, window);
+    }
+    return least;
+  }
 
  private:
   std::pair<size_t, int64_t> PlaceOf(int64_t index) const {
@@ -59,15 +68,28 @@ class MixedSources : public Dataset {
 
   const std::vector<std::shared_ptr<const Dataset>> sources_;
   const Mixture mixture_;
-  const bool has_weights_;
+  const bool has_mixture_;
   std::vector<int64_t> ends_;
 };
 
-// Some samples of another data set.
+// How many of the ids, which are sorted, lie in any `window` numbers that end at one of them: at least so many.
+int64_t LeastWithin(const std::vector<int64_t>& ids, int64_t window) {
+  auto least = static_cast<int64_t>(ids.size());
+  size_t first = 0;
+  for (size_t last = 0; last < ids.size(); ++last) {
+    while (ids[last] - ids[first] >= window) ++first;
+    if (first > 0) least = std::min(least, static_cast<int64_t>(last - first + 1));
+  }
+  return std::max<int64_t>(1, least);
+}
+
+// Some samples of another data set, by their ids, which are sorted.
 class PartOfDataset : public Dataset {
  public:
   PartOfDataset(std::shared_ptr<const Dataset> whole, std::vector<int64_t> ids)
-      : whole_(std::move(whole)), ids_(std::move(ids)) {}
+      : whole_(std::move(whole)),
+        ids_(std::move(ids)),
+        window_(whole_->window() == 0 ? 0 : LeastWithin(ids_, whole_->window())) {}
 
   int64_t size() const override { return static_cast<int64_t>(ids_.size()); }
   absl::StatusOr<int64_t> Length(int64_t index) const override {
@@ -86,10 +108,12 @@ class PartOfDataset : public Dataset {
     hash.Add(ids_.data(), ids_.size() * sizeof(int64_t));
     return absl::StrCat(ids_.size(), " with XXH3 ", hash.Hex(), " of ", whole);
   }
+  int64_t window() const override { return window_; }
 
  private:
   const std::shared_ptr<const Dataset> whole_;
   const std::vector<int64_t> ids_;
+  const int64_t window_;
 };
 
 absl::Status CheckWeights(const std::vector<double>& weights, size_t sources) {
@@ -127,7 +151,11 @@ std::vector<int64_t> TakenOf(const std::vector<int64_t>& sizes, const MixOptions
 
 std::string Mixture::Describe() const {
   std::vector<std::string> parts;
-  for (size_t i = 0; i < sizes.size(); ++i) parts.push_back(absl::StrCat(taken[i], " of ", sizes[i]));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool is_streamed = !windows.empty() && windows[i] > 0;
+    parts.push_back(
+        absl::StrCat(taken[i], " of ", sizes[i], is_streamed ? absl::StrCat(" in windows of ", windows[i]) : ""));
+  }
   return absl::StrJoin(parts, ", ");
 }
 
@@ -139,7 +167,10 @@ absl::StatusOr<std::shared_ptr<Dataset>> MixSources(std::vector<std::shared_ptr<
   for (const auto& source : sources) {
     if (source->size() == 0) return absl::InvalidArgumentError("a source has no samples: leave it out");
     mixture.sizes.push_back(source->size());
+    mixture.windows.push_back(source->window());
   }
+  const auto streams = [](int64_t window) { return window > 0; };
+  if (std::none_of(mixture.windows.begin(), mixture.windows.end(), streams)) mixture.windows.clear();
   mixture.taken = TakenOf(mixture.sizes, options);
   return std::make_shared<MixedSources>(std::move(sources), std::move(mixture), !options.weights.empty());
 }

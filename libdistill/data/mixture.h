@@ -33,14 +33,16 @@ struct MixOptions {
 // How many samples each source has, and how many of them an epoch takes.
 struct Mixture {
   std::vector<int64_t> sizes;
-  std::vector<int64_t> taken;  // less than the size, or more: then samples come again
+  std::vector<int64_t> taken;         // less than the size, or more: then samples come again
+  std::vector<int64_t> windows = {};  // of each source (Dataset::window); empty: no source is streamed
 
-  // "1000 of 5000, 3000 of 1000", by which jobs are told apart.
+  // "1000 of 5000, 3000 of 1000 in windows of 500", by which jobs are told apart.
   std::string Describe() const;
 };
 
 // The samples of all sources, one source after the other: ids count through. An epoch takes samples as `options` say
-// (Dataset::mixture). InvalidArgument: no source, an empty one, weights that are not one a source or not above 0.
+// (Dataset::mixture, which is there without weights, too, where a source is streamed). InvalidArgument: no source, an
+// empty one, weights that are not one a source or not above 0.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Dataset>> MixSources(std::vector<std::shared_ptr<const Dataset>> sources,
                                                                   const MixOptions& options);
 

@@ -1,5 +1,6 @@
 #include "libdistill/data/sample_order.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -29,7 +30,26 @@ SampleOrder SampleOrder::Shuffled(int64_t size, uint64_t seed, int64_t epoch, in
   return order;
 }
 
+SampleOrder SampleOrder::ShuffledInWindows(int64_t size, int64_t window, uint64_t seed, int64_t epoch) {
+  if (window >= size) return Shuffled(size, seed, epoch);
+  SampleOrder order = InOrder(size);
+  order.window_ = window;
+  order.first_ = 1 + static_cast<int64_t>(Random(seed, static_cast<uint64_t>(epoch)).Below(window));
+  order.seed_ = seed;
+  order.epoch_ = epoch;
+  return order;
+}
+
+int64_t SampleOrder::InWindow(int64_t place) const {
+  const int64_t number = (place - first_ + window_) / window_;
+  const int64_t begin = number == 0 ? 0 : first_ + (number - 1) * window_;
+  const int64_t end = std::min(size_, first_ + number * window_);
+  const uint64_t seed = Random(seed_, static_cast<uint64_t>(number)).Next();
+  return begin + Shuffled(end - begin, seed, epoch_, /*most_listed=*/0)[place - begin];
+}
+
 int64_t SampleOrder::operator[](int64_t place) const {
+  if (window_ > 0) return InWindow(place);
   if (listed_ != nullptr) return (*listed_)[static_cast<size_t>(place)];
   if (half_bits_ == 0) return place;
   auto number = static_cast<uint64_t>(place);

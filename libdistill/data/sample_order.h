@@ -27,6 +27,13 @@ class SampleOrder {
   SampleOrder() = default;
   static SampleOrder InOrder(int64_t size);
   static SampleOrder Shuffled(int64_t size, uint64_t seed, int64_t epoch, int64_t most_listed = kMostListed);
+  // Of samples that are cheap to read only in about the order of their numbers (Dataset::window). Windows of so many
+  // consecutive samples come one after the other, the samples of each shuffled without a list, as above. So a sample
+  // comes less than `window` places before or behind its number: samples that lie farther apart never change places,
+  // and what is sorted over more than a window stays so. Where windows end follows from seed and epoch (the first one
+  // is cut short by chance), so that those on both sides of a border are mixed in the next epoch. A window that holds
+  // all samples is Shuffled.
+  static SampleOrder ShuffledInWindows(int64_t size, int64_t window, uint64_t seed, int64_t epoch);
 
   int64_t size() const { return size_; }
   // The sample at `place`, from 0 to size() - 1. Any thread.
@@ -35,11 +42,16 @@ class SampleOrder {
  private:
   static constexpr int kRounds = 8;
   uint64_t Permute(uint64_t number) const;
+  int64_t InWindow(int64_t place) const;
 
   int64_t size_ = 0;
   std::shared_ptr<const std::vector<int64_t>> listed_;
   int half_bits_ = 0;  // of a number's half in the network; 0: there is none, and samples come by their numbers
   uint64_t keys_[kRounds] = {};
+  int64_t window_ = 0;  // 0: there are no windows
+  int64_t first_ = 0;   // samples of the first one
+  uint64_t seed_ = 0;   // of the windows
+  int64_t epoch_ = 0;
 };
 
 }  // namespace distill

@@ -362,7 +362,7 @@ TEST_CASE("positions that do not fit are refused, and leave the sharder where it
     refuses(DataSharder::PositionOf(7, 10, 3), "row 10 of an epoch of 10 rows");
     refuses(DataSharder::PositionOf(-1, 0, 3), "no data position");
     refuses(DataSharder::PositionOf(0, -1, 3), "no data position");
-    refuses("DataSharder 6 0 0 3 10 7", "of version 6; this program knows versions up to 5");
+    refuses("DataSharder 7 0 0 3 10 7", "of version 7; this program knows versions up to 6");
     for (const std::string bytes :
          {"", "DataSharder", "DataSharder 1", "DataSharder 1 0 0", "DataSharder 2 0 0 3", "DataSharder 2 0 0 3 10 0",
           "DataSharder 2 0 x 3 10", "DataSharder 2 0 0 3 -1", "DataSharder 1 0 x 3", "Sampler 2 0 0 3 10"}) {
