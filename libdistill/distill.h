@@ -14,6 +14,8 @@
 #include "libdistill/data/labelled_text_dataset.h"
 #include "libdistill/data/loader.h"
 #include "libdistill/data/mlm_masking.h"
+#include "libdistill/data/row_dataset.h"
+#include "libdistill/data/rows.h"
 #include "libdistill/data/sequence_dataset.h"
 #include "libdistill/data/span_dataset.h"
 #include "libdistill/data/text_dataset.h"

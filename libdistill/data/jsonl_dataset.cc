@@ -22,25 +22,22 @@ namespace {
 
 constexpr int64_t kBeginningBytes = 64 << 10;
 
-absl::StatusOr<std::string> BeginningOf(const ReadableFile& file) {
-  std::string bytes(static_cast<size_t>(std::min(kBeginningBytes, file.size())), '\0');
-  DISTILL_RETURN_IF_ERROR(file.ReadAt(0, absl::MakeSpan(bytes)));
-  return bytes;
-}
-
 absl::Status CheckHasLines(const std::string& path, const std::string& beginning) {
   if (CompressionOf(beginning) != Compression::kNone) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     " is compressed, so that no row of it can be read without those before it: decompress it, or "
-                     "have its rows read once in order (distill_data tokenize, LoadTextDataset)"));
+                     " is compressed, so that no row of it can be read without those before it: decompress it, "
+                     "have its rows streamed (OpenRowDataset), or read once in order (distill_data tokenize, "
+                     "LoadTextDataset)"));
   }
   DISTILL_RETURN_IF_ERROR(CheckIsNoOtherFormat(path, beginning));
   const bool is_other = absl::StartsWith(beginning, "PAR1") || absl::EndsWithIgnoreCase(path, ".csv") ||
                         absl::EndsWithIgnoreCase(path, ".tsv");
   if (!is_other) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": rows are read by themselves out of JSON Lines alone: write the rows as .jsonl"));
+      absl::StrCat(path,
+                   ": rows are read by themselves out of JSON Lines alone: write the rows as .jsonl, or have "
+                   "them streamed (OpenRowDataset)"));
 }
 
 // A file, and how it is read by rows.
@@ -57,7 +54,7 @@ class JsonlDataset : public Dataset {
 
   absl::Status Add(const std::string& path, const JsonlDatasetOptions& options) {
     DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<const ReadableFile> file, OpenFile(path));
-    DISTILL_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(*file));
+    DISTILL_ASSIGN_OR_RETURN(const std::string beginning, ReadBeginning(*file, kBeginningBytes));
     DISTILL_RETURN_IF_ERROR(CheckHasLines(path, beginning));
     DISTILL_ASSIGN_OR_RETURN(auto lines,
                              LineIndex::Open(*file, {.folder = options.index_folder, .threads = options.threads}));
@@ -123,6 +120,16 @@ class JsonlDataset : public Dataset {
 };
 
 }  // namespace
+
+absl::StatusOr<bool> HasRowsByThemselves(const std::string& path) {
+  // Whether the bytes are what such a name promises OpenRows says.
+  for (const char* ending : {".gz", ".zst", ".parquet"}) {
+    if (absl::EndsWithIgnoreCase(path, ending)) return false;
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(path));
+  DISTILL_ASSIGN_OR_RETURN(const std::string beginning, ReadBeginning(*file, kBeginningBytes));
+  return CheckHasLines(path, beginning).ok();
+}
 
 absl::Status CheckCanBeReadByRows(const RowOptions& rows) {
   if (rows.bad_rows == BadRows::kRefuse) return absl::OkStatus();

@@ -36,6 +36,10 @@ using MakeSample = std::function<absl::StatusOr<Sample>(const JsonValue& row)>;
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Dataset>> OpenJsonlDataset(const std::string& path, MakeSample make,
                                                                         const JsonlDatasetOptions& options);
 
+// Whether a file's rows can be read so: it is uncompressed JSON Lines, and its name says nothing else. Reads its first
+// bytes; the errors are the store's.
+[[nodiscard]] absl::StatusOr<bool> HasRowsByThemselves(const std::string& path);
+
 // InvalidArgument where bad rows are to be left out: they are found when they are due.
 [[nodiscard]] absl::Status CheckCanBeReadByRows(const RowOptions& rows);
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/jsonl_dataset.h"
+#include "libdistill/data/row_dataset.h"
 #include "libdistill/data/rows.h"
 #include "libdistill/store/content_hash.h"
 
@@ -217,12 +217,12 @@ absl::StatusOr<std::shared_ptr<Dataset>> OpenLabelledTextDataset(const std::stri
     if (options.with_token_types) sample.tensors["token_types"] = HostTensor(std::move(text.types));
     return sample;
   };
-  return OpenJsonlDataset(path, make,
-                          {.split = options.split,
-                           .columns = options.rows.columns,
-                           .num_samples = options.num_samples,
-                           .length_of = "ids",
-                           .index_folder = index_folder});
+  return OpenRowDataset(path, make,
+                        {.split = options.split,
+                         .rows = options.rows,
+                         .num_samples = options.num_samples,
+                         .length_of = "ids",
+                         .index_folder = index_folder});
 }
 
 }  // namespace distill

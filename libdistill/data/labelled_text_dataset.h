@@ -62,9 +62,9 @@ struct LabelledTextDataset {
                                                                           const Tokenizer& tokenizer,
                                                                           const LabelledTextOptions& options);
 
-// The same of data that no memory holds: rows are read and tokenized when they are needed (jsonl_dataset.h, whose
-// errors these are), and no line is read before but to index it, in `index_folder` where one is named. How many labels
-// there are is the caller's to know. InvalidArgument: bad rows are to be left out, which cannot be.
+// The same of data that no memory holds: rows are read and tokenized when they are needed (OpenRowDataset, whose
+// errors these are), and none is read before but to index or count it, in `index_folder` where one is named. How many
+// labels there are is the caller's to know. InvalidArgument: bad rows are to be left out, which cannot be.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Dataset>> OpenLabelledTextDataset(const std::string& path,
                                                                                Tokenizer tokenizer,
                                                                                const LabelledTextOptions& options,

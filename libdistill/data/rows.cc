@@ -19,7 +19,6 @@
 #include "libdistill/data/row_progress.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/readable_file.h"
-#include "libdistill/store/row_reader.h"
 
 namespace distill {
 namespace {
@@ -27,14 +26,6 @@ namespace {
 constexpr int64_t kPlacesShown = 5;
 
 std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
-
-RowFileOptions FileOptionsOf(const RowOptions& options) {
-  RowFileOptions files;
-  for (const absl::string_view name : absl::StrSplit(options.csv_columns, ',', absl::SkipWhitespace())) {
-    files.csv_names.emplace_back(absl::StripAsciiWhitespace(name));
-  }
-  return files;
-}
 
 int64_t BytesOf(const std::vector<std::shared_ptr<const ReadableFile>>& files) {
   int64_t bytes = 0;
@@ -177,6 +168,14 @@ class ChunksAhead {
 };
 
 }  // namespace
+
+RowFileOptions FileOptionsOf(const RowOptions& options) {
+  RowFileOptions files;
+  for (const absl::string_view name : absl::StrSplit(options.csv_columns, ',', absl::SkipWhitespace())) {
+    files.csv_names.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  return files;
+}
 
 absl::Status ForEachEncodedRow(const std::string& path, const std::string& split, const RowOptions& options,
                                int64_t threads, const Encode& encode, Take take, const ResumeRows& resume) {

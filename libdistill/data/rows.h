@@ -13,6 +13,7 @@
 #include "libdistill/data/bad_row_list.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/store/json_value.h"
+#include "libdistill/store/row_reader.h"
 
 namespace distill {
 
@@ -51,6 +52,9 @@ struct ResumeRows {
 // The errors that ForEachRow would give for the files themselves; reads no row, and nothing of a pipe.
 [[nodiscard]] absl::Status CheckRowFiles(const std::string& path, const std::string& split,
                                          const RowOptions& options = {});
+
+// How the files themselves are read, as `options` say.
+RowFileOptions FileOptionsOf(const RowOptions& options);
 
 // A member of a row that is an object. InvalidArgument: it is missing, or of another kind.
 [[nodiscard]] absl::StatusOr<const JsonValue*> FieldOf(const JsonValue& row, const std::string& name);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/data/jsonl_dataset.h"
+#include "libdistill/data/row_dataset.h"
 #include "libdistill/data/rows.h"
 #include "libdistill/data/token_dataset.h"
 
@@ -117,12 +117,12 @@ absl::StatusOr<std::shared_ptr<Dataset>> OpenTextDataset(const std::string& path
     std::vector<uint8_t> is_target(ids.size(), 1);
     return Sample{.tensors = {{"ids", HostTensor(std::move(ids))}, {"is_target", HostTensor(std::move(is_target))}}};
   };
-  return OpenJsonlDataset(path, make,
-                          {.split = options.split,
-                           .columns = options.rows.columns,
-                           .num_samples = options.num_samples,
-                           .length_of = "ids",
-                           .index_folder = index_folder});
+  return OpenRowDataset(path, make,
+                        {.split = options.split,
+                         .rows = options.rows,
+                         .num_samples = options.num_samples,
+                         .length_of = "ids",
+                         .index_folder = index_folder});
 }
 
 }  // namespace distill

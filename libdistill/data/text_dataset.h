@@ -41,10 +41,10 @@ struct TextDataset {
 [[nodiscard]] absl::StatusOr<TextDataset> LoadTextDataset(const std::string& path, const Tokenizer& tokenizer,
                                                           const TextDatasetOptions& options);
 
-// The same of data that no memory holds, with kCut: rows are read and tokenized when they are needed (jsonl_dataset.h,
-// whose errors these are), and no line is read before but to index it, in `index_folder` where one is named. Every row
-// is a sample; one of a single token teaches nothing. InvalidArgument: kBlocks; bad rows are to be left out, which
-// cannot be.
+// The same of data that no memory holds, with kCut: rows are read and tokenized when they are needed (OpenRowDataset,
+// whose errors these are), and none is read before but to index or count it, in `index_folder` where one is named.
+// Every row is a sample; one of a single token teaches nothing. InvalidArgument: kBlocks; bad rows are to be left out,
+// which cannot be.
 [[nodiscard]] absl::StatusOr<std::shared_ptr<Dataset>> OpenTextDataset(const std::string& path, Tokenizer tokenizer,
                                                                        const TextDatasetOptions& options,
                                                                        const std::string& index_folder = "");

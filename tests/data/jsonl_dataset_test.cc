@@ -10,6 +10,7 @@
 #include "libdistill/data/labelled_text_dataset.h"
 #include "libdistill/data/text_dataset.h"
 #include "tests/data/byte_tokenizer.h"
+#include "tests/data/streamed_rows.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -58,6 +59,22 @@ TEST_CASE("labelled texts that are read when they are due are those that are rea
   CHECK((*OpenLabelledTextDataset(files.path() + "/data", ByteTokenizer(), {.num_samples = 7}))->size() == 7);
 }
 
+TEST_CASE("labelled texts of compressed files and CSV are those that are read at once, too") {
+  const TempFolder files;
+  const std::string csv = files.Write("r.csv", "0,good\n1,\"bad, very\"\n1,worse\n");
+  const std::string packed = testing::Compress(files.Write("r.jsonl", Reviews(300)), ".gz");
+  for (const std::string& path : {csv, packed}) {
+    const LabelledTextOptions options{.rows = {.csv_columns = "label,text"}};
+    const auto loaded = LoadLabelledTextDataset(path, ByteTokenizer(), options);
+    const auto opened = OpenLabelledTextDataset(path, ByteTokenizer(), options);
+    INFO(loaded.status() << " and " << opened.status());
+    REQUIRE(loaded.ok());
+    REQUIRE(opened.ok());
+    CHECK((*opened)->window() > 0);
+    CheckSame(**opened, *loaded->samples);
+  }
+}
+
 TEST_CASE("texts that are read when they are due are those that are read at once") {
   const TempFolder files;
   const std::string path = files.Write("t.jsonl", "\xEF\xBB\xBF" + Reviews(90));
@@ -103,7 +120,7 @@ TEST_CASE("what has no random access is refused by name") {
   const TempFolder files;
   const auto refuses = [&](const std::string& name, const std::string& bytes, const std::string& what) {
     const std::string path = files.Write(name, bytes);
-    const absl::Status status = OpenTextDataset(path, ByteTokenizer(), {}).status();
+    const absl::Status status = OpenJsonlDataset(path, [](const JsonValue&) { return Sample(); }, {}).status();
     INFO(status);
     CHECK(status.code() == absl::StatusCode::kInvalidArgument);
     CHECK(absl::StrContains(status.message(), path + what));
