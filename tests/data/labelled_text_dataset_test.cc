@@ -127,7 +127,8 @@ TEST_CASE("a row that cannot be used is refused with file and line: none is left
           "'label' is 2, but there are 2 labels from 0 on; set first_label to 1, if rows count from 1");
   refuses(R"({"text":"a","label":0})", {.labels = {"bad", "good"}, .first_label = 1},
           "'label' is 0, but there are 2 labels from 1 on");
-  refuses(R"({"text":"a","label":9007199254740992})", {}, "but there are at most 1048576 labels from 0 on");
+  refuses(R"({"text":"a","label":9007199254740992})", {},
+          "'label' is 9007199254740992, but there are at most 1048576 labels from 0 on");
   CHECK(absl::StrContains(Load(files.Write("e.jsonl", "\n")).status().message(), "the data set is empty"));
 }
 
