@@ -47,11 +47,10 @@ constexpr int64_t kGroupsInWindow = 4;
 
 absl::Status CheckGroupIsAtHand(int64_t group, int64_t window) {
   if (window == 0 || group <= window / kGroupsInWindow) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("group_by_length sorts ", group, " samples at a time, but this data set is streamed, in windows of ",
-                   window, " samples: open it with windows of at least ", kGroupsInWindow * group,
-                   " (StreamedDatasetOptions::window_rows), ",
-                   "use packing or max_tokens_per_batch alone, or make tokens of it first (distill_data tokenize)"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "group_by_length sorts ", group, " samples at a time, but this data set is streamed, in windows of ", window,
+      " samples: open it with windows of at least ", kGroupsInWindow * group, " (RowDatasetOptions::window_rows), ",
+      "use packing or max_tokens_per_batch alone, or make tokens of it first (distill_data tokenize)"));
 }
 
 }  // namespace

@@ -136,35 +136,64 @@ TEST_CASE("a part that trains and one that is held out are read beside one anoth
   CHECK(data->starts() == 2);
 }
 
-TEST_CASE("a loader's threads read every epoch's samples once, from one start an epoch") {
-  const TempFolder folder;
-  for (int64_t file = 0; file < 3; ++file) {
-    WriteRows(folder, absl::StrCat("rows-", file), ".jsonl.gz", 4'000 * file, 4'000 * (file + 1), 90);
-  }
-  const auto data = Open(folder.path(), {.window_rows = 500});
-  auto sharder = DataSharder::Create(data, 0, 1, {.rows_per_rank = 50});
+using Numbers = std::vector<int64_t>;
+
+// The numbers of rows, 50 a step.
+Batches<Numbers> BatchesOf(std::shared_ptr<const Dataset> data) {
+  auto sharder = DataSharder::Create(std::move(data), 0, 1, {.rows_per_rank = 50});
   REQUIRE(sharder.ok());
-  using Numbers = std::vector<int64_t>;
-  Batches<Numbers> batches(*std::move(sharder), [](absl::Span<const SampleRow> rows) -> absl::StatusOr<Numbers> {
+  return Batches<Numbers>(*std::move(sharder), [](absl::Span<const SampleRow> rows) -> absl::StatusOr<Numbers> {
     Numbers numbers;
     for (const SampleRow& row : rows) numbers.push_back(NumberOf(absl::StatusOr<Sample>(row[0])));
     return numbers;
   });
+}
+
+void AddSteps(Loader<Numbers>& loader, int64_t steps, Numbers& numbers) {
+  for (int64_t step = 0; step < steps; ++step) {
+    const auto made = loader.NextStep();
+    INFO(made.status());
+    REQUIRE(made.ok());
+    for (const Numbers& batch : *made) numbers.insert(numbers.end(), batch.begin(), batch.end());
+  }
+}
+
+void CheckEachOnce(Numbers numbers, int64_t count) {
+  CHECK(!std::is_sorted(numbers.begin(), numbers.end()));
+  std::sort(numbers.begin(), numbers.end());
+  Numbers all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  CHECK(numbers == all);
+}
+
+TEST_CASE("a loader's threads read every epoch's samples once, from one start an epoch, also after a resume") {
+  const TempFolder folder;
+  for (int64_t file = 0; file < 3; ++file) {
+    WriteRows(folder, absl::StrCat("rows-", file), ".jsonl.gz", 4'000 * file, 4'000 * (file + 1), 90);
+  }
+  const RowDatasetOptions options{.window_rows = 500};
+  const auto data = Open(folder.path(), options);
+  Batches<Numbers> batches = BatchesOf(data);
   Loader<Numbers> loader(batches, {.num_workers = 4}, nullptr, /*steps=*/720);
+  std::string position;
+  Numbers before;
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
     Numbers seen;
-    for (int64_t step = 0; step < 240; ++step) {
-      const auto made = loader.NextStep();
-      REQUIRE(made.ok());
-      for (const Numbers& numbers : *made) seen.insert(seen.end(), numbers.begin(), numbers.end());
-    }
-    CHECK(!std::is_sorted(seen.begin(), seen.end()));
-    std::sort(seen.begin(), seen.end());
-    Numbers all(12'000);
-    std::iota(all.begin(), all.end(), 0);
-    CHECK(seen == all);
+    AddSteps(loader, 140, seen);
+    before = seen;
+    position = loader.Position();
+    AddSteps(loader, 100, seen);
+    CheckEachOnce(seen, 12'000);
   }
   CHECK(data->starts() == 3);
+  // Another process, in the middle of the third epoch.
+  const auto again = Open(folder.path(), options);
+  Batches<Numbers> resumed = BatchesOf(again);
+  Loader<Numbers> rest(resumed, {.num_workers = 4}, nullptr, /*steps=*/100);
+  REQUIRE(rest.Restore(position) == absl::OkStatus());
+  AddSteps(rest, 100, before);
+  CheckEachOnce(before, 12'000);
+  CHECK(again->starts() == 1);
 }
 
 TEST_CASE("lengths are those of the samples, so rows are packed and budgets kept") {

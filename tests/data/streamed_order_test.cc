@@ -210,7 +210,7 @@ TEST_CASE("samples are grouped by length within a quarter of a window, else it i
   CHECK(absl::StrContains(refused.message(),
                           "group_by_length sorts 1000 samples at a time, but this data set is "
                           "streamed, in windows of 3999 samples: open it with windows of at least "
-                          "4000 (StreamedDatasetOptions::window_rows)"));
+                          "4000 (RowDatasetOptions::window_rows)"));
   auto sharder = grouped(4000, {.rows_per_rank = 20, .group_by_length = true});
   REQUIRE(sharder.ok());
   std::vector<int64_t> ids;
