@@ -2,6 +2,7 @@
 //
 //   distillrun -np 2 build/bin/brain2text --config_file examples/brain2text/demo.yaml
 //   build/bin/brain2text --config_file rnn_args.yaml --dataset_dir s3://bucket/hdf5_data_diphone_encoded
+//   build/bin/brain2text --plan --config_file examples/brain2text/brain2text.yaml --instance g5.2xlarge
 //   build/bin/brain2text --dataset_dir DIR --predict test --trained_model OUTPUT_DIR/checkpoint/best_checkpoint
 #include <algorithm>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "examples/brain2text/best_model.h"
 #include "examples/brain2text/brain_task.h"
 #include "examples/brain2text/compare_places.h"
+#include "examples/brain2text/plan.h"
 #include "examples/brain2text/predict.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
@@ -102,6 +104,7 @@ int main(int argc, char** argv) {
   distill::Recipe<Brain2TextOptions, Brain2TextFlags> recipe = {
       .name = "brain2text", .description = "Trains a network that spells phonemes out of neural recordings."};
   recipe.run = distill::TrainBrain;
+  recipe.plan = distill::PlanBrain;
   recipe.shrink = distill::ShrinkBrain;
   recipe.check = distill::CheckBrain2Text;
   recipe.instead = [](const auto& command) -> std::function<absl::Status(RunContext&)> {

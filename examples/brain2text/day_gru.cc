@@ -22,16 +22,6 @@ namespace {
 
 constexpr char kWeightsFile[] = "model.safetensors";
 
-GruOptions GruOf(const BrainModelOptions& options) {
-  return {.features = options.n_input_features * std::max<int64_t>(1, options.patch_size),
-          .hidden = options.n_units,
-          .layers = options.n_layers,
-          .classes = options.n_classes,
-          .dropout = options.rnn_dropout,
-          .is_bidirectional = options.bidirectional,
-          .shares_initial_state = true};
-}
-
 absl::Status LoadInto(torch::nn::Module& model, const SafetensorsFile& file) {
   const auto parameters = model.named_parameters();
   for (const auto& item : parameters) {
@@ -50,6 +40,16 @@ absl::Status LoadInto(torch::nn::Module& model, const SafetensorsFile& file) {
 }
 
 }  // namespace
+
+GruOptions GruOf(const BrainModelOptions& options) {
+  return {.features = options.n_input_features * std::max<int64_t>(1, options.patch_size),
+          .hidden = options.n_units,
+          .layers = options.n_layers,
+          .classes = options.n_classes,
+          .dropout = options.rnn_dropout,
+          .is_bidirectional = options.bidirectional,
+          .shares_initial_state = true};
+}
 
 DayGru::DayGru(const BrainModelOptions& options, uint64_t seed) : options_(options) {
   const std::vector<std::string> sessions = OrThrow(SessionsOf(options));

@@ -19,6 +19,9 @@
 
 namespace distill {
 
+// What the network has behind its day layers.
+GruOptions GruOf(const BrainModelOptions& options);
+
 class DayGru : public torch::nn::Module {
  public:
   // As the baseline begins: day layers that change nothing, orthogonal recurrent weights, Xavier's others; drawn with

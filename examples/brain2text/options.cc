@@ -70,6 +70,7 @@ absl::Status CheckInput(const Brain2TextOptions& options) {
 }
 
 absl::Status CheckFlagsOf(const Brain2TextFlags& flags) {
+  if (flags.trial_bins && !flags.plan) return absl::InvalidArgumentError("--trial_bins goes with --plan");
   if (flags.predict.empty()) {
     if (flags.trained_model.empty() && flags.predictions.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError("--trained_model and --predictions go with --predict SPLIT");

@@ -76,6 +76,7 @@ struct Brain2TextFlags : RecipeFlags {
   std::string predictions;  // the file that is written
   std::string compare_dataset_dir;
   int64_t compare_batches = 50;
+  std::optional<int64_t> trial_bins;  // of a plan
 };
 
 // What must be there or fit together. Errors name the option.
@@ -171,6 +172,9 @@ void Describe(V& v, Brain2TextFlags& o) {
           "train the same batches from here and from dataset_dir, and print how much slower the latter is")
       .PathOfAnyStore();
   v.Field("compare_batches", o.compare_batches, Within(4, 1 << 20), "batches of each");
+  v.Field("trial_bins", o.trial_bins, Within(1, 1 << 20),
+          "time bins of a trial to --plan for; otherwise the most that one in dataset_dir has, where that is on this "
+          "host, or 500");
 }
 
 }  // namespace distill

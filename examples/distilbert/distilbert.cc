@@ -11,6 +11,7 @@
 #include "examples/distilbert/masked_text.h"
 #include "examples/distilbert/models.h"
 #include "examples/distilbert/options.h"
+#include "examples/distilbert/plan.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
 #include "examples/recipe/scaled_rate.h"
@@ -83,6 +84,7 @@ int main(int argc, char** argv) {
   distill::Recipe<distill::DistilBertOptions> recipe = {
       .name = "distilbert", .description = "Trains a small masked language model from a large one: DistilBERT."};
   recipe.run = distill::Distill;
+  recipe.plan = distill::PlanRun;
   recipe.shrink = distill::Shrink;
   recipe.check = distill::CheckDistilBert;
   return distill::RunRecipe(argc, argv, recipe);

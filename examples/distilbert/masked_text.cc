@@ -14,15 +14,6 @@
 namespace distill {
 namespace {
 
-constexpr int64_t kDemoTexts = 1000;
-
-// The folder whose tokenizer is taken, and the option that names it.
-std::pair<std::string, const char*> TokenizerFolder(const DistilBertOptions& options) {
-  const std::string& student = options.student_checkpoint;
-  const bool is_students = !student.empty() && (options.teacher_model.empty() || Tokenizer::IsIn(student));
-  return is_students ? std::pair(student, "student_checkpoint") : std::pair(options.teacher_model, "teacher_model");
-}
-
 absl::Status CheckLength(const char* option, const std::string& folder, int64_t max_length) {
   if (folder.empty()) return absl::OkStatus();
   const absl::StatusOr<EncoderConfig> config = ReadEncoderConfig(folder);
@@ -45,9 +36,8 @@ TextPiecesOptions HowToRead(const DistilBertOptions& options) {
 absl::StatusOr<std::vector<TextPieces>> LoadPieces(const DistilBertOptions& options, const Tokenizer& tokenizer) {
   std::vector<TextPieces> all;
   if (options.use_demo_data) {
-    const int64_t count = options.sources.max_samples > 0 ? options.sources.max_samples : kDemoTexts;
-    DISTILL_ASSIGN_OR_RETURN(
-        TextPieces demo, CutIntoPieces(DemoTexts(options.trainer.seed, count), tokenizer, options.shard.max_length));
+    const std::vector<std::string> texts = DemoTexts(options.trainer.seed, DemoTextsOf(options));
+    DISTILL_ASSIGN_OR_RETURN(TextPieces demo, CutIntoPieces(texts, tokenizer, options.shard.max_length));
     all.push_back(std::move(demo));
     return all;
   }
@@ -69,10 +59,20 @@ absl::StatusOr<TokenBatches> Shard(const MaskedText& text, const std::shared_ptr
 
 }  // namespace
 
+std::pair<std::string, const char*> TokenizerFolder(const DistilBertOptions& options) {
+  const std::string& student = options.student_checkpoint;
+  const bool is_students = !student.empty() && (options.teacher_model.empty() || Tokenizer::IsIn(student));
+  return is_students ? std::pair(student, "student_checkpoint") : std::pair(options.teacher_model, "teacher_model");
+}
+
+absl::Status CheckLengths(const DistilBertOptions& options) {
+  DISTILL_RETURN_IF_ERROR(CheckLength("teacher_model", options.teacher_model, options.shard.max_length));
+  return CheckLength("student_checkpoint", options.student_checkpoint, options.shard.max_length);
+}
+
 absl::StatusOr<MaskedText> LoadMaskedText(const DistilBertOptions& options) {
   if (!options.use_demo_data) DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources));
-  DISTILL_RETURN_IF_ERROR(CheckLength("teacher_model", options.teacher_model, options.shard.max_length));
-  DISTILL_RETURN_IF_ERROR(CheckLength("student_checkpoint", options.student_checkpoint, options.shard.max_length));
+  DISTILL_RETURN_IF_ERROR(CheckLengths(options));
   const auto [folder, option] = TokenizerFolder(options);
   absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(folder);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), option);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "examples/distilbert/options.h"
@@ -22,8 +23,15 @@ struct MaskedText {
   std::string summary;
 };
 
-// The tokenizer is the student's, or the teacher's where the student is made out of it or has none. InvalidArgument: it
-// has no mask token; max_length is more than a model has positions for; the errors of the data.
+// InvalidArgument: max_length is more than a model has positions for. Reads both models' configs.
+[[nodiscard]] absl::Status CheckLengths(const DistilBertOptions& options);
+
+// The folder whose tokenizer is taken, and the option that names it: the student's, or the teacher's where the student
+// is made out of it or has none.
+std::pair<std::string, const char*> TokenizerFolder(const DistilBertOptions& options);
+
+// Of all that the options name. InvalidArgument: that of CheckLengths; the tokenizer has no mask token; the errors of
+// the data.
 [[nodiscard]] absl::StatusOr<MaskedText> LoadMaskedText(const DistilBertOptions& options);
 
 // This rank's part, masked: of the training text, another mask each epoch; of the held-out text, always the same.

@@ -1,12 +1,10 @@
 #include "examples/llm/plan.h"
 
-#include <optional>
 #include <utility>
 
 #include "examples/llm/llm_task.h"
 #include "examples/llm/sources.h"
 #include "examples/recipe/run_plan.h"
-#include "libdistill/store/files.h"
 
 namespace distill {
 namespace {
@@ -36,11 +34,8 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
 absl::StatusOr<std::string> PlanRun(LlmOptions options, const PlanFlags& flags, const World& world) {
   DISTILL_RETURN_IF_ERROR(FetchConfigs(options));
   DISTILL_ASSIGN_OR_RETURN(RunPlan plan, PlanOf(options));
-  std::optional<Tokenizer> tokenizer;  // counts as a part of the process
   const std::string& folder = options.teacher_model.empty() ? options.student_model : options.teacher_model;
-  if (FileExists(JoinPath(folder, "tokenizer.json"))) {
-    DISTILL_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(folder));
-  }
+  DISTILL_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizerWhereThere(folder));
   return DescribeRun(std::move(plan), options.trainer, options.run.device, flags, world);
 }
 

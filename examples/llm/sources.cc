@@ -13,9 +13,7 @@
 namespace distill {
 namespace {
 
-HubSource ModelSource(const std::string& revision, HubContents contents = HubContents::kModel) {
-  return {HubKind::kModel, {contents}, revision};
-}
+HubSource ModelSource(const std::string& revision) { return {HubKind::kModel, {HubContents::kModel}, revision}; }
 
 HubSource RowSource(const LlmOptions& options, const std::string& split) {
   return {HubKind::kDataset, {HubContents::kRows, split}, options.dataset_revision};
@@ -64,14 +62,8 @@ absl::Status FetchSources(RunContext& run, LlmOptions& options) {
 }
 
 absl::Status FetchConfigs(LlmOptions& options) {
-  for (const auto& [option, text, revision] :
-       {std::tuple("teacher_model", &options.teacher_model, &options.teacher_revision),
-        std::tuple("student_model", &options.student_model, &options.student_revision)}) {
-    absl::StatusOr<std::string> local = LocalPath(*text, ModelSource(*revision, HubContents::kConfig));
-    if (!local.ok()) return Annotate(local.status(), option);
-    *text = *std::move(local);
-  }
-  return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(FetchConfig("teacher_model", options.teacher_revision, options.teacher_model));
+  return FetchConfig("student_model", options.student_revision, options.student_model);
 }
 
 }  // namespace distill

@@ -12,6 +12,7 @@
 #include "examples/polarity/models.h"
 #include "examples/polarity/objective.h"
 #include "examples/polarity/options.h"
+#include "examples/polarity/plan.h"
 #include "examples/polarity/results.h"
 #include "examples/polarity/reviews.h"
 #include "examples/recipe/job.h"
@@ -106,6 +107,7 @@ int main(int argc, char** argv) {
   recipe.name = "polarity";
   recipe.description = "Trains a classifier of reviews.";
   recipe.run = distill::Train;
+  recipe.plan = distill::PlanRun;
   recipe.shrink = distill::Shrink;
   recipe.check = distill::CheckPolarity;
   return distill::RunRecipe(argc, argv, recipe);

@@ -1,12 +1,14 @@
 #include "examples/recipe/hub_sources.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/config/config_file.h"
 #include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/hub_name.h"
 #include "libdistill/train/trainer_state.h"
@@ -55,6 +57,21 @@ absl::Status PinSources(RunContext& run, const TrainerOptions& trainer, std::vec
     }
   }
   return PinOnAllRanks(run, paths);
+}
+
+absl::Status FetchConfig(const std::string& option, const std::string& revision, std::string& model) {
+  absl::StatusOr<std::string> folder = LocalPath(model, {HubKind::kModel, {HubContents::kConfig}, revision});
+  if (folder.ok()) {
+    model = *std::move(folder);
+    return absl::OkStatus();
+  }
+  const absl::Status& error = folder.status();
+  const bool is_out_of_reach =
+      absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) || absl::IsFailedPrecondition(error);
+  if (!is_out_of_reach) return Annotate(error, option);
+  return absl::Status(error.code(),
+                      absl::StrCat(option, ": ", error.message(), "; a plan needs the model's config.json alone: --",
+                                   option, " FOLDER takes any folder that has it"));
 }
 
 }  // namespace distill

@@ -3,7 +3,7 @@
 //   int main(int argc, char** argv) {
 //     distill::Recipe<SquadOptions> squad = {.name = "squad", .description = "Trains a model that answers questions."};
 //     squad.run = Train;      // absl::Status(RunContext& run, const SquadOptions& options), on every rank
-//     squad.plan = Plan;      // absl::StatusOr<std::string>(const SquadOptions&, const PlanFlags&, const World&)
+//     squad.plan = Plan;      // absl::StatusOr<std::string>(const SquadOptions&, const RecipeFlags&, const World&)
 //     squad.shrink = Shrink;  // void(SquadOptions& options)
 //     return distill::RunRecipe(argc, argv, squad);
 //   }
@@ -36,7 +36,7 @@ struct Recipe {
   // The whole job; called on every rank.
   std::function<absl::Status(RunContext& run, const Options& options)> run = nullptr;
   // --plan: a text for people, made by one process alone. Empty: refused. ResourceExhausted: the job does not fit.
-  std::function<absl::StatusOr<std::string>(const Options& options, const PlanFlags& flags, const World& world)> plan =
+  std::function<absl::StatusOr<std::string>(const Options& options, const Flags& flags, const World& world)> plan =
       nullptr;
   // --dry_run: makes few short samples of the options' data; that it is one step is seen to. Empty: refused.
   std::function<void(Options& options)> shrink = nullptr;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "examples/recipe/scaled_rate.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/plan/time_plan.h"
 #include "libdistill/run/device.h"
@@ -55,18 +56,34 @@ MemoryAtHand AtHand(const PlannedJob& job, bool on_gpu, bool has_gpu) {
 
 // The rows of the longest batch; shorter ones have more of them and as many tokens.
 absl::Status TakeBatches(const ShardOptions& shard, MemoryPlanTask& task) {
+  DISTILL_ASSIGN_OR_RETURN(const StepShape step, StepOn(shard, task.world_size));
   task.length = shard.max_length;
-  task.rows = shard.rows_per_rank;
+  task.rows = std::min(shard.rows_per_rank, step.rank_rows);
   if (shard.max_tokens_per_batch > 0) task.rows = (shard.max_tokens_per_batch + task.length - 1) / task.length;
   task.packing = shard.packing;
-  DISTILL_ASSIGN_OR_RETURN(const StepShape step, StepOn(shard, task.world_size));
   task.accumulation_steps = step.micro_batches;
   return absl::OkStatus();
 }
 
-int64_t StepsOf(const RunPlan& plan, const TrainerOptions& trainer) {
+// What job and options say.
+absl::Status FillIn(const TrainerOptions& trainer, const PlannedJob& job, RunPlan& plan) {
+  MemoryPlanTask& task = plan.memory;
+  task.world_size = job.world_size;
+  task.ranks_per_host = job.ranks_per_host;
+  if (plan.shard) DISTILL_RETURN_IF_ERROR(TakeBatches(*plan.shard, task));
+  task.zero_stage = static_cast<int>(trainer.zero_stage);
+  task.gradient_compression = trainer.gradient_compression;
+  task.bucket_bytes = trainer.bucket_bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> StepsOf(const RunPlan& plan, const TrainerOptions& trainer) {
   if (trainer.max_steps > 0) return trainer.max_steps;
-  const int64_t rows = plan.memory.rows * plan.memory.accumulation_steps * plan.memory.world_size;
+  int64_t rows = 0;
+  if (plan.shard) {
+    DISTILL_ASSIGN_OR_RETURN(rows, RowsOfStep(*plan.shard, plan.memory.world_size));
+  }
+  if (rows == 0) rows = plan.memory.rows * plan.memory.accumulation_steps * plan.memory.world_size;
   const int64_t steps = (plan.samples + rows - 1) / rows;  // of an epoch
   return std::llround(std::ceil(trainer.num_train_epochs * static_cast<double>(steps)));
 }
@@ -81,8 +98,23 @@ torch::Dtype TypeOnGpus(TrainerOptions trainer, const PlannedJob& job) {
 
 int64_t TextBytes(const std::vector<std::string>& paths) {
   int64_t bytes = 0;
-  for (const std::string& path : paths) bytes += FileBytes(path);
+  for (const std::string& path : paths) bytes += path.empty() ? 0 : FileBytes(path);
   return DataSetBytes(bytes);
+}
+
+absl::StatusOr<MemoryPlanTask> PlanOnGpus(RunPlan plan, const TrainerOptions& trainer, const PlannedJob& job) {
+  DISTILL_RETURN_IF_ERROR(FillIn(trainer, job, plan));
+  plan.memory.on_gpu = true;
+  plan.memory.dtype = TypeOnGpus(trainer, job);
+  return std::move(plan.memory);
+}
+
+absl::StatusOr<std::optional<Tokenizer>> LoadTokenizerWhereThere(const std::string& folder) {
+  std::optional<Tokenizer> tokenizer;
+  if (Tokenizer::IsIn(folder)) {
+    DISTILL_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(folder));
+  }
+  return tokenizer;
 }
 
 absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trainer, DeviceChoice device,
@@ -92,12 +124,8 @@ absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trai
   const bool has_gpu = here.ok() && here->is_cuda() && !job.instance.has_value();
   MemoryPlanTask& task = plan.memory;
   task.on_gpu = has_gpu || device == DeviceChoice::kCuda || job.instance.has_value();
-  task.world_size = job.world_size;
-  task.ranks_per_host = job.ranks_per_host;
-  if (plan.shard) DISTILL_RETURN_IF_ERROR(TakeBatches(*plan.shard, task));
-  task.zero_stage = static_cast<int>(trainer.zero_stage);
-  task.gradient_compression = trainer.gradient_compression;
-  task.bucket_bytes = trainer.bucket_bytes;
+  DISTILL_RETURN_IF_ERROR(FillIn(trainer, job, plan));
+  DISTILL_ASSIGN_OR_RETURN(const int64_t steps, StepsOf(plan, trainer));
   const torch::Dtype on_gpus = TypeOnGpus(trainer, job);
   if (task.on_gpu && !has_gpu) {
     task.dtype = on_gpus;
@@ -108,7 +136,7 @@ absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trai
   DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {
     if (!task.on_gpu) task.process = MeasureProcess(task.dtype);
     DISTILL_ASSIGN_OR_RETURN(const MemoryPlan memory, PlanMemory(task));
-    DISTILL_ASSIGN_OR_RETURN(const std::string cost, DescribeCost({task, on_gpus, StepsOf(plan, trainer)}, flags, job));
+    DISTILL_ASSIGN_OR_RETURN(const std::string cost, DescribeCost({task, on_gpus, steps}, flags, job));
     text = DescribePlan(task, memory, AtHand(job, task.on_gpu, has_gpu)) + cost;
     return absl::OkStatus();
   }));

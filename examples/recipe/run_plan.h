@@ -18,6 +18,7 @@
 #include "libdistill/plan/plan_flags.h"
 #include "libdistill/plan/planned_job.h"
 #include "libdistill/run/run_options.h"
+#include "libdistill/text/tokenizer.h"
 #include "libdistill/train/trainer_options.h"
 
 namespace distill {
@@ -35,11 +36,20 @@ struct RunPlan {
 [[nodiscard]] absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trainer, DeviceChoice device,
                                                       const PlanFlags& flags, const World& world);
 
+// The same as it is on GPUs, whatever is here: what DescribeRun plans, for tables of a recipe's own.
+[[nodiscard]] absl::StatusOr<MemoryPlanTask> PlanOnGpus(RunPlan plan, const TrainerOptions& trainer,
+                                                        const PlannedJob& job);
+
+// To be kept while a plan is described: it is then a part of the process that is measured, as it is of a run. Nothing
+// where the folder has no tokenizer, which a plan does not need.
+[[nodiscard]] absl::StatusOr<std::optional<Tokenizer>> LoadTokenizerWhereThere(const std::string& folder);
+
 // In which a run works on the GPUs of a job (JobOf, plan/planned_job.h), or on any since 2020 where it is not planned
 // for an instance.
 torch::Dtype TypeOnGpus(TrainerOptions trainer, const PlannedJob& job);
 
-// What rows of text take in memory (DataSetBytes), of files and of folders of them; nothing of what is not there yet.
+// What rows of text take in memory (DataSetBytes), of files and of folders of them; nothing of what is not there yet,
+// or named "".
 int64_t TextBytes(const std::vector<std::string>& paths);
 
 }  // namespace distill

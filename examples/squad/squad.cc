@@ -17,6 +17,7 @@
 #include "examples/recipe/scaled_rate.h"
 #include "examples/squad/answer.h"
 #include "examples/squad/options.h"
+#include "examples/squad/plan.h"
 #include "examples/squad/squad_task.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -153,6 +154,7 @@ Recipe<SquadOptions, SquadFlags> SquadRecipe() {
   Recipe<SquadOptions, SquadFlags> squad = {
       .name = "squad", .description = "Trains models that find answers in texts; `squad answer` asks one."};
   squad.run = TrainAndEvaluate;
+  squad.plan = PlanRun;
   squad.shrink = Shrink;
   squad.check = CheckSquad;
   squad.instead = [](const RecipeCommand<SquadOptions, SquadFlags>& command) -> Recipe<SquadOptions, SquadFlags>::Job {

@@ -123,7 +123,8 @@ PlannedModel Planned(const GruOptions& options, int64_t targets) {
       AddParameter(model, absl::StrCat(path, "bias_hh", suffix), {gates});
     }
   }
-  for (int64_t layer = 0; layer < options.layers; ++layer) {
+  const int64_t states = options.shares_initial_state ? 1 : options.layers;
+  for (int64_t layer = 0; layer < states; ++layer) {
     AddParameter(model, absl::StrCat("initial_states.", layer), {directions, options.hidden});
   }
   AddParameter(model, "classifier.weight", {options.classes, directions * options.hidden}, /*multiplied=*/1);

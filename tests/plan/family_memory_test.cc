@@ -198,6 +198,8 @@ TEST_CASE("a planned model has the parameters of the model, in its order") {
         .features = 5, .hidden = 6, .layers = 3, .classes = 4, .is_bidirectional = is_bidirectional};
     CHECK(Named(Planned(options, 2)) == Named(GruCtc(options)));
   }
+  const GruOptions shared{.features = 5, .hidden = 6, .layers = 3, .classes = 4, .shares_initial_state = true};
+  CHECK(Named(Planned(shared, 2)) == Named(GruCtc(shared)));
   const EncoderConfig config = Shape("bert", 48, 2);
   CHECK(Named(Planned(config, EncoderUse::kWords)) == Named(Encoder(config)));
   CHECK(Named(Planned(config, EncoderUse::kClass, 7)) == Named(SequenceClassifier(config, 7)));
