@@ -14,6 +14,8 @@
 namespace distill {
 namespace {
 
+constexpr int64_t kDemoTexts = 1000;
+
 absl::Status CheckLength(const char* option, const std::string& folder, int64_t max_length) {
   if (folder.empty()) return absl::OkStatus();
   const absl::StatusOr<EncoderConfig> config = ReadEncoderConfig(folder);
@@ -36,8 +38,9 @@ TextPiecesOptions HowToRead(const DistilBertOptions& options) {
 absl::StatusOr<std::vector<TextPieces>> LoadPieces(const DistilBertOptions& options, const Tokenizer& tokenizer) {
   std::vector<TextPieces> all;
   if (options.use_demo_data) {
-    const std::vector<std::string> texts = DemoTexts(options.trainer.seed, DemoTextsOf(options));
-    DISTILL_ASSIGN_OR_RETURN(TextPieces demo, CutIntoPieces(texts, tokenizer, options.shard.max_length));
+    const int64_t count = options.sources.max_samples > 0 ? options.sources.max_samples : kDemoTexts;
+    DISTILL_ASSIGN_OR_RETURN(
+        TextPieces demo, CutIntoPieces(DemoTexts(options.trainer.seed, count), tokenizer, options.shard.max_length));
     all.push_back(std::move(demo));
     return all;
   }

@@ -116,11 +116,6 @@ void Describe(V& v, DistilBertOptions& o) {
 // InvalidArgument: what must be there or fit together beyond ranges.
 [[nodiscard]] absl::Status CheckDistilBert(const DistilBertOptions& options, const RecipeFlags& flags);
 
-// How many texts use_demo_data makes.
-inline int64_t DemoTextsOf(const DistilBertOptions& options) {
-  return options.sources.max_samples > 0 ? options.sources.max_samples : 1000;
-}
-
 // InvalidArgument: teacher_layers is no list of whole numbers.
 [[nodiscard]] absl::StatusOr<std::vector<int64_t>> TeacherLayers(const DistilBertOptions& options);
 

@@ -1,6 +1,5 @@
 #include "examples/distilbert/plan.h"
 
-#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,12 +47,13 @@ absl::StatusOr<RunPlan> PlanOf(const DistilBertOptions& options) {
   task.losses_are_final = false;  // the three of them are weighed against one another
   task.chunk_tokens = options.loss.chunk_tokens;
   plan.shard = options.shard;
-  if (!options.use_demo_data) {
+  // Into how many pieces texts are cut is known once they are read, which those of the demo are in no time.
+  if (options.use_demo_data && Tokenizer::IsIn(TokenizerFolder(options).first)) {
+    DISTILL_ASSIGN_OR_RETURN(const MaskedText text, LoadMaskedText(options));
+    plan.samples = text.train->size();
+  } else if (!options.use_demo_data) {
     task.data_bytes = TextBytes(SourceNames(options.sources));
-    return plan;  // into how many pieces texts are cut is known once they are read
   }
-  const double trained = 1 - options.sources.validation_split;
-  plan.samples = std::llround(trained * static_cast<double>(DemoTextsOf(options)));  // a piece each
   return plan;
 }
 

@@ -77,7 +77,7 @@ def rows_of_table(text):
 def distilbert():
     text = plan("distilbert", "--instance", "p4d.24xlarge", "--seconds_per_step", "2")
     expect(text, "Memory of 8 rank(s), 8 on each host, on GPUs: 16 bits a weight", "32 x 512 tokens", "teacher's weights",
-           "student's weights", "teacher's answer", "head and loss", "1,000 steps x 2 s = 0.6 hours; x $21.9576 an hour = $12.20")
+           "student's weights", "teacher's answer", "gradients of head", "1,000 steps x 2 s = 0.6 hours; x $21.9576 an hour = $12.20")
     check_sum(text)
     # 109.5 and 67.0 million parameters: 2 bytes each while they work, and 12 for the student's masters and moments.
     job.check(abs(gib("teacher's weights", text) - 109514298 * 2 / 2**30) < 0.001, text)
@@ -110,7 +110,7 @@ def distilbert_options(folder):
                  "--student_checkpoint", write_config(f"{folder}/student", DISTILBERT))
     job.check("teacher" not in words and "Inference" not in words, words)
     demo = plan("distilbert", "--teacher_model", f"{EXAMPLES}/distilbert/teacher", "--device", "cpu", yaml="demo")
-    expect(demo, "500 steps x ")  # 20 epochs of 25 steps: 800 texts, 32 a step
+    expect(demo, "640 steps x ")  # 20 epochs of 32 steps, as the demo has them
     expect(plan("distilbert", "--device", "cpu", yaml="teacher"), "the student", "steps x ")
     print("ok: distilbert's options")
 
