@@ -1,6 +1,6 @@
 // Bytes as a file of rows: JSON Lines, CSV, TSV, Parquet, compressed or not. The first byte chooses the file's name.
 // All chunks must give what the file's bytes hold, in one piece or in many, and no row may have a number that is not
-// beyond the one before.
+// beyond the one before. As many are counted.
 #include "libdistill/store/row_reader.h"
 
 #include <cstddef>
@@ -21,11 +21,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto chunk = (*rows)->NextChunk();
     if (!chunk.ok() || *chunk == nullptr) return 0;
     if ((*chunk)->first_row() <= last) std::abort();
+    int64_t count = 0;
     const absl::Status status = (*chunk)->ForEach([&](const absl::StatusOr<distill::FileRow>& row) {
+      ++count;
       if (row.ok() && row->number <= last) std::abort();
       if (row.ok()) last = row->number;
       return true;
     });
     if (!status.ok()) return 0;
+    if ((*chunk)->CountRows() != count) std::abort();
   }
 }

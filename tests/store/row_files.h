@@ -31,7 +31,7 @@ inline std::string AsText(const JsonValue& value) {
   return text;
 }
 
-// A row a line, "2 {a:'x'}", or what is wrong with it; the error that ended it last.
+// A row a line, "2 {a:'x'}", or what is wrong with it; the error that ended it, or that rows are counted wrongly, last.
 inline std::string RowsOf(const std::string& path, const RowFileOptions& options = {}) {
   const auto file = OpenFile(path);
   if (!file.ok()) return file.status().ToString();
@@ -42,12 +42,15 @@ inline std::string RowsOf(const std::string& path, const RowFileOptions& options
     const auto chunk = (*reader)->NextChunk();
     if (!chunk.ok()) return text + chunk.status().ToString();
     if (*chunk == nullptr) return text;
+    int64_t rows = 0;
     const absl::Status status = (*chunk)->ForEach([&](const absl::StatusOr<FileRow>& row) {
+      ++rows;
       absl::StrAppend(&text, row.ok() ? absl::StrCat(row->number, " ", AsText(row->value)) : row.status().ToString(),
                       "\n");
       return true;
     });
     if (!status.ok()) return text + status.ToString();
+    if ((*chunk)->CountRows() != rows) return absl::StrCat(text, (*chunk)->CountRows(), " rows are counted of ", rows);
   }
 }
 

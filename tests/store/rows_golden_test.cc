@@ -52,6 +52,25 @@ TEST_CASE("Parquet and CSV hold what their writers say") {
   CHECK(files == 12);
 }
 
+TEST_CASE("whole row groups of Parquet are left out, from wherever the reader stands") {
+  const auto rows = OpenRows(*OpenFile(kGolden + "/plain_pages.parquet"));  // groups of 2500 and 500 rows
+  REQUIRE(rows.ok());
+  CHECK((*rows)->SkipRows(2499).value() == 0);
+  CHECK((*rows)->NextChunk().value()->CountRows() == 1024);
+  CHECK((*rows)->SkipRows(1475).value() == 0);
+  CHECK((*rows)->SkipRows(1476 + 499).value() == 1476);
+  const auto chunk = (*rows)->NextChunk();
+  REQUIRE(chunk.ok());
+  CHECK((*chunk)->first_row() == 2501);
+  CHECK((*chunk)->CountRows() == 500);
+  CHECK((*rows)->NextChunk().value() == nullptr);
+  const auto groups = OpenRows(*OpenFile(kGolden + "/plain_none.parquet"));  // of 130
+  CHECK((*groups)->SkipRows(300).value() == 260);
+  CHECK((*groups)->NextChunk().value()->first_row() == 261);
+  CHECK((*groups)->SkipRows(1'000'000).value() == 110);
+  CHECK((*groups)->NextChunk().value() == nullptr);
+}
+
 TEST_CASE("only the columns that are asked for are read, and types that no row holds are refused by name") {
   CHECK(
       absl::StartsWith(RowsOf(kGolden + "/finetome.parquet", {.columns = {"score"}}), "1 {score:5}\n2 {score:5.01}\n"));
