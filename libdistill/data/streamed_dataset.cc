@@ -73,6 +73,7 @@ StreamedDataset::StreamedDataset(std::shared_ptr<const CountedFiles> files, Make
 std::shared_ptr<RowWindow> StreamedDataset::WindowFor(int64_t index) const {
   // Whoever asks for a row will ask for those of its window, of which this may be the last.
   const int64_t first = std::max<int64_t>(0, index - 2 * window_);
+  std::shared_ptr<RowWindow> dropped;  // without the lock, since its thread may be reading
   const std::lock_guard lock(mutex_);
   auto found = windows_.end();
   int64_t nearest = files_->Begin(files_->FileOf(first)) - 1;
@@ -87,7 +88,10 @@ std::shared_ptr<RowWindow> StreamedDataset::WindowFor(int64_t index) const {
     nearest = end;
   }
   if (found == windows_.end()) {
-    if (windows_.size() == kMostWindows) windows_.erase(windows_.begin());
+    if (windows_.size() == kMostWindows) {
+      dropped = std::move(windows_.front());
+      windows_.erase(windows_.begin());
+    }
     windows_.push_back(std::make_shared<RowWindow>(files_, first, window_, held_));
     ++starts_;
   } else {

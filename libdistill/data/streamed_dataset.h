@@ -14,9 +14,10 @@
 // middle of an epoch, once. A new epoch begins with the first file.
 //
 // **Memory.** Of each of at most two places in the files (a pass that ends and the one that begins, say, or a part that
-// trains and one that is held out) two windows of decoded rows and a chunk (about a megabyte of text, or 1024 rows of
-// Parquet) are held, and the row group that is read. A thread that reads somewhere else has a third such place for as
-// long as its Read takes.
+// trains and one that is held out) three windows of decoded rows and a chunk (about a megabyte of text, or 1024 rows of
+// Parquet) are held, and the row group that is read: two windows behind the highest row that was asked for, and one
+// that a thread reads ahead while samples are made of the others. Who reads somewhere else has a third such place for
+// as long as the Read takes.
 //
 // **Ranks.** Each rank reads all files, and makes samples of its own rows alone.
 #pragma once
