@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,13 +91,16 @@ def scaled_and_recorded(folder):
                       num_train_epochs=1, warmup_ratio=0)
     job.check("learning rate 1e-3 x 4 = 4e-3, since the global batch is 8 and learning_rate is for 2" in output, output)
     job.check("raised without a warm-up" in output, output)
-    train(folder, "root", 1, learning_rate_scaling="sqrt", base_global_batch=2, learning_rate=1e-3, results_file=results, num_train_epochs=1)
+    train(folder, "root", 1, learning_rate_scaling="sqrt", base_global_batch=2, learning_rate=1e-3, results_file=results, num_train_epochs=1,
+          max_train_samples=40, max_eval_samples=20)
     with open(results, encoding="utf-8") as file:
         scaled, root = map(json.loads, file)
     job.check(math.isclose(scaled["learning_rate"], 4e-3) and math.isclose(root["learning_rate"], 2e-3), (scaled, root))
     job.check(math.isclose(job.metrics(f"{folder}/scaled")[1]["learning_rate"], 4e-3), "the first step's rate")
     job.check((scaled["world_size"], scaled["global_batch"], scaled["train_samples"], scaled["steps"]) == (2, 8, TRAIN, STEPS_OF_EPOCH),
               scaled)
+    job.check((root["train_samples"], root["steps"]) == (40, 5), root)
+    job.check(root["eval_samples_negative"] + root["eval_samples_positive"] == 20, root)
     job.check(scaled["eval_accuracy"] == job.records(f"{folder}/scaled", "eval_accuracy")[-1]["eval_accuracy"], scaled)
     job.check(0 < scaled["median_step_seconds"] < scaled["train_runtime"] < scaled["wall_seconds"], scaled)
     job.check(0 < scaled["startup_seconds"] < scaled["wall_seconds"] - scaled["train_runtime"], scaled)
@@ -125,12 +129,23 @@ def refused(folder):
 
     data = f"{folder}/data"
     bad = f"{folder}/bad.csv"
+    with open(f"{data}/train.csv", encoding="utf-8") as rows, open(f"{folder}/named.csv", "w", encoding="utf-8") as named:
+        named.write("label,title,content\n" + rows.read())
     with open(bad, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([(1, "a", "b"), (3, "a", "b"), ("good", "a", "b"), (2, "a")])
     expect("labels and rows that are wrong", f"{bad}:2: 'label' is 3, but there are 2 labels from 1 on", f"{bad}:3: 'label' is 'good'",
            f"{bad}:4: the row has 2 values, but csv_columns names 3 columns", dataset_name=bad)
     expect("a column that is not there", "the field 'title' is missing", csv_columns="label,head,content")
     expect("labels that count from 1", "set first_label to 1, if rows count from 1", first_label=0)
+    empty, names = f"{folder}/empty.csv", f"{folder}/names.csv"
+    with open(empty, "w", encoding="utf-8"), open(names, "w", encoding="utf-8") as file:
+        file.write("label,title,content\n")
+    expect("an empty file", f"dataset_name: {empty}: the data set is empty", dataset_name=empty)
+    expect("a file of names alone", f"eval_dataset_name: {names}: the data set is empty", csv_columns="", dataset_name=f"{folder}/named.csv",
+           eval_dataset_name=names)
+    expect("a file of another kind", "vocab.txt:1: not valid JSON", dataset_name=f"{data}/student/vocab.txt")
+    shutil.copy(f"{data}/train.csv", f"{folder}/not.parquet")
+    expect("a file that is no Parquet", "dataset_name: ", "not.parquet", csv_columns="", dataset_name=f"{folder}/not.parquet")
     expect("no data", "dataset_name: ", "none.csv", dataset_name=f"{folder}/none.csv")
     expect("no model", "student_model: ", "no-model", student_model=f"{folder}/no-model")
     expect("a teacher that is no classifier", "teacher_model: ", teacher_model=f"{data}/teacher")
@@ -139,6 +154,18 @@ def refused(folder):
     expect("a rate for steps that lengths make", "learning_rate_scaling needs steps of one number of rows",
            learning_rate_scaling="linear", max_tokens_per_batch=512, per_device_train_batch_size=1)
     expect("a pair of three", "a pair is of two texts, but text_columns names 3", text_columns=["label", "title", "content"])
+
+
+def real_config(folder):
+    """The YAML of the real run makes a step, with the demo's model and folders of rows in the places of the hub's."""
+    data = f"{folder}/data"
+    code, output = job.run(["--config_file", f"{job.SOURCE}/examples/polarity/polarity.yaml", "--dry_run", "--dataset_name", data,
+                            "--eval_dataset_name", data, "--csv_columns", "label,title,content", "--first_label", "1", "--student_model",
+                            f"{data}/student", "--output_dir", f"{folder}/real", "--device", "cpu"], ranks=2, program="polarity")
+    job.check(code == 0 and "dry run of polarity: this job runs" in output and "eval_accuracy" in output, output)
+    job.check(re.search(r"learning rate 5e-5 x 0\.3536 = 1\.768e-5, since the global batch is 4 and", output), output)
+    job.check(not os.path.exists(f"{folder}/real"), "the dry run has written where the run would write")
+    print("ok: the real config")
 
 
 def in_transformers(folder, out):
@@ -169,6 +196,7 @@ def main():
     resume(folder)
     scaled_and_recorded(folder)
     distilled(folder, alone)
+    real_config(folder)
     refused(folder)
 
 
