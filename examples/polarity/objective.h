@@ -40,6 +40,7 @@ class PolarityObjective : public Objective<TensorBatch> {
   [[nodiscard]] absl::StatusOr<MetricValues> Summarize(const MetricValues& means,
                                                        const Predictions& predictions) const override;
 
+  NamedBytes HeldMemory(c10::DeviceType type) const override { return MemoryOfTeacher(teacher_.get(), type); }
   [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override;
   [[nodiscard]] absl::StatusOr<Fields> Fingerprint() const override;
 

@@ -233,6 +233,7 @@ absl::StatusOr<std::unique_ptr<BatchTask<TensorBatch>>> MakeSquadTask(const Squa
   parts.save = [student = models.student, tokenizer = options.model_name_or_path](const std::string& folder) {
     return student->Save(folder, tokenizer, torch::kFloat32);
   };
+  parts.teacher = models.teacher;
   const SpanDataset& trained = data->train ? *data->train : *data->evaluation;
   DISTILL_ASSIGN_OR_RETURN(auto training, Deal(trained, world, options.shard, pad_id));
   auto task = MakeTask(std::move(training), std::move(parts));

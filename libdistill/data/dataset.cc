@@ -34,6 +34,13 @@ class MemoryDataset : public Dataset {
   }
 
   absl::StatusOr<std::string> Fingerprint() const override { return ChecksumOfSamples(*this); }
+  int64_t MemoryBytes() const override {
+    int64_t bytes = 0;
+    for (const Sample& sample : samples_) {
+      for (const auto& [name, tensor] : sample.tensors) bytes += tensor.size_bytes();
+    }
+    return bytes;
+  }
 
  private:
   std::vector<Sample> samples_;

@@ -149,11 +149,18 @@ class LabelledTexts : public Dataset {
     Add(arrays_->labels, hash);
     return absl::StrCat(size(), " labelled texts with XXH3 ", hash.Hex());
   }
+  int64_t MemoryBytes() const override {
+    return BytesOf(arrays_->ids) + BytesOf(arrays_->types) + BytesOf(arrays_->begins) + BytesOf(arrays_->labels);
+  }
 
  private:
   template <typename T>
   HostTensor View(const T* data, std::vector<int64_t> shape) const {
     return HostTensor(DTypeOf<T>(), std::move(shape), std::shared_ptr<const void>(arrays_, data));
+  }
+  template <typename T>
+  static int64_t BytesOf(const std::vector<T>& values) {
+    return static_cast<int64_t>(values.capacity() * sizeof(T));
   }
   template <typename T>
   static void Add(const std::vector<T>& values, ContentHash& hash) {

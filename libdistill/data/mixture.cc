@@ -59,6 +59,11 @@ class MixedSources : public Dataset {
     }
     return least;
   }
+  int64_t MemoryBytes() const override {
+    int64_t bytes = 0;
+    for (const auto& source : sources_) bytes += source->MemoryBytes();
+    return bytes;
+  }
 
  private:
   std::pair<size_t, int64_t> PlaceOf(int64_t index) const {
@@ -109,6 +114,10 @@ class PartOfDataset : public Dataset {
     return absl::StrCat(ids_.size(), " with XXH3 ", hash.Hex(), " of ", whole);
   }
   int64_t window() const override { return window_; }
+  // The whole stays in memory for it.
+  int64_t MemoryBytes() const override {
+    return whole_->MemoryBytes() + static_cast<int64_t>(ids_.size() * sizeof(int64_t));
+  }
 
  private:
   const std::shared_ptr<const Dataset> whole_;

@@ -23,6 +23,9 @@ class Joined {
   }
   int64_t LengthOf(int64_t index) const { return begins_[index + 1] - begins_[index]; }
   const T* At(int64_t index) const { return values_->data() + begins_[index]; }
+  int64_t Bytes() const {
+    return static_cast<int64_t>(values_->capacity() * sizeof(T) + begins_.capacity() * sizeof(int64_t));
+  }
   HostTensor Of(int64_t index) const {
     return HostTensor(DTypeOf<T>(), {LengthOf(index)}, std::shared_ptr<const void>(values_, At(index)));
   }
@@ -70,6 +73,7 @@ class TokensInMemory : public Dataset {
     }
     return fingerprint.Text();
   }
+  int64_t MemoryBytes() const override { return ids_.Bytes() + is_target_.Bytes(); }
 
  private:
   const int64_t size_;

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <set>
+
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -111,6 +113,28 @@ Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool
   const Tensor after = with_weights(x.requires_grad() ? x : x.detach().requires_grad_());
   gate_->Release(block);
   return OnBackward(after, [gate = gate_, block] { gate->Acquire(block); });
+}
+
+int64_t WeightBytes(const torch::nn::Module& module, c10::DeviceType type) {
+  int64_t bytes = 0;
+  std::set<const void*> seen;  // tensors and gates
+  for (const auto* gated : PartsOf<const GatedModel>(module)) {
+    const WeightGate* gate = gated->weight_gate().get();
+    if (gate == nullptr) continue;
+    if (seen.insert(gate).second) bytes += gate->held_bytes();
+    for (const auto& weights : gated->BlockWeights()) {
+      for (const Tensor& weight : weights) seen.insert(weight.unsafeGetTensorImpl());
+    }
+  }
+  const auto add = [&](const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) {
+      if (tensor.device().type() != type || !HasMemory(tensor)) continue;
+      if (seen.insert(tensor.unsafeGetTensorImpl()).second) bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+  };
+  add(module.parameters());
+  add(module.buffers());
+  return bytes;
 }
 
 WeightsInOrder::WeightsInOrder(const torch::nn::Module& module) {

@@ -29,6 +29,8 @@ class WeightGate {
   // Between passes, on a rank that reads all weights, as one that saves does: those of this block are there until it
   // asks for the next one's. How the other ranks come to take part is the gate's matter.
   virtual void Fetch(size_t block) = 0;
+  // Of the blocks' weights, on this rank, whatever is there at the moment.
+  virtual int64_t held_bytes() const { return 0; }
 };
 
 // What is to be done about weights that a model was made without (LoadOptions::blocks_later).
@@ -78,6 +80,10 @@ std::vector<T*> PartsOf(Module& module) {
   }
   return parts;
 }
+
+// Memory that a module's parameters and buffers take on devices of this type: each tensor once; of blocks behind a gate
+// what the gate holds; nothing of weights that come later.
+int64_t WeightBytes(const torch::nn::Module& module, c10::DeviceType type);
 
 // Reads a module's weights one after the other, those that are kept by a gate too.
 class WeightsInOrder {

@@ -79,6 +79,14 @@ ShardedBlocks::Sizes ShardedBlocks::SizesOf(const ShardPlan& plan, const std::ve
   return sizes;
 }
 
+int64_t ShardedBlocks::held_bytes() const {
+  auto bytes = static_cast<int64_t>(places_.nbytes());
+  for (const torch::Tensor& share : values_.shares) {
+    if (share.defined()) bytes += static_cast<int64_t>(share.nbytes());
+  }
+  return bytes;
+}
+
 size_t ShardedBlocks::Turn(int64_t k) const {
   const auto blocks = static_cast<int64_t>(blocks_.size());
   return static_cast<size_t>(k < blocks ? k : 2 * blocks - 2 - k);

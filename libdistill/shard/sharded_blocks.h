@@ -62,6 +62,7 @@ class ShardedBlocks : public WeightGate {
   // Between passes, on the rank that Lead has made the reader; FailedPrecondition elsewhere. Nothing while the model is
   // gathered whole.
   void Fetch(size_t block) override;
+  int64_t held_bytes() const override;  // shares and slots; not what GatherWhole brings
 
   // Makes this rank one that may Fetch, until null: `announce` has to let every other rank call FollowFetch, with the
   // same block.

@@ -140,14 +140,16 @@ absl::Status TrainedModule::MakeReducer(const std::vector<int64_t>& order, bool 
 }
 
 absl::Status TrainedModule::Explained(const absl::Status& error, const std::optional<MemoryOfFailedPass>& pass) const {
-  if (error.ok() || parameters_.empty()) return error;
+  if (!absl::IsResourceExhausted(error) || parameters_.empty()) return error;
   const bool converts = options_.dtype != torch::kFloat32;
   const TrainingShape shape{.dtype = converts ? options_.dtype : parameters_[0].tensor.scalar_type(),
                             .zero_stage = options_.zero_stage,
                             .world_size = comm_.world_size(),
                             .bucket_bytes = options_.bucket_bytes,
                             .block_of = block_of_};
-  return WithTrainingSizes(error, SizesOfTraining(*module_, parameters_, shape), shape, pass);
+  TrainingSizes sizes = SizesOfTraining(*module_, parameters_, shape);
+  if (options_.besides != nullptr) sizes.besides = options_.besides();
+  return WithTrainingSizes(error, sizes, shape, pass);
 }
 
 TensorState TrainedModule::Tensors() const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,8 @@ class TrainedModule {
     int64_t bucket_bytes = 25 << 20;
     GradientCompression compression = GradientCompression::kNone;
     AdamWOptions adamw = {};
+    // What the task holds beside the module, for Explained; null: nothing.
+    std::function<NamedBytes()> besides = nullptr;
   };
   TrainedModule(Communicator& comm, std::shared_ptr<torch::nn::Module> module, const Options& options)
       : comm_(comm), module_(std::move(module)), options_(options) {}

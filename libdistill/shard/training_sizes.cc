@@ -30,7 +30,8 @@ int64_t UntrainedBytes(const torch::nn::Module& module) {
 std::string Part(int64_t bytes, const std::string& kind, const std::string& what) {
   constexpr int64_t kLeast = 1 << 19;  // what is shown as 0.000 is left out
   if (bytes < kLeast) return "";
-  return absl::StrFormat("\n%9.3f GiB  %-22s %s", static_cast<double>(bytes) / (int64_t{1} << 30), kind, what);
+  const std::string size = absl::StrFormat("\n%9.3f GiB  ", static_cast<double>(bytes) / (int64_t{1} << 30));
+  return what.empty() ? absl::StrCat(size, kind) : absl::StrFormat("%s%-22s %s", size, kind, what);
 }
 
 bool IsOutOfMemory(const absl::Status& error) {
@@ -56,6 +57,12 @@ std::string WhatToLower(const TrainingShape& shape) {
 }
 
 }  // namespace
+
+int64_t TrainingSizes::sum() const {
+  int64_t bytes = weights + untrained + masters + moments + gradients;
+  for (const auto& [name, of_task] : besides) bytes += of_task;
+  return bytes;
+}
 
 TrainingSizes SizesOfTraining(const torch::nn::Module& module, const std::vector<TrainedParameter>& parameters,
                               const TrainingShape& shape) {
@@ -93,9 +100,9 @@ absl::Status WithTrainingSizes(const absl::Status& error, const TrainingSizes& s
                   Part(sizes.masters, "masters", absl::StrCat("float32", share)),
                   Part(sizes.moments, "optimizer's moments", absl::StrCat("2 x float32", share)),
                   Part(sizes.gradients, "gradients", "float32"));
+  for (const auto& [name, bytes] : sizes.besides) absl::StrAppend(&text, Part(bytes, name, ""));
   if (pass) {
-    absl::StrAppend(&text,
-                    Part(pass->now_bytes - sizes.sum(), "all else in use", "data, other models, program, libraries"),
+    absl::StrAppend(&text, Part(pass->now_bytes - sizes.sum(), "all else in use", "batches, program, libraries"),
                     Part(pass->most_bytes - pass->now_bytes, "activations", "what passes had beside that at most"));
   }
   return absl::Status(error.code(), absl::StrCat(text, WhatToLower(shape)));

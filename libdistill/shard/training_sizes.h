@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "libdistill/gradients/parameters.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 
@@ -24,12 +25,13 @@ struct TrainingShape {
 
 // Bytes of one rank; the first rank's, which are never fewer than another's.
 struct TrainingSizes {
-  int64_t weights = 0;    // in use: the trained ones, in stage 3 with the two blocks that are gathered
-  int64_t untrained = 0;  // of the same module: parameters without gradients, and buffers
-  int64_t masters = 0;    // float32, beside narrower weights
-  int64_t moments = 0;    // AdamW's two
-  int64_t gradients = 0;  // float32
-  int64_t sum() const { return weights + untrained + masters + moments + gradients; }
+  int64_t weights = 0;      // in use: the trained ones, in stage 3 with the two blocks that are gathered
+  int64_t untrained = 0;    // of the same module: parameters without gradients, and buffers
+  int64_t masters = 0;      // float32, beside narrower weights
+  int64_t moments = 0;      // AdamW's two
+  int64_t gradients = 0;    // float32
+  NamedBytes besides = {};  // that the task holds (Task::HeldMemory)
+  int64_t sum() const;
 };
 
 // By what the allocators of each kind tell of themselves, whether they have allocated yet or not.

@@ -150,6 +150,11 @@ class BatchTask : public Task {
   }
   bool saves_in_order() const override { return objective_->saves_in_order(); }
   bool losses_are_final() const override { return objective_->losses_are_final(); }
+  NamedBytes HeldMemory(c10::DeviceType type) const override {
+    NamedBytes held = objective_->HeldMemory(type);
+    if (type == c10::DeviceType::CPU) held.emplace_back("training data", batches_.dataset().MemoryBytes());
+    return held;
+  }
   Evaluator* evaluator() override { return evaluator_.get(); }
 
  private:

@@ -50,6 +50,9 @@ class LogitDistillation : public Objective<TokenBatch> {
   [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override;
   bool saves_in_order() const override { return student_->saves_in_order(); }
   bool losses_are_final() const override { return true; }
+  NamedBytes HeldMemory(c10::DeviceType type) const override {
+    return teacher_ == nullptr ? NamedBytes() : NamedBytes{{kTeacherWeights, teacher_->WeightBytes(type)}};
+  }
   [[nodiscard]] absl::StatusOr<Fields> Fingerprint() const override;
 
   const std::shared_ptr<Teacher>& teacher() const { return teacher_; }  // null: labels alone

@@ -25,6 +25,7 @@ class CallableObjective : public Objective<B> {
     return parts_.save ? parts_.save(folder) : Objective<B>::SaveModel(module, folder);
   }
   bool saves_in_order() const override { return !parts_.save; }  // a callable may look at any weight
+  NamedBytes HeldMemory(c10::DeviceType type) const override { return MemoryOfTeacher(parts_.teacher.get(), type); }
   std::vector<int64_t> Counts(const B& batch) const override {
     std::vector<int64_t> counts;
     for (const TermWeight& term : parts_.loss_terms) counts.push_back(CountOf(batch, term.name));

@@ -38,6 +38,8 @@ struct TaskParts {
   std::function<absl::Status(const std::string& folder)> save = nullptr;
   // Parameters of which the first rows alone are trained.
   std::map<std::string, int64_t> trained_rows = {};
+  // A frozen teacher in this process, if there is one: an error of memory tells its weights' size.
+  std::shared_ptr<const torch::nn::Module> teacher = nullptr;
   // Settings that must be the same on every rank.
   Fields fingerprint = {};
 };

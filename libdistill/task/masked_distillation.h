@@ -70,6 +70,7 @@ class MaskedDistillation : public Objective<TokenBatch> {
     return logits_->SaveModel(module, folder);
   }
   bool saves_in_order() const override { return logits_->saves_in_order(); }
+  NamedBytes HeldMemory(c10::DeviceType type) const override { return logits_->HeldMemory(type); }
   [[nodiscard]] absl::StatusOr<Fields> Fingerprint() const override;
 
  private:

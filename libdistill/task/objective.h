@@ -11,10 +11,19 @@
 #include <torch/nn/module.h>
 
 #include "absl/status/statusor.h"
+#include "libdistill/nn/weight_gate.h"
 #include "libdistill/task/evaluator.h"
 #include "libdistill/task/losses.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
+
+// The name of a frozen teacher's weights in HeldMemory.
+inline constexpr char kTeacherWeights[] = "teacher's weights";
+// HeldMemory of an objective with such a teacher in this process; of null nothing.
+inline NamedBytes MemoryOfTeacher(const torch::nn::Module* teacher, c10::DeviceType type) {
+  return teacher == nullptr ? NamedBytes() : NamedBytes{{kTeacherWeights, WeightBytes(*teacher, type)}};
+}
 
 template <typename B>
 class Objective {
@@ -35,6 +44,11 @@ class Objective {
   }
   virtual bool saves_in_order() const { return true; }
   virtual bool losses_are_final() const { return false; }
+  // Memory of this rank, on devices of this type, beside that of the trained module: {{kTeacherWeights, ...}}.
+  virtual NamedBytes HeldMemory(c10::DeviceType type) const {
+    (void)type;
+    return {};
+  }
 
   // What each loss term will count in the batch. A batch in which all count 0 is not run.
   virtual std::vector<int64_t> Counts(const B& batch) const = 0;

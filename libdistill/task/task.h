@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "libdistill/task/evaluator.h"
 #include "libdistill/task/losses.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 
@@ -90,6 +91,13 @@ class Task {
   // Whether each pass's loss is differentiated as it is, times PassScale::gradient_scale alone, so that what it adds to
   // a parameter's gradient while it is computed (GradientSink::BorrowSum) is final.
   virtual bool losses_are_final() const { return false; }
+
+  // What it holds of this rank's memory, on devices of this type, beside the trained module; for an error that tells
+  // where memory went. As Objective's.
+  virtual NamedBytes HeldMemory(c10::DeviceType type) const {
+    (void)type;
+    return {};
+  }
 
   // --- Evaluation. Null: there is no held-out data. It lives as long as the task.
   virtual Evaluator* evaluator() { return nullptr; }

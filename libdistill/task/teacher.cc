@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/weight_gate.h"
 
 namespace distill {
 namespace {
@@ -28,6 +29,7 @@ class ModelTeacher : public Teacher {
   std::string source_folder() const override { return model_->source_folder(); }
   absl::StatusOr<Fields> Fingerprint() const override { return ContentOf(*model_); }
   bool must_be_asked() const override { return model_->weight_gate() != nullptr; }
+  int64_t WeightBytes(c10::DeviceType type) const override { return distill::WeightBytes(*model_, type); }
 
  private:
   const std::shared_ptr<LanguageModel> model_;

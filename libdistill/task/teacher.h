@@ -69,6 +69,11 @@ class Teacher {
   // Whether every rank must ask for each micro-batch, also where nothing needs the answer: a sharded model's weights
   // are gathered by all ranks together.
   virtual bool must_be_asked() const { return false; }
+  // Of its weights in this process, on devices of this type.
+  virtual int64_t WeightBytes(c10::DeviceType type) const {
+    (void)type;
+    return 0;
+  }
 };
 
 // What an objective with this teacher, or with none (null), has to be alike on every rank because of it.

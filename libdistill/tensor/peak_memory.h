@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <torch/types.h>
 
@@ -15,6 +18,9 @@ int64_t PeakMemoryBytes(c10::Device device);
 void ResetPeakMemory(c10::Device device);
 // The same of what it has now, once freed memory is given back to the system.
 int64_t MemoryInUseBytes(c10::Device device);
+
+// Bytes by what they are: {{"teacher's weights", 1 << 30}}.
+using NamedBytes = std::vector<std::pair<std::string, int64_t>>;
 
 // What a process has before it has models: the program, the libraries, and what these keep for themselves.
 struct ProcessMemory {

@@ -26,7 +26,7 @@ std::string PositionOf(const TrainerState& state) {
 
 bool IsDue(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
-TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptions& options) {
+TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptions& options, const Task& task) {
   return {.device = run.device(),
           .dtype = WorkingType(options, run.device()),
           // One rank has nobody to share with.
@@ -37,7 +37,8 @@ TrainedModule::Options ModuleOptionsOf(const RunContext& run, const TrainerOptio
                     .beta2 = options.adam_beta2,
                     .epsilon = options.adam_epsilon,
                     .weight_decay = options.weight_decay,
-                    .groups = options.parameter_groups}};
+                    .groups = options.parameter_groups},
+          .besides = [&task, type = run.device().type()] { return task.HeldMemory(type); }};
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ Fitting::Fitting(RunContext& run, std::shared_ptr<torch::nn::Module> module, Tra
     : run_(run),
       options_(options),
       task_(task),
-      trained_(run.communicator(), std::move(module), ModuleOptionsOf(run, options)),
+      trained_(run.communicator(), std::move(module), ModuleOptionsOf(run, options, task)),
       epochs_([&task](int64_t epoch) { return OrThrow(task.StepsInEpoch(epoch)); }),
       skipped_(options, run.rank()),
       observers_(observers) {}

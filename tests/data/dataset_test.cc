@@ -62,6 +62,7 @@ TEST_CASE("samples in memory have their positions as ids, and a tensor's first d
     CHECK(data->Length(index).status().code() == absl::StatusCode::kOutOfRange);
   }
   CHECK(MakeDataset({{.tensors = {{"x", Floats({1, 2}, {2})}}}})->Length(0).value() == 1);
+  CHECK(data->MemoryBytes() == 7 * 4);
 }
 
 TEST_CASE("a tensor that is not there, or of another type or shape, is named with its sample") {
@@ -100,6 +101,7 @@ TEST_CASE("token samples are read as they were given, one by one, and outlive th
   CHECK(data->Length(1).value() == 0);
   CHECK(data->Length(2).value() == 1);
   CHECK(data->Read(3).status().code() == absl::StatusCode::kOutOfRange);
+  CHECK(data->MemoryBytes() >= 4 * (4 + 1));  // an id and a mark of each token
   const Sample first = data->Read(0).value(), last = data->Read(2).value();
   data.reset();
   CHECK(last.id == 2);

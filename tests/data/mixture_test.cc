@@ -132,6 +132,14 @@ TEST_CASE("weights that make no sense are refused") {
   CHECK(absl::StrContains(MixSources({Source(0, 0)}, {}).status().message(), "a source has no samples"));
 }
 
+TEST_CASE("the memory of a mixture is that of its sources, and a part keeps its whole") {
+  const auto whole = Source(0, 700);
+  const auto joined = MixSources({whole, whole}, {});
+  REQUIRE(joined.ok());
+  CHECK((*joined)->MemoryBytes() == 2 * whole->MemoryBytes());
+  CHECK(SplitByIds(whole, 0.1).first->MemoryBytes() > whole->MemoryBytes());  // it keeps the whole
+}
+
 TEST_CASE("a sample stays in its part of a split when the data set grows") {
   const SplitDataset small = SplitByIds(Source(0, 700), 0.1), large = SplitByIds(Source(0, 900), 0.1);
   CHECK(small.first->size() + small.second->size() == 700);

@@ -221,7 +221,7 @@ TEST_CASE("a rank holds its share of a sharded model, and two blocks") {
     const torch::NoGradGuard no_grad;
     (void)model.Hidden(Ids(2));
     DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
-    const int64_t whole = OwnBytes();
+    const int64_t whole = OwnBytes(), told_whole = WeightBytes(model, torch::kCPU);
     DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
     DISTILL_RETURN_IF_ERROR(ShardFrozen(*run, model));
     (void)model.Hidden(Ids(2));
@@ -229,6 +229,10 @@ TEST_CASE("a rank holds its share of a sharded model, and two blocks") {
     const int64_t saved = whole - OwnBytes(), blocks = static_cast<int64_t>(weights.size());
     DISTILL_RETURN_IF_ERROR(run->communicator().Barrier());
     const int64_t promised = blocks * block - blocks * block / kRanks - 2 * block;
+    const int64_t told = told_whole - WeightBytes(model, torch::kCPU);
+    constexpr int64_t kPadding = 1 << 20;
+    DISTILL_RETURN_IF_ERROR(Expect(std::abs(told - promised) < kPadding,
+                                   absl::StrCat(told >> 10, " KiB told as saved, not ", promised >> 10)));
     constexpr int64_t kOther = 6 << 20;  // the second communicator's own memory, activations
     return Expect(saved >= promised - kOther,
                   absl::StrCat(saved >> 10, " KiB of ", (blocks * block) >> 10, " saved, not ", promised >> 10));

@@ -28,6 +28,10 @@ TEST_CASE("logit distillation takes the loss where labels are, and nowhere else"
   auto distiller = LogitDistillation::CreateLive(teacher, student, {.temperature = 3.0, .alpha = 0.25});
   REQUIRE(distiller.ok());
   CHECK((*distiller)->vocabulary() == 9);
+  int64_t bytes = 0;
+  for (const torch::Tensor& weight : teacher->parameters()) bytes += static_cast<int64_t>(weight.nbytes());
+  CHECK((*distiller)->HeldMemory(torch::kCPU) == NamedBytes{{kTeacherWeights, bytes}});
+  CHECK((*distiller)->HeldMemory(torch::kCUDA) == NamedBytes{{kTeacherWeights, 0}});
   const Losses sum = (*distiller)->Forward(Batch(), {});
   CHECK(sum.Find("loss")->count == 3);
 
@@ -168,6 +172,7 @@ TEST_CASE("labels alone need no teacher, and report no KL") {
   REQUIRE(distiller.ok());
   const Losses sum = (*distiller)->Forward(Batch(), {});
   CHECK(sum.Find("kl") == nullptr);
+  CHECK((*distiller)->HeldMemory(torch::kCPU).empty());
   CHECK(sum.Find("loss")->sum.item<double>() == Approx(sum.Find("ce")->sum.item<double>()));
 }
 

@@ -9,6 +9,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/collate.h"
 #include "libdistill/task/make_task.h"
+#include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_options.h"
 #include "tests/support/catch.h"
@@ -88,6 +89,35 @@ TEST_CASE("shapes that do not match are told with step, rank, micro-batch, sampl
   CHECK(Failures(RunRanks(2, absl::Seconds(60), [](const World& world) {
           return ExpectError(FitNet(world, Bad::kShape), absl::StatusCode::kInternal,
                              {"step ", "micro-batch ", " of 2, sample 5, in first (aten::addmm): torch: ", "1x3"});
+        })) == "");
+}
+
+// A teacher of 2^20 weights beside the net, and data of 4 x 2^18 features.
+absl::Status FitWithoutMemory(const World& world) {
+  DISTILL_ASSIGN_OR_RETURN(auto communicator, CreateCommunicator(world, {}));
+  RunContext run(world, std::move(communicator), torch::kCPU);
+  auto net = std::make_shared<TwoLayers>();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({.tensors = {{"x", HostTensor(std::vector<float>(1 << 18))}}});
+  DISTILL_ASSIGN_OR_RETURN(auto sharder, DataSharder::Create(MakeDataset(std::move(samples)), world.rank,
+                                                             world.world_size, {.rows_per_rank = 1}));
+  auto batches = MakeBatches(std::move(sharder), [](auto rows) { return StackRows(rows); });
+  TaskParts<TensorBatch> parts;
+  parts.forward = [](const TensorBatch&) -> Losses {
+    throw StatusError(absl::ResourceExhaustedError("out of host memory: take smaller batches"));
+  };
+  parts.teacher = torch::nn::Linear(torch::nn::LinearOptions(1 << 10, 1 << 10).bias(false)).ptr();
+  const auto task = MakeTask(std::move(batches), std::move(parts));
+  DISTILL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(run, net, OneEpoch()));
+  return trainer->Fit(*task).status();
+}
+
+TEST_CASE("where memory runs out, the teacher's weights and the training data have lines of their own") {
+  CHECK(Failures(RunRanks(2, absl::Seconds(60), [](const World& world) {
+          return ExpectError(
+              FitWithoutMemory(world), absl::StatusCode::kResourceExhausted,
+              {"out of host memory: take smaller batches\nmemory of rank ", "in micro-batch 1 of 1:",
+               "\n    0.004 GiB  teacher's weights\n    0.004 GiB  training data\n", "GiB  all else in use "});
         })) == "");
 }
 
