@@ -13,8 +13,6 @@
 namespace distill {
 namespace {
 
-constexpr char kMetricsFile[] = "metrics.json";
-
 double ValueOf(const std::map<std::string, double>& metrics, const char* name) {
   const auto found = metrics.find(name);
   return found == metrics.end() ? 0 : found->second;
@@ -23,7 +21,7 @@ double ValueOf(const std::map<std::string, double>& metrics, const char* name) {
 }  // namespace
 
 void BestModel::TakeEarlier() {
-  const absl::StatusOr<std::string> text = ReadFile(JoinPath(folder_, kMetricsFile));
+  const absl::StatusOr<std::string> text = ReadFile(JoinPath(folder_, kBestMetricsFile));
   if (!text.ok()) return;
   const nlohmann::json metrics = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!metrics.is_object()) return;
@@ -44,10 +42,9 @@ absl::Status BestModel::OnEvaluate(const EvaluationRecord& record, TrainingContr
   metrics["step"] = record.step;
   DISTILL_RETURN_IF_ERROR(PublishFiles(folder_, [&](const std::string& staged) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(write_(staged));
-    return WriteWholeFile(JoinPath(staged, kMetricsFile), metrics.dump(2) + "\n");
+    return WriteWholeFile(JoinPath(staged, kBestMetricsFile), metrics.dump(2) + "\n");
   }));
-  LogInfo(absl::StrFormat("the best model so far, of step %d with a phoneme error rate of %.4f, is in %s", record.step,
-                          rate, folder_));
+  LogInfo(absl::StrFormat("the best model so far: step %d, phoneme error rate %.4f", record.step, rate));
   return absl::OkStatus();
 }
 

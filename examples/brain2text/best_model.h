@@ -9,6 +9,9 @@
 
 namespace distill {
 
+// The folder's file with the step and all metrics.
+inline constexpr char kBestMetricsFile[] = "metrics.json";
+
 class BestModel : public Observer {
  public:
   // For rank 0. `write`: the model's files into an existing folder. `resumes`: what a run before has left in `folder`
@@ -16,7 +19,7 @@ class BestModel : public Observer {
   BestModel(std::string folder, std::function<absl::Status(const std::string& folder)> write, bool resumes)
       : folder_(std::move(folder)), write_(std::move(write)), looks_for_earlier_(resumes) {}
 
-  // The model, and metrics.json with the step and all metrics. Errors are the disk's.
+  // The model, and kBestMetricsFile. Errors are the disk's.
   absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl& control) override;
 
  private:

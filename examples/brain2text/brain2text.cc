@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "examples/brain2text/best_model.h"
@@ -27,6 +28,8 @@
 
 namespace distill {
 namespace {
+
+std::string BestFolder(const Brain2TextOptions& settled) { return JoinPath(settled.checkpoint_dir, "best_checkpoint"); }
 
 // What can fail on one rank alone, before the ranks work together.
 struct PreparedBrain {
@@ -76,10 +79,16 @@ absl::Status TrainBrain(RunContext& run, const Brain2TextOptions& given) {
   if (run.rank() == 0) LogInfo(DescribeJob(options, *made));
   if (run.rank() == 0 && options.save_best_checkpoint && made->data.held_out != nullptr) {
     const auto write = [model = made->model](const std::string& folder) { return SaveDayGru(*model, folder); };
-    trainer->AddObserver(std::make_shared<BestModel>(JoinPath(options.checkpoint_dir, "best_checkpoint"), write,
-                                                     WillResume(options.trainer)));
+    trainer->AddObserver(std::make_shared<BestModel>(BestFolder(options), write, WillResume(options.trainer)));
   }
   return trainer->Fit(*made->task).status();
+}
+
+std::string Where(const Brain2TextOptions& given) {
+  const std::string folder = BestFolder(Settle(given));
+  if (!given.save_best_checkpoint || !FileExists(JoinPath(folder, kBestMetricsFile))) return "";
+  return absl::StrCat("the best model is in ", folder, "; to see what it spells: brain2text --predict val ",
+                      "--trained_model ", folder, " --dataset_dir ", given.dataset_dir);
 }
 
 // One step of few trials, and the held-out ones of one session: the model is as large as asked for.
@@ -105,6 +114,7 @@ int main(int argc, char** argv) {
       .name = "brain2text", .description = "Trains a network that spells phonemes out of neural recordings."};
   recipe.run = distill::TrainBrain;
   recipe.plan = distill::PlanBrain;
+  recipe.where = distill::Where;
   recipe.shrink = distill::ShrinkBrain;
   recipe.check = distill::CheckBrain2Text;
   recipe.instead = [](const auto& command) -> std::function<absl::Status(RunContext&)> {

@@ -128,12 +128,13 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   trainer->AddObserver(last);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(*made->task));
   const ModelCard card = CardOf(run, options, result, *last, made->models);
-  DISTILL_RETURN_IF_ERROR(PublishStudent(run, options, card, /*was_trained=*/last->loss().has_value()));
-  if (run.rank() == 0 && KeepsInFolder(options.publish)) {
-    LogInfo(absl::StrCat("the student is in ", options.trainer.output_dir, "; to try it: distill_llm --generate ",
-                         options.trainer.output_dir, " --prompt TEXT"));
-  }
-  return absl::OkStatus();
+  return PublishStudent(run, options, card, /*was_trained=*/last->loss().has_value());
+}
+
+std::string Where(const LlmOptions& options) {
+  const std::string& folder = options.trainer.output_dir;
+  if (!KeepsInFolder(options.publish)) return "";
+  return absl::StrCat("the student is in ", folder, "; to try it: distill_llm --generate ", folder, " --prompt TEXT");
 }
 
 absl::Status ShowBatch(RunContext& run, LlmOptions options) {
@@ -177,6 +178,7 @@ int main(int argc, char** argv) {
                                                                     .description = distill::kDistillLlm.about};
   recipe.run = distill::Distill;
   recipe.plan = distill::PlanRun;
+  recipe.where = distill::Where;
   recipe.shrink = distill::Shrink;
   recipe.check = distill::CheckCommand;
   recipe.instead = distill::Instead;

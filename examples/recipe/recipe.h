@@ -5,6 +5,7 @@
 //     squad.run = Train;      // absl::Status(RunContext& run, const SquadOptions& options), on every rank
 //     squad.plan = Plan;      // absl::StatusOr<std::string>(const SquadOptions&, const RecipeFlags&, const World&)
 //     squad.shrink = Shrink;  // void(SquadOptions& options)
+//     squad.where = Where;    // std::string(const SquadOptions& options)
 //     return distill::RunRecipe(argc, argv, squad);
 //   }
 //
@@ -19,6 +20,7 @@
 #include "examples/recipe/command.h"
 #include "examples/recipe/dry_run.h"
 #include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
 #include "libdistill/run/run.h"
 #include "libdistill/world/process.h"
 
@@ -38,6 +40,9 @@ struct Recipe {
   // --plan: a text for people, made by one process alone. Empty: refused. ResourceExhausted: the job does not fit.
   std::function<absl::StatusOr<std::string>(const Options& options, const Flags& flags, const World& world)> plan =
       nullptr;
+  // Where what the job made lies, and how to use it: logged once it is done, but not after a dry run, which leaves
+  // nothing. Empty, or an empty text: nothing is said.
+  std::function<std::string(const Options& options)> where = nullptr;
   // --dry_run: makes few short samples of the options' data; that it is one step is seen to. Empty: refused.
   std::function<void(Options& options)> shrink = nullptr;
   // What must be there or fit together beyond ranges. Empty: nothing.
@@ -86,7 +91,10 @@ int RunRecipe(int argc, char** argv, const Recipe<Options, Flags>& recipe) {
       if (const auto job = recipe.instead(*command); job != nullptr) return job(run);
     }
     if (command->flags.dry_run) return DryRun(run, recipe.name, command->options, recipe.shrink, recipe.run);
-    return recipe.run(run, command->options);
+    DISTILL_RETURN_IF_ERROR(recipe.run(run, command->options));
+    if (run.rank() != 0 || recipe.where == nullptr) return absl::OkStatus();
+    if (const std::string text = recipe.where(command->options); !text.empty()) LogInfo(text);
+    return absl::OkStatus();
   });
 }
 

@@ -85,12 +85,14 @@ absl::Status Train(RunContext& run, const SquadOptions& options, const SquadMode
   DISTILL_RETURN_IF_ERROR(ScaleRate(options.rate_scaling, options.shard, run.world_size(), trainer_options));
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, models.student, trainer_options));
   DISTILL_RETURN_IF_ERROR(SaveConfig(run, trainer_options));
-  DISTILL_RETURN_IF_ERROR(trainer->Fit(task).status());
-  if (run.rank() != 0) return absl::OkStatus();
-  LogInfo(absl::StrCat("the model is in ", options.trainer.output_dir,
-                       "; to ask it: squad answer --model_name_or_path ", options.trainer.output_dir,
-                       " --context FILE --question TEXT"));
-  return absl::OkStatus();
+  return trainer->Fit(task).status();
+}
+
+std::string Where(const SquadOptions& options) {
+  const std::string& folder = options.trainer.output_dir;
+  if (!options.do_train) return "";
+  return absl::StrCat("the model is in ", folder, "; to ask it: squad answer --model_name_or_path ", folder,
+                      " --context FILE --question TEXT");
 }
 
 absl::Status TrainAndEvaluate(RunContext& run, SquadOptions options) {
@@ -155,6 +157,7 @@ Recipe<SquadOptions, SquadFlags> SquadRecipe() {
       .name = "squad", .description = "Trains models that find answers in texts; `squad answer` asks one."};
   squad.run = TrainAndEvaluate;
   squad.plan = PlanRun;
+  squad.where = Where;
   squad.shrink = Shrink;
   squad.check = CheckSquad;
   squad.instead = [](const RecipeCommand<SquadOptions, SquadFlags>& command) -> Recipe<SquadOptions, SquadFlags>::Job {
