@@ -30,7 +30,8 @@ def demo(folder):
     teacher, student = f"{folder}/teacher", f"{folder}/student"
     train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--num_train_epochs", "4", ranks=2)
     distil = ["--config_file", f"{EXAMPLE}/demo.yaml", "--teacher_model", teacher, "--num_train_epochs", "6", "--eval_steps", "0"]
-    output = train(student, *distil, ranks=2)
+    output = train(student, *distil, "--print_metrics", ranks=2)
+    job.check_reports(student, output)
     alone = train(f"{folder}/alone", *distil, "--alpha", "0", "--gamma", "0", ranks=2)
     of_teacher, distilled, mlm = perplexity(output, "teacher"), perplexity(output, "student"), perplexity(alone, "student")
     print(f"perplexity: teacher {of_teacher}, student distilled {distilled}, on masked words alone {mlm}")

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.path.join(os.environ.get("DISTILL_BUILD_DIR", os.path.join(SOURCE, "build")), "bin")
@@ -177,6 +178,20 @@ def scraped(output, name):
         return [float(value) for value in found]
     except ValueError:
         sys.exit(f"FAILED: not numbers after {name}: {found}\n{output}")
+
+
+def check_reports(out, output):
+    """What a run with print_metrics and evaluations leaves for who watches it: a picture of its curves, the time in each record, and
+    a line for log scrapers of each loss, the run's own last."""
+    with open(os.path.join(out, "curves.png"), "rb") as file:
+        picture = file.read()
+    check(picture[:8] == b"\x89PNG\r\n\x1a\n" and len(picture) > 10000, f"{out}: curves.png has {len(picture)} bytes of {picture[:8]}")
+    times = [record["time"] for record in records(out, "step")]
+    check(times == sorted(times) and time.time() - 3600 < times[0] <= times[-1] <= time.time() + 1, f"{out}: times {times}")
+    for name, key in ("train_loss", "loss"), ("eval_loss", "eval_loss"):
+        told, written = scraped(output, name), [record[key] for record in records(out, key) if "train_runtime" not in record]
+        check(written and len(told) == len(written) + 1, f"{name} is told {len(told)} times, and recorded {len(written)} times\n{output}")
+        check(all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(told, written)), f"{name} is told as {told}, and recorded as {written}")
 
 
 def check(condition, message):

@@ -57,9 +57,10 @@ def check_training(folder, vocab):
 
 
 def check_resolved_config(out, folder):
-    """The saved config is a config file that gives the same first step."""
-    job.must_run(["--config_file", f"{out}/resolved_config.yaml", "--output_dir", f"{folder}/again", "--max_steps", "6"],
-                 ranks=2)
+    """The saved config is a config file that gives the same steps."""
+    output = job.must_run(["--config_file", f"{out}/resolved_config.yaml", "--output_dir", f"{folder}/again", "--max_steps", "6",
+                           "--print_metrics"], ranks=2)
+    job.check_reports(f"{folder}/again", output)
     again, first = job.metrics(f"{folder}/again"), job.metrics(out)
     job.check([again[step]["loss"] for step in again] == [first[step]["loss"] for step in first], f"{again}, {first}")
     print("ok: the resolved config repeats the run")

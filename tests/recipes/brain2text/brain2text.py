@@ -86,7 +86,7 @@ SHORT = {"num_training_batches": 12, "lr_warmup_steps": 0, "batches_per_val_step
 
 def check_ranks():
     train(f"{folder}/one", ranks=1, **SHORT)
-    train(f"{folder}/two", ranks=2, **SHORT)
+    job.check_reports(f"{folder}/two", train(f"{folder}/two", ranks=2, print_metrics="true", **SHORT))
     train(f"{folder}/sharded", ranks=2, zero_stage=1, **SHORT)
     one = all_records(f"{folder}/one")
     for other in (all_records(f"{folder}/two"), all_records(f"{folder}/sharded")):

@@ -36,7 +36,8 @@ def train(folder, name, ranks, **options):
 
 
 def same_losses(folder):
-    alone, _ = train(folder, "alone", 1, eval_steps=5)
+    alone, output = train(folder, "alone", 1, eval_steps=5, print_metrics=True)
+    job.check_reports(alone, output)
     expected = job.metrics(alone)
     job.check(sorted(expected) == list(range(1, 2 * STEPS_OF_EPOCH + 1)), f"steps {sorted(expected)}")
     cases = {"four": (4, {}), "two": (2, {}), "accumulating": (1, {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}),

@@ -39,7 +39,9 @@ def check_ranks(folder):
     ends = {}
     for ranks, rows in (1, 8), (2, 4):
         out = f"{folder}/ranks{ranks}"
-        job.must_run(arguments(folder, out, per_device_train_batch_size=rows, eval_steps=5), ranks=ranks, program="squad")
+        output = job.must_run(arguments(folder, out, per_device_train_batch_size=rows, eval_steps=5, print_metrics=True), ranks=ranks,
+                              program="squad")
+        job.check_reports(out, output)
         with open(f"{out}/predictions.json", encoding="utf-8") as file:
             ends[ranks] = (job.metrics(out), job.metrics(out, "eval_f1"), json.load(file))
     compare(ends[1][0], ends[2][0], "one rank and two")
