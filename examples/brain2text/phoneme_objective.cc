@@ -118,15 +118,17 @@ absl::StatusOr<MetricValues> PhonemeObjective::Summarize(const MetricValues& mea
                                                          const Predictions& predictions) const {
   DISTILL_ASSIGN_OR_RETURN(MetricValues values, Objective<TensorBatch>::Summarize(means, predictions));
   std::map<int64_t, SpelledTrial> trials;
-  ErrorRates rates;
+  ErrorRates rates, of_diphones;
+  const int64_t classes = model_->options().n_classes;
   for (const auto& [sample, bytes] : predictions) {
     DISTILL_ASSIGN_OR_RETURN(const SpelledTrial trial, SpelledTrial::FromBytes(bytes));
-    rates.Add(trial);
-    trials.emplace(sample, trial);
+    of_diphones.Add(trial);
+    rates.Add(trials[sample] = InPhonemes(trial, classes));
   }
   if (listener_ != nullptr) DISTILL_RETURN_IF_ERROR(listener_(trials));
   if (!options_.has_labels) return values;
   values[kErrorRate] = rates.all.rate();
+  if (classes == kDiphoneClasses) values["diphone_error_rate"] = of_diphones.all.rate();
   if (!options_.tells_days) return values;
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> sessions, SessionsOf(model_->options()));
   for (const auto& [day, counts] : rates.by_day) {

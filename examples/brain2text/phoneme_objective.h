@@ -42,12 +42,15 @@ class PhonemeObjective : public Objective<TensorBatch> {
   Losses Forward(const TensorBatch& batch, const PassScale& scale) const override;
   bool Evaluates(const TensorBatch& batch) const override { return batch.rows() > 0; }
   absl::Status Evaluate(const TensorBatch& batch, Metrics& metrics) const override;
-  // Beside the losses "phoneme_error_rate" and, of each day, "phoneme_error_rate.SESSION".
+  // Beside the losses "phoneme_error_rate" and, of each day, "phoneme_error_rate.SESSION"; of diphones these are of the
+  // phonemes that they spell (InPhonemes), and "diphone_error_rate" is their own.
   absl::StatusOr<MetricValues> Summarize(const MetricValues& means, const Predictions& predictions) const override;
+  NamedBytes HeldMemory(c10::DeviceType type) const override { return MemoryOfTeacher(teacher_.get(), type); }
   absl::Status SaveModel(const torch::nn::Module& module, const std::string& folder) const override;
   absl::StatusOr<Fields> Fingerprint() const override;
 
-  // Told of what was spelled, by sample, before metrics are made of it; on rank 0. An error ends the evaluation.
+  // Told of what was spelled, in phonemes, by sample, before metrics are made of it; on rank 0. An error ends the
+  // evaluation.
   using Listener = std::function<absl::Status(const std::map<int64_t, SpelledTrial>& trials)>;
   void SetListener(Listener listener) { listener_ = std::move(listener); }
 

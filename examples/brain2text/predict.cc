@@ -23,7 +23,6 @@ namespace {
 constexpr const char* kPhonemes[] = {"AA", "AE", "AH", "AO", "AW", "AY", "B", "CH", "D", "DH", "EH", "ER", "EY", "F",
                                      "G",  "HH", "IH", "IY", "JH", "K",  "L", "M",  "N", "NG", "OW", "OY", "P",  "R",
                                      "S",  "SH", "T",  "TH", "UH", "UW", "V", "W",  "Y", "Z",  "ZH", "|"};
-constexpr int64_t kPublicClasses = 41;
 
 struct Predicting {
   std::shared_ptr<DayGru> model;
@@ -86,7 +85,8 @@ absl::StatusOr<Predicting> PreparePrediction(RunContext& run, Brain2TextOptions 
 
 std::string TextOfClasses(const std::vector<int64_t>& classes, int64_t n_classes) {
   return absl::StrJoin(classes, " ", [&](std::string* out, int64_t number) {
-    const bool is_named = n_classes == kPublicClasses && number >= 1 && number < kPublicClasses;
+    const bool is_named =
+        (n_classes == kPhonemeClasses || n_classes == kDiphoneClasses) && number >= 1 && number < kPhonemeClasses;
     absl::StrAppend(out, is_named ? kPhonemes[number - 1] : absl::StrCat(number));
   });
 }

@@ -16,6 +16,7 @@ namespace distill {
 [[nodiscard]] absl::Status Predict(RunContext& run, const Brain2TextOptions& options, const Brain2TextFlags& flags);
 
 // Phonemes of ARPAbet and "|" between words for the 40 classes of the public data (those above 0), numbers for others.
+// `n_classes`: the model's; of diphones the classes are phonemes already (InPhonemes).
 std::string TextOfClasses(const std::vector<int64_t>& classes, int64_t n_classes);
 
 }  // namespace distill

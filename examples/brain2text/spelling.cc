@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace distill {
@@ -23,14 +24,37 @@ struct PrefixScore {
 };
 using Prefix = std::vector<int64_t>;
 using Beam = std::map<Prefix, PrefixScore>;
+using KeptPrefixes = std::vector<std::pair<Prefix, PrefixScore>>;
 
-void Extend(const Prefix& prefix, const PrefixScore& score, const float* frame, int64_t classes, Beam& next) {
+// Of so many classes but the blank, the best ones of a frame.
+std::vector<int64_t> BestClasses(const float* frame, int64_t classes, int64_t count) {
+  std::vector<int64_t> best(static_cast<size_t>(classes - 1));
+  std::iota(best.begin(), best.end(), 1);
+  if (count >= classes - 1) return best;
+  const auto is_better = [frame](int64_t a, int64_t b) { return frame[a] != frame[b] ? frame[a] > frame[b] : a < b; };
+  std::nth_element(best.begin(), best.begin() + count, best.end(), is_better);
+  best.resize(static_cast<size_t>(count));
+  return best;
+}
+
+// The classes that make other prefixes of the beam out of this one: what comes that way is added to them, however
+// little.
+void AddKeptChildren(const Prefix& prefix, const KeptPrefixes& beam, std::vector<int64_t>& classes) {
+  for (const auto& [other, score] : beam) {
+    const bool is_child = other.size() == prefix.size() + 1 && std::equal(prefix.begin(), prefix.end(), other.begin());
+    if (!is_child || std::find(classes.begin(), classes.end(), other.back()) != classes.end()) continue;
+    classes.push_back(other.back());
+  }
+}
+
+void Extend(const Prefix& prefix, const PrefixScore& score, const float* frame, const std::vector<int64_t>& classes,
+            Beam& next) {
   PrefixScore& same = next[prefix];
   same.blank = AddLogs(same.blank, score.total() + frame[0]);
   if (!prefix.empty()) same.last = AddLogs(same.last, score.last + frame[prefix.back()]);
   Prefix longer = prefix;
   longer.push_back(0);
-  for (int64_t c = 1; c < classes; ++c) {
+  for (const int64_t c : classes) {
     longer.back() = c;
     // The same class again is a new one only behind a blank.
     const bool repeats = !prefix.empty() && prefix.back() == c;
@@ -42,8 +66,8 @@ void Extend(const Prefix& prefix, const PrefixScore& score, const float* frame, 
 }
 
 // The best ones, in order.
-std::vector<std::pair<Prefix, PrefixScore>> Prune(const Beam& beam, int64_t width) {
-  std::vector<std::pair<Prefix, PrefixScore>> kept(beam.begin(), beam.end());
+KeptPrefixes Prune(const Beam& beam, int64_t width) {
+  KeptPrefixes kept(beam.begin(), beam.end());
   const auto is_better = [](const auto& a, const auto& b) { return a.second.total() > b.second.total(); };
   std::stable_sort(kept.begin(), kept.end(), is_better);
   if (static_cast<int64_t>(kept.size()) > width) kept.resize(static_cast<size_t>(width));
@@ -83,11 +107,18 @@ std::vector<int64_t> SpellGreedily(const FrameScores& scores) {
 }
 
 std::vector<int64_t> SpellByBeam(const FrameScores& scores, int64_t beam_width, double* log_probability) {
-  std::vector<std::pair<Prefix, PrefixScore>> beam = {{{}, {.blank = 0}}};
+  KeptPrefixes beam = {{{}, {.blank = 0}}};
   for (int64_t t = 0; t < scores.frames(); ++t) {
     Beam next;
     const float* frame = scores.values.data() + t * scores.classes;
-    for (const auto& [prefix, score] : beam) Extend(prefix, score, frame, scores.classes, next);
+    // A prefix's further classes would not be kept: its own better ones, all but perhaps the one that it ends with,
+    // fill the beam before them.
+    const std::vector<int64_t> best = BestClasses(frame, scores.classes, beam_width + 1);
+    for (const auto& [prefix, score] : beam) {
+      std::vector<int64_t> classes = best;
+      AddKeptChildren(prefix, beam, classes);
+      Extend(prefix, score, frame, classes, next);
+    }
     beam = Prune(next, beam_width);
   }
   if (log_probability != nullptr) *log_probability = beam.front().second.total();
@@ -105,6 +136,16 @@ int64_t EditDistance(absl::Span<const int64_t> a, absl::Span<const int64_t> b) {
     }
   }
   return row.back();
+}
+
+SpelledTrial InPhonemes(SpelledTrial trial, int64_t n_classes) {
+  if (n_classes != kDiphoneClasses) return trial;
+  for (std::vector<int64_t>* classes : {&trial.spelled, &trial.target}) {
+    for (int64_t& number : *classes) number %= kPhonemeClasses;
+    classes->erase(std::unique(classes->begin(), classes->end()), classes->end());
+    std::erase(*classes, 0);
+  }
+  return trial;
 }
 
 std::string SpelledTrial::ToBytes() const {

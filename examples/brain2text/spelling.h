@@ -39,6 +39,14 @@ struct SpelledTrial {
   [[nodiscard]] static absl::StatusOr<SpelledTrial> FromBytes(const std::string& bytes);
 };
 
+// The public data's classes with the blank, and those of pairs of them.
+inline constexpr int64_t kPhonemeClasses = 41, kDiphoneClasses = kPhonemeClasses * kPhonemeClasses;
+
+// Of a model with kDiphoneClasses, spelled and target in phonemes; other trials as they are. A diphone is the phoneme
+// before * 41 + the one that it leads to, a recording's first one below 41. A phoneme that leads to itself is held, so
+// that equal ones in a row are one; 0, the end, is none.
+SpelledTrial InPhonemes(SpelledTrial trial, int64_t n_classes);
+
 // Edits over classes to be spelled: of all trials and of each day.
 struct ErrorRates {
   struct Counts {

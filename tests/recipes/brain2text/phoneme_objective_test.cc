@@ -142,7 +142,22 @@ TEST_CASE("an evaluation gathers what is spelled, and makes error rates of it") 
     CHECK(values->at("phoneme_error_rate") == Approx(edits / 3));
     CHECK(values->count("phoneme_error_rate.two") == 1);
     CHECK(values->at("loss") == 1.5);
+    CHECK(values->count("diphone_error_rate") == 0);
   }
+}
+
+TEST_CASE("of diphones the phonemes are judged, and they themselves beside") {
+  BrainModelOptions options = SmallBrain(5);
+  options.n_classes = kDiphoneClasses;
+  const auto objective = PhonemeObjective::Create(std::make_shared<DayGru>(options, 1), nullptr, {});
+  // Of 1 and 2 the way from one to the other is missing.
+  const SpelledTrial trial = {.day = 1, .spelled = {1, 42, 84}, .target = {1, 42, 43, 84}};
+  const auto values = (*objective)->Summarize({{"loss", 1.5}}, {{10, trial.ToBytes()}});
+  INFO(values.status());
+  REQUIRE(values.ok());
+  CHECK(values->at("phoneme_error_rate") == 0);
+  CHECK(values->at("phoneme_error_rate.two") == 0);
+  CHECK(values->at("diphone_error_rate") == Approx(0.25));
 }
 
 }  // namespace

@@ -95,6 +95,50 @@ TEST_CASE("a narrow beam spells what it has kept") {
   }
 }
 
+// Prefix beam search in probabilities, which tries every class for every prefix.
+Sequence SpellPlainly(const std::vector<float>& scores, int64_t classes, size_t width) {
+  struct Mass {
+    double blank = 0, last = 0;
+    double total() const { return blank + last; }
+  };
+  std::map<Sequence, Mass> beam = {{{}, {.blank = 1}}};
+  for (size_t at = 0; at < scores.size(); at += static_cast<size_t>(classes)) {
+    const auto p = [&](int64_t c) { return std::exp(static_cast<double>(scores[at + static_cast<size_t>(c)])); };
+    std::map<Sequence, Mass> next;
+    for (const auto& [prefix, mass] : beam) {
+      next[prefix].blank += mass.total() * p(0);
+      if (!prefix.empty()) next[prefix].last += mass.last * p(prefix.back());
+      for (int64_t c = 1; c < classes; ++c) {
+        Sequence longer = prefix;
+        longer.push_back(c);
+        next[longer].last += (!prefix.empty() && prefix.back() == c ? mass.blank : mass.total()) * p(c);
+      }
+    }
+    const auto is_less = [](const auto& a, const auto& b) { return a.second.total() < b.second.total(); };
+    while (next.size() > width) next.erase(std::min_element(next.begin(), next.end(), is_less));
+    beam = std::move(next);
+  }
+  const auto is_less = [](const auto& a, const auto& b) { return a.second.total() < b.second.total(); };
+  return std::max_element(beam.begin(), beam.end(), is_less)->first;
+}
+
+TEST_CASE("a narrow beam that leaves out what cannot be kept spells as one that tries every class") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const int64_t classes = 3 + static_cast<int64_t>(seed % 20), width = 1 + static_cast<int64_t>(seed % 4);
+    const std::vector<float> scores = DrawScores(seed, 15, classes);
+    INFO("seed " << seed << ", " << classes << " classes, a beam of " << width);
+    CHECK(SpellByBeam({scores, classes}, width) == SpellPlainly(scores, classes, static_cast<size_t>(width)));
+  }
+}
+
+TEST_CASE("diphones spell the phonemes that they lead to") {
+  // 1, held, to 2, held, to 3, to the end; and 4 from a blank on.
+  const SpelledTrial trial = {.day = 1, .spelled = {1, 42, 43, 84, 85, 126, 123}, .target = {4, 4 * 41 + 4, 4 * 41}};
+  const SpelledTrial phonemes = InPhonemes(trial, 1681);
+  CHECK((phonemes.day == 1 && phonemes.spelled == Sequence{1, 2, 3} && phonemes.target == Sequence{4}));
+  CHECK(InPhonemes(trial, 41).spelled == trial.spelled);
+}
+
 TEST_CASE("edit distances are those of rapidfuzz") {
   const auto golden = ReadTensors(DISTILL_BUILD_DIR "/golden/brain2text/distances.safetensors");
   const auto sequence = [&](const char* name, int64_t row) {
