@@ -18,8 +18,8 @@ PassMemory MemoryOf(const GruOptions& options, int64_t targets, const ModelPass&
   // CTC's sums over all prefixes of the targets, with blanks between.
   const int64_t sums = floats(2 * targets + 1), log_probabilities = floats(options.classes);
   PassMemory memory;
-  // The layers' inputs and the classifier's. On CPUs a layer's output is the next one's input as it is, where nothing is
-  // dropped of it, and no other direction put beside it.
+  // The layers' inputs and the classifier's. On CPUs a layer's output is the next one's input as it is, where nothing
+  // is dropped of it, and no other direction put beside it.
   const bool is_shared = !pass.on_gpu && !drops && directions == 1;
   const int64_t inputs = features + (is_shared ? output : layers * output);
   memory.kept_bytes = layers * of_layer + bytes(inputs) + dropped + log_probabilities + sums;
