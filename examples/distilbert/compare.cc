@@ -1,5 +1,7 @@
 #include "examples/distilbert/compare.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,6 +13,10 @@
 
 namespace distill {
 namespace {
+
+// A pass over fewer held-out tokens is over in no time: several are timed then, behind one that is not.
+constexpr double kTokensTimed = 200'000;
+constexpr double kMostPasses = 20;
 
 struct Judged {
   double parameters = 0;
@@ -43,9 +49,14 @@ absl::StatusOr<Judged> Judge(RunContext& run, Trainer& trainer, const DistilBert
       MaskedDistillation::Create(nullptr, std::move(model), {.kl_weight = 0, .mlm_weight = 1, .cosine_weight = 0}));
   BatchEvaluator<TokenBatch> evaluator(std::move(batches), std::move(words_alone));
   evaluator.SetLoader(options.loader);
+  const double passes = std::clamp(std::ceil(kTokensTimed / tokens), 1.0, kMostPasses);  // the same on all ranks
+  if (passes > 1) DISTILL_RETURN_IF_ERROR(trainer.Evaluate(evaluator).status());
+  MetricValues metrics;
   const absl::Time began = absl::Now();
-  DISTILL_ASSIGN_OR_RETURN(const MetricValues metrics, trainer.Evaluate(evaluator));
-  judged.tokens_per_second = tokens / absl::ToDoubleSeconds(absl::Now() - began);
+  for (double pass = 0; pass < passes; ++pass) {
+    DISTILL_ASSIGN_OR_RETURN(metrics, trainer.Evaluate(evaluator));
+  }
+  judged.tokens_per_second = passes * tokens / absl::ToDoubleSeconds(absl::Now() - began);
   if (const auto found = metrics.find("perplexity"); found != metrics.end()) judged.perplexity = found->second;
   return judged;
 }

@@ -8,8 +8,9 @@
 
 namespace distill {
 
-// Every rank must call it, after a Fit; blocks for an evaluation of each model. Rank 0 prints parameters, their size in
-// float32, the perplexity of the masked words, and tokens a second of that evaluation over all ranks.
+// Every rank must call it, after a Fit; blocks for an evaluation of each model, or several of little text. Rank 0
+// prints parameters, their size in float32, the perplexity of the masked words, and tokens a second of evaluations over
+// all ranks.
 [[nodiscard]] absl::Status CompareModels(RunContext& run, Trainer& trainer, const DistilBertOptions& options,
                                          const MaskedText& text, const DistilBertModels& models);
 

@@ -28,7 +28,8 @@ def perplexity(output, name):
 def demo(folder):
     """The figures of examples/distilbert/README.md, of a shorter training."""
     teacher, student = f"{folder}/teacher", f"{folder}/student"
-    train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--num_train_epochs", "4", ranks=2)
+    train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--student_checkpoint", f"{EXAMPLE}/teacher", "--num_train_epochs", "4",
+          ranks=2)
     distil = ["--config_file", f"{EXAMPLE}/demo.yaml", "--teacher_model", teacher, "--num_train_epochs", "6", "--eval_steps", "0"]
     output = train(student, *distil, "--print_metrics", ranks=2)
     job.check_reports(student, output)

@@ -111,7 +111,8 @@ def distilbert_options(folder):
     job.check("teacher" not in words and "Inference" not in words, words)
     demo = plan("distilbert", "--teacher_model", f"{EXAMPLES}/distilbert/teacher", "--device", "cpu", yaml="demo")
     expect(demo, "640 steps x ")  # 20 epochs of 32 steps, as the demo has them
-    expect(plan("distilbert", "--device", "cpu", yaml="teacher"), "the student", "steps x ")
+    teacher = plan("distilbert", "--student_checkpoint", f"{EXAMPLES}/distilbert/teacher", "--device", "cpu", yaml="teacher")
+    expect(teacher, "the student", "steps x ")
     print("ok: distilbert's options")
 
 

@@ -1,0 +1,39 @@
+"""The demo of examples/distilbert/README.md as its commands are written there comes to the figures that stand there."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+EXAMPLE = f"{job.SOURCE}/examples/distilbert"
+# Perplexities of masked words; another kind of CPU rounds differently.
+TEACHER, STUDENT, TOLERANCE = 1.64, 1.72, 0.06
+
+
+def train(yaml, out, *arguments):
+    return job.must_run(["--config_file", f"{EXAMPLE}/{yaml}.yaml", "--device", "cpu", "--output_dir", out, *arguments], ranks=2,
+                        program="distilbert", timeout=500)
+
+
+def perplexity(output, name):
+    return float(re.search(rf"^{name} .*perplexity +([\d.]+)", output, flags=re.M)[1])
+
+
+def main():
+    folder = job.workspace()
+    train("teacher", f"{folder}/teacher", "--student_checkpoint", f"{EXAMPLE}/teacher")
+    distilled = train("demo", f"{folder}/student", "--teacher_model", f"{folder}/teacher")
+    alone = train("demo", f"{folder}/alone", "--teacher_model", f"{folder}/teacher", "--alpha", "0", "--gamma", "0")
+    for what, found, expected in (("teacher", perplexity(distilled, "teacher"), TEACHER),
+                                  ("student", perplexity(distilled, "student"), STUDENT),
+                                  ("student without the teacher", perplexity(alone, "student"), STUDENT)):
+        print(f"{what}: perplexity {found}")
+        job.check(abs(found - expected) <= TOLERANCE, f"{what}: perplexity {found}, README.md says {expected}")
+    kl = [job.records(f"{folder}/{name}", "eval_kl")[-1]["eval_kl"] for name in ("student", "alone")]
+    print(f"divergence from the teacher's words: {kl[0]:.3f}, without it {kl[1]:.3f}")
+    job.check(kl[0] < kl[1] / 2, f"the divergence is {kl[0]}, and {kl[1]} of the student that had no teacher")
+    job.check("the student has 55 % of the teacher's parameters" in distilled, distilled)
+
+
+main()
