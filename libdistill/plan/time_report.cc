@@ -86,17 +86,18 @@ class Report {
 
   absl::StatusOr<std::string> OnEach(const std::vector<Instance>& instances) const {
     MemoryPlanTask task = OnGpus();
+    const char* const type_else = task.dtype == torch::kBFloat16 ? " (float16 where there is no bfloat16)" : "";
     DISTILL_ASSIGN_OR_RETURN(const MemoryPlan plan, PlanMemory(task));
     std::string text = absl::StrFormat("\n%s steps on %d GPU(s) of other machines, at %g of their peak in %s%s:\n%s",
                                        WithCommas(steps_), task.world_size, efficiency_, TypeName(task.dtype),
-                                       " (float16 where there is no bfloat16)", ReasonOfShare());
+                                       type_else, ReasonOfShare());
     absl::StrAppendFormat(&text, "%-15s %6s %9s %9s %10s  a rank needs %.1f GiB\n", "instance", "number", "s a step",
                           "hours", "price, $", GiB(plan.rank_bytes()));
     for (const Instance& instance : instances) {
       const double seconds = TimeOn(instance, task, efficiency_).seconds();
       const int64_t count = InstancesFor(instance, task);
       const bool fits = plan.rank_bytes() <= UsableBytes(instance.gpu_memory_gb);
-      absl::StrAppendFormat(&text, "%-15s %6d %9s %9.1f %10s  %s of %g GB\n", instance.name, count,
+      absl::StrAppendFormat(&text, "%-15s %6d %9s %9.2f %10s  %s of %g GB\n", instance.name, count,
                             ThreeDigits(seconds), static_cast<double>(steps_) * seconds / 3600,
                             Cents(Dollars(steps_, seconds, count * instance.dollars_per_hour)),
                             fits ? "fits" : "does not fit", instance.gpu_memory_gb);
@@ -119,10 +120,11 @@ class Report {
     return dtype == torch::kBFloat16 && instance.bf16_tflops == 0 ? torch::kFloat16 : dtype;
   }
 
-  // "150,000 steps x 0.6 s = 25.0 hours"
+  // "150,000 steps x 0.6 s = 25.0 hours"; of what takes less than one, minutes.
   std::string Hours(double seconds) const {
-    return absl::StrFormat("%s steps x %s s = %.1f hours", WithCommas(steps_), ThreeDigits(seconds),
-                           static_cast<double>(steps_) * seconds / 3600);
+    const double sum = static_cast<double>(steps_) * seconds;
+    return absl::StrFormat("%s steps x %s s = %.1f %s", WithCommas(steps_), ThreeDigits(seconds),
+                           sum / (sum < 3600 ? 60 : 3600), sum < 3600 ? "minutes" : "hours");
   }
 
   std::string ReasonOfShare() const {

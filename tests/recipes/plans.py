@@ -77,7 +77,7 @@ def rows_of_table(text):
 def distilbert():
     text = plan("distilbert", "--instance", "p4d.24xlarge", "--seconds_per_step", "2")
     expect(text, "Memory of 8 rank(s), 8 on each host, on GPUs: 16 bits a weight", "32 x 512 tokens", "teacher's weights",
-           "student's weights", "teacher's answer", "gradients of head", "1,000 steps x 2 s = 0.6 hours; x $21.9576 an hour = $12.20")
+           "student's weights", "teacher's answer", "gradients of head", "1,000 steps x 2 s = 33.3 minutes; x $21.9576 an hour = $12.20")
     check_sum(text)
     # 109.5 and 67.0 million parameters: 2 bytes each while they work, and 12 for the student's masters and moments.
     job.check(abs(gib("teacher's weights", text) - 109514298 * 2 / 2**30) < 0.001, text)
@@ -119,7 +119,7 @@ def distilbert_options(folder):
 def squad(folder):
     text = plan("squad", "--instance", "g4dn.xlarge", "--seconds_per_step", "0.9")
     expect(text, "Memory of 1 rank(s), 1 on each host, on GPUs: 16 bits a weight", "4 x 384 tokens", "It fits",
-           "100 steps x 0.9 s = 0.0 hours; x $0.526 an hour = $0.01")
+           "100 steps x 0.9 s = 1.5 minutes; x $0.526 an hour = $0.01")
     check_sum(text)
     job.check(abs(gib("student's masters", text) - 334.1e6 * 4 / 2**30) < 0.01, text)
     job.check("teacher" not in text, text)
@@ -134,7 +134,7 @@ def squad(folder):
 
 def polarity(folder):
     text = plan("polarity", "--instance", "g5.xlarge", "--seconds_per_step", "0.1")
-    expect(text, "32 x 128 tokens", "3,125 steps x 0.1 s = 0.1 hours; x $1.006 an hour = $0.09")  # 100,000 rows, 32 a step
+    expect(text, "32 x 128 tokens", "3,125 steps x 0.1 s = 5.2 minutes; x $1.006 an hour = $0.09")  # 100,000 rows, 32 a step
     check_sum(text)
     expect(plan("polarity", "--instance", "p4d.24xlarge", "--max_train_samples", "1000000"), "3,907 steps x ", "= $")
     # 66,955,010: DistilBERT with the head of a classifier of two labels.

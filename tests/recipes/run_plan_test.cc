@@ -35,6 +35,7 @@ std::string Text(const TrainerOptions& trainer, PlanFlags flags) {
 TEST_CASE("a recipe's plan is of the job that the flags name, with memory, hours and price") {
   TrainerOptions trainer;
   trainer.max_steps = 150000;
+  trainer.bf16 = Switch::kAuto;
   const std::string text = Text(trainer, {.instance = "g5.2xlarge", .seconds_per_step = 0.6});
   INFO(text);
   CHECK(absl::StrContains(text, "Memory of 1 rank(s), 1 on each host, on GPUs: 16 bits a weight"));
