@@ -47,12 +47,9 @@ class RowReader {
   // The next chunk; null at the end. Blocks while the file is read; one thread at a time. DataLoss: the file is damaged
   // from here on. Unavailable: its store does not answer.
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<RowChunk>> NextChunk() = 0;
-  // Leaves out the next rows, as many as the format can without reading them but not more than `most`: whole row groups
-  // of Parquet, of other formats none. How many those were. One thread at a time.
-  [[nodiscard]] virtual absl::StatusOr<int64_t> SkipRows(int64_t most) {
-    (void)most;
-    return 0;
-  }
+  // Leaves out the next rows, as many as the format can without reading them, at most `most`: whole row groups of
+  // Parquet, of other formats none. How many those were. One thread at a time.
+  [[nodiscard]] virtual absl::StatusOr<int64_t> SkipRows(int64_t /*most*/) { return 0; }
   // Of the file as it is stored, up to the end of the last chunk.
   virtual int64_t bytes_read() const = 0;
 };
