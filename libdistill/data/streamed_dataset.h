@@ -2,8 +2,7 @@
 // rows can be read by itself, and which no memory holds. From a local disk or out of S3.
 //
 //   DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<StreamedDataset> rows,
-//                            OpenStreamedDataset("s3://bucket/rows", make_sample, {.index_folder =
-//                            "/var/cache/lines"}));
+//                            OpenStreamedDataset("s3://bucket/rows", make_sample, {.index_folder = "/var/lines"}));
 //
 // Who does not care how rows are read calls OpenRowDataset (row_dataset.h).
 //
