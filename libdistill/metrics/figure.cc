@@ -43,14 +43,22 @@ std::vector<std::string> MetricsOf(const std::vector<RunCurves>& runs) {
   return metrics;
 }
 
+bool AnyHas(const std::vector<RunCurves>& runs, const std::string& name) {
+  return std::any_of(runs.begin(), runs.end(), [&](const RunCurves& run) { return run.Find(name) != nullptr; });
+}
+
+// "error_rate.monday", beside "error_rate".
+bool IsPartOfAnother(const std::vector<RunCurves>& runs, const std::string& metric) {
+  const std::string whole = metric.substr(0, metric.find('.'));
+  return whole != metric && (AnyHas(runs, whole) || AnyHas(runs, absl::StrCat(kEvaluation, whole)));
+}
+
 int RankOf(const std::vector<RunCurves>& runs, const std::string& metric) {
   if (metric == "loss") return 0;
   if (metric == "grad_norm") return 3;
   if (metric == "learning_rate") return 4;
-  const bool is_evaluated = std::any_of(runs.begin(), runs.end(), [&](const RunCurves& run) {
-    return run.Find(absl::StrCat(kEvaluation, metric)) != nullptr;
-  });
-  return is_evaluated ? 1 : 2;
+  if (IsPartOfAnother(runs, metric)) return 5;
+  return AnyHas(runs, absl::StrCat(kEvaluation, metric)) ? 1 : 2;
 }
 
 absl::StatusOr<std::vector<std::string>> ChooseMetrics(const std::vector<RunCurves>& runs,

@@ -43,8 +43,9 @@ struct FigureOptions {
 };
 
 // One panel a metric, with its training and its evaluations: the loss first, then what is evaluated, the loss's terms,
-// and the gradients' norm and the learning rate at the end. At most 12; the note names the others. InvalidArgument: no
-// run has one of options.metrics, and those that there are are named.
+// the gradients' norm and the learning rate, and at the end parts of what is evaluated ("error_rate.monday", beside
+// "error_rate"). At most 12; the note names the others. InvalidArgument: no run has one of options.metrics, and those
+// that there are are named.
 [[nodiscard]] absl::StatusOr<Figure> FigureOf(const std::vector<RunCurves>& runs, const FigureOptions& options);
 
 }  // namespace distill

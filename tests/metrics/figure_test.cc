@@ -116,6 +116,15 @@ TEST_CASE("each metric has a panel with its training and its evaluations; speeds
       absl::StrContains(wrong.status().message(), "no record has 'f1'; there are loss, kl, grad_norm, learning_rate"));
 }
 
+TEST_CASE("parts of what is evaluated come last, so that many of them leave room for the rest") {
+  NamedValues evaluated = {{"eval_loss", 1}, {"eval_rate", 0.5}};
+  for (int day = 0; day < 20; ++day) evaluated.emplace_back(absl::StrCat("eval_rate.d.", day), 0.5);
+  const RunCurves run = RunOf("a", {{{"loss", 2}, {"learning_rate", 1}, {"no.part", 1}}, evaluated});
+  const Figure figure = FigureOf({run}, {.title = ""}).value();
+  REQUIRE(figure.panels.size() == 12);
+  CHECK(absl::StartsWith(Titles(figure), "loss | rate | no.part | learning_rate | rate.d.0 | rate.d.1 | "));
+}
+
 TEST_CASE("a running mean is drawn over the records, and named") {
   const RunCurves run = RunOf("a", {{{"loss", 2}}, {{"loss", 4}}, {{"eval_loss", 1}}});
   const Figure figure = FigureOf({run}, {.title = "", .smooth = 2}).value();
