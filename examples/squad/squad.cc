@@ -26,12 +26,6 @@
 namespace distill {
 namespace {
 
-// The names by which transformers' users know two data sets of the hub.
-std::string DatasetOf(const std::string& name) {
-  const bool is_short = name == "squad" || name == "squad_v2";
-  return is_short && !FileExists(name) && !FolderExists(name) ? absl::StrCat("rajpurkar/", name) : name;
-}
-
 HubSource RowSource(const SquadOptions& options, const char* split) {
   return {HubKind::kDataset, {HubContents::kRows, split}, options.dataset_revision};
 }
@@ -43,11 +37,11 @@ absl::Status FetchSources(RunContext& run, SquadOptions& options) {
        options.model_name_or_path,
        {HubKind::kModel, {HubContents::kModel}, options.model_revision}},
       {"teacher_model", options.teacher_model, {HubKind::kModel, {HubContents::kModel}, options.teacher_revision}}};
-  const std::string dataset = DatasetOf(options.dataset_name);
-  if (options.do_train && options.train_file.empty())
-    paths.push_back({"dataset_name", dataset, RowSource(options, "train")});
+  if (options.do_train && options.train_file.empty()) {
+    paths.push_back({"dataset_name", options.dataset_name, RowSource(options, "train")});
+  }
   if (options.do_eval && options.validation_file.empty()) {
-    paths.push_back({"dataset_name", dataset, RowSource(options, "validation")});
+    paths.push_back({"dataset_name", options.dataset_name, RowSource(options, "validation")});
   }
   const auto set = [&] {
     options.model_name_or_path = paths[0].text;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,42 @@ constexpr size_t kLongest = 96;  // each part
 // Of files; a repository that is called so is written with hf://.
 constexpr const char* kEndings[] = {".jsonl", ".json", ".parquet", ".csv",         ".tsv",   ".gz",  ".zst", ".yaml",
                                     ".yml",   ".txt",  ".hdf5",    ".safetensors", ".arrow", ".bin", ".pt"};
+
+// Repositories that the hub had before it had organisations: their old names are what users and examples still write.
+struct OldNames {
+  HubKind kind;
+  const char* organisation;
+  std::vector<absl::string_view> names;
+};
+
+const std::vector<OldNames>& AllOldNames() {
+  static const std::vector<OldNames>& all = *new std::vector<OldNames>{
+      {HubKind::kModel,
+       "google-bert",
+       {"bert-base-cased", "bert-base-multilingual-cased", "bert-base-multilingual-uncased", "bert-base-uncased",
+        "bert-large-cased", "bert-large-cased-whole-word-masking",
+        "bert-large-cased-whole-word-masking-finetuned-squad", "bert-large-uncased",
+        "bert-large-uncased-whole-word-masking", "bert-large-uncased-whole-word-masking-finetuned-squad"}},
+      {HubKind::kModel,
+       "distilbert",
+       {"distilbert-base-cased", "distilbert-base-cased-distilled-squad", "distilbert-base-multilingual-cased",
+        "distilbert-base-uncased", "distilbert-base-uncased-distilled-squad",
+        "distilbert-base-uncased-finetuned-sst-2-english", "distilroberta-base"}},
+      {HubKind::kModel, "FacebookAI", {"roberta-base", "roberta-large"}},
+      {HubKind::kDataset, "rajpurkar", {"squad", "squad_v2"}},
+      {HubKind::kDataset, "fancyzhx", {"ag_news", "amazon_polarity", "yelp_polarity"}},
+      {HubKind::kDataset, "stanfordnlp", {"imdb"}}};
+  return all;
+}
+
+// "org/name" of an old name; other texts as they are.
+std::string NewName(absl::string_view text, HubKind kind) {
+  for (const OldNames& old : AllOldNames()) {
+    if (old.kind != kind || absl::c_find(old.names, text) == old.names.end()) continue;
+    return absl::StrCat(old.organisation, "/", text);
+  }
+  return std::string(text);
+}
 
 bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
@@ -86,11 +123,12 @@ absl::StatusOr<HubName> ParseHubName(absl::string_view text, HubKind kind) {
     return absl::InvalidArgumentError("it is a path; names of the hub are of the form org/name");
   }
   DISTILL_RETURN_IF_ERROR(CheckFolder(name));
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, '/');
+  const std::string full = NewName(text, kind);
+  const std::vector<absl::string_view> parts = absl::StrSplit(full, '/');
   if (parts.size() != 2) return absl::InvalidArgumentError("names are of the form org/name");
   for (const absl::string_view part : parts) DISTILL_RETURN_IF_ERROR(CheckPart(part));
   if (!name.is_url && LooksLikeFile(text)) return absl::InvalidArgumentError("it ends as names of files do");
-  name.repository.name = std::string(text);
+  name.repository.name = full;
   return name;
 }
 

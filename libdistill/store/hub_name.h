@@ -1,5 +1,6 @@
 // How users write the name of a repository of the hub: "org/name", "org/name@REVISION", or "hf://org/name" where it
-// must not be taken for a path, or where a folder of a data set is meant: "hf://org/name@REVISION/FOLDER".
+// must not be taken for a path, or where a folder of a data set is meant: "hf://org/name@REVISION/FOLDER". Some names
+// are older than organisations: "bert-base-uncased" is "google-bert/bert-base-uncased", "squad" is "rajpurkar/squad".
 #pragma once
 
 #include <string>

@@ -53,6 +53,16 @@ TEST_CASE("a name of the hub has two parts, and may have a revision") {
   CHECK(TextOf(*pinned, "abc") == "hf://org/rows@abc");
 }
 
+TEST_CASE("names that are older than organisations get theirs") {
+  const absl::StatusOr<HubName> old = ParseHubName("bert-large-uncased-whole-word-masking@main", HubKind::kModel);
+  REQUIRE(old.ok());
+  CHECK(old->repository.name == "google-bert/bert-large-uncased-whole-word-masking");
+  CHECK(TextOf(*old, "abc") == "google-bert/bert-large-uncased-whole-word-masking@abc");
+  CHECK(ParseHubName("amazon_polarity", HubKind::kDataset)->repository.name == "fancyzhx/amazon_polarity");
+  CHECK(ParseHubName("hf://datasets/squad", HubKind::kDataset)->repository.name == "rajpurkar/squad");
+  CHECK(absl::IsInvalidArgument(ParseHubName("squad", HubKind::kModel).status()));
+}
+
 TEST_CASE("a folder of a data set stands behind its name") {
   const auto parts = [](const char* text) {
     const absl::StatusOr<HubName> name = ParseHubName(text, HubKind::kDataset);
