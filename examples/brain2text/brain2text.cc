@@ -25,6 +25,7 @@
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
+#include "libdistill/world/world.h"
 
 namespace distill {
 namespace {
@@ -98,7 +99,10 @@ void ShrinkBrain(Brain2TextOptions& options) {
     for (size_t day = 0; day < held_out->size(); ++day) (*held_out)[day] = static_cast<int64_t>(day) == first;
     options.dataset_probability_val = absl::StrJoin(std::vector<int>(held_out->begin(), held_out->end()), ",");
   }
-  options.batch_size = std::min<int64_t>(options.batch_size, 8);
+  options.gradient_accumulation_steps = 1;
+  const absl::StatusOr<World> world = ReadWorld();  // a trial for each rank
+  const int64_t fewest = world.ok() ? world->world_size : 1;
+  options.batch_size = std::min(options.batch_size, std::max<int64_t>(8, fewest));
   options.days_per_batch = std::min(options.days_per_batch, options.batch_size);
   options.checkpoint_dir.clear();  // in the temporary folder
 }

@@ -34,6 +34,31 @@ absl::Status CheckModelSizes(const BrainModelOptions& model) {
   return absl::InvalidArgumentError("patch_stride must be at least 1 where patch_size is above 0");
 }
 
+// The group of day layers; none where nothing is said of them.
+ParameterGroups DayGroups(const Brain2TextOptions& options) {
+  const DayRates& rates = options.day;
+  ParameterGroup day{.pattern = kDayLayers,
+                     .learning_rate = rates.lr_max_day,
+                     .min_lr = rates.lr_min_day,
+                     .weight_decay = rates.weight_decay_day};
+  if (rates.lr_warmup_steps_day) day.warmup_steps = static_cast<double>(*rates.lr_warmup_steps_day);
+  if (day == ParameterGroup{.pattern = kDayLayers}) return {};
+  // Otherwise a group's lowest rate is the same share of its highest as the others' is.
+  if (!day.min_lr) day.min_lr = std::min(options.lr_min, rates.lr_max_day.value_or(options.trainer.learning_rate));
+  return {day};
+}
+
+// resolved_config.yaml has both, and they agree.
+absl::Status CheckDayRates(const Brain2TextOptions& options) {
+  const ParameterGroups& given = options.trainer.parameter_groups;
+  const ParameterGroups of_days = DayGroups(options);
+  if (given.empty() || of_days.empty() || given == of_days) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter_groups takes the place of lr_max_day, lr_min_day, lr_warmup_steps_day and "
+                   "weight_decay_day: leave these out, or say there what they say: '",
+                   FieldText(of_days), "'"));
+}
+
 absl::Status CheckSchedule(const Brain2TextOptions& options) {
   const TrainerOptions& trainer = options.trainer;
   if (trainer.max_steps < 1) return IsMissing("num_training_batches");
@@ -134,6 +159,7 @@ absl::Status CheckBrain2Text(const Brain2TextOptions& options, const Brain2TextF
   DISTILL_RETURN_IF_ERROR(FeatureSubset(options).status());
   DISTILL_RETURN_IF_ERROR(CheckInput(options));
   DISTILL_RETURN_IF_ERROR(CheckSchedule(options));
+  DISTILL_RETURN_IF_ERROR(CheckDayRates(options));
   const bool writes = !flags.plan && flags.compare_dataset_dir.empty();
   return writes && options.trainer.output_dir.empty() ? IsMissing("output_dir") : absl::OkStatus();
 }
@@ -142,17 +168,7 @@ Brain2TextOptions Settle(Brain2TextOptions options) {
   TrainerOptions& trainer = options.trainer;
   trainer.lr_scheduler_type = SchedulerType::kCosineWithMinLr;
   trainer.lr_scheduler_kwargs.min_lr = std::min(options.lr_min, trainer.learning_rate);
-  ParameterGroup day{.pattern = kDayLayers,
-                     .learning_rate = options.day.lr_max_day,
-                     .min_lr = options.day.lr_min_day,
-                     .weight_decay = options.day.weight_decay_day};
-  if (options.day.lr_warmup_steps_day.has_value()) {
-    day.warmup_steps = static_cast<double>(*options.day.lr_warmup_steps_day);
-  }
-  const ParameterGroup nothing{.pattern = kDayLayers};
-  if (options.input_trainable && !(day == nothing) && trainer.parameter_groups.empty()) {
-    trainer.parameter_groups = {day};
-  }
+  if (options.input_trainable && trainer.parameter_groups.empty()) trainer.parameter_groups = DayGroups(options);
   if (options.early_stopping) {
     trainer.best_model.metric_for_best_model = "phoneme_error_rate";
     trainer.best_model.early_stopping_patience = options.early_stopping_val_steps;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/content_hash.h"
 
 namespace distill {
 namespace {
@@ -137,16 +138,28 @@ absl::StatusOr<MetricValues> PhonemeObjective::Summarize(const MetricValues& mea
   return values;
 }
 
+// Each rank reads its own copy of the teacher's folder.
+static std::string HashOfWeights(const torch::nn::Module& module) {
+  ContentHash hash;
+  for (const auto& item : module.named_parameters()) {
+    const Tensor weight = item.value().detach().cpu().contiguous();
+    hash.Add(item.key()).Add(weight.const_data_ptr(), weight.nbytes());
+  }
+  return hash.Hex();
+}
+
 absl::Status PhonemeObjective::SaveModel(const torch::nn::Module& module, const std::string& folder) const {
   if (&module != model_.get()) return absl::UnimplementedError("another module is trained");
   return SaveDayGru(*model_, folder);
 }
 
 absl::StatusOr<Fields> PhonemeObjective::Fingerprint() const {
-  return Fields{{"temperature", NumberText(options_.temperature)},
-                {"alpha", NumberText(options_.alpha)},
-                {"the decoder", FieldText(options_.decoder)},
-                {"beam_width", absl::StrCat(options_.beam_width)}};
+  Fields fields = {{"temperature", NumberText(options_.temperature)},
+                   {"alpha", NumberText(options_.alpha)},
+                   {"the decoder", FieldText(options_.decoder)},
+                   {"beam_width", absl::StrCat(options_.beam_width)}};
+  if (teacher_ != nullptr) fields.emplace_back("weights of the teacher", HashOfWeights(*teacher_));
+  return fields;
 }
 
 }  // namespace distill

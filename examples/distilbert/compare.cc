@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/task/distiller.h"
 
@@ -42,8 +43,13 @@ absl::StatusOr<Judged> Judge(RunContext& run, Trainer& trainer, const DistilBert
                              const MaskedText& text, std::shared_ptr<Encoder> model) {
   Judged judged{.parameters = ParametersOf(*model), .perplexity = {}, .tokens_per_second = {}};
   if (text.held_out == nullptr) return judged;
-  DISTILL_ASSIGN_OR_RETURN(const double tokens, TokensOf(*text.held_out));
-  DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardHeldOut(options, text, run.world()));
+  absl::StatusOr<double> counted = TokensOf(*text.held_out);
+  absl::StatusOr<TokenBatches> sharded = ShardHeldOut(options, text, run.world());
+  absl::Status mine = counted.status();
+  mine.Update(sharded.status());
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), mine));  // before the evaluation, which takes all ranks
+  const double tokens = *counted;
+  TokenBatches batches = *std::move(sharded);
   DISTILL_ASSIGN_OR_RETURN(
       auto words_alone,
       MaskedDistillation::Create(nullptr, std::move(model), {.kl_weight = 0, .mlm_weight = 1, .cosine_weight = 0}));

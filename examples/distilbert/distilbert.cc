@@ -52,6 +52,10 @@ NamedSources SourcesOf(const DistilBertOptions& options) {
 }
 
 absl::Status Distill(RunContext& run, DistilBertOptions options) {
+  if (options.use_demo_data && !options.sources.dataset_name.empty()) {
+    if (run.rank() == 0) LogInfo("use_demo_data: dataset_name is left out");
+    options.sources.dataset_name.clear();  // nothing of it is fetched
+  }
   DISTILL_RETURN_IF_ERROR(BeginJob(run, options, SourcesOf(options)));
   DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
   absl::StatusOr<Prepared> made = absl::UnknownError("not prepared");

@@ -31,9 +31,7 @@ absl::Status CheckModels(const DistilBertOptions& options) {
 }
 
 absl::Status CheckText(const DistilBertOptions& options) {
-  if (!options.use_demo_data) return RequireValue("dataset_name", options.sources.dataset_name);
-  if (options.sources.dataset_name.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError("use_demo_data is in place of dataset_name: give one of them");
+  return options.use_demo_data ? absl::OkStatus() : RequireValue("dataset_name", options.sources.dataset_name);
 }
 
 absl::Status CheckEvaluation(const DistilBertOptions& options) {

@@ -22,8 +22,8 @@ namespace distill {
 class SpanModel;
 
 struct AnswerOptions {
-  WindowOptions windows = {};
-  int64_t max_answer_length = 30;  // tokens
+  WindowOptions windows = {.most_windows = 4096};  // 50 MB of windows of 384 tokens
+  int64_t max_answer_length = 30;                  // tokens
 };
 
 template <class V>

@@ -169,8 +169,8 @@ class JsonServer::Impl : public httplib::Server {
 
   void Stop() {
     stops_ = true;
-    while (!ended_ && is_running()) {
-      stop();
+    while (!ended_) {
+      if (is_running()) stop();  // before, Serve may be about to listen
       absl::SleepFor(absl::Milliseconds(10));
     }
   }

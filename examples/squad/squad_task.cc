@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "examples/squad/predictions.h"
 #include "examples/squad/score.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/collate.h"
@@ -234,6 +235,12 @@ absl::StatusOr<std::unique_ptr<BatchTask<TensorBatch>>> MakeSquadTask(const Squa
     return student->Save(folder, tokenizer, torch::kFloat32);
   };
   parts.teacher = models.teacher;
+  if (models.teacher != nullptr) {
+    parts.fingerprint = {{"alpha", NumberText(options.alpha)}, {"temperature", NumberText(options.temperature)}};
+    for (const auto& [name, value] : models.teacher->content()) {
+      parts.fingerprint.emplace_back(absl::StrCat(name, " of the teacher"), value);
+    }
+  }
   const SpanDataset& trained = data->train ? *data->train : *data->evaluation;
   DISTILL_ASSIGN_OR_RETURN(auto training, Deal(trained, world, options.shard, pad_id));
   auto task = MakeTask(std::move(training), std::move(parts));

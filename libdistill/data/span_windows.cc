@@ -18,11 +18,25 @@ bool HasContext(const Encoding& window) {
   return std::find(window.texts.begin(), window.texts.end(), kContext) != window.texts.end();
 }
 
+absl::Status CheckNumber(const Tokenizer& tokenizer, absl::string_view question, const std::string& context,
+                         const WindowOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(const Encoding whole, tokenizer.EncodeInput(question, context, {}));
+  const int64_t of_context = std::count(whole.texts.begin(), whole.texts.end(), kContext);
+  const int64_t room = options.max_length - (whole.size() - of_context), step = room - options.stride;
+  if (step <= 0) return absl::OkStatus();  // refused where they are made
+  const int64_t windows = 1 + std::max<int64_t>(0, of_context - room + step - 1) / step;
+  if (windows <= options.most_windows) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the context has ", of_context, " tokens, which take ", windows,
+                                                 " windows beside this question, more than ", options.most_windows,
+                                                 ": send a shorter context, or a shorter question"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Encoding>> WindowsOf(const Tokenizer& tokenizer, const std::string& question,
                                                 const std::string& context, const WindowOptions& options) {
   const absl::string_view asked = absl::string_view(question).substr(LeadingSpace(question));
+  if (options.most_windows > 0) DISTILL_RETURN_IF_ERROR(CheckNumber(tokenizer, asked, context, options));
   absl::StatusOr<Encoding> first = tokenizer.EncodeInput(
       asked, context,
       {.max_length = options.max_length, .truncation = Truncation::kOnlySecond, .stride = options.stride});

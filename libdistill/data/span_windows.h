@@ -15,11 +15,14 @@ namespace distill {
 struct WindowOptions {
   int64_t max_length = 384;  // tokens of a window: question, special tokens, a part of the context
   int64_t stride = 128;      // tokens of the context that a window shares with the one before it
+  // More are refused before they are made, for who takes texts of strangers: a long question makes many short steps
+  // through a context. 0: as many as there are.
+  int64_t most_windows = 0;
 };
 
 // In order, without parts of their own. White space before the question is left out. Tokens of the context are those of
 // text 1; their offsets are bytes of it. InvalidArgument: a context without tokens; a question that leaves the context
-// no more than `stride` tokens of a window; what the tokenizer refuses.
+// no more than `stride` tokens of a window; more windows than most_windows; what the tokenizer refuses.
 [[nodiscard]] absl::StatusOr<std::vector<Encoding>> WindowsOf(const Tokenizer& tokenizer, const std::string& question,
                                                               const std::string& context, const WindowOptions& options);
 

@@ -88,6 +88,25 @@ TEST_CASE("a long context has windows that overlap by the stride, and the answer
   CHECK(ValuesOf<int64_t>(data->windows->Read(0).value(), "start")[0] == 0);
 }
 
+TEST_CASE("windows are counted before they are made, and more than most_windows refused") {
+  const Tokenizer tokenizer = PairTokenizer();
+  for (const int64_t characters : {1, 5, 6, 7, 10, 11, 100}) {
+    const std::string context(static_cast<size_t>(characters), 'x');
+    for (const int64_t stride : {0, 2, 5}) {
+      WindowOptions options = {.max_length = 12, .stride = stride};
+      const auto windows = WindowsOf(tokenizer, "who", context, options);
+      REQUIRE(windows.ok());
+      options.most_windows = static_cast<int64_t>(windows->size());
+      CHECK(WindowsOf(tokenizer, "who", context, options)->size() == windows->size());
+      if (--options.most_windows == 0) continue;
+      const absl::Status refused = WindowsOf(tokenizer, "who", context, options).status();
+      INFO(refused);
+      CHECK(absl::IsInvalidArgument(refused));
+      CHECK(absl::StrContains(refused.message(), absl::StrCat("which take ", windows->size(), " windows")));
+    }
+  }
+}
+
 TEST_CASE("a question without an answer is kept and counted, and takes its place as its id") {
   const TempFolder files;
   const auto data =

@@ -90,6 +90,7 @@ def killed(folder, teacher):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    job.check(not os.path.exists(f"{out}/model.safetensors"), "the job was over before it was killed: make it longer")
     output = train(out, *short(teacher, **options), "--resume_from_checkpoint", "latest", ranks=2)
     job.check("resum" in output.lower(), output)
     compare(job.metrics(f"{folder}/whole"), job.metrics(out), "killed and resumed, bit for bit", 0)

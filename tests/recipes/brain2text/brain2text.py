@@ -108,6 +108,7 @@ def check_resume():
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    job.check(not os.path.exists(f"{out}/model.safetensors"), "the job was over before it was killed: make it longer")
     train(out, resume_from_checkpoint="latest", **options)
     job.check(all_records(out) == all_records(f"{folder}/undisturbed"), "the resumed job has other records than the undisturbed one")
     for name in ("model.safetensors", "checkpoint/best_checkpoint/model.safetensors", "checkpoint/best_checkpoint/metrics.json"):

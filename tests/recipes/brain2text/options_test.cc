@@ -215,6 +215,9 @@ TEST_CASE("rates and decay of the day layers become a group of parameters, and s
   CHECK(settled.trainer.best_model.early_stopping_patience == 12);
   CHECK(settled.trainer.best_model.metric_for_best_model == "phoneme_error_rate");
   CHECK(ValuesOf(Settle(settled)) == ValuesOf(settled));
+  Brain2TextOptions without_lowest = *ReadArgs(kRnnArgs);
+  without_lowest.day.lr_min_day.reset();
+  CHECK(GroupedScheduleOf(Settle(without_lowest).trainer, 9000).At(9001).of_groups[0] == Approx(0.0002));
   Brain2TextOptions plain = settled;
   plain.day = {};
   plain.trainer.parameter_groups.clear();
@@ -259,6 +262,18 @@ TEST_CASE("what a key of rnn_args.yaml cannot have is refused by its name") {
     CHECK(absl::IsInvalidArgument(refused));
     CHECK_THAT(std::string(refused.message()), Catch::Contains(text));
   }
+}
+
+TEST_CASE("groups of parameters take the place of the day layers' rates: both are refused, unless they agree") {
+  Brain2TextOptions options = Settle(*ReadArgs(kRnnArgs));
+  CHECK(CheckBrain2Text(options, {}) == absl::OkStatus());  // as resolved_config.yaml has them
+  options.trainer.parameter_groups[0].learning_rate = 0.001;
+  const absl::Status both = CheckBrain2Text(options, {});
+  INFO(both);
+  CHECK(absl::IsInvalidArgument(both));
+  CHECK_THAT(std::string(both.message()), Catch::Contains("parameter_groups takes the place of lr_max_day"));
+  options.day = {};
+  CHECK(CheckBrain2Text(options, {}) == absl::OkStatus());
 }
 
 TEST_CASE("flags that do not go together are refused") {
