@@ -142,7 +142,7 @@ absl::StatusOr<MetricValues> PhonemeObjective::Summarize(const MetricValues& mea
 static std::string HashOfWeights(const torch::nn::Module& module) {
   ContentHash hash;
   for (const auto& item : module.named_parameters()) {
-    const Tensor weight = item.value().detach().cpu().contiguous();
+    const torch::Tensor weight = item.value().detach().cpu().contiguous();
     hash.Add(item.key()).Add(weight.const_data_ptr(), weight.nbytes());
   }
   return hash.Hex();
