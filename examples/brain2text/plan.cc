@@ -20,17 +20,21 @@ constexpr int64_t kBinsWhereUnknown = 500;  // ten seconds of 20 ms
 
 // What the passes of the day layers take beside those of the GRU.
 struct DayLayers {
-  int64_t bins, frames, features;
+  int64_t bins, frames, features, patch_size;
   bool smooths, drops;
 
   PassMemory Add(PassMemory memory, const ModelPass& pass) const {
     const int64_t trials = std::max<int64_t>(1, pass.tokens / frames);
     const int64_t states = trials * bins * features, weights = trials * features * features;  // a day's for each trial
     const int64_t mask = !drops || !pass.drops ? 0 : states * (pass.on_gpu ? 1 : pass.element_bytes);
-    // Both terms of softsign, the smoothed features, and the days' weights.
-    memory.kept_bytes += ((smooths ? 3 : 2) * states + weights) * pass.element_bytes + mask;
-    const int64_t patches = pass.tokens * features * ((bins + frames - 1) / frames);
-    memory.forward_bytes = std::max(memory.forward_bytes, (3 * states + weights + patches) * pass.element_bytes);
+    // Both terms of softsign, and the smoothed features, of which the days' weights have their gradients.
+    memory.kept_bytes += (smooths ? 3 : 2) * states * pass.element_bytes + mask;
+    // Softsign's terms and result beside what it is of, or the days' weights; then the patches, while they are put in
+    // the order of their lengths and packed, and while the GRU runs.
+    const int64_t of_days = (2 * states + std::max(2 * states, weights)) * pass.element_bytes;
+    const int64_t input = pass.tokens * features * std::max<int64_t>(1, patch_size) * pass.element_bytes;
+    const int64_t before = states * pass.element_bytes + (patch_size > 0 ? input : 0);
+    memory.forward_bytes = std::max(of_days, before + std::max(2 * input, memory.forward_bytes));
     return memory;
   }
 };
@@ -102,7 +106,8 @@ absl::StatusOr<PlannedModel> PlannedDayGru(const BrainModelOptions& options, int
     return absl::InvalidArgumentError(
         absl::StrCat("trial_bins: ", bins, " are fewer than patch_size, ", options.patch_size, ": there is no frame"));
   }
-  const DayLayers layers{bins, frames, options.n_input_features, options.smooth_data, options.input_layer_dropout > 0};
+  const DayLayers layers{
+      bins, frames, options.n_input_features, options.patch_size, options.smooth_data, options.input_layer_dropout > 0};
   PlannedModel model = Planned(GruOf(options), targets);
   AddDayLayers(sessions, layers, model);
   model.input_bytes = bins * options.n_input_features * static_cast<int64_t>(sizeof(float)) / frames;
