@@ -1,5 +1,7 @@
 #include "examples/polarity/options.h"
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -29,16 +31,27 @@ absl::Status CheckHeldOut(const PolarityOptions& options) {
       "need held-out reviews: eval_dataset_name");
 }
 
+absl::Status CheckLabels(const std::vector<std::string>& labels) {
+  if (labels.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels: there are ", labels.size(), "; name two classes or more, as negative,positive"));
+  }
+  for (auto label = labels.begin(); label != labels.end(); ++label) {
+    if (std::find(labels.begin(), label, *label) == label) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("labels: '", *label, "' is named twice; each class has its own name"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTexts(const PolarityOptions& options) {
-  const size_t columns = TextColumns(options).size(), labels = LabelNames(options).size();
+  const size_t columns = TextColumns(options).size();
   if (columns == 0) return absl::InvalidArgumentError("text_columns is empty: name the columns that hold the texts");
   if (options.text_form == TextsForm::kPair && columns > 2) {
     return absl::InvalidArgumentError(absl::StrCat("text_form: a pair is of two texts, but text_columns names ",
                                                    columns, "; set text_form to joined"));
   }
-  if (labels >= 2) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("labels: there are ", labels, "; name two classes or more, as negative,positive"));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -49,6 +62,7 @@ std::vector<std::string> TextColumns(const PolarityOptions& options) { return Sp
 absl::Status CheckPolarity(const PolarityOptions& options, const RecipeFlags& flags) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));
   DISTILL_RETURN_IF_ERROR(CheckTexts(options));
+  DISTILL_RETURN_IF_ERROR(CheckLabels(LabelNames(options)));
   DISTILL_RETURN_IF_ERROR(CheckShardOptions(options.shard));
   if (options.shard.packing) {
     return absl::InvalidArgumentError(

@@ -154,6 +154,8 @@ def refused(folder):
     expect("packed rows", "packing: each row of a batch is one review", packing=True)
     expect("a rate for steps that lengths make", "learning_rate_scaling needs steps of one number of rows",
            learning_rate_scaling="linear", max_tokens_per_batch=512, per_device_train_batch_size=1)
+    expect("one class", "labels: there are 1; name two classes or more", labels="good")
+    expect("a class twice", "labels: 'good' is named twice", labels="good,bad,good")
     expect("a pair of three", "a pair is of two texts, but text_columns names 3", text_columns=["label", "title", "content"])
 
 
