@@ -1,6 +1,7 @@
 // The network against the same one in PyTorch (tests/golden/brain2text_golden.py).
 #include "examples/brain2text/day_gru.h"
 
+#include <ATen/ops/conv1d.h>
 #include <ATen/ops/ctc_loss.h>
 
 #include <cmath>
@@ -86,6 +87,18 @@ TEST_CASE("a smoothing kernel is a trimmed Gaussian that sums to 1, and refuses 
   CHECK(kernel[4] / kernel[2] == Approx(std::exp(0.5)));
   CHECK_THROWS_WITH(SmoothingKernel(2, 16), Catch::Contains("needs 18"));
   CHECK_THROWS_WITH(SmoothingKernel(50, 1000), Catch::Contains("no value of such a kernel"));
+}
+
+TEST_CASE("smoothing is a convolution along time, with zeros beyond both ends, also of few bins") {
+  const std::vector<float> kernel = SmoothingKernel(2, 100);
+  const torch::Tensor weight = torch::tensor(kernel).view({1, 1, -1});
+  for (const int64_t bins : {1, 3, 5, 9, 40}) {
+    const torch::Tensor features = torch::randn({2, bins, 3});
+    const torch::Tensor apart = features.transpose(1, 2).reshape({6, 1, bins});  // a feature of a recording each
+    const torch::Tensor expected = at::conv1d(apart, weight, {}, /*stride=*/1, /*padding=*/"same");
+    INFO(bins << " bins");
+    CHECK(RelativeError(SmoothAlongTime(features, kernel), expected.view({2, 3, bins}).transpose(1, 2)) < 1e-5);
+  }
 }
 
 TEST_CASE("a new day's GRU changes nothing in its day layers, and equal seeds give equal ones") {
