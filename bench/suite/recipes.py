@@ -199,14 +199,14 @@ def own_command(recipe, folder, job, out, steps, precision, compared):
 
 
 def run_ours(recipe, folder, job, steps, precision, compared=False):
-    """What its records say: the losses, how long steps took, and the memory at the end."""
+    """The losses and how long steps took, as its records say, and the memory, which it prints at its end."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        run(own_command(recipe, folder, job, f"{place}/out", steps, precision, compared), **ONE_CORE)
+        printed = run(own_command(recipe, folder, job, f"{place}/out", steps, precision, compared), **ONE_CORE)
         with open(f"{place}/out/metrics.jsonl", encoding="utf-8") as file:
             records = [json.loads(line) for line in file]
     made = [record for record in records if "step" in record and "loss" in record and "train_runtime" not in record]
     ends = [record["time"] for record in made]
-    memory = next(record["peak_memory_gib"] for record in records if "peak_memory_gib" in record)
+    memory = next(float(line.split("=")[1]) for line in printed if line.startswith("peak_memory_gib ="))
     return {"losses": [record["loss"] for record in made], "memory_gib": memory,
             "step_seconds": [after - before for before, after in zip(ends, ends[1:])]}
 
