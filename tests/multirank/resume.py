@@ -4,9 +4,7 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import job
@@ -19,30 +17,15 @@ def arguments(folder, out, **options):
         gradient_accumulation_steps=2, num_train_epochs=3, save_steps=5, save_total_limit=2, **options)]
 
 
-def start_until_checkpoint(folder, out, ranks, step, **options):
-    """The job, in a process group of its own, once checkpoint-STEP stands."""
-    process = subprocess.Popen(job.command("distillrun", ranks, f"{job.BIN}/distill_llm", *arguments(folder, out, **options)),
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-                               env=job.environment())
-    deadline = time.monotonic() + 120
-    while not os.path.isdir(f"{out}/checkpoint-{step}"):
-        job.check(process.poll() is None, "the job ended before it was killed: make it longer")
-        job.check(time.monotonic() < deadline, f"no checkpoint-{step} within 120 s")
-        time.sleep(0.01)
-    return process
-
-
 def kill(folder, out, ranks, **options):
     """Kills the whole job with SIGKILL after its first checkpoint; the option that resumes from there."""
-    process = start_until_checkpoint(folder, out, ranks, 5, **options)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    job.kill_after(f"{out}/checkpoint-5", arguments(folder, out, **options), ranks)
     return {"resume_from_checkpoint": "latest"}
 
 
 def interrupt(folder, out, ranks, **options):
     """Ends the job as Ctrl-C does, which reaches distillrun alone; the option that its last line tells."""
-    process = start_until_checkpoint(folder, out, ranks, 10, **options)
+    process = job.start_until(f"{out}/checkpoint-10", arguments(folder, out, **options), ranks)
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=60)[0]
     job.check(process.returncode == 128 + signal.SIGINT, f"exit code {process.returncode}:\n{output}")

@@ -4,10 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import job
@@ -80,17 +77,7 @@ def killed(folder, teacher):
     options = dict(save_steps=2, max_steps=12, max_samples=200)
     train(f"{folder}/whole", *short(teacher, **options), ranks=2)
     out = f"{folder}/broken"
-    process = subprocess.Popen(job.command("distillrun", 2, f"{job.BIN}/{PROGRAM}", "--device", "cpu", "--output_dir", out,
-                                           *short(teacher, **options)),
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-                               env=job.environment())
-    deadline = time.monotonic() + 60
-    while not os.path.isdir(f"{out}/checkpoint-4"):
-        job.check(process.poll() is None and time.monotonic() < deadline, "the job ended before it was killed")
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    job.check(not os.path.exists(f"{out}/model.safetensors"), "the job was over before it was killed: make it longer")
+    job.kill_after(f"{out}/checkpoint-4", ["--device", "cpu", "--output_dir", out, *short(teacher, **options)], program=PROGRAM)
     output = train(out, *short(teacher, **options), "--resume_from_checkpoint", "latest", ranks=2)
     job.check("resum" in output.lower(), output)
     compare(job.metrics(f"{folder}/whole"), job.metrics(out), "killed and resumed, bit for bit", 0)

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -157,6 +158,26 @@ def must_run(*arguments, **keywords):
     if code != 0:
         sys.exit(f"exit code {code}:\n{output}")
     return output
+
+
+def start_until(folder, arguments, ranks=2, program="distill_llm"):
+    """The launcher's process, in a session of its own, once the job has made this folder (a checkpoint's): it runs on."""
+    process = subprocess.Popen(command("distillrun", ranks, f"{BIN}/{program}", *arguments), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment())
+    deadline = time.monotonic() + 120
+    while not os.path.isdir(folder):
+        check(process.poll() is None, "the job ended before it was killed: make it longer")
+        check(time.monotonic() < deadline, f"no {folder} within 120 s")
+        time.sleep(0.005)
+    return process
+
+
+def kill_after(folder, arguments, ranks=2, program="distill_llm"):
+    """Kills the whole job with SIGKILL once it has made this checkpoint in its output_dir, long before it is over."""
+    process = start_until(folder, arguments, ranks, program)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    check(not os.path.exists(f"{os.path.dirname(folder)}/model.safetensors"), "the job was over before it was killed: make it longer")
 
 
 def records(output_dir, key="loss"):

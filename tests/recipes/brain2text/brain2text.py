@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -101,14 +100,7 @@ def check_resume():
     options = {**SHORT, "num_training_batches": 40, "rnn_dropout": 0.2}
     train(f"{folder}/undisturbed", **options)
     out = f"{folder}/killed"
-    process = subprocess.Popen(job.command("distillrun", 2, f"{job.BIN}/brain2text", *arguments(out, **options)), stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, start_new_session=True, env=job.environment())
-    while not os.path.isdir(f"{out}/checkpoint-8"):
-        job.check(process.poll() is None, "the job ended before it was killed: make it longer")
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    job.check(not os.path.exists(f"{out}/model.safetensors"), "the job was over before it was killed: make it longer")
+    job.kill_after(f"{out}/checkpoint-8", arguments(out, **options), program="brain2text")
     train(out, resume_from_checkpoint="latest", **options)
     job.check(all_records(out) == all_records(f"{folder}/undisturbed"), "the resumed job has other records than the undisturbed one")
     for name in ("model.safetensors", "checkpoint/best_checkpoint/model.safetensors", "checkpoint/best_checkpoint/metrics.json"):

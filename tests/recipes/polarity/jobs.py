@@ -6,10 +6,8 @@ import math
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import torch
 import transformers
@@ -65,15 +63,7 @@ def resume(folder):
     whole, _ = train(folder, "whole", 2, save_steps=4, num_train_epochs=8, dropout=True)
     out = f"{folder}/broken"
     options = {"save_steps": 4, "num_train_epochs": 8, "dropout": True}
-    process = subprocess.Popen(job.command("distillrun", 2, f"{job.BIN}/polarity", *arguments(folder, out, 2, **options)),
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-                               env=job.environment())
-    deadline = time.monotonic() + 60
-    while not os.path.isdir(f"{out}/checkpoint-8"):
-        job.check(process.poll() is None and time.monotonic() < deadline, "the job ended before it was killed")
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    job.kill_after(f"{out}/checkpoint-8", arguments(folder, out, 2, **options), program="polarity")
     steps = 8 * STEPS_OF_EPOCH
     job.check(not os.path.isdir(f"{out}/checkpoint-{steps}"), "the job was over before it was killed: make it longer")
     job.must_run(arguments(folder, out, 2, resume_from_checkpoint="latest", **options), ranks=2, program="polarity")

@@ -5,10 +5,8 @@ jobs.py FOLDER: demo.py has left its data and its model there.
 """
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
 import job
@@ -53,15 +51,7 @@ def check_resume(folder):
     whole, broken = f"{folder}/whole", f"{folder}/broken"
     options = dict(save_steps=4, num_train_epochs=6, max_train_samples=120)
     job.must_run(arguments(folder, whole, **options), ranks=2, program="squad")
-    process = subprocess.Popen(job.command("distillrun", 2, f"{job.BIN}/squad", *arguments(folder, broken, **options)),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=job.environment())
-    deadline = time.monotonic() + 60
-    while not os.path.isdir(f"{broken}/checkpoint-4"):
-        job.check(process.poll() is None and time.monotonic() < deadline, "no checkpoint to kill it at")
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    job.check(not os.path.exists(f"{broken}/model.safetensors"), "the job had ended before it was killed")
+    job.kill_after(f"{broken}/checkpoint-4", arguments(folder, broken, **options), program="squad")
     job.must_run(arguments(folder, broken, resume_from_checkpoint="latest", **options), ranks=2, program="squad")
     expected, found = job.metrics(whole), job.metrics(broken)
     job.check(sorted(expected) == sorted(found), f"resumed: steps {sorted(found)}")
