@@ -129,7 +129,7 @@ void Fitting::WillSayWhereItEnds() {
 }
 
 absl::Status Fitting::Loop() {
-  const GroupedSchedule schedule = GroupedScheduleOf(options_, agreed_.total_steps);
+  const GroupedSchedule schedule = ScheduleOf(options_, agreed_.total_steps);
   LossScale* loss_scale = skipped_.loss_scale();  // null: without
   TrainStep step(comm(), agreed_, trained_, Sharded(), options_.max_grad_norm, loss_scale);
   absl::Status mine;  // what failed on this rank alone; the next agreement makes it everybody's

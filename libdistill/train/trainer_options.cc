@@ -2,24 +2,13 @@
 
 namespace distill {
 
-namespace {
-
-Schedule::Options OfSchedule(const TrainerOptions& options) {
-  return {.type = options.lr_scheduler_type,
-          .shape = options.lr_scheduler_kwargs,
-          .learning_rate = options.learning_rate,
-          .warmup_ratio = options.warmup_ratio,
-          .warmup_steps = options.warmup_steps};
-}
-
-}  // namespace
-
-Schedule ScheduleOf(const TrainerOptions& options, int64_t total_steps) {
-  return Schedule(OfSchedule(options), total_steps);
-}
-
-GroupedSchedule GroupedScheduleOf(const TrainerOptions& options, int64_t total_steps) {
-  return GroupedSchedule(OfSchedule(options), options.parameter_groups, total_steps);
+GroupedSchedule ScheduleOf(const TrainerOptions& options, int64_t total_steps) {
+  return GroupedSchedule({.type = options.lr_scheduler_type,
+                          .shape = options.lr_scheduler_kwargs,
+                          .learning_rate = options.learning_rate,
+                          .warmup_ratio = options.warmup_ratio,
+                          .warmup_steps = options.warmup_steps},
+                         options.parameter_groups, total_steps);
 }
 
 bool AsksForEvaluations(const TrainerOptions& options) {

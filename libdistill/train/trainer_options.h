@@ -89,8 +89,7 @@ struct TrainerOptions {
 };
 
 // Of a run of so many steps.
-Schedule ScheduleOf(const TrainerOptions& options, int64_t total_steps);
-GroupedSchedule GroupedScheduleOf(const TrainerOptions& options, int64_t total_steps);
+GroupedSchedule ScheduleOf(const TrainerOptions& options, int64_t total_steps);
 
 // Whether any of them is asked for, other than the one at the end.
 bool AsksForEvaluations(const TrainerOptions& options);

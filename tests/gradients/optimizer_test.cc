@@ -63,7 +63,7 @@ class Gradients {
 double Rate(SchedulerType type, int64_t step) {
   TrainerOptions options{.learning_rate = 1.0};
   options.lr_scheduler_type = type;
-  return ScheduleOf(options, 100).LearningRate(step);
+  return ScheduleOf(options, 100).At(step).rate;
 }
 
 TEST_CASE("learning rates follow transformers' schedules") {

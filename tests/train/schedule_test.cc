@@ -26,10 +26,10 @@ TEST_CASE("learning rates are those of transformers") {
   for (const auto& [type, rates] : expected) {
     TrainerOptions options{.learning_rate = 2e-3, .warmup_ratio = 0.1};
     options.lr_scheduler_type = type;
-    const Schedule schedule = ScheduleOf(options, /*total_steps=*/25);
+    const GroupedSchedule schedule = ScheduleOf(options, /*total_steps=*/25);
     for (size_t i = 0; i < steps.size(); ++i) {
       INFO(FieldText(type) << ", update " << steps[i]);
-      CHECK(schedule.LearningRate(steps[i]) == Approx(rates[i]).epsilon(1e-12).margin(1e-18));
+      CHECK(schedule.At(steps[i]).rate == Approx(rates[i]).epsilon(1e-12).margin(1e-18));
     }
   }
 }
@@ -110,10 +110,10 @@ TEST_CASE("shapes of learning rates are those of transformers") {
     options.lr_scheduler_type = type;
     options.lr_scheduler_kwargs = shape;
     REQUIRE(CheckOptions(options) == absl::OkStatus());
-    const Schedule schedule = ScheduleOf(options, /*total_steps=*/25);
+    const GroupedSchedule schedule = ScheduleOf(options, /*total_steps=*/25);
     for (size_t i = 0; i < steps.size(); ++i) {
       INFO(FieldText(type) << ", update " << steps[i]);
-      CHECK(schedule.LearningRate(steps[i]) == Approx(rates[i]).epsilon(1e-12).margin(1e-18));
+      CHECK(schedule.At(steps[i]).rate == Approx(rates[i]).epsilon(1e-12).margin(1e-18));
     }
   }
 }
@@ -121,7 +121,7 @@ TEST_CASE("shapes of learning rates are those of transformers") {
 TEST_CASE("warm-up takes warmup_steps, or a share of the steps rounded up") {
   const auto rate = [](TrainerOptions options, int64_t total, int64_t step) {
     options.learning_rate = 1;
-    return ScheduleOf(options, total).LearningRate(step);
+    return ScheduleOf(options, total).At(step).rate;
   };
   constexpr SchedulerType kLinear = SchedulerType::kLinear, kConstant = SchedulerType::kConstantWithWarmup;
   CHECK(rate({.warmup_ratio = 0.1, .lr_scheduler_type = kLinear}, 21, 3) == Approx(2.0 / 3));  // of 3 steps

@@ -207,7 +207,7 @@ TEST_CASE("rates and decay of the day layers become a group of parameters, and s
   const Brain2TextOptions settled = Settle(*ReadArgs(kRnnArgs));
   CHECK(FieldText(settled.trainer.parameter_groups) ==
         "day_* learning_rate=0.003 min_lr=0.0003 warmup_steps=300 weight_decay=0.0005");
-  const GroupedSchedule schedule = GroupedScheduleOf(settled.trainer, 9000);
+  const GroupedSchedule schedule = ScheduleOf(settled.trainer, 9000);
   CHECK(schedule.At(701).rate == Approx(0.004));
   CHECK(schedule.At(301).of_groups[0] == Approx(0.003));
   CHECK(schedule.At(9001).rate == Approx(0.0002));
@@ -217,7 +217,7 @@ TEST_CASE("rates and decay of the day layers become a group of parameters, and s
   CHECK(ValuesOf(Settle(settled)) == ValuesOf(settled));
   Brain2TextOptions without_lowest = *ReadArgs(kRnnArgs);
   without_lowest.day.lr_min_day.reset();
-  CHECK(GroupedScheduleOf(Settle(without_lowest).trainer, 9000).At(9001).of_groups[0] == Approx(0.0002));
+  CHECK(ScheduleOf(Settle(without_lowest).trainer, 9000).At(9001).of_groups[0] == Approx(0.0002));
   Brain2TextOptions plain = settled;
   plain.day = {};
   plain.trainer.parameter_groups.clear();
