@@ -74,7 +74,10 @@ absl::Status CheckLengths(const DistilBertOptions& options) {
 }
 
 absl::StatusOr<MaskedText> LoadMaskedText(const DistilBertOptions& options) {
-  if (!options.use_demo_data) DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources));
+  if (!options.use_demo_data) {
+    DISTILL_RETURN_IF_ERROR(CheckSplits(options.sources));
+    DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
+  }
   DISTILL_RETURN_IF_ERROR(CheckLengths(options));
   const auto [folder, option] = TokenizerFolder(options);
   absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(folder);

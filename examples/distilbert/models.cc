@@ -40,7 +40,7 @@ absl::StatusOr<std::shared_ptr<Encoder>> LoadStudent(const DistilBertOptions& op
 
 absl::Status FetchSources(RunContext& run, DistilBertOptions& options) {
   const HubSource rows{
-      HubKind::kDataset, {HubContents::kRows, options.sources.dataset_split}, options.dataset_revision};
+      HubKind::kDataset, {HubContents::kRows, options.sources.dataset_split}, options.sources.dataset_revision};
   std::vector<NamedPath> paths = {
       {"teacher_model", options.teacher_model, {HubKind::kModel, {HubContents::kModel}, options.teacher_revision}},
       {"student_checkpoint",
@@ -59,7 +59,7 @@ absl::Status FetchSources(RunContext& run, DistilBertOptions& options) {
   DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, paths));
   take();
   // The names have them now.
-  options.teacher_revision = options.student_revision = options.dataset_revision = "";
+  options.teacher_revision = options.student_revision = options.sources.dataset_revision = "";
   options.kept = OptionsToKeep(options);
   DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
   take();

@@ -39,7 +39,6 @@ struct DistilBertOptions {
   bool dropout = false;
   bool gradient_checkpointing = false;
   SourceOptions sources;
-  std::string dataset_revision;
   std::string text_column = "text";
   int64_t max_eval_samples = 10000;
   bool use_demo_data = false;
@@ -87,8 +86,12 @@ void DescribeModels(V& v, DistilBertOptions& o) {
 template <class V>
 void DescribeText(V& v, DistilBertOptions& o) {
   Describe(v, o.sources);
-  v.Field("dataset_revision", o.dataset_revision,
-          "of data sets of the hub: a branch, a tag or a commit; empty: main. Names with @REVISION have their own");
+  v.Field("max_samples", o.sources.max_samples, AtLeast(0),
+          "only the first so many usable rows of each data set; 0: all")
+      .Alias("num_samples", "max_train_samples");
+  v.Field("validation_split", o.sources.validation_split, Within(0, 0.9),
+          "share of the samples that is held out; which ones does not change when rows are added; 0: none")
+      .Alias("val_size", "eval_split_ratio", "val_set_size");
   v.Field("text_column", o.text_column, "the field of a row that holds its text")
       .Alias("text_column_name", "dataset_text_field");
   v.Field("max_eval_samples", o.max_eval_samples, AtLeast(0),

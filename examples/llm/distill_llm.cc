@@ -71,7 +71,7 @@ NamedSources SourcesOf(const LlmOptions& options) {
   NamedSources sources = {{"student_model", options.student_model},
                           {"teacher_model", options.teacher_model},
                           {"eval_dataset_name", options.eval_dataset_name}};
-  for (const std::string& name : DatasetNames(options)) sources.emplace_back("dataset_name", name);
+  for (const std::string& name : SourceNames(options.sources)) sources.emplace_back("dataset_name", name);
   return sources;
 }
 

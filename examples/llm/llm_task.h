@@ -11,9 +11,6 @@
 
 namespace distill {
 
-// The data sets that dataset_name names.
-std::vector<std::string> DatasetNames(const LlmOptions& options);
-
 struct LlmText {
   std::string tokenizer_folder;  // the student's, or the teacher's where the student has none
   Tokenizer tokenizer;

@@ -25,11 +25,11 @@ absl::Status CheckModels(const LlmOptions& options) {
 }
 
 absl::Status CheckHeldOut(const LlmOptions& options) {
-  if (options.validation_split > 0 && !options.eval_dataset_name.empty()) {
+  if (options.sources.validation_split > 0 && !options.eval_dataset_name.empty()) {
     return absl::InvalidArgumentError(
         "validation_split holds out a part of dataset_name, and eval_dataset_name names other data: give one of them");
   }
-  if (options.validation_split > 0 || !options.eval_dataset_name.empty()) return absl::OkStatus();
+  if (options.sources.validation_split > 0 || !options.eval_dataset_name.empty()) return absl::OkStatus();
   if (!AsksForEvaluations(options.trainer) && options.shard.held_out_rows == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "options about evaluations (eval_strategy, eval_steps, metric_for_best_model, per_device_eval_batch_size, ...) "
@@ -38,7 +38,7 @@ absl::Status CheckHeldOut(const LlmOptions& options) {
 
 absl::Status CheckTraining(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));
-  DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.dataset_name));
+  DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.sources.dataset_name));
   DISTILL_RETURN_IF_ERROR(RequireValue("output_dir", options.trainer.output_dir));
   DISTILL_RETURN_IF_ERROR(CheckModels(options));
   DISTILL_RETURN_IF_ERROR(CheckShardOptions(options.shard));
@@ -47,7 +47,7 @@ absl::Status CheckTraining(const LlmOptions& options) {
 
 // A batch takes data and a tokenizer, no more.
 absl::Status CheckBatch(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.dataset_name));
+  DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.sources.dataset_name));
   return options.teacher_model.empty() ? RequireValue("student_model", options.student_model) : absl::OkStatus();
 }
 
@@ -88,16 +88,16 @@ absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags) {
 void Shrink(LlmOptions& options) {
   constexpr int64_t kSamples = 64, kHeldOut = 16, kLength = 128;
   const auto at_most = [](int64_t& value, int64_t most) { value = value == 0 ? most : std::min(value, most); };
-  at_most(options.num_samples, kSamples);
+  at_most(options.sources.max_samples, kSamples);
   // As many as hold out some, whatever the share.
-  if (options.validation_split > 0) {
-    options.num_samples += static_cast<int64_t>(std::ceil(kHeldOut / options.validation_split));
+  if (options.sources.validation_split > 0) {
+    options.sources.max_samples += static_cast<int64_t>(std::ceil(kHeldOut / options.sources.validation_split));
   }
   at_most(options.max_eval_samples, kHeldOut);
   at_most(options.shard.max_length, kLength);
   options.shard.rows_per_rank = options.shard.held_out_rows = options.shard.accumulation_steps = 1;
   options.shard.max_tokens_per_batch = 0;
-  options.cache_dir = "none";
+  options.tokenizing.cache_dir = "none";
   options.publish = {};
 }
 

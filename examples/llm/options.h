@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "examples/llm/other_tools.h"
 #include "examples/recipe/command.h"
+#include "examples/recipe/text_sources.h"
 #include "libdistill/data/loader_options.h"
-#include "libdistill/data/mixture.h"
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
@@ -27,25 +27,17 @@ struct LlmOptions {
   }
 
   std::string project_name = "distil-logits";
-  std::string dataset_name;  // several with commas: DatasetNames (llm_task.h)
-  std::string dataset_weights;
-  MixOptions mix;  // but for the weights
-  double validation_split = 0;
-  std::string dataset_split = "train";
-  int64_t num_samples = 0;
+  SourceOptions sources;  // whose max_samples is num_samples here
   std::string eval_dataset_name;
   std::string eval_split = "test";
   int64_t max_eval_samples = 0;
   std::string chat_template;
   TrainOn train_on = TrainOn::kAll;
-  int64_t preprocessing_num_workers = 0;
-  std::string cache_dir;
-  bool overwrite_cache = false;
+  TokenizingOptions tokenizing;
   std::string teacher_model;
   std::string student_model;
   std::string teacher_revision;
   std::string student_revision;
-  std::string dataset_revision;
   FieldValues kept;  // what OptionsToKeep (examples/recipe/kept_options.h) gives, once names have become folders
                      // (sources.h); empty: the values here
   bool use_flash_attention = false;
@@ -89,26 +81,11 @@ void Shrink(LlmOptions& options);
 template <class V>
 void DescribeData(V& v, LlmOptions& o) {
   v.Group("Data");
-  v.Field("dataset_name", o.dataset_name,
-          "data: a file of rows (.jsonl, .parquet, .csv, .tsv, also .gz and .zst), a folder of them, or one of tokens; "
-          "may be s3://, or a data set of the hub (org/name, org/name@REVISION); several with commas, or as a list")
-      .PathOfAnyStore()
-      .TakesList()
-      .Alias("dataset", "data", "data_path", "dataset_path", "train_file", "train_data", "train_dataset");
-  v.Field("dataset_split", o.dataset_split, "of a folder, not of a file: the files whose names start with it")
-      .Alias("dataset_train_split", "train_split")
-      .Similar("split");
-  v.Field("dataset_revision", o.dataset_revision,
-          "of data sets of the hub: a branch, a tag or a commit; empty: main. Names with @REVISION have their own");
-  v.Field("dataset_weights", o.dataset_weights,
-          "of several data sets: the share of each in an epoch, above 0; empty: each sample comes once an epoch")
-      .TakesList()
-      .Alias("interleave_probs", "dataset_probabilities", "probabilities");
-  v.Field("stopping_strategy", o.mix.stopping,
-          "with dataset_weights, an epoch ends when one data set has no samples left, or when all of them came");
-  v.Field("num_samples", o.num_samples, AtLeast(0), "only the first so many usable rows of each data set; 0: all")
+  Describe(v, o.sources);
+  v.Field("num_samples", o.sources.max_samples, AtLeast(0),
+          "only the first so many usable rows of each data set; 0: all")
       .Alias("max_samples", "max_train_samples");
-  v.Field("validation_split", o.validation_split, Within(0, 0.9),
+  v.Field("validation_split", o.sources.validation_split, Within(0, 0.9),
           "share of the samples that is held out in place of eval_dataset_name; which ones does not change when rows "
           "are added; 0: none")
       .Alias("val_size", "eval_split_ratio", "val_set_size");
@@ -123,17 +100,7 @@ void DescribeData(V& v, LlmOptions& o) {
   v.Field("chat_template", o.chat_template,
           "chatml, llama3, a Jinja file or template text; auto or empty: the tokenizer's own")
       .Alias("chat_template_path");
-  v.Field(
-       "preprocessing_num_workers", o.preprocessing_num_workers, Within(0, 4096),
-       "threads that render and tokenize rows; 0: one a core of the host, or with cache_dir none as many as this rank "
-       "computes with")
-      .Alias("dataset_num_proc", "num_proc", "dataset_num_workers", "preprocessing_workers");
-  v.Field("cache_dir", o.cache_dir,
-          "folder where tokens are kept for the other ranks of the host and for the next start; none: each rank keeps "
-          "its own in memory; empty: DISTILL_CACHE_DIR of the environment, or ~/.cache/libdistill/tokens")
-      .Path()
-      .Alias("dataset_prepared_path");
-  v.Field("overwrite_cache", o.overwrite_cache, "make the tokens again, although they are kept");
+  Describe(v, o.tokenizing);
   v.Field("train_on", o.train_on, "which of a conversation's answers have a loss: all, or the last one alone");
 }
 

@@ -22,8 +22,8 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
   task.shard_teacher = options.shard_teacher;
   task.chunk_tokens = options.loss.chunk_tokens;
   plan.shard = options.shard;
-  std::vector<std::string> data = DatasetNames(options);
-  plan.samples = options.num_samples * static_cast<int64_t>(data.size());
+  std::vector<std::string> data = SourceNames(options.sources);
+  plan.samples = options.sources.max_samples * static_cast<int64_t>(data.size());
   if (!options.eval_dataset_name.empty()) data.push_back(options.eval_dataset_name);
   task.data_bytes = TextBytes(data);
   return plan;

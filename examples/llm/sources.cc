@@ -16,7 +16,7 @@ namespace {
 HubSource ModelSource(const std::string& revision) { return {HubKind::kModel, {HubContents::kModel}, revision}; }
 
 HubSource RowSource(const LlmOptions& options, const std::string& split) {
-  return {HubKind::kDataset, {HubContents::kRows, split}, options.dataset_revision};
+  return {HubKind::kDataset, {HubContents::kRows, split}, options.sources.dataset_revision};
 }
 
 // Both models, the held-out data, and all that dataset_name names.
@@ -25,8 +25,8 @@ std::vector<NamedPath> PathsOf(const LlmOptions& options) {
       {"teacher_model", options.teacher_model, ModelSource(options.teacher_revision)},
       {"student_model", options.student_model, ModelSource(options.student_revision)},
       {"eval_dataset_name", options.eval_dataset_name, RowSource(options, options.eval_split)}};
-  for (const std::string& name : DatasetNames(options)) {
-    paths.push_back({"dataset_name", name, RowSource(options, options.dataset_split)});
+  for (const std::string& name : SourceNames(options.sources)) {
+    paths.push_back({"dataset_name", name, RowSource(options, options.sources.dataset_split)});
   }
   return paths;
 }
@@ -37,7 +37,7 @@ void SetPaths(const std::vector<NamedPath>& paths, LlmOptions& options) {
   options.eval_dataset_name = paths[2].text;
   std::vector<std::string> names;
   for (size_t i = 3; i < paths.size(); ++i) names.push_back(paths[i].text);
-  options.dataset_name = absl::StrJoin(names, ",");
+  options.sources.dataset_name = absl::StrJoin(names, ",");
 }
 
 }  // namespace
@@ -45,11 +45,11 @@ void SetPaths(const std::vector<NamedPath>& paths, LlmOptions& options) {
 absl::Status PinSources(RunContext& run, LlmOptions& options) {
   std::vector<NamedPath> paths = PathsOf(options);
   DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, paths));
-  const std::string before = options.dataset_name;
+  const std::string before = options.sources.dataset_name;
   SetPaths(paths, options);
-  if (PathsOf(options).size() != paths.size()) options.dataset_name = before;  // a name with a comma in it
+  if (PathsOf(options).size() != paths.size()) options.sources.dataset_name = before;  // a name with a comma in it
   // The names have them now.
-  options.teacher_revision = options.student_revision = options.dataset_revision = "";
+  options.teacher_revision = options.student_revision = options.sources.dataset_revision = "";
   return absl::OkStatus();
 }
 

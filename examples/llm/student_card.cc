@@ -100,8 +100,9 @@ ModelCard CardOf(const RunContext& run, const LlmOptions& options, const TrainRe
                  .version = Version()};
   if (card.name.empty()) card.name = NameInCard(options.trainer.output_dir, HubKind::kModel);
   LlmOptions data = options;
-  data.dataset_name = Given(given, "dataset_name");
-  for (const std::string& name : DatasetNames(data)) card.data_sets.push_back(NameInCard(name, HubKind::kDataset));
+  data.sources.dataset_name = Given(given, "dataset_name");
+  for (const std::string& name : SourceNames(data.sources))
+    card.data_sets.push_back(NameInCard(name, HubKind::kDataset));
   const absl::StatusOr<std::string> page = ReadFile(JoinPath(models.student->source_folder(), kPageFile));
   if (page.ok()) card.license = MetadataOf(*page, "license");
   return card;

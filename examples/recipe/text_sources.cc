@@ -31,24 +31,7 @@ void Bind(const std::vector<int>& cores) {
   if (!cores.empty()) BindThread(cores).IgnoreError();
 }
 
-absl::Status CheckRows(const std::string& path, const std::string& split) {
-  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
-  DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
-  if (kind == PathKind::kFolder && IsTokenFolder(path)) return ReadTokenIndex(path).status();
-  if (kind != PathKind::kNothing) return CheckRowFiles(path, split);
-  return absl::NotFoundError(absl::StrCat(
-      path, ": no such file, or it cannot be read; data are files, folders, s3:// or data sets of the hub ",
-      "(org/name)"));
-}
-
-// A split chooses among the files of a folder. The default is accepted beside a file too: stored configs have it.
-absl::Status CheckSplit(const std::string& path, const std::string& split) {
-  if (split == SourceOptions().dataset_split || !FileExists(path)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("dataset_split is '", split, "', but dataset_name is the file ", path,
-                                                 ", which has no splits: leave dataset_split out, or name the folder ",
-                                                 "that holds one file a split"));
-}
-
+// One for each data set, or none.
 absl::StatusOr<std::vector<double>> WeightsOf(const SourceOptions& options) {
   std::vector<double> weights;
   for (absl::string_view part : absl::StrSplit(options.dataset_weights, ',', absl::SkipWhitespace())) {
@@ -77,10 +60,35 @@ std::vector<std::string> SourceNames(const SourceOptions& options) {
              : names;
 }
 
-absl::Status CheckSourceFiles(const SourceOptions& options) {
+absl::Status CheckSplit(const char* split_name, const std::string& split, const std::string& otherwise,
+                        const char* path_name, const std::string& path) {
+  if (split == otherwise || !FileExists(path)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(split_name, " is '", split, "', but ", path_name, " is the file ",
+                                                 path, ", which has no splits: leave ", split_name,
+                                                 " out, or name the folder that holds one file a split"));
+}
+
+absl::Status CheckRows(const std::string& path, const std::string& split, const RowOptions& rows) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(path));
+  DISTILL_ASSIGN_OR_RETURN(const PathKind kind, store->KindOf(path));
+  if (kind == PathKind::kFolder && IsTokenFolder(path)) return ReadTokenIndex(path).status();
+  if (kind != PathKind::kNothing) return CheckRowFiles(path, split, rows);
+  return absl::NotFoundError(absl::StrCat(
+      path, ": no such file, or it cannot be read; data are files, folders, s3:// or data sets of the hub ",
+      "(org/name)"));
+}
+
+absl::Status CheckSplits(const SourceOptions& options) {
   for (const std::string& name : SourceNames(options)) {
-    DISTILL_RETURN_IF_ERROR(CheckSplit(name, options.dataset_split));
-    DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(name, options.dataset_split), "dataset_name"));
+    DISTILL_RETURN_IF_ERROR(
+        CheckSplit("dataset_split", options.dataset_split, SourceOptions().dataset_split, "dataset_name", name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSourceFiles(const SourceOptions& options, const RowOptions& rows) {
+  for (const std::string& name : SourceNames(options)) {
+    DISTILL_RETURN_IF_ERROR(Annotate(CheckRows(name, options.dataset_split, rows), "dataset_name"));
   }
   return WeightsOf(options).status();
 }
@@ -98,6 +106,10 @@ absl::StatusOr<JoinedSources> JoinSources(const SourceOptions& options,
     }
   }
   JoinedSources joined;
+  if (sources.size() == 1 && options.validation_split == 0) {
+    joined.train = std::const_pointer_cast<Dataset>(sources[0]);
+    return joined;
+  }
   absl::StatusOr<std::shared_ptr<Dataset>> mixed = MixSources(std::move(sources), mix);
   if (!mixed.ok()) return Annotate(mixed.status(), "dataset_name");
   joined.train = *std::move(mixed);

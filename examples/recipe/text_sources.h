@@ -11,6 +11,7 @@
 #include "libdistill/core/describe.h"
 #include "libdistill/data/dataset.h"
 #include "libdistill/data/mixture.h"
+#include "libdistill/data/row_options.h"
 #include "libdistill/data/token_cache_options.h"
 
 namespace distill {
@@ -18,11 +19,14 @@ namespace distill {
 struct SourceOptions {
   std::string dataset_name;  // several with commas: SourceNames
   std::string dataset_split = "train";
+  std::string dataset_revision;
   std::string dataset_weights;
   MixOptions mix;  // but for the weights
   int64_t max_samples = 0;
-  double validation_split = 0;
+  double validation_split = 0;  // of the samples, held out
 };
+
+// But for max_samples and validation_split, which recipes have names and words of their own for.
 
 template <class V>
 void Describe(V& v, SourceOptions& o) {
@@ -36,17 +40,14 @@ void Describe(V& v, SourceOptions& o) {
   v.Field("dataset_split", o.dataset_split, "of a folder, not of a file: the files whose names start with it")
       .Alias("dataset_train_split", "train_split")
       .Similar("split");
+  v.Field("dataset_revision", o.dataset_revision,
+          "of data sets of the hub: a branch, a tag or a commit; empty: main. Names with @REVISION have their own");
   v.Field("dataset_weights", o.dataset_weights,
           "of several data sets: the share of each in an epoch, above 0; empty: each sample comes once an epoch")
       .TakesList()
       .Alias("interleave_probs", "dataset_probabilities", "probabilities");
   v.Field("stopping_strategy", o.mix.stopping,
           "with dataset_weights, an epoch ends when one data set has no samples left, or when all of them came");
-  v.Field("max_samples", o.max_samples, AtLeast(0), "only the first so many usable rows of each data set; 0: all")
-      .Alias("num_samples", "max_train_samples");
-  v.Field("validation_split", o.validation_split, Within(0, 0.9),
-          "share of the samples that is held out; which ones does not change when rows are added; 0: none")
-      .Alias("val_size", "eval_split_ratio", "val_set_size");
 }
 
 // How rows become tokens, and where these are kept.
@@ -74,9 +75,16 @@ void Describe(V& v, TokenizingOptions& o) {
 // The data sets that dataset_name names.
 std::vector<std::string> SourceNames(const SourceOptions& options);
 
-// Before any data are read, which may take minutes: whether there are such files, and weights for them. Errors begin
-// with their option.
-[[nodiscard]] absl::Status CheckSourceFiles(const SourceOptions& options);
+// Before any data are read, which may take minutes. CheckSplits: that no split is asked of a file, which has none.
+// CheckSourceFiles: whether there are such files, and weights for them. Errors begin with their option.
+[[nodiscard]] absl::Status CheckSplits(const SourceOptions& options);
+[[nodiscard]] absl::Status CheckSourceFiles(const SourceOptions& options, const RowOptions& rows);
+
+// The same of other data, of a recipe's own options. The split `otherwise`, their default, is accepted beside a file
+// too: stored configs have it.
+[[nodiscard]] absl::Status CheckSplit(const char* split_name, const std::string& split, const std::string& otherwise,
+                                      const char* path_name, const std::string& path);
+[[nodiscard]] absl::Status CheckRows(const std::string& path, const std::string& split, const RowOptions& rows);
 
 struct JoinedSources {
   std::shared_ptr<Dataset> train;

@@ -163,8 +163,8 @@ spectrum:
   INFO(command.status().ToString());
   REQUIRE(command.ok());
   const LlmOptions& options = command->options;
-  CHECK(options.dataset_name == "data.jsonl");
-  CHECK(options.num_samples == 12);
+  CHECK(options.sources.dataset_name == "data.jsonl");
+  CHECK(options.sources.max_samples == 12);
   CHECK(options.trainer.seed == 7);
   CHECK(options.shard.seed == 7);
   CHECK(options.teacher_model == "t");
@@ -216,7 +216,7 @@ TEST_CASE("data, models and output may be in S3") {
                  "--output_dir", "s3://b/o", "--resume_from_checkpoint", "s3://b/o/checkpoint-5"});
   CHECK(options.teacher_model == "s3://b/t");
   CHECK(options.student_model == "s3://b/s");
-  CHECK(options.dataset_name == "s3://b/d");
+  CHECK(options.sources.dataset_name == "s3://b/d");
   CHECK(options.trainer.output_dir == "s3://b/o");
   CHECK(options.trainer.resume_from_checkpoint == "s3://b/o/checkpoint-5");
 }
@@ -304,15 +304,15 @@ TEST_CASE("a dry run needs what a run needs, and is one thing to do") {
 TEST_CASE("a dry run reads few rows, as many as hold out some, and publishes nothing") {
   LlmOptions options = OptionsOf({"--max_length", "96", "--hub_location", "o/n", "--gradient_accumulation_steps", "8"});
   Shrink(options);
-  CHECK(options.num_samples == 64);
+  CHECK(options.sources.max_samples == 64);
   CHECK(options.max_eval_samples == 16);
   CHECK(options.shard.max_length == 96);
   CHECK(options.shard.accumulation_steps == 1);
-  CHECK(options.cache_dir == "none");
+  CHECK(options.tokenizing.cache_dir == "none");
   CHECK_FALSE(PublishesToHub(options.publish));
   options = OptionsOf({"--num_samples", "10", "--validation_split", "0.01"});
   Shrink(options);
-  CHECK(options.num_samples == 10 + 1600);
+  CHECK(options.sources.max_samples == 10 + 1600);
   CHECK(options.shard.max_length == 128);
 }
 
