@@ -101,7 +101,7 @@ def fill_disk(rng, _, disk):
 
 
 def check_equal(whole, out):
-    evaluations = [job.records(folder, "eval_loss") for folder in (whole, out)]
+    evaluations = [job.evaluations(folder) for folder in (whole, out)]
     job.check(evaluations[0] == evaluations[1], f"evaluations {evaluations[1]} instead of {evaluations[0]}")
     job.check(len(job.records(whole)) == len(job.records(out)), "a step has two records")
     expected, found = job.metrics(whole), job.metrics(out)

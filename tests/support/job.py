@@ -187,6 +187,11 @@ def records(output_dir, key="loss"):
     return [line for line in lines if key in line]
 
 
+def evaluations(output_dir):
+    """The records of evaluations, but for when they were written: what a resumed run has as the undisturbed one."""
+    return [{name: value for name, value in record.items() if name != "time"} for record in records(output_dir, "eval_loss")]
+
+
 def metrics(output_dir, key="loss"):
     """The same by step."""
     return {line["step"]: line for line in records(output_dir, key)}
