@@ -98,7 +98,7 @@ def main():
     model = Network(job, dropout=not options.no_dropout)
     model.take(load_file(os.path.join(options.job, "initial", "model.safetensors")))
     features, classes, days = batch_of(options, job)
-    optimizer = torch.optim.AdamW(model.parameters(), job["learning_rate"], weight_decay=0.0, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), job["learning_rate"], eps=job["epsilon"], weight_decay=0.0, fused=True)
     ctc = torch.nn.CTCLoss(blank=0, reduction="none", zero_infinity=False)
     losses, ends = [], []
     model.train()

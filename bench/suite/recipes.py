@@ -62,7 +62,7 @@ class Polarity:
 
     def job(self, quick):
         sizes = dict(vocab_size=30522, dim=768, hidden_dim=3072, n_layers=2 if quick else 6, n_heads=12, max_position_embeddings=512)
-        return {"rows": 4 if quick else 8, "length": 64, "learning_rate": 5e-5, "model": sizes}
+        return {"rows": 4 if quick else 32, "length": 64 if quick else 128, "learning_rate": 5e-5, "model": sizes}
 
     def write(self, folder, job):
         write_model(f"{folder}/model", {"model_type": "distilbert", **job["model"]}, 2000)
@@ -92,7 +92,7 @@ class Squad:
     def job(self, quick):
         sizes = dict(vocab_size=30522, hidden_size=768, intermediate_size=3072, num_hidden_layers=2 if quick else 6,
                      num_attention_heads=12, max_position_embeddings=512)
-        return {"rows": 2 if quick else 4, "length": 128, "learning_rate": 3e-5, "model": sizes}
+        return {"rows": 2 if quick else 4, "length": 128 if quick else 384, "learning_rate": 3e-5, "model": sizes}
 
     def write(self, folder, job):
         write_model(f"{folder}/model", {"model_type": "bert", **job["model"]}, 2000)
@@ -124,7 +124,7 @@ class DistilBert:
         teacher = dict(vocab_size=30522, hidden_size=768, intermediate_size=3072, num_hidden_layers=2 if quick else 12,
                        num_attention_heads=12, max_position_embeddings=512)
         student = dict(vocab_size=30522, dim=768, hidden_dim=3072, n_layers=1 if quick else 6, n_heads=12, max_position_embeddings=512)
-        return {"rows": 4 if quick else 8, "length": 64, "learning_rate": 5e-4, "teacher": teacher, "model": student}
+        return {"rows": 4 if quick else 8, "length": 64 if quick else 128, "learning_rate": 5e-4, "teacher": teacher, "model": student}
 
     def write(self, folder, job):
         for name, kind in ("teacher", "bert"), ("model", "distilbert"):
@@ -157,7 +157,7 @@ class Brain2Text:
 
     def job(self, quick):
         return {"rows": 8, "days": 4, "bins": 206 if quick else 406, "features": 256, "symbols": 20, "classes": 41, "patch": 14, "stride": 4,
-                "units": 256 if quick else 512, "layers": 2 if quick else 3, "learning_rate": 1e-3}
+                "units": 256 if quick else 512, "layers": 2 if quick else 3, "learning_rate": 1e-3, "epsilon": 1e-3}
 
     def sessions(self, job):
         return [f"day.{number}" for number in range(job["days"])]
@@ -169,7 +169,7 @@ class Brain2Text:
         return {"dataset_dir": f"{folder}/recordings", "sessions": self.sessions(job), "dataset_probability_val": [0] * job["days"],
                 "batch_size": job["rows"], "days_per_batch": job["days"], "n_input_features": job["features"], "n_units": job["units"],
                 "n_layers": job["layers"], "n_classes": job["classes"], "patch_size": job["patch"], "patch_stride": job["stride"],
-                "lr_max": job["learning_rate"], "lr_min": job["learning_rate"], "lr_warmup_steps": 0, "weight_decay": 0,
+                "lr_max": job["learning_rate"], "lr_min": job["learning_rate"], "lr_warmup_steps": 0, "weight_decay": 0, "epsilon": job["epsilon"],
                 "grad_norm_clip_value": 10, "white_noise_std": 0, "constant_offset_std": 0, "random_cut": 0,
                 **({"rnn_dropout": 0, "input_layer_dropout": 0} if compared else {})}
 
