@@ -1,7 +1,6 @@
 #include "examples/brain2text/day_gru.h"
 
 #include <ATen/ops/baddbmm.h>
-#include <ATen/ops/dropout.h>
 #include <torch/nn/init.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "examples/brain2text/smoothing.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/dropout.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
@@ -106,7 +106,7 @@ GruCtc::Output DayGru::forward(const torch::Tensor& features, const torch::Tenso
   torch::Tensor x = kernel_.empty() ? features : SmoothAlongTime(features, kernel_);
   x = OfDays(x.to(day_weights_[0].scalar_type()), days);
   x = x / (x.abs() + 1);  // softsign
-  x = at::dropout(x, options_.input_layer_dropout, is_training());
+  x = Dropout(x, is_training() ? options_.input_layer_dropout : 0);
   if (options_.patch_size == 0) return gru_->forward(x, lengths);
   const torch::Tensor frames =
       lengths.cpu().sub(options_.patch_size).div(options_.patch_stride, /*rounding_mode=*/"floor").add(1);

@@ -26,7 +26,7 @@ struct DayLayers {
   PassMemory Add(PassMemory memory, const ModelPass& pass) const {
     const int64_t trials = std::max<int64_t>(1, pass.tokens / frames);
     const int64_t states = trials * bins * features, weights = trials * features * features;  // a day's for each trial
-    const int64_t mask = !drops || !pass.drops ? 0 : states * (pass.on_gpu ? 1 : pass.element_bytes);
+    const int64_t mask = drops && pass.drops && pass.on_gpu ? states : 0;
     // Both terms of softsign, and the smoothed features, of which the days' weights have their gradients.
     memory.kept_bytes += (smooths ? 3 : 2) * states * pass.element_bytes + mask;
     // Softsign's terms and result beside what it is of, or the days' weights; then the patches, while they are put in

@@ -2,6 +2,10 @@
 
 #include <optional>
 
+#include "libdistill/core/vectors.h"
+#include "libdistill/nn/dropout.h"
+#include "libdistill/nn/tiled_attention.h"
+
 namespace distill {
 namespace {
 
@@ -18,7 +22,7 @@ Tensor AsHeads(const Tensor& tokens, const TokenLayout::Rectangle& rectangle) {
   return tokens.view({rectangle.documents, rectangle.length, tokens.size(1), tokens.size(2)}).transpose(1, 2);
 }
 
-// Query i sees keys 0 to i; T of both. Of the probabilities, `dropout` are dropped.
+// Query i sees keys 0 to i; T of both.
 Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values, double dropout) {
   const int64_t heads = query.size(1), queries = query.size(2);
   const bool is_grouped = keys.size(1) != heads;
@@ -29,6 +33,32 @@ Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& va
                                           repeat ? RepeatHeads(values, heads) : values, /*attn_mask=*/{}, dropout,
                                           /*is_causal=*/queries > 1, /*scale=*/std::nullopt,
                                           /*enable_gqa=*/is_grouped && takes_groups);
+}
+
+// On CPUs LibTorch drops of whole matrices, in float32, by masks of one draw after another. Its fused kernel, for what
+// drops nothing, multiplies bfloat16 by MKL, which has instructions for that on Intel's alone; repeated keys would take
+// more memory than that is worth.
+bool PrefersTiles(const Tensor& query, const Tensor& keys, double dropout) {
+  if (!TakesTiles(query)) return false;
+  const bool is_grouped = keys.size(1) != query.size(1);
+  return dropout > 0 || (query.scalar_type() == torch::kBFloat16 && CpuMultipliesBf16() && !is_grouped);
+}
+
+// Of one rectangle; query [n, A, L, D], keys and values [n, K, L, D]. `real`: bool [n, 1, 1, L], undefined where all
+// are.
+Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor& values,
+                          const TokenLayout::Rectangle& rectangle, const Tensor& real, bool is_causal, double dropout) {
+  if (PrefersTiles(query, keys, dropout)) {
+    TiledAttention options = {.is_causal = is_causal, .real_keys = rectangle.real_lengths};
+    if (dropout > 0) options.dropping = DrawDropping(dropout);
+    const int64_t heads = query.size(1);
+    const bool repeat = keys.size(1) != heads;
+    return AttendByTiles(query, repeat ? RepeatHeads(keys, heads) : keys, repeat ? RepeatHeads(values, heads) : values,
+                         options);
+  }
+  if (is_causal) return CausalAttention(query, keys, values, dropout);
+  return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,
+                                          dropout);
 }
 
 }  // namespace
@@ -62,12 +92,11 @@ Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& 
     const Tensor q = AsHeads(query_parts[i], rectangle), k = AsHeads(key_parts[i], rectangle),
                  v = AsHeads(value_parts[i], rectangle);
     // A causal query of a document comes before its padding, and needs no mask against it.
-    std::optional<Tensor> real;
-    if (!is_causal && rectangle.is_padded) {
+    Tensor real;
+    if (!is_causal && !rectangle.real_lengths.empty()) {
       real = layout.real.narrow(0, first, tokens).view({rectangle.documents, 1, 1, rectangle.length});
     }
-    const Tensor attended =
-        is_causal ? CausalAttention(q, k, v, dropout) : at::scaled_dot_product_attention(q, k, v, real, dropout);
+    const Tensor attended = RectangleAttention(q, k, v, rectangle, real, is_causal, dropout);
     parts.push_back(attended.transpose(1, 2).reshape({tokens, width}));
     first += tokens;
   }

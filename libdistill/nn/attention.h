@@ -1,4 +1,5 @@
-// Attention, with grouped queries where there are, through LibTorch's fused kernels; inside nn/ only.
+// Attention, with grouped queries where there are, through LibTorch's fused kernels, or on CPUs by tiles
+// (tiled_attention.h) where those are faster; inside nn/ only.
 #pragma once
 
 #include <torch/types.h>

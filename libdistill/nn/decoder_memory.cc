@@ -15,13 +15,9 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
 
   // Input, normed, query, keys, values, attended, middle, normed again; gate, up, their product. Where few
   // positions are asked for, the last block keeps less. Of float32 numbers both norms' scales, and attention's sum of
-  // exponentials of each head.
-  // With dropout attention keeps query, keys and values in float32, the latter two repeated for all heads, and each
-  // head's matrix three times: the probabilities, what is dropped of them, and what is left.
-  const bool drops = pass.dropped_length > 0;
-  const int64_t matrix = heads * pass.dropped_length;
-  const int64_t block = 4 * hidden + (drops ? 0 : queries + 2 * keys) + attended + 3 * wide;
-  const int64_t block_floats = 2 + (drops ? 3 * queries + 3 * matrix : heads);
+  // exponentials of each head. CPUs repeat keys and values for all heads where probabilities are dropped.
+  const bool repeats = pass.drops && config.attention_dropout > 0 && !pass.on_gpu;
+  const int64_t block = 4 * hidden + queries + 2 * (repeats ? queries : keys) + attended + 3 * wide;
   const auto bytes = [&](int64_t elements, int64_t floats) {
     return pass.tokens * (elements * pass.element_bytes + floats * static_cast<int64_t>(sizeof(float)));
   };
@@ -41,14 +37,12 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
   const int64_t weight = std::max(wide, queries) * hidden;
   const int64_t most_scratch =
       std::max(scratch(std::max(wide, queries), pass.tokens, hidden), scratch(pass.tokens, hidden, wide));
-  int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + most_scratch;
-  // Those of a matrix as probabilities, before and after what is dropped, and of query, keys and values.
-  if (drops) gradients = std::max(gradients, bytes(2 * hidden, 3 * matrix + 3 * queries));
+  const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + most_scratch;
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + ends;
-    memory.backward_bytes = bytes(block, block_floats) + gradients;
+    memory.backward_bytes = bytes(block, 2 + heads) + gradients;
   } else {
-    memory.kept_bytes = layers * bytes(block, block_floats) + ends;
+    memory.kept_bytes = layers * bytes(block, 2 + heads) + ends;
     memory.backward_bytes = gradients;
   }
   return memory;

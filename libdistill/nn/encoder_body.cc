@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "libdistill/nn/attention.h"
+#include "libdistill/nn/dropout.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/token_layout.h"
 
@@ -70,9 +71,9 @@ struct EncoderBlock {
     };
     const Tensor attended = DocumentAttention(heads_of(*query), heads_of(*key), heads_of(*value), layout,
                                               /*is_causal=*/false, dropout.probabilities);
-    const Tensor middle = (*attention_norm)(x + at::dropout((*output)(attended), dropout.attended, /*train=*/true));
+    const Tensor middle = (*attention_norm)(AddDropped(x, (*output)(attended), dropout.attended));
     const Tensor wide = (*down)(at::gelu((*up)(middle)));
-    return (*norm)(middle + at::dropout(wide, dropout.wide, /*train=*/true));
+    return (*norm)(AddDropped(middle, wide, dropout.wide));
   }
 
   std::vector<Tensor> Weights() const {
@@ -193,7 +194,7 @@ Tensor EncoderBody::Embed(const Tensor& ids, const TokenInput& input, const Toke
   Tensor x = layers_->words->LookUp(ids, config_.pad_token_id, sink) +
              at::embedding(layers_->positions->weight, PositionsOf(ids, layout), padded_position);
   if (const Tensor types = TypesOf(input, layout); types.defined()) x = x + types;
-  return at::dropout((*layers_->embedding_norm)(x), DropoutNow(config_.hidden_dropout), /*train=*/true);
+  return Dropout((*layers_->embedding_norm)(x), DropoutNow(config_.hidden_dropout));
 }
 
 Tensor EncoderBody::Hidden(const TokenInput& input, const GatedModel& model, const std::shared_ptr<GradientSink>& sink,

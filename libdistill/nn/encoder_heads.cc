@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/dropout.h"
 #include "libdistill/nn/encoder_body.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/model_folder.h"
@@ -101,10 +102,10 @@ SequenceClassifier::SequenceClassifier(const EncoderConfig& config, int64_t labe
 Tensor SequenceClassifier::forward(const TokenInput& input) {
   const double dropout = body_->DropoutNow(config().classifier_dropout);
   Tensor first = Hidden(input).flatten(0, 1).index_select(0, FirstTokens(input));
-  if (config().model_type == "roberta") first = at::dropout(first, dropout, /*train=*/true);
+  if (config().model_type == "roberta") first = Dropout(first, dropout);
   const Tensor dense = (*dense_)(first);
   const Tensor pooled = config().model_type == "distilbert" ? dense.relu() : dense.tanh();
-  return (*classifier_)(at::dropout(pooled, dropout, /*train=*/true));
+  return (*classifier_)(Dropout(pooled, dropout));
 }
 
 std::string SequenceClassifier::architecture() const { return ArchitectureOf(config(), "SequenceClassification"); }
@@ -122,7 +123,7 @@ SpanModel::SpanModel(const EncoderConfig& config, uint64_t seed)
 
 Tensor SpanModel::forward(const TokenInput& input) {
   const double dropout = body_->DropoutNow(config().span_dropout);
-  return (*outputs_)(at::dropout(Hidden(input), dropout, /*train=*/true));
+  return (*outputs_)(Dropout(Hidden(input), dropout));
 }
 
 std::string SpanModel::architecture() const { return ArchitectureOf(config(), "QuestionAnswering"); }

@@ -8,14 +8,13 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 
-// What is kept of `hidden` numbers that are dropped: a number or a byte for each.
+// What is kept of `hidden` numbers that are dropped, beside them.
 int64_t DroppedBytes(const ModelPass& pass, double probability, int64_t hidden) {
-  if (!pass.drops || probability == 0) return 0;
-  return pass.tokens * hidden * (pass.on_gpu ? 1 : pass.element_bytes);
+  return pass.drops && pass.on_gpu && probability > 0 ? pass.tokens * hidden : 0;
 }
 
 struct Counted {
-  int64_t block, ends, matrix_floats;
+  int64_t block, ends;
 };
 
 Counted CountKept(const EncoderConfig& config, EncoderUse use, const ModelPass& pass) {
@@ -23,16 +22,10 @@ Counted CountKept(const EncoderConfig& config, EncoderUse use, const ModelPass& 
   const auto bytes = [&](int64_t elements, int64_t floats) {
     return pass.tokens * (elements * pass.element_bytes + floats * kFloat);
   };
-  // Where probabilities are dropped attention keeps query, keys and values scaled, in float32, and each head's matrix
-  // three times: the probabilities, what is dropped of them, and what is left. Else it keeps the three as they are, and
-  // of each head the sum of exponentials.
-  const int64_t matrix = heads * pass.dropped_length;
-  const bool drops_probabilities = pass.dropped_length > 0;
-  const int64_t attention = drops_probabilities ? 0 : 3 * hidden;
-  const int64_t attention_floats = drops_probabilities ? 3 * hidden + 3 * matrix : heads;
   const int64_t attended = pass.several_lengths ? 2 * hidden : hidden;  // of each group, and all together
-  // Input, both sums and the middle, before and after the wide function; both norms' means and scales.
-  const int64_t block = bytes(4 * hidden + attention + attended + 2 * wide, attention_floats + 4);
+  // Input, query, keys, values, both sums and the middle, before and after the wide function; of each head attention's
+  // sum of exponentials, and both norms' means and scales.
+  const int64_t block = bytes(7 * hidden + attended + 2 * wide, heads + 4);
   const int64_t dropped_parts = (config.model_type == "distilbert" ? 0 : 1) + 1;
   // The embeddings' sum and its norm's two numbers, and the last block's output.
   int64_t ends = bytes(2 * hidden, 2) + DroppedBytes(pass, config.hidden_dropout, hidden);
@@ -40,7 +33,7 @@ Counted CountKept(const EncoderConfig& config, EncoderUse use, const ModelPass& 
   // Before and after the head's function, and normed.
   if (use == EncoderUse::kWords) ends += bytes(3 * hidden, 2);
   if (use == EncoderUse::kSpan) ends += bytes(2, 0) + DroppedBytes(pass, config.span_dropout, hidden);
-  return {block + dropped_parts * DroppedBytes(pass, config.hidden_dropout, hidden), ends, matrix};
+  return {block + dropped_parts * DroppedBytes(pass, config.hidden_dropout, hidden), ends};
 }
 
 }  // namespace
@@ -60,12 +53,8 @@ PassMemory MemoryOf(const EncoderConfig& config, EncoderUse use, const ModelPass
   memory.forward_bytes = bytes(4 * hidden + 2 * wide, 0) + most_scratch;
   if (use == EncoderUse::kSpan) memory.output_bytes = bytes(2, 0);
   // The gradient that came, the one that goes, those of both wide states, and one of a weight.
-  int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + wide * hidden * pass.element_bytes +
-                      std::max(most_scratch, scratch(wide, pass.tokens, hidden));
-  // Those of a matrix as probabilities, before and after what is dropped, and of query, keys and values.
-  if (pass.dropped_length > 0) {
-    gradients = std::max(gradients, bytes(2 * hidden, 3 * counted.matrix_floats + 3 * hidden));
-  }
+  const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + wide * hidden * pass.element_bytes +
+                            std::max(most_scratch, scratch(wide, pass.tokens, hidden));
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + counted.ends;
     memory.backward_bytes = counted.block + gradients;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/nn/dropout.h"
 #include "libdistill/nn/gru_recurrence.h"
 #include "libdistill/tensor/random_state.h"
 
@@ -118,7 +119,7 @@ GruCtc::Output GruCtc::forward(const Tensor& features, const Tensor& lengths) {
   for (size_t i = 0; i < layers_->gru.size(); ++i) {
     // Between layers here, and not in torch's own: on GPUs that draws from a state which nobody can save.
     if (i > 0) {
-      const Tensor kept = at::dropout(packed.data(), options_.dropout, is_training());
+      const Tensor kept = Dropout(packed.data(), is_training() ? options_.dropout : 0);
       packed = PackedSequence(kept, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
     }
     const Tensor start = layers_->starts[i].unsqueeze(1).expand({-1, rows, -1}).contiguous();

@@ -14,7 +14,7 @@ PassMemory MemoryOf(const GruOptions& options, int64_t targets, const ModelPass&
   // gru_recurrence.cc: four numbers and the state of each hidden one, in float32.
   const int64_t of_layer = pass.on_gpu ? bytes(6 * output) : floats(5 * output);
   const bool drops = pass.drops && options.dropout > 0;
-  const int64_t dropped = drops ? (layers - 1) * pass.tokens * output * (pass.on_gpu ? 1 : pass.element_bytes) : 0;
+  const int64_t dropped = drops && pass.on_gpu ? (layers - 1) * pass.tokens * output : 0;
   // CTC's sums over all prefixes of the targets, with blanks between.
   const int64_t sums = floats(2 * targets + 1), log_probabilities = floats(options.classes);
   PassMemory memory;

@@ -1,7 +1,7 @@
-// What a decoder does to its states between matrix products, on CPUs: each operation one sweep over memory, forward and
+// What a model does to its states between matrix products, on CPUs: each operation one sweep over memory, forward and
 // backward, where tensor operations take five to ten. float32 or bfloat16, with arithmetic and sums in float32; loops
 // for the CPU's widest vectors (core/vectors.h). The tensor operations that they stand for are beside their callers
-// (norm_and_gate.cc, rotary.cc) and are what GPUs and other types take. No LibTorch here; inside nn/ only.
+// (norm_and_gate.cc, rotary.cc, dropout.cc) and are what GPUs and other types take. No LibTorch here; inside nn/ only.
 //
 // Functions of rows do those from `begin` to before `end`: parts that do not overlap can go to different threads, each
 // with a weight_gradient of its own. The same bits on every call; but for that sum also however rows are dealt out.
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "libdistill/core/dtype.h"
+#include "libdistill/nn/dropping.h"
 
 namespace distill {
 
@@ -54,6 +55,16 @@ struct TurnedRows {
   void* output = nullptr;  // [N, heads, 2 * half]
 };
 
+// output = residual + input * factor, element by element; without a residual input * factor.
+struct DroppedElements {
+  DType dtype = DType::kFloat32;
+  Dropping dropping = {};
+  int64_t size = 0;  // elements; functions take blocks of kDropBlock, of which the last may be shorter
+  const void* input = nullptr;
+  const void* residual = nullptr;
+  void* output = nullptr;
+};
+
 // The loops for one kind of CPU.
 struct LayerSweeps {
   void (*norm)(const NormRows& rows, int64_t begin, int64_t end);
@@ -62,6 +73,7 @@ struct LayerSweeps {
   void (*gated)(const GatedElements& elements, int64_t begin, int64_t end);
   void (*gated_gradient)(const GatedElements& elements, int64_t begin, int64_t end);
   void (*turn)(const TurnedRows& rows, int64_t begin, int64_t end);
+  void (*drop)(const DroppedElements& elements, int64_t begin, int64_t end);
 };
 // This CPU's. `dtype` must be one of the two, or the process ends.
 const LayerSweeps& SweepsFor(DType dtype);

@@ -5,6 +5,7 @@
 
 #include "libdistill/core/vector_math.h"
 #include "libdistill/core/vectors.h"
+#include "libdistill/nn/drop_factors.h"
 #include "libdistill/nn/layer_sweep.h"
 
 namespace distill {
@@ -120,6 +121,23 @@ void Turn(const TurnedRows& r, int64_t begin, int64_t end) {
   }
 }
 
+template <typename T>
+void Drop(const DroppedElements& d, int64_t begin, int64_t end) {
+  for (int64_t block = begin; block < end; ++block) {
+    float factors[kDropBlock];
+    FillDropFactors(d.dropping, static_cast<uint64_t>(block), factors);
+    const int64_t first = block * kDropBlock, left = d.size - first;
+    const T* input = Elements<T>(d.input) + first;
+    const T* residual = d.residual == nullptr ? nullptr : Elements<T>(d.residual) + first;
+    T* out = Elements<T>(d.output) + first;
+    ForEach(left < kDropBlock ? left : kDropBlock, [&](auto v, int64_t i) {
+      using V = decltype(v);
+      const V value = Load<V>(input + i) * Load<V>(factors + i);
+      Store(out + i, residual == nullptr ? value : Load<V>(residual + i) + value);
+    });
+  }
+}
+
 template <auto floats, auto bfloats>
 struct ByType {
   template <typename Work>
@@ -134,6 +152,7 @@ constexpr LayerSweeps kLoops = {
     .gated = ByType<Gated<float>, Gated<uint16_t>>::Run<GatedElements>,
     .gated_gradient = ByType<GatedGradient<float>, GatedGradient<uint16_t>>::Run<GatedElements>,
     .turn = ByType<Turn<float>, Turn<uint16_t>>::Run<TurnedRows>,
+    .drop = ByType<Drop<float>, Drop<uint16_t>>::Run<DroppedElements>,
 };
 
 }  // namespace

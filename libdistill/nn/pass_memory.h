@@ -24,11 +24,8 @@ struct ModelPass {
   bool several_lengths = false;  // documents of several lengths are attended to in groups, and put together again
   bool recomputes = false;       // EnableGradientCheckpointing
   ProductScratch scratch = {};   // none: products take nothing
-  // Above 0: the attention's probabilities are dropped on a CPU, where each head's matrix of a document of so many
-  // tokens is kept then. GPUs keep a seed instead.
-  int64_t dropped_length = 0;
-  bool drops = false;   // states are dropped, as the model's config says
-  bool on_gpu = false;  // which of what it drops keeps a byte each, where a CPU keeps a number
+  bool drops = false;            // what the model's config says is dropped
+  bool on_gpu = false;           // which keeps a byte for each state that may be dropped, where a CPU keeps a seed
 };
 
 struct PassMemory {

@@ -98,7 +98,7 @@ TokenLayout LayOut(const TokenInput& input) {
     }
     TokenLayout::Rectangle& rectangle = layout.rectangles.back();
     ++rectangle.documents;
-    rectangle.is_padded = rectangle.is_padded || document.length < rectangle.length;
+    rectangle.real_lengths.push_back(document.length);
     for (int64_t i = 0; i < rectangle.length; ++i) {
       const bool is_real = i < document.length;
       if (is_real) target[document.begin + i] = static_cast<int64_t>(source.size());
@@ -106,6 +106,9 @@ TokenLayout LayOut(const TokenInput& input) {
       positions.push_back(i);
       real.push_back(is_real ? 1 : 0);
     }
+  }
+  for (TokenLayout::Rectangle& rectangle : layout.rectangles) {
+    if (rectangle.real_lengths.back() == rectangle.length) rectangle.real_lengths.clear();  // the shortest is last
   }
   layout.source = ToDevice(source, device);
   layout.positions = ToDevice(positions, device);

@@ -21,7 +21,7 @@ struct TokenLayout {
   struct Rectangle {
     int64_t documents;
     int64_t length;
-    bool is_padded = false;  // some of its documents are shorter
+    std::vector<int64_t> real_lengths = {};  // of its documents, where some are shorter
   };
   std::vector<Rectangle> rectangles;
   torch::Tensor positions;  // int64 [P], within the document

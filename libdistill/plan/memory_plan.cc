@@ -63,10 +63,8 @@ class Planner {
                       .scratch = task.on_gpu ? nullptr : ScratchOnCpu(task.dtype),
                       .drops = task.dropout,
                       .on_gpu = task.on_gpu};
-    if (task.dropout && task.student.attention_dropout > 0 && !task.on_gpu) pass.dropped_length = task.length;
     student_ = task.student.memory(pass);
     pass.recomputes = pass.drops = false;
-    pass.dropped_length = 0;
     if (task.teacher.has_value()) teacher_ = task.teacher->memory(pass);
     if (of_.head > 0) loss_ = MemoryOf(of_.Loss());
   }

@@ -76,7 +76,6 @@ PlannedModel Planned(const DecoderConfig& config) {
   model.vocabulary = config.vocab_size;
   model.is_tied = config.tie_word_embeddings;
   model.last_gradient = config.vocab_size * config.hidden_size;
-  model.attention_dropout = config.attention_dropout;
   model.memory = [config](const ModelPass& pass) { return MemoryOf(config, pass); };
   // A token looks at those before it: half a row on average.
   const double products = 2 * Multiplied(model);
@@ -95,7 +94,6 @@ PlannedModel Planned(const EncoderConfig& config, EncoderUse use, int64_t labels
   if (use == EncoderUse::kWords) model.vocabulary = config.vocab_size;
   model.is_tied = use == EncoderUse::kWords;
   model.last_gradient = config.vocab_size * config.hidden_size;
-  model.attention_dropout = config.attention_dropout;
   model.memory = [config, use](const ModelPass& pass) { return MemoryOf(config, use, pass); };
   double products = 2 * Multiplied(model);
   // A classifier's head looks at one token of a row.

@@ -32,10 +32,9 @@ struct PlannedModel {
   // Above 0: rows of the head, of whose products DistillationLoss takes its loss chunk by chunk. 0: the model gives
   // what its loss takes whole (`memory` counts it).
   int64_t vocabulary = 0;
-  bool is_tied = false;          // the head is the embedding's table
-  int64_t last_gradient = 0;     // elements of the gradient with which a backward pass ends: the embedding's table
-  double attention_dropout = 0;  // of the config
-  int64_t input_bytes = 8;       // of a token in a batch on the host: its id and its label
+  bool is_tied = false;       // the head is the embedding's table
+  int64_t last_gradient = 0;  // elements of the gradient with which a backward pass ends: the embedding's table
+  int64_t input_bytes = 8;    // of a token in a batch on the host: its id and its label
   // What a pass takes.
   std::function<PassMemory(const ModelPass& pass)> memory = {};
   // Floating-point operations of a token's forward pass in a row of `length` tokens: 2 for each weight that multiplies

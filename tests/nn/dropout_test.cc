@@ -1,8 +1,13 @@
 // What models drop in training, and that the same state of the generator drops the same.
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <iterator>
 #include <string>
 
+#include "libdistill/core/threefry.h"
 #include "libdistill/nn/attention.h"
+#include "libdistill/nn/dropout.h"
 #include "libdistill/nn/encoder.h"
 #include "libdistill/nn/encoder_heads.h"
 #include "libdistill/nn/token_layout.h"
@@ -15,6 +20,78 @@ namespace distill {
 namespace {
 
 using torch::Tensor;
+
+// Random123's kat_vectors: threefry4x32 13.
+TEST_CASE("the generator gives the known answers") {
+  struct Known {
+    uint32_t counter[4], key[4], answer[4];
+  };
+  constexpr uint32_t kOnes = 0xffffffff;
+  const Known known[] = {
+      {{0, 0, 0, 0}, {0, 0, 0, 0}, {0x531c7e4f, 0x39491ee5, 0x2c855a92, 0x3d6abf9a}},
+      {{kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes, kOnes, kOnes}, {0xc4189358, 0x1c9cc83a, 0xd5881c67, 0x6a0a89e0}},
+      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+       {0xa4093822, 0x299f31d0, 0x082efa98, 0xec4e6c89},
+       {0x4aa71d8f, 0x734738c2, 0x431fc6a8, 0xae6debf1}}};
+  for (const Known& k : known) {
+    uint32_t words[4];
+    std::copy(std::begin(k.counter), std::end(k.counter), words);
+    Threefry(k.key, words);
+    CHECK(std::equal(std::begin(words), std::end(words), k.answer));
+  }
+}
+
+// Within five standard errors, of shares and of neighbours that are dropped together, which are p^2.
+TEST_CASE("as much is dropped as was asked, whatever the neighbours are") {
+  constexpr int64_t kElements = 1 << 20;
+  for (const torch::Device& device : TestDevices()) {
+    for (const double p : {0.001, 0.1, 0.5, 0.9}) {
+      INFO(device << ", " << p);
+      torch::manual_seed(3);
+      const Tensor ones = torch::ones({kElements}, device);
+      const Tensor kept = Dropout(ones, p), gone = (kept == 0).to(torch::kFloat64);
+      const auto is_near = [&](const Tensor& share, double expected) {
+        return std::abs(share.item<double>() - expected) <
+               1.0 / (1 << 17) + 5 * std::sqrt(expected * (1 - expected) / kElements);
+      };
+      CHECK(is_near(gone.mean(), p));
+      for (const int64_t apart : {1, 16, 128, 1000}) {
+        CHECK(is_near((gone * gone.roll(apart)).mean(), p * p));
+      }
+      CHECK(is_near((gone * (Dropout(ones, p) == 0)).mean(), p * p));
+      const Tensor largest = kept.max();
+      CHECK(std::abs(largest.item<double>() * (1 - p) - 1) < 2e-4);
+    }
+  }
+}
+
+TEST_CASE("dropout of nothing, of all, and of what is no probability") {
+  for (const torch::Device& device : TestDevices()) {
+    const Tensor x = torch::randn({3, 50}, device), y = torch::randn({3, 50}, device);
+    CHECK(Dropout(x, 0).is_same(x));
+    CHECK(torch::equal(Dropout(x, 1), torch::zeros_like(x)));
+    CHECK(torch::equal(AddDropped(y, x, 0), y + x));
+    CHECK(torch::equal(AddDropped(y, x, 1), y));
+    CHECK_THROWS_WITH(Dropout(x, 1.5), Catch::Contains("probability"));
+    CHECK(Dropout(torch::ones({0, 4}, device), 0.5).sizes() == x.new_empty({0, 4}).sizes());
+  }
+}
+
+TEST_CASE("gradients pass through what is kept, as much larger, and through the residual as they are") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
+      INFO(device << ", " << dtype);
+      torch::manual_seed(6);
+      const auto options = torch::TensorOptions(device).dtype(dtype);
+      const Tensor x = torch::ones({40, 33}, options).requires_grad_(),
+                   y = torch::zeros({40, 33}, options).requires_grad_();
+      const Tensor out = AddDropped(y, x.t().contiguous().t(), 0.5), g = torch::randn({40, 33}, options);
+      out.backward(g);
+      CHECK(torch::equal(x.grad(), (out.detach() * g).to(dtype)));
+      CHECK(torch::equal(y.grad(), g));
+    }
+  }
+}
 
 EncoderConfig DroppingEncoder() {
   EncoderConfig config = TinyEncoder(kTinyBert);

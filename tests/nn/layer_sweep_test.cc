@@ -9,9 +9,10 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
-#include "libdistill/core/vectors.h"
 #include "libdistill/nn/norm_and_gate.h"
 #include "libdistill/nn/rotary.h"
+#include "tests/nn/drop_reference.h"
+#include "tests/nn/sweep_kinds.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -21,21 +22,6 @@ namespace {
 using torch::Tensor;
 
 constexpr double kEpsilon = 1e-6;
-
-struct Sweeps {
-  const char* name;
-  const LayerSweeps& of;
-};
-
-// Those that this CPU can run; a test of the others would be ended by the first wide instruction.
-std::vector<Sweeps> AllSweeps() {
-  std::vector<Sweeps> all = {{"plain", kLayerSweepsPlain}};
-#if defined(__x86_64__)
-  if (VectorsOfThisCpu() != Vectors::kPlain) all.push_back({"avx2", kLayerSweepsAvx2});
-  if (VectorsOfThisCpu() == Vectors::kAvx512) all.push_back({"avx512", kLayerSweepsAvx512});
-#endif
-  return all;
-}
 
 struct Type {
   torch::Dtype torch;
@@ -54,7 +40,7 @@ Tensor Wide(const Tensor& tensor) { return tensor.to(torch::kFloat64); }
 
 TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
   torch::manual_seed(1);
-  for (const Sweeps& sweeps : AllSweeps()) {
+  for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
       for (const int64_t size : kSizes) {
         INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size);
@@ -89,7 +75,7 @@ TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
 
 TEST_CASE("each CPU's gated unit gives what float64 gives, also where exponentials overflow") {
   torch::manual_seed(2);
-  for (const Sweeps& sweeps : AllSweeps()) {
+  for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
       for (const int64_t size : kSizes) {
         for (const double deviation : {0.01, 2.0, 60.0, 1e4}) {
@@ -127,8 +113,39 @@ TEST_CASE("each CPU's gated unit gives what float64 gives, also where exponentia
   }
 }
 
+TEST_CASE("each CPU drops the same elements, those of the plain generator, with a residual and without") {
+  torch::manual_seed(5);
+  for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
+    for (const Type& type : kTypes) {
+      for (const int64_t size : {1, 16, 127, 128, 129, 1001}) {
+        for (const Dropping& dropping : {Dropping{0, 0, 1}, Dropping{7, 6554, 1.111F},
+                                         Dropping{0xfedcba9876543210, 32768, 2}, Dropping{1, 65536, 0}}) {
+          INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << dropping.threshold);
+          const Tensor x = Random({size}, type.torch), residual = Random({size}, type.torch);
+          const Tensor dropped = Wide(x) * Wide(DropFactors(dropping, 1, size)[0]);
+          for (const bool adds : {false, true}) {
+            Tensor out = torch::empty_like(x);
+            const DroppedElements work = {.dtype = type.ours,
+                                          .dropping = dropping,
+                                          .size = size,
+                                          .input = x.const_data_ptr(),
+                                          .residual = adds ? residual.const_data_ptr() : nullptr,
+                                          .output = out.mutable_data_ptr()};
+            const int64_t blocks = (size + kDropBlock - 1) / kDropBlock;
+            sweeps.of.drop(work, 0, blocks / 2);
+            sweeps.of.drop(work, blocks / 2, blocks);
+            const Tensor expected = adds ? Wide(residual) + dropped : dropped;
+            CHECK(torch::equal(out == 0, (expected == 0)));
+            CHECK(RelativeError(Wide(out), expected) < type.tolerance);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("what is not finite stays so") {
-  for (const Sweeps& sweeps : AllSweeps()) {
+  for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     const float nan = std::nanf(""), infinite = INFINITY;
     for (const float bad : {nan, infinite, -infinite}) {
       std::vector<float> gate(19, 1.0f), up(19, 1.0f), out(19), weight(19, 1.0f);
@@ -146,7 +163,7 @@ TEST_CASE("what is not finite stays so") {
 
 TEST_CASE("each CPU turns pairs as float64 does, and back") {
   torch::manual_seed(3);
-  for (const Sweeps& sweeps : AllSweeps()) {
+  for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
       for (const int64_t half : {1, 3, 4, 8, 16, 20, 64}) {
         for (const int64_t heads : {1, 3}) {

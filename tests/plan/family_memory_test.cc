@@ -85,13 +85,11 @@ void CheckCase(const Case& c) {
                           .several_lengths = c.several_lengths,
                           .recomputes = c.recomputes,
                           .scratch = ScratchOnCpu(c.dtype),
-                          .dropped_length = c.drops ? kLength : 0,
                           .drops = c.drops};
   const PlannedModel planned = Planned(config, c.use);
   const PassMemory memory = planned.memory(pass);
   ModelPass plain = pass;
   plain.recomputes = plain.drops = false;
-  plain.dropped_length = 0;
   const double wide = c.hidden < 100 ? 2 : 1;  // of tiny models what is not counted is more
   for (const bool measures : {false, true}) {  // what a first pass makes for all later ones does not count
     const int64_t before = tensors->now();

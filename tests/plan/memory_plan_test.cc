@@ -62,7 +62,7 @@ void CheckCase(const Case& c) {
   const int64_t element_bytes = static_cast<int64_t>(torch::elementSize(c.dtype));
   const ProductScratch scratch = ScratchOnCpu(c.dtype);
   const PassMemory memory =
-      MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, scratch, c.drops ? kLength : 0});
+      MemoryOf(config, {kTokens, element_bytes, c.several_lengths, c.recomputes, scratch, c.drops});
   const LossMemory loss_memory = MemoryOf(LossShape{.tokens = kTokens,
                                                     .chunk_tokens = 256,
                                                     .vocabulary = kVocabulary,
@@ -89,7 +89,8 @@ void CheckCase(const Case& c) {
       if (measures) CheckNear("activations", memory.kept_bytes, tensors->now() - before, 0.03);
       tensors->StartAnew();
       hidden.sum().backward();
-      if (measures && c.drops) {
+      // Gradients of weights stay here, which go into buckets in a run; with checkpoints they are the most.
+      if (measures && c.drops && !c.recomputes) {
         CheckNear("the backward pass", memory.kept_bytes + memory.backward_bytes, tensors->most() - before, 0.15);
       }
       student->zero_grad();
@@ -191,7 +192,7 @@ TEST_CASE("accumulation costs no second gradient of the head") {
   }
 }
 
-TEST_CASE("dropout adds the attention's matrices to a plan on CPUs, where the student's config has any") {
+TEST_CASE("dropout repeats the attention's keys and values in a plan on CPUs, where the student's config has any") {
   MemoryPlanTask task = Task();
   const int64_t without = BytesOf(PlanMemory(task).value(), "activations");
   task.dropout = true;
@@ -199,9 +200,9 @@ TEST_CASE("dropout adds the attention's matrices to a plan on CPUs, where the st
   DecoderConfig student = Shape(30000, 512, 8);
   student.attention_dropout = 0.1;
   task.student = Planned(student);
-  const int64_t matrices =
-      int64_t{3} * 4 * student.num_hidden_layers * student.num_attention_heads * task.rows * task.length * task.length;
-  CHECK(BytesOf(PlanMemory(task).value(), "activations") - without > matrices);
+  const int64_t more = (student.num_attention_heads - student.num_key_value_heads) * student.head_dim;
+  const int64_t repeated = int64_t{2} * 4 * student.num_hidden_layers * task.rows * task.length * more;
+  CHECK(BytesOf(PlanMemory(task).value(), "activations") - without == repeated);
   task.on_gpu = true;
   const int64_t on_gpu = BytesOf(PlanMemory(task).value(), "activations");
   task.dropout = false;

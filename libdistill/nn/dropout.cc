@@ -1,0 +1,80 @@
+#include "libdistill/nn/dropout.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cmath>
+#include <mutex>
+#include <optional>
+
+#include "libdistill/nn/layer_sweep.h"
+#include "libdistill/nn/sweep_type.h"
+#include "libdistill/tensor/parallel.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor Swept(const Dropping& dropping, const Tensor& x, const std::optional<Tensor>& residual) {
+  const Tensor input = x.contiguous(), added = residual.has_value() ? residual->contiguous() : Tensor();
+  Tensor output = at::empty_like(input);
+  const DroppedElements work = {.dtype = *SweepType(input),
+                                .dropping = dropping,
+                                .size = input.numel(),
+                                .input = input.const_data_ptr(),
+                                .residual = added.defined() ? added.const_data_ptr() : nullptr,
+                                .output = output.mutable_data_ptr()};
+  ParallelFor((work.size + kDropBlock - 1) / kDropBlock, kSweepGrain / kDropBlock,
+              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).drop(work, begin, end); });
+  return output;
+}
+
+struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const std::optional<Tensor>& residual, double p) {
+    const Dropping dropping = DrawDropping(p);
+    context->saved_data["seed"] = static_cast<int64_t>(dropping.seed);
+    context->saved_data["threshold"] = static_cast<int64_t>(dropping.threshold);
+    context->saved_data["scale"] = static_cast<double>(dropping.scale);
+    context->saved_data["adds"] = residual.has_value();
+    return Swept(dropping, x, residual);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    RequireFirstDerivative();
+    const Dropping dropping = {.seed = static_cast<uint64_t>(context->saved_data["seed"].toInt()),
+                               .threshold = static_cast<uint32_t>(context->saved_data["threshold"].toInt()),
+                               .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
+    return {Swept(dropping, grads[0], std::nullopt), context->saved_data["adds"].toBool() ? grads[0] : Tensor(),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+Dropping DrawDropping(double p) {
+  constexpr double kParts = 1 << 16;
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  const double parts = std::round(p * kParts);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  return {.seed = at::check_generator<at::CPUGeneratorImpl>(generator)->random64(),
+          .threshold = static_cast<uint32_t>(parts),
+          .scale = parts == kParts ? 0 : static_cast<float>(kParts / (kParts - parts))};
+}
+
+Tensor Dropout(const Tensor& x, double p) {
+  if (p == 0) return x;
+  return SweepType(x).has_value() ? DropoutFunction::apply(x, std::optional<Tensor>(), p)
+                                  : at::dropout(x, p, /*train=*/true);
+}
+
+Tensor AddDropped(const Tensor& residual, const Tensor& x, double p) {
+  if (p == 0) return residual + x;
+  const bool sweeps = SweepType(residual, x).has_value() && residual.sizes() == x.sizes();
+  return sweeps ? DropoutFunction::apply(x, std::optional(residual), p) : residual + at::dropout(x, p, /*train=*/true);
+}
+
+}  // namespace distill

@@ -1,0 +1,35 @@
+// Attention on CPUs by LibTorch's matrix products of tiles whose scores stay in the cache, and the sweeps of
+// attention_sweep.h between them; inside nn/ only.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <torch/types.h>
+
+#include "libdistill/nn/dropping.h"
+
+namespace distill {
+
+struct TiledAttention {
+  bool is_causal = false;  // query i sees keys 0 to i
+  std::vector<int64_t> real_keys =
+      {};  // [B], at least 1: further ones are padding, which none sees; empty: all are real
+  std::optional<Dropping> dropping = {};  // of the probabilities, [B, A, T, T]
+};
+
+// Whether it takes these: float32 or bfloat16, on the CPU.
+bool TakesTiles(const torch::Tensor& query);
+
+// softmax(query keys^T / sqrt(D)) values, of B documents, A heads, T tokens, D head size; all three [B, A, T, D]. Keeps
+// copies of them and a float a query until the backward pass, which computes the scores again (Dao et al. 2022,
+// "FlashAttention"). Scores are rounded to the type of the query, sums are float32. Differentiable once.
+torch::Tensor AttendByTiles(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values,
+                            const TiledAttention& options);
+
+// The same by whole matrices, on any device, and differentiable by autograd. What is dropped is told by `factors`,
+// [B, A, T, T], by which probabilities are multiplied; undefined: none.
+torch::Tensor AttendReference(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values,
+                              const TiledAttention& options, const torch::Tensor& factors = {});
+
+}  // namespace distill
