@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/store/content_hash.h"
+#include "libdistill/tensor/hash_tensor.h"
 
 namespace distill {
 namespace {
@@ -141,10 +141,7 @@ absl::StatusOr<MetricValues> PhonemeObjective::Summarize(const MetricValues& mea
 // Each rank reads its own copy of the teacher's folder.
 static std::string HashOfWeights(const torch::nn::Module& module) {
   ContentHash hash;
-  for (const auto& item : module.named_parameters()) {
-    const torch::Tensor weight = item.value().detach().cpu().contiguous();
-    hash.Add(item.key()).Add(weight.const_data_ptr(), weight.nbytes());
-  }
+  for (const auto& item : module.named_parameters()) HashTensor(item.value(), hash.Add(item.key()));
   return hash.Hex();
 }
 

@@ -10,8 +10,8 @@
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/shard/module_state.h"
-#include "libdistill/store/content_hash.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/hash_tensor.h"
 
 namespace distill {
 namespace {
@@ -26,10 +26,7 @@ struct Weights {
 // Shares are each rank's own: of other values on one of them they would make a mixture of two models.
 std::string HashOf(const std::vector<TrainedParameter>& parameters) {
   ContentHash hash;
-  for (const TrainedParameter& parameter : parameters) {
-    const torch::Tensor on_host = parameter.tensor.detach().cpu().contiguous();
-    hash.Add(on_host.data_ptr(), on_host.nbytes());
-  }
+  for (const TrainedParameter& parameter : parameters) HashTensor(parameter.tensor, hash);
   return absl::StrCat("XXH3 ", hash.Hex());
 }
 

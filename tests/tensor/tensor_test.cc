@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/hash_tensor.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -49,6 +50,21 @@ TEST_CASE("a host copy is contiguous, detached and of the asked dtype") {
   CHECK_FALSE(host.requires_grad());
   CHECK(host.scalar_type() == torch::kBFloat16);
   CHECK(host.sizes() == tensor.sizes());
+}
+
+TEST_CASE("a tensor's hash is that of its values in their order, whatever its strides") {
+  const auto hash_of = [](const torch::Tensor& tensor) {
+    ContentHash hash;
+    HashTensor(tensor, hash);
+    return hash.Hex();
+  };
+  const torch::Tensor tensor = torch::rand({3, 4}, torch::requires_grad());
+  CHECK(hash_of(tensor.t()) == hash_of(tensor.t().contiguous()));
+  CHECK(hash_of(tensor.t()) != hash_of(tensor));
+  torch::Tensor other = tensor.detach().clone();
+  CHECK(hash_of(other) == hash_of(tensor));
+  other[2][3] += 1;
+  CHECK(hash_of(other) != hash_of(tensor));
 }
 
 TEST_CASE("torch's exceptions become statuses with the message alone") {
