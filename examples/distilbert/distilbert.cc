@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "examples/distilbert/compare.h"
 #include "examples/distilbert/masked_text.h"
 #include "examples/distilbert/models.h"
 #include "examples/distilbert/options.h"
 #include "examples/distilbert/plan.h"
+#include "examples/distilbert/sources.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
 #include "examples/recipe/scaled_rate.h"
@@ -45,19 +47,16 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const DistilBertOptions&
   return Prepared{std::move(text), std::move(models), std::move(task)};
 }
 
-NamedSources SourcesOf(const DistilBertOptions& options) {
-  NamedSources sources = {{"teacher_model", options.teacher_model}, {"student_checkpoint", options.student_checkpoint}};
-  for (const std::string& name : SourceNames(options.sources)) sources.emplace_back("dataset_name", name);
-  return sources;
-}
-
 absl::Status Distill(RunContext& run, DistilBertOptions options) {
   if (options.use_demo_data && !options.sources.dataset_name.empty()) {
     if (run.rank() == 0) LogInfo("use_demo_data: dataset_name is left out");
     options.sources.dataset_name.clear();  // nothing of it is fetched
   }
-  DISTILL_RETURN_IF_ERROR(BeginJob(run, options, SourcesOf(options)));
-  DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
+  std::vector<HubOption> sources = HubOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(BeginJob(run, options, NamedSourcesOf(sources)));
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
+  options.kept = OptionsToKeep(options);
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));
   absl::StatusOr<Prepared> made = absl::UnknownError("not prepared");
   const absl::Status prepared = CatchTorch([&] { return (made = Prepare(run, options)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));

@@ -3,9 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "examples/recipe/hub_sources.h"
-#include "examples/recipe/kept_options.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/encoder_student.h"
@@ -37,34 +34,6 @@ absl::StatusOr<std::shared_ptr<Encoder>> LoadStudent(const DistilBertOptions& op
 }
 
 }  // namespace
-
-absl::Status FetchSources(RunContext& run, DistilBertOptions& options) {
-  const HubSource rows{
-      HubKind::kDataset, {HubContents::kRows, options.sources.dataset_split}, options.sources.dataset_revision};
-  std::vector<NamedPath> paths = {
-      {"teacher_model", options.teacher_model, {HubKind::kModel, {HubContents::kModel}, options.teacher_revision}},
-      {"student_checkpoint",
-       options.student_checkpoint,
-       {HubKind::kModel, {HubContents::kModel}, options.student_revision}}};
-  const std::vector<std::string> names = SourceNames(options.sources);
-  for (const std::string& name : names) paths.push_back({"dataset_name", name, rows});
-  const auto take = [&] {
-    options.teacher_model = paths[0].text;
-    options.student_checkpoint = paths[1].text;
-    if (names.size() == 1) options.sources.dataset_name = paths[2].text;
-    if (names.size() < 2) return;
-    options.sources.dataset_name = absl::StrJoin(paths.begin() + 2, paths.end(), ",",
-                                                 [](std::string* out, const NamedPath& path) { *out += path.text; });
-  };
-  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, paths));
-  take();
-  // The names have them now.
-  options.teacher_revision = options.student_revision = options.sources.dataset_revision = "";
-  options.kept = OptionsToKeep(options);
-  DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
-  take();
-  return absl::OkStatus();
-}
 
 absl::StatusOr<DistilBertModels> LoadModels(const DistilBertOptions& options, const RunContext& run) {
   const torch::Dtype dtype = WorkingType(options.trainer, run.device());

@@ -10,9 +10,6 @@
 
 namespace distill {
 
-// Every rank must call it: names of the hub become folders, in the options (run/hub_paths.h). Blocks.
-[[nodiscard]] absl::Status FetchSources(RunContext& run, DistilBertOptions& options);
-
 struct DistilBertModels {
   std::shared_ptr<Encoder> teacher;  // null: masked language modelling alone
   std::shared_ptr<Encoder> student;  // float32

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "examples/distilbert/masked_text.h"
-#include "examples/recipe/hub_sources.h"
+#include "examples/distilbert/sources.h"
 #include "examples/recipe/run_plan.h"
 #include "examples/recipe/scaled_rate.h"
 #include "libdistill/core/status_macros.h"
@@ -71,8 +71,7 @@ absl::StatusOr<std::string> DescribeTable(const DistilBertOptions& options, cons
 }  // namespace
 
 absl::StatusOr<std::string> PlanRun(DistilBertOptions options, const RecipeFlags& flags, const World& world) {
-  DISTILL_RETURN_IF_ERROR(FetchConfig("teacher_model", options.teacher_revision, options.teacher_model));
-  DISTILL_RETURN_IF_ERROR(FetchConfig("student_checkpoint", options.student_revision, options.student_checkpoint));
+  DISTILL_RETURN_IF_ERROR(FetchConfigs(HubOptionsOf(options)));
   DISTILL_RETURN_IF_ERROR(CheckLengths(options));
   DISTILL_ASSIGN_OR_RETURN(const RunPlan plan, PlanOf(options));
   DISTILL_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizerWhereThere(TokenizerFolder(options).first));

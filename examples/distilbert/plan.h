@@ -12,7 +12,7 @@ namespace distill {
 
 // A text for people. Reads (of models of the hub, fetches) the configs of both models, a tokenizer, and the data's
 // size; neither weights nor data but those of the demo. Blocks. InvalidArgument: what cannot be planned; errors of
-// FetchConfig begin with the option.
+// FetchConfigs begin with the option.
 [[nodiscard]] absl::StatusOr<std::string> PlanRun(DistilBertOptions options, const RecipeFlags& flags,
                                                   const World& world);
 

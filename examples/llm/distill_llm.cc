@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -67,17 +68,9 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
   return Prepared{std::move(text), std::move(models), std::move(task)};
 }
 
-NamedSources SourcesOf(const LlmOptions& options) {
-  NamedSources sources = {{"student_model", options.student_model},
-                          {"teacher_model", options.teacher_model},
-                          {"eval_dataset_name", options.eval_dataset_name}};
-  for (const std::string& name : SourceNames(options.sources)) sources.emplace_back("dataset_name", name);
-  return sources;
-}
-
 // On rank 0, before anything is loaded, what would otherwise end the run when the training is over.
-absl::Status CheckPlaces(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(CheckFolders(TrainerOptionsOf(options), SourcesOf(options)));
+absl::Status CheckPlaces(const LlmOptions& options, const NamedSources& sources) {
+  DISTILL_RETURN_IF_ERROR(CheckFolders(TrainerOptionsOf(options), sources));
   return CheckMayPublish(options);
 }
 
@@ -105,12 +98,15 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
 
 absl::Status Distill(RunContext& run, LlmOptions options) {
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ValuesOf(options)));
-  DISTILL_RETURN_IF_ERROR(PinSources(run, options));
-  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? CheckPlaces(options) : absl::OkStatus()));
+  std::vector<HubOption> sources = HubOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
+  const auto check = [&] { return CheckPlaces(options, NamedSourcesOf(sources)); };
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), run.rank() == 0 ? check() : absl::OkStatus()));
   LogInfo(absl::StrCat("project ", options.project_name,
                        options.trainer.run_name.empty() ? "" : absl::StrCat(", run ", options.trainer.run_name),
                        ", output in ", options.trainer.output_dir));
-  DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
+  options.kept = OptionsToKeep(options);
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));
   TrainerOptions trainer_options = TrainerOptionsOf(options);
   DISTILL_RETURN_IF_ERROR(ScaleRate(options.rate_scaling, options.shard, run.world_size(), trainer_options));
   absl::StatusOr<Prepared> made = absl::UnknownError("not prepared");
@@ -138,8 +134,9 @@ std::string Where(const LlmOptions& options) {
 }
 
 absl::Status ShowBatch(RunContext& run, LlmOptions options) {
-  DISTILL_RETURN_IF_ERROR(PinSources(run, options));
-  DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
+  std::vector<HubOption> sources = HubOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));
   DISTILL_ASSIGN_OR_RETURN(const LlmText text, LoadText(options));
   DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());

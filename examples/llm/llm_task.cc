@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "examples/recipe/shared_tokenizer.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/weights_folder.h"
@@ -14,18 +15,13 @@
 namespace distill {
 namespace {
 
-bool HasTokenizer(const std::string& folder) { return !folder.empty() && Tokenizer::IsIn(folder); }
-
 absl::StatusOr<Tokenizer> LoadTokenizer(const LlmOptions& options, const std::string& folder) {
   absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(folder);
   if (!tokenizer.ok()) {
     return Annotate(tokenizer.status(), folder == options.student_model ? "student_model" : "teacher_model");
   }
-  if (folder == options.student_model && HasTokenizer(options.teacher_model)) {
-    const absl::StatusOr<Tokenizer> teachers = Tokenizer::Load(options.teacher_model);
-    if (!teachers.ok()) return Annotate(teachers.status(), "teacher_model");
-    DISTILL_RETURN_IF_ERROR(Annotate(RequireSameTokenizer(*teachers, *tokenizer),
-                                     absl::StrCat(options.teacher_model, " and ", options.student_model)));
+  if (folder == options.student_model && !options.teacher_model.empty() && Tokenizer::IsIn(options.teacher_model)) {
+    DISTILL_RETURN_IF_ERROR(RequireTokenizerOf(options.teacher_model, options.student_model, *tokenizer));
   }
   return tokenizer;
 }
@@ -114,9 +110,7 @@ absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckSplit("eval_split", options.eval_split, LlmOptions().eval_split, "eval_dataset_name",
                                      options.eval_dataset_name));
   DISTILL_RETURN_IF_ERROR(CheckPaths(options));
-  const std::string folder = !HasTokenizer(options.student_model) && HasTokenizer(options.teacher_model)
-                                 ? options.teacher_model
-                                 : options.student_model;
+  const std::string folder = TokenizerFolderOf(options.student_model, options.teacher_model);
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(options, folder));
   absl::StatusOr<ChatTemplate> chat = ChatTemplate::Create(options.chat_template, tokenizer);
   if (!chat.ok()) return Annotate(chat.status(), "chat_template");

@@ -32,7 +32,7 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
 }  // namespace
 
 absl::StatusOr<std::string> PlanRun(LlmOptions options, const PlanFlags& flags, const World& world) {
-  DISTILL_RETURN_IF_ERROR(FetchConfigs(options));
+  DISTILL_RETURN_IF_ERROR(FetchConfigs(HubOptionsOf(options)));
   DISTILL_ASSIGN_OR_RETURN(RunPlan plan, PlanOf(options));
   const std::string& folder = options.teacher_model.empty() ? options.student_model : options.teacher_model;
   DISTILL_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizerWhereThere(folder));

@@ -1,19 +1,19 @@
-// Names of the hub in options, as folders.
+// The options of distill_llm that may hold names of the hub.
 #pragma once
 
+#include <vector>
+
 #include "examples/llm/options.h"
-#include "libdistill/run/run.h"
+#include "examples/recipe/hub_sources.h"
 
 namespace distill {
 
-// Every rank must call it: models and data sets that are names of the hub get the commit that they are now, or, where
-// the run resumes, that with which it began, in the options, and in what OptionsToKeep gives from then on. Blocks.
-[[nodiscard]] absl::Status PinSources(RunContext& run, LlmOptions& options);
-
-// Every rank must call it, after PinSources: they become local folders, which each host downloads once. Blocks.
-[[nodiscard]] absl::Status FetchSources(RunContext& run, LlmOptions& options);
-
-// For one process alone, which needs no weights: the models of a plan as folders with their config.json.
-[[nodiscard]] absl::Status FetchConfigs(LlmOptions& options);
+inline std::vector<HubOption> HubOptionsOf(LlmOptions& options) {
+  return {
+      ModelOption("teacher_model", options.teacher_model, &options.teacher_revision),
+      ModelOption("student_model", options.student_model, &options.student_revision),
+      RowsOption("eval_dataset_name", options.eval_dataset_name, options.eval_split, &options.sources.dataset_revision),
+      RowsOption(options.sources)};
+}
 
 }  // namespace distill

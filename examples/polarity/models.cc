@@ -1,11 +1,9 @@
 #include "examples/polarity/models.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "examples/recipe/hub_sources.h"
-#include "examples/recipe/kept_options.h"
+#include "examples/recipe/shared_tokenizer.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/weights_folder.h"
@@ -15,26 +13,6 @@
 
 namespace distill {
 namespace {
-
-std::vector<NamedPath> PathsOf(const PolarityOptions& options) {
-  const auto model = [](const std::string& revision) {
-    return HubSource{HubKind::kModel, {HubContents::kModel}, revision};
-  };
-  const auto rows = [&](const std::string& split) {
-    return HubSource{HubKind::kDataset, {HubContents::kRows, split}, options.dataset_revision};
-  };
-  return {{"student_model", options.student_model, model(options.student_revision)},
-          {"teacher_model", options.teacher_model, model(options.teacher_revision)},
-          {"dataset_name", options.dataset_name, rows(options.dataset_split)},
-          {"eval_dataset_name", options.eval_dataset_name, rows(options.eval_split)}};
-}
-
-void SetPaths(const std::vector<NamedPath>& paths, PolarityOptions& options) {
-  options.student_model = paths[0].text;
-  options.teacher_model = paths[1].text;
-  options.dataset_name = paths[2].text;
-  options.eval_dataset_name = paths[3].text;
-}
 
 absl::StatusOr<std::shared_ptr<SequenceClassifier>> NewClassifier(const std::string& folder,
                                                                   const ClassifierOptions& classifier, bool dropout) {
@@ -82,21 +60,12 @@ absl::StatusOr<std::shared_ptr<SequenceClassifier>> LoadTeacher(const PolarityOp
 
 }  // namespace
 
-std::string TokenizerFolderOf(const PolarityOptions& options) {
-  const bool takes_teachers = !options.teacher_model.empty() && !Tokenizer::IsIn(options.student_model) &&
-                              Tokenizer::IsIn(options.teacher_model);
-  return takes_teachers ? options.teacher_model : options.student_model;
-}
-
 absl::StatusOr<Tokenizer> LoadTokenizer(const PolarityOptions& options) {
-  const std::string folder = TokenizerFolderOf(options);
+  const std::string folder = TokenizerFolderOf(options.student_model, options.teacher_model);
   absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(folder);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), "student_model");
   if (options.teacher_model.empty() || folder == options.teacher_model) return tokenizer;
-  const absl::StatusOr<Tokenizer> of_teacher = Tokenizer::Load(options.teacher_model);
-  if (!of_teacher.ok()) return Annotate(of_teacher.status(), "teacher_model");
-  DISTILL_RETURN_IF_ERROR(Annotate(RequireSameTokenizer(*of_teacher, *tokenizer),
-                                   absl::StrCat(options.teacher_model, " and ", options.student_model)));
+  DISTILL_RETURN_IF_ERROR(RequireTokenizerOf(options.teacher_model, options.student_model, *tokenizer));
   return tokenizer;
 }
 
@@ -112,23 +81,6 @@ absl::StatusOr<Classifiers> LoadClassifiers(const PolarityOptions& options, cons
   if (!teacher.ok()) return Annotate(teacher.status(), "teacher_model");
   models.teacher = *std::move(teacher);
   return models;
-}
-
-absl::Status PinNames(RunContext& run, PolarityOptions& options) {
-  std::vector<NamedPath> paths = PathsOf(options);
-  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, paths));
-  SetPaths(paths, options);
-  // The names have them now.
-  options.student_revision = options.teacher_revision = options.dataset_revision = "";
-  return absl::OkStatus();
-}
-
-absl::Status FetchNames(RunContext& run, PolarityOptions& options) {
-  std::vector<NamedPath> paths = PathsOf(options);
-  DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
-  options.kept = OptionsToKeep(options);
-  SetPaths(paths, options);
-  return absl::OkStatus();
 }
 
 }  // namespace distill

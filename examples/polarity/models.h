@@ -17,17 +17,9 @@ struct Classifiers {
   std::shared_ptr<SequenceClassifier> teacher;  // null: labels alone
 };
 
-// The folder with the tokenizer: the student's, or the teacher's where that has none.
-std::string TokenizerFolderOf(const PolarityOptions& options);
-
 // InvalidArgument, NotFound, DataLoss: with the option that names the folder; a teacher that is no classifier, or of
 // another tokenizer or other labels.
 [[nodiscard]] absl::StatusOr<Tokenizer> LoadTokenizer(const PolarityOptions& options);
 [[nodiscard]] absl::StatusOr<Classifiers> LoadClassifiers(const PolarityOptions& options, const RunContext& run);
-
-// Every rank must call these; they block. Names of the hub get the commit that they are now, or that with which a
-// resumed run began; then they become folders, and options.kept has the names.
-[[nodiscard]] absl::Status PinNames(RunContext& run, PolarityOptions& options);
-[[nodiscard]] absl::Status FetchNames(RunContext& run, PolarityOptions& options);
 
 }  // namespace distill

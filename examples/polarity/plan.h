@@ -10,8 +10,8 @@
 namespace distill {
 
 // A text for people. Reads (of models of the hub, fetches) the configs of both models, the tokenizer, and the data's
-// size; neither weights nor data. Blocks. InvalidArgument: what cannot be planned; errors of FetchConfig begin with the
-// option.
+// size; neither weights nor data. Blocks. InvalidArgument: what cannot be planned; errors of FetchConfigs begin with
+// the option.
 [[nodiscard]] absl::StatusOr<std::string> PlanRun(PolarityOptions options, const RecipeFlags& flags,
                                                   const World& world);
 

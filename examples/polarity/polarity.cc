@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,9 +16,11 @@
 #include "examples/polarity/plan.h"
 #include "examples/polarity/results.h"
 #include "examples/polarity/reviews.h"
+#include "examples/polarity/sources.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
 #include "examples/recipe/scaled_rate.h"
+#include "examples/recipe/shared_tokenizer.h"
 #include "libdistill/distill.h"
 #include "libdistill/task/batch_task.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -40,7 +43,8 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const PolarityOptions& o
   DISTILL_ASSIGN_OR_RETURN(auto batches, ShardReviews(reviews.train, run.world(), options.shard, tokenizer));
   const auto objective = std::make_shared<PolarityObjective>(
       models.student, models.teacher, PolarityLoss{options.alpha, options.temperature}, LabelNames(options),
-      reviews.held_out ? reviews.held_out->samples->size() : 0, TokenizerFolderOf(options));
+      reviews.held_out ? reviews.held_out->samples->size() : 0,
+      TokenizerFolderOf(options.student_model, options.teacher_model));
   auto task = std::make_unique<BatchTask<TensorBatch>>(std::move(batches), objective);
   task->SetLoader(options.loader);
   if (reviews.held_out) {
@@ -62,13 +66,11 @@ std::string DescribeResult(const RunContext& run, const RunResults& results) {
 absl::Status Train(RunContext& run, const PolarityOptions& asked) {
   PolarityOptions options = asked;
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ValuesOf(options)));
-  DISTILL_RETURN_IF_ERROR(PinNames(run, options));
-  DISTILL_RETURN_IF_ERROR(AgreeOnFolders(run, TrainerOptionsOf(options),
-                                         {{"student_model", options.student_model},
-                                          {"teacher_model", options.teacher_model},
-                                          {"dataset_name", options.dataset_name},
-                                          {"eval_dataset_name", options.eval_dataset_name}}));
-  DISTILL_RETURN_IF_ERROR(FetchNames(run, options));
+  std::vector<HubOption> sources = HubOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
+  DISTILL_RETURN_IF_ERROR(AgreeOnFolders(run, TrainerOptionsOf(options), NamedSourcesOf(sources)));
+  options.kept = OptionsToKeep(options);
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));
   TrainerOptions trainer_options = TrainerOptionsOf(options);
   DISTILL_RETURN_IF_ERROR(ScaleRate(options.rate_scaling, options.shard, run.world_size(), trainer_options));
   absl::StatusOr<Prepared> made = absl::UnknownError("not prepared");

@@ -3,8 +3,10 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/config/config_file.h"
 #include "libdistill/core/log.h"
@@ -45,9 +47,68 @@ void PinAs(const std::string& value, NamedPath& path) {
   }
 }
 
+std::vector<NamedPath> PathsOf(const std::vector<HubOption>& sources) {
+  std::vector<NamedPath> paths;
+  for (const HubOption& source : sources) {
+    for (const std::string& name : source.names) paths.push_back({source.option, name, source.source});
+  }
+  return paths;
+}
+
+// `paths`: PathsOf's, with other texts. An option none of whose names is another one now keeps its text as it was
+// written.
+void SetNames(const std::vector<NamedPath>& paths, std::vector<HubOption>& sources) {
+  auto path = paths.begin();
+  for (HubOption& source : sources) {
+    const std::vector<std::string> before = source.names;
+    for (std::string& name : source.names) name = (path++)->text;
+    if (source.names != before) *source.value = absl::StrJoin(source.names, ",");
+  }
+}
+
+// The config alone, of a model that is a name of the hub.
+absl::Status FetchConfig(const HubOption& model) {
+  absl::StatusOr<std::string> folder =
+      LocalPath(*model.value, {HubKind::kModel, {HubContents::kConfig}, model.source.revision});
+  if (folder.ok()) {
+    *model.value = *std::move(folder);
+    return absl::OkStatus();
+  }
+  const absl::Status& error = folder.status();
+  const bool is_out_of_reach =
+      absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) || absl::IsFailedPrecondition(error);
+  if (!is_out_of_reach) return Annotate(error, model.option);
+  return absl::Status(error.code(), absl::StrCat(model.option, ": ", error.message(),
+                                                 "; a plan needs the model's config.json alone: --", model.option,
+                                                 " FOLDER takes any folder that has it"));
+}
+
 }  // namespace
 
-absl::Status PinSources(RunContext& run, const TrainerOptions& trainer, std::vector<NamedPath>& paths) {
+HubOption ModelOption(const std::string& option, std::string& value, std::string* revision) {
+  return {option,
+          {HubKind::kModel, {HubContents::kModel}, revision == nullptr ? "" : *revision},
+          &value,
+          revision,
+          {value}};
+}
+
+HubOption RowsOption(const std::string& option, std::string& value, const std::string& split, std::string* revision) {
+  return {option,
+          {HubKind::kDataset, {HubContents::kRows, split}, revision == nullptr ? "" : *revision},
+          &value,
+          revision,
+          {value}};
+}
+
+HubOption RowsOption(SourceOptions& sources) {
+  HubOption option = RowsOption("dataset_name", sources.dataset_name, sources.dataset_split, &sources.dataset_revision);
+  option.names = SourceNames(sources);
+  return option;
+}
+
+absl::Status PinSources(RunContext& run, const TrainerOptions& trainer, std::vector<HubOption>& sources) {
+  std::vector<NamedPath> paths = PathsOf(sources);
   if (run.rank() == 0 && WantsToResume(trainer)) {  // whose paths are those of all
     const FieldValues before = OptionsBefore(trainer);
     for (NamedPath& path : paths) {
@@ -56,22 +117,32 @@ absl::Status PinSources(RunContext& run, const TrainerOptions& trainer, std::vec
       }
     }
   }
-  return PinOnAllRanks(run, paths);
+  DISTILL_RETURN_IF_ERROR(PinOnAllRanks(run, paths));
+  SetNames(paths, sources);
+  for (const HubOption& source : sources) {
+    if (source.revision != nullptr) source.revision->clear();  // the names have it now
+  }
+  return absl::OkStatus();
 }
 
-absl::Status FetchConfig(const std::string& option, const std::string& revision, std::string& model) {
-  absl::StatusOr<std::string> folder = LocalPath(model, {HubKind::kModel, {HubContents::kConfig}, revision});
-  if (folder.ok()) {
-    model = *std::move(folder);
-    return absl::OkStatus();
+absl::Status FetchSources(RunContext& run, std::vector<HubOption>& sources) {
+  std::vector<NamedPath> paths = PathsOf(sources);
+  DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
+  SetNames(paths, sources);
+  return absl::OkStatus();
+}
+
+NamedSources NamedSourcesOf(const std::vector<HubOption>& sources) {
+  NamedSources named;
+  for (const NamedPath& path : PathsOf(sources)) named.emplace_back(path.option, path.text);
+  return named;
+}
+
+absl::Status FetchConfigs(const std::vector<HubOption>& sources) {
+  for (const HubOption& source : sources) {
+    if (source.source.kind == HubKind::kModel) DISTILL_RETURN_IF_ERROR(FetchConfig(source));
   }
-  const absl::Status& error = folder.status();
-  const bool is_out_of_reach =
-      absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) || absl::IsFailedPrecondition(error);
-  if (!is_out_of_reach) return Annotate(error, option);
-  return absl::Status(error.code(),
-                      absl::StrCat(option, ": ", error.message(), "; a plan needs the model's config.json alone: --",
-                                   option, " FOLDER takes any folder that has it"));
+  return absl::OkStatus();
 }
 
 }  // namespace distill

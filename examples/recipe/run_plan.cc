@@ -109,6 +109,19 @@ absl::StatusOr<MemoryPlanTask> PlanOnGpus(RunPlan plan, const TrainerOptions& tr
   return std::move(plan.memory);
 }
 
+absl::Status PlanEncoders(const NamedFolder& student, const NamedFolder& teacher, EncoderUse use, MemoryPlanTask& task,
+                          int64_t labels) {
+  const auto plan = [&](const NamedFolder& model) -> absl::StatusOr<PlannedModel> {
+    const absl::StatusOr<EncoderConfig> config = ReadEncoderConfig(model.folder);
+    if (!config.ok()) return Annotate(config.status(), model.option);
+    return Planned(*config, use, labels);
+  };
+  DISTILL_ASSIGN_OR_RETURN(task.student, plan(student));
+  if (teacher.folder.empty()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(task.teacher, plan(teacher));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<Tokenizer>> LoadTokenizerWhereThere(const std::string& folder) {
   std::optional<Tokenizer> tokenizer;
   if (Tokenizer::IsIn(folder)) {

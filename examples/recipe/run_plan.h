@@ -40,6 +40,16 @@ struct RunPlan {
 [[nodiscard]] absl::StatusOr<MemoryPlanTask> PlanOnGpus(RunPlan plan, const TrainerOptions& trainer,
                                                         const PlannedJob& job);
 
+// A model's folder, and the option that names it.
+struct NamedFolder {
+  const char* option;
+  std::string folder;
+};
+// Of an encoder and its teacher, which has an empty folder where there is none, by their config.json alone; `labels`:
+// of classifiers. Errors begin with the option.
+[[nodiscard]] absl::Status PlanEncoders(const NamedFolder& student, const NamedFolder& teacher, EncoderUse use,
+                                        MemoryPlanTask& task, int64_t labels = 2);
+
 // To be kept while a plan is described: it is then a part of the process that is measured, as it is of a run. Nothing
 // where the folder has no tokenizer, which a plan does not need.
 [[nodiscard]] absl::StatusOr<std::optional<Tokenizer>> LoadTokenizerWhereThere(const std::string& folder);

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "examples/recipe/hub_sources.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
 #include "examples/recipe/scaled_rate.h"
 #include "examples/squad/answer.h"
 #include "examples/squad/options.h"
 #include "examples/squad/plan.h"
+#include "examples/squad/sources.h"
 #include "examples/squad/squad_task.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -25,37 +25,6 @@
 
 namespace distill {
 namespace {
-
-HubSource RowSource(const SquadOptions& options, const char* split) {
-  return {HubKind::kDataset, {HubContents::kRows, split}, options.dataset_revision};
-}
-
-// Names of the hub become folders; the options that are kept have the commits.
-absl::Status FetchSources(RunContext& run, SquadOptions& options) {
-  std::vector<NamedPath> paths = {
-      {"model_name_or_path",
-       options.model_name_or_path,
-       {HubKind::kModel, {HubContents::kModel}, options.model_revision}},
-      {"teacher_model", options.teacher_model, {HubKind::kModel, {HubContents::kModel}, options.teacher_revision}}};
-  if (options.do_train && options.train_file.empty()) {
-    paths.push_back({"dataset_name", options.dataset_name, RowSource(options, "train")});
-  }
-  if (options.do_eval && options.validation_file.empty()) {
-    paths.push_back({"dataset_name", options.dataset_name, RowSource(options, "validation")});
-  }
-  const auto set = [&] {
-    options.model_name_or_path = paths[0].text;
-    options.teacher_model = paths[1].text;
-    if (paths.size() > 2) options.dataset_name = paths.back().text;
-  };
-  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, paths));
-  set();
-  options.model_revision = options.teacher_revision = options.dataset_revision = "";  // the names have them now
-  options.kept = OptionsToKeep(options);
-  DISTILL_RETURN_IF_ERROR(FetchOnEachHost(run, paths));
-  set();
-  return absl::OkStatus();
-}
 
 // The lines that a training ends with, too.
 void PrintScores(const MetricValues& metrics) {
@@ -100,7 +69,10 @@ absl::Status TrainAndEvaluate(RunContext& run, SquadOptions options) {
   } else {
     DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ValuesOf(options)));
   }
-  DISTILL_RETURN_IF_ERROR(FetchSources(run, options));
+  std::vector<HubOption> sources = HubOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
+  options.kept = OptionsToKeep(options);
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));
   if (options.trainer.fp16 && run.device().is_cpu() && run.rank() == 0) {
     LogWarning(
         "fp16: this CPU computes float16 by way of float32, slower than float32 itself, to the same results as a "

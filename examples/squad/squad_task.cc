@@ -8,6 +8,7 @@
 #include <torch/utils.h>
 
 #include "absl/strings/str_cat.h"
+#include "examples/recipe/shared_tokenizer.h"
 #include "examples/squad/predictions.h"
 #include "examples/squad/score.h"
 #include "libdistill/core/field_text.h"
@@ -168,9 +169,7 @@ absl::StatusOr<SquadData> LoadSquadData(const SquadOptions& options) {
   absl::StatusOr<Tokenizer> tokenizer = Tokenizer::Load(options.model_name_or_path);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), "model_name_or_path");
   if (!options.teacher_model.empty()) {
-    const absl::StatusOr<Tokenizer> teachers = Tokenizer::Load(options.teacher_model);
-    if (!teachers.ok()) return Annotate(teachers.status(), "teacher_model");
-    DISTILL_RETURN_IF_ERROR(Annotate(RequireSameTokenizer(*teachers, *tokenizer), "teacher_model"));
+    DISTILL_RETURN_IF_ERROR(RequireTokenizerOf(options.teacher_model, options.model_name_or_path, *tokenizer));
   }
   const absl::StatusOr<int64_t> max_length = WindowLength(options);
   if (!max_length.ok()) return Annotate(max_length.status(), "model_name_or_path");
