@@ -103,6 +103,18 @@ def check_same_as_answer(server):
     print("ok: the answers of `squad answer`")
 
 
+def check_exact_answers(server):
+    """The words that stand in the text, where they stand: README.md's own question, and characters of several bytes before the answer."""
+    for context, expected in (("Ada keeps a white cat. Ada lives in Rome.", "Rome"), ("日本 Ada lives in Oslo. 🙂", "Oslo"),
+                              ("Ada keeps a white cat. Ada lives in old Lisbon.", "old Lisbon")):
+        status, answer = server.invoke("Where does Ada live?", context)
+        start = context.index(expected)
+        job.check(status == 200 and (answer["answer"], answer["start"], answer["end"]) == (expected, start, start + len(expected)),
+                  f"{answer}, not '{expected}', of: {context}")
+        job.check(0.5 < answer["score"] <= 1, f"the demo's model is not sure of {answer}")
+    print("ok: exact answers")
+
+
 def check_load(server):
     """Many clients at one time, some of which stay for several questions: each has the answer that it has alone."""
     asked = questions()[:60]
@@ -255,6 +267,7 @@ def check_options():
 def main():
     with Server(max_body_bytes=65536) as server:
         check_same_as_answer(server)
+        check_exact_answers(server)
         check_load(server)
         check_bad_requests(server)
         check_bad_bytes(server)
