@@ -33,7 +33,8 @@ int PassSignalsOn(const WatchedSignals& signals, pid_t job) {
     poll(&entry, 1, -1);
     while (const std::optional<int> number = signals.Next()) {
       if (*number == SIGHUP) {
-        std::fputs("distillrun: SIGHUP: the terminal is gone, the job goes on (SIGTERM or SIGINT ends it)\n", stderr);
+        std::fputs("distillrun: SIGHUP: the terminal is gone, the job keeps running (SIGTERM or SIGINT ends it)\n",
+                   stderr);
       } else if (*number != SIGCHLD) {
         kill(job, *number);
       }

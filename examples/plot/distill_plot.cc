@@ -73,7 +73,7 @@ absl::Status Run(int argc, char** argv) {
   const ProgramText program = {
       "distill_plot",
       "Draws curves of training and evaluation, of one run or of several in the same diagrams. RUN is an output_dir, "
-      "or its metrics.jsonl or metrics.csv, local or of the form s3://BUCKET/KEY; the run may still go on.",
+      "or its metrics.jsonl or metrics.csv, local or of the form s3://BUCKET/KEY; the run need not have ended.",
       "RUN [RUN...]"};
   DISTILL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(argc, argv, program, {}, description));
   if (!line.message.empty()) {

@@ -1,4 +1,4 @@
-// An observer that draws the curves of a run: curves.png, while the run goes on and when it ends.
+// An observer that draws the curves of a run: curves.png, during the run and when it ends.
 #pragma once
 
 #include <condition_variable>

@@ -27,7 +27,7 @@ def check_hangup(folder):
     with open(f"{folder}/hangup.go", "w", encoding="utf-8"):
         pass
     output = process.communicate(timeout=30)[0]
-    job.check(process.returncode == 0 and "the job goes on" in output, f"SIGHUP: {process.returncode}\n{output}")
+    job.check(process.returncode == 0 and "the job keeps running" in output, f"SIGHUP: {process.returncode}\n{output}")
     done = subprocess.run(["nohup", *job.command("distillrun", 1, "/bin/sh", "-c", "kill -HUP $PPID; kill -HUP $$; sleep 0.2")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30, env=job.environment())
     job.check(done.returncode == 0, f"nohup: {done.returncode}\n{done.stdout}")
