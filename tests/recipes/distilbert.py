@@ -25,7 +25,7 @@ def perplexity(output, name):
 def demo(folder):
     """A shorter one than that of examples/distilbert/README.md, which distilbert_demo.py trains."""
     teacher, student = f"{folder}/teacher", f"{folder}/student"
-    train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--student_checkpoint", f"{EXAMPLE}/teacher", "--num_train_epochs", "4",
+    train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--student_checkpoint", f"{EXAMPLE}/teacher", "--num_train_epochs", "3",
           ranks=2)
     distil = ["--config_file", f"{EXAMPLE}/demo.yaml", "--teacher_model", teacher, "--num_train_epochs", "6", "--eval_steps", "0"]
     output = train(student, *distil, "--print_metrics", ranks=2)

@@ -8,7 +8,7 @@ import job
 
 EXAMPLE = f"{job.SOURCE}/examples/distilbert"
 # Perplexities of masked words; another kind of CPU rounds differently.
-TEACHER, STUDENT, TOLERANCE = 1.64, 1.72, 0.06
+TEACHER, STUDENT, ALONE, TOLERANCE = 1.70, 1.75, 1.77, 0.06
 
 
 def train(yaml, out, *arguments):
@@ -27,7 +27,7 @@ def main():
     alone = train("demo", f"{folder}/alone", "--teacher_model", f"{folder}/teacher", "--alpha", "0", "--gamma", "0")
     for what, found, expected in (("teacher", perplexity(distilled, "teacher"), TEACHER),
                                   ("student", perplexity(distilled, "student"), STUDENT),
-                                  ("student without the teacher", perplexity(alone, "student"), STUDENT)):
+                                  ("student without the teacher", perplexity(alone, "student"), ALONE)):
         print(f"{what}: perplexity {found}")
         job.check(abs(found - expected) <= TOLERANCE, f"{what}: perplexity {found}, README.md says {expected}")
     kl = [job.records(f"{folder}/{name}", "eval_kl")[-1]["eval_kl"] for name in ("student", "alone")]

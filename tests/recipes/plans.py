@@ -110,7 +110,7 @@ def distilbert_options(folder):
                  "--student_checkpoint", write_config(f"{folder}/student", DISTILBERT))
     job.check("teacher" not in words and "Inference" not in words, words)
     demo = plan("distilbert", "--teacher_model", f"{EXAMPLES}/distilbert/teacher", "--device", "cpu", yaml="demo")
-    expect(demo, "640 steps x ")  # 20 epochs of 32 steps, as the demo has them
+    expect(demo, "448 steps x ")  # 14 epochs of 32 steps, as the demo has them
     teacher = plan("distilbert", "--student_checkpoint", f"{EXAMPLES}/distilbert/teacher", "--device", "cpu", yaml="teacher")
     expect(teacher, "the student", "steps x ")
     print("ok: distilbert's options")
@@ -161,6 +161,27 @@ def brain2text():
     print("ok: brain2text")
 
 
+def page(folder):
+    """Each line of the table of docs/recipes.md is what its program prints."""
+    qwen = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 1e6}
+    small = write_config(f"{folder}/Qwen2-0.5B", {
+        **qwen, "hidden_size": 896, "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,
+        "max_position_embeddings": 131072, "vocab_size": 151936, "tie_word_embeddings": True})
+    large = write_config(f"{folder}/Qwen2-7B", {
+        **qwen, "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+        "intermediate_size": 18944, "max_position_embeddings": 131072, "vocab_size": 152064, "tie_word_embeddings": False})
+    llm = ["--student_model", small, "--teacher_model", large, "--bf16", "--zero_stage", "2", "--max_length", "2048", "--packing",
+           "--per_device_train_batch_size", "2"]  # as examples/llm/README.md has it
+    with open(f"{job.SOURCE}/docs/recipes.md", encoding="utf-8") as file:
+        rows = re.findall(r"^\| (.*) \| `(--instance .*)` \| (\d+) \| ([\d.]+ GiB) \| (.*) \| (\$[\d.]+) \|$", file.read(), re.M)
+    job.check(len(rows) == 8, f"{len(rows)} lines in the table")
+    for config, arguments, ranks, memory, steps, price in rows:
+        yaml = re.fullmatch(r"`examples/(\w+)/\1.yaml`", config)
+        text = plan(yaml[1], *arguments.split()) if yaml else job.must_run(["--plan", *arguments.split(), *llm], program="distill_llm")
+        expect(text, f"Memory of {ranks} rank(s)", f"{memory}  a rank ", "It fits", f"\n{steps}; x $", f" an hour = {price}\n")
+    print("ok: the table of docs/recipes.md")
+
+
 def refused(program, arguments, expected, code=2, **environment):
     got, output = job.run(["--plan", "--config_file", f"{EXAMPLES}/{program}/{program}.yaml", *arguments], program=program,
                           timeout=60, **environment)
@@ -197,6 +218,7 @@ def main():
     squad(folder)
     polarity(folder)
     brain2text()
+    page(folder)
     refusals(folder)
 
 
