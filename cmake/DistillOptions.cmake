@@ -34,8 +34,7 @@ find_program(DISTILL_CCACHE ccache)
 if(DISTILL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Precompiled headers need the sloppiness to be cached at all. Paths count from here, so that every preset's folder (and
   # every clone) shares what is the same; the depend mode spares a miss the separate run of the preprocessor.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_DEPEND=1 ${DISTILL_CCACHE})
 endif()
 find_program(DISTILL_LLD ld.lld)
