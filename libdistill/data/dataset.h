@@ -33,7 +33,7 @@ class Dataset {
   // A text that is the same wherever the samples are the same, and another where any of them differs: the number of
   // samples with a checksum of them, or the version of a file in a store. Ranks compare it before the first step.
   [[nodiscard]] virtual absl::StatusOr<std::string> Fingerprint() const = 0;
-  // Memory of this process that samples take, for who tells where memory went; 0: they are in files, mapped or not.
+  // Memory of this process that samples take now, for who tells where memory went; 0: they are in files, mapped or not.
   virtual int64_t MemoryBytes() const { return 0; }
   // Of which of its samples an epoch consists (mixture.h); null: of each one, once.
   virtual const Mixture* mixture() const { return nullptr; }

@@ -93,6 +93,13 @@ class JsonlDataset : public Dataset {
     return absl::StrCat(size_, " rows of JSON Lines with XXH3 ", content_.Hex());
   }
 
+  // Of indices that are not mapped; rows stay in their files.
+  int64_t MemoryBytes() const override {
+    int64_t bytes = 0;
+    for (const IndexedFile& file : files_) bytes += file.lines->MemoryBytes();
+    return bytes;
+  }
+
  private:
   absl::StatusOr<Sample> ReadLine(const ReadableFile& file, const LineIndex::Line& line) const {
     const auto size = static_cast<size_t>(std::min<int64_t>(line.bytes, kMaxLineBytes + 1));

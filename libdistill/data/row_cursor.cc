@@ -67,6 +67,7 @@ absl::StatusOr<PlacedRows> RowCursor::Decode() const {
       placed->value = std::move(row->value);
       placed->status = files_->columns.Rename(placed->value);
     }
+    placed->memory_bytes = static_cast<int64_t>(sizeof(PlacedRow) - sizeof(JsonValue)) + placed->value.MemoryBytes();
     rows.push_back(std::move(placed));
     return true;
   }));

@@ -44,6 +44,7 @@ struct PlacedRow {
   int64_t number = 0;  // in it, as FileRow's; 0: of a row that cannot be parsed, whose error says where
   JsonValue value;
   absl::Status status;
+  int64_t memory_bytes = 0;  // that all of it takes
 };
 using PlacedRows = std::vector<std::shared_ptr<const PlacedRow>>;
 

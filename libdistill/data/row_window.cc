@@ -11,7 +11,7 @@
 namespace distill {
 
 RowWindow::RowWindow(std::shared_ptr<const CountedFiles> files, int64_t first, int64_t window,
-                     std::shared_ptr<std::atomic<int64_t>> held)
+                     std::shared_ptr<HeldRows> held)
     : size_(files->size()),
       window_(window),
       held_(std::move(held)),
@@ -101,14 +101,18 @@ void RowWindow::Add(int64_t first, PlacedRows rows) {
     DropFirst(rows_.size());
     first_ = first;
   }
-  for (std::shared_ptr<const PlacedRow>& row : rows) rows_.push_back(std::move(row));
-  *held_ += static_cast<int64_t>(rows.size());
+  for (std::shared_ptr<const PlacedRow>& row : rows) {
+    held_->memory_bytes += row->memory_bytes;
+    rows_.push_back(std::move(row));
+  }
+  held_->rows += static_cast<int64_t>(rows.size());
 }
 
 void RowWindow::DropFirst(size_t count) {
+  for (size_t i = 0; i < count; ++i) held_->memory_bytes -= rows_[i]->memory_bytes;
   rows_.erase(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(count));
   first_ += static_cast<int64_t>(count);
-  *held_ -= static_cast<int64_t>(count);
+  held_->rows -= static_cast<int64_t>(count);
 }
 
 }  // namespace distill

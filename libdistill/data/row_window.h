@@ -18,14 +18,20 @@
 
 namespace distill {
 
+// What the windows of a data set hold together.
+struct HeldRows {
+  std::atomic<int64_t> rows = 0;
+  std::atomic<int64_t> memory_bytes = 0;
+};
+
 // Any thread.
 class RowWindow {
  public:
   // Reads nothing yet; the first Read begins at `first`, or at the chunk that it lies in. It holds two windows of
   // `window` rows behind the highest row that was asked for, one ahead of it, and at most a chunk (store/row_reader.h)
-  // more; `held` counts them.
+  // more; they are counted in `held`.
   RowWindow(std::shared_ptr<const CountedFiles> files, int64_t first, int64_t window,
-            std::shared_ptr<std::atomic<int64_t>> held);
+            std::shared_ptr<HeldRows> held);
   // Waits until the chunk that is being read is there.
   ~RowWindow();
   RowWindow(const RowWindow&) = delete;
@@ -53,7 +59,7 @@ class RowWindow {
 
   const int64_t size_;  // of all files
   const int64_t window_;
-  const std::shared_ptr<std::atomic<int64_t>> held_;
+  const std::shared_ptr<HeldRows> held_;
   RowCursor cursor_;  // of the thread that reads, without the lock
 
   mutable std::mutex mutex_;

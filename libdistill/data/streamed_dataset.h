@@ -21,7 +21,6 @@
 // **Ranks.** Each rank reads all files, and makes samples of its own rows alone.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -60,9 +59,11 @@ class StreamedDataset : public Dataset {
   // Of sizes, beginnings, ends and numbers of rows of the files, and the versions of those in a store: local copies on
   // several hosts have the same.
   absl::StatusOr<std::string> Fingerprint() const override;
+  // Of the rows that are held now.
+  int64_t MemoryBytes() const override { return held_->memory_bytes; }
 
   // For tests, and for who wants to know whether samples are read in a fitting order.
-  int64_t rows_held() const { return *held_; }
+  int64_t rows_held() const { return held_->rows; }
   int64_t starts() const;  // of reading at some place in the files: once an epoch, when all is well
 
  private:
@@ -77,7 +78,7 @@ class StreamedDataset : public Dataset {
   const MakeSample make_;
   const std::string length_of_;
   const int64_t window_;
-  const std::shared_ptr<std::atomic<int64_t>> held_ = std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<HeldRows> held_ = std::make_shared<HeldRows>();
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<RowWindow>> windows_;  // the one that was used last is the last
   mutable int64_t starts_ = 0;

@@ -44,7 +44,7 @@ std::string NameOf(const ReadableFile& file, const IndexKind& kind, const std::s
 IndexLists ListsOf(std::shared_ptr<const void> owner, absl::Span<const uint64_t> first,
                    absl::Span<const uint64_t> second) {
   const uint64_t hash = HashOfBytes(absl::StrCat(HashOfBytes(BytesOf(first)), " ", HashOfBytes(BytesOf(second))));
-  return {std::move(owner), first, second, hash};
+  return {std::move(owner), first, second, hash, 0};
 }
 
 absl::Status Save(const IndexLists& lists, const IndexKind& kind, int64_t file_bytes, const std::string& path) {
@@ -107,6 +107,7 @@ absl::StatusOr<IndexLists> OpenIndex(const ReadableFile& file, const IndexKind& 
   DISTILL_ASSIGN_OR_RETURN(MadeIndex made, make());
   const auto owner = std::make_shared<const MadeIndex>(std::move(made));
   IndexLists lists = ListsOf(owner, owner->first, owner->second);
+  lists.memory_bytes = static_cast<int64_t>((owner->first.capacity() + owner->second.capacity()) * sizeof(uint64_t));
   if (!is_kept || !owner->is_whole) return lists;
   if (lock != nullptr) written = Save(lists, kind, file.size(), path);
   if (!written.ok()) {

@@ -32,7 +32,8 @@ struct IndexPlace {
 struct IndexLists {
   std::shared_ptr<const void> owner;
   absl::Span<const uint64_t> first, second;
-  uint64_t hash = 0;  // of both
+  uint64_t hash = 0;         // of both
+  int64_t memory_bytes = 0;  // of this process; 0: they are mapped
 };
 
 struct MadeIndex {

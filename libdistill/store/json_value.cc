@@ -82,6 +82,19 @@ const JsonValue* JsonValue::Find(absl::string_view name) const {
   return nullptr;
 }
 
+// The recursion is as deep as kMaxJsonDepth. Short texts lie within their value.
+int64_t JsonValue::MemoryBytes() const {
+  const auto beside = [](const std::string& text) {
+    return text.capacity() > std::string().capacity() ? static_cast<int64_t>(text.capacity()) + 1 : 0;
+  };
+  constexpr auto kMember = static_cast<int64_t>(sizeof(members[0])), kValue = static_cast<int64_t>(sizeof(JsonValue));
+  int64_t bytes = kValue + beside(text) + static_cast<int64_t>(items.capacity() - items.size()) * kValue +
+                  static_cast<int64_t>(members.capacity() - members.size()) * kMember;
+  for (const JsonValue& item : items) bytes += item.MemoryBytes();
+  for (const auto& [name, value] : members) bytes += kMember - kValue + beside(name) + value.MemoryBytes();
+  return bytes;
+}
+
 struct JsonParser::Impl {
   simdjson::dom::parser parser;
 };

@@ -31,6 +31,8 @@ struct JsonValue {
 
   // The member of an object; nullptr where there is none, or where this is no object.
   const JsonValue* Find(absl::string_view name) const;
+  // That the value takes, with all that is in it.
+  int64_t MemoryBytes() const;
 };
 
 // Values may not be nested deeper than this.

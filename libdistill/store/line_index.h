@@ -44,6 +44,8 @@ class LineIndex {
   Line line(int64_t row) const;
   // Of all lines' places: the same for files whose rows are equally long.
   uint64_t hash() const { return lists_.hash; }
+  // That the index takes; 0: it is mapped.
+  int64_t MemoryBytes() const { return lists_.memory_bytes; }
 
  private:
   class Scan;

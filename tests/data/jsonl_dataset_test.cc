@@ -56,6 +56,8 @@ TEST_CASE("labelled texts that are read when they are due are those that are rea
   CheckSame(**opened, *loaded->samples);
   const auto again = OpenLabelledTextDataset(files.path() + "/data", ByteTokenizer(), options, files.path() + "/lines");
   CHECK((*again)->Fingerprint().value() == (*opened)->Fingerprint().value());
+  CHECK((*opened)->MemoryBytes() >= 152 * 8);  // the indices that were made
+  CHECK((*again)->MemoryBytes() == 0);         // which are mapped
   CHECK((*OpenLabelledTextDataset(files.path() + "/data", ByteTokenizer(), {.num_samples = 7}))->size() == 7);
 }
 

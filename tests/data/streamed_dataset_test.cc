@@ -103,6 +103,7 @@ TEST_CASE("an epoch reads the files once and holds three windows and a chunk, wh
   const std::string path = WriteRows(folder, "large", ".jsonl.gz", 0, 60'000, 100);
   constexpr int64_t kWindow = 300, kRowsOfChunk = (1 << 20) / 70;
   const auto data = Open(path, {.window_rows = kWindow});
+  CHECK(data->MemoryBytes() == 0);
   int64_t most = 0;
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     const EpochOrder order(*data, true, 1, epoch);
@@ -116,6 +117,11 @@ TEST_CASE("an epoch reads the files once and holds three windows and a chunk, wh
   CHECK(most > 2 * kWindow);
   CHECK(most <= 3 * kWindow + kRowsOfChunk);
   CHECK(data->rows_held() <= 2 * (3 * kWindow + kRowsOfChunk));
+  // A row is an object of a number and a text of 50 to 149 letters.
+  const int64_t bytes = data->MemoryBytes() / data->rows_held();
+  INFO(bytes << " bytes a row");
+  CHECK(bytes > static_cast<int64_t>(3 * sizeof(JsonValue)) + 100);
+  CHECK(bytes < static_cast<int64_t>(4 * sizeof(JsonValue)) + 400);
   // A sample now and then, far apart, is found by reading on.
   const auto sparse = Open(path, {.window_rows = kWindow});
   for (int64_t index = 100; index < 60'000; index += 9'000) CHECK(NumberOf(sparse->Read(index)) == index);
