@@ -3,6 +3,7 @@ ranks."""
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 
@@ -10,11 +11,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import job
 
 
-def arguments(folder, out, **options):
+def arguments(folder, out, gradient_accumulation_steps=2, **options):
     return ["--config_file", job.config(
         folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
         student_model=f"{folder}/student", output_dir=out, per_device_train_batch_size=2,
-        gradient_accumulation_steps=2, num_train_epochs=3, save_steps=5, save_total_limit=2, **options)]
+        gradient_accumulation_steps=gradient_accumulation_steps, num_train_epochs=3, save_steps=5, save_total_limit=2, **options)]
 
 
 def kill(folder, out, ranks, **options):
@@ -72,6 +73,30 @@ def check_fewer_ranks(folder):
     print("ok: fewer ranks are warned of")
 
 
+def check_other_ranks(folder):
+    """A job of two ranks that is killed within an epoch, and resumed on others: the same samples in each step, so the same losses but for
+    the order of sums."""
+    def words(out, **options):
+        return arguments(folder, out, gradient_accumulation_steps=1, global_batch_size=12, **options)
+
+    job.must_run(words(f"{folder}/batch-whole"), ranks=2)
+    job.kill_after(f"{folder}/batch-broken/checkpoint-5", words(f"{folder}/batch-broken"), 2)
+    expected = job.metrics(f"{folder}/batch-whole")
+    job.check(len(expected) == 21, f"steps {sorted(expected)}")
+    for ranks in (1, 3, 4):
+        out = f"{folder}/batch-{ranks}"
+        shutil.copytree(f"{folder}/batch-broken", out)
+        output = job.must_run(words(out, resume_from_checkpoint="latest"), ranks=ranks)
+        job.check("resuming from" in output and "rows a step" not in output, f"{ranks} ranks:\n{output}")
+        found = job.metrics(out)
+        job.check(sorted(found) == sorted(expected), f"{ranks} ranks: steps {sorted(found)}")
+        for step, line in expected.items():
+            for key in ("loss", "kl", "ce"):
+                job.check(abs(found[step][key] - line[key]) < 1e-5 * abs(line[key]),
+                          f"{ranks} ranks, step {step}: {key} {found[step][key]} instead of {line[key]}")
+    print("ok: a job of two ranks is resumed on one, three and four")
+
+
 def main():
     folder = job.workspace()
     job.make_model(f"{folder}/teacher", seed=1, hidden=48)
@@ -80,6 +105,7 @@ def main():
     check_case(folder, "one-rank", 1, interrupt)
     check_case(folder, "two-ranks", 2, kill)
     check_fewer_ranks(folder)
+    check_other_ranks(folder)
     check_case(folder, "two-ranks-bf16-packed", 2, interrupt, bf16=True, packing=True)
 
 
