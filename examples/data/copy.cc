@@ -56,10 +56,19 @@ absl::Status CopyFile(const std::string& from, const std::string& to, bool verif
   return absl::OkStatus();
 }
 
+// Keys of objects may have parts that are no names of files: "data//x", "data/../x".
+absl::Status CheckName(const std::string& folder, const std::string& name) {
+  if (!name.empty() && name != "." && name != "..") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, " holds objects whose keys have the part '", name,
+                   "', which no file or folder can be called: give them other keys, or copy them one by one"));
+}
+
 absl::Status CopyFolder(const std::string& from, const std::string& to, bool verify) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(from));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, store->List(from));
   for (const FolderEntry& entry : entries) {
+    DISTILL_RETURN_IF_ERROR(CheckName(from, entry.name));
     const std::string source = JoinPath(from, entry.name), target = JoinPath(to, entry.name);
     DISTILL_RETURN_IF_ERROR(entry.is_folder ? CopyFolder(source, target, verify) : CopyFile(source, target, verify));
   }

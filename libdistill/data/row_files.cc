@@ -1,5 +1,6 @@
 #include "libdistill/data/row_files.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/data/token_folder.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/hub_cache.h"
 #include "libdistill/store/other_formats.h"
@@ -39,6 +41,11 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> RowFilesIn(const
 absl::Status NoSuchFiles(const std::string& folder, const std::string& split) {
   DISTILL_RETURN_IF_ERROR(CheckIsNoOtherFolder(folder));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> others, ListFiles(folder, "", ""));
+  if (std::count(others.begin(), others.end(), TokenShardName(0)) > 0) {
+    return absl::NotFoundError(absl::StrCat(folder,
+                                            ": holds tokens that are not complete: run the distill_data "
+                                            "tokenize that makes them again, which resumes"));
+  }
   return absl::NotFoundError(absl::StrCat(folder, ": no file matches ", split,
                                           "*.jsonl, .parquet, .csv or .tsv; the folder holds ",
                                           others.empty() ? "no files" : absl::StrJoin(others, ", "),

@@ -59,7 +59,8 @@ absl::StatusOr<AwsCredentials> AskTokenService(HttpFields query, const AwsCreden
   if (endpoint.empty()) endpoint = absl::StrCat("https://sts.", region, ".amazonaws.com");
   query.emplace_back("Version", "2011-06-15");
   AwsRequest request{.method = "GET", .host = endpoint.substr(endpoint.find("://") + 3), .path = "/", .query = query};
-  HttpClient client({.connect_timeout = absl::Seconds(5), .stall_timeout = absl::Seconds(10)});
+  HttpClient client(
+      {.connect_timeout = absl::Seconds(5), .stall_timeout = absl::Seconds(10), .ca_file = CaFile("AWS_CA_BUNDLE")});
   const std::string where = absl::StrCat("the AWS Security Token Service at ", endpoint);
   DISTILL_ASSIGN_OR_RETURN(const std::string body,
                            SendForBody(client,
@@ -110,7 +111,8 @@ absl::StatusOr<std::optional<AwsCredentials>> CredentialsOfContainer() {
   }
   HttpRequest request{.url = url};
   if (!token.empty()) request.headers.emplace_back("authorization", token);
-  HttpClient client({.connect_timeout = absl::Seconds(5), .stall_timeout = absl::Seconds(10)});
+  HttpClient client(
+      {.connect_timeout = absl::Seconds(5), .stall_timeout = absl::Seconds(10), .ca_file = CaFile("AWS_CA_BUNDLE")});
   const std::string where = absl::StrCat("the container's credentials at ", url);
   DISTILL_ASSIGN_OR_RETURN(const std::string body, SendForBody(client, request, where));
   DISTILL_ASSIGN_OR_RETURN(AwsCredentials credentials, FromJson(body, "Token", where));

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/environment_text.h"
 
 namespace distill {
 namespace {
@@ -194,6 +195,8 @@ struct HttpClient::Impl {
 void HttpClient::Impl::SetUp(CURL* curl, const HttpRequest& request, const curl_slist* headers,
                              Transfer& transfer) const {
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  if (!options.ca_file.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, options.ca_file.c_str());
+  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);  // an object's key may have "..", and is signed as it is
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
@@ -213,6 +216,13 @@ void HttpClient::Impl::SetUp(CURL* curl, const HttpRequest& request, const curl_
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &OnProgress);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
   SetBody(curl, request, transfer);
+}
+
+std::string CaFile(const char* own) {
+  for (const char* name : {own, "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    if (std::string file = *name == '\0' ? "" : EnvironmentText(name); !file.empty()) return file;
+  }
+  return "";
 }
 
 HttpClient::HttpClient(const HttpOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -245,7 +255,12 @@ absl::StatusOr<HttpResponse> HttpClient::Send(const HttpRequest& request, const 
     return absl::InvalidArgumentError(absl::StrCat(host, ": it sends from one address to the next, ",
                                                    request.max_redirects, " times: check that it is the right server"));
   }
-  return absl::Status(CodeOf(code), absl::StrCat(host, ": ", what[0] != '\0' ? what : curl_easy_strerror(code)));
+  const char* const advice =
+      code == CURLE_PEER_FAILED_VERIFICATION
+          ? "; where an authority of your own signs it, name the file of its certificate: AWS_CA_BUNDLE, SSL_CERT_FILE"
+          : "";
+  return absl::Status(CodeOf(code),
+                      absl::StrCat(host, ": ", what[0] != '\0' ? what : curl_easy_strerror(code), advice));
 }
 
 std::string PercentEncode(absl::string_view text, bool keep_slashes) {

@@ -48,7 +48,12 @@ struct HttpResponse {
 struct HttpOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration stall_timeout = absl::Seconds(20);  // an answer of which no byte came for so long is cut
+  std::string ca_file = "";  // whose authorities sign servers' certificates (CaFile); empty: those of this system
 };
+
+// The file of authorities that the environment names: by `own`, else for all that asks over HTTPS, as other programs
+// are told (REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, SSL_CERT_FILE). Empty: none.
+std::string CaFile(const char* own = "");
 
 // Takes the next bytes of the body of an answer whose status is 2xx; its error ends the request and comes back as it
 // is.

@@ -23,6 +23,7 @@ RetryPolicy PolicyOf(const StoreOptions& options) {
 HttpOptions HttpOptionsOf(const StoreOptions& options) {
   HttpOptions http;
   http.stall_timeout = absl::Seconds(options.stall_seconds);
+  http.ca_file = CaFile();
   return http;
 }
 

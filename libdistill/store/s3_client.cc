@@ -19,6 +19,7 @@ namespace distill {
 struct S3Client::Call {
   std::string action;  // "read", for messages
   S3Address address;
+  std::string prefix = "";  // of the keys that are listed, for messages
   std::string method = "GET";
   HttpFields query = {};
   HttpFields headers = {};
@@ -27,7 +28,7 @@ struct S3Client::Call {
   HttpSink sink = nullptr;
   std::function<absl::Status(const HttpResponse& response)> check = nullptr;  // of an allowed answer
   std::function<void()> begin = nullptr;                                      // before each attempt
-  std::string What() const { return absl::StrCat(action, " ", address.Url()); }
+  std::string What() const { return absl::StrCat(action, " ", address.Url(), prefix); }
 };
 
 namespace {
@@ -211,7 +212,7 @@ absl::StatusOr<S3Listing> S3Client::List(const S3Address& at, const std::string&
   S3Listing listing;
   std::string token;
   do {
-    Call call{.action = "list", .address = {at.bucket, ""}};
+    Call call{.action = "list", .address = {at.bucket, ""}, .prefix = at.key};
     call.query = {{"list-type", "2"}, {"prefix", at.key}};
     if (!delimiter.empty()) call.query.emplace_back("delimiter", delimiter);
     if (!token.empty()) call.query.emplace_back("continuation-token", token);
@@ -318,7 +319,7 @@ absl::Status S3Client::AbortUpload(const S3Address& object, const std::string& u
 absl::StatusOr<std::vector<S3Upload>> S3Client::ListUploads(const S3Address& at) {
   std::vector<S3Upload> uploads;
   for (bool is_cut = true; is_cut;) {
-    Call call{.action = "list unfinished uploads to", .address = {at.bucket, ""}};
+    Call call{.action = "list unfinished uploads to", .address = {at.bucket, ""}, .prefix = at.key};
     call.query = {{"prefix", at.key}, {"uploads", ""}};
     if (!uploads.empty()) {
       call.query.emplace_back("key-marker", uploads.back().key);

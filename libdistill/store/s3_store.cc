@@ -152,7 +152,7 @@ absl::StatusOr<std::string> FindS3() {
   std::vector<std::string> parts;
   for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE",
                            "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_ACCESS_KEY_ID",
-                           "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_NO_SIGN_REQUEST"}) {
+                           "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_NO_SIGN_REQUEST", "AWS_CA_BUNDLE"}) {
     parts.push_back(EnvironmentText(name));
   }
   return absl::StrJoin(parts, "\n");
@@ -168,6 +168,7 @@ absl::StatusOr<std::shared_ptr<Store>> MakeS3Store(const StoreOptions& options, 
   }
   DISTILL_ASSIGN_OR_RETURN(client.region, FindAwsRegion());
   client.http.stall_timeout = absl::Seconds(options.stall_seconds);
+  client.http.ca_file = CaFile("AWS_CA_BUNDLE");
   client.retry.attempts = static_cast<int>(options.attempts);
   std::shared_ptr<FileCache> cache;
   if (!options.cache_folder.empty()) {

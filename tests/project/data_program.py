@@ -50,15 +50,23 @@ with tempfile.TemporaryDirectory() as folder:
     has(run(data, "count", f"s3://{BUCKET}-none/x", code=2), f"there is no bucket '{BUCKET}-none'")
     has(run(data, "count", code=2), "usage: distill_data count PATH")
 
+    # Keys that no file can be called.
+    for key in ("odd//x.jsonl", "up/../x.jsonl"):
+        run(data, "copy", f"{folder}/data/held_out.jsonl", f"s3://{BUCKET}/{key}")
+        has(run(data, "copy", f"s3://{BUCKET}/{key.split('/')[0]}", f"{folder}/odd", code=2), "holds objects whose keys have the part '")
+        run(data, "copy", f"s3://{BUCKET}/{key}", f"{folder}/one.jsonl")
+    assert not os.path.exists(f"{folder}/x.jsonl")
+
     # The same losses, wherever the data are, and whatever they are compressed with.
     subprocess.run(["gzip", "-k", f"{folder}/data/train.jsonl"], check=True)
     run(data, "copy", f"{folder}/data/train.jsonl.gz", f"s3://{BUCKET}/gz/")
     losses = []
     for name in (f"{folder}/data/train.jsonl", f"s3://{BUCKET}/data/train.jsonl", f"s3://{BUCKET}/gz/train.jsonl.gz"):
         out = f"{folder}/run{len(losses)}"
-        run(f"{BUILD}/bin/distillrun", "-np", "2", f"{BUILD}/bin/distill_llm", "--config_file", "examples/llm/demo.yaml", "--output_dir", out,
+        said = run(f"{BUILD}/bin/distillrun", "-np", "2", f"{BUILD}/bin/distill_llm", "--config_file", "examples/llm/demo.yaml", "--output_dir", out,
             "--dataset_name", name, "--eval_dataset_name", f"s3://{BUCKET}/data/held_out.jsonl", "--max_steps", "6", "--eval_steps", "6",
             "--logging_steps", "1", "--save_steps", "6")
+        has(said, "store_read_gib = ", "store_requests = ", "store_retries = 0\n", "store_stalls = 0\n")
         with open(f"{out}/metrics.jsonl", encoding="utf-8") as file:
             records = [json.loads(line) for line in file]
         losses.append([record[key] for record in records for key in ("loss", "eval_loss") if key in record])

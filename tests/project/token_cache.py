@@ -80,6 +80,8 @@ def check_killed(folder):
             time.sleep(0.01)
         making.send_signal(signal.SIGKILL)
     assert not os.path.exists(f"{folder}/long/tokens.json")
+    for command in ("count", "verify"):
+        has(run(DATA, command, f"{folder}/long", code=2), f"{folder}/long: holds tokens that are not complete: run the distill_data tokenize")
     rows = re.search(r"resumes behind (\d+) rows that were tokenized before", run(*words))
     assert rows and 0 < int(rows.group(1)) < 60000, rows
     has(run(DATA, "verify", f"{folder}/long"), "60000 samples of ", "all as they were written")

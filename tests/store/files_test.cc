@@ -2,17 +2,45 @@
 #include "libdistill/store/file_writer.h"
 #include "libdistill/store/readable_file.h"
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "libdistill/store/byte_stream.h"
+#include "libdistill/store/store.h"
 #include "tests/support/catch.h"
 
 namespace distill {
 namespace {
 
 const std::string kFolder = std::string(DISTILL_BUILD_DIR) + "/store_files_test";
+
+// A file of a store whose answers take a while.
+class SlowFile : public ReadableFile {
+ public:
+  const std::string& path() const override { return path_; }
+  int64_t size() const override { return int64_t{6} << 20; }
+  const std::string& version() const override { return path_; }
+  absl::Status ReadAt(int64_t offset, absl::Span<char> out) const override {
+    const int under_way = ++under_way_;
+    for (int most = most_; most < under_way && !most_.compare_exchange_weak(most, under_way);) {
+    }
+    absl::SleepFor(absl::Milliseconds(20));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = ByteAt(offset + static_cast<int64_t>(i));
+    --under_way_;
+    return absl::OkStatus();
+  }
+  static char ByteAt(int64_t offset) { return static_cast<char>(offset % 251); }
+  int most_under_way() const { return most_; }
+
+ private:
+  const std::string path_ = "s3://bucket/key";
+  mutable std::atomic<int> under_way_ = 0, most_ = 0;
+};
 
 }  // namespace
 
@@ -102,6 +130,29 @@ TEST_CASE("a file that is written appears as a whole, and a folder that is not t
   CHECK(ListFiles(kFolder, "", "")->size() == 1);
   CHECK(absl::IsNotFound(CreateFile(kFolder + "/none/written").status()));
   std::filesystem::remove_all(kFolder);
+}
+
+TEST_CASE("a stream has as many ranges under way as store_read_ahead says, and gives them in order") {
+  for (const int64_t read_ahead : {0, 1, 3}) {
+    SetStoreOptions({.read_ahead = read_ahead, .range_mib = 1});
+    const auto file = std::make_shared<SlowFile>();
+    const auto stream = StreamFile(file);
+    SetStoreOptions({});
+    REQUIRE(stream.ok());
+    std::string bytes(1 << 19, '\0');
+    int64_t at = 0, wrong = 0;
+    for (size_t size = 1; size > 0;) {
+      const absl::StatusOr<size_t> got = (*stream)->Read(absl::MakeSpan(bytes));
+      REQUIRE(got.ok());
+      size = *got;
+      for (size_t i = 0; i < size; ++i) wrong += bytes[i] != SlowFile::ByteAt(at++);
+    }
+    INFO("read_ahead " << read_ahead);
+    CHECK(at == file->size());
+    CHECK(wrong == 0);
+    CHECK(file->most_under_way() <= std::max<int64_t>(1, read_ahead));
+    CHECK(file->most_under_way() >= std::min<int64_t>(2, read_ahead));  // of three, on a machine that does other things
+  }
 }
 
 }  // namespace distill

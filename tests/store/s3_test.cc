@@ -63,7 +63,7 @@ TEST_CASE("what is written is read, whatever its size and its key") {
   if (!S3Server::IsThere()) return;
   S3Server server;
   const std::string bucket = server.Bucket();
-  for (const std::string key : {"a", "folder/b c+d", "f%20/ü/#?&=.jsonl", "x/'(y)*!~"}) {
+  for (const std::string key : {"a", "folder/b c+d", "f%20/ü/#?&=.jsonl", "x/'(y)*!~", "a/../b", "./c/.", "d//e"}) {
     for (const size_t size : {size_t{0}, size_t{1}, size_t{100'000}}) {
       const std::string path = absl::StrCat(bucket, "/", key, size), bytes = Bytes(size);
       INFO(path);
@@ -111,7 +111,10 @@ TEST_CASE("a large object is written in parts and read by ranges") {
   }
   std::string part(2, '\0');
   CHECK(absl::IsOutOfRange(file->ReadAt((21 << 20) - 1, absl::MakeSpan(part))));
+  const int64_t read = CountersOfStores().bytes_read, requests = CountersOfStores().requests;
   CHECK(ReadStream(path) == bytes);
+  CHECK(CountersOfStores().bytes_read - read == static_cast<int64_t>(bytes.size()));
+  CHECK(CountersOfStores().requests - requests == 1 + 21);  // how large it is, and a range a megabyte
   SetStoreOptions({});
 }
 
@@ -218,6 +221,7 @@ TEST_CASE("what is refused is not tried again, and the message says what to do")
   server.Fault({{"/", "status 403 ExpiredToken", 100}});
   CheckError(ReadFile(path).status(), absl::StatusCode::kPermissionDenied, {"ExpiredToken", "has expired"});
   CheckError(ReadFile("s3://no-such-bucket-here/a").status(), absl::StatusCode::kPermissionDenied, {"ExpiredToken"});
+  CheckError(ListFiles(bucket + "/more", "", "").status(), absl::StatusCode::kPermissionDenied, {bucket + "/more"});
   server.Fault({});
   CheckError(ReadFile(bucket + "/b").status(), absl::StatusCode::kNotFound, {bucket + "/b", "no such object"});
   CheckError(ListFiles("s3://no-such-bucket-here/a", "", "").status(), absl::StatusCode::kNotFound,
