@@ -16,6 +16,7 @@
 #include "libdistill/data/rows.h"
 #include "libdistill/data/token_folder.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/hub_cache.h"
 #include "libdistill/store/store.h"
 #include "libdistill/world/own_cores.h"
 
@@ -62,7 +63,8 @@ std::vector<std::string> SourceNames(const SourceOptions& options) {
 
 absl::Status CheckSplit(const char* split_name, const std::string& split, const std::string& otherwise,
                         const char* path_name, const std::string& path) {
-  if (split == otherwise || !FileExists(path)) return absl::OkStatus();
+  // Of the hub, the file that the card names for the split.
+  if (split == otherwise || !FileExists(path) || !NameOfSnapshot(path).empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(split_name, " is '", split, "', but ", path_name, " is the file ",
                                                  path, ", which has no splits: leave ", split_name,
                                                  " out, or name the folder that holds one file a split"));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/store/hub_client.h"
+#include "libdistill/store/hub_configs.h"
 
 namespace distill {
 
@@ -48,13 +49,22 @@ enum class HubContents {
 struct HubSelection {
   HubContents contents = HubContents::kModel;
   std::string split = "";   // of rows: the files whose names begin with it
-  std::string folder = "";  // of rows: that they lie in; empty: the top folder, or else data/, or else the only one
+  std::string folder = "";  // of rows: the config of the card that they are of, or the folder that they lie in; empty:
+                            // the card's usual config, or else the top folder, data/, or the only one
 };
 
-// The wanted files that there are, small ones first. NotFound: none of what is needed is there, with what is;
-// InvalidArgument: rows in several folders, of which one must be named.
-[[nodiscard]] absl::StatusOr<std::vector<HubFile>> SelectHubFiles(const std::vector<HubFile>& files,
-                                                                  const HubSelection& selection);
+struct HubChoice {
+  std::vector<HubFile> files;  // small ones first
+  std::string rows = "";       // of rows: the folder or the file, in the repository, that they are read from
+};
+
+// The wanted files that there are. `configs`: of the data set's card. NotFound: none of what is needed is there, with
+// what is; InvalidArgument: rows in several folders or configs, of which one must be named, or files of a config that
+// are not those of a folder whose names begin with the split.
+[[nodiscard]] absl::StatusOr<HubChoice> SelectHubFiles(const std::vector<HubFile>& files, const HubSelection& selection,
+                                                       const HubConfigs& configs = {});
+
+constexpr char kHubCard[] = "README.md";  // of a model its license, of a data set its configs
 
 // Whether it is one that a model does without: its card.
 bool IsOptional(const HubFile& file, const HubSelection& selection);

@@ -1,6 +1,7 @@
 // How users write the name of a repository of the hub: "org/name", "org/name@REVISION", or "hf://org/name" where it
-// must not be taken for a path, or where a folder of a data set is meant: "hf://org/name@REVISION/FOLDER". Some names
-// are older than organisations: "bert-base-uncased" is "google-bert/bert-base-uncased", "squad" is "rajpurkar/squad".
+// must not be taken for a path, or where a folder of a data set is meant: "hf://org/name@REVISION/FOLDER". In the place
+// of the folder may stand a config that the data set's card names (hub_configs.h). Some names are older than
+// organisations: "bert-base-uncased" is "google-bert/bert-base-uncased", "squad" is "rajpurkar/squad".
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ struct HubName {
   HubRepository repository;
   bool has_revision = false;  // the name has one; else the repository's is "main"
   bool is_url = false;        // it was written with hf://
-  std::string folder;         // of a data set, that the name ends with; else empty
+  std::string folder;         // of a data set, or a config, that the name ends with; else empty
 };
 
 // InvalidArgument: it can be none; the message says why, without the name. Paths of more than two parts, with a "." or

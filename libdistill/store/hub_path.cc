@@ -66,9 +66,7 @@ absl::StatusOr<std::string> LocalPath(const std::string& text, const HubSource& 
   const absl::StatusOr<HubSnapshot> snapshot = FetchHubSnapshot(*hub, name->repository, selection);
   if (!snapshot.ok()) return BothWereTried(snapshot.status(), *name);
   if (selection.contents != HubContents::kRows) return snapshot->folder;
-  const std::string& first = snapshot->files.front();
-  const size_t slash = first.rfind('/');
-  return slash == std::string::npos ? snapshot->folder : JoinPath(snapshot->folder, first.substr(0, slash));
+  return snapshot->rows.empty() ? snapshot->folder : JoinPath(snapshot->folder, snapshot->rows);
 }
 
 }  // namespace distill

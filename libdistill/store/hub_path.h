@@ -23,8 +23,8 @@ struct HubSource {
 // a path nor a repository. Others as FindHubCommit.
 [[nodiscard]] absl::StatusOr<std::string> PinnedPath(const std::string& text, const HubSource& source);
 
-// A local folder that holds what is selected, which is fetched where it is not in the cache: of rows the folder that
-// they lie in. A path, or empty text, as it is. Blocks. Errors as PinnedPath and FetchHubSnapshot.
+// A local folder that holds what is selected, which is fetched where it is not in the cache: of rows the folder or
+// the file that they are read from. A path, or empty text, as it is. Blocks. Errors as PinnedPath and FetchHubSnapshot.
 [[nodiscard]] absl::StatusOr<std::string> LocalPath(const std::string& text, const HubSource& source);
 
 }  // namespace distill

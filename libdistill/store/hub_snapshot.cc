@@ -18,6 +18,7 @@
 namespace distill {
 namespace {
 
+constexpr int64_t kMostCardBytes = int64_t{4} << 20;
 constexpr int kLookUps = 3;  // attempts: who waits for a name that is no name should not wait for long
 
 std::string Offline(const HubSettings& settings, const HubRepository& repository) {
@@ -49,7 +50,7 @@ class Fetch {
         cache_(hub.settings().cache_folder, at_commit_) {}
 
   absl::StatusOr<HubSnapshot> Run() {
-    HubSnapshot snapshot{cache_.SnapshotFolder(commit_), commit_, {}};
+    HubSnapshot snapshot{cache_.SnapshotFolder(commit_), commit_, {}, ""};
     std::optional<std::vector<HubFile>> listing = cache_.ReadListing(commit_);
     if (!listing) {
       absl::StatusOr<std::vector<HubFile>> asked = ListHubFiles(hub_, at_commit_);
@@ -64,12 +65,10 @@ class Fetch {
       const absl::Status kept = cache_.WriteListing(commit_, *listing);
       if (!kept.ok()) LogWarning(kept.message());  // a cache that may only be read, and may have all
     }
-    absl::StatusOr<std::vector<HubFile>> selected = SelectHubFiles(*listing, selection_);
+    absl::StatusOr<HubChoice> selected = SelectHubFiles(*listing, selection_, Configs(*listing));
     if (!selected.ok()) return Annotate(selected.status(), at_commit_.name);
-    DISTILL_RETURN_IF_ERROR(FetchAll(*selected));
-    for (const HubFile& file : *selected) snapshot.files.push_back(file.path);
-    std::sort(snapshot.files.begin(), snapshot.files.end());
-    return snapshot;
+    DISTILL_RETURN_IF_ERROR(FetchAll(selected->files));
+    return Filled(std::move(snapshot), *std::move(selected));
   }
 
  private:
@@ -83,13 +82,45 @@ class Fetch {
                        .size = static_cast<int64_t>(entry->file_size(error))});
     }
     if (error) return FileError("list", snapshot.folder, error.value());
-    absl::StatusOr<std::vector<HubFile>> selected = SelectHubFiles(files, selection_);
+    std::sort(files.begin(), files.end(), [](const HubFile& a, const HubFile& b) { return a.path < b.path; });
+    absl::StatusOr<HubChoice> selected = SelectHubFiles(files, selection_, ConfigsInCache());
     if (!selected.ok()) {
       return Annotate(selected.status(), absl::StrCat(at_commit_.name, " in the cache, ", snapshot.folder));
     }
-    for (const HubFile& file : *selected) snapshot.files.push_back(file.path);
+    return Filled(std::move(snapshot), *std::move(selected));
+  }
+
+  static HubSnapshot Filled(HubSnapshot snapshot, HubChoice selected) {
+    for (const HubFile& file : selected.files) snapshot.files.push_back(file.path);
     std::sort(snapshot.files.begin(), snapshot.files.end());
+    snapshot.rows = std::move(selected.rows);
     return snapshot;
+  }
+
+  // Of rows: what the card says of the files, as far as it is to be had.
+  HubConfigs Configs(const std::vector<HubFile>& listing) {
+    const auto card =
+        std::find_if(listing.begin(), listing.end(), [](const HubFile& file) { return file.path == kHubCard; });
+    if (selection_.contents != HubContents::kRows || card == listing.end() || card->size > kMostCardBytes) return {};
+    if (!cache_.HasFile(commit_, *card) && !(hub_.settings().is_offline && !cache_.HasBlob(*card))) {
+      HubProgress progress(at_commit_.name, card->size);
+      if (const absl::Status status = FetchOne(*card, progress); !status.ok()) Warn(status);
+    }
+    return ConfigsInCache();
+  }
+
+  HubConfigs ConfigsInCache() const {
+    const std::string path = JoinPath(cache_.SnapshotFolder(commit_), kHubCard);
+    if (selection_.contents != HubContents::kRows || !FileExists(path)) return {};
+    const absl::StatusOr<std::string> card = ReadFile(path);
+    absl::StatusOr<HubConfigs> configs = card.ok() ? ConfigsOfCard(*card) : card.status();
+    if (configs.ok()) return *std::move(configs);
+    Warn(configs.status());
+    return {};
+  }
+
+  void Warn(const absl::Status& status) const {
+    LogWarning(absl::StrCat(at_commit_.name, ": ", status.message(), ": files are taken by their names"));
   }
 
   // Leaves those out of `files` that are not to be had and may be missing.

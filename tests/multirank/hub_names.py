@@ -90,6 +90,16 @@ with HubServer() as hub:
     with open(f"{folder}/elsewhere/resolved_config.yaml", encoding="utf-8") as file:
         has(file.read(), f"dataset_name: \"org/rows@{now}\"")
 
+    # The card of a data set may name the files of a config's splits.
+    card = (b"---\nconfigs:\n- config_name: chats\n  data_files:\n  - split: train\n    path: questions.jsonl\n  - split: test\n"
+            b"    path: held_out/*.jsonl\n- config_name: other\n  data_files: train.jsonl\n---\n")
+    hub.add("dataset", "org/configs", {"README.md": card, "questions.jsonl": Path(f"{folder}/train.jsonl").read_bytes(), "train.jsonl": b"{}\n",
+                                       "held_out/z.jsonl": Path(f"{folder}/test.jsonl").read_bytes()})
+    config = dict(named, dataset_name="hf://org/configs/chats", eval_dataset_name="hf://org/configs/chats", eval_split="test")
+    job.must_run(["--config_file", job.config(folder, output_dir=f"{folder}/config", **config)], ranks=2, **home)
+    job.check(losses(f"{folder}/config") == losses(f"{folder}/local"), "a config of the card gives other losses than its files")
+    job.check(job.evaluations(f"{folder}/config") == job.evaluations(f"{folder}/local"), "its held-out split is another one")
+
     # Models and data sets may have the same name, or one that ends as another does.
     hub.add("model", "org/same", files_of(f"{folder}/teacher"))
     for name, seed in (("org/same", 1), ("my-org/same", 2)):
@@ -133,6 +143,7 @@ with HubServer() as hub:
     refused("student_model: ", "it has no revision 'v2'", student_model="org/student", student_revision="v2")
     refused("teacher_model: ", "org/teacher", "it is gated", HF_TOKEN="", HF_HOME=f"{folder}/empty", HF_HUB_CACHE=f"{folder}/empty/hub")
     refused("dataset_name: ", "no file of rows in it is called dev*", dataset_split="dev")
+    refused("dataset_name: ", "org/configs: it has the configs chats, other: name one of them", dataset_name="org/configs")
     refused("student_model: no folder a/b/c here", student_model="a/b/c")
 
     # The others.

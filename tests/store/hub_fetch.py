@@ -10,9 +10,12 @@ import os
 import resource
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -72,6 +75,50 @@ class World:
     def bodies(self):
         """What was asked for of files since the last call, but for questions about them."""
         return [line for line in self.hub.take_log() if line.startswith("GET ") and "/api/" not in line]
+
+
+class TlsFront:
+    """TLS on a port of loopback, in front of a server that speaks HTTP."""
+
+    def __init__(self, server_port, key, certificate):
+        self.server_port = server_port
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.join, args=(client,), daemon=True).start()
+
+    def join(self, client):
+        try:
+            client = self.context.wrap_socket(client, server_side=True)
+        except OSError:  # who does not trust it
+            return
+        server = socket.create_connection(("127.0.0.1", self.server_port))
+        threading.Thread(target=self.carry, args=(server, client), daemon=True).start()
+        self.carry(client, server)
+
+    @staticmethod
+    def carry(source, target):
+        try:
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
 
 
 def tree(folder):
@@ -238,6 +285,53 @@ def data_sets_are_their_parquet_files_or_their_rows():
         has(world.fetch("org/rows", "--repo_type", "dataset", "--split", "dev", code=2), "no file of rows in it is called dev*.parquet", "data/test-")
 
 
+def the_card_says_which_files_are_a_config():
+    card = b"""---
+license: mit
+configs:
+- config_name: chats
+  default: true
+  data_files:
+  - split: train
+    path: chats/part-*.jsonl
+  - split: test
+    path: chats/held.jsonl
+- config_name: texts
+  data_files: texts.jsonl
+---
+# Rows
+"""
+
+    def said(world, command, name, *words, code=0, **more):
+        done = subprocess.run([DATA, command, name, *words], env=world.environment(**more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == code, done.stdout
+        return done.stdout
+
+    files = {"README.md": card, "train.jsonl": b"never", "texts.jsonl": b'{"text": "a text"}\n', "chats/held.jsonl": b'{"text": "held"}\n',
+             "chats/part-0.jsonl": b'{"text": "one"}\n', "chats/part-1.jsonl": b'{"text": "two"}\n'}
+    with World() as world:
+        world.hub.add("dataset", "org/rows", files)
+        has(said(world, "show", "hf://org/rows/texts", "--split", "train"), '{"text":"a text"}')
+        asked = " ".join(world.bodies())
+        assert "texts.jsonl" in asked and "README.md" in asked and "train.jsonl" not in asked and "chats" not in asked, asked
+        has(said(world, "show", "org/rows", "--split", "test"), '{"text":"held"}')
+        has(said(world, "count", "org/rows", "--split", "part"), "2 rows in 2 files")  # names, where the card has no such split
+        has(said(world, "show", "org/rows", "--split", "train", code=2), "org/rows: its card says that the split 'train' of the config chats are the files "
+            "chats/part-0.jsonl, chats/part-1.jsonl, which are not those of one folder whose names begin with the split")
+        has(said(world, "show", "org/rows", "--split", "dev", code=2), "by its card the config chats has the splits train, test")
+        has(said(world, "show", "hf://org/rows/none", "--split", "train", code=2), "it has the configs chats, texts: name one of them")
+        world.bodies()
+        has(said(world, "show", "hf://org/rows/texts", "--split", "train", HF_HUB_OFFLINE="1"), '{"text":"a text"}')
+        assert world.bodies() == []
+        # Without the card, or with one that makes no sense, names count as ever.
+        world.hub.faults = [Fault("README.md", "status 404", 100)]
+        world.hub.add("dataset", "org/unseen", files)
+        has(said(world, "count", "hf://org/unseen/chats", "--split", "part"), "files are taken by their names", "2 rows in 2 files")
+        world.hub.faults = []
+        world.hub.add("dataset", "org/broken", {**files, "README.md": b"---\nconfigs: [\n---\n"})
+        has(said(world, "count", "hf://org/broken/chats", "--split", "part"), "its card is not valid YAML", "files are taken by their names", "2 rows in 2 files")
+
+
 def a_listing_of_several_pages_is_read_to_its_end():
     with World() as world:
         world.hub.add("dataset", "org/big", {f"data/train-{i:05}.parquet": b"%d" % i for i in range(120)})
@@ -394,6 +488,27 @@ def no_network_says_what_to_do():
             "set HF_HUB_OFFLINE=1")
         assert time.monotonic() - start < 20
         has(world.fetch("org/name", code=2, HF_ENDPOINT="127.0.0.1"), "HF_ENDPOINT is '127.0.0.1'")
+
+
+def a_certificate_is_checked_and_its_authority_may_be_named():
+    with World() as world:
+        key, certificate = f"{world.home}/key.pem", f"{world.home}/certificate.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj",
+                        "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"], check=True, stderr=subprocess.DEVNULL)
+        with TlsFront(int(world.hub.url.rsplit(":", 1)[1]), key, certificate) as front:
+            names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+            secret = {"HF_ENDPOINT": f"https://localhost:{front.port}", "AWS_CA_BUNDLE": "", **dict.fromkeys(names, "")}
+            has(world.fetch("org/name", code=2, **secret), "SSL certificate problem", "name the file of its certificate")
+            for variable in names:
+                folder = world.fetch("org/name", home=variable, **{**secret, variable: certificate})
+                assert Path(folder, "model.safetensors").read_bytes() == MODEL["model.safetensors"]
+            has(world.fetch("org/name", home="new", code=2, **{**secret, "SSL_CERT_FILE": f"{world.home}/none.pem"}), "none.pem")
+            # S3 is asked by the same client; this is none, but the certificate is what counts.
+            store = {**secret, "AWS_ENDPOINT_URL": f"https://localhost:{front.port}", "AWS_ACCESS_KEY_ID": "A", "AWS_SECRET_ACCESS_KEY": "B"}
+            for more, said in (({}, "SSL certificate problem"), ({"AWS_CA_BUNDLE": certificate}, "404")):
+                done = subprocess.run([DATA, "count", "s3://bucket/a", "--store_attempts", "1"], env=world.environment(**{**store, **more}),
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                assert done.returncode != 0 and said in done.stdout, done.stdout
 
 
 def a_redirect_loop_ends():

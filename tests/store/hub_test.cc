@@ -2,6 +2,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +15,7 @@
 #include "libdistill/store/growing_file_hash.h"
 #include "libdistill/store/hub_cache.h"
 #include "libdistill/store/hub_client.h"
+#include "libdistill/store/hub_configs.h"
 #include "libdistill/store/hub_download.h"
 #include "libdistill/store/hub_listing.h"
 #include "libdistill/store/hub_name.h"
@@ -25,15 +30,42 @@ HubFile FileOf(const std::string& path) {
   return {.path = path, .size = 1, .git_oid = std::string(40, 'a'), .sha256 = "", .xet_hash = ""};
 }
 
+std::vector<HubFile> Listed(absl::string_view paths) {
+  std::vector<HubFile> files;
+  for (const absl::string_view path : absl::StrSplit(paths, ' ')) files.push_back(FileOf(std::string(path)));
+  return files;
+}
+
 // The paths that are selected of these, sorted; or the error.
 std::string Selected(absl::string_view paths, HubContents contents, const std::string& split = "",
                      const std::string& folder = "") {
-  std::vector<HubFile> files;
-  for (const absl::string_view path : absl::StrSplit(paths, ' ')) files.push_back(FileOf(std::string(path)));
-  const absl::StatusOr<std::vector<HubFile>> selected = SelectHubFiles(files, {contents, split, folder});
+  const absl::StatusOr<HubChoice> selected = SelectHubFiles(Listed(paths), {contents, split, folder});
   if (!selected.ok()) return std::string(selected.status().message());
-  return absl::StrJoin(*selected, " ", [](std::string* out, const HubFile& file) { out->append(file.path); });
+  return absl::StrJoin(selected->files, " ", [](std::string* out, const HubFile& file) { out->append(file.path); });
 }
+
+// The configs of a card of a data set.
+HubConfigs Configs(const std::string& yaml) {
+  const auto configs = ConfigsOfCard("---\nlicense: mit\nconfigs:\n" + yaml + "---\n# The data\n");
+  INFO(configs.status());
+  REQUIRE(configs.ok());
+  return *configs;
+}
+
+// What is read of the data set, and the files.
+std::string Chosen(const std::string& files, const std::string& yaml, const std::string& split,
+                   const std::string& folder = "") {
+  const auto choice = SelectHubFiles(Listed(files), {HubContents::kRows, split, folder}, Configs(yaml));
+  if (!choice.ok()) return std::string(choice.status().message());
+  std::string text = choice->rows + ":";
+  for (const HubFile& file : choice->files) absl::StrAppend(&text, " ", file.path);
+  return text;
+}
+
+const char kTwoConfigs[] =
+    "- config_name: en\n  data_files:\n  - split: train\n    path: en/train-*\n  - split: test\n    path: "
+    "[en/t.jsonl]\n"
+    "- config_name: de\n  default: true\n  data_files:\n  - split: train\n    path: \"de/*.jsonl\"\n";
 
 }  // namespace
 
@@ -212,6 +244,84 @@ TEST_CASE("of a data set come the Parquet files of the split, or its other rows"
         "it has rows in the folders de, en, whic");
 }
 
+// What the datasets library (5.2.0) reads of these repositories.
+TEST_CASE("the card of a data set says which files are a config's and a split's") {
+  const std::string files = "de/a.jsonl de/train.jsonl en/t.jsonl en/train-0.jsonl en/train-1.jsonl train.jsonl";
+  CHECK(Chosen(files, kTwoConfigs, "train", "en") == "en: en/train-0.jsonl en/train-1.jsonl");
+  CHECK(Chosen(files, kTwoConfigs, "test", "en") == "en/t.jsonl: en/t.jsonl");
+  CHECK(Chosen(files, kTwoConfigs, "", "en") == "en: en/t.jsonl en/train-0.jsonl en/train-1.jsonl");
+  CHECK(Chosen(files, kTwoConfigs, "") == "de: de/a.jsonl de/train.jsonl");
+  CHECK(Chosen("questions.jsonl train.jsonl", "- config_name: default\n  data_files: questions.jsonl\n", "train") ==
+        "questions.jsonl: questions.jsonl");
+  const char folders[] =
+      "- config_name: main\n  data_dir: main\n- data_dir: ./other/\n  config_name: x\n  data_files: '*'\n";
+  CHECK(Chosen("main/test.csv main/train.csv other/z.csv", folders, "train", "main") == "main: main/train.csv");
+  CHECK(Chosen("main/test.csv main/train.csv other/z.csv", folders, "train", "x") == "other/z.csv: other/z.csv");
+}
+
+TEST_CASE("where a card's configs cannot be taken the message says what may be named") {
+  const std::string files = "de/a.jsonl de/train.jsonl en/train-0.jsonl";
+  CHECK(absl::StartsWith(Chosen(files, kTwoConfigs, "train"),
+                         "its card says that the split 'train' of the config de are the files de/a.jsonl, "
+                         "de/train.jsonl, which are not those of one folder whose names begin with the split"));
+  CHECK(absl::StrContains(Chosen(files, kTwoConfigs, "dev", "en"),
+                          "by its card the config en has the splits train, test"));
+  CHECK(absl::StrContains(Chosen(files, kTwoConfigs, "train", "fr"), "it has the configs en, de: name one of them"));
+  CHECK(Chosen("data/train.csv", "- config_name: a\n  data_files: x.csv\n- config_name: b\n  data_files: y.csv\n",
+               "") == "it has the configs a, b: name one of them (hf://ORG/NAME/CONFIG)");
+  // A part of a split, and a folder that is no config, are taken by their names.
+  CHECK(Chosen(files, kTwoConfigs, "train-0", "en") == "en: en/train-0.jsonl");
+  CHECK(Chosen(files + " more/train.jsonl", kTwoConfigs, "train", "more") == "more: more/train.jsonl");
+}
+
+TEST_CASE("a card without configs has none, and a broken one is refused with its line") {
+  for (const char* card : {"", "# Only a title\n", "---\nlicense: mit\n---\n", "---\nconfigs:\n- config_name: a\n---\n",
+                           "---\nno end", "---\nconfigs:\n---\n"}) {
+    INFO(card);
+    const auto configs = ConfigsOfCard(card);
+    REQUIRE(configs.ok());
+    CHECK(configs->all.empty());
+  }
+  const auto refused = [](const std::string& yaml) {
+    const absl::Status status = ConfigsOfCard("---\n" + yaml + "\n---\n").status();
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  CHECK(absl::StartsWith(refused("a: [1\nb: }"), "its card is not valid YAML: "));
+  CHECK(refused("license: mit\nconfigs: en") == "line 3 of its card: a list is expected (configs)");
+  CHECK(absl::StartsWith(refused("configs:\n- en"), "line 3 of its card: a config with config_name"));
+  CHECK(absl::StartsWith(refused("configs:\n- data_files:\n    train: a"), "line 4 of its card: a path, or a list of"));
+  CHECK(absl::StartsWith(refused("configs:\n- data_files:\n  - split: a"), "line 4 of its card: split and path are"));
+  CHECK_FALSE(refused("configs: " + std::string(100'000, '[')).empty());
+}
+
+TEST_CASE("patterns of paths mean what they mean to the datasets library") {
+  const auto all = [](const std::string& pattern) {
+    std::string matched;
+    for (const char* path : {"a.jsonl", "b.jsonl", "t1.jsonl", "ta.jsonl", "d/c.jsonl", "d/e/f.jsonl"}) {
+      if (MatchesPattern(pattern, path)) absl::StrAppend(&matched, path, " ");
+    }
+    return matched;
+  };
+  CHECK(all("a.jsonl") == "a.jsonl ");
+  CHECK(all("*.jsonl") == "a.jsonl b.jsonl t1.jsonl ta.jsonl ");
+  CHECK(all("?.jsonl") == "a.jsonl b.jsonl ");
+  CHECK(all("t[0-9].jsonl") == "t1.jsonl ");
+  CHECK(all("t[!0-9]*") == "ta.jsonl ");
+  CHECK(all("d/**") == "d/c.jsonl d/e/f.jsonl ");
+  CHECK(all("**/*.jsonl") == "a.jsonl b.jsonl t1.jsonl ta.jsonl d/c.jsonl d/e/f.jsonl ");
+  CHECK(all("**/e/*") == "d/e/f.jsonl ");
+  CHECK(all("t[0-9.jsonl") == "");
+  CHECK(MatchesPattern("a[b", "a[b"));
+  CHECK(MatchesPattern("x*y*z", "xaybyczz"));
+  CHECK_FALSE(MatchesPattern("", "a"));
+  // In no time, whatever a stranger writes.
+  CHECK_FALSE(MatchesPattern(std::string(2000, '*') + "b", std::string(4000, 'a')));
+  std::string stars;
+  for (int i = 0; i < 500; ++i) stars += "*a";
+  CHECK_FALSE(MatchesPattern(stars + "b", std::string(4000, 'a')));
+}
+
 TEST_CASE("what breaks late is tried again where only attempts are counted") {
   StoreCounters counters;
   const auto attempts_within = [&](absl::Duration total) {
@@ -234,6 +344,36 @@ TEST_CASE("what breaks late is tried again where only attempts are counted") {
   request.open_body = []() -> absl::StatusOr<std::unique_ptr<ByteStream>> { return absl::UnknownError("not opened"); };
   CHECK(hub.RetryOf(request).total == absl::InfiniteDuration());
   CHECK(hub.RetryOf(request).attempts == 5);
+}
+
+TEST_CASE("who fails together does not come back together") {
+  StoreCounters counters;
+  const RetryPolicy policy{.attempts = 2, .first_pause = absl::Milliseconds(100)};
+  std::mutex mutex;
+  std::vector<absl::Duration> pauses;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.emplace_back([&] {
+      absl::Time failed;
+      const absl::Status sent = Retry(policy, counters, "send", [&] {
+        if (failed == absl::Time()) {
+          failed = absl::Now();
+          return absl::UnavailableError("busy");
+        }
+        const std::lock_guard lock(mutex);
+        pauses.push_back(absl::Now() - failed);
+        return absl::OkStatus();
+      });
+      const std::lock_guard lock(mutex);
+      CHECK(sent.ok());
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  REQUIRE(pauses.size() == 20);
+  std::sort(pauses.begin(), pauses.end());
+  CHECK(pauses.front() < absl::Milliseconds(60));  // 20 draws up to 100 ms: all above 60 in one of 90 million runs
+  CHECK(pauses.back() - pauses.front() > absl::Milliseconds(20));
+  CHECK(counters.retries == 20);
 }
 
 TEST_CASE("how far a download is stands in the log") {
