@@ -43,16 +43,18 @@ TEST_CASE("a clock of training stands still while it is paused") {
   CHECK(clock.Seconds() >= seconds + 0.02);
 }
 
-// Whose loss is the number of its step.
+// Whose loss is the number of its step, and which has the batches of some steps late.
 class Counts : public testing::CountedTask {
  public:
   explicit Counts(torch::Tensor weight) : weight_(std::move(weight)) {}
   absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     const double step = static_cast<double>(++made_);
+    if (late.contains(made_)) std::this_thread::sleep_for(std::chrono::milliseconds(late.at(made_)));
     MicroStep micro_step{.counts = {1}, .num_tokens = 1, .num_samples = 1};
     micro_step.forward = [this, step](const PassScale&) { return Losses{{"loss", weight_.sum() * 0 + step, 1}}; };
     return std::vector<MicroStep>{std::move(micro_step)};
   }
+  std::map<int64_t, int> late;  // milliseconds by step
 
  private:
   torch::Tensor weight_;
@@ -74,6 +76,9 @@ class StopsAfter : public Observer {
   }
   absl::Status OnLog(const StepRecord& record, TrainingControl&) override {
     logged.push_back(record.values[0].second);
+    for (const auto& [name, value] : record.values) {
+      if (name == "data_wait_seconds") waits.push_back(value);
+    }
     return absl::OkStatus();
   }
   absl::Status OnSave(const SaveRecord& record, TrainingControl&) override {
@@ -85,7 +90,7 @@ class StopsAfter : public Observer {
     return absl::OkStatus();
   }
   int64_t steps = 0;
-  std::vector<double> logged;
+  std::vector<double> logged, waits;
   std::vector<int64_t> saved;
   bool ended = false;
 
@@ -110,6 +115,25 @@ TEST_CASE("an observer sees steps, records of means and saves, and ends training
   CHECK(observer->logged == std::vector<double>{1.5, 3.5, 5.5, 7});
   CHECK(observer->saved == std::vector<int64_t>{4, 7});
   CHECK(observer->ended);
+}
+
+TEST_CASE("records say how long their steps waited for data") {
+  const testing::TempFolder folder;
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  const auto one = std::make_shared<One>();
+  TrainerOptions options{.output_dir = folder.path(), .max_steps = 6, .logging_steps = 2};
+  auto trainer = Trainer::Create(run, one, options);
+  REQUIRE(trainer.ok());
+  const auto observer = std::make_shared<StopsAfter>(100);
+  (*trainer)->AddObserver(observer);
+  Counts task(one->weight);
+  task.late = {{3, 150}, {4, 50}};
+  REQUIRE((*trainer)->Fit(task).ok());
+  REQUIRE(observer->waits.size() == 3);
+  CHECK(observer->waits[0] < 0.2);  // on a machine that does other things
+  CHECK(observer->waits[1] >= 0.2);
+  CHECK(observer->waits[1] < 1);
+  CHECK(observer->waits[2] < 0.2);
 }
 
 }  // namespace
