@@ -174,11 +174,13 @@ class Brain2Text:
                 **({"rnn_dropout": 0, "input_layer_dropout": 0} if compared else {})}
 
     def products(self, job):
+        """The recordings need no gradient, and that of the state's weights is one product a layer, of all frames at once."""
         frames = (job["bins"] - job["patch"]) // job["stride"] + 1
-        rows, units, layers = job["rows"], job["units"], job["layers"]
-        return [f"{rows}@{job['bins']}x{job['features']}x{job['features']}", f"{rows * frames}x{job['patch'] * job['features']}x{3 * units}",
-                f"{rows * frames}x{units}x{3 * units}*{layers - 1}", f"{rows}x{units}x{3 * units}*{frames * layers}",
-                f"{rows * frames}x{units}x{job['classes']}"]
+        rows, units, layers, features, bins = job["rows"], job["units"], job["layers"], job["features"], job["bins"]
+        return [f"{rows}@{bins}x{features}x{features}:forward", f"{rows}@{features}x{bins}x{features}:forward",
+                f"{rows * frames}x{job['patch'] * features}x{3 * units}", f"{rows * frames}x{units}x{3 * units}*{layers - 1}",
+                f"{rows}x{units}x{3 * units}*{frames * layers}:forward", f"{rows}x{3 * units}x{units}*{frames * layers}:forward",
+                f"{3 * units}x{rows * frames}x{units}*{layers}:forward", f"{rows * frames}x{units}x{job['classes']}"]
 
     def parameters(self, job):
         units, features = job["units"], job["features"]

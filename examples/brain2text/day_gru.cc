@@ -1,6 +1,7 @@
 #include "examples/brain2text/day_gru.h"
 
 #include <ATen/ops/baddbmm.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/init.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "examples/brain2text/smoothing.h"
+#include "examples/brain2text/softsign.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/dropout.h"
 #include "libdistill/nn/weight_gate.h"
@@ -97,15 +99,44 @@ torch::Tensor DayGru::OfDays(const torch::Tensor& features, const torch::Tensor&
   return at::baddbmm(torch::stack(biases), features, torch::stack(weights));
 }
 
-torch::Tensor PatchesOf(const torch::Tensor& x, int64_t size, int64_t stride) {
+torch::Tensor PatchesByUnfold(const torch::Tensor& x, int64_t size, int64_t stride) {
   const torch::Tensor windows = x.unfold(1, size, stride);  // [B, P, F, size]
   return windows.transpose(2, 3).reshape({x.size(0), windows.size(1), size * x.size(2)});
 }
 
+namespace {
+
+// As PatchesByUnfold, whose gradient on CPUs comes back one number at a time; here frame by frame.
+struct PatchesFunction : torch::autograd::Function<PatchesFunction> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* ctx, const torch::Tensor& x, int64_t size,
+                               int64_t stride) {
+    ctx->saved_data["stride"] = stride;
+    ctx->saved_data["shape"] = x.sizes();
+    return PatchesByUnfold(x, size, stride);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto shape = ctx->saved_data["shape"].toIntVector();
+    const int64_t stride = ctx->saved_data["stride"].toInt(), frames = gradients[0].size(1);
+    const torch::Tensor apart = gradients[0].reshape({shape[0], frames, -1, shape[2]});  // [B, P, size, F]
+    const torch::Tensor sum = torch::zeros(shape, apart.options());
+    for (int64_t frame = 0; frame < frames; ++frame) {
+      sum.narrow(1, frame * stride, apart.size(2)).add_(apart.select(1, frame));
+    }
+    return {sum, torch::Tensor(), torch::Tensor()};
+  }
+};
+
+}  // namespace
+
+torch::Tensor PatchesOf(const torch::Tensor& x, int64_t size, int64_t stride) {
+  return x.is_cpu() ? PatchesFunction::apply(x, size, stride) : PatchesByUnfold(x, size, stride);
+}
+
 GruCtc::Output DayGru::forward(const torch::Tensor& features, const torch::Tensor& lengths, const torch::Tensor& days) {
   torch::Tensor x = kernel_.empty() ? features : SmoothAlongTime(features, kernel_);
-  x = OfDays(x.to(day_weights_[0].scalar_type()), days);
-  x = x / (x.abs() + 1);  // softsign
+  x = Softsign(OfDays(x.to(day_weights_[0].scalar_type()), days));
   x = Dropout(x, is_training() ? options_.input_layer_dropout : 0);
   if (options_.patch_size == 0) return gru_->forward(x, lengths);
   const torch::Tensor frames =

@@ -48,6 +48,8 @@ class DayGru : public torch::nn::Module {
 
 // x [B, T, F] -> [B, P, size * F]: of each frame its bins one after the other.
 torch::Tensor PatchesOf(const torch::Tensor& x, int64_t size, int64_t stride);
+// The same in tensor operations, which GPUs take and tests compare with.
+torch::Tensor PatchesByUnfold(const torch::Tensor& x, int64_t size, int64_t stride);
 
 // model.safetensors and the model's options, into an existing folder of any store.
 [[nodiscard]] absl::Status SaveDayGru(const DayGru& model, const std::string& folder);

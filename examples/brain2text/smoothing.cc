@@ -4,6 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "examples/brain2text/feature_sweep.h"
+#include "libdistill/tensor/parallel.h"
+
 namespace distill {
 
 std::vector<float> SmoothingKernel(double deviation, int64_t size) {
@@ -29,7 +32,7 @@ std::vector<float> SmoothingKernel(double deviation, int64_t size) {
   return kernel;
 }
 
-torch::Tensor SmoothAlongTime(const torch::Tensor& features, const std::vector<float>& kernel) {
+torch::Tensor SmoothByAdditions(const torch::Tensor& features, const std::vector<float>& kernel) {
   // Not by a convolution: of a single channel oneDNN makes 16.
   const size_t middle = kernel.size() / 2;
   const int64_t bins = features.size(1);
@@ -38,6 +41,27 @@ torch::Tensor SmoothAlongTime(const torch::Tensor& features, const std::vector<f
     const float weight = kernel[middle + static_cast<size_t>(k)];
     smoothed.narrow(1, k, bins - k).add_(features.narrow(1, 0, bins - k), weight);
     smoothed.narrow(1, 0, bins - k).add_(features.narrow(1, k, bins - k), weight);
+  }
+  return smoothed;
+}
+
+torch::Tensor SmoothAlongTime(const torch::Tensor& features, const std::vector<float>& kernel) {
+  const bool needs_gradient = torch::GradMode::is_enabled() && features.requires_grad();
+  if (!features.is_cpu() || features.scalar_type() != torch::kFloat32 || needs_gradient) {
+    return SmoothByAdditions(features, kernel);
+  }
+  const torch::Tensor input = features.contiguous(), smoothed = torch::empty_like(input);
+  const int64_t bins = input.size(1), size = input.size(2);
+  constexpr int64_t kGrain = 1 << 15;  // elements that a thread should have at least
+  for (int64_t row = 0; row < input.size(0); ++row) {
+    const SmoothedBins of_row = {.input = input.const_data_ptr<float>() + row * bins * size,
+                                 .output = smoothed.mutable_data_ptr<float>() + row * bins * size,
+                                 .bins = bins,
+                                 .features = size,
+                                 .weights = kernel.data(),
+                                 .size = static_cast<int64_t>(kernel.size())};
+    ParallelFor(bins, std::max<int64_t>(1, kGrain / size),
+                [&](int64_t begin, int64_t end) { FeatureSweepsOfThisCpu().smooth(of_row, begin, end); });
   }
   return smoothed;
 }

@@ -13,5 +13,7 @@ std::vector<float> SmoothingKernel(double deviation, int64_t size);
 
 // features [B, T, F], zeros beyond both ends: [B, T, F], of the same type.
 torch::Tensor SmoothAlongTime(const torch::Tensor& features, const std::vector<float>& kernel);
+// The same in tensor operations, which GPUs take and tests compare with.
+torch::Tensor SmoothByAdditions(const torch::Tensor& features, const std::vector<float>& kernel);
 
 }  // namespace distill

@@ -37,6 +37,27 @@ Vectors WidestOfThisCpu() {
   return Vectors::kPlain;
 }
 
+// Of CPUID's leaf 7 (Intel's manual), zeros where there is none.
+struct Leaf {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+};
+Leaf Leaf7([[maybe_unused]] unsigned part) {
+  Leaf leaf;
+#if defined(__x86_64__)
+  if (__get_cpuid_count(7, part, &leaf.a, &leaf.b, &leaf.c, &leaf.d) == 0) return {};
+#endif
+  return leaf;
+}
+
+bool MayMultiplyBf16() {
+  return HighestAllowed() > static_cast<int>(Vectors::kAvx512) && VectorsOfThisCpu() == Vectors::kAvx512;
+}
+
+bool HasAmxBf16() {
+  constexpr unsigned kAmxBf16 = 1u << 22;
+  return MayMultiplyBf16() && (Leaf7(0).d & kAmxBf16) != 0;
+}
+
 }  // namespace
 
 Vectors VectorsOfThisCpu() {
@@ -44,17 +65,11 @@ Vectors VectorsOfThisCpu() {
   return vectors;
 }
 
-bool CpuMultipliesBf16() {
-#if defined(__x86_64__)
-  constexpr unsigned kAvx512Bf16 = 1u << 5, kAmxBf16 = 1u << 22;  // Intel's manual, CPUID leaf 7
-  if (HighestAllowed() <= static_cast<int>(Vectors::kAvx512)) return false;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (VectorsOfThisCpu() != Vectors::kAvx512 || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  const bool has_amx = (d & kAmxBf16) != 0;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (has_amx || (a & kAvx512Bf16) != 0);
-#else
-  return false;
-#endif
+bool CpuMultipliesBf16() { return CpuHasBf16Vectors() || HasAmxBf16(); }
+
+bool CpuHasBf16Vectors() {
+  constexpr unsigned kAvx512Bf16 = 1u << 5;
+  return MayMultiplyBf16() && (Leaf7(1).a & kAvx512Bf16) != 0;
 }
 
 const char* NameOf(Vectors vectors) { return kKinds[static_cast<size_t>(vectors)]; }

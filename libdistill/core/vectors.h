@@ -14,6 +14,9 @@ Vectors VectorsOfThisCpu();
 // Whether it multiplies matrices of bfloat16 by instructions of its own (AVX512-BF16, AMX).
 bool CpuMultipliesBf16();
 
+// Whether it has AVX512-BF16, of those.
+bool CpuHasBf16Vectors();
+
 // "plain", "avx2" or "avx512"
 const char* NameOf(Vectors vectors);
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/nn/dropout.h"
+#include "libdistill/nn/frame_packing.h"
 #include "libdistill/nn/gru_recurrence.h"
 #include "libdistill/tensor/random_state.h"
 
@@ -72,24 +73,53 @@ struct GruCtc::Layers {
   // On CPUs; GPUs have cuDNN's.
   bool Sweeps() const { return starts[0].is_cpu() && starts[0].scalar_type() != torch::kFloat64; }
 
-  // As torch's own; states are float32 whatever the weights are. `start`: [D, B, H].
-  PackedSequence RunLayer(size_t layer, const PackedSequence& packed, const Tensor& start) const {
+  // As torch's own: frames [N, F] -> states [N, D * H]. `start`: [D, B, H].
+  Tensor RunLayer(size_t layer, const Tensor& frames, const Tensor& batch_sizes, const Tensor& start) const {
     const auto weights = gru[layer]->named_parameters(/*recurse=*/false);
-    const auto wide = [&](const std::string& name) { return weights[name].to(torch::kFloat32); };
     std::vector<Tensor> directions;
     for (int64_t direction = 0; direction < start.size(0); ++direction) {
       const std::string suffix = direction == 0 ? "_l0" : "_l0_reverse";
-      const Tensor of_frames = at::linear(packed.data(), weights["weight_ih" + suffix], weights["bias_ih" + suffix]);
-      directions.push_back(RunGru({.of_frames = of_frames.to(torch::kFloat32),
-                                   .weight = wide("weight_hh" + suffix),
-                                   .bias = wide("bias_hh" + suffix),
-                                   .start = start[direction].to(torch::kFloat32),
-                                   .batch_sizes = packed.batch_sizes(),
-                                   .is_reverse = direction == 1}));
+      directions.push_back(
+          RunGru({.of_frames = at::linear(frames, weights["weight_ih" + suffix], weights["bias_ih" + suffix]),
+                  .weight = weights["weight_hh" + suffix],
+                  .bias = weights["bias_hh" + suffix],
+                  .start = start[direction],
+                  .batch_sizes = batch_sizes,
+                  .is_reverse = direction == 1}));
     }
-    const Tensor together = directions.size() == 1 ? directions[0] : at::cat(directions, 1);
-    const Tensor states = together.to(packed.data().scalar_type());
-    return PackedSequence(states, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
+    return directions.size() == 1 ? directions[0] : at::cat(directions, 1);
+  }
+
+  Tensor StartOf(size_t layer, int64_t rows) const {
+    return starts[layer].unsqueeze(1).expand({-1, rows, -1}).contiguous();
+  }
+
+  // Logits [T, B, C], in sweeps.
+  Tensor SweptLogits(const Tensor& features, const Tensor& lengths, double dropout) {
+    const FramePacking packing = PackingOf(lengths);
+    Tensor frames = PackFrames(features, packing);
+    for (size_t i = 0; i < gru.size(); ++i) {
+      if (i > 0) frames = Dropout(frames, dropout);
+      frames = RunLayer(i, frames, packing.batch_sizes, StartOf(i, features.size(0)));
+    }
+    return UnpackFrames(classifier->forward(frames), packing, features.size(1));
+  }
+
+  // The same by torch's own layers.
+  Tensor Logits(const Tensor& features, const Tensor& lengths, double dropout) {
+    PackedSequence packed = torch::nn::utils::rnn::pack_padded_sequence(features, lengths, /*batch_first=*/true,
+                                                                        /*enforce_sorted=*/false);
+    for (size_t i = 0; i < gru.size(); ++i) {
+      // Between layers here, and not in torch's own: on GPUs that draws from a state which nobody can save.
+      if (i > 0 && dropout > 0) {
+        const Tensor kept = Dropout(packed.data(), dropout);
+        packed = PackedSequence(kept, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
+      }
+      packed = std::get<0>(gru[i]->forward_with_packed_input(packed, StartOf(i, features.size(0))));
+    }
+    const Tensor padded = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(
+        packed, /*batch_first=*/false, /*padding_value=*/0.0, /*total_length=*/features.size(1)));
+    return classifier->forward(padded);
   }
 
   const std::shared_ptr<torch::nn::ModuleListImpl> list = std::make_shared<torch::nn::ModuleListImpl>();
@@ -112,23 +142,9 @@ GruCtc::~GruCtc() = default;
 GruCtc::Output GruCtc::forward(const Tensor& features, const Tensor& lengths) {
   const Tensor frames = lengths.cpu();
   CheckInput(features, frames, options_);
-  const int64_t rows = features.size(0);
-  PackedSequence packed = torch::nn::utils::rnn::pack_padded_sequence(features, frames, /*batch_first=*/true,
-                                                                      /*enforce_sorted=*/false);
-  const bool sweeps = layers_->Sweeps();
-  for (size_t i = 0; i < layers_->gru.size(); ++i) {
-    // Between layers here, and not in torch's own: on GPUs that draws from a state which nobody can save.
-    if (i > 0) {
-      const Tensor kept = Dropout(packed.data(), is_training() ? options_.dropout : 0);
-      packed = PackedSequence(kept, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
-    }
-    const Tensor start = layers_->starts[i].unsqueeze(1).expand({-1, rows, -1}).contiguous();
-    packed = sweeps ? layers_->RunLayer(i, packed, start)
-                    : std::get<0>(layers_->gru[i]->forward_with_packed_input(packed, start));
-  }
-  const Tensor padded = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(
-      packed, /*batch_first=*/false, /*padding_value=*/0.0, /*total_length=*/features.size(1)));
-  const Tensor logits = layers_->classifier->forward(padded);
+  const double dropout = is_training() ? options_.dropout : 0;
+  const Tensor logits =
+      layers_->Sweeps() ? layers_->SweptLogits(features, frames, dropout) : layers_->Logits(features, frames, dropout);
   // Three digits of bfloat16 are too few for the sums of CTC.
   const torch::Dtype type = logits.element_size() < 4 ? torch::kFloat32 : logits.scalar_type();
   return {.log_probabilities = at::log_softmax(logits, -1, type), .lengths = frames};

@@ -8,12 +8,18 @@
 namespace distill {
 namespace {
 
+// T is float, or uint16_t for bfloat16.
+template <typename T>
 void Forward(const GruFrame& f, int64_t begin, int64_t end) {
   const int64_t size = f.size;
+  const auto of_row = [&](void* values, int64_t row, int64_t numbers) {
+    return values == nullptr ? nullptr : static_cast<T*>(values) + row * numbers * size;
+  };
   for (int64_t row = begin; row < end; ++row) {
-    const float *x = f.of_frame + row * 3 * size, *s = f.of_state + row * 3 * size;
-    float *state = f.state + row * size, *output = f.output + row * size;
-    float* kept = f.kept == nullptr ? nullptr : f.kept + row * 4 * size;
+    const T* x = static_cast<const T*>(f.of_frame) + row * 3 * size;
+    const float* s = f.of_state + row * 3 * size;
+    float* state = f.state + row * size;
+    T *output = of_row(f.output, row, 1), *operand = of_row(f.operand, row, 1), *kept = of_row(f.kept, row, 4);
     ForEach(size, [&](auto v, int64_t i) {
       using V = decltype(v);
       const V reset = Sigmoid(Load<V>(x + i) + Load<V>(s + i));
@@ -23,6 +29,7 @@ void Forward(const GruFrame& f, int64_t begin, int64_t end) {
       const V after = proposal + update * (Load<V>(state + i) - proposal);
       Store(state + i, after);
       Store(output + i, after);
+      if (operand != nullptr) Store(operand + i, after);
       if (kept == nullptr) return;
       Store(kept + i, reset);
       Store(kept + size + i, update);
@@ -32,11 +39,16 @@ void Forward(const GruFrame& f, int64_t begin, int64_t end) {
   }
 }
 
+template <typename T>
 void Backward(const GruFrameGradient& f, int64_t begin, int64_t end) {
   const int64_t size = f.size;
+  const auto input = [&](const void* values, int64_t row, int64_t numbers) {
+    return static_cast<const T*>(values) + row * numbers * size;
+  };
   for (int64_t row = begin; row < end; ++row) {
-    const float *kept = f.kept + row * 4 * size, *before = f.before + row * size, *output = f.output + row * size;
-    float *state = f.state + row * size, *x = f.of_frame + row * 3 * size, *s = f.of_state + row * 3 * size;
+    const T *kept = input(f.kept, row, 4), *before = input(f.before, row, 1), *output = input(f.output, row, 1);
+    float* state = f.state + row * size;
+    T *x = static_cast<T*>(f.of_frame) + row * 3 * size, *s = static_cast<T*>(f.of_state) + row * 3 * size;
     ForEach(size, [&](auto v, int64_t i) {
       using V = decltype(v);
       const V reset = Load<V>(kept + i), update = Load<V>(kept + size + i), proposal = Load<V>(kept + 2 * size + i);
@@ -55,10 +67,12 @@ void Backward(const GruFrameGradient& f, int64_t begin, int64_t end) {
   }
 }
 
-constexpr GruSweeps kLoops = {.forward = Forward, .backward = Backward};
+template <typename T>
+constexpr GruSweeps kLoops = {.forward = Forward<T>, .backward = Backward<T>};
 
 }  // namespace
 
-const GruSweeps DISTILL_FOR_ITS_CPU(kGruSweeps) = kLoops;
+const GruSweeps DISTILL_FOR_ITS_CPU(kGruSweeps) = kLoops<float>;
+const GruSweeps DISTILL_FOR_ITS_CPU(kBFloatGruSweeps) = kLoops<uint16_t>;
 
 }  // namespace distill

@@ -126,47 +126,64 @@ std::vector<Tensor> ByTorch(torch::nn::GRU& gru, const torch::nn::utils::rnn::Pa
   return found;
 }
 
-// The same by the sweep, for one direction.
+// The same by the sweep, for one direction, with all of them in `type`.
 std::vector<Tensor> BySweep(torch::nn::GRU& gru, const torch::nn::utils::rnn::PackedSequence& packed,
-                            const Tensor& start) {
+                            const Tensor& start, torch::Dtype type) {
   const auto weights = gru->named_parameters();
-  const Tensor of_frames = at::linear(packed.data(), weights["weight_ih_l0"], weights["bias_ih_l0"]);
-  const Tensor states = RunGru({.of_frames = of_frames,
-                                .weight = weights["weight_hh_l0"],
-                                .bias = weights["bias_hh_l0"],
-                                .start = start[0],
-                                .batch_sizes = packed.batch_sizes()});
+  const auto typed = [&](const std::string& name) { return weights[name].to(type); };
+  const Tensor of_frames = at::linear(packed.data().to(type), typed("weight_ih_l0"), typed("bias_ih_l0"));
+  const GruSequence sequence = {.of_frames = of_frames,
+                                .weight = typed("weight_hh_l0"),
+                                .bias = typed("bias_hh_l0"),
+                                .start = start[0].to(type),
+                                .batch_sizes = packed.batch_sizes()};
+  const Tensor states = RunGru(sequence);
+  CHECK(states.scalar_type() == type);
   std::vector<Tensor> inputs = gru->parameters();
   inputs.insert(inputs.end(), {packed.data(), start});
-  std::vector<Tensor> found = torch::autograd::grad({states.sin().sum()}, inputs);
+  std::vector<Tensor> found = torch::autograd::grad({states.to(torch::kFloat32).sin().sum()}, inputs);
   found.push_back(states);
   const torch::NoGradGuard no_grad;  // nothing is kept
-  CHECK(torch::equal(states, RunGru({of_frames, weights["weight_hh_l0"], weights["bias_hh_l0"], start[0],
-                                     packed.batch_sizes(), /*is_reverse=*/false})));
+  CHECK(torch::equal(states, RunGru(sequence)));
   return found;
+}
+
+struct TypeAndTolerance {
+  torch::Dtype type;
+  double tolerance;
+};
+
+// Of values that bfloat16 can hold, so that errors are those of the sweep alone.
+void CompareSweepWithTorch(int64_t hidden, const std::vector<int64_t>& frames, const TypeAndTolerance& of) {
+  torch::nn::GRU gru(torch::nn::GRUOptions(3, hidden));
+  const auto rounded = [](const Tensor& tensor) { return tensor.to(torch::kBFloat16).to(torch::kFloat32); };
+  {
+    const torch::NoGradGuard no_grad;
+    for (Tensor& weight : gru->parameters()) weight.copy_(rounded(weight));
+  }
+  const auto rows = static_cast<int64_t>(frames.size());
+  const Tensor features = rounded(torch::randn({rows, 9, 3})).requires_grad_();
+  const auto packed = torch::nn::utils::rnn::pack_padded_sequence(features, torch::tensor(frames, torch::kInt64),
+                                                                  /*batch_first=*/true, /*enforce_sorted=*/false);
+  const Tensor start = rounded(torch::randn({1, rows, hidden})).requires_grad_();
+  // torch's own puts the starts into the order of the packed rows.
+  const Tensor sorted = start.index_select(1, packed.sorted_indices());
+  const std::vector<Tensor> expected = ByTorch(gru, packed, start), actual = BySweep(gru, packed, sorted, of.type);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    INFO("number " << i);
+    const bool is_start = i + 2 == expected.size();
+    const Tensor wanted = is_start ? expected[i].index_select(1, packed.sorted_indices()) : expected[i];
+    CHECK(RelativeError(actual[i].to(torch::kFloat32), wanted) < of.tolerance);
+  }
 }
 
 TEST_CASE("one sweep a frame gives torch's states and gradients, for sizes that fill vectors and sizes that do not") {
   torch::manual_seed(5);
-  for (const int64_t hidden : {1, 16, 19, 70}) {
-    for (const std::vector<int64_t>& frames : {std::vector<int64_t>{1}, {5, 5, 5}, {9, 1, 4, 9, 2}}) {
-      INFO("hidden " << hidden << ", " << frames.size() << " rows");
-      torch::nn::GRU gru(torch::nn::GRUOptions(3, hidden));
-      const auto rows = static_cast<int64_t>(frames.size());
-      const Tensor features = torch::randn({rows, 9, 3}).requires_grad_();
-      const auto packed = torch::nn::utils::rnn::pack_padded_sequence(features, torch::tensor(frames, torch::kInt64),
-                                                                      /*batch_first=*/true, /*enforce_sorted=*/false);
-      const Tensor start = torch::randn({1, rows, hidden}).requires_grad_();
-      // torch's own puts the starts into the order of the packed rows.
-      const Tensor sorted = start.index_select(1, packed.sorted_indices());
-      const std::vector<Tensor> expected = ByTorch(gru, packed, start), actual = BySweep(gru, packed, sorted);
-      for (size_t i = 0; i < expected.size(); ++i) {
-        INFO("number " << i);
-        if (i + 2 == expected.size()) {
-          CHECK(RelativeError(actual[i], expected[i].index_select(1, packed.sorted_indices())) < 1e-4);
-        } else {
-          CHECK(RelativeError(actual[i], expected[i]) < 1e-4);
-        }
+  for (const TypeAndTolerance& of : {TypeAndTolerance{torch::kFloat32, 1e-4}, {torch::kBFloat16, 2e-2}, {torch::kHalf, 5e-3}}) {
+    for (const int64_t hidden : {1, 16, 19, 70}) {
+      for (const std::vector<int64_t>& frames : {std::vector<int64_t>{1}, {5, 5, 5}, {9, 1, 4, 9, 2}}) {
+        INFO(of.type << ", hidden " << hidden << ", " << frames.size() << " rows");
+        CompareSweepWithTorch(hidden, frames, of);
       }
     }
   }

@@ -3,12 +3,14 @@
 
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/ctc_loss.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "examples/brain2text/smoothing.h"
+#include "examples/brain2text/softsign.h"
 #include "tests/nn/golden_models.h"
 #include "tests/support/temp_folder.h"
 
@@ -97,7 +99,41 @@ TEST_CASE("smoothing is a convolution along time, with zeros beyond both ends, a
     const torch::Tensor apart = features.transpose(1, 2).reshape({6, 1, bins});  // a feature of a recording each
     const torch::Tensor expected = at::conv1d(apart, weight, {}, /*stride=*/1, /*padding=*/"same");
     INFO(bins << " bins");
-    CHECK(RelativeError(SmoothAlongTime(features, kernel), expected.view({2, 3, bins}).transpose(1, 2)) < 1e-5);
+    for (const Tensor& smoothed : {SmoothAlongTime(features, kernel), SmoothByAdditions(features, kernel)}) {
+      CHECK(RelativeError(smoothed, expected.view({2, 3, bins}).transpose(1, 2)) < 1e-5);
+    }
+  }
+  const torch::Tensor wide = torch::randn({3, 20, 37});  // more than a vector's width, and a rest
+  CHECK(RelativeError(SmoothAlongTime(wide, kernel), SmoothByAdditions(wide, kernel)) < 1e-6);
+}
+
+TEST_CASE("softsign is what tensor operations make of float64, and so is its gradient") {
+  for (const auto& [type, tolerance] : {std::pair{torch::kFloat32, 1e-6}, {torch::kBFloat16, 5e-3}}) {
+    for (const int64_t size : {1, 16, 37, 70001}) {
+      INFO(type << ", " << size << " elements");
+      const Tensor x = torch::randn({size}).mul_(3).to(type).requires_grad_();
+      const Tensor exact = x.detach().to(torch::kFloat64).requires_grad_();
+      const Tensor actual = Softsign(x), expected = PlainSoftsign(exact), gradient = torch::randn({size}).to(type);
+      CHECK(RelativeError(actual.to(torch::kFloat64), expected) < tolerance);
+      const Tensor of_x = torch::autograd::grad({actual}, {x}, {gradient})[0];
+      const Tensor wanted = torch::autograd::grad({expected}, {exact}, {gradient.to(torch::kFloat64)})[0];
+      CHECK(RelativeError(of_x.to(torch::kFloat64), wanted) < tolerance);
+    }
+  }
+  CHECK(Softsign(torch::tensor({-3.0, 0.0, 1.0})).equal(torch::tensor({-0.75, 0.0, 0.5})));
+}
+
+TEST_CASE("patches are windows of bins, and so are their gradients, whether they overlap, touch or leave gaps") {
+  for (const auto& [size, stride] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {4, 1}, {5, 2}, {3, 3}, {2, 5}}) {
+    for (const int64_t bins : {size, size + 1, int64_t{17}}) {
+      INFO("patches of " << size << " every " << stride << " of " << bins << " bins");
+      Tensor x = torch::randn({2, bins, 3}).requires_grad_();
+      const Tensor patches = PatchesOf(x, size, stride), expected = PatchesByUnfold(x, size, stride);
+      REQUIRE(torch::equal(patches, expected));
+      const Tensor gradient = torch::randn(expected.sizes());
+      const Tensor actual = torch::autograd::grad({patches}, {x}, {gradient})[0];
+      CHECK(RelativeError(actual, torch::autograd::grad({expected}, {x}, {gradient})[0]) < 1e-6);
+    }
   }
 }
 
