@@ -27,12 +27,15 @@ struct DayLayers {
     const int64_t trials = std::max<int64_t>(1, pass.tokens / frames);
     const int64_t states = trials * bins * features, weights = trials * features * features;  // a day's for each trial
     const int64_t mask = drops && pass.drops && pass.on_gpu ? states : 0;
-    // Both terms of softsign, and the smoothed features, of which the days' weights have their gradients.
-    memory.kept_bytes += (smooths ? 3 : 2) * states * pass.element_bytes + mask;
-    // Softsign's terms and result beside what it is of, or the days' weights; then the patches, while they are put in
-    // the order of their lengths and packed, and while the GRU runs.
-    const int64_t of_days = (2 * states + std::max(2 * states, weights)) * pass.element_bytes;
-    const int64_t input = pass.tokens * features * std::max<int64_t>(1, patch_size) * pass.element_bytes;
+    // What softsign is of (on GPUs its terms), and the smoothed features, of which the days' weights have their
+    // gradients.
+    memory.kept_bytes += ((pass.on_gpu ? 2 : 1) + (smooths ? 1 : 0)) * states * pass.element_bytes + mask;
+    // Softsign's result (on GPUs its terms too) beside what it is of, or the days' weights; then the bins, of which
+    // patches are a view (on GPUs the patches, while they are put in the order of their lengths and packed), and while
+    // the GRU runs.
+    const int64_t of_days = (2 * states + std::max((pass.on_gpu ? 2 : 1) * states, weights)) * pass.element_bytes;
+    const int64_t input =
+        pass.on_gpu ? pass.tokens * features * std::max<int64_t>(1, patch_size) * pass.element_bytes : 0;
     const int64_t before = states * pass.element_bytes + (patch_size > 0 ? input : 0);
     memory.forward_bytes = std::max(of_days, before + std::max(2 * input, memory.forward_bytes));
     return memory;

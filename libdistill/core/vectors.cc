@@ -69,7 +69,9 @@ bool CpuMultipliesBf16() { return CpuHasBf16Vectors() || HasAmxBf16(); }
 
 bool CpuHasBf16Vectors() {
   constexpr unsigned kAvx512Bf16 = 1u << 5;
-  return MayMultiplyBf16() && (Leaf7(1).a & kAvx512Bf16) != 0;
+  // Asked once: in a virtual machine the instruction takes microseconds.
+  static const bool has = MayMultiplyBf16() && (Leaf7(1).a & kAvx512Bf16) != 0;
+  return has;
 }
 
 const char* NameOf(Vectors vectors) { return kKinds[static_cast<size_t>(vectors)]; }
