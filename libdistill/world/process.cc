@@ -1,6 +1,7 @@
 #include "libdistill/world/process.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -18,6 +19,16 @@
 
 namespace distill {
 namespace {
+
+// What a step frees the next one takes again. glibc gives the heap's free end back to the system, and then each step
+// clears its pages anew: a tenth of a step of small models.
+void KeepFreedMemory() {
+#if defined(__GLIBC__)
+  constexpr int kLargestInHeap = 32 << 20;  // bytes; what glibc comes to by itself, once such a block was freed
+  mallopt(M_MMAP_THRESHOLD, kLargestInHeap);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
 
 // The kernel sends this process SIGKILL once nobody holds the pipe's other end. No thread of ours is needed, so one
 // that is stuck cannot prevent it.
@@ -66,6 +77,7 @@ void PrepareProcess() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   RaiseDescriptorLimit();
+  KeepFreedMemory();
   HandleUncaughtOutOfMemory();
   Interruption::NoteEarly();
   EndWithLauncher();
