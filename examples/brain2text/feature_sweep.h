@@ -31,7 +31,7 @@ struct SoftsignElements {
 
 // The loops for one kind of CPU.
 struct FeatureSweeps {
-  void (*smooth)(const SmoothedBins& bins, int64_t begin, int64_t end);  // of bins
+  void (*smooth)(const SmoothedBins& bins, int64_t begin, int64_t end);               // of bins
   void (*softsign[2])(const SoftsignElements& elements, int64_t begin, int64_t end);  // of float32, of bfloat16
   void (*softsign_gradient[2])(const SoftsignElements& elements, int64_t begin, int64_t end);
 };

@@ -16,7 +16,8 @@ void DescribeTheirRows(V& v) {
   v.Accept("completion_only_loss", {"true"}, kOneLoss);
   v.Accept("dataset_text_field", {"messages", "text"}, kChats);
   v.Refuse({"dataset_kwargs", "prepared_dataset_path"}, kChats);
-  v.Refuse({"dataset_config", "dataset_config_name"}, "a config of a data set of the hub is named with it: hf://ORG/NAME/CONFIG");
+  v.Refuse({"dataset_config", "dataset_config_name"},
+           "a config of a data set of the hub is named with it: hf://ORG/NAME/CONFIG");
   v.Accept("dataset_streaming", {"false"}, kRows);
   v.Accept("packing_strategy", {"bfd"}, kPacking);
   v.Accept("padding_free", {"false"}, kPacking);

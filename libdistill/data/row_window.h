@@ -30,8 +30,7 @@ class RowWindow {
   // Reads nothing yet; the first Read begins at `first`, or at the chunk that it lies in. It holds two windows of
   // `window` rows behind the highest row that was asked for, one ahead of it, and at most a chunk (store/row_reader.h)
   // more; they are counted in `held`.
-  RowWindow(std::shared_ptr<const CountedFiles> files, int64_t first, int64_t window,
-            std::shared_ptr<HeldRows> held);
+  RowWindow(std::shared_ptr<const CountedFiles> files, int64_t first, int64_t window, std::shared_ptr<HeldRows> held);
   // Waits until the chunk that is being read is there.
   ~RowWindow();
   RowWindow(const RowWindow&) = delete;

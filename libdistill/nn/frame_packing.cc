@@ -27,7 +27,8 @@ struct FrameCopy {
   int64_t time_bytes = 0;
 };
 
-void CopyFrames(const FrameCopy& copy, const std::vector<int64_t>& rows, const Tensor& batch_sizes, Direction direction) {
+void CopyFrames(const FrameCopy& copy, const std::vector<int64_t>& rows, const Tensor& batch_sizes,
+                Direction direction) {
   char* packed = copy.packed;
   const int64_t* sizes = batch_sizes.const_data_ptr<int64_t>();
   for (int64_t time = 0; time < batch_sizes.size(0); ++time) {
@@ -111,7 +112,8 @@ FramePacking PackingOf(const Tensor& lengths) {
   const int64_t* of_row = contiguous.const_data_ptr<int64_t>();
   FramePacking packing = {std::vector<int64_t>(static_cast<size_t>(count)), Tensor()};
   std::iota(packing.rows.begin(), packing.rows.end(), 0);
-  std::stable_sort(packing.rows.begin(), packing.rows.end(), [&](int64_t a, int64_t b) { return of_row[a] > of_row[b]; });
+  std::stable_sort(packing.rows.begin(), packing.rows.end(),
+                   [&](int64_t a, int64_t b) { return of_row[a] > of_row[b]; });
   packing.batch_sizes = at::zeros({of_row[packing.rows.front()]}, lengths.options());
   for (int64_t row = 0; row < count; ++row) packing.batch_sizes.narrow(0, 0, of_row[row]).add_(1);
   return packing;

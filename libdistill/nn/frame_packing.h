@@ -1,6 +1,6 @@
-// Frames of rows of different lengths side by side, without their padding, in the order of PackedSequence: time by time,
-// and of each time the longest rows first. On CPUs; GPUs have torch's pack_padded_sequence, which takes several copies
-// and in the backward pass adds numbers one by one. Inside nn/ only.
+// Frames of rows of different lengths side by side, without their padding, in the order of PackedSequence: time by
+// time, and of each time the longest rows first. On CPUs; GPUs have torch's pack_padded_sequence, which takes several
+// copies and in the backward pass adds numbers one by one. Inside nn/ only.
 #pragma once
 
 #include <cstdint>

@@ -33,10 +33,9 @@ PassMemory MemoryOf(const GruOptions& options, int64_t targets, const ModelPass&
   // A layer's input, its product with the weights, and its output; or the last one's states and what is made of them.
   // The weights of the state are laid out beside themselves.
   const int64_t of_weights = gates * hidden * state_bytes;
-  memory.forward_bytes =
-      std::max(bytes(std::max(features, output)) + states(std::max(gates + output, 2 * output)) +
-                   (pass.on_gpu ? 0 : of_weights),
-               bytes(2 * output) + 2 * log_probabilities);
+  memory.forward_bytes = std::max(
+      bytes(std::max(features, output)) + states(std::max(gates + output, 2 * output)) + (pass.on_gpu ? 0 : of_weights),
+      bytes(2 * output) + 2 * log_probabilities);
   // The gradient of a layer's output, those of both products, with the states before each frame, and of a weight; then
   // of the input's product, of the input and of its weight; or those of the loss.
   const int64_t of_states = states(output + 2 * gates + hidden) + of_weights;

@@ -61,10 +61,11 @@ class StateWeights {
   StateWeights(const Tensor& weight, bool transposed) : loops_(*RowProductLoopsFor(TypeOf(weight))) {
     weight_ = weight.contiguous();
     const int64_t rows = weight.size(0), columns = weight.size(1);
-    matrix_ = transposed
-                  ? MatrixView{.weight = ElementsOf(weight_), .out = rows, .in = columns, .out_stride = columns}
-                  : MatrixView{
-                        .weight = ElementsOf(weight_), .out = columns, .in = rows, .out_stride = 1, .in_stride = columns};
+    matrix_ =
+        transposed
+            ? MatrixView{.weight = ElementsOf(weight_), .out = rows, .in = columns, .out_stride = columns}
+            : MatrixView{
+                  .weight = ElementsOf(weight_), .out = columns, .in = rows, .out_stride = 1, .in_stride = columns};
     packed_ = at::empty({PackedElements(loops_, matrix_)}, weight.options());
     void* packed = MutableElementsOf(packed_);
     OverPanels(1, [&](int64_t begin, int64_t end) { loops_.pack(matrix_, packed, begin, end); });
@@ -204,7 +205,8 @@ Tensor RunGru(const GruSequence& g) {
   const torch::Dtype type = g.of_frames.scalar_type();
   if (RowProductLoopsFor(TypeOf(g.of_frames)) == nullptr) {
     const auto wide = [](const Tensor& tensor) { return tensor.to(torch::kFloat32); };
-    return RunGru({wide(g.of_frames), wide(g.weight), wide(g.bias), wide(g.start), g.batch_sizes, g.is_reverse}).to(type);
+    return RunGru({wide(g.of_frames), wide(g.weight), wide(g.bias), wide(g.start), g.batch_sizes, g.is_reverse})
+        .to(type);
   }
   bool keeps = false;
   for (const Tensor& input : {g.of_frames, g.weight, g.bias, g.start}) {

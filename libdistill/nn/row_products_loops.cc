@@ -1,10 +1,10 @@
 // The loops of row_products.h, compiled once for each kind of CPU.
 //
 // A panel is a few vectors' worth of columns of W^T, packed step by step: what one instruction multiplies of each
-// column, 4 bytes (a float32, or two bfloat16 of which the instruction adds both products), column beside column. A tile
-// is some rows times a panel: its sums stay in registers over all steps, and each step loads the panel's vectors once
-// and of each row 4 bytes, which it multiplies with all of them. So the packed matrix is read from end to end, once for
-// each tile's rows, and with as many rows as sums find registers arithmetic is what bounds it, not memory.
+// column, 4 bytes (a float32, or two bfloat16 of which the instruction adds both products), column beside column. A
+// tile is some rows times a panel: its sums stay in registers over all steps, and each step loads the panel's vectors
+// once and of each row 4 bytes, which it multiplies with all of them. So the packed matrix is read from end to end,
+// once for each tile's rows, and with as many rows as sums find registers arithmetic is what bounds it, not memory.
 #include <algorithm>
 #include <cstdint>
 
@@ -60,8 +60,7 @@ void Pack(const MatrixView& m, void* packed, int64_t begin, int64_t end) {
     if (columns < kPanel) std::fill_n(to, kPanel * steps, 0u);
     const auto pack = [&](int64_t step, int64_t column, int64_t out_stride, int64_t in_stride) {
       const int64_t input = step * P::kPerStep;
-      to[step * kPanel + column] =
-          P::Step(first + column * out_stride + input * in_stride, in_stride, m.in - input);
+      to[step * kPanel + column] = P::Step(first + column * out_stride + input * in_stride, in_stride, m.in - input);
     };
     for (int64_t block = 0; block < steps; block += kBlock) {
       const int64_t block_end = std::min(steps, block + kBlock);
@@ -161,8 +160,7 @@ void Multiply(const MatrixView& m, const void* packed, const RowProduct& p, int6
 }
 
 template <typename P>
-constexpr RowProductLoops kLoops = {
-    .panel = kPanel, .per_step = P::kPerStep, .pack = Pack<P>, .multiply = Multiply<P>};
+constexpr RowProductLoops kLoops = {.panel = kPanel, .per_step = P::kPerStep, .pack = Pack<P>, .multiply = Multiply<P>};
 
 }  // namespace
 

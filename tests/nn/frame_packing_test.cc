@@ -30,7 +30,8 @@ void CompareWithTorch(const std::vector<int64_t>& lengths, torch::Dtype type, co
   const Tensor frames = packed.detach().requires_grad_();
   const torch::nn::utils::rnn::PackedSequence same(frames, expected.batch_sizes(), expected.sorted_indices(),
                                                    expected.unsorted_indices());
-  const Tensor padded = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(same, /*batch_first=*/false, 0.0, times));
+  const Tensor padded =
+      std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(same, /*batch_first=*/false, 0.0, times));
   const Tensor unpacked = UnpackFrames(frames, packing, times);
   REQUIRE(torch::equal(unpacked, padded));
   const Tensor of_unpacked = torch::randn(unpacked.sizes()).to(type);
@@ -47,8 +48,7 @@ TEST_CASE("frames are packed and unpacked as torch does it, and so are their gra
       CompareWithTorch(lengths, type, torch::randn({rows, 9, 3}).to(type).requires_grad_());
       CompareWithTorch(lengths, type, torch::randn({3, 9, rows}).to(type).transpose(0, 2).requires_grad_());
       // Windows that overlap in memory.
-      CompareWithTorch(lengths, type,
-                       torch::randn({rows, 20}).to(type).unfold(1, 4, 2).detach().requires_grad_());
+      CompareWithTorch(lengths, type, torch::randn({rows, 20}).to(type).unfold(1, 4, 2).detach().requires_grad_());
     }
   }
 }

@@ -179,7 +179,8 @@ void CompareSweepWithTorch(int64_t hidden, const std::vector<int64_t>& frames, c
 
 TEST_CASE("one sweep a frame gives torch's states and gradients, for sizes that fill vectors and sizes that do not") {
   torch::manual_seed(5);
-  for (const TypeAndTolerance& of : {TypeAndTolerance{torch::kFloat32, 1e-4}, {torch::kBFloat16, 2e-2}, {torch::kHalf, 5e-3}}) {
+  for (const TypeAndTolerance& of :
+       {TypeAndTolerance{torch::kFloat32, 1e-4}, {torch::kBFloat16, 2e-2}, {torch::kHalf, 5e-3}}) {
     for (const int64_t hidden : {1, 16, 19, 70}) {
       for (const std::vector<int64_t>& frames : {std::vector<int64_t>{1}, {5, 5, 5}, {9, 1, 4, 9, 2}}) {
         INFO(of.type << ", hidden " << hidden << ", " << frames.size() << " rows");

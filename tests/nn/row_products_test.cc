@@ -78,7 +78,8 @@ void CompareWithMatmul(const ProductLoops& of, int64_t rows, int64_t in, int64_t
   CHECK(RelativeError(multiply(0, panels), expected + bias) < 1e-5);
 }
 
-TEST_CASE("products of a few rows with a packed matrix are those of matmul, for sizes that fill tiles and that do not") {
+TEST_CASE(
+    "products of a few rows with a packed matrix are those of matmul, for sizes that fill tiles and that do not") {
   torch::manual_seed(3);
   for (const ProductLoops& of : AllLoops()) {
     for (const int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 17}) {
