@@ -1,5 +1,4 @@
 // The loops of feature_sweep.h, compiled once for each kind of CPU.
-#include <algorithm>
 #include <cstdint>
 
 #include "examples/brain2text/feature_sweep.h"
@@ -15,7 +14,7 @@ void Smooth(const SmoothedBins& s, int64_t begin, int64_t end) {
   for (int64_t bin = begin; bin < end; ++bin) {
     const float* input = s.input + bin * s.features;
     float* output = s.output + bin * s.features;
-    const int64_t before = std::min(middle, bin), after = std::min(middle, s.bins - 1 - bin);
+    const int64_t before = Smaller(middle, bin), after = Smaller(middle, s.bins - 1 - bin);
     ForEach(s.features, [&](auto v, int64_t i) {
       using V = decltype(v);
       V sum = Load<V>(input + i) * s.weights[middle];

@@ -97,6 +97,13 @@ inline void Store(uint16_t* to, FloatVector values) {
   __builtin_memcpy(to, &halves, sizeof(halves));
 }
 
+// As std::min and its like, which may leave functions of their own behind.
+inline int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+template <typename T>
+inline void Copy(const T* from, int64_t count, T* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
 // f(vector or float, i) for all of 0 .. count; only the first argument's type matters.
 template <typename F>
 inline void ForEach(int64_t count, F&& f) {

@@ -33,8 +33,7 @@ inline void ForKept(const ScoreRows& r, const Row& row, F&& f) {
       FillDropFactors(r.dropping, static_cast<uint64_t>(row.place * blocks + first / kDropBlock), factors);
     }
     const int64_t left = row.seen - first;
-    ForEach(left < kDropBlock ? left : kDropBlock,
-            [&](auto v, int64_t i) { f(v, first + i, Load<decltype(v)>(factors + i)); });
+    ForEach(Smaller(left, kDropBlock), [&](auto v, int64_t i) { f(v, first + i, Load<decltype(v)>(factors + i)); });
   }
 }
 

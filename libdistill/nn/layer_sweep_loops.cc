@@ -130,7 +130,7 @@ void Drop(const DroppedElements& d, int64_t begin, int64_t end) {
     const T* input = Elements<T>(d.input) + first;
     const T* residual = d.residual == nullptr ? nullptr : Elements<T>(d.residual) + first;
     T* out = Elements<T>(d.output) + first;
-    ForEach(left < kDropBlock ? left : kDropBlock, [&](auto v, int64_t i) {
+    ForEach(Smaller(left, kDropBlock), [&](auto v, int64_t i) {
       using V = decltype(v);
       const V value = Load<V>(input + i) * Load<V>(factors + i);
       Store(out + i, residual == nullptr ? value : Load<V>(residual + i) + value);

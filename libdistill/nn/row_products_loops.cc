@@ -5,7 +5,6 @@
 // tile is some rows times a panel: its sums stay in registers over all steps, and each step loads the panel's vectors
 // once and of each row 4 bytes, which it multiplies with all of them. So the packed matrix is read from end to end,
 // once for each tile's rows, and with as many rows as sums find registers arithmetic is what bounds it, not memory.
-#include <algorithm>
 #include <cstdint>
 
 #include "libdistill/core/vector_math.h"
@@ -56,14 +55,16 @@ void Pack(const MatrixView& m, void* packed, int64_t begin, int64_t end) {
   for (int64_t panel = begin; panel < end; ++panel) {
     const auto* first = static_cast<const typename P::Element*>(m.weight) + panel * kPanel * m.out_stride;
     uint32_t* to = static_cast<uint32_t*>(packed) + panel * kPanel * steps;
-    const int64_t columns = std::min(kPanel, m.out - panel * kPanel);
-    if (columns < kPanel) std::fill_n(to, kPanel * steps, 0u);
+    const int64_t columns = Smaller(kPanel, m.out - panel * kPanel);
+    if (columns < kPanel) {
+      for (int64_t i = 0; i < kPanel * steps; ++i) to[i] = 0;
+    }
     const auto pack = [&](int64_t step, int64_t column, int64_t out_stride, int64_t in_stride) {
       const int64_t input = step * P::kPerStep;
       to[step * kPanel + column] = P::Step(first + column * out_stride + input * in_stride, in_stride, m.in - input);
     };
     for (int64_t block = 0; block < steps; block += kBlock) {
-      const int64_t block_end = std::min(steps, block + kBlock);
+      const int64_t block_end = Smaller(steps, block + kBlock);
       if (m.in_stride == 1) {
         for (int64_t column = 0; column < columns; ++column) {
           for (int64_t step = block; step < block_end; ++step) pack(step, column, m.out_stride, 1);
@@ -132,12 +133,12 @@ template <typename P>
 void MultiplyPart(const MatrixView& m, const float* panel, const typename P::Element* x, int64_t rows, int64_t columns,
                   const TileOutput& out) {
   float y[kTileRows * kPanel] = {}, bias[kPanel] = {};
-  if (out.bias != nullptr) std::copy_n(out.bias, columns, bias);
+  if (out.bias != nullptr) Copy(out.bias, columns, bias);
   for (int64_t row = 0; out.adds && row < rows; ++row) {
-    std::copy_n(out.y + row * out.stride, columns, y + row * kPanel);
+    Copy(out.y + row * out.stride, columns, y + row * kPanel);
   }
   MultiplyTile<P>(m, panel, x, rows, {y, kPanel, bias, out.adds});
-  for (int64_t row = 0; row < rows; ++row) std::copy_n(y + row * kPanel, columns, out.y + row * out.stride);
+  for (int64_t row = 0; row < rows; ++row) Copy(y + row * kPanel, columns, out.y + row * out.stride);
 }
 
 template <typename P>
@@ -145,9 +146,9 @@ void Multiply(const MatrixView& m, const void* packed, const RowProduct& p, int6
   const int64_t steps = StepsOf<P>(m);
   for (int64_t index = begin; index < end; ++index) {
     const float* panel = static_cast<const float*>(packed) + index * kPanel * steps;
-    const int64_t column = index * kPanel, columns = std::min(kPanel, m.out - column);
+    const int64_t column = index * kPanel, columns = Smaller(kPanel, m.out - column);
     for (int64_t row = 0; row < p.rows; row += kTileRows) {
-      const int64_t rows = std::min(kTileRows, p.rows - row);
+      const int64_t rows = Smaller(kTileRows, p.rows - row);
       const auto* x = static_cast<const typename P::Element*>(p.x) + row * m.in;
       const TileOutput out = {p.y + row * m.out + column, m.out, p.bias == nullptr ? nullptr : p.bias + column, p.adds};
       if (columns == kPanel) {
