@@ -56,7 +56,11 @@ GruOptions GruOf(const BrainModelOptions& options) {
 DayGru::DayGru(const BrainModelOptions& options, uint64_t seed) : options_(options) {
   const std::vector<std::string> sessions = OrThrow(SessionsOf(options));
   TORCH_CHECK(options.patch_size == 0 || options.patch_stride > 0, "patch_stride must be above 0");
-  if (options.smooth_data) kernel_ = SmoothingKernel(options.smooth_kernel_std, options.smooth_kernel_size);
+  if (options.smooth_data) {
+    auto kernel = SmoothingKernel(options.smooth_kernel_std, options.smooth_kernel_size);
+    TORCH_CHECK(kernel.ok(), kernel.status().message());
+    kernel_ = *std::move(kernel);
+  }
   const auto weights = register_module("day_weights", std::make_shared<torch::nn::Module>());
   const auto biases = register_module("day_biases", std::make_shared<torch::nn::Module>());
   for (size_t day = 0; day < sessions.size(); ++day) {

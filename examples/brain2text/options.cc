@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "examples/brain2text/smoothing.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 
@@ -30,6 +31,9 @@ std::optional<std::vector<int64_t>> ParseNumbers(const std::string& text) {
 
 absl::Status CheckModelSizes(const BrainModelOptions& model) {
   DISTILL_RETURN_IF_ERROR(SessionsOf(model).status());
+  if (model.smooth_data) {
+    DISTILL_RETURN_IF_ERROR(SmoothingKernel(model.smooth_kernel_std, model.smooth_kernel_size).status());
+  }
   if (model.patch_size == 0 || model.patch_stride > 0) return absl::OkStatus();
   return absl::InvalidArgumentError("patch_stride must be at least 1 where patch_size is above 0");
 }

@@ -4,17 +4,21 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "examples/brain2text/feature_sweep.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
 
-std::vector<float> SmoothingKernel(double deviation, int64_t size) {
+absl::StatusOr<std::vector<float>> SmoothingKernel(double deviation, int64_t size) {
   constexpr double kReach = 4;  // deviations, as scipy truncates
   constexpr double kNegligible = 0.01;
   const auto radius = static_cast<int64_t>(kReach * deviation + 0.5);
-  TORCH_CHECK(radius <= size / 2 && size / 2 + radius < size, "smooth_kernel_size is ", size, ", and a kernel of ",
-              "smooth_kernel_std ", deviation, " needs ", 2 * radius + 2);
+  if (radius > size / 2 || size / 2 + radius >= size) {
+    return absl::InvalidArgumentError(absl::StrCat("smooth_kernel_size is ", size,
+                                                   ", and a kernel of smooth_kernel_std ", deviation, " needs ",
+                                                   2 * radius + 2, ": set one of them"));
+  }
   std::vector<double> all;
   for (int64_t i = -radius; i <= radius; ++i) {
     const double x = static_cast<double>(i) / deviation;
@@ -25,7 +29,10 @@ std::vector<float> SmoothingKernel(double deviation, int64_t size) {
   for (const double value : all) {
     if (value / sum > kNegligible) kept.push_back(value);
   }
-  TORCH_CHECK(!kept.empty(), "smooth_kernel_std is ", deviation, ": no value of such a kernel is above ", kNegligible);
+  if (kept.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("smooth_kernel_std is ", deviation,
+                                                   ": no value of such a kernel is above ", kNegligible, ": lower it"));
+  }
   const double sum_kept = std::accumulate(kept.begin(), kept.end(), 0.0);
   std::vector<float> kernel;
   for (const double value : kept) kernel.push_back(static_cast<float>(value / sum_kept));

@@ -5,11 +5,13 @@
 
 #include <torch/types.h>
 
+#include "absl/status/statusor.h"
+
 namespace distill {
 
 // What scipy's gaussian_filter1d makes of an impulse in the middle of `size` bins, without values up to 0.01, scaled to
-// a sum of 1. Throws c10::Error where nothing is left, or where `size` cuts the kernel, which reaches 4 deviations.
-std::vector<float> SmoothingKernel(double deviation, int64_t size);
+// a sum of 1. InvalidArgument: nothing is left, or `size` cuts the kernel, which reaches 4 deviations.
+[[nodiscard]] absl::StatusOr<std::vector<float>> SmoothingKernel(double deviation, int64_t size);
 
 // features [B, T, F], zeros beyond both ends: [B, T, F], of the same type.
 torch::Tensor SmoothAlongTime(const torch::Tensor& features, const std::vector<float>& kernel);

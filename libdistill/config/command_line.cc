@@ -128,7 +128,7 @@ class Parser {
       }
       std::optional<std::string> value;
       if (equals != std::string::npos) value = argument.substr(equals + 1);
-      const std::string next = i + 1 < argc ? argv[i + 1] : "";
+      const auto next = i + 1 < argc ? std::optional<std::string>(argv[i + 1]) : std::nullopt;
       if (!value && StandsAlone(all_, name, next, program_.positional != nullptr)) value = "true";
       if (!value && i + 1 < argc) value = argv[++i];
       keep(NameOne(name, value));

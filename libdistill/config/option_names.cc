@@ -170,10 +170,12 @@ bool IsMapName(const Description& description, absl::string_view name) {
   return IsFlatMap(description, FlatName(description, name));
 }
 
-bool StandsAlone(const Description& description, absl::string_view name, const std::string& next,
+bool StandsAlone(const Description& description, absl::string_view name, const std::optional<std::string>& next,
                  bool takes_arguments) {
   const auto meant = FindOption(description, NameKind::kOption, name, "true");
-  if (!meant.ok() || meant->field == nullptr) return false;
+  const bool is_alone = !next.has_value() || absl::StartsWith(*next, "--");
+  // Of another tool's name, or of none, nobody knows whether it takes a value; another option never is one.
+  if (!meant.ok() || meant->field == nullptr) return is_alone && !(meant.ok() && meant->is_map);
   const FieldDescription& field = *meant->field;
   const bool is_alias_of_values = std::any_of(field.aliases.begin(), field.aliases.end(), [&](const FieldAlias& alias) {
     return alias.name == name && !alias.values.empty();  // "true" was found among them
@@ -183,9 +185,9 @@ bool StandsAlone(const Description& description, absl::string_view name, const s
     return std::find(field.choices.begin(), field.choices.end(), value) != field.choices.end();
   };
   if (!is_boolean && !is_alias_of_values && !is_choice("true")) return false;
-  if (next.empty() || absl::StartsWith(next, "--")) return true;
-  const std::string lower = absl::AsciiStrToLower(next);
-  return takes_arguments && lower != "true" && lower != "false" && !is_choice(next);
+  if (is_alone || next->empty()) return true;
+  const std::string lower = absl::AsciiStrToLower(*next);
+  return takes_arguments && lower != "true" && lower != "false" && !is_choice(*next);
 }
 
 }  // namespace distill

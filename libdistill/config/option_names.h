@@ -1,6 +1,7 @@
 // Sets options by name: their own, an alias, or another tool's that means the same.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,8 +33,9 @@ enum class NameKind { kKey, kOption };
 // Whether it is what a config file may call a map: a section, or the first part of names with a dot.
 bool IsMapName(const Description& description, absl::string_view name);
 
-// Whether a command line where `next` (empty: nothing) follows the option gives it no value, so that it is true.
+// Whether a command line where `next` (none: it ends) follows the option gives it no value, so that it is true.
 // `takes_arguments`: what is no value of the option may be an argument of the program's.
-bool StandsAlone(const Description& description, absl::string_view name, const std::string& next, bool takes_arguments);
+bool StandsAlone(const Description& description, absl::string_view name, const std::optional<std::string>& next,
+                 bool takes_arguments);
 
 }  // namespace distill

@@ -53,9 +53,11 @@ bool MayMultiplyBf16() {
   return HighestAllowed() > static_cast<int>(Vectors::kAvx512) && VectorsOfThisCpu() == Vectors::kAvx512;
 }
 
+// Asked once, both: in a virtual machine the instruction takes microseconds.
 bool HasAmxBf16() {
   constexpr unsigned kAmxBf16 = 1u << 22;
-  return MayMultiplyBf16() && (Leaf7(0).d & kAmxBf16) != 0;
+  static const bool has = MayMultiplyBf16() && (Leaf7(0).d & kAmxBf16) != 0;
+  return has;
 }
 
 }  // namespace
@@ -69,7 +71,6 @@ bool CpuMultipliesBf16() { return CpuHasBf16Vectors() || HasAmxBf16(); }
 
 bool CpuHasBf16Vectors() {
   constexpr unsigned kAvx512Bf16 = 1u << 5;
-  // Asked once: in a virtual machine the instruction takes microseconds.
   static const bool has = MayMultiplyBf16() && (Leaf7(1).a & kAvx512Bf16) != 0;
   return has;
 }

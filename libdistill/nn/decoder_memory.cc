@@ -17,7 +17,10 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
   // positions are asked for, the last block keeps less. Of float32 numbers both norms' scales, and attention's sum of
   // exponentials of each head. CPUs repeat keys and values for all heads where probabilities are dropped.
   const bool repeats = pass.drops && config.attention_dropout > 0 && !pass.on_gpu;
-  const int64_t block = 4 * hidden + queries + 2 * (repeats ? queries : keys) + attended + 3 * wide;
+  const bool widens = repeats && pass.drops_in_float32;
+  const int64_t attention = queries + 2 * (repeats ? queries : keys);
+  const int64_t block = 4 * hidden + (widens ? 0 : attention) + attended + 3 * wide;
+  const int64_t block_floats = (widens ? attention : 0) + 2 + heads;
   const auto bytes = [&](int64_t elements, int64_t floats) {
     return pass.tokens * (elements * pass.element_bytes + floats * static_cast<int64_t>(sizeof(float)));
   };
@@ -40,9 +43,9 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
   const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + most_scratch;
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + ends;
-    memory.backward_bytes = bytes(block, 2 + heads) + gradients;
+    memory.backward_bytes = bytes(block, block_floats) + gradients;
   } else {
-    memory.kept_bytes = layers * bytes(block, 2 + heads) + ends;
+    memory.kept_bytes = layers * bytes(block, block_floats) + ends;
     memory.backward_bytes = gradients;
   }
   return memory;

@@ -67,6 +67,8 @@ Dropping DrawDropping(double p) {
 
 Tensor Dropout(const Tensor& x, double p) {
   if (p == 0) return x;
+  // Which has no sweep.
+  if (x.is_cpu() && x.scalar_type() == torch::kFloat16) return Dropout(x.to(torch::kFloat32), p).to(torch::kFloat16);
   return SweepType(x).has_value() ? DropoutFunction::apply(x, std::optional<Tensor>(), p)
                                   : at::dropout(x, p, /*train=*/true);
 }
@@ -74,7 +76,7 @@ Tensor Dropout(const Tensor& x, double p) {
 Tensor AddDropped(const Tensor& residual, const Tensor& x, double p) {
   if (p == 0) return residual + x;
   const bool sweeps = SweepType(residual, x).has_value() && residual.sizes() == x.sizes();
-  return sweeps ? DropoutFunction::apply(x, std::optional(residual), p) : residual + at::dropout(x, p, /*train=*/true);
+  return sweeps ? DropoutFunction::apply(x, std::optional(residual), p) : residual + Dropout(x, p);
 }
 
 }  // namespace distill

@@ -1,7 +1,7 @@
 // Dropout (Srivastava et al. 2014): each element is 0 with a probability p, else divided by 1 - p.
 //
-// On CPUs in float32 and bfloat16 it is one sweep over memory, which keeps no mask: what is dropped is a function of a
-// seed and the element's place (dropping.h), the same on every kind of CPU and for every number of threads. Elsewhere
+// On CPUs it is one sweep over memory (of float16 made float32), which keeps no mask: what is dropped is a function of
+// a seed and the element's place (dropping.h), the same on every kind of CPU and for every number of threads. Elsewhere
 // it is torch's. Both draw from torch's default generator of the device, so that a saved state drops the same again. On
 // CPUs the probability is rounded to parts of 2^16.
 #pragma once

@@ -25,7 +25,10 @@ Counted CountKept(const EncoderConfig& config, EncoderUse use, const ModelPass& 
   const int64_t attended = pass.several_lengths ? 2 * hidden : hidden;  // of each group, and all together
   // Input, query, keys, values, both sums and the middle, before and after the wide function; of each head attention's
   // sum of exponentials, and both norms' means and scales.
-  const int64_t block = bytes(7 * hidden + attended + 2 * wide, heads + 4);
+  const bool widens = pass.drops && pass.drops_in_float32 && config.attention_dropout > 0;
+  const int64_t attention = 3 * hidden;
+  const int64_t block =
+      bytes(4 * hidden + (widens ? 0 : attention) + attended + 2 * wide, (widens ? attention : 0) + heads + 4);
   const int64_t dropped_parts = (config.model_type == "distilbert" ? 0 : 1) + 1;
   // The embeddings' sum and its norm's two numbers, and the last block's output.
   int64_t ends = bytes(2 * hidden, 2) + DroppedBytes(pass, config.hidden_dropout, hidden);

@@ -19,13 +19,14 @@ ProductScratch ScratchOnCpu(torch::Dtype dtype);
 
 // Of one micro-batch.
 struct ModelPass {
-  int64_t tokens = 0;            // of a recurrent network: frames
-  int64_t element_bytes = 4;     // of the weights' type, in which the model works
-  bool several_lengths = false;  // documents of several lengths are attended to in groups, and put together again
-  bool recomputes = false;       // EnableGradientCheckpointing
-  ProductScratch scratch = {};   // none: products take nothing
-  bool drops = false;            // what the model's config says is dropped
-  bool on_gpu = false;           // which keeps a byte for each state that may be dropped, where a CPU keeps a seed
+  int64_t tokens = 0;             // of a recurrent network: frames
+  int64_t element_bytes = 4;      // of the weights' type, in which the model works
+  bool several_lengths = false;   // documents of several lengths are attended to in groups, and put together again
+  bool recomputes = false;        // EnableGradientCheckpointing
+  ProductScratch scratch = {};    // none: products take nothing
+  bool drops = false;             // what the model's config says is dropped
+  bool drops_in_float32 = false;  // float16 on CPUs: attention whose probabilities are dropped works in float32
+  bool on_gpu = false;            // which keeps a byte for each state that may be dropped, where a CPU keeps a seed
 };
 
 struct PassMemory {

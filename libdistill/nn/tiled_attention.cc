@@ -194,9 +194,16 @@ struct TiledAttentionFunction : torch::autograd::Function<TiledAttentionFunction
 
 }  // namespace
 
-bool TakesTiles(const Tensor& query) { return SweepType(query).has_value(); }
+bool TakesTiles(const Tensor& query) {
+  return SweepType(query).has_value() || (query.is_cpu() && query.scalar_type() == torch::kFloat16);
+}
 
 Tensor AttendByTiles(const Tensor& query, const Tensor& keys, const Tensor& values, const TiledAttention& options) {
+  if (query.numel() == 0) return query.clone();
+  if (query.scalar_type() == torch::kFloat16) {
+    const auto wide = [](const Tensor& x) { return x.to(torch::kFloat32); };
+    return AttendByTiles(wide(query), wide(keys), wide(values), options).to(torch::kFloat16);
+  }
   return TiledAttentionFunction::apply(query, keys, values, std::make_shared<const TiledAttention>(options));
 }
 

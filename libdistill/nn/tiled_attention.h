@@ -18,12 +18,13 @@ struct TiledAttention {
   std::optional<Dropping> dropping = {};  // of the probabilities, [B, A, T, T]
 };
 
-// Whether it takes these: float32 or bfloat16, on the CPU.
+// Whether it takes these: float32, bfloat16 or float16, on the CPU.
 bool TakesTiles(const torch::Tensor& query);
 
-// softmax(query keys^T / sqrt(D)) values, of B documents, A heads, T tokens, D head size; all three [B, A, T, D]. Keeps
-// copies of them and a float a query until the backward pass, which computes the scores again (Dao et al. 2022,
-// "FlashAttention"). Scores are rounded to the type of the query, sums are float32. Differentiable once.
+// softmax(query keys^T / sqrt(D)) values, of B documents, A heads, T tokens, D head size; all three [B, A, T, D].
+// float16 is made float32 for it. Keeps copies of them and a float a query until the backward pass, which computes the
+// scores again (Dao et al. 2022, "FlashAttention"). Scores are rounded to the type of the query, sums are float32.
+// Differentiable once.
 torch::Tensor AttendByTiles(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values,
                             const TiledAttention& options);
 

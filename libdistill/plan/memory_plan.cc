@@ -62,6 +62,7 @@ class Planner {
                       .recomputes = task.gradient_checkpointing,
                       .scratch = task.on_gpu ? nullptr : ScratchOnCpu(task.dtype),
                       .drops = task.dropout,
+                      .drops_in_float32 = task.dtype == torch::kFloat16 && !task.on_gpu,
                       .on_gpu = task.on_gpu};
     student_ = task.student.memory(pass);
     pass.recomputes = pass.drops = false;

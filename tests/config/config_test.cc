@@ -44,6 +44,21 @@ TEST_CASE("an option that is true or false takes no value from what follows it b
   CHECK(absl::StrContains(ErrorOf({"--packing", "a.txt"}), "expected true or false"));
 }
 
+TEST_CASE("a flag of another tool takes no option for its value") {
+  for (const char* flag : {"--pad_to_max_length", "--pad-to-max-length", "--workers"}) {
+    const auto parsed = Parse({flag, "--seed", "5"});
+    INFO(flag << parsed.status().ToString());
+    REQUIRE(parsed.ok());
+    CHECK(parsed->sample.seed == 5);
+    CHECK(Parse({"--seed", "5", flag})->sample.seed == 5);
+    CHECK(Parse({flag, "true", "--seed", "5"})->sample.seed == 5);
+  }
+  CHECK(ErrorOf({"--optim", "--seed", "5"}) ==
+        "--optim: true: AdamW is the only optimizer (only adamw_torch, adamw asks for what happens here)");
+  CHECK(absl::StrContains(ErrorOf({"--no_such_thing", "--tempratur", "5"}), "'--temperature'"));
+  CHECK(absl::StrContains(ErrorOf({"--lora_r", "--seed", "5"}), "adapters are not supported"));
+}
+
 TEST_CASE("a path begins at home with ~, on the command line and in files") {
   const char* home = std::getenv("HOME");
   REQUIRE(home != nullptr);

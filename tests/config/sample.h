@@ -62,6 +62,7 @@ void Describe(V& v, SampleOptions& o) {
   v.Field("buckets", o.buckets, AtLeast(1), "of gradients").InCodeOnly();
   Describe(v, o.loss);
   v.Accept("optim", {"adamw_torch", "adamw"}, "AdamW is the only optimizer");
+  v.Accept("pad_to_max_length", {"true"}, "rows are as long as the longest");
   v.Note("workers", "there is one thread, whatever it says");
   v.Refuse({"lora_r"}, "adapters are not supported");
   v.Section("dataset", {{"path", "folder"}, {"amount", "steps"}});

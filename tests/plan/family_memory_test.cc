@@ -85,7 +85,8 @@ void CheckCase(const Case& c) {
                           .several_lengths = c.several_lengths,
                           .recomputes = c.recomputes,
                           .scratch = ScratchOnCpu(c.dtype),
-                          .drops = c.drops};
+                          .drops = c.drops,
+                          .drops_in_float32 = c.dtype == torch::kFloat16};
   const PlannedModel planned = Planned(config, c.use);
   const PassMemory memory = planned.memory(pass);
   ModelPass plain = pass;
@@ -126,6 +127,7 @@ TEST_CASE("an encoder's passes take what is counted, with each head, of tiny and
     CheckCase({.type = type, .drops = true});
     CheckCase({.type = type, .dtype = torch::kBFloat16});
     CheckCase({.type = type, .dtype = torch::kBFloat16, .drops = true});
+    CheckCase({.type = type, .dtype = torch::kFloat16, .drops = true});
     CheckCase({.type = type, .hidden = 48});
   }
 }

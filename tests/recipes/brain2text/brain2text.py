@@ -126,6 +126,7 @@ def check_modes():
     refused("/none/data_train.hdf5: there is no such file", sessions="demo.2024.01.01,none")
     refused("days_per_batch is 4, and there are 3 sessions", days_per_batch=4)
     refused("batch_size is 1, and a step has 2 micro-batches", ranks=2, batch_size=1)
+    refused("smooth_kernel_size is 5, and a kernel of smooth_kernel_std 1 needs 10", smooth_kernel_size=5)
     refused("input_features is float32", ranks=2, n_input_features=16)
 
 
