@@ -30,6 +30,14 @@ void KeepFreedMemory() {
 #endif
 }
 
+// oneDNN, which multiplies LibTorch's bfloat16 matrices on CPUs, keeps code of its own for each shape: of 1,024 shapes,
+// about a megabyte each, which the rows of a step that has never been as long before come to in minutes. A step has
+// some tens of them.
+void BoundKeptKernels() {
+  constexpr char kShapes[] = "128";
+  for (const char* name : {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"}) setenv(name, kShapes, 0);
+}
+
 // The kernel sends this process SIGKILL once nobody holds the pipe's other end. No thread of ours is needed, so one
 // that is stuck cannot prevent it.
 void EndWithLauncher() {
@@ -78,6 +86,7 @@ void PrepareProcess() {
   signal(SIGXFSZ, SIG_IGN);
   RaiseDescriptorLimit();
   KeepFreedMemory();
+  BoundKeptKernels();
   HandleUncaughtOutOfMemory();
   Interruption::NoteEarly();
   EndWithLauncher();
