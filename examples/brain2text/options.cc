@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "examples/brain2text/smoothing.h"
+#include "examples/recipe/required_value.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 
@@ -15,10 +16,6 @@ namespace distill {
 namespace {
 
 constexpr char kDayLayers[] = "day_*";  // by the names of the model's parameters
-
-absl::Status IsMissing(const char* name) {
-  return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
-}
 
 // Whole numbers, with commas between; nullopt: one is none.
 std::optional<std::vector<int64_t>> ParseNumbers(const std::string& text) {
@@ -108,7 +105,7 @@ absl::Status CheckFlagsOf(const Brain2TextFlags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--predict: the splits are train, val and test, not '", flags.predict, "'"));
   }
-  return flags.trained_model.empty() ? IsMissing("trained_model") : absl::OkStatus();
+  return flags.trained_model.empty() ? FlagIsMissing("trained_model") : absl::OkStatus();
 }
 
 }  // namespace

@@ -4,15 +4,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "examples/recipe/required_value.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
-
-absl::Status RequireValue(const char* name, const std::string& value) {
-  if (!value.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
-}
 
 absl::Status CheckModels(const DistilBertOptions& options) {
   DISTILL_RETURN_IF_ERROR(TeacherLayers(options).status());

@@ -6,15 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "examples/recipe/required_value.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
-
-absl::Status RequireValue(const char* name, const std::string& value) {
-  if (!value.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
-}
 
 absl::Status CheckModels(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "examples/recipe/required_value.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -16,11 +17,6 @@ std::vector<std::string> SplitNames(const std::string& text) {
     names.emplace_back(absl::StripAsciiWhitespace(name));
   }
   return names;
-}
-
-absl::Status RequireValue(const char* name, const std::string& value) {
-  if (!value.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
 }
 
 absl::Status CheckHeldOut(const PolarityOptions& options) {

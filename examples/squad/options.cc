@@ -1,15 +1,11 @@
 #include "examples/squad/options.h"
 
 #include "absl/strings/str_cat.h"
+#include "examples/recipe/required_value.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
-
-absl::Status RequireValue(const char* name, const std::string& value) {
-  if (!value.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is missing: give it in the config file or as --", name));
-}
 
 absl::Status RequireData(const char* flag, bool is_wanted, const char* name, const std::string& file,
                          const std::string& dataset) {
