@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "examples/recipe/command.h"
+#include "examples/recipe/script_arguments.h"
 #include "examples/recipe/text_sources.h"
 #include "libdistill/data/loader_options.h"
 #include "libdistill/data/mlm_masking.h"
@@ -62,7 +63,8 @@ void DescribeModels(V& v, DistilBertOptions& o) {
           "folder of a masked language model (BERT, DistilBERT, RoBERTa), may be s3://, or a model of the hub "
           "(org/name, org/name@REVISION); may be empty when alpha and gamma are 0")
       .PathOfAnyStore()
-      .Alias("teacher", "teacher_model_name", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_path");
+      .Alias("teacher", "teacher_model_name", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_name",
+             "teacher_path");
   v.Field("teacher_revision", o.teacher_revision, "of a teacher of the hub: a branch, a tag or a commit; empty: main")
       .Alias("teacher_model_revision");
   v.Field("teacher_layers", o.teacher_layers,
@@ -101,6 +103,37 @@ void DescribeText(V& v, DistilBertOptions& o) {
   Describe(v, o.tokenizing);
 }
 
+// Names of transformers' run_mlm.py.
+template <class V>
+void DescribeMlmScript(V& v) {
+  v.Accept("line_by_line", {"true"},
+           "a row is a text of its own, cut into pieces of max_length; pieces never hold two texts");
+  v.Note("pad_to_max_length", "padding is not computed, so its length changes nothing");
+  v.Refuse({"validation_split_percentage"}, "write the share in validation_split: 0.05 in place of 5");
+  DescribeScriptArguments(v);
+}
+
+// Names of the script that DistilBERT was trained with (transformers' research project "distillation", train.py). Its
+// alpha_ce, alpha_mlm and alpha_cos are names of weights already.
+template <class V>
+void DescribeDistilBertScript(V& v, DistilBertOptions& o) {
+  constexpr const char* kMasked = "masked language models are what is trained here; distill_llm is for the others";
+  constexpr const char* kAllWeights = "all of the student's weights are trained";
+  v.Field("output_dir", o.trainer.output_dir, "").Alias("dump_path");
+  v.Field("num_train_epochs", o.trainer.num_train_epochs, "").Alias("n_epoch");
+  v.Field("warmup_ratio", o.trainer.warmup_ratio, "").Alias("warmup_prop");
+  v.Field("mlm_probability", o.masking.mlm_probability, "").Alias("mlm_mask_prop");
+  v.Field("mask_replace_prob", o.masking.mask_replace_prob, "").Alias("word_mask");
+  v.Field("random_replace_prob", o.masking.random_replace_prob, "").Alias("word_rand");
+  v.Refuse({"word_keep"}, "what mask_replace_prob and random_replace_prob leave of the chosen tokens stays: set these");
+  v.Accept("restrict_ce_to_mask", {"false"}, "the divergence (alpha) is of all tokens, chosen or not");
+  v.Accept("mlm", {"true"}, kMasked);
+  v.Accept("alpha_clm", {"0", "0.0"}, kMasked);
+  v.Accept("alpha_mse", {"0", "0.0"}, "logits are learnt by their divergence alone: alpha");
+  v.Accept("freeze_pos_embs", {"false"}, kAllWeights);
+  v.Accept("freeze_token_type_embds", {"false"}, kAllWeights);
+}
+
 template <class V>
 void Describe(V& v, DistilBertOptions& o) {
   Describe(v, o.trainer);
@@ -114,6 +147,8 @@ void Describe(V& v, DistilBertOptions& o) {
   Describe(v, o.rate_scaling);
   v.Field("per_device_train_batch_size", o.shard.rows_per_rank, "").Alias("batch_size");
   Describe(v, o.loader);
+  DescribeDistilBertScript(v, o);
+  DescribeMlmScript(v);
 }
 
 // InvalidArgument: what must be there or fit together beyond ranges.

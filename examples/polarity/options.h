@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "examples/recipe/command.h"
+#include "examples/recipe/script_arguments.h"
 #include "libdistill/data/labelled_text_dataset.h"
 #include "libdistill/data/loader_options.h"
 #include "libdistill/data/row_options.h"
@@ -87,7 +88,7 @@ void DescribeRows(V& v, PolarityOptions& o) {
   v.Field("max_eval_samples", o.max_eval_samples, AtLeast(0), "the same of the held-out rows");
   v.Field("text_columns", o.text_columns, "columns that hold a row's texts, in order")
       .TakesList()
-      .Alias("text_column_names");
+      .Alias("text_column_names", "text_column");
   v.Field("text_form", o.text_form,
           "pair: two texts as the tokenizer joins them, [CLS] title [SEP] content [SEP]; joined: one text")
       .Similar("text_pair");
@@ -102,6 +103,9 @@ void DescribeRows(V& v, PolarityOptions& o) {
   v.Note("pad_to_max_length", "padding is not computed, so its length changes nothing");
   v.Accept("metric_name", {"accuracy"}, "accuracy is what is measured");
   v.Accept("shuffle_train_dataset", {"false", "true"}, "each epoch is shuffled with seed");
+  v.Refuse({"task_name"},
+           "there are no named tasks: dataset_name, text_columns, label_column and labels say what is learnt");
+  v.Refuse({"max_predict_samples"}, "rows without labels are not classified: max_eval_samples is of those with labels");
 }
 
 template <class V>
@@ -122,6 +126,9 @@ void DescribeClassifiers(V& v, PolarityOptions& o) {
   v.Field("alpha", o.alpha, Within(0, 1), "with a teacher: weight of its divergence; the labels have the rest");
   v.Field("temperature", o.temperature, AtLeast(0.01), "of both distributions of the divergence");
   v.Field("dropout", o.dropout, "drop in training what config.json says");
+  v.Accept("ignore_mismatched_sizes", {"false"},
+           "a classifier of other labels is refused: take the model that it was trained from, whose head is drawn");
+  DescribeScriptArguments(v);
   v.Group("Training");
   v.Field("gradient_checkpointing", o.gradient_checkpointing,
           "compute each layer again in the backward pass: slower, far less memory");

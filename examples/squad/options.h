@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "examples/recipe/command.h"
+#include "examples/recipe/script_arguments.h"
 #include "examples/squad/decode.h"
 #include "libdistill/data/loader_options.h"
 #include "libdistill/data/row_options.h"
@@ -101,7 +102,6 @@ void DescribeSquadModels(V& v, SquadOptions& o) {
       .PathOfAnyStore()
       .Alias("student_model", "model_name", "model_path", "model");
   v.Field("model_revision", o.model_revision, "of a model of the hub: a branch, a tag or a commit; empty: main");
-  v.Accept("config_name", {""}, "the model's folder has its config.json");
   v.Field("dropout", o.dropout, "drop in training what the model's config.json says");
   v.Field("gradient_checkpointing", o.gradient_checkpointing,
           "compute each layer again in the backward pass: slower, far less memory");
@@ -112,10 +112,7 @@ void DescribeSquadModels(V& v, SquadOptions& o) {
   v.Field("teacher_revision", o.teacher_revision, "of a teacher of the hub: a branch, a tag or a commit; empty: main");
   v.Field("alpha", o.alpha, Within(0, 1), "of teacher_model: share of the divergence; the rest is cross-entropy");
   v.Field("temperature", o.temperature, AtLeast(0.01), "of teacher_model: of both distributions of the divergence");
-  v.Accept("tokenizer_name", {""}, "the model's folder has its tokenizer");
-  v.Accept("use_fast_tokenizer", {"true"}, "there is one tokenizer");
-  v.Accept("trust_remote_code", {"false"}, "models are read by this library; no code of theirs runs");
-  v.Refuse({"token", "use_auth_token"}, "the token comes from HF_TOKEN, or from `hf auth login`");
+  DescribeScriptArguments(v);
 }
 
 template <class V>

@@ -10,6 +10,7 @@ void DescribeForeignCompute(V& v) {
   v.Accept("optim", {"adamw_torch", "adamw_torch_fused", "adamw", "adamw_hf"}, "AdamW is the only optimizer");
   v.Accept("optim_args", {""}, "AdamW has no other arguments than adam_beta1, adam_beta2, adam_epsilon, weight_decay");
   v.Accept("half_precision_backend", {"auto"}, "bf16 and fp16 say in which type models compute");
+  v.Accept("fp16_backend", {"auto"}, "bf16 and fp16 say in which type models compute");
   v.Accept("fp16_opt_level", {"O1"}, "fp16: true computes in float16 over float32 master weights");
   v.Accept("bf16_full_eval", {"false"}, "held-out data is evaluated in the type of the training: set bf16");
   v.Accept("fp16_full_eval", {"false"}, "held-out data is evaluated in the type of the training: set fp16");
@@ -56,9 +57,9 @@ void DescribeForeignRecords(V& v) {
   v.Accept("save_safetensors", {"true"}, "weights are saved as safetensors");
   v.Accept("save_only_model", {"false"}, "checkpoints hold all that a run needs to resume");
   v.Accept("save_on_each_node", {"false"}, "rank 0 writes checkpoints");
-  v.Accept("do_train", {"true"}, "distillation trains");
+  v.Accept("do_train", {"true"}, "training is what this program does");
   v.Accept("do_eval", {"true"}, "held-out data is evaluated where there is some");
-  v.Accept("do_predict", {"false"}, "answers are what --generate is for");
+  v.Accept("do_predict", {"false"}, "a run trains and evaluates; it answers no rows without labels");
   v.Accept("local_rank", {"-1"}, "the launcher says who a rank is");
 }
 

@@ -66,6 +66,19 @@ TEST_CASE("distilbert is told by the names of its guide") {
   CHECK(TeacherLayers(OptionsOf({"--teacher_model", "t", "--use_demo_data"})).value().empty());
 }
 
+TEST_CASE("distilbert is told by the names of the script that DistilBERT was trained with") {
+  const DistilBertOptions options = OptionsOf({"--teacher_name", "t", "--use_demo_data", "--n_epoch", "2", "--alpha_ce",
+                                               "5", "--alpha_mlm", "2", "--alpha_cos", "1", "--mlm_mask_prop", "0.2",
+                                               "--word_mask", "0.7", "--word_rand", "0.2", "--warmup_prop", "0.05"});
+  CHECK(options.teacher_model == "t");
+  CHECK(options.trainer.num_train_epochs == 2);
+  CHECK(options.trainer.warmup_ratio == 0.05);
+  CHECK(options.loss.kl_weight == 5);
+  CHECK(options.masking.mlm_probability == 0.2);
+  CHECK(options.masking.mask_replace_prob == 0.7);
+  CHECK(options.masking.random_replace_prob == 0.2);
+}
+
 TEST_CASE("what does not go together is refused by the options' names") {
   const std::vector<std::string> good = {"--teacher_model", "t", "--dataset_name", "d"};
   const auto with = [&](std::vector<std::string> more) {
