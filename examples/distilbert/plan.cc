@@ -59,7 +59,7 @@ absl::StatusOr<RunPlan> PlanOf(const DistilBertOptions& options) {
 
 absl::StatusOr<std::string> DescribeTable(const DistilBertOptions& options, const RunPlan& plan,
                                           const PlannedJob& job) {
-  BatchTable table{.global_batch_size = options.shard.global_rows, .gpus = job.world_size};
+  BatchTable table{.global_batch_size = options.shard.global_rows, .gpus = job.world_size, .has_run = true};
   DISTILL_ASSIGN_OR_RETURN(table.memory, PlanOnGpus(plan, options.trainer, job));
   if (table.global_batch_size == 0) {
     table.global_batch_size = table.memory.rows * table.memory.accumulation_steps * job.world_size;

@@ -39,20 +39,30 @@ absl::StatusOr<std::vector<BatchRow>> PlanBatches(const BatchTable& table) {
   MemoryPlanTask task = table.memory;
   task.on_gpu = true;
   task.accumulation_steps = 1;
+  const int64_t rank_rows = table.global_batch_size / table.gpus;
+  const auto fill_step = [&](BatchRow& row) {
+    row.accumulation = (rank_rows + row.batch - 1) / row.batch;
+    row.effective_batch = rank_rows * table.gpus;
+  };
   std::vector<BatchRow> rows;
   for (const int64_t gb : table.gpu_memory_gb) {
     BatchRow row{.gpu_memory_gb = gb};
-    for (int64_t batch = 1; batch * table.gpus <= table.global_batch_size; batch *= 2) {
+    for (int64_t batch = 1; batch <= rank_rows; batch *= 2) {
       DISTILL_ASSIGN_OR_RETURN(const int64_t bytes, BytesWith(task, batch));
       if (batch == 1) row.rank_bytes = bytes;
       if (bytes > UsableBytes(static_cast<double>(gb))) break;
       row.batch = batch;
       row.rank_bytes = bytes;
     }
-    if (row.batch > 0) row.accumulation = table.global_batch_size / (row.batch * table.gpus);
-    row.effective_batch = row.accumulation * row.batch * table.gpus;
+    if (row.batch > 0) fill_step(row);
     rows.push_back(row);
   }
+  if (!table.has_run) return rows;
+  BatchRow run{.batch = std::min(table.memory.rows, rank_rows)};
+  fill_step(run);
+  task.accumulation_steps = run.accumulation;
+  DISTILL_ASSIGN_OR_RETURN(run.rank_bytes, BytesWith(task, run.batch));
+  rows.push_back(run);
   return rows;
 }
 
@@ -65,7 +75,8 @@ std::string DescribeBatches(const BatchTable& table, const std::vector<BatchRow>
       table.memory.gradient_checkpointing ? ", gradient_checkpointing" : "", "GPU memory", "batch a GPU",
       "micro-batches", "effective batch", "GiB planned");
   for (const BatchRow& row : rows) {
-    absl::StrAppendFormat(&text, "%9d GB %12s %16s %18s %14.2f\n", row.gpu_memory_gb,
+    const std::string who = row.gpu_memory_gb > 0 ? absl::StrCat(row.gpu_memory_gb, " GB") : "this run";
+    absl::StrAppendFormat(&text, "%12s %12s %16s %18s %14.2f\n", who,
                           row.batch > 0 ? absl::StrCat(row.batch) : "none fits",
                           row.batch > 0 ? absl::StrCat(row.accumulation) : "-",
                           row.batch > 0 ? WithCommas(row.effective_batch) : "-", GiB(row.rank_bytes));

@@ -19,17 +19,19 @@ struct BatchTable {
   int64_t global_batch_size = 4096;
   int64_t gpus = 1;
   std::vector<int64_t> gpu_memory_gb = {16, 24, 32, 40, 80};
+  bool has_run = false;  // `memory` has the rows and accumulation of a run, which get a line of their own
 };
 
 struct BatchRow {
-  int64_t gpu_memory_gb = 0;
+  int64_t gpu_memory_gb = 0;    // 0: of the run, whatever fits
   int64_t batch = 0;            // rows a GPU in a micro-batch: the largest power of two that fits; 0: none does
-  int64_t accumulation = 0;     // micro-batches
-  int64_t effective_batch = 0;  // the global batch, or the nearest lower multiple of batch * gpus
+  int64_t accumulation = 0;     // micro-batches, the last of which may have fewer rows
+  int64_t effective_batch = 0;  // the global batch, or the nearest lower multiple of gpus, as StepOn has it
   int64_t rank_bytes = 0;       // that the plan says for that batch, or for one row where none fits
 };
 
-// One for each size of memory. InvalidArgument: as PlanMemory; a global batch below the number of GPUs.
+// One for each size of memory, and the run's last where there is one. InvalidArgument: as PlanMemory; a global batch
+// below the number of GPUs.
 [[nodiscard]] absl::StatusOr<std::vector<BatchRow>> PlanBatches(const BatchTable& table);
 std::string DescribeBatches(const BatchTable& table, const std::vector<BatchRow>& rows);
 

@@ -154,11 +154,26 @@ TEST_CASE("where a global batch does not divide, the nearest lower multiple is t
   const auto rows = PlanBatches(table);
   REQUIRE(rows.ok());
   const BatchRow& row = rows->front();
-  CHECK(row.effective_batch == row.batch * 3 * row.accumulation);
-  CHECK(row.effective_batch <= 4096);
-  CHECK(row.effective_batch + row.batch * 3 > 4096);
+  CHECK(row.effective_batch == 3 * 1365);
+  CHECK(row.batch * row.accumulation >= 1365);
+  CHECK(row.batch * (row.accumulation - 1) < 1365);
   CHECK(rows->back().batch == 0);
   CHECK(absl::StrContains(DescribeBatches(table, *rows), "none fits"));
+  CHECK_FALSE(absl::StrContains(DescribeBatches(table, *rows), "this run"));
+  table.has_run = true;
+  table.memory.rows = 32;
+  table.memory.accumulation_steps = 43;
+  table.memory.on_gpu = true;
+  const auto with_run = PlanBatches(table);
+  REQUIRE(with_run.ok());
+  REQUIRE(with_run->size() == 3);
+  const BatchRow& run = with_run->back();
+  CHECK(run.batch == 32);
+  CHECK(run.accumulation == 43);
+  CHECK(run.effective_batch == 3 * 1365);
+  CHECK(run.rank_bytes == PlanMemory(table.memory)->rank_bytes());
+  CHECK(absl::StrContains(DescribeBatches(table, *with_run),
+                          "    this run           32               43              4,095"));
   table.gpus = 5000;
   CHECK(absl::StrContains(PlanBatches(table).status().message(), "global_batch_size: 4096"));
 }

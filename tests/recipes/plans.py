@@ -67,11 +67,15 @@ def check_sum(text):
 
 
 def rows_of_table(text):
-    """GPU memory: (batch, micro-batches, effective batch) of distilbert's table."""
-    rows = {}
-    for gb, batch, steps, effective in re.findall(r"^ +(\d+) GB +(\d+) +(\d+) +([\d,]+) +[\d.]+$", text, re.M):
-        rows[int(gb)] = (int(batch), int(steps), int(effective.replace(",", "")))
-    return rows
+    """GPU memory: (batch, micro-batches, effective batch) of distilbert's table; and the same of the run."""
+    rows, run = {}, None
+    for who, batch, steps, effective in re.findall(r"^ +(\d+ GB|this run) +(\d+) +(\d+) +([\d,]+) +[\d.]+$", text, re.M):
+        row = (int(batch), int(steps), int(effective.replace(",", "")))
+        if who == "this run":
+            run = row
+        else:
+            rows[int(who.split()[0])] = row
+    return rows, run
 
 
 def distilbert():
@@ -82,7 +86,8 @@ def distilbert():
     # 109.5 and 67.0 million parameters: 2 bytes each while they work, and 12 for the student's masters and moments.
     job.check(abs(gib("teacher's weights", text) - 109514298 * 2 / 2**30) < 0.001, text)
     job.check(abs(gib("optimizer's moments", text) - 66985530 * 8 / 2**30) < 0.001, text)
-    rows = rows_of_table(text)
+    rows, run = rows_of_table(text)
+    job.check(run == (32, 16, 4096), f"of this run: {run}")
     job.check(sorted(rows) == [16, 24, 32, 40, 80], text)
     batches = [rows[gb][0] for gb in sorted(rows)]
     job.check(batches == sorted(batches) and batches[0] < batches[-1], f"batches {batches}")
@@ -105,9 +110,10 @@ def distilbert_options(folder):
     dropping = gib("a rank", plan("distilbert", "--device", "cpu", "--world_size", "2", "--dropout"))
     job.check(dropping == rank, f"--dropout keeps seeds on CPUs: {dropping} GiB, without {rank}")
     # The nearest lower multiple: 48 ranks of 85 rows, in micro-batches of 32.
-    odd = rows_of_table(plan("distilbert", "--device", "cuda", "--world_size", "48", "--ranks_per_host", "8"))
+    odd, run = rows_of_table(plan("distilbert", "--device", "cuda", "--world_size", "48", "--ranks_per_host", "8"))
+    job.check(run == (32, 3, 48 * 85), f"of this run: {run}")
     for batch, steps, effective in odd.values():
-        job.check(batch * steps * 48 == effective and 4096 - batch * 48 < effective <= 4096, f"{odd}")
+        job.check(effective == 48 * 85 and batch * (steps - 1) < 85 <= batch * steps, f"{odd}")
     words = plan("distilbert", "--device", "cuda", "--alpha", "0", "--gamma", "0", "--teacher_model", "", "--teacher_layers", "",
                  "--student_checkpoint", write_config(f"{folder}/student", DISTILBERT))
     job.check("teacher" not in words and "Inference" not in words, words)
