@@ -19,6 +19,7 @@
 #include "examples/squad/plan.h"
 #include "examples/squad/sources.h"
 #include "examples/squad/squad_task.h"
+#include "libdistill/core/utf8.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/train/trainer.h"
@@ -95,6 +96,9 @@ absl::Status TrainAndEvaluate(RunContext& run, SquadOptions options) {
 absl::Status PrintAnswer(const RunContext& run, const SquadOptions& options, const SquadFlags& flags) {
   if (run.rank() != 0) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(const std::string context, ReadFile(flags.context));
+  if (LeadingSpace(context) == context.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("--context: ", flags.context, " is empty: it must hold a text"));
+  }
   DISTILL_ASSIGN_OR_RETURN(
       const std::string folder,
       LocalPath(options.model_name_or_path, {HubKind::kModel, {HubContents::kModel}, options.model_revision}));

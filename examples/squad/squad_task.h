@@ -33,8 +33,8 @@ struct SquadModels {
 
 // The terms of the loss: "loss", the mean of the cross-entropies of start and end; with a teacher "ce", the same, and
 // "kl", their divergences from the teacher's, times temperature^2. An evaluation gives the same terms, and the scores
-// of ScoresOfV1 or ScoresOfV2 (score.h); it writes what it predicts into output_dir (predictions.h). Without training
-// data the task is for its evaluator alone.
+// of ScoresOfV1 or ScoresOfV2 (score.h), the latter's "exact" by the name "exact_match", too; it writes what it
+// predicts into output_dir (predictions.h). Without training data the task is for its evaluator alone.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<BatchTask<TensorBatch>>> MakeSquadTask(
     const SquadOptions& options, const World& world, std::shared_ptr<const SquadData> data, const SquadModels& models);
 

@@ -13,24 +13,11 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "golden"))
 import job
+import scraped
 
 SQUAD = os.path.join(job.SOURCE, "examples", "squad")
 # README.md states these.
 EXACT_MATCH, F1, TOLERANCE = 97.7, 98.9, 3.0
-# metric_definitions of a SageMaker estimator; the README has them as well.
-DEFINITIONS = {name: rf"{name}.*=\D*(.*?)$" for name in
-               ("train_runtime", "train_samples_per_second", "epoch", "f1", "exact_match")}
-
-
-def check_scraped(output, end):
-    """The last value that each definition finds is the final one."""
-    for name, pattern in DEFINITIONS.items():
-        found = re.findall(pattern, output, flags=re.MULTILINE)
-        job.check(found, f"{name}: {pattern} finds nothing in\n{output[-3000:]}")
-        told = re.findall(rf"^(?:eval_)?{name} = (\S+)$", output, flags=re.MULTILINE)
-        job.check(told and found[-1] == told[-1] and float(told[-1]) > 0, f"{name}: {pattern} finds {found[-1]} last, but {told} are told")
-        expected = end.get(name, end.get("eval_" + name))  # what is only told at the end is in no record
-        job.check(expected is None or abs(float(found[-1]) - expected) <= 1e-4 * expected, f"{name}: {found[-1]}, but {expected} is recorded")
 
 
 def check_predictions(out, data, end):
@@ -75,7 +62,7 @@ def main():
     print(f"exact match {end['eval_exact_match']:.2f}, F1 {end['eval_f1']:.2f} in {seconds:.1f} s")
     job.check(end["eval_exact_match"] >= EXACT_MATCH - TOLERANCE, f"exact match {end['eval_exact_match']}")
     job.check(end["eval_f1"] >= F1 - TOLERANCE, f"F1 {end['eval_f1']}")
-    check_scraped(output, end)
+    scraped.check(output, end)
     check_predictions(out, data, end)
     check_answer(out, "Ada keeps a white cat. Ada lives in old Lisbon.", "old Lisbon")  # as README.md has it
     check_answer(out, "日本 Ada lives in Oslo. 🙂", "Oslo")  # characters are counted, not bytes

@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
 import job
+import scraped
 
 DEMO = sys.argv[1]
 SQUAD = os.path.join(job.SOURCE, "examples", "squad")
@@ -106,6 +107,7 @@ def check_v2(folder):
     output = job.must_run(arguments(folder, out, version_2_with_negative=True, **options), program="squad")
     for name in "exact", "f1", "HasAns_f1", "NoAns_exact", "best_f1_thresh":
         job.check(f"eval_{name} = " in output, f"no {name} in\n{output}")
+    scraped.check(output, job.records(out, "eval_f1")[-1])
     with open(f"{out}/null_odds.json", encoding="utf-8") as file:
         job.check(len(json.load(file)) == 60, "null_odds.json has not 60 questions")
     print("ok: v2.0")
@@ -154,6 +156,10 @@ def check_refused(folder):
     refuses("rows.jsonl:1: the field 'question' is missing", train_file=file("rows.jsonl", '{"context": "a"}\n'))
     refuses("rows.csv", train_file=file("rows.csv", "id,question\n1,why\n"))
     refuses("has no weights", do_train=False)
+    empty = file("empty.txt", " \n")
+    found, output = job.run(["answer", "--model_name_or_path", f"{DEMO}/demo", "--question", "Who?", "--context", empty],
+                            program="squad")
+    job.check(found == 2 and f"--context: {empty} is empty" in output, output)
     refuses("leaves too little room for the context", max_length=8)
     found, output = job.run(["answer", "--model_name_or_path", f"{DEMO}/demo", "--question", "Who?"], program="squad")
     job.check(found == 2 and "an answer needs both" in output, output)
