@@ -130,6 +130,13 @@ void DescribeDistilBertScript(V& v, DistilBertOptions& o) {
   v.Accept("mlm", {"true"}, kMasked);
   v.Accept("alpha_clm", {"0", "0.0"}, kMasked);
   v.Accept("alpha_mse", {"0", "0.0"}, "logits are learnt by their divergence alone: alpha");
+  v.Field("overwrite_output_dir", o.trainer.overwrite_output_dir, "").Alias("force");
+  v.Refuse({"data_file"}, "dataset_name names rows of text, which this program tokenizes itself");
+  v.Refuse({"token_counts", "mlm_smoothing"}, "all tokens are chosen alike, however rare they are");
+  v.Note("student_type", "config.json says what the student is");
+  v.Note("teacher_type", "config.json says what the teacher is");
+  v.Refuse({"student_config"}, "student_checkpoint names a folder with the student's config.json");
+  v.Refuse({"n_gpu"}, "distillrun -np says how many ranks there are");
   v.Accept("freeze_pos_embs", {"false"}, kAllWeights);
   v.Accept("freeze_token_type_embds", {"false"}, kAllWeights);
 }

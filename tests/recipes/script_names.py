@@ -14,13 +14,14 @@ ACCEPTED = ["--push_to_hub", "false", "--trust_remote_code", "false", "--use_fas
             "--half_precision_backend", "auto", "--pad_to_max_length", "false", "--do_predict", "false"]
 ACCEPTED_OF = {"squad": [], "polarity": ["--text_column", "content", "--ignore_mismatched_sizes", "false", "--do_train", "true"],
                "distilbert": ["--line_by_line", "true", "--n_epoch", "2", "--dump_path", "out", "--word_mask", "0.7", "--word_rand", "0.2",
-                              "--mlm_mask_prop", "0.2", "--restrict_ce_to_mask", "false", "--alpha_clm", "0.0", "--do_train", "true"]}
+                              "--mlm_mask_prop", "0.2", "--restrict_ce_to_mask", "false", "--alpha_clm", "0.0", "--do_train", "true", "--force", "true", "--student_type", "distilbert", "--teacher_type", "bert"]}
 REFUSED = {"squad": [], "polarity": [("task_name", "sst2", "text_columns, label_column and labels"),
                                      ("max_predict_samples", "8", "max_eval_samples"),
                                      ("ignore_mismatched_sizes", "true", "take the model that it was trained from")],
            "distilbert": [("validation_split_percentage", "5", "validation_split: 0.05 in place of 5"),
                           ("line_by_line", "false", "a row is a text of its own"), ("word_keep", "0.1", "set these"),
-                          ("restrict_ce_to_mask", "true", "of all tokens")]}
+                          ("restrict_ce_to_mask", "true", "of all tokens"), ("data_file", "x.pickle", "dataset_name names rows"),
+                          ("mlm_smoothing", "0.7", "chosen alike"), ("n_gpu", "8", "distillrun -np")]}
 REFUSED_BY_ALL = [("push_to_hub", "true", PUBLISH), ("hub_model_id", "me/mine", PUBLISH),
                   ("do_predict", "true", "it answers no rows without labels"), ("trust_remote_code", "true", "no code of theirs runs")]
 
