@@ -83,6 +83,9 @@ function(distill_vector_loops out source)
   set(${out} ${objects} PARENT_SCOPE)
 endfunction()
 
+# The flags of loops on core/vector_math.h. GCC 12 finds its own _mm512_undefined_ps uninitialised.
+set(DISTILL_VECTOR_MATH FLAGS -O3 -ffp-contract=fast -Wno-psabi X86 -mfma -mf16c AVX512 -Wno-maybe-uninitialized)
+
 # distill_cuda_objects(OUT a.cu ...): the object files of CUDA sources, for the SOURCES of a room or a test. nvcc is called
 # directly: a target with sources in CUDA would bring that language, and a second copy of its run-time library, to whoever
 # links it, users of the installed package among them.

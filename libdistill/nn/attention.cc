@@ -11,9 +11,10 @@ namespace {
 
 using torch::Tensor;
 
-// Each key-value head repeated for the query heads that share it: [B, K, S, D] -> [B, A, S, D].
+// Each key-value head repeated for the query heads that share it: [B, K, S, D] -> [B, A, S, D]; x itself where K = A.
 Tensor RepeatHeads(const Tensor& x, int64_t heads) {
   const int64_t repeats = heads / x.size(1);
+  if (repeats == 1) return x;
   return x.unsqueeze(2).expand({-1, -1, repeats, -1, -1}).reshape({x.size(0), heads, x.size(2), x.size(3)});
 }
 
@@ -28,9 +29,8 @@ Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& va
   const bool is_grouped = keys.size(1) != heads;
   // The fused float32 kernels of CUDA take no shared heads; torch would fall back to whole attention matrices.
   const bool takes_groups = query.is_cpu() || query.scalar_type() != torch::kFloat32;
-  const bool repeat = is_grouped && !takes_groups;
-  return at::scaled_dot_product_attention(query, repeat ? RepeatHeads(keys, heads) : keys,
-                                          repeat ? RepeatHeads(values, heads) : values, /*attn_mask=*/{}, dropout,
+  return at::scaled_dot_product_attention(query, takes_groups ? keys : RepeatHeads(keys, heads),
+                                          takes_groups ? values : RepeatHeads(values, heads), /*attn_mask=*/{}, dropout,
                                           /*is_causal=*/queries > 1, /*scale=*/std::nullopt,
                                           /*enable_gqa=*/is_grouped && takes_groups);
 }
@@ -52,9 +52,7 @@ Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor&
     TiledAttention options = {.is_causal = is_causal, .real_keys = rectangle.real_lengths};
     if (dropout > 0) options.dropping = DrawDropping(dropout);
     const int64_t heads = query.size(1);
-    const bool repeat = keys.size(1) != heads;
-    return AttendByTiles(query, repeat ? RepeatHeads(keys, heads) : keys, repeat ? RepeatHeads(values, heads) : values,
-                         options);
+    return AttendByTiles(query, RepeatHeads(keys, heads), RepeatHeads(values, heads), options);
   }
   if (is_causal) return CausalAttention(query, keys, values, dropout);
   return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,

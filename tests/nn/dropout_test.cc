@@ -65,7 +65,7 @@ TEST_CASE("as much is dropped as was asked, whatever the neighbours are") {
   }
 }
 
-TEST_CASE("dropout of nothing, of all, and of what is no probability") {
+TEST_CASE("dropout with the probabilities 0 and 1, and outside of them") {
   for (const torch::Device& device : TestDevices()) {
     const Tensor x = torch::randn({3, 50}, device), y = torch::randn({3, 50}, device);
     CHECK(Dropout(x, 0).is_same(x));

@@ -8,6 +8,7 @@
 
 #include "libdistill/core/vectors.h"
 #include "libdistill/tensor/convert.h"
+#include "tests/nn/sweep_kinds.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -24,11 +25,8 @@ struct ProductLoops {
 
 // All that this CPU can run.
 std::vector<ProductLoops> AllLoops() {
-  std::vector<ProductLoops> all = {{"plain", kRowProductsPlain, torch::kFloat32}};
-#if defined(__x86_64__)
-  if (VectorsOfThisCpu() != Vectors::kPlain) all.push_back({"avx2", kRowProductsAvx2, torch::kFloat32});
-  if (VectorsOfThisCpu() == Vectors::kAvx512) all.push_back({"avx512", kRowProductsAvx512, torch::kFloat32});
-#endif
+  std::vector<ProductLoops> all;
+  for (const auto& kind : DISTILL_KINDS_OF_THIS_CPU(kRowProducts)) all.push_back({kind.name, kind.of, torch::kFloat32});
   const RowProductLoops* of_bfloats = RowProductLoopsFor(DType::kBFloat16);
   if (of_bfloats != nullptr) all.push_back({"avx512_bf16", *of_bfloats, torch::kBFloat16});
   return all;
@@ -95,7 +93,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("infinities and what is no number stay in a packed matrix's products") {
+TEST_CASE("infinities and NaN stay in a packed matrix's products") {
   for (const ProductLoops& of : AllLoops()) {
     INFO(of.name);
     Tensor weight = torch::ones({50, 5}).to(of.type), y = torch::zeros({2, 50});

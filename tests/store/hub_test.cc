@@ -269,7 +269,7 @@ TEST_CASE("where a card's configs cannot be taken the message says what may be n
   CHECK(absl::StrContains(Chosen(files, kTwoConfigs, "train", "fr"), "it has the configs en, de: name one of them"));
   CHECK(Chosen("data/train.csv", "- config_name: a\n  data_files: x.csv\n- config_name: b\n  data_files: y.csv\n",
                "") == "it has the configs a, b: name one of them (hf://ORG/NAME/CONFIG)");
-  // A part of a split, and a folder that is no config, are taken by their names.
+  // A part of a split, and a folder that the card does not call a config, are taken by their names.
   CHECK(Chosen(files, kTwoConfigs, "train-0", "en") == "en: en/train-0.jsonl");
   CHECK(Chosen(files + " more/train.jsonl", kTwoConfigs, "train", "more") == "more: more/train.jsonl");
 }
