@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/core/star_pattern.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -57,23 +58,7 @@ absl::Status CheckGroup(const ParameterGroup& group, SchedulerType type, double 
 }  // namespace
 
 bool MatchesPattern(const std::string& pattern, const std::string& name) {
-  // Where the last "*" was, and up to where the name was taken by it.
-  size_t p = 0, n = 0, star = std::string::npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      n = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string::npos;
+  return MatchesStars(pattern, name, [](absl::string_view p, size_t& at, char letter) { return p[at++] == letter; });
 }
 
 int64_t GroupOf(const ParameterGroups& groups, const std::string& name) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "libdistill/core/star_pattern.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -115,32 +116,13 @@ bool MatchesClass(absl::string_view pattern, size_t& at, char letter) {
   return found != others;
 }
 
-// A name without slashes. Where letters do not match, the last star takes one more: of earlier ones nothing is to be
-// had.
+// A name without slashes.
 bool MatchesName(absl::string_view pattern, absl::string_view name) {
-  size_t p = 0, n = 0, star = absl::string_view::npos, taken = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = ++p;
-      taken = n;
-      continue;
-    }
-    if (p < pattern.size()) {
-      size_t next = p;
-      const bool matches =
-          pattern[p] == '[' ? MatchesClass(pattern, next, name[n]) : pattern[next++] == '?' || pattern[p] == name[n];
-      if (matches) {
-        p = next;
-        ++n;
-        continue;
-      }
-    }
-    if (star == absl::string_view::npos) return false;
-    p = star;
-    n = ++taken;
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return MatchesStars(pattern, name, [](absl::string_view p, size_t& at, char letter) {
+    if (p[at] == '[') return MatchesClass(p, at, letter);
+    const char one = p[at++];
+    return one == '?' || one == letter;
+  });
 }
 
 }  // namespace
@@ -153,7 +135,7 @@ absl::StatusOr<HubConfigs> ConfigsOfCard(absl::string_view card) {
   }
 }
 
-bool MatchesPattern(absl::string_view pattern, absl::string_view path) {
+bool MatchesPath(absl::string_view pattern, absl::string_view path) {
   const std::vector<absl::string_view> parts = absl::StrSplit(pattern, '/'), names = absl::StrSplit(path, '/');
   // reached[n]: the parts so far match the first n names.
   std::vector<bool> reached(names.size() + 1, false);

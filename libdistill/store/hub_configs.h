@@ -20,7 +20,7 @@ namespace distill {
 
 struct HubSplit {
   std::string name;
-  std::vector<std::string> patterns;  // of paths in the repository: MatchesPattern
+  std::vector<std::string> patterns;  // of paths in the repository: MatchesPath
 };
 
 struct HubConfig {
@@ -41,6 +41,6 @@ struct HubConfigs {
 
 // Whether a path is one of those that the pattern means: "*" and "?" stand for letters of a name, "[0-9]" and "[!a]"
 // for one of them or one of the others, and "**", as a part of its own, for any number of folders.
-bool MatchesPattern(absl::string_view pattern, absl::string_view path);
+bool MatchesPath(absl::string_view pattern, absl::string_view path);
 
 }  // namespace distill

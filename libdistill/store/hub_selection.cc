@@ -150,7 +150,7 @@ Files FilesOf(const HubConfig& config, const Files& files, const std::string& sp
     const bool is_wanted = std::any_of(config.splits.begin(), config.splits.end(), [&](const HubSplit& one) {
       return (split.empty() || one.name == split) &&
              std::any_of(one.patterns.begin(), one.patterns.end(),
-                         [&](const std::string& pattern) { return MatchesPattern(pattern, file.path); });
+                         [&](const std::string& pattern) { return MatchesPath(pattern, file.path); });
     });
     if (is_wanted) found.push_back(file);
   }

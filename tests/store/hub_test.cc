@@ -299,7 +299,7 @@ TEST_CASE("patterns of paths mean what they mean to the datasets library") {
   const auto all = [](const std::string& pattern) {
     std::string matched;
     for (const char* path : {"a.jsonl", "b.jsonl", "t1.jsonl", "ta.jsonl", "d/c.jsonl", "d/e/f.jsonl"}) {
-      if (MatchesPattern(pattern, path)) absl::StrAppend(&matched, path, " ");
+      if (MatchesPath(pattern, path)) absl::StrAppend(&matched, path, " ");
     }
     return matched;
   };
@@ -312,14 +312,14 @@ TEST_CASE("patterns of paths mean what they mean to the datasets library") {
   CHECK(all("**/*.jsonl") == "a.jsonl b.jsonl t1.jsonl ta.jsonl d/c.jsonl d/e/f.jsonl ");
   CHECK(all("**/e/*") == "d/e/f.jsonl ");
   CHECK(all("t[0-9.jsonl") == "");
-  CHECK(MatchesPattern("a[b", "a[b"));
-  CHECK(MatchesPattern("x*y*z", "xaybyczz"));
-  CHECK_FALSE(MatchesPattern("", "a"));
+  CHECK(MatchesPath("a[b", "a[b"));
+  CHECK(MatchesPath("x*y*z", "xaybyczz"));
+  CHECK_FALSE(MatchesPath("", "a"));
   // In no time, whatever a stranger writes.
-  CHECK_FALSE(MatchesPattern(std::string(2000, '*') + "b", std::string(4000, 'a')));
+  CHECK_FALSE(MatchesPath(std::string(2000, '*') + "b", std::string(4000, 'a')));
   std::string stars;
   for (int i = 0; i < 500; ++i) stars += "*a";
-  CHECK_FALSE(MatchesPattern(stars + "b", std::string(4000, 'a')));
+  CHECK_FALSE(MatchesPath(stars + "b", std::string(4000, 'a')));
 }
 
 TEST_CASE("what breaks late is tried again where only attempts are counted") {
