@@ -1,5 +1,7 @@
 #include "libdistill/nn/attention.h"
 
+#include <cmath>
+#include <limits>
 #include <optional>
 
 #include "libdistill/core/vectors.h"
@@ -11,67 +13,83 @@ namespace {
 
 using torch::Tensor;
 
-// Each key-value head repeated for the query heads that share it: [B, K, S, D] -> [B, A, S, D]; x itself where K = A.
-Tensor RepeatHeads(const Tensor& x, int64_t heads) {
-  const int64_t repeats = heads / x.size(1);
-  if (repeats == 1) return x;
-  return x.unsqueeze(2).expand({-1, -1, repeats, -1, -1}).reshape({x.size(0), heads, x.size(2), x.size(3)});
-}
-
 // [n * L, heads, D], the tokens of one rectangle, as [n, heads, L, D].
 Tensor AsHeads(const Tensor& tokens, const TokenLayout::Rectangle& rectangle) {
   return tokens.view({rectangle.documents, rectangle.length, tokens.size(1), tokens.size(2)}).transpose(1, 2);
 }
 
 // Query i sees keys 0 to i; T of both.
-Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values, double dropout) {
+Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& values, double dropout,
+                       std::optional<double> scale) {
   const int64_t heads = query.size(1), queries = query.size(2);
   const bool is_grouped = keys.size(1) != heads;
   // The fused float32 kernels of CUDA take no shared heads; torch would fall back to whole attention matrices.
   const bool takes_groups = query.is_cpu() || query.scalar_type() != torch::kFloat32;
   return at::scaled_dot_product_attention(query, takes_groups ? keys : RepeatHeads(keys, heads),
                                           takes_groups ? values : RepeatHeads(values, heads), /*attn_mask=*/{}, dropout,
-                                          /*is_causal=*/queries > 1, /*scale=*/std::nullopt,
+                                          /*is_causal=*/queries > 1, scale,
                                           /*enable_gqa=*/is_grouped && takes_groups);
 }
 
 // On CPUs LibTorch drops of whole matrices, in float32, by masks of one draw after another. Its fused kernel, for what
 // drops nothing, multiplies bfloat16 by MKL, which has instructions for that on Intel's alone; repeated keys would take
 // more memory than that is worth.
-bool PrefersTiles(const Tensor& query, const Tensor& keys, double dropout) {
+bool PrefersTiles(const Tensor& query, const Tensor& keys, double dropout, bool is_plain) {
   if (!TakesTiles(query)) return false;
   const bool is_grouped = keys.size(1) != query.size(1);
-  return dropout > 0 || (query.scalar_type() == torch::kBFloat16 && CpuMultipliesBf16() && !is_grouped);
+  return dropout > 0 || !is_plain || (query.scalar_type() == torch::kBFloat16 && CpuMultipliesBf16() && !is_grouped);
 }
 
 // Of one rectangle; query [n, A, L, D], keys and values [n, K, L, D]. `real`: bool [n, 1, 1, L], undefined where all
 // are.
 Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor& values,
-                          const TokenLayout::Rectangle& rectangle, const Tensor& real, bool is_causal, double dropout) {
-  if (PrefersTiles(query, keys, dropout)) {
-    TiledAttention options = {.is_causal = is_causal, .real_keys = rectangle.real_lengths};
+                          const TokenLayout::Rectangle& rectangle, const Tensor& real, bool is_causal, double dropout,
+                          const AttentionTraits& traits) {
+  const bool is_plain = traits.is_plain(rectangle.length);
+  if (PrefersTiles(query, keys, dropout, is_plain)) {
+    TiledAttention options = {.traits = traits, .is_causal = is_causal, .real_keys = rectangle.real_lengths};
     if (dropout > 0) options.dropping = DrawDropping(dropout);
-    const int64_t heads = query.size(1);
-    return AttendByTiles(query, RepeatHeads(keys, heads), RepeatHeads(values, heads), options);
+    return AttendByTiles(query, keys, values, options);
   }
-  if (is_causal) return CausalAttention(query, keys, values, dropout);
+  const std::optional<double> scale = traits.scale > 0 ? std::optional(traits.scale) : std::nullopt;
+  if (!is_plain) {
+    // What no fused kernel of LibTorch's for GPUs knows.
+    TORCH_CHECK(dropout == 0, "attention with a window, a cap or sinks drops nothing on this device");
+    return AttendReference(query, keys, values, {.traits = traits, .is_causal = is_causal}, {});
+  }
+  if (is_causal) return CausalAttention(query, keys, values, dropout, scale);
   return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,
-                                          dropout);
+                                          dropout, /*is_causal=*/false, scale);
 }
 
 }  // namespace
 
 // The query heads that share keys are further queries of one head, so that nobody repeats the keys.
-Tensor CachedAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& seen) {
+Tensor CachedAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const Tensor& seen,
+                       const AttentionTraits& traits) {
   const int64_t rows = query.size(0), heads = keys.size(1), shared = query.size(1) / heads;
   const Tensor grouped = query.reshape({rows, heads, shared * query.size(2), query.size(3)});
   std::optional<Tensor> mask;
   if (seen.defined()) mask = shared == 1 ? seen : seen.repeat({1, 1, shared, 1});
-  return at::scaled_dot_product_attention(grouped, keys, values, mask).reshape(query.sizes());
+  const std::optional<double> scale = traits.scale > 0 ? std::optional(traits.scale) : std::nullopt;
+  if (traits.softcap == 0 && !traits.sinks.defined()) {
+    return at::scaled_dot_product_attention(grouped, keys, values, mask, 0, false, scale).reshape(query.sizes());
+  }
+  Tensor scores = at::matmul(grouped, keys.transpose(2, 3)).to(torch::kFloat32);
+  scores.mul_(scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3)))));
+  if (traits.softcap > 0) scores.div_(traits.softcap).tanh_().mul_(traits.softcap);
+  if (mask.has_value()) scores.masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  if (traits.sinks.defined()) {
+    const Tensor sinks = traits.sinks.to(torch::kFloat32).view({1, heads, shared, 1});
+    const Tensor each = sinks.repeat_interleave(query.size(2), 2).expand({rows, -1, -1, -1});
+    scores = at::cat({scores, each}, 3);
+  }
+  const Tensor shares = at::softmax(scores, -1).narrow(3, 0, keys.size(2)).to(values.scalar_type());
+  return at::matmul(shares, values).reshape(query.sizes());
 }
 
 Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
-                         bool is_causal, double dropout) {
+                         bool is_causal, double dropout, const AttentionTraits& traits) {
   const int64_t width = query.size(1) * query.size(2);
   std::vector<int64_t> sizes;
   for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
@@ -94,7 +112,7 @@ Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& 
     if (!is_causal && !rectangle.real_lengths.empty()) {
       real = layout.real.narrow(0, first, tokens).view({rectangle.documents, 1, 1, rectangle.length});
     }
-    const Tensor attended = RectangleAttention(q, k, v, rectangle, real, is_causal, dropout);
+    const Tensor attended = RectangleAttention(q, k, v, rectangle, real, is_causal, dropout, traits);
     parts.push_back(attended.transpose(1, 2).reshape({tokens, width}));
     first += tokens;
   }

@@ -10,11 +10,12 @@
 
 namespace distill {
 
-// Some of the queries of some heads, [heads, queries], each with a row of scores of the first S of T keys. Heads are
-// counted through all documents, of T queries and T keys each.
+// Some of the queries of some heads, [heads, queries], each with a row of scores of S of T keys. Heads are counted
+// through all documents, of T queries and T keys each.
 struct ScoreRows {
   DType dtype = DType::kFloat32;
   int64_t keys = 0;         // S
+  int64_t first_key = 0;    // the first of them, a multiple of kDropBlock
   int64_t queries = 0;      // of a head here
   int64_t first_head = 0;   // the first here
   int64_t first_query = 0;  // in its head
@@ -23,7 +24,11 @@ struct ScoreRows {
   const int64_t* real_keys = nullptr;
   int64_t heads = 0;  // of a document
   bool is_causal = false;
-  float scale = 1;         // of scores
+  int64_t window = 0;  // above 0: a query sees at most so many keys, the last ones of those that it would see
+  float scale = 1;     // of scores
+  float softcap = 0;   // above 0: scores, scaled, become softcap * tanh(score / softcap)
+  // [heads]: one more score of each head of a document, whose share no key gets; null: none. A constant to gradients.
+  const float* sinks = nullptr;
   Dropping dropping = {};  // of threshold 0: none
   // [heads * queries, S]: query times key, unscaled. Then the probabilities, of which some are dropped and the others
   // larger for it.
@@ -31,13 +36,14 @@ struct ScoreRows {
   float* log_sums = nullptr;  // [all heads, T], base 2, of what softmax divides by; written by probabilities
   // Of probabilities_again: of the loss by what it writes to scores, and then by the unscaled products.
   void* gradients = nullptr;
-  float* scratch = nullptr;  // [2 * S rounded up to kDropBlock], of the caller's thread
+  float* scratch = nullptr;  // [3 * S rounded up to kDropBlock], of the caller's thread
 };
 
 struct AttentionSweeps {
   void (*probabilities)(const ScoreRows& rows, int64_t begin, int64_t end);
   // With p the probabilities, f the factor of what is dropped or kept, and g the gradient of p * f:
   //   gradient of a product = scale * p * (f * g - sum over the row of p * f * g)
+  // and with a cap times 1 - tanh(score / softcap)^2.
   void (*probabilities_again)(const ScoreRows& rows, int64_t begin, int64_t end);
 };
 // This CPU's. `dtype` must be one of the two, or the process ends.

@@ -1,6 +1,9 @@
 #include "libdistill/nn/config_fields.h"
 
+#include <vector>
+
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_split.h"
 
 namespace distill {
 namespace {
@@ -14,6 +17,7 @@ constexpr RefusedFields kRefusedInDecoders[] = {
     {"",
      "attention_multiplier attn_scale scale_depth dim_model_base query_pre_attn_scalar final_logit_softcapping "
      "attn_logit_softcapping floor_scale clip_qkv"},
+    {"false", "lm_head_bias"},
     {"false", "attn_temperature_tuning qk_norm use_qk_norm qk_layernorm scale_embedding"},
     // Positions.
     {"1", "partial_rotary_factor rotary_pct"},
@@ -24,7 +28,8 @@ constexpr RefusedFields kRefusedInDecoders[] = {
     // Attention.
     {"false", "use_sliding_window is_encoder_decoder add_cross_attention use_bidirectional_attention"},
     {"",
-     "attention_chunk_size dual_chunk_attention_config attention_sink_size cross_attention_layers kv_lora_rank "
+     "sliding_window attention_chunk_size dual_chunk_attention_config attention_sink_size cross_attention_layers "
+     "kv_lora_rank "
      "q_lora_rank"},
     {"true", "is_causal"},
     {"0", "num_kv_shared_layers"},
@@ -53,8 +58,8 @@ constexpr RefusedFields kRefusedInEncoders[] = {
 constexpr char kHarmlessInDecoders[] =
     "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim "
     "rms_norm_eps attention_dropout tie_word_embeddings attention_bias mlp_bias rope_theta rope_scaling "
-    "rope_parameters layer_types sliding_window max_position_embeddings original_max_position_embeddings "
-    "is_decoder max_window_layers";
+    "rope_parameters layer_types max_position_embeddings original_max_position_embeddings is_decoder "
+    "max_window_layers output_router_logits router_aux_loss_coef";
 
 constexpr char kHarmlessInEncoders[] =
     "vocab_size hidden_size dim intermediate_size hidden_dim num_hidden_layers n_layers num_attention_heads "
@@ -66,6 +71,11 @@ constexpr char kHarmlessInEncoders[] =
 
 const FamilyFields kDecoderFields = {kRefusedInDecoders, kHarmlessInDecoders};
 const FamilyFields kEncoderFields = {kRefusedInEncoders, kHarmlessInEncoders};
+
+bool IsAmong(absl::string_view name, absl::string_view names) {
+  const std::vector<absl::string_view> all = absl::StrSplit(names, ' ');
+  return absl::c_linear_search(all, name);
+}
 
 bool IsBookkeepingField(absl::string_view name) {
   static constexpr absl::string_view kBookkeeping[] = {

@@ -15,9 +15,13 @@ struct RefusedFields {
 
 struct FamilyFields {
   absl::Span<const RefusedFields> refused;
-  absl::string_view harmless;  // honoured elsewhere, or known to change nothing that is computed here
+  absl::string_view harmless;        // honoured elsewhere, or known to change nothing that is computed here
+  absl::string_view of_family = "";  // of the refused ones, those that this family honours; and further ones
 };
 extern const FamilyFields kDecoderFields, kEncoderFields;
+
+// Whether a name is one of several with spaces between them.
+bool IsAmong(absl::string_view name, absl::string_view names);
 
 // Fields that change nothing that is computed, in any family.
 bool IsBookkeepingField(absl::string_view name);

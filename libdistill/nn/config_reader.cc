@@ -65,6 +65,25 @@ void ConfigReader::Size(const char* name, int64_t& target) {
   }
 }
 
+void ConfigReader::Count(const char* name, int64_t& target) {
+  const json* value = Find(name);
+  if (value == nullptr) return;
+  if (!value->is_number_integer() || value->get<int64_t>() < 0 || value->get<int64_t>() > kMaxSize) {
+    return Fail(absl::StrCat("\"", name, "\" must be an integer of usual size, at least 0, not ", Shown(*value)));
+  }
+  target = value->get<int64_t>();
+}
+
+void ConfigReader::Counts(const char* name, std::vector<int64_t>& targets) {
+  const json* value = Find(name);
+  if (value == nullptr) return;
+  const auto is_count = [](const json& item) { return item.is_number_unsigned() && item.get<int64_t>() <= kMaxSize; };
+  if (!value->is_array() || !absl::c_all_of(*value, is_count)) {
+    return Fail(absl::StrCat("\"", name, "\" must be a list of integers of at least 0, not ", Shown(*value)));
+  }
+  targets = value->get<std::vector<int64_t>>();
+}
+
 void ConfigReader::NumberThat(const char* name, bool (*fits)(double value), const char* what, double& target) {
   const json* value = Find(name);
   if (value == nullptr) return;
@@ -77,6 +96,12 @@ void ConfigReader::NumberThat(const char* name, bool (*fits)(double value), cons
 void ConfigReader::Number(const char* name, double& target) {
   const auto fits = [](double value) { return value > 0 && std::isfinite(value); };
   NumberThat(name, fits, "a positive number", target);
+}
+
+void ConfigReader::NumberOrNull(const char* name, double& target) {
+  const auto field = object_.find(name);
+  if (field != object_.end() && field->is_null()) target = 0;
+  Number(name, target);
 }
 
 void ConfigReader::Probability(const char* name, double& target) {
@@ -109,7 +134,7 @@ absl::Status RefuseOtherComputations(const json& document, const FamilyFields& f
   for (const auto& [neutral, names] : fields.refused) {
     for (const absl::string_view name : absl::StrSplit(names, ' ')) {
       const auto found = document.find(std::string(name));
-      if (found == document.end() || found->is_null()) continue;
+      if (found == document.end() || found->is_null() || IsAmong(name, fields.of_family)) continue;
       if (!neutral.empty() && *found == json::parse(neutral)) continue;
       return Refuse(name, *found,
                     neutral.empty() ? "remove the field or use another model" : absl::StrCat("only ", neutral, " is"));
@@ -120,20 +145,21 @@ absl::Status RefuseOtherComputations(const json& document, const FamilyFields& f
 
 void WarnOfUnknownFields(const json& document, const FamilyFields& fields, const std::string& name) {
   for (const auto& [key, value] : document.items()) {
-    const auto is_among = [&key = key](absl::string_view names) {
-      const std::vector<absl::string_view> all = absl::StrSplit(names, ' ');
-      return absl::c_linear_search(all, key);
-    };
-    const auto is_refused = [&](const RefusedFields& refused) { return is_among(refused.names); };
-    const bool known =
-        IsBookkeepingField(key) || is_among(fields.harmless) || absl::c_any_of(fields.refused, is_refused);
+    const auto is_refused = [&key = key](const RefusedFields& refused) { return IsAmong(key, refused.names); };
+    const bool known = IsBookkeepingField(key) || IsAmong(key, fields.harmless) || IsAmong(key, fields.of_family) ||
+                       absl::c_any_of(fields.refused, is_refused);
     if (!known) LogWarning(absl::StrCat(name, ": the unknown field \"", key, "\" is passed over"));
   }
 }
 
 absl::Status ReadPaddingId(const json& document, int64_t vocab_size, int64_t& id) {
   const auto field = document.find("pad_token_id");
-  if (field == document.end() || field->is_null()) return absl::OkStatus();
+  if (field == document.end() && id >= vocab_size) id = -1;  // a family's default, in a smaller vocabulary
+  if (field == document.end()) return absl::OkStatus();
+  if (field->is_null()) {
+    id = -1;
+    return absl::OkStatus();
+  }
   if (!field->is_number_integer() || field->get<int64_t>() < -vocab_size || field->get<int64_t>() >= vocab_size) {
     return Refuse("pad_token_id", *field, absl::StrCat("an id below the vocab_size of ", vocab_size, ", or null, is"));
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -35,7 +36,10 @@ class ConfigReader {
   const nlohmann::json* Find(const char* name) const;
   // A missing one is an error where the target is 0.
   void Size(const char* name, int64_t& target);
+  void Count(const char* name, int64_t& target);                 // at least 0
+  void Counts(const char* name, std::vector<int64_t>& targets);  // a list of them
   void Number(const char* name, double& target);
+  void NumberOrNull(const char* name, double& target);  // null is 0, a missing one leaves the target
   void Probability(const char* name, double& target);
   void RequiredNumber(const char* name, double& target);
   void Bool(const char* name, bool& target);

@@ -2,77 +2,27 @@
 
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <cmath>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/attention.h"
+#include "libdistill/nn/decoder_block.h"
 #include "libdistill/nn/key_value_cache.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/model_folder.h"
-#include "libdistill/nn/norm_and_gate.h"
 #include "libdistill/nn/rotary.h"
 #include "libdistill/nn/token_layout.h"
 
 // Shapes: B rows, T tokens, P tokens in the flat order of token_layout.h, H hidden, A query heads, K key-value heads,
-// D head size, F feed-forward size, V vocabulary. Inside, a model works on [P, H].
+// D head size, V vocabulary. Inside, a model works on [P, H].
 namespace distill {
 namespace {
 
 using torch::Tensor;
 using torch::TensorOptions;
-
-struct Norm : torch::nn::Module {
-  Norm(int64_t size, double epsilon, const TensorOptions& options) : epsilon(epsilon) {
-    weight = register_parameter("weight", torch::empty({size}, options));
-  }
-  Tensor operator()(const Tensor& x) const { return RmsNorm(x, weight, epsilon); }
-
-  const double epsilon;
-  Tensor weight;  // [H]
-};
-
-struct Block : torch::nn::Module {
-  Block(const DecoderConfig& c, const TensorOptions& options) : head_dim(c.head_dim) {
-    const int64_t query_size = c.num_attention_heads * head_dim, key_size = c.num_key_value_heads * head_dim;
-    const auto linear = [&](const char* path, int64_t in, int64_t out, bool has_bias) {
-      return RegisterAt(*this, path, std::make_shared<Linear>(in, out, has_bias, options));
-    };
-    const auto norm = [&](const char* name) {
-      return register_module(name, std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
-    };
-    q_proj = linear("self_attn.q_proj", c.hidden_size, query_size, c.query_key_value_bias);
-    k_proj = linear("self_attn.k_proj", c.hidden_size, key_size, c.query_key_value_bias);
-    v_proj = linear("self_attn.v_proj", c.hidden_size, key_size, c.query_key_value_bias);
-    o_proj = linear("self_attn.o_proj", query_size, c.hidden_size, c.output_bias);
-    gate_proj = linear("mlp.gate_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
-    up_proj = linear("mlp.up_proj", c.hidden_size, c.intermediate_size, c.mlp_bias);
-    down_proj = linear("mlp.down_proj", c.intermediate_size, c.hidden_size, c.mlp_bias);
-    input_layernorm = norm("input_layernorm");
-    post_attention_layernorm = norm("post_attention_layernorm");
-  }
-  // [P, heads * D] -> [P, heads, D]
-  Tensor Heads(const Linear& projection, const Tensor& x) const {
-    return projection(x).view({x.size(0), projection.weight.size(0) / head_dim, head_dim});
-  }
-
-  // `wanted`: the places of the tokens whose states are asked for, [N] of P, or undefined for all.
-  template <typename Attend>
-  Tensor Forward(const Tensor& x, const RotaryAngles& angles, const Tensor& wanted, const Attend& attend) const {
-    const Tensor normed = (*input_layernorm)(x);
-    const Tensor attended =
-        attend(Rotate(Heads(*q_proj, normed), angles), Rotate(Heads(*k_proj, normed), angles), Heads(*v_proj, normed));
-    const Tensor middle =
-        wanted.defined() ? o_proj->AddTo(RowsAt(x, wanted), RowsAt(attended, wanted)) : o_proj->AddTo(x, attended);
-    const Tensor wide = (*post_attention_layernorm)(middle);
-    return down_proj->AddTo(middle, GatedUnit((*gate_proj)(wide), (*up_proj)(wide)));
-  }
-
-  const int64_t head_dim;
-  std::shared_ptr<Linear> q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj;
-  std::shared_ptr<Norm> input_layernorm, post_attention_layernorm;
-};
 
 WeightNames NamesOf(const DecoderConfig& config) {
   // Older savers kept the frequencies; config.json gives them too.
@@ -85,23 +35,31 @@ WeightNames NamesOf(const DecoderConfig& config) {
 }  // namespace
 
 struct Decoder::Layers : torch::nn::Module {
-  Layers(const DecoderConfig& c, const TensorOptions& options, bool blocks_later) : rotary(c) {
+  Layers(const DecoderConfig& c, const TensorOptions& options, bool blocks_later) {
+    for (const RopeConfig& rope : c.ropes) ropes.emplace_back(rope, c.head_dim);
     embed_tokens = register_module("embed_tokens", std::make_shared<Embedding>(c.vocab_size, c.hidden_size, options));
     auto list = std::make_shared<torch::nn::ModuleListImpl>();
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
-      blocks.push_back(std::make_shared<Block>(c, options));
+      blocks.push_back(std::make_shared<DecoderBlock>(c, c.layer(i), options));
       list->push_back(blocks.back());
       if (blocks_later) DropMemory(blocks.back()->parameters());
     }
     register_module("layers", std::move(list));
-    norm = register_module("norm", std::make_shared<Norm>(c.hidden_size, c.rms_norm_eps, options));
+    norm = register_module("norm", std::make_shared<Norm>(c.hidden_size, c, options));
+  }
+
+  std::vector<RotaryAngles> Angles(const Tensor& positions, int64_t longest,
+                                   const std::vector<DocumentSpan>& documents) {
+    std::vector<RotaryAngles> angles;
+    for (RotaryTable& rope : ropes) angles.push_back(rope.At(positions, longest, documents, embed_tokens->weight));
+    return angles;
   }
 
   std::shared_ptr<Embedding> embed_tokens;
-  std::vector<std::shared_ptr<Block>> blocks;
+  std::vector<std::shared_ptr<DecoderBlock>> blocks;
   std::shared_ptr<Norm> norm;
   std::shared_ptr<Linear> head;  // registered as the decoder's lm_head; null when tied to embed_tokens
-  RotaryTable rotary;
+  std::vector<RotaryTable> ropes;
 };
 
 Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options, bool blocks_later)
@@ -114,7 +72,8 @@ Decoder::Decoder(const DecoderConfig& config, const TensorOptions& options, bool
 
 Decoder::Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later)
     : Decoder(config, TensorOptions(torch::kFloat32), blocks_later) {
-  InitialiseWeights(*this, config.initializer_range, seed);
+  // Norms begin as what changes nothing.
+  InitialiseWeights(*this, {config.initializer_range, config.norm == NormKind::kPlusOne ? 0.0 : 1.0}, seed);
 }
 
 Decoder::~Decoder() = default;
@@ -130,16 +89,16 @@ Tensor Decoder::HiddenAt(const TokenInput& input, const Tensor& positions) {
   return Flat(input, layout, layout->target.defined() ? layout->target.index_select(0, positions) : positions);
 }
 
-// `attend` of a block, which the graph may keep, takes query [P, A, D], keys and values [P, K, D], and gives [P, A *
-// D].
-template <typename Attend>
-Tensor Decoder::RunBlocks(Tensor x, const RotaryAngles& angles, const Tensor& wanted, const Attend& attend,
+// `attend`, which the graph may keep, is DecoderBlock's after the block's number.
+Tensor Decoder::RunBlocks(Tensor x, std::vector<RotaryAngles> angles, const Tensor& wanted, const BlockAttend& attend,
                           bool recomputes) const {
+  if (config_.scales_embeddings) x = x * ScaleOf(x);
+  const auto shared_angles = std::make_shared<const std::vector<RotaryAngles>>(std::move(angles));
   const size_t blocks = layers_->blocks.size();
   for (size_t i = 0; i < blocks; ++i) {
-    const auto forward = [block = layers_->blocks[i], i, angles, attend,
+    const auto forward = [block = layers_->blocks[i], i, shared_angles, attend,
                           here = i + 1 == blocks ? wanted : Tensor()](const Tensor& before) {
-      return block->Forward(before, angles, here, std::bind_front(attend, static_cast<int64_t>(i)));
+      return block->Forward(before, *shared_angles, here, std::bind_front(attend, static_cast<int64_t>(i)));
     };
     x = RunBlock(i, forward, x, recomputes);
   }
@@ -147,31 +106,37 @@ Tensor Decoder::RunBlocks(Tensor x, const RotaryAngles& angles, const Tensor& wa
   return (*layers_->norm)(x);
 }
 
+// The square root of H as a number of x's type, as transformers rounds it.
+double Decoder::ScaleOf(const Tensor& x) const {
+  return torch::scalar_tensor(std::sqrt(static_cast<double>(config_.hidden_size)), x.scalar_type()).item<double>();
+}
+
 // [P, H], or [N, H] of the places that are wanted. A checkpoint keeps the layout.
 Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout, const Tensor& wanted) {
-  const Tensor& weight = layers_->embed_tokens->weight;
   Tensor ids = input.input_ids.reshape({-1});
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
-  const RotaryAngles angles = layers_->rotary.At(layout->positions, layout->max_length, weight);
   BeginPass();
   const double dropout = drops_ && is_training() ? config_.attention_dropout : 0;
   const auto attend = [layout, dropout](int64_t /*block*/, const Tensor& query, const Tensor& keys,
-                                        const Tensor& values) {
-    return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true, dropout);
+                                        const Tensor& values, const AttentionTraits& traits) {
+    return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true, dropout, traits);
   };
-  return RunBlocks(layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink()), angles, wanted, attend,
+  return RunBlocks(layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink()),
+                   layers_->Angles(layout->positions, layout->max_length, SpansOf(*layout)), wanted, attend,
                    checkpoints_);
 }
 
 Tensor Decoder::LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache) {
   const Tensor& weight = layers_->embed_tokens->weight;
   const KeyValueCache::Pass pass = cache.Begin(tokens, weight.device());
-  const RotaryAngles angles = layers_->rotary.At(pass.positions, pass.longest, weight);
   BeginPass();
-  const auto attend = [&](int64_t block, const Tensor& query, const Tensor& keys, const Tensor& values) {
-    return cache.Attend(block, pass, query, keys, values);
+  const auto attend = [&](int64_t block, const Tensor& query, const Tensor& keys, const Tensor& values,
+                          const AttentionTraits& traits) {
+    return cache.Attend(block, pass, query, keys, values, traits);
   };
-  const Tensor last = RunBlocks(at::embedding(weight, pass.ids), angles, pass.last, attend, /*recomputes=*/false);
+  const Tensor last = RunBlocks(at::embedding(weight, pass.ids),
+                                layers_->Angles(pass.positions, pass.longest, pass.documents), pass.last, attend,
+                                /*recomputes=*/false);
   cache.Advance();
   return last;
 }

@@ -1,9 +1,10 @@
-// Decoder language models of the Qwen2 and Llama families, out of and into Hugging Face folders.
+// Decoder language models of the families of decoder_family.h, out of and into Hugging Face folders.
 //
 //   DISTILL_ASSIGN_OR_RETURN(auto model, LoadDecoder("models/teacher", {.dtype = torch::kBFloat16}));
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace distill {
 
 class KeyValueCache;
+struct AttentionTraits;
 struct RotaryAngles;
 
 class Decoder : public LanguageModel, public GradientSinkUser {
@@ -34,6 +36,7 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   torch::Tensor LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache);
   torch::Tensor head_weight() const override;
   torch::Tensor embedding_weight() const override;
+  double logit_softcap() const override { return config_.logit_softcap; }
   std::vector<std::vector<torch::Tensor>> BlockWeights() const override;
   // Writes config.json (the original one with the dtype that was saved), model.safetensors, and copies of the tokenizer
   // files of `tokenizer_folder` (none when empty) into `folder`, which transformers' from_pretrained opens. Weights are
@@ -57,9 +60,11 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
   torch::Tensor Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout,
                      const torch::Tensor& wanted);
-  template <typename Attend>
-  torch::Tensor RunBlocks(torch::Tensor x, const RotaryAngles& angles, const torch::Tensor& wanted,
-                          const Attend& attend, bool recomputes) const;
+  using BlockAttend = std::function<torch::Tensor(int64_t block, const torch::Tensor& query, const torch::Tensor& keys,
+                                                  const torch::Tensor& values, const AttentionTraits& traits)>;
+  torch::Tensor RunBlocks(torch::Tensor x, std::vector<RotaryAngles> angles, const torch::Tensor& wanted,
+                          const BlockAttend& attend, bool recomputes) const;
+  double ScaleOf(const torch::Tensor& x) const;
 
   DecoderConfig config_;
   bool checkpoints_ = false;

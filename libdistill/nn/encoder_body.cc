@@ -245,7 +245,7 @@ std::vector<std::vector<Tensor>> EncoderBody::BlockWeights() const {
 std::string EncoderPrefix(const EncoderConfig& config) { return config.model_type; }
 
 void InitialiseEncoder(torch::nn::Module& model, const EncoderBody& body, uint64_t seed) {
-  InitialiseWeights(model, body.config().initializer_range, seed);
+  InitialiseWeights(model, {.range = body.config().initializer_range}, seed);
   const torch::NoGradGuard no_grad;
   const int64_t padding = body.config().pad_token_id;
   if (padding >= 0) body.words().select(0, padding).zero_();

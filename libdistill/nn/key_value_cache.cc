@@ -53,6 +53,7 @@ void KeyValueCache::LayOutFirst(const std::vector<std::vector<int32_t>>& tokens,
   input.input_ids = ToDevice(ids, device).view({rows, pass.longest});
   pass.layout = LayoutOf(input);
   pass.positions = pass.layout->positions;
+  pass.documents = SpansOf(*pass.layout);
   pass.ids = input.input_ids.flatten();
   pass.last = ToDevice(last, device);
   Tensor row_of = torch::arange(rows, pass.ids.options()).repeat_interleave(pass.longest);
@@ -77,6 +78,7 @@ void KeyValueCache::LayOutLater(const std::vector<std::vector<int32_t>>& tokens,
       places.push_back(row * pass.most + static_cast<int64_t>(i));
     }
     last.push_back(static_cast<int64_t>(ids.size()) - 1);
+    pass.documents.push_back({static_cast<int64_t>(tokens[row].size()), next_lengths_[row]});
   }
   const auto count = static_cast<int64_t>(ids.size());
   // On the way to a device these are one message.
@@ -94,7 +96,17 @@ void KeyValueCache::LayOutLater(const std::vector<std::vector<int32_t>>& tokens,
       pass.places.defined()
           ? at::zeros({rows * pass.most}, pass.ids.options()).index_copy_(0, pass.places, pass.positions)
           : pass.positions;
-  pass.seen = torch::arange(pass.longest, pass.ids.options()) <= limits.view({rows, 1, pass.most, 1});
+  pass.limits = limits.view({rows, 1, pass.most, 1});
+}
+
+// bool [B, 1, T, S]: the keys that each query sees; undefined where each sees all.
+Tensor KeyValueCache::SeenOf(const Pass& pass, int64_t window) {
+  const bool slides = window > 0 && window < pass.longest;
+  if (!pass.limits.defined() && !slides) return {};
+  const Tensor keys = torch::arange(pass.longest, pass.ids.options());
+  if (!pass.limits.defined()) return keys.ge(pass.longest - window).view({1, 1, 1, -1});
+  const Tensor seen = keys <= pass.limits;
+  return slides ? seen.logical_and(keys > pass.limits - window) : seen;
 }
 
 Tensor KeyValueCache::SlotsOf(const Tensor& rows, const Tensor& positions) const {
@@ -115,11 +127,13 @@ void KeyValueCache::Store(const Tensor& slots, const Tensor& added, Tensor& buff
 }
 
 Tensor KeyValueCache::Attend(int64_t layer, const Pass& pass, const Tensor& query, const Tensor& keys,
-                             const Tensor& values) {
+                             const Tensor& values, const AttentionTraits& traits) {
   Layer& target = layers_.at(layer);
   Store(pass.slots, keys, target.keys);
   Store(pass.slots, values, target.values);
-  if (pass.layout != nullptr) return DocumentAttention(query, keys, values, *pass.layout, /*is_causal=*/true);
+  if (pass.layout != nullptr) {
+    return DocumentAttention(query, keys, values, *pass.layout, /*is_causal=*/true, /*dropout=*/0, traits);
+  }
   const auto rows = static_cast<int64_t>(lengths_.size());
   const auto filled = [&](const Tensor& buffer) {  // [B, K, S, D]
     return buffer.narrow(0, 0, rows).narrow(2, 0, pass.longest);
@@ -129,8 +143,9 @@ Tensor KeyValueCache::Attend(int64_t layer, const Pass& pass, const Tensor& quer
     padded = at::zeros({rows * pass.most, query.size(1), query.size(2)}, query.options());
     padded.index_copy_(0, pass.places, query);
   }
-  const Tensor attended = CachedAttention(padded.view({rows, pass.most, query.size(1), query.size(2)}).transpose(1, 2),
-                                          filled(target.keys), filled(target.values), pass.seen);
+  const Tensor attended =
+      CachedAttention(padded.view({rows, pass.most, query.size(1), query.size(2)}).transpose(1, 2), filled(target.keys),
+                      filled(target.values), SeenOf(pass, traits.window), traits);
   const Tensor flat = attended.transpose(1, 2).reshape({rows * pass.most, -1});
   return pass.places.defined() ? flat.index_select(0, pass.places) : flat;
 }

@@ -11,7 +11,9 @@
 
 #include <torch/types.h>
 
+#include "libdistill/nn/attention_traits.h"
 #include "libdistill/nn/decoder_config.h"
+#include "libdistill/nn/rotary.h"
 
 namespace distill {
 
@@ -30,12 +32,13 @@ class KeyValueCache {
     torch::Tensor positions;  // int64 [P], within their row
     torch::Tensor last;   // int64 [B]: the place in P of each row's last token; undefined where these are all, in order
     int64_t longest = 0;  // S
+    std::vector<DocumentSpan> documents;  // in the flat order
 
     torch::Tensor slots;                        // int64 [P * K]: where their keys go, of B * K * capacity
     std::shared_ptr<const TokenLayout> layout;  // the flat order of a first pass; null in later ones
     int64_t most = 0;                           // T, in later passes, as the rest
     torch::Tensor places;  // int64 [P]: in B * T, where a row may be padded; undefined where none is
-    torch::Tensor seen;    // bool [B, 1, T, S]: the keys that a query sees; undefined where each sees all
+    torch::Tensor limits;  // int64 [B, 1, T, 1]: the last key that a query sees; undefined where each sees all
   };
 
   // How many tokens each row holds, as of the last Advance.
@@ -46,7 +49,7 @@ class KeyValueCache {
   // Stores keys and values [P, K, D] of a layer, and lets query [P, A, D] attend, each token to its row's until itself:
   // [P, A * D].
   torch::Tensor Attend(int64_t layer, const Pass& pass, const torch::Tensor& query, const torch::Tensor& keys,
-                       const torch::Tensor& values);
+                       const torch::Tensor& values, const AttentionTraits& traits = {});
   // Ends the pass, after the last layer: its tokens count.
   void Advance();
   // The last row takes the place of this one, whose tokens are gone: one row is copied, and nothing else.
@@ -60,6 +63,7 @@ class KeyValueCache {
   void LayOutLater(const std::vector<std::vector<int32_t>>& tokens, torch::Device device, Pass& pass) const;
   void Store(const torch::Tensor& slots, const torch::Tensor& added, torch::Tensor& buffer) const;
 
+  static torch::Tensor SeenOf(const Pass& pass, int64_t window);
   // The place in B * K * capacity of these tokens' heads.
   torch::Tensor SlotsOf(const torch::Tensor& rows, const torch::Tensor& positions) const;
 

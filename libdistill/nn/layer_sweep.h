@@ -14,8 +14,8 @@
 
 namespace distill {
 
-// N rows of H elements, contiguous. output = input * scale * weight, scale = 1 / sqrt(mean(input^2) + epsilon); in
-// bfloat16 input * scale is rounded before it is multiplied, as transformers does.
+// N rows of H elements, contiguous. output = input * scale * (weight + offset), scale = 1 / sqrt(mean(input^2) +
+// epsilon); where it rounds, input * scale is rounded before it is multiplied (nn/decoder_config.h, NormKind).
 struct NormRows {
   DType dtype = DType::kFloat32;
   int64_t size = 0;                  // H
@@ -24,27 +24,34 @@ struct NormRows {
   float* scales = nullptr;           // [N]; written by norm, read by norm_gradient
   void* output = nullptr;            // [N, H], of norm
   float epsilon = 0;                 // of norm
+  bool rounds = true;                // of norm; then the offset is 0
+  float offset = 0;                  // 0 or 1
   const void* gradient = nullptr;    // [N, H], of the output; and the rest for norm_gradient
   void* input_gradient = nullptr;    // [N, H], or null
   float* weight_gradient = nullptr;  // [H], added up, or null
 };
 
-// output = silu(gate) * up, silu(x) = x / (1 + exp(-x)), element by element.
-struct GatedElements {
+// N rows of F elements: output = act(gate) * up, with act(x) = silu(x) = x / (1 + exp(-x)), or gelu by tanh,
+// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+struct GatedRows {
   DType dtype = DType::kFloat32;
+  bool is_gelu = false;
+  int64_t size = 0;  // F
   const void* gate = nullptr;
   const void* up = nullptr;
-  void* output = nullptr;          // of gated
-  const void* gradient = nullptr;  // of the output; and the rest for gated_gradient
+  int64_t row_stride = 0;          // of gate and up, and of their gradients, in elements
+  void* output = nullptr;          // contiguous, of gated
+  const void* gradient = nullptr;  // of the output, contiguous; and the rest for gated_gradient
   void* gate_gradient = nullptr;
   void* up_gradient = nullptr;
 };
 
-// N rows (tokens) of `heads` times 2 * `half` elements. Each pair (x[i], x[half + i]) of a head is turned by its row's
-// angle i: (x1 cos - x2 sin, x2 cos + x1 sin), or with `back` by the negative angle.
+// N rows (tokens) of `heads` times `size` elements. Each pair (x[i], x[half + i]) of a head is turned by its row's
+// angle i: (x1 cos - x2 sin, x2 cos + x1 sin), or with `back` by the negative angle. Elements behind the pairs stay.
 struct TurnedRows {
   DType dtype = DType::kFloat32;
   int64_t heads = 0;
+  int64_t size = 0;
   int64_t half = 0;
   const void* input = nullptr;
   int64_t row_stride = 0;  // of the input, in elements
@@ -52,7 +59,7 @@ struct TurnedRows {
   const void* cos = nullptr;  // [N, half]
   const void* sin = nullptr;
   bool back = false;
-  void* output = nullptr;  // [N, heads, 2 * half]
+  void* output = nullptr;  // [N, heads, size]
 };
 
 // output = residual + input * factor, element by element; without a residual input * factor.
@@ -68,10 +75,11 @@ struct DroppedElements {
 // The loops for one kind of CPU.
 struct LayerSweeps {
   void (*norm)(const NormRows& rows, int64_t begin, int64_t end);
-  // With y = input * scale and g = gradient * weight: scale * (g - y * mean(g * y)), and gradient * y for the weight.
+  // With y = input * scale and g = gradient * (weight + offset): scale * (g - y * mean(g * y)), and gradient * y for
+  // the weight.
   void (*norm_gradient)(const NormRows& rows, int64_t begin, int64_t end);
-  void (*gated)(const GatedElements& elements, int64_t begin, int64_t end);
-  void (*gated_gradient)(const GatedElements& elements, int64_t begin, int64_t end);
+  void (*gated)(const GatedRows& rows, int64_t begin, int64_t end);
+  void (*gated_gradient)(const GatedRows& rows, int64_t begin, int64_t end);
   void (*turn)(const TurnedRows& rows, int64_t begin, int64_t end);
   void (*drop)(const DroppedElements& elements, int64_t begin, int64_t end);
 };

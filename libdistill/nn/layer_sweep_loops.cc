@@ -47,10 +47,17 @@ void Norm(const NormRows& r, int64_t begin, int64_t end) {
     const float scale = static_cast<float>(
         1 / std::sqrt(squares.Total() / static_cast<double>(r.size) + static_cast<double>(r.epsilon)));
     r.scales[row] = scale;
-    ForEach(r.size, [&](auto v, int64_t i) {
-      using V = decltype(v);
-      Store(out + i, Rounded<T>(Load<V>(x + i) * scale) * Load<V>(weight + i));
-    });
+    if (r.rounds) {
+      ForEach(r.size, [&](auto v, int64_t i) {
+        using V = decltype(v);
+        Store(out + i, Rounded<T>(Load<V>(x + i) * scale) * Load<V>(weight + i));
+      });
+    } else {
+      ForEach(r.size, [&](auto v, int64_t i) {
+        using V = decltype(v);
+        Store(out + i, Load<V>(x + i) * scale * (Load<V>(weight + i) + r.offset));
+      });
+    }
   }
 }
 
@@ -65,7 +72,7 @@ void NormGradient(const NormRows& r, int64_t begin, int64_t end) {
     ForEach(r.size, [&](auto v, int64_t i) {
       using V = decltype(v);
       const V product = Load<V>(gradient + i) * (Load<V>(x + i) * scale);
-      products.Add(product * Load<V>(weight + i));
+      products.Add(product * (Load<V>(weight + i) + r.offset));
       if (r.weight_gradient != nullptr) Store(r.weight_gradient + i, Load<V>(r.weight_gradient + i) + product);
     });
     if (r.input_gradient == nullptr) continue;
@@ -74,33 +81,71 @@ void NormGradient(const NormRows& r, int64_t begin, int64_t end) {
     ForEach(r.size, [&](auto v, int64_t i) {
       using V = decltype(v);
       const V y = Load<V>(x + i) * scale;
-      Store(out + i, (Load<V>(gradient + i) * Load<V>(weight + i) - y * mean) * scale);
+      Store(out + i, (Load<V>(gradient + i) * (Load<V>(weight + i) + r.offset) - y * mean) * scale);
+    });
+  }
+}
+
+// What the gate becomes, and how much that changes with it.
+template <typename V>
+struct Activated {
+  V value, slope;
+};
+
+template <typename V>
+inline Activated<V> Silu(V x) {
+  const V sigmoid = Sigmoid(x), silu = x * sigmoid;
+  return {silu, sigmoid + silu * (1.0f - sigmoid)};
+}
+
+template <typename V>
+inline Activated<V> GeluByTanh(V x) {
+  constexpr float kScale = 0.7978845608f, kCube = 0.044715f;  // sqrt(2 / pi)
+  const V square = x * x, t = Tanh(kScale * (x + kCube * square * x)), half = 0.5f * (1.0f + t);
+  return {x * half, half + 0.5f * x * (1.0f - t * t) * (kScale * (1.0f + 3.0f * kCube * square))};
+}
+
+template <typename T, auto activate>
+void GateBy(const GatedRows& g, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const T *gate = Elements<T>(g.gate) + row * g.row_stride, *up = Elements<T>(g.up) + row * g.row_stride;
+    T* out = Elements<T>(g.output) + row * g.size;
+    ForEach(g.size, [&](auto v, int64_t i) {
+      using V = decltype(v);
+      Store(out + i, activate(Load<V>(gate + i)).value * Load<V>(up + i));
     });
   }
 }
 
 template <typename T>
-void Gated(const GatedElements& g, int64_t begin, int64_t end) {
-  const T *gate = Elements<T>(g.gate) + begin, *up = Elements<T>(g.up) + begin;
-  T* out = Elements<T>(g.output) + begin;
-  ForEach(end - begin, [&](auto v, int64_t i) {
-    using V = decltype(v);
-    const V x = Load<V>(gate + i);
-    Store(out + i, x * Sigmoid(x) * Load<V>(up + i));
-  });
+void Gated(const GatedRows& g, int64_t begin, int64_t end) {
+  constexpr auto silu = [](auto x) { return Silu(x); };
+  constexpr auto gelu = [](auto x) { return GeluByTanh(x); };
+  g.is_gelu ? GateBy<T, gelu>(g, begin, end) : GateBy<T, silu>(g, begin, end);
+}
+
+template <typename T, auto activate>
+void GateGradientBy(const GatedRows& g, int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
+    const int64_t first = row * g.row_stride;
+    const T *gate = Elements<T>(g.gate) + first, *up = Elements<T>(g.up) + first;
+    const T* gradient = Elements<T>(g.gradient) + row * g.size;
+    T *of_gate = Elements<T>(g.gate_gradient) + first, *of_up = Elements<T>(g.up_gradient) + first;
+    ForEach(g.size, [&](auto v, int64_t i) {
+      using V = decltype(v);
+      const V incoming = Load<V>(gradient + i);
+      const Activated<V> activated = activate(Load<V>(gate + i));
+      Store(of_gate + i, incoming * Load<V>(up + i) * activated.slope);
+      Store(of_up + i, incoming * activated.value);
+    });
+  }
 }
 
 template <typename T>
-void GatedGradient(const GatedElements& g, int64_t begin, int64_t end) {
-  const T *gate = Elements<T>(g.gate) + begin, *up = Elements<T>(g.up) + begin;
-  const T* gradient = Elements<T>(g.gradient) + begin;
-  T *of_gate = Elements<T>(g.gate_gradient) + begin, *of_up = Elements<T>(g.up_gradient) + begin;
-  ForEach(end - begin, [&](auto v, int64_t i) {
-    using V = decltype(v);
-    const V x = Load<V>(gate + i), incoming = Load<V>(gradient + i), sigmoid = Sigmoid(x), silu = x * sigmoid;
-    Store(of_up + i, incoming * silu);
-    Store(of_gate + i, incoming * Load<V>(up + i) * (sigmoid + silu * (1.0f - sigmoid)));
-  });
+void GatedGradient(const GatedRows& g, int64_t begin, int64_t end) {
+  constexpr auto silu = [](auto x) { return Silu(x); };
+  constexpr auto gelu = [](auto x) { return GeluByTanh(x); };
+  g.is_gelu ? GateGradientBy<T, gelu>(g, begin, end) : GateGradientBy<T, silu>(g, begin, end);
 }
 
 template <typename T>
@@ -110,13 +155,14 @@ void Turn(const TurnedRows& r, int64_t begin, int64_t end) {
     const T *cos = Elements<T>(r.cos) + row * r.half, *sin = Elements<T>(r.sin) + row * r.half;
     for (int64_t head = 0; head < r.heads; ++head) {
       const T* x = Elements<T>(r.input) + row * r.row_stride + head * r.head_stride;
-      T* out = Elements<T>(r.output) + (row * r.heads + head) * 2 * r.half;
+      T* out = Elements<T>(r.output) + (row * r.heads + head) * r.size;
       ForEach(r.half, [&](auto v, int64_t i) {
         using V = decltype(v);
         const V x1 = Load<V>(x + i), x2 = Load<V>(x + r.half + i), c = Load<V>(cos + i), s = Load<V>(sin + i) * sign;
         Store(out + i, x1 * c - x2 * s);
         Store(out + r.half + i, x2 * c + x1 * s);
       });
+      Copy(x + 2 * r.half, r.size - 2 * r.half, out + 2 * r.half);
     }
   }
 }
@@ -149,8 +195,8 @@ struct ByType {
 constexpr LayerSweeps kLoops = {
     .norm = ByType<Norm<float>, Norm<uint16_t>>::Run<NormRows>,
     .norm_gradient = ByType<NormGradient<float>, NormGradient<uint16_t>>::Run<NormRows>,
-    .gated = ByType<Gated<float>, Gated<uint16_t>>::Run<GatedElements>,
-    .gated_gradient = ByType<GatedGradient<float>, GatedGradient<uint16_t>>::Run<GatedElements>,
+    .gated = ByType<Gated<float>, Gated<uint16_t>>::Run<GatedRows>,
+    .gated_gradient = ByType<GatedGradient<float>, GatedGradient<uint16_t>>::Run<GatedRows>,
     .turn = ByType<Turn<float>, Turn<uint16_t>>::Run<TurnedRows>,
     .drop = ByType<Drop<float>, Drop<uint16_t>>::Run<DroppedElements>,
 };

@@ -46,19 +46,20 @@ Tensor Embedding::LookUp(const Tensor& ids, int64_t padding, const std::shared_p
   return rows;
 }
 
-static void DrawInPlace(const Tensor& value, const std::string& name, double range, at::Generator& generator) {
+static void DrawInPlace(const Tensor& value, const std::string& name, const InitialWeights& how,
+                        at::Generator& generator) {
   if (value.dim() >= 2) {
-    value.normal_(0.0, range, generator);
+    value.normal_(0.0, how.range, generator);
   } else {
-    value.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
+    value.fill_(absl::EndsWith(name, ".bias") ? 0.0 : how.norm);
   }
 }
 
-void DrawWeight(const Tensor& value, const std::string& name, double range, at::Generator& generator) {
+void DrawWeight(const Tensor& value, const std::string& name, const InitialWeights& how, at::Generator& generator) {
   const torch::NoGradGuard no_grad;
-  if (value.is_cpu() && value.scalar_type() == torch::kFloat32) return DrawInPlace(value, name, range, generator);
+  if (value.is_cpu() && value.scalar_type() == torch::kFloat32) return DrawInPlace(value, name, how, generator);
   const Tensor drawn = torch::empty(value.sizes(), torch::kFloat32);
-  DrawInPlace(drawn, name, range, generator);
+  DrawInPlace(drawn, name, how, generator);
   value.copy_(drawn);
 }
 
@@ -83,7 +84,7 @@ void DropMemory(const std::vector<Tensor>& weights) {
   for (const Tensor& weight : weights) NameDropped(weight, "a weight of a block");
 }
 
-void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
+void InitialiseWeights(torch::nn::Module& module, const InitialWeights& how, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::map<const c10::TensorImpl*, std::pair<std::string, Tensor>>
@@ -95,20 +96,20 @@ void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed) {
   for (auto& parameter : module.named_parameters()) {
     Tensor& value = parameter.value();
     if (HasMemory(value)) {
-      DrawInPlace(value, parameter.key(), range, generator);
+      DrawInPlace(value, parameter.key(), how, generator);
       continue;
     }
     turns[value.unsafeGetTensorImpl()] = {parameter.key(), generator.get_state()};
     NameDropped(value, parameter.key());
     // What comes after it is drawn as if it were there.
-    DrawInPlace(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), range, generator);
+    DrawInPlace(room.narrow(0, 0, value.numel()).view(value.sizes()), parameter.key(), how, generator);
   }
   if (turns.empty()) return;
-  dynamic_cast<GatedModel&>(module).SetBlockSource([range, turns](const Tensor& weight, const Tensor& values) {
+  dynamic_cast<GatedModel&>(module).SetBlockSource([how, turns](const Tensor& weight, const Tensor& values) {
     const auto& [name, state] = turns.at(weight.unsafeGetTensorImpl());
     at::Generator once_more = at::make_generator<at::CPUGeneratorImpl>();
     once_more.set_state(state);
-    DrawWeight(values, name, range, once_more);
+    DrawWeight(values, name, how, once_more);
   });
 }
 

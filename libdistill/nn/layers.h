@@ -59,12 +59,18 @@ void DropMemory(const std::vector<torch::Tensor>& weights);
 // The name that the error has of whoever reads one of those.
 void NameDropped(torch::Tensor weight, const std::string& name);
 
-// A weight of the device and type that it has, as below.
-void DrawWeight(const torch::Tensor& value, const std::string& name, double range, at::Generator& generator);
+// How weights are drawn: matrices normal with standard deviation `range`, biases 0, weights of norms `norm`.
+struct InitialWeights {
+  double range = 0.02;
+  double norm = 1;
+};
 
-// Matrices normal with standard deviation `range`, biases 0, weights of norms 1: as transformers does, in the order of
-// named_parameters, so that equal seeds give equal weights. Weights without memory get the same values from the block
-// source that the module then has.
-void InitialiseWeights(torch::nn::Module& module, double range, uint64_t seed);
+// A weight of the device and type that it has, as below.
+void DrawWeight(const torch::Tensor& value, const std::string& name, const InitialWeights& how,
+                at::Generator& generator);
+
+// As transformers does, in the order of named_parameters, so that equal seeds give equal weights. Weights without
+// memory get the same values from the block source that the module then has.
+void InitialiseWeights(torch::nn::Module& module, const InitialWeights& how, uint64_t seed);
 
 }  // namespace distill

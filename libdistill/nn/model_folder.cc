@@ -172,7 +172,7 @@ void DrawMissing(const WeightsFolder& weights, const WeightNames& names, torch::
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(names.drawn.seed);
   for (const auto& parameter : model.named_parameters()) {
     if (IsOfAny(missing, parameter.key())) {
-      DrawWeight(parameter.value(), parameter.key(), names.drawn.range, generator);
+      DrawWeight(parameter.value(), parameter.key(), {.range = names.drawn.range}, generator);
     }
   }
   LogInfo(absl::StrCat(folder, " has no weights of ", absl::StrJoin(missing, " and "), ": they are drawn from seed ",

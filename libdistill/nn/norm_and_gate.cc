@@ -27,28 +27,35 @@ struct Gradients {
   Tensor input, weight;  // undefined where not wanted
 };
 
-Normed NormByTensors(const Tensor& input, const Tensor& weight, double epsilon) {
+// What multiplies the normalised states, in float32.
+Tensor Multiplier(const Tensor& weight, NormKind kind) {
+  const Tensor wide = weight.to(torch::kFloat32);
+  return kind == NormKind::kPlusOne ? wide + 1 : wide;
+}
+
+Normed NormByTensors(const Tensor& input, const Tensor& weight, double epsilon, NormKind kind) {
   const Tensor wide = input.to(torch::kFloat32);
   Tensor scale = at::linalg_vector_norm(wide, 2, {-1}, /*keepdim=*/true)
                      .square_()
                      .div_(static_cast<double>(input.size(-1)))
                      .add_(epsilon)
                      .rsqrt_();
+  if (kind != NormKind::kRounded) return {(wide * scale * Multiplier(weight, kind)).to(input.scalar_type()), scale};
   Tensor normalised = (wide * scale).to(input.scalar_type());
   return {normalised.mul_(weight), scale};
 }
 
-// With y = x * r, r = 1 / sqrt(mean(x^2) + e), out = y * w, and g = grad * w:
+// With y = x * r, r = 1 / sqrt(mean(x^2) + e), out = y * w (w: the multiplier), and g = grad * w:
 //   grad_w = sum over rows of grad * y        grad_x = r * (g - y * mean(g * y))
 Gradients GradientsByTensors(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& gradient,
-                             bool of_input, bool of_weight) {
+                             NormKind kind, bool of_input, bool of_weight) {
   const Tensor grad = gradient.to(torch::kFloat32);
   Tensor normalised = input.to(torch::kFloat32) * scale;
   Gradients gradients;
   Tensor product = grad * normalised;
   if (of_weight) gradients.weight = product.sum(0).to(weight.scalar_type());
   if (of_input) {
-    const Tensor wide_weight = weight.to(torch::kFloat32);
+    const Tensor wide_weight = Multiplier(weight, kind);
     const Tensor mean = at::matmul(product, wide_weight).div_(static_cast<double>(input.size(-1))).unsqueeze_(-1);
     Tensor wide_grad = grad * wide_weight;
     wide_grad.sub_(normalised.mul_(mean)).mul_(scale);
@@ -62,7 +69,7 @@ bool TakesNormSweep(const Tensor& input, const Tensor& weight) {
          weight.numel() == input.size(1);
 }
 
-Normed NormBySweep(const Tensor& input, const Tensor& weight, double epsilon) {
+Normed NormBySweep(const Tensor& input, const Tensor& weight, double epsilon, NormKind kind) {
   const int64_t rows = input.size(0), size = input.size(1);
   Normed normed = {at::empty_like(input), at::empty({rows, 1}, input.options().dtype(torch::kFloat32))};
   const NormRows work = {.dtype = *SweepType(input),
@@ -71,14 +78,16 @@ Normed NormBySweep(const Tensor& input, const Tensor& weight, double epsilon) {
                          .weight = weight.const_data_ptr(),
                          .scales = normed.scale.mutable_data_ptr<float>(),
                          .output = normed.output.mutable_data_ptr(),
-                         .epsilon = static_cast<float>(epsilon)};
+                         .epsilon = static_cast<float>(epsilon),
+                         .rounds = kind == NormKind::kRounded,
+                         .offset = kind == NormKind::kPlusOne ? 1.0F : 0.0F};
   ParallelFor(rows, std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, size)),
               [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).norm(work, begin, end); });
   return normed;
 }
 
 Gradients GradientsBySweep(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& gradient,
-                           bool of_input, bool of_weight) {
+                           NormKind kind, bool of_input, bool of_weight) {
   const int64_t rows = input.size(0), size = input.size(1), parts = (rows + kRowsTogether - 1) / kRowsTogether;
   const Tensor grad = gradient.contiguous();
   Gradients gradients;
@@ -90,6 +99,7 @@ Gradients GradientsBySweep(const Tensor& input, const Tensor& weight, const Tens
                    .input = input.const_data_ptr(),
                    .weight = weight.const_data_ptr(),
                    .scales = scale.mutable_data_ptr<float>(),
+                   .offset = kind == NormKind::kPlusOne ? 1.0F : 0.0F,
                    .gradient = grad.const_data_ptr()};
   if (of_input) work.input_gradient = gradients.input.mutable_data_ptr();
   ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
@@ -106,9 +116,10 @@ Gradients GradientsBySweep(const Tensor& input, const Tensor& weight, const Tens
 // Saves the input and one number a row; the normalised rows are computed again in the backward.
 struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   static Tensor forward(AutogradContext* context, const Tensor& input, const Tensor& weight, double epsilon,
-                        bool sweeps) {
-    const Normed normed = sweeps ? NormBySweep(input, weight, epsilon) : NormByTensors(input, weight, epsilon);
+                        NormKind kind, bool sweeps) {
+    const Normed normed = (sweeps ? NormBySweep : NormByTensors)(input, weight, epsilon, kind);
     context->save_for_backward({input, weight, normed.scale});
+    context->saved_data["kind"] = static_cast<int64_t>(kind);
     context->saved_data["sweeps"] = sweeps;
     return normed.output;
   }
@@ -117,67 +128,120 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     const variable_list saved = context->get_saved_variables();
     RequireFirstDerivative();
     const auto compute = context->saved_data["sweeps"].toBool() ? GradientsBySweep : GradientsByTensors;
-    const Gradients gradients =
-        compute(saved[0], saved[1], saved[2], grads[0], context->needs_input_grad(0), context->needs_input_grad(1));
-    return {gradients.input, gradients.weight, Tensor(), Tensor()};
+    const auto kind = static_cast<NormKind>(context->saved_data["kind"].toInt());
+    const Gradients gradients = compute(saved[0], saved[1], saved[2], grads[0], kind, context->needs_input_grad(0),
+                                        context->needs_input_grad(1));
+    return {gradients.input, gradients.weight, Tensor(), Tensor(), Tensor()};
   }
 };
 
+// Rows of gate and up at one distance, which lets one tensor hold both.
 bool TakesGatedSweep(const Tensor& gate, const Tensor& up) {
-  return SweepType(gate, up).has_value() && gate.is_contiguous() && up.is_contiguous() && gate.sizes() == up.sizes();
+  return SweepType(gate, up).has_value() && gate.dim() == 2 && gate.stride(1) == 1 && gate.strides() == up.strides() &&
+         gate.sizes() == up.sizes();
 }
 
-Tensor GatedWithoutGraph(const Tensor& gate, const Tensor& up) {
-  if (!TakesGatedSweep(gate, up)) return GatedUnitReference(gate, up);
-  Tensor output = at::empty_like(gate);
-  const GatedElements work = {
-      .dtype = *SweepType(gate), .gate = gate.const_data_ptr(), .up = up.const_data_ptr(), .output = output.data_ptr()};
-  ParallelFor(gate.numel(), kSweepGrain,
-              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated(work, begin, end); });
+GatedRows RowsOf(const Tensor& gate, const Tensor& up, GateKind kind) {
+  return {.dtype = *SweepType(gate),
+          .is_gelu = kind == GateKind::kGeluTanh,
+          .size = gate.size(1),
+          .gate = gate.const_data_ptr(),
+          .up = up.const_data_ptr(),
+          .row_stride = gate.stride(0)};
+}
+
+template <typename Sweep>
+void ForRows(const Tensor& gate, const Sweep& sweep) {
+  ParallelFor(gate.size(0), std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, gate.size(1))), sweep);
+}
+
+Tensor Gate(const Tensor& gate, const Tensor& up, GateKind kind) {
+  if (!TakesGatedSweep(gate, up)) return GatedUnitReference(gate, up, kind);
+  Tensor output = at::empty(gate.sizes(), gate.options());
+  GatedRows work = RowsOf(gate, up, kind);
+  work.output = output.mutable_data_ptr();
+  ForRows(gate, [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated(work, begin, end); });
   return output;
 }
 
-// With s = 1 / (1 + exp(-gate)):  grad_up = grad * gate * s   grad_gate = grad * up * s * (1 + gate * (1 - s))
+// With act the activation:  grad_up = grad * act(gate)   grad_gate = grad * up * act'(gate)
+void GateGradients(const Tensor& gate, const Tensor& up, const Tensor& gradient, GateKind kind, Tensor of_gate,
+                   Tensor of_up) {
+  if (!TakesGatedSweep(gate, up) || of_gate.strides() != gate.strides()) {
+    const bool is_gelu = kind == GateKind::kGeluTanh;
+    of_gate.copy_(is_gelu ? at::gelu_backward(gradient * up, gate, "tanh") : at::silu_backward(gradient * up, gate));
+    of_up.copy_(gradient * (is_gelu ? at::gelu(gate, "tanh") : at::silu(gate)));
+    return;
+  }
+  GatedRows work = RowsOf(gate, up, kind);
+  work.gradient = gradient.const_data_ptr();
+  work.gate_gradient = of_gate.mutable_data_ptr();
+  work.up_gradient = of_up.mutable_data_ptr();
+  ForRows(gate, [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated_gradient(work, begin, end); });
+}
+
 struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, GateKind kind) {
     context->save_for_backward({gate, up});
-    return GatedWithoutGraph(gate, up);
+    context->saved_data["kind"] = static_cast<int64_t>(kind);
+    return Gate(gate, up, kind);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &gate = saved[0], &up = saved[1], gradient = grads[0].contiguous();
     RequireFirstDerivative();
-    if (!TakesGatedSweep(gate, up)) return {at::silu_backward(gradient * up, gate), gradient * at::silu(gate)};
-    Tensor of_gate = at::empty_like(gate), of_up = at::empty_like(up);
-    const GatedElements work = {.dtype = *SweepType(gate),
-                                .gate = gate.const_data_ptr(),
-                                .up = up.const_data_ptr(),
-                                .gradient = gradient.const_data_ptr(),
-                                .gate_gradient = of_gate.data_ptr(),
-                                .up_gradient = of_up.data_ptr()};
-    ParallelFor(gate.numel(), kSweepGrain,
-                [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated_gradient(work, begin, end); });
-    return {of_gate, of_up};
+    const variable_list saved = context->get_saved_variables();
+    const auto kind = static_cast<GateKind>(context->saved_data["kind"].toInt());
+    Tensor of_gate = at::empty_like(saved[0]), of_up = at::empty_like(saved[1]);
+    GateGradients(saved[0], saved[1], grads[0].contiguous(), kind, of_gate, of_up);
+    return {of_gate, of_up, Tensor()};
+  }
+};
+
+std::vector<Tensor> HalvesOf(const Tensor& both) { return at::chunk(both, 2, 1); }
+
+struct GatedUnitOfBothFunction : torch::autograd::Function<GatedUnitOfBothFunction> {
+  static Tensor forward(AutogradContext* context, const Tensor& both, GateKind kind) {
+    context->save_for_backward({both});
+    context->saved_data["kind"] = static_cast<int64_t>(kind);
+    const std::vector<Tensor> halves = HalvesOf(both);
+    return Gate(halves[0], halves[1], kind);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    RequireFirstDerivative();
+    const Tensor both = context->get_saved_variables()[0];
+    const auto kind = static_cast<GateKind>(context->saved_data["kind"].toInt());
+    const Tensor gradient = at::empty_like(both);
+    const std::vector<Tensor> halves = HalvesOf(both), of_halves = HalvesOf(gradient);
+    GateGradients(halves[0], halves[1], grads[0].contiguous(), kind, of_halves[0], of_halves[1]);
+    return {gradient, Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor RmsNorm(const Tensor& input, const Tensor& weight, double epsilon) {
+Tensor RmsNorm(const Tensor& input, const Tensor& weight, double epsilon, NormKind kind) {
   const bool sweeps = TakesNormSweep(input, weight);
-  if (sweeps && !torch::GradMode::is_enabled()) return NormBySweep(input, weight, epsilon).output;
-  return RmsNormFunction::apply(input, weight, epsilon, sweeps);
+  if (sweeps && !torch::GradMode::is_enabled()) return NormBySweep(input, weight, epsilon, kind).output;
+  return RmsNormFunction::apply(input, weight, epsilon, kind, sweeps);
 }
 
-Tensor RmsNormReference(const Tensor& input, const Tensor& weight, double epsilon) {
-  return RmsNormFunction::apply(input, weight, epsilon, /*sweeps=*/false);
+Tensor RmsNormReference(const Tensor& input, const Tensor& weight, double epsilon, NormKind kind) {
+  return RmsNormFunction::apply(input, weight, epsilon, kind, /*sweeps=*/false);
 }
 
-Tensor GatedUnitReference(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
+Tensor GatedUnitReference(const Tensor& gate, const Tensor& up, GateKind kind) {
+  return (kind == GateKind::kGeluTanh ? at::gelu(gate, "tanh") : at::silu(gate)) * up;
+}
 
-Tensor GatedUnit(const Tensor& gate, const Tensor& up) {
-  return torch::GradMode::is_enabled() ? GatedUnitFunction::apply(gate, up) : GatedWithoutGraph(gate, up);
+Tensor GatedUnit(const Tensor& gate, const Tensor& up, GateKind kind) {
+  return torch::GradMode::is_enabled() ? GatedUnitFunction::apply(gate, up, kind) : Gate(gate, up, kind);
+}
+
+Tensor GatedUnit(const Tensor& gate_and_up, GateKind kind) {
+  if (torch::GradMode::is_enabled()) return GatedUnitOfBothFunction::apply(gate_and_up, kind);
+  const std::vector<Tensor> halves = HalvesOf(gate_and_up);
+  return Gate(halves[0], halves[1], kind);
 }
 
 }  // namespace distill

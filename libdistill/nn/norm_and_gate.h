@@ -4,16 +4,20 @@
 
 #include <torch/types.h>
 
+#include "libdistill/nn/decoder_config.h"
+
 namespace distill {
 
 // Root-mean-square norm (Zhang, Sennrich 2019) as transformers computes it: input [N, H], weight [H] -> [N, H]:
-// input / sqrt(mean(input^2) + epsilon) in float32, cast to the input's dtype, times weight. Differentiable in both.
-torch::Tensor RmsNorm(const torch::Tensor& input, const torch::Tensor& weight, double epsilon);
-torch::Tensor RmsNormReference(const torch::Tensor& input, const torch::Tensor& weight, double epsilon);
+// input / sqrt(mean(input^2) + epsilon) in float32, times the weight as NormKind says. Differentiable in both.
+torch::Tensor RmsNorm(const torch::Tensor& input, const torch::Tensor& weight, double epsilon, NormKind kind);
+torch::Tensor RmsNormReference(const torch::Tensor& input, const torch::Tensor& weight, double epsilon, NormKind kind);
 
-// The gated unit of Llama's and Qwen2's feed-forward part (Shazeer 2020, "GLU variants improve transformer"):
-// silu(gate) * up, of one shape and dtype. Differentiable in both, whose values are all that is kept for it.
-torch::Tensor GatedUnit(const torch::Tensor& gate, const torch::Tensor& up);
-torch::Tensor GatedUnitReference(const torch::Tensor& gate, const torch::Tensor& up);
+// The gated unit of a feed-forward part (Shazeer 2020, "GLU variants improve transformer"): act(gate) * up, of one
+// shape [N, F] and dtype -> [N, F]. Differentiable in both, whose values are all that is kept for it.
+torch::Tensor GatedUnit(const torch::Tensor& gate, const torch::Tensor& up, GateKind kind);
+// Of both in one tensor, [N, 2 F]: the gate, and behind it up.
+torch::Tensor GatedUnit(const torch::Tensor& gate_and_up, GateKind kind);
+torch::Tensor GatedUnitReference(const torch::Tensor& gate, const torch::Tensor& up, GateKind kind);
 
 }  // namespace distill

@@ -3,9 +3,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "libdistill/nn/layer_sweep.h"
+#include "libdistill/nn/rotary_frequencies.h"
 #include "libdistill/nn/sweep_type.h"
 #include "libdistill/tensor/parallel.h"
 
@@ -16,39 +16,23 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Slow rotations are divided by the factor, fast ones kept, those between interpolated.
-Tensor ScaleAsLlama3(const Tensor& frequencies, const Llama3RopeScaling& scaling) {
-  const double length = scaling.original_max_position_embeddings;
-  const Tensor wavelength = 2 * M_PI / frequencies;
-  const Tensor smooth =
-      (length / wavelength - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
-  const Tensor between = (1 - smooth) * frequencies / scaling.factor + smooth * frequencies;
-  const Tensor slow = wavelength > length / scaling.low_freq_factor;
-  const Tensor fast = wavelength < length / scaling.high_freq_factor;
-  return torch::where(slow, frequencies / scaling.factor, torch::where(fast, frequencies, between));
-}
-
-Tensor InverseFrequencies(const DecoderConfig& config) {
-  const Tensor exponents = torch::arange(0, config.head_dim, 2, torch::kFloat32) / static_cast<double>(config.head_dim);
-  const Tensor frequencies = 1.0 / torch::pow(config.rope_theta, exponents);
-  return config.llama3_scaling.has_value() ? ScaleAsLlama3(frequencies, *config.llama3_scaling) : frequencies;
-}
-
 // Turning by the negative angles when `sign` is -1, which is also the gradient of turning by the positive ones.
 Tensor TurnByTensors(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
-  const int64_t half = x.size(-1) / 2;
+  const int64_t half = cos.size(-1);
   const Tensor x1 = x.narrow(-1, 0, half), x2 = x.narrow(-1, half, half);
   Tensor out = at::empty(x.sizes(), x.options());
   Tensor out1 = out.narrow(-1, 0, half), out2 = out.narrow(-1, half, half);
   at::mul_out(out1, x1, cos).addcmul_(x2, sin, -sign);
   at::mul_out(out2, x2, cos).addcmul_(x1, sin, sign);
+  const int64_t rest = x.size(-1) - 2 * half;
+  if (rest > 0) out.narrow(-1, 2 * half, rest).copy_(x.narrow(-1, 2 * half, rest));
   return out;
 }
 
 bool TakesSweep(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return SweepType(x, cos, sin).has_value() && x.dim() == 3 && x.stride(2) == 1 && cos.is_contiguous() &&
-         sin.is_contiguous() && cos.size(0) == x.size(0) && 2 * cos.numel() == x.size(0) * x.size(2) &&
-         sin.sizes() == cos.sizes();
+         sin.is_contiguous() && cos.size(0) == x.size(0) && cos.numel() == x.size(0) * cos.size(2) &&
+         2 * cos.size(2) <= x.size(2) && sin.sizes() == cos.sizes();
 }
 
 Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
@@ -56,7 +40,8 @@ Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
   Tensor out = at::empty(x.sizes(), x.options());
   const TurnedRows work = {.dtype = *SweepType(x),
                            .heads = x.size(1),
-                           .half = x.size(2) / 2,
+                           .size = x.size(2),
+                           .half = cos.size(2),
                            .input = x.const_data_ptr(),
                            .row_stride = x.stride(0),
                            .head_stride = x.stride(1),
@@ -84,19 +69,41 @@ struct RotateFunction : torch::autograd::Function<RotateFunction<turn>> {
 
 }  // namespace
 
-RotaryTable::RotaryTable(const DecoderConfig& config) : inverse_frequencies_(InverseFrequencies(config)) {}
+const RotaryAngles& RotaryTable::Table(int64_t key, int64_t length, const Tensor& like) {
+  RotaryAngles& table = tables_[key];
+  const int64_t known = table.cos.defined() ? table.cos.size(0) : 0;
+  const bool fits = known > 0 && known >= length && table.cos.device() == like.device() &&
+                    table.cos.scalar_type() == like.scalar_type();
+  if (fits) return table;
+  const torch::NoGradGuard no_grad;
+  const Tensor all = torch::arange(std::max(length, known), torch::kFloat32).to(like.device());
+  const Tensor angles = torch::outer(all, InverseFrequencies(rope_, head_size_, key).to(like.device())).unsqueeze_(1);
+  const auto scaled = [&](const Tensor& x) {
+    return (rope_.attention_factor == 1 ? x : x * rope_.attention_factor).to(like.scalar_type());
+  };
+  return table = {scaled(angles.cos()), scaled(angles.sin())};
+}
 
-RotaryAngles RotaryTable::At(const Tensor& positions, int64_t length, const Tensor& like) {
-  const int64_t known = table_.cos.defined() ? table_.cos.size(0) : 0;
-  const bool fits = known > 0 && known >= length && table_.cos.device() == like.device() &&
-                    table_.cos.scalar_type() == like.scalar_type();
-  if (!fits) {
-    const torch::NoGradGuard no_grad;
-    const Tensor all = torch::arange(std::max(length, known), torch::kFloat32).to(like.device());
-    const Tensor angles = torch::outer(all, inverse_frequencies_.to(like.device())).unsqueeze_(1);
-    table_ = {angles.cos().to(like.scalar_type()), angles.sin().to(like.scalar_type())};
+RotaryAngles RotaryTable::At(const Tensor& positions, int64_t length, const std::vector<DocumentSpan>& documents,
+                             const Tensor& like) {
+  const auto look_up = [&](int64_t key, const Tensor& some) -> RotaryAngles {
+    const RotaryAngles& table = Table(key, length, like);
+    return {table.cos.index_select(0, some), table.sin.index_select(0, some)};
+  };
+  if (!rope_.depends_on_length()) return look_up(0, positions);
+  // Neighbours with the same frequencies at once.
+  std::vector<Tensor> cosines, sines;
+  int64_t first = 0;
+  for (size_t i = 0; i < documents.size();) {
+    const int64_t key = rope_.KeyOf(documents[i].length);
+    int64_t tokens = 0;
+    for (; i < documents.size() && rope_.KeyOf(documents[i].length) == key; ++i) tokens += documents[i].tokens;
+    const RotaryAngles angles = look_up(key, positions.narrow(0, first, tokens));
+    cosines.push_back(angles.cos), sines.push_back(angles.sin);
+    first += tokens;
   }
-  return {table_.cos.index_select(0, positions), table_.sin.index_select(0, positions)};
+  if (cosines.size() == 1) return {cosines[0], sines[0]};
+  return {at::cat(cosines), at::cat(sines)};
 }
 
 Tensor Rotate(const Tensor& x, const RotaryAngles& angles) {

@@ -12,8 +12,9 @@
 #include "libdistill/nn/sweep_type.h"
 #include "libdistill/tensor/parallel.h"
 
-// Shapes: B documents, A heads of each, N = B * A, T tokens, D head size; a tile is G heads times Q queries and the
-// first S keys.
+// Shapes: B documents, A heads of each, N = B * A, K heads of keys and values, T tokens, D head size; a tile is G heads
+// times Q queries and S keys. The A / K heads that share keys lie side by side: where a tile has whole matrices, they
+// are further queries of one head.
 namespace distill {
 namespace {
 
@@ -25,33 +26,46 @@ using torch::autograd::variable_list;
 constexpr int64_t kTileBytes = 384 << 10;
 constexpr int64_t kLeastQueries = 64;
 
-// Query, keys and values, contiguous [N, T, D].
+// Contiguous.
 struct Operands {
-  Tensor query, keys, values;
-  int64_t heads;  // A
+  Tensor query;         // [N, T, D]
+  Tensor keys, values;  // [B * K, T, D]
+  int64_t heads;        // A
 
   int64_t all_heads() const { return query.size(0); }
   int64_t tokens() const { return query.size(1); }
+  int64_t shared() const { return keys.size(0) == 0 ? 1 : query.size(0) / keys.size(0); }  // A / K
 };
 
 // How many heads have whole matrices in a tile, and if that is one, how many of its queries.
 struct Tile {
   int64_t heads, queries;
+
+  // Heads that one thread does, since they have keys in common.
+  int64_t group(const Operands& on) const { return std::max(heads, on.shared()); }
+  // Whether the gradient of keys and values is that of one tile.
+  bool is_only(const Operands& on) const { return queries == on.tokens() && heads >= on.shared(); }
 };
 
 Tile TileOf(const Operands& on) {
   const int64_t row = on.tokens() * on.query.element_size(), matrix = std::max<int64_t>(1, on.tokens() * row);
-  if (matrix <= kTileBytes) return {std::clamp<int64_t>(kTileBytes / matrix, 1, on.all_heads()), on.tokens()};
+  const int64_t shared = on.shared(), groups = kTileBytes / (matrix * shared);
+  if (groups > 0) return {std::min(groups * shared, on.all_heads()), on.tokens()};
   return {1, std::min(on.tokens(), std::max(kLeastQueries, kTileBytes / row))};
 }
 
 ScoreRows RowsOf(const Operands& on, const TiledAttention& options, const Tensor& log_sums) {
+  const AttentionTraits& traits = options.traits;
   ScoreRows rows = {.dtype = *SweepType(on.query),
                     .tokens = on.tokens(),
                     .real_keys = options.real_keys.empty() ? nullptr : options.real_keys.data(),
                     .heads = on.heads,
                     .is_causal = options.is_causal,
-                    .scale = 1 / std::sqrt(static_cast<float>(on.query.size(2))),
+                    .window = traits.window,
+                    .scale = traits.scale > 0 ? static_cast<float>(traits.scale)
+                                              : 1 / std::sqrt(static_cast<float>(on.query.size(2))),
+                    .softcap = static_cast<float>(traits.softcap),
+                    .sinks = traits.sinks.defined() ? traits.sinks.const_data_ptr<float>() : nullptr,
                     .log_sums = log_sums.mutable_data_ptr<float>()};
   if (options.dropping.has_value()) rows.dropping = *options.dropping;
   return rows;
@@ -61,41 +75,57 @@ ScoreRows RowsOf(const Operands& on, const TiledAttention& options, const Tensor
 struct Workspace {
   Workspace(const Operands& on, const Tile& tile)
       : scores(at::empty({tile.heads, tile.queries, on.tokens()}, on.query.options())),
-        scratch(at::empty({2, (on.tokens() + kDropBlock - 1) / kDropBlock * kDropBlock},
+        scratch(at::empty({3, (on.tokens() + kDropBlock - 1) / kDropBlock * kDropBlock},
                           on.query.options().dtype(torch::kFloat32))) {}
 
   Tensor scores, scratch;
 };
 
-// visit(heads, rows of the tile) for each tile of heads that begin within [begin, end) groups, those of a group in
-// turn.
+// The keys that the queries of a tile see.
+void PlaceKeys(const Operands& on, ScoreRows& rows) {
+  rows.first_key = 0;
+  rows.keys = rows.is_causal ? rows.first_query + rows.queries : on.tokens();
+  if (rows.window == 0) return;
+  rows.first_key = std::max<int64_t>(0, rows.first_query + 1 - rows.window) / kDropBlock * kDropBlock;
+  rows.keys -= rows.first_key;
+}
+
+// visit(heads, rows of the tile) for each tile of heads within [begin, end) groups, one after the other.
 template <typename Visit>
 void ForTiles(const Operands& on, const Tile& tile, int64_t begin, int64_t end, ScoreRows rows, const Visit& visit) {
-  for (int64_t group = begin; group < end; ++group) {
-    rows.first_head = group * tile.heads;
-    const int64_t heads = std::min(tile.heads, on.all_heads() - rows.first_head);
+  const int64_t last = std::min(end * tile.group(on), on.all_heads());
+  for (int64_t head = begin * tile.group(on); head < last; head += tile.heads) {
+    rows.first_head = head;
     for (rows.first_query = 0; rows.first_query < on.tokens(); rows.first_query += tile.queries) {
       rows.queries = std::min(tile.queries, on.tokens() - rows.first_query);
-      rows.keys = rows.is_causal ? rows.first_query + rows.queries : on.tokens();
-      visit(heads, rows);
+      PlaceKeys(on, rows);
+      visit(std::min(tile.heads, last - head), rows);
     }
   }
 }
 
-Tensor KeysOf(const Tensor& x, const ScoreRows& rows, int64_t heads) {
-  return x.narrow(0, rows.first_head, heads).narrow(1, 0, rows.keys);
+// Heads of keys in a tile of G heads.
+int64_t KeyHeads(int64_t heads, int64_t shared) { return std::max<int64_t>(1, heads / shared); }
+
+Tensor KeysOf(const Tensor& x, const ScoreRows& rows, int64_t heads, int64_t shared) {
+  return x.narrow(0, rows.first_head / shared, KeyHeads(heads, shared)).narrow(1, rows.first_key, rows.keys);
 }
-Tensor QueriesOf(const Tensor& x, const ScoreRows& rows, int64_t heads) {
-  return x.narrow(0, rows.first_head, heads).narrow(1, rows.first_query, rows.queries);
+Tensor QueriesOf(const Tensor& x, const ScoreRows& rows, int64_t heads, int64_t shared) {
+  return x.narrow(0, rows.first_head, heads)
+      .narrow(1, rows.first_query, rows.queries)
+      .view({KeyHeads(heads, shared), -1, x.size(2)});
 }
-// [G, Q, S] at the start of a workspace's memory.
-Tensor ScoresIn(const Tensor& workspace, const ScoreRows& rows, int64_t heads) {
-  return workspace.flatten().narrow(0, 0, heads * rows.queries * rows.keys).view({heads, rows.queries, rows.keys});
+// At the start of a workspace's memory.
+Tensor ScoresIn(const Tensor& workspace, const ScoreRows& rows, int64_t heads, int64_t shared) {
+  return workspace.flatten()
+      .narrow(0, 0, heads * rows.queries * rows.keys)
+      .view({KeyHeads(heads, shared), -1, rows.keys});
 }
 
 template <typename Body>
 void ForGroups(const Operands& on, const Tile& tile, const Body& body) {
-  ParallelFor((on.all_heads() + tile.heads - 1) / tile.heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t group = tile.group(on);
+  ParallelFor((on.all_heads() + group - 1) / group, 1, [&](int64_t begin, int64_t end) {
     const torch::NoGradGuard no_grad;  // a thread's own
     body(begin, end);
   });
@@ -105,15 +135,17 @@ void ForGroups(const Operands& on, const Tile& tile, const Body& body) {
 Tensor Forward(const Operands& on, const TiledAttention& options, const Tensor& log_sums) {
   Tensor output = at::empty_like(on.query);
   const Tile tile = TileOf(on);
+  const int64_t shared = on.shared();
   ForGroups(on, tile, [&](int64_t begin, int64_t end) {
     const Workspace space(on, tile);
     ForTiles(on, tile, begin, end, RowsOf(on, options, log_sums), [&](int64_t heads, ScoreRows rows) {
-      Tensor scores = ScoresIn(space.scores, rows, heads), attended = QueriesOf(output, rows, heads);
-      at::bmm_out(scores, QueriesOf(on.query, rows, heads), KeysOf(on.keys, rows, heads).transpose(1, 2));
+      Tensor scores = ScoresIn(space.scores, rows, heads, shared), attended = QueriesOf(output, rows, heads, shared);
+      at::bmm_out(scores, QueriesOf(on.query, rows, heads, shared),
+                  KeysOf(on.keys, rows, heads, shared).transpose(1, 2));
       rows.scores = scores.mutable_data_ptr();
       rows.scratch = space.scratch.mutable_data_ptr<float>();
       AttentionSweepsFor(rows.dtype).probabilities(rows, 0, heads * rows.queries);
-      at::bmm_out(attended, scores, KeysOf(on.values, rows, heads));
+      at::bmm_out(attended, scores, KeysOf(on.values, rows, heads, shared));
     });
   });
   return output;
@@ -132,7 +164,8 @@ void AddPart(Tensor sum, const Tensor& part_left, const Tensor& part_right, bool
 variable_list Backward(const Operands& on, const TiledAttention& options, const Tensor& log_sums,
                        const Tensor& gradient) {
   const Tile tile = TileOf(on);
-  const bool is_only = tile.queries == on.tokens();
+  const bool is_only = tile.is_only(on);
+  const int64_t shared = on.shared();
   // What several tiles add up is float32.
   const auto sums_like = [&](const Tensor& x) {
     return is_only ? at::empty_like(x) : at::zeros_like(x, torch::kFloat32);
@@ -142,19 +175,20 @@ variable_list Backward(const Operands& on, const TiledAttention& options, const 
     const Workspace space(on, tile);
     const Tensor gradients = at::empty_like(space.scores);
     ForTiles(on, tile, begin, end, RowsOf(on, options, log_sums), [&](int64_t heads, ScoreRows rows) {
-      const Tensor query = QueriesOf(on.query, rows, heads), keys = KeysOf(on.keys, rows, heads),
-                   incoming = QueriesOf(gradient, rows, heads);
-      Tensor scores = ScoresIn(space.scores, rows, heads), of_scores = ScoresIn(gradients, rows, heads),
-             of_queries = QueriesOf(of_query, rows, heads);
+      const auto queries_of = [&](const Tensor& x) { return QueriesOf(x, rows, heads, shared); };
+      const auto keys_of = [&](const Tensor& x) { return KeysOf(x, rows, heads, shared); };
+      const Tensor query = queries_of(on.query), keys = keys_of(on.keys), incoming = queries_of(gradient);
+      Tensor scores = ScoresIn(space.scores, rows, heads, shared), of_scores = ScoresIn(gradients, rows, heads, shared),
+             of_queries = queries_of(of_query);
       at::bmm_out(scores, query, keys.transpose(1, 2));
-      at::bmm_out(of_scores, incoming, KeysOf(on.values, rows, heads).transpose(1, 2));
+      at::bmm_out(of_scores, incoming, keys_of(on.values).transpose(1, 2));
       rows.scores = scores.mutable_data_ptr();
       rows.gradients = of_scores.mutable_data_ptr();
       rows.scratch = space.scratch.mutable_data_ptr<float>();
       AttentionSweepsFor(rows.dtype).probabilities_again(rows, 0, heads * rows.queries);
       at::bmm_out(of_queries, of_scores, keys);
-      AddPart(KeysOf(of_keys, rows, heads), of_scores.transpose(1, 2), query, is_only);
-      AddPart(KeysOf(of_values, rows, heads), scores.transpose(1, 2), incoming, is_only);
+      AddPart(keys_of(of_keys), of_scores.transpose(1, 2), query, is_only);
+      AddPart(keys_of(of_values), scores.transpose(1, 2), incoming, is_only);
     });
   });
   return {of_query, of_keys.to(on.keys.scalar_type()), of_values.to(on.values.scalar_type())};
@@ -162,10 +196,10 @@ variable_list Backward(const Operands& on, const TiledAttention& options, const 
 
 // What the graph keeps beside tensors.
 struct Kept : torch::CustomClassHolder {
-  Kept(std::shared_ptr<const TiledAttention> options_in, int64_t heads_in)
-      : options(std::move(options_in)), heads(heads_in) {}
+  Kept(std::shared_ptr<const TiledAttention> options_in, int64_t heads_in, int64_t key_heads_in)
+      : options(std::move(options_in)), heads(heads_in), key_heads(key_heads_in) {}
   const std::shared_ptr<const TiledAttention> options;
-  const int64_t heads;
+  const int64_t heads, key_heads;
 };
 
 struct TiledAttentionFunction : torch::autograd::Function<TiledAttentionFunction> {
@@ -176,7 +210,8 @@ struct TiledAttentionFunction : torch::autograd::Function<TiledAttentionFunction
     const Tensor log_sums = at::empty({on.all_heads(), on.tokens()}, query.options().dtype(torch::kFloat32));
     const Tensor output = Forward(on, *options, log_sums).view(query.sizes());
     context->save_for_backward({on.query, on.keys, on.values, log_sums});
-    context->saved_data["options"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(options, query.size(1)));
+    context->saved_data["options"] =
+        c10::IValue::make_capsule(c10::make_intrusive<Kept>(options, query.size(1), keys.size(1)));
     return output;
   }
 
@@ -186,7 +221,11 @@ struct TiledAttentionFunction : torch::autograd::Function<TiledAttentionFunction
     const auto kept = c10::static_intrusive_pointer_cast<Kept>(context->saved_data["options"].toCapsule());
     const Operands on = {saved[0], saved[1], saved[2], kept->heads};
     variable_list gradients = Backward(on, *kept->options, saved[3], grads[0].contiguous().flatten(0, 1));
-    for (Tensor& gradient : gradients) gradient = gradient.view(grads[0].sizes());
+    const auto documents = [&](const Tensor& x, int64_t heads) {
+      return x.view({grads[0].size(0), heads, x.size(1), x.size(2)});
+    };
+    gradients[0] = documents(gradients[0], kept->heads);
+    for (size_t i = 1; i < 3; ++i) gradients[i] = documents(gradients[i], kept->key_heads);
     gradients.emplace_back();
     return gradients;
   }
@@ -204,22 +243,43 @@ Tensor AttendByTiles(const Tensor& query, const Tensor& keys, const Tensor& valu
     const auto wide = [](const Tensor& x) { return x.to(torch::kFloat32); };
     return AttendByTiles(wide(query), wide(keys), wide(values), options).to(torch::kFloat16);
   }
-  return TiledAttentionFunction::apply(query, keys, values, std::make_shared<const TiledAttention>(options));
+  const auto own = std::make_shared<TiledAttention>(options);
+  if (own->traits.sinks.defined()) own->traits.sinks = own->traits.sinks.detach().to(torch::kFloat32).contiguous();
+  return TiledAttentionFunction::apply(query, keys, values, std::shared_ptr<const TiledAttention>(own));
+}
+
+// bool, of what a query does not see: [B or 1, 1, T, T].
+static Tensor Unseen(const TiledAttention& options, int64_t documents, int64_t tokens, torch::Device device) {
+  const auto flags = torch::TensorOptions(torch::kBool).device(device);
+  Tensor unseen = torch::zeros({1, 1, tokens, tokens}, flags);
+  if (options.is_causal) unseen = unseen | torch::ones({tokens, tokens}, flags).triu(1);
+  if (options.traits.window > 0) unseen = unseen | torch::ones({tokens, tokens}, flags).tril(-options.traits.window);
+  if (options.real_keys.empty()) return unseen;
+  const Tensor real = torch::tensor(options.real_keys, torch::kInt64).to(device).view({documents, 1, 1, 1});
+  return unseen | (torch::arange(tokens, real.options()) >= real);
 }
 
 Tensor AttendReference(const Tensor& query, const Tensor& keys, const Tensor& values, const TiledAttention& options,
                        const Tensor& factors) {
-  const int64_t documents = query.size(0), tokens = query.size(2);
-  Tensor unseen = torch::zeros({documents, 1, tokens, tokens}, torch::kBool);
-  if (options.is_causal) unseen = unseen | torch::ones({tokens, tokens}, torch::kBool).triu(1);
-  if (!options.real_keys.empty()) {
-    const Tensor real = torch::tensor(options.real_keys, torch::kInt64).view({documents, 1, 1, 1});
-    unseen = unseen | (torch::arange(tokens) >= real);
+  const AttentionTraits& traits = options.traits;
+  const int64_t documents = query.size(0), heads = query.size(1), tokens = query.size(2);
+  Tensor scores = at::matmul(query, RepeatHeads(keys, heads).transpose(2, 3));
+  scores = traits.scale > 0 ? scores * traits.scale : scores / std::sqrt(static_cast<double>(query.size(3)));
+  if (traits.softcap > 0) scores = torch::tanh(scores / traits.softcap) * traits.softcap;
+  scores =
+      scores.masked_fill(Unseen(options, documents, tokens, query.device()), -std::numeric_limits<double>::infinity());
+  if (traits.sinks.defined()) {
+    const Tensor sinks = traits.sinks.to(scores.scalar_type()).view({1, heads, 1, 1});
+    scores = at::cat({scores, sinks.expand({documents, heads, tokens, 1})}, 3);
   }
-  const Tensor scores = at::matmul(query, keys.transpose(2, 3)) / std::sqrt(static_cast<double>(query.size(3)));
-  const Tensor seen = scores.masked_fill(unseen.to(scores.device()), -std::numeric_limits<double>::infinity());
-  const Tensor probabilities = at::softmax(seen, -1);
-  return at::matmul(factors.defined() ? probabilities * factors : probabilities, values);
+  const Tensor probabilities = at::softmax(scores, -1).narrow(3, 0, tokens);
+  return at::matmul(factors.defined() ? probabilities * factors : probabilities, RepeatHeads(values, heads));
+}
+
+Tensor RepeatHeads(const Tensor& x, int64_t heads) {
+  const int64_t repeats = heads / x.size(1);
+  if (repeats == 1) return x;
+  return x.unsqueeze(2).expand({-1, -1, repeats, -1, -1}).reshape({x.size(0), heads, x.size(2), x.size(3)});
 }
 
 }  // namespace distill

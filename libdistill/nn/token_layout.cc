@@ -125,6 +125,17 @@ std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input) {
   return input.layout != nullptr ? input.layout : std::make_shared<const TokenLayout>(LayOut(input));
 }
 
+std::vector<DocumentSpan> SpansOf(const TokenLayout& layout) {
+  std::vector<DocumentSpan> spans;
+  for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
+    for (int64_t i = 0; i < rectangle.documents; ++i) {
+      spans.push_back(
+          {rectangle.length, rectangle.real_lengths.empty() ? rectangle.length : rectangle.real_lengths[i]});
+    }
+  }
+  return spans;
+}
+
 Tensor RowsAt(const Tensor& flat, const Tensor& places) { return RowsAtFunction::apply(flat, places); }
 
 Tensor ToBatchOrder(const Tensor& flat, const TokenLayout& layout, int64_t rows, int64_t tokens) {

@@ -8,6 +8,7 @@
 #include <torch/types.h>
 
 #include "libdistill/nn/language_model.h"
+#include "libdistill/nn/rotary.h"
 
 namespace distill {
 
@@ -34,6 +35,9 @@ struct TokenLayout {
 
 // The input's own, or a new one. Throws c10::Error when document_starts do not fit input_ids.
 std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input);
+
+// The documents in the flat order.
+std::vector<DocumentSpan> SpansOf(const TokenLayout& layout);
 
 // Rows `places`, int64 [N] and each another one, of flat [P, H] as [N, H]. Differentiable.
 torch::Tensor RowsAt(const torch::Tensor& flat, const torch::Tensor& places);

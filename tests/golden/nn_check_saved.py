@@ -23,12 +23,14 @@ def check(case):
         saved, dtype="auto", attn_implementation="eager", output_loading_info=True)
     assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     assert str(model.dtype) == f"torch.{dtype}", model.dtype
+    # Anew in float32: what a model rounds to its type when it is made (Gemma's scale of embeddings) is not what is saved.
+    model = family.from_pretrained(saved, dtype=torch.float32, attn_implementation="eager")
     ids = dump["input_ids"]
     mask = torch.ones_like(ids)
     if "lengths" in dump:
         mask = (torch.arange(ids.shape[1]) < dump["lengths"].unsqueeze(1)).long()
     with torch.no_grad():
-        out = model.float()(ids, attention_mask=mask)
+        out = model(ids, attention_mask=mask)
     is_span = config["architectures"][0].endswith("QuestionAnswering")
     logits = torch.stack([out.start_logits, out.end_logits], -1) * mask.unsqueeze(-1) if is_span else out.logits
     difference = (logits - dump["logits"]).abs().max() / logits.abs().max()

@@ -5,7 +5,8 @@ DECODERS_FOLDER/NAME/model is a folder that LoadDecoder reads; DECODERS_FOLDER/N
   input_ids [B, T], logits [B, T, V], grad.PARAMETER     plain rows; the gradient of the summed next-token cross-entropy
   packed_ids [B, T], packed_starts [B, S] (-1: no more), packed_logits [B, T, V] (each document on its own, zero in the
   padding), packed_grad.PARAMETER                         several documents a row
-  prompts [B, T], answers [B, 12]                         greedy generation
+  prompts [B, T], answers [B, 64]                         greedy generation
+Parameters are called as in the files: transformers may keep experts in other shapes than it saves.
 """
 import json
 import pathlib
@@ -15,7 +16,7 @@ import sys
 import torch
 import torch.nn.functional as F
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import encoder_golden
@@ -35,7 +36,28 @@ def llama(**fields):
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**SIZES, "num_key_value_heads": 2, **fields}))
 
 
-# name: (model, how it is saved)
+def decoder(family, **fields):
+    config = getattr(transformers, f"{family}Config")(**{**SIZES, "num_key_value_heads": 2, "pad_token_id": None,
+                                                         "bos_token_id": None, "eos_token_id": None, **fields})
+    return getattr(transformers, f"{family.removesuffix('Text')}ForCausalLM")(config)
+
+
+def rope(kind, **fields):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 1000.0, **fields}}
+
+
+def longrope(original):
+    return dict(max_position_embeddings=128, original_max_position_embeddings=original,
+                **rope("longrope", partial_rotary_factor=0.75, original_max_position_embeddings=original,
+                       short_factor=[1.0, 1.1, 1.3], long_factor=[1.5, 3.0, 7.0]))
+
+
+GEMMA = dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=6, num_hidden_layers=4)
+TWO_ROPES = dict(rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
+                                  "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5000.0}})
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, num_hidden_layers=3)
+
+# name, which begins with the model_type: (model, how it is saved)
 CASES = {
     "qwen2_tied": (lambda: qwen2(tie_word_embeddings=True), {}),
     "qwen2_untied": (lambda: qwen2(rms_norm_eps=1e-3), {}),
@@ -49,6 +71,42 @@ CASES = {
     "qwen2_sharded": (lambda: qwen2(), {"max_shard_size": "20KB"}),
     "qwen2_pad_token": (lambda: qwen2(tie_word_embeddings=True, pad_token_id=7), {}),
     "llama_bfloat16": (lambda: llama(), {"dtype": torch.bfloat16}),
+    "llama_mixed_types": (lambda: llama(), {"mixes": True}),
+    "llama_odd_sizes": (lambda: llama(vocab_size=97, hidden_size=30, intermediate_size=41, num_attention_heads=3,
+                                      num_key_value_heads=1), {}),
+    "llama_linear_rope": (lambda: llama(**rope("linear", factor=4.0)), {}),
+    "llama_dynamic_rope": (lambda: llama(max_position_embeddings=16, **rope("dynamic", factor=2.0)), {}),
+    "llama_yarn_rope": (lambda: llama(**rope("yarn", factor=4.0, original_max_position_embeddings=32)), {"older": True}),
+    "qwen2_yarn_rope": (lambda: qwen2(**rope("yarn", factor=4.0, original_max_position_embeddings=32, truncate=False,
+                                             mscale=0.7, mscale_all_dim=1.1)), {}),
+    "qwen2_window": (lambda: qwen2(use_sliding_window=True, sliding_window=7, max_window_layers=1), {}),
+    "qwen3_tied": (lambda: decoder("Qwen3", head_dim=16, tie_word_embeddings=True), {}),
+    "qwen3_biases": (lambda: decoder("Qwen3", head_dim=8, attention_bias=True), {"older": True}),
+    "qwen3_window": (lambda: decoder("Qwen3", head_dim=8, use_sliding_window=True, sliding_window=5,
+                                     max_window_layers=1), {}),
+    "mistral_window": (lambda: decoder("Mistral", sliding_window=5), {}),
+    "mistral_full": (lambda: decoder("Mistral", sliding_window=None, head_dim=12, tie_word_embeddings=True),
+                     {"older": True}),
+    "smollm3_tied": (lambda: decoder("SmolLM3", num_hidden_layers=4), {}),
+    "smollm3_window": (lambda: decoder("SmolLM3", no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=6,
+                                       attention_bias=True, mlp_bias=True, tie_word_embeddings=False), {}),
+    "olmo2_grouped": (lambda: decoder("Olmo2"), {}),
+    "olmo2_tied": (lambda: decoder("Olmo2", num_key_value_heads=4, attention_bias=True, tie_word_embeddings=True), {}),
+    "phi3_window": (lambda: decoder("Phi3", sliding_window=6), {}),
+    "phi3_part_tied": (lambda: decoder("Phi3", tie_word_embeddings=True,
+                                       **rope("default", partial_rotary_factor=0.5)), {}),
+    "phi3_long": (lambda: decoder("Phi3", **longrope(8)), {}),
+    "phi3_short": (lambda: decoder("Phi3", **longrope(100)), {"older": True}),
+    "gemma2_tied": (lambda: decoder("Gemma2", **GEMMA, final_logit_softcapping=3.0, attn_logit_softcapping=2.0), {}),
+    "gemma2_untied": (lambda: decoder("Gemma2", **GEMMA, tie_word_embeddings=False, pad_token_id=0,
+                                      attn_logit_softcapping=None, attention_bias=True), {"older": True}),
+    "gemma3_text_tied": (lambda: decoder("Gemma3Text", **GEMMA, sliding_window_pattern=2, **TWO_ROPES), {}),
+    "gemma3_text_older": (lambda: decoder("Gemma3Text", **GEMMA, sliding_window_pattern=3, **TWO_ROPES,
+                                          final_logit_softcapping=4.0), {"older": True}),
+    "qwen2_moe": (lambda: decoder("Qwen2Moe", **EXPERTS, shared_expert_intermediate_size=20, qkv_bias=True), {}),
+    "qwen3_moe": (lambda: decoder("Qwen3Moe", **EXPERTS, head_dim=8, norm_topk_prob=True, mlp_only_layers=[1]), {}),
+    "gpt_oss": (lambda: decoder("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=6,
+                                intermediate_size=20), {}),
 }
 
 
@@ -56,22 +114,37 @@ def randomise(model):
     """transformers' own initialisation is too small to tell much apart, and has no biases."""
     for name, p in model.named_parameters():
         with torch.no_grad():
-            scale = "norm" in name.lower() and name.endswith("weight")
+            scale = "norm" in name.lower() and name.endswith("weight") and "gemma" not in model.config.model_type
             p.copy_(0.2 * torch.randn_like(p) + (1 if scale else 0))
 
 
 def to_older_form(path):
     config = json.loads(path.read_text())
     rope = config.pop("rope_parameters")
+    if "full_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+        config["sliding_window_pattern"] = config.pop("_sliding_window_pattern")
     config["rope_theta"] = rope.pop("rope_theta")
+    if "partial_rotary_factor" in rope:
+        config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
     config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
     config["torch_dtype"] = config.pop("dtype")
     config.pop("layer_types", None)
     path.write_text(json.dumps(config, indent=2))
 
 
-def save(model, folder, older=False, dtype=torch.float32, max_shard_size="1GB"):
+def mix_types(path):
+    """Every other tensor in bfloat16, as some published files have norms in float32."""
+    tensors = load_file(path)
+    save_file({name: value.to(torch.bfloat16) if i % 2 else value for i, (name, value) in enumerate(tensors.items())},
+              path, {"format": "pt"})
+
+
+def save(model, folder, older=False, dtype=torch.float32, max_shard_size="1GB", mixes=False):
     model.to(dtype).save_pretrained(folder, max_shard_size=max_shard_size)
+    if mixes:
+        mix_types(folder / "model.safetensors")
     if older:
         to_older_form(folder / "config.json")
     words = {f"w{i}": i for i in range(SIZES["vocab_size"])}
@@ -84,10 +157,31 @@ def next_token_loss(logits, ids):
     return F.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1), reduction="sum")
 
 
+def as_saved(name, gradient):
+    """Names and values of a gradient, for the parameters of the file."""
+    if not name.endswith("experts.gate_up_proj") and not name.endswith("experts.down_proj") or "bias" in name:
+        return {name: gradient}
+    path, kind = name.rsplit(".", 1)
+    parts = {"down_proj": [gradient]} if kind == "down_proj" else dict(
+        zip(("gate_proj", "up_proj"), ([part] for part in gradient.chunk(2, dim=1))))
+    return {f"{path}.{expert}.{part}.weight": value[expert] for part, (value,) in parts.items()
+            for expert in range(gradient.shape[0])}
+
+
 def gradients(model, prefix):
-    found = {f"{prefix}.{name}": p.grad.clone() for name, p in model.named_parameters()}
+    found = {}
+    for name, p in model.named_parameters():
+        gradient = p.grad if p.grad is not None else torch.zeros_like(p)
+        saved = {name: gradient} if model.config.model_type == "gpt_oss" else as_saved(name, gradient)
+        found |= {f"{prefix}.{key}": value.clone() for key, value in saved.items()}
     model.zero_grad()
     return found
+
+
+def run(model, ids):
+    """The logits. "Dynamic" ropes remember the longest text that they have seen: here each text stands alone."""
+    model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
+    return model(ids).logits
 
 
 def packed(model, vocabulary):
@@ -101,7 +195,7 @@ def packed(model, vocabulary):
             if begin == end:
                 continue
             document = ids[row : row + 1, begin:end]
-            out = model(document).logits
+            out = run(model, document)
             logits[row, begin:end] = out[0].detach()
             loss = loss + next_token_loss(out, document)
     loss.backward()
@@ -115,11 +209,12 @@ def golden(model):
     ids = torch.randint(0, vocabulary, (3, 40))
     if model.config.pad_token_id is not None:
         ids[0, 3] = model.config.pad_token_id  # transformers gives its row of the embedding no gradient
-    logits = model(ids).logits
+    logits = run(model, ids)
     next_token_loss(logits, ids).backward()
     out = {"input_ids": ids, "logits": logits.detach()} | gradients(model, "grad") | packed(model, vocabulary)
     prompts = torch.randint(0, vocabulary, (4, 9))
-    answers = model.generate(prompts, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0,
+    run(model, prompts)
+    answers = model.generate(prompts, max_new_tokens=64, do_sample=False, eos_token_id=None, pad_token_id=0,
                              attention_mask=torch.ones_like(prompts))
     return out | {"prompts": prompts, "answers": answers[:, prompts.shape[1] :]}
 

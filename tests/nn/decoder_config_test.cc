@@ -46,10 +46,10 @@ TEST_CASE("the older form and that of transformers 5 give the same config") {
   REQUIRE(older.ok());
   REQUIRE(newer.ok());
   for (const DecoderConfig& config : {*older, *newer}) {
-    CHECK(config.rope_theta == 5e5);
-    REQUIRE(config.llama3_scaling.has_value());
-    CHECK(config.llama3_scaling->factor == 32.0);
-    CHECK(config.llama3_scaling->original_max_position_embeddings == 8192);
+    CHECK(config.ropes[0].theta == 5e5);
+    CHECK(config.ropes[0].type == RopeType::kLlama3);
+    CHECK(config.ropes[0].factor == 32.0);
+    CHECK(config.ropes[0].original_length == 8192);
     CHECK(config.num_key_value_heads == 2);
     CHECK(config.head_dim == 4);
     CHECK_FALSE(config.query_key_value_bias);
@@ -80,24 +80,82 @@ TEST_CASE("what changes the computation is honoured") {
   CHECK(ParseWith("a_field_of_the_future", "1").ok());  // with a warning
 }
 
-TEST_CASE("what changes the computation in a way that is not there is refused by name") {
-  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
-    const std::string rope = absl::StrCat(R"({"factor": 2.0, "rope_type": ")", type, "\"}");
-    CheckRefused("rope_scaling", rope);
-    CheckRefused("rope_parameters", rope);
-    CheckRefused("rope_scaling", absl::StrCat(R"({"factor": 2.0, "type": ")", type, "\"}"));
-    CHECK(absl::StrContains(ParseWith("rope_scaling", rope).status().message(), type));
+TEST_CASE("every kind of rope is read, and what it lacks, or does not have, is named") {
+  const auto rope = [](const std::string& fields) { return ParseWith("rope_parameters", "{" + fields + "}"); };
+  CHECK(rope(R"("rope_type": "linear", "factor": 4)")->ropes[0].type == RopeType::kLinear);
+  CHECK(rope(R"("type": "dynamic", "factor": 4)")->ropes[0].depends_on_length());
+  const auto yarn = rope(R"("rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32)");
+  CHECK(yarn->ropes[0].attention_factor == Approx(1.13863));  // 0.1 log 4 + 1
+  CHECK(rope(R"("rope_type": "yarn", "factor": 4, "attention_factor": 2, "truncate": false)")->ropes[0].truncates ==
+        false);
+  const std::string factors = R"("short_factor": [1, 1, 1, 1], "long_factor": [2, 3, 4, 5])";
+  const auto longrope = rope(R"("rope_type": "longrope", "original_max_position_embeddings": 256, )" + factors);
+  CHECK(longrope->ropes[0].factor == 8);
+  CHECK(longrope->ropes[0].KeyOf(256) == 0);
+  CHECK(longrope->ropes[0].KeyOf(257) == 1);
+  CHECK(ParseWith("rope_scaling", R"({"rope_type": "su", )" + factors + "}", "phi3")->ropes[0].type ==
+        RopeType::kLongRope);
+  for (const auto& [fields, named] :
+       {std::pair(R"("rope_type": "linear")", "factor"), std::pair(R"("rope_type": "linear", "factor": 0)", "factor"),
+        std::pair(R"("rope_type": "linear", "factor": 2, "beta_fast": 1)", "beta_fast"),
+        std::pair(R"("rope_type": "longrope", "short_factor": [1])", "short_factor"),
+        std::pair(R"("rope_type": "xpos", "factor": 2)", "rope_type"),
+        std::pair(R"("partial_rotary_factor": 0.1)", "partial_rotary_factor"),
+        std::pair(R"("full_attention": {"rope_type": "default"})", "rope_parameters")}) {
+    const absl::Status status = rope(fields).status();
+    INFO(fields << ": " << status);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(absl::StrContains(status.message(), named));
   }
+}
+
+TEST_CASE("windows and layers without positions are those of the family") {
+  CHECK(ParseWith("sliding_window", "9", "mistral")->layer(1).window == 9);
+  CHECK(ParseWith("sliding_window", "null", "mistral")->layer(1).window == 0);
+  const auto windows = [](const char* types) {
+    std::string json = TinyConfigJson("qwen3");
+    return ParseDecoderConfig(absl::StrReplaceAll(json, {{"{\n", absl::StrCat(R"({"use_sliding_window": true,
+        "sliding_window": 5, "layer_types": )",
+                                                                              types, ",\n")}}),
+                              "x/config.json");
+  };
+  CHECK(windows("null")->layer(0).window == 0);
+  CHECK(windows(R"(["full_attention", "sliding_attention"])")->layer(1).window == 5);
+  CHECK(absl::StrContains(windows(R"(["full_attention", "linear_attention"])").status().message(), "layer_types"));
+  CHECK(ParseWith("no_rope_layers", "[0, 1]", "smollm3")->layer(0).rope == -1);
+  CHECK(ParseWith("no_rope_layers", "[0, 1]", "smollm3")->layer(1).rope == 0);
+  CHECK(ParseWith("no_rope_layer_interval", "2", "smollm3")->layer(1).rope == -1);
+  CheckRefused("no_rope_layers", "[0]", "smollm3");
+  CHECK(ParseWith("rope_local_base_freq", "500", "gemma3_text")->ropes[1].theta == 500);
+  CHECK(ParseWith("sliding_window_pattern", "2", "gemma3_text")->layer(0).rope == 1);
+  CheckRefused("attn_logit_softcapping", "50.0", "gemma3_text");
+  CheckRefused("hidden_activation", "\"gelu\"", "gemma2");
+  CheckRefused("num_experts_per_tok", "1000", "qwen3_moe");
+}
+
+TEST_CASE("a family's defaults are those of transformers where config.json says nothing") {
+  CHECK(ParseWith("head_dim", "null", "qwen3")->head_dim == 6);
+  CHECK(TinyConfig("gemma2").attention_softcap == 50);
+  CHECK(ParseWith("attn_logit_softcapping", "null", "gemma2")->attention_softcap == 0);
+  CHECK(TinyConfig("gemma2").layer(0).window == 4096);
+  CHECK(TinyConfig("gemma2").layer(1).window == 0);
+  CHECK(TinyConfig("gemma2").pad_token_id == 0);
+  CHECK(ParseWith("pad_token_id", "null", "gemma2")->pad_token_id == -1);
+  CHECK(TinyConfig("phi3").pad_token_id == -1);  // 32000 is none of 61 ids
+  CHECK(TinyConfig("olmo2").rms_norm_eps == 1e-5);
+}
+
+TEST_CASE("what changes the computation in a way that is not there is refused by name") {
   CheckRefused("hidden_act", "\"gelu\"");
   CheckRefused("attention_dropout", "1.1");
   CheckRefused("pretraining_tp", "2");
-  CheckRefused("partial_rotary_factor", "0.5");
   CheckRefused("quantization_config", R"({"bits": 4})");
-  CheckRefused("use_sliding_window", "true", "qwen2");
+  CheckRefused("use_sliding_window", "true", "llama");
   CheckRefused("sliding_window", "4096");
   CheckRefused("layer_types", R"(["full_attention", "sliding_attention"])", "qwen2");
   CheckRefused("layer_types", R"(["full_attention"])", "qwen2");
   CheckRefused("attention_bias", "false", "qwen2");
+  CheckRefused("attention_bias", "true", "mistral");
   CheckRefused("mlp_bias", "true", "qwen2");
   for (const char* field :
        {"logit_scale", "embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling",
@@ -106,6 +164,7 @@ TEST_CASE("what changes the computation in a way that is not there is refused by
   }
   for (const char* field : {"qk_norm", "use_qk_norm", "is_encoder_decoder", "alibi"}) CheckRefused(field, "true");
   CheckRefused("no_rope_layers", "[1, 0]");
+  CheckRefused("num_experts", "8");
   CheckRefused("per_layer_config", R"({"1": {"hidden_act": "gelu"}})");
   CheckRefused("transformers_weights", "\"other.safetensors\"");
   CHECK(ParseWith("logit_scale", "1").ok());
@@ -114,9 +173,9 @@ TEST_CASE("what changes the computation in a way that is not there is refused by
 }
 
 TEST_CASE("another model type is refused with those that are supported") {
-  const absl::Status status = ParseWith("model_type", "\"mistral\"").status();
+  const absl::Status status = ParseWith("model_type", "\"gpt2\"").status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-  for (const char* word : {"mistral", "qwen2", "llama"}) CHECK(absl::StrContains(status.message(), word));
+  for (const char* word : {"gpt2", "qwen2", "llama", "gpt_oss"}) CHECK(absl::StrContains(status.message(), word));
 }
 
 TEST_CASE("numbers that make no sense name their field") {

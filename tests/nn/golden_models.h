@@ -8,6 +8,7 @@
 
 #include <torch/nn/module.h>
 
+#include "absl/strings/match.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -33,9 +34,11 @@ inline void CheckGradients(torch::nn::Module& model, const std::map<std::string,
   for (auto& parameter : model.named_parameters()) {
     INFO(prefix << " " << parameter.key());
     const torch::Tensor& other = golden.at(prefix + "." + parameter.key());
-    // Encoders' biases of keys shift all scores of a query alike: their gradient is rounding alone.
-    const bool is_key_bias = parameter.key().find("key.bias") != std::string::npos ||
-                             parameter.key().find("k_lin.bias") != std::string::npos;
+    // Where positions turn nothing, biases of keys shift all scores of a query alike: their gradient is rounding alone.
+    const bool is_key_bias =
+        absl::StrContains(parameter.key(), "key.bias") || absl::StrContains(parameter.key(), "k_lin.bias") ||
+        (absl::StrContains(parameter.key(), "k_proj.bias") && other.abs().max().item<double>() < 1e-4);
+    if (absl::EndsWith(parameter.key(), ".sinks")) continue;  // constants here: families with them are teachers alone
     if (is_key_bias) {
       CHECK(parameter.value().grad().abs().max().item<double>() < 1e-3);
     } else {

@@ -36,14 +36,21 @@ Tensor Random(std::vector<int64_t> shape, torch::Dtype dtype, double deviation =
   return torch::randn(shape, torch::kFloat32).mul_(deviation).to(dtype);
 }
 
+// Of a norm: the weight's offset is 0 or 1.
+std::vector<std::pair<int64_t, float>> SizesAndOffsets() {
+  std::vector<std::pair<int64_t, float>> all;
+  for (const int64_t size : kSizes) all.insert(all.end(), {{size, 0.0F}, {size, 1.0F}});
+  return all;
+}
+
 Tensor Wide(const Tensor& tensor) { return tensor.to(torch::kFloat64); }
 
 TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
   torch::manual_seed(1);
   for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
-      for (const int64_t size : kSizes) {
-        INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size);
+      for (const auto& [size, offset] : SizesAndOffsets()) {
+        INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << offset);
         const Tensor x = Random({3, size}, type.torch, 4), w = Random({size}, type.torch),
                      g = Random({3, size}, type.torch);
         Tensor scales = torch::empty({3}), out = torch::empty_like(x), of_x = torch::empty_like(x);
@@ -55,6 +62,8 @@ TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
                                .scales = scales.mutable_data_ptr<float>(),
                                .output = out.mutable_data_ptr(),
                                .epsilon = static_cast<float>(kEpsilon),
+                               .rounds = offset == 0,
+                               .offset = offset,
                                .gradient = g.const_data_ptr(),
                                .input_gradient = of_x.mutable_data_ptr(),
                                .weight_gradient = of_w.mutable_data_ptr<float>()};
@@ -62,7 +71,8 @@ TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
         sweeps.of.norm_gradient(rows, 0, 2);
         sweeps.of.norm_gradient(rows, 2, 3);
         Tensor wide_x = Wide(x).requires_grad_(), wide_w = Wide(w).requires_grad_();
-        const Tensor expected = wide_x * (wide_x.square().mean(-1, true) + kEpsilon).rsqrt() * wide_w;
+        const Tensor expected =
+            wide_x * (wide_x.square().mean(-1, true) + kEpsilon).rsqrt() * (wide_w + static_cast<double>(offset));
         expected.backward(Wide(g));
         CHECK(RelativeError(Wide(out), expected.detach()) < type.tolerance);
         // A row of one element is all norm: its gradient is the difference of nearly equal numbers.
@@ -73,30 +83,40 @@ TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
   }
 }
 
+// By gelu or by silu, and how far from 0 the gates are.
+constexpr std::pair<bool, double> kGates[] = {{false, 0.01}, {false, 2.0}, {false, 60.0}, {false, 1e4},
+                                              {true, 0.01},  {true, 2.0},  {true, 60.0}};
+
 TEST_CASE("each CPU's gated unit gives what float64 gives, also where exponentials overflow") {
   torch::manual_seed(2);
   for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
       for (const int64_t size : kSizes) {
-        for (const double deviation : {0.01, 2.0, 60.0, 1e4}) {
-          INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << deviation);
-          const Tensor gate = Random({size}, type.torch, deviation), up = Random({size}, type.torch);
-          const Tensor g = Random({size}, type.torch);
-          Tensor out = torch::empty_like(gate), of_gate = torch::empty_like(gate), of_up = torch::empty_like(gate);
-          const GatedElements work = {.dtype = type.ours,
-                                      .gate = gate.const_data_ptr(),
-                                      .up = up.const_data_ptr(),
-                                      .output = out.mutable_data_ptr(),
-                                      .gradient = g.const_data_ptr(),
-                                      .gate_gradient = of_gate.mutable_data_ptr(),
-                                      .up_gradient = of_up.mutable_data_ptr()};
-          // Two parts, the second one not aligned.
-          for (const auto& [begin, end] : {std::pair(int64_t{0}, size / 3), std::pair(size / 3, size)}) {
+        for (const auto& [is_gelu, deviation] : kGates) {
+          INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << is_gelu << ", " << deviation);
+          // Three rows of a tensor that has both beside one another.
+          const Tensor both = Random({3, 2 * size}, type.torch), gradient = torch::empty_like(both);
+          const Tensor gate = both.narrow(1, 0, size).mul_(deviation), up = both.narrow(1, size, size);
+          const Tensor of_gate = gradient.narrow(1, 0, size), of_up = gradient.narrow(1, size, size);
+          const Tensor g = Random({3, size}, type.torch);
+          Tensor out = torch::empty_like(g);
+          const GatedRows work = {.dtype = type.ours,
+                                  .is_gelu = is_gelu,
+                                  .size = size,
+                                  .gate = gate.const_data_ptr(),
+                                  .up = up.const_data_ptr(),
+                                  .row_stride = 2 * size,
+                                  .output = out.mutable_data_ptr(),
+                                  .gradient = g.const_data_ptr(),
+                                  .gate_gradient = of_gate.mutable_data_ptr(),
+                                  .up_gradient = of_up.mutable_data_ptr()};
+          for (const auto& [begin, end] : {std::pair(0, 1), std::pair(1, 3)}) {
             sweeps.of.gated(work, begin, end);
             sweeps.of.gated_gradient(work, begin, end);
           }
           Tensor wide_gate = Wide(gate).requires_grad_(), wide_up = Wide(up).requires_grad_();
-          const Tensor expected = wide_gate * torch::sigmoid(wide_gate) * wide_up;
+          const Tensor expected =
+              GatedUnitReference(wide_gate, wide_up, is_gelu ? GateKind::kGeluTanh : GateKind::kSilu);
           expected.backward(Wide(g));
           // e^-x below 2^-126 is 2^-126: what should be 0 may be 1e-34. Above, rounding x changes it by x 2^-24.
           const double tolerance = type.tolerance + std::min(88.0, gate.abs().max().item<double>()) * 0x1p-24;
@@ -150,7 +170,7 @@ TEST_CASE("what is not finite stays so") {
     for (const float bad : {nan, infinite, -infinite}) {
       std::vector<float> gate(19, 1.0f), up(19, 1.0f), out(19), weight(19, 1.0f);
       gate[3] = gate[18] = bad;  // in a vector, and behind the last whole one
-      sweeps.of.gated({.gate = gate.data(), .up = up.data(), .output = out.data()}, 0, 19);
+      sweeps.of.gated({.size = 19, .gate = gate.data(), .up = up.data(), .row_stride = 19, .output = out.data()}, 0, 1);
       for (const size_t i : {3, 18}) CHECK(!std::isfinite(out[i]));
       CHECK(std::isfinite(out[4]));
       float scale = 0;
@@ -169,13 +189,16 @@ TEST_CASE("each CPU turns pairs as float64 does, and back") {
         for (const int64_t heads : {1, 3}) {
           INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << heads << " heads of " << 2 * half);
           // Heads before tokens in memory, as gradients come out of attention.
-          const Tensor x = Random({heads, 5, 2 * half}, type.torch).transpose(0, 1), angles = torch::randn({5, half});
+          // Three elements behind the pairs stay as they are.
+          const int64_t size = 2 * half + (heads == 3 ? 3 : 0);
+          const Tensor x = Random({heads, 5, size}, type.torch).transpose(0, 1), angles = torch::randn({5, half});
           const Tensor cos = angles.cos().to(type.torch), sin = angles.sin().to(type.torch);
           const Tensor c = Wide(cos).unsqueeze(1), s = Wide(sin).unsqueeze(1);
           for (const bool back : {false, true}) {
-            Tensor out = torch::empty({5, heads, 2 * half}, type.torch);
+            Tensor out = torch::empty({5, heads, size}, type.torch);
             sweeps.of.turn({.dtype = type.ours,
                             .heads = heads,
+                            .size = size,
                             .half = half,
                             .input = x.const_data_ptr(),
                             .row_stride = x.stride(0),
@@ -186,7 +209,8 @@ TEST_CASE("each CPU turns pairs as float64 does, and back") {
                             .output = out.mutable_data_ptr()},
                            0, 5);
             const Tensor x1 = Wide(x).narrow(2, 0, half), x2 = Wide(x).narrow(2, half, half), t = back ? -s : s;
-            CHECK(RelativeError(Wide(out), torch::cat({x1 * c - x2 * t, x2 * c + x1 * t}, 2)) < type.tolerance);
+            const Tensor rest = Wide(x).narrow(2, 2 * half, size - 2 * half);
+            CHECK(RelativeError(Wide(out), torch::cat({x1 * c - x2 * t, x2 * c + x1 * t, rest}, 2)) < type.tolerance);
           }
         }
       }
@@ -219,19 +243,46 @@ TEST_CASE("operations that sweep agree with their tensor operations, and do not 
       const Tensor gradient = Random({kWidth, tokens}, type.torch).t();
       const std::tuple<const char*, Operation, Operation, std::vector<Tensor>> operations[] = {
           {"norm",
-           [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon); },
-           [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon); },
+           [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kRounded); },
+           [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kRounded); },
            {x, Random({kWidth}, type.torch)}},
-          {"gated unit",
-           [](const auto& v) { return GatedUnit(v[0], v[1]); },
-           [](const auto& v) { return GatedUnitReference(v[0], v[1]); },
+          {"norm, rounded at the end",
+           [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kWide); },
+           [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kWide); },
+           {x, Random({kWidth}, type.torch)}},
+          {"norm of 1 + weight",
+           [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kPlusOne); },
+           [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kPlusOne); },
+           {x, Random({kWidth}, type.torch)}},
+          {"unit gated by silu",
+           [](const auto& v) { return GatedUnit(v[0], v[1], GateKind::kSilu); },
+           [](const auto& v) { return GatedUnitReference(v[0], v[1], GateKind::kSilu); },
            {x, other}},
+          {"unit gated by gelu",
+           [](const auto& v) { return GatedUnit(v[0], v[1], GateKind::kGeluTanh); },
+           [](const auto& v) { return GatedUnitReference(v[0], v[1], GateKind::kGeluTanh); },
+           {x, other}},
+          {"gated unit of both in one",
+           [](const auto& v) { return GatedUnit(v[0], GateKind::kGeluTanh); },
+           [](const auto& v) {
+             const std::vector<Tensor> halves = v[0].chunk(2, 1);
+             return GatedUnitReference(halves[0], halves[1], GateKind::kGeluTanh);
+           },
+           {torch::cat({x, other}, 1)}},
           {"turn",
            [&](const auto& v) {
              return Rotate(v[0].view({tokens, kHeads, 2 * kHalf}), rotary).flatten(1);
            },
            [&](const auto& v) {
              return RotateReference(v[0].view({tokens, kHeads, 2 * kHalf}), rotary).flatten(1);
+           },
+           {x}},
+          {"turn of a part",
+           [&](const auto& v) {
+             return Rotate(v[0].view({tokens, kHeads / 2, 4 * kHalf}), rotary).flatten(1);
+           },
+           [&](const auto& v) {
+             return RotateReference(v[0].view({tokens, kHeads / 2, 4 * kHalf}), rotary).flatten(1);
            },
            {x}}};
       for (const auto& [name, operation, reference, values] : operations) {
@@ -267,27 +318,39 @@ TEST_CASE("operations take the sweep where they can") {
              .epsilon = static_cast<float>(kEpsilon)},
             0, 40);
   SweepsFor(DType::kFloat32)
-      .gated({.gate = x.const_data_ptr(), .up = up.const_data_ptr(), .output = gated.mutable_data_ptr()}, 0, x.numel());
+      .gated({.size = 96,
+              .gate = x.const_data_ptr(),
+              .up = up.const_data_ptr(),
+              .row_stride = 96,
+              .output = gated.mutable_data_ptr()},
+             0, 40);
   // To the bit, which the tensor operations do not reach.
-  CHECK(torch::equal(RmsNorm(x, w, kEpsilon), normed));
-  CHECK_FALSE(torch::equal(RmsNormReference(x, w, kEpsilon), normed));
-  CHECK(torch::equal(GatedUnit(x, up), gated));
-  CHECK_FALSE(torch::equal(GatedUnitReference(x, up), gated));
+  CHECK(torch::equal(RmsNorm(x, w, kEpsilon, NormKind::kRounded), normed));
+  CHECK_FALSE(torch::equal(RmsNormReference(x, w, kEpsilon, NormKind::kRounded), normed));
+  CHECK(torch::equal(GatedUnit(x, up, GateKind::kSilu), gated));
+  CHECK_FALSE(torch::equal(GatedUnitReference(x, up, GateKind::kSilu), gated));
 }
 
 TEST_CASE("a gated unit of a type without sweeps has the gradients of its tensor operations") {
   torch::manual_seed(6);
   const Tensor gate = torch::randn({7, 5}, torch::kFloat64), up = torch::randn({7, 5}, torch::kFloat64);
   const Tensor gradient = torch::randn({5, 7}, torch::kFloat64).t();
-  const auto actual = RunWithGradients([](const auto& v) { return GatedUnit(v[0], v[1]); }, {gate, up}, gradient);
-  const auto expected =
-      RunWithGradients([](const auto& v) { return GatedUnitReference(v[0], v[1]); }, {gate, up}, gradient);
-  for (size_t i = 0; i < expected.size(); ++i) CHECK(RelativeError(actual[i], expected[i]) < 1e-12);
+  for (const GateKind kind : {GateKind::kSilu, GateKind::kGeluTanh}) {
+    const auto actual =
+        RunWithGradients([&](const auto& v) { return GatedUnit(v[0], v[1], kind); }, {gate, up}, gradient);
+    const auto expected =
+        RunWithGradients([&](const auto& v) { return GatedUnitReference(v[0], v[1], kind); }, {gate, up}, gradient);
+    const auto of_both =
+        RunWithGradients([&](const auto& v) { return GatedUnit(v[0], kind); }, {torch::cat({gate, up}, 1)}, gradient);
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(RelativeError(actual[i], expected[i]) < 1e-12);
+    CHECK(RelativeError(of_both[0], expected[0]) < 1e-12);
+    CHECK(RelativeError(of_both[1], torch::cat({expected[1], expected[2]}, 1)) < 1e-12);
+  }
 }
 
 TEST_CASE("second derivatives are refused, not wrong") {
   const Tensor x = torch::randn({3, 4}).requires_grad_(), w = torch::ones({4});
-  for (const Tensor& out : {RmsNorm(x, w, kEpsilon), GatedUnit(x, x)}) {
+  for (const Tensor& out : {RmsNorm(x, w, kEpsilon, NormKind::kRounded), GatedUnit(x, x, GateKind::kSilu)}) {
     CHECK_THROWS_WITH(torch::autograd::grad({out.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true),
                       Catch::Contains("second derivatives"));
   }

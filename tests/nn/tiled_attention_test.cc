@@ -20,10 +20,12 @@ using torch::Tensor;
 
 struct Shape {
   int64_t documents, heads, tokens, width;
+  int64_t shared = 1;  // heads that have keys in common
 };
-// Many heads in a tile, also of two documents; one head; several tiles of a head, the last one shorter.
-constexpr Shape kShapes[] = {{1, 1, 1, 1},    {3, 2, 7, 5},   {2, 12, 128, 64},
-                             {1, 3, 130, 16}, {1, 2, 700, 8}, {2, 1, 450, 24}};
+// Many heads in a tile, also of two documents; one head; several tiles of a head, the last one shorter. With shared
+// keys: all heads of a group in a tile, whole heads of which one fills a tile, and several tiles of a head.
+constexpr Shape kShapes[] = {{1, 1, 1, 1},    {3, 2, 7, 5},     {2, 12, 128, 64},  {1, 3, 130, 16},  {1, 2, 700, 8},
+                             {2, 1, 450, 24}, {2, 6, 33, 8, 3}, {1, 4, 300, 8, 4}, {2, 4, 450, 8, 2}};
 
 struct Attended {
   Tensor output;
@@ -43,16 +45,19 @@ Attended Run(const std::array<Tensor, 3>& inputs, const Tensor& gradient, torch:
 }
 
 std::string Name(const Shape& shape, torch::Dtype dtype, const TiledAttention& options) {
-  return absl::StrCat(shape.documents, "x", shape.heads, "x", shape.tokens, "x", shape.width, " ", c10::toString(dtype),
-                      options.is_causal ? " causal" : "", options.real_keys.empty() ? "" : " padded",
-                      options.dropping.has_value() ? " dropping" : "");
+  return absl::StrCat(shape.documents, "x", shape.heads, "x", shape.tokens, "x", shape.width, "/", shape.shared, " ",
+                      c10::toString(dtype), " window ", options.traits.window, " cap ", options.traits.softcap,
+                      options.traits.sinks.defined() ? " sinks" : "", options.is_causal ? " causal" : "",
+                      options.real_keys.empty() ? "" : " padded", options.dropping.has_value() ? " dropping" : "");
 }
 
 void Compare(const Shape& shape, torch::Dtype dtype, const TiledAttention& options) {
   INFO(Name(shape, dtype, options));
-  const auto [documents, heads, tokens, width] = shape;
+  const auto [documents, heads, tokens, width, shared] = shape;
   std::array<Tensor, 3> inputs;
-  for (Tensor& input : inputs) input = torch::randn({documents, heads, tokens, width}).to(dtype);
+  for (size_t i = 0; i < 3; ++i) {
+    inputs[i] = torch::randn({documents, i == 0 ? heads : heads / shared, tokens, width}).to(dtype);
+  }
   const Tensor gradient = torch::randn({documents, heads, tokens, width}).to(dtype);
   Tensor factors;
   if (options.dropping.has_value()) {
@@ -89,6 +94,31 @@ TEST_CASE("attention by tiles and its gradients are those of whole matrices in f
             if (drops) options.dropping = Dropping{99, 13107, 1.25F};
             Compare(shape, dtype, options);
           }
+        }
+      }
+    }
+  }
+}
+
+// What families' layers do beside a plain softmax, of which `traits` makes each by itself and all at once.
+std::vector<AttentionTraits> Traits(const Shape& shape) {
+  const AttentionTraits all = {.scale = 0.3,
+                               .softcap = 1.5,
+                               .window = std::max<int64_t>(1, shape.tokens / 3),
+                               .sinks = torch::randn({shape.heads})};
+  return {{.scale = all.scale}, {.softcap = all.softcap}, {.window = all.window},
+          {.window = 2},        {.sinks = all.sinks},     all};
+}
+
+TEST_CASE("attention by tiles with windows, caps, sinks and scales is that of whole matrices in float64") {
+  torch::manual_seed(7);
+  for (const Shape& shape : kShapes) {
+    for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
+      for (const AttentionTraits& traits : Traits(shape)) {
+        for (const bool drops : {false, true}) {
+          TiledAttention options = {.traits = traits, .is_causal = true};
+          if (drops) options.dropping = Dropping{99, 13107, 1.25F};
+          Compare(shape, dtype, options);
         }
       }
     }
@@ -137,11 +167,12 @@ TEST_CASE("each CPU's softmax of scores is that of float64, and the gradient thr
           const Tensor scores = torch::randn({4, keys}).mul_(deviation).to(dtype),
                        g = torch::randn({4, keys}).to(dtype);
           Tensor written = scores.clone(), again = scores.clone(), gradients = g.clone();
-          Tensor log_sums = torch::empty({4}), scratch = torch::empty({2 * (keys + kDropBlock)});
+          Tensor log_sums = torch::empty({4}), scratch = torch::empty({3 * (keys + kDropBlock)});
           ScoreRows rows = {.dtype = FromTorch(dtype).value(),
                             .keys = keys,
                             .queries = 4,
                             .tokens = keys,
+                            .heads = 4,
                             .scale = 0.5F,
                             .dropping = dropping,
                             .scores = written.mutable_data_ptr(),

@@ -1,0 +1,33 @@
+// Mistral 7B and its successors of model_type "mistral": every layer looks at the last sliding_window tokens, where
+// config.json has such a window.
+#include <nlohmann/json.hpp>
+
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/config_reader.h"
+#include "libdistill/nn/decoder_family.h"
+
+namespace distill {
+namespace {
+
+absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
+  const auto layers = document.find("layer_types");
+  if (layers != document.end() && !layers->is_null()) {
+    return Refuse("layer_types", *layers, "all layers of \"mistral\" are alike");
+  }
+  DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, /*otherwise=*/4096));
+  config.layers.assign(config.num_hidden_layers, DecoderLayer{.window = window});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+DecoderFamily MistralFamily() {
+  return {.model_type = "mistral",
+          .defaults = {.num_key_value_heads = 8},
+          .rope = {.longest = 4096 * 32},
+          .fields = "sliding_window layer_types",
+          .read = Read,
+          .bias_field = ""};
+}
+
+}  // namespace distill
