@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "bench/machine.h"
+#include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/loss_memory.h"
@@ -35,6 +36,7 @@ struct Case {
   int64_t repetitions = 3;
   bool bf16 = false, without_memory = false;
   double beta = 0;
+  std::string divergence;  // by its name; empty: what beta says
   std::string device = "cpu";
 };
 
@@ -131,9 +133,15 @@ Limit BestProducts(const DistillationInputs& inputs, int64_t chunk_of_loss, int6
   return best;
 }
 
+DistillationOptions OptionsOf(const Case& c, int64_t chunk_tokens) {
+  DistillationOptions options{.beta = c.beta, .chunk_tokens = chunk_tokens};
+  if (!c.divergence.empty()) ParseField(c.divergence, options.divergence);
+  return options;
+}
+
 absl::Status Verify(const Case& c) {
   DistillationInputs inputs = MakeInputs(c, std::min<int64_t>(c.tokens, 48));
-  const DistillationOptions options{.beta = c.beta, .chunk_tokens = 20};
+  const DistillationOptions options = OptionsOf(c, 20);
   const double tolerance = c.bf16 ? 2e-2 : 1e-4;
   const double ours = DistillationLoss(inputs, options).loss.item<double>();
   const double expected = ReferenceDistillationLoss(inputs, options).loss.item<double>();
@@ -167,7 +175,7 @@ double MemoryGiB(const Case& c, int64_t tokens, const DistillationOptions& optio
 
 absl::Status Bench(const Case& c) {
   DISTILL_RETURN_IF_ERROR(Verify(c));
-  const DistillationOptions options{.beta = c.beta, .chunk_tokens = c.chunk_tokens};
+  const DistillationOptions options = OptionsOf(c, c.chunk_tokens);
   const torch::Device device(c.device);
   std::vector<std::string> memory;
   for (int64_t tokens : {options.chunk_tokens, 4 * options.chunk_tokens, 16 * options.chunk_tokens}) {
@@ -204,6 +212,9 @@ int main(int argc, char** argv) {
   app.add_option("--chunk_tokens", c.chunk_tokens)->check(CLI::PositiveNumber);
   app.add_option("--beta", c.beta, "0: forward KL, 1: reverse KL, between: Jensen-Shannon")
       ->check(CLI::Range(0.0, 1.0));
+  std::vector<std::string> names;
+  for (const auto& each : distill::NamesOf(distill::Divergence())) names.push_back(each.name);
+  app.add_option("--divergence", c.divergence, "by its name; empty: what --beta says")->check(CLI::IsMember(names));
   app.add_option("--device", c.device, "cpu, or cuda");
   app.add_flag("--bf16", c.bf16);
   app.add_option("--repetitions", c.repetitions, "that are timed, after one that is not")->check(CLI::PositiveNumber);

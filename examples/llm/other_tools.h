@@ -35,7 +35,7 @@ void DescribeTheirModelsAndLosses(V& v) {
   constexpr const char* kConfig = "config.json in the folder says what the model is";
   constexpr const char* kFolder = "models are read by this library; no code of theirs runs";
   constexpr const char* kLoss =
-      "the loss is cross-entropy and a divergence: alpha, beta, temperature; others are written in C++ "
+      "the loss is cross-entropy and a divergence: alpha, divergence, temperature; others are written in C++ "
       "(docs/extending.md)";
   constexpr const char* kRowsOnly = "the student learns from the rows of the data set, not from its own answers";
   v.Refuse({"model_init_kwargs", "model_kwargs", "model_auto_class"}, kConfig);
@@ -45,7 +45,7 @@ void DescribeTheirModelsAndLosses(V& v) {
       {{"path", "teacher_model"}, {"kind", "teacher_kind"}, {"kwargs", "teacher_kwargs"}, {"top_k", "teacher_top_k"}});
   v.Accept("teacher_kind", {"hf"}, "teacher_model is a model folder");
   v.Refuse({"teacher_kwargs", "teacher_model_init_kwargs"}, "teacher_model is a model folder");
-  v.Refuse({"teacher_top_k"}, "a teacher's whole distribution is learnt");
+  v.Refuse({"teacher_top_k"}, "divergence topk_kl learns the likeliest top_k_logits and the rest");
   v.Accept("loss_type", {"nll"}, kLoss);
   v.Refuse({"loss_functions", "layer_mapping", "force_hidden_state_projection"}, kLoss);
   v.Accept("lmbda", {"0", "0.0"}, kRowsOnly);

@@ -9,10 +9,8 @@ namespace {
 
 using torch::Tensor;
 
-// So far below a token's largest logit, in temperatures, are those of what the teacher does not name: their powers are
-// 0 in float64, and the least that there is in float32 (2^-126 in the CPU's loops), whose products are far below what
-// sums can show.
-constexpr double kUnnamed = 1000;
+// Where the probabilities of a token's values add up to more, even with bfloat16's rounding, they are none.
+constexpr double kMostMass = 1.05;
 
 }  // namespace
 
@@ -29,8 +27,9 @@ ChunkProducts Head::Products(const Tensor& hidden) const {
   return {.values = values, .bias = bias_, .scaling = scaling_};
 }
 
-TeacherChunks::TeacherChunks(const DistillationInputs& inputs, double temperature, int64_t vocabulary, int64_t chunk)
-    : inputs_(inputs), temperature_(temperature), vocabulary_(vocabulary) {
+TeacherChunks::TeacherChunks(const DistillationInputs& inputs, double temperature, int64_t vocabulary, int64_t chunk,
+                             bool has_tail)
+    : inputs_(inputs), temperature_(temperature), vocabulary_(vocabulary), has_tail_(has_tail) {
   const TeacherForm form = FormOf(inputs);
   if (form == TeacherForm::kStates) {
     head_.emplace(inputs.teacher_weight, inputs.teacher_bias, inputs.teacher_logits, vocabulary, chunk);
@@ -52,8 +51,8 @@ ChunkProducts TeacherChunks::Products(int64_t first, int64_t count) const {
       products.values = inputs_.teacher_values.detach().narrow(0, first, count).narrow(1, 0, vocabulary_).contiguous();
       break;
     case TeacherForm::kTopK:
-      products.values =
-          Spread(inputs_.teacher_values.detach().narrow(0, first, count), inputs_.teacher_ids.narrow(0, first, count));
+      Spread(inputs_.teacher_values.detach().narrow(0, first, count), inputs_.teacher_ids.narrow(0, first, count),
+             products);
       break;
   }
   return products;
@@ -61,7 +60,7 @@ ChunkProducts TeacherChunks::Products(int64_t first, int64_t count) const {
 
 // Logits of which the softmax is that over the ids alone: KL(p, q) then has the terms of these ids, and gradients the
 // q of all others, so that one sweep does for all forms.
-Tensor TeacherChunks::Spread(const Tensor& values, const Tensor& ids) const {
+void TeacherChunks::Spread(const Tensor& values, const Tensor& ids, ChunkProducts& products) const {
   const Tensor is_named = ids.ge(0).logical_and_(ids.lt(vocabulary_));
   const Tensor named = values.to(buffer_.scalar_type()).masked_fill(is_named.logical_not(), -INFINITY);
   const Tensor largest = named.amax(1, /*keepdim=*/true);
@@ -69,7 +68,24 @@ Tensor TeacherChunks::Spread(const Tensor& values, const Tensor& ids) const {
   const Tensor unnamed = (largest - kUnnamed * temperature_).masked_fill_(largest.eq(-INFINITY), NAN);
   Tensor logits = buffer_.narrow(0, 0, ids.size(0));
   logits.copy_(unnamed.expand_as(logits));
-  return logits.scatter_reduce_(1, ids.clamp(0, vocabulary_ - 1), named, "amax", /*include_self=*/true);
+  products.values = logits.scatter_reduce_(1, ids.clamp(0, vocabulary_ - 1), named, "amax", /*include_self=*/true);
+  if (has_tail_) products.tail = LogTail(named);
+}
+
+Tensor LogTail(const Tensor& log_probabilities) {
+  const Tensor mass = log_probabilities.exp().sum(1);
+  return torch::log1p(-mass.clamp_max(1)).masked_fill_(mass.gt(kMostMass), NAN);
+}
+
+void CheckMass(const Tensor& log_probabilities) {
+  if (!log_probabilities.is_cpu() || log_probabilities.numel() == 0) return;
+  const Tensor wide = log_probabilities.to(at::promote_types(log_probabilities.scalar_type(), torch::kFloat32));
+  const Tensor mass = wide.exp().sum(1), is_too_much = mass.gt(kMostMass);
+  if (!is_too_much.any().item<bool>()) return;
+  const int64_t token = is_too_much.to(torch::kInt64).argmax().item<int64_t>();
+  TORCH_CHECK_VALUE(false, "the teacher's top-k values of token ", token, " add up to a probability of ",
+                    mass[token].item<double>(),
+                    ": divergence topk_kl needs log-probabilities, by which the tail's share is known, and not logits");
 }
 
 }  // namespace distill

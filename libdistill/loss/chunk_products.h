@@ -32,19 +32,29 @@ class Head {
 // The teacher's products in each of its forms: a head's, its logits as they are, or top-k values spread over [C, V].
 class TeacherChunks {
  public:
-  TeacherChunks(const DistillationInputs& inputs, double temperature, int64_t vocabulary, int64_t chunk);
+  // `has_tail`: top-k values are log-probabilities, and what they leave is the tail's.
+  TeacherChunks(const DistillationInputs& inputs, double temperature, int64_t vocabulary, int64_t chunk, bool has_tail);
 
   // Of tokens first .. first + count; until the next call. No values where there is no teacher.
   ChunkProducts Products(int64_t first, int64_t count) const;
 
  private:
-  torch::Tensor Spread(const torch::Tensor& values, const torch::Tensor& ids) const;
+  void Spread(const torch::Tensor& values, const torch::Tensor& ids, ChunkProducts& products) const;
 
   const DistillationInputs& inputs_;
   const double temperature_;
   const int64_t vocabulary_;
+  const bool has_tail_;
   std::optional<Head> head_;
   torch::Tensor buffer_;  // [C, V], of top-k values
 };
+
+// The logarithm of what the probabilities of each row, [N, K], leave to all others: [N]. Minus infinity where that is
+// nothing; no number where they are none, which CheckMass says.
+torch::Tensor LogTail(const torch::Tensor& log_probabilities);
+
+// Throws c10::ValueError where a row's probabilities add up to more than 1, but for rounding. On a GPU, where nobody
+// waits to learn it, it does nothing.
+void CheckMass(const torch::Tensor& log_probabilities);
 
 }  // namespace distill

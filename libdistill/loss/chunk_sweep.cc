@@ -21,11 +21,13 @@ bool HasLoops(const Tensor& values) {
          values.scalar_type() == torch::kFloat16;
 }
 
-RowOfProducts RowOf(const Tensor& values, int64_t row) {
+RowOfProducts RowOf(const ChunkProducts& products, int64_t row) {
+  const Tensor& values = products.values;
   if (!values.defined()) return {};
   auto* first = static_cast<char*>(values.data_ptr());
-  return {first + row * values.stride(0) * static_cast<int64_t>(values.element_size()),
-          *FromTorch(values.scalar_type())};
+  return {.values = first + row * values.stride(0) * static_cast<int64_t>(values.element_size()),
+          .dtype = *FromTorch(values.scalar_type()),
+          .tail = products.tail.defined() ? products.tail.data_ptr<float>() + row : nullptr};
 }
 
 HeadOutput OutputOf(const ChunkProducts& products) {
@@ -42,7 +44,7 @@ ChunkSums RunRows(const ChunkProducts& student, const ChunkProducts& teacher, co
   std::vector<SweepSums> of_rows(static_cast<size_t>(tokens));
   ParallelFor(tokens, /*grain=*/1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      of_rows[row] = SweepRow(RowOf(student.values, row), RowOf(teacher.values, row), label[row], options);
+      of_rows[row] = SweepRow(RowOf(student, row), RowOf(teacher, row), label[row], options);
     }
   });
   SweepSums sum;  // in the order of the rows, however many threads there were
@@ -61,8 +63,8 @@ ChunkSums RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, c
   const Tensor label_values = labels.contiguous();
   // [2, C]: divergences, then cross-entropies.
   const Tensor sums = torch::empty({2, labels.size(0)}, student.values.options().dtype(torch::kFloat64));
-  const char* const error = EnqueueSweep({.student = RowOf(student.values, 0),
-                                          .teacher = RowOf(teacher.values, 0),
+  const char* const error = EnqueueSweep({.student = RowOf(student, 0),
+                                          .teacher = RowOf(teacher, 0),
                                           .labels = label_values.data_ptr<int64_t>(),
                                           .tokens = labels.size(0),
                                           .divergences = sums[0].data_ptr<double>(),
@@ -91,6 +93,8 @@ ChunkSums SweepChunk(const ChunkProducts& student, const ChunkProducts& teacher,
     return {.vocabulary = student.values.size(1),
             .divergence = divergence,
             .beta = static_cast<float>(options.beta),
+            .skew = static_cast<float>(options.skew.value_or(kDefaultSkew)),
+            .top_k = options.top_k_logits.value_or(kDefaultTopK),
             .temperature = static_cast<float>(options.temperature),
             .alpha = static_cast<float>(options.alpha),
             .wants_gradient = wants_gradient,

@@ -13,6 +13,7 @@ struct ChunkProducts {
   torch::Tensor values;  // [C, V], contiguous: hidden W^T, without bias
   torch::Tensor bias;    // [V] or undefined, in the wide type: float32, or float64 for float64 products
   LogitScaling scaling;
+  torch::Tensor tail = {};  // [C], wide, or undefined: of a teacher's top-k values (RowOfProducts::tail)
 };
 
 struct ChunkSums {

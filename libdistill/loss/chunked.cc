@@ -53,7 +53,8 @@ class Chunks {
                             .element_bytes = static_cast<int64_t>(inputs.student_hidden.element_size())})),
         vocabulary_(vocabulary),
         student_(inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary, chunk_),
-        teacher_(inputs, options.temperature, vocabulary, chunk_) {}
+        divergence_(DivergenceOf(inputs, options)),
+        teacher_(inputs, options.temperature, vocabulary, chunk_, divergence_ == Divergence::kTopKKl) {}
 
   // Which gradients to take along.
   void WantGradients(bool hidden, bool weight, bool bias) {
@@ -96,7 +97,7 @@ class Chunks {
     const Tensor hidden = inputs_.student_hidden.detach().narrow(0, first, count);
     const ChunkProducts student = student_.Products(hidden);
     const ChunkSums sums = SweepChunk(student, teacher_.Products(first, count), inputs_.labels.narrow(0, first, count),
-                                      options_, DivergenceOf(inputs_, options_), wants_gradients_);
+                                      options_, divergence_, wants_gradients_);
     if (wants_gradients_) Accumulate(student.values, hidden, first);
     return sums;
   }
@@ -125,6 +126,7 @@ class Chunks {
   const torch::Dtype wide_;  // float32; float64 for float64 inputs
   const int64_t tokens_, chunk_, vocabulary_;
   const Head student_;
+  const Divergence divergence_;
   const TeacherChunks teacher_;
   bool wants_gradients_ = false;
   Gradients gradients_;

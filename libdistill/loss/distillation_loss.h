@@ -2,17 +2,21 @@
 //
 //   alpha * T^2 * divergence(teacher, student) + (1 - alpha) * CE     (Hinton, Vinyals, Dean 2015, section 2)
 //
-// both distributions of the divergence at temperature T; CE at temperature 1. The divergence is the forward KL, the
-// reverse KL or a generalised Jensen-Shannon divergence between them (Agarwal et al. 2024, "On-Policy Distillation of
-// Language Models", equation 1). Sums over tokens, not means: the caller divides by the number of loss tokens of the
-// whole step, over all ranks. docs/losses.md has the derivation of the gradients.
+// both distributions of the divergence at temperature T; CE at temperature 1. The divergence is one of eight
+// (loss/divergence.h): KL, reverse KL and generalised Jensen-Shannon (Agarwal et al. 2024, "On-Policy Distillation of
+// Language Models", equation 1), skewed KL and skewed reverse KL (Ko et al. 2024, "DistiLLM", section 3.1), total
+// variation (Wen et al. 2023, "f-Divergence Minimization for Sequence-Level Knowledge Distillation"), the mean squared
+// error of logits (Kim et al. 2021), and the KL of the teacher's likeliest tokens and all others together. Sums over
+// tokens, not means: the caller divides by the number of loss tokens of the whole step, over all ranks. docs/losses.md
+// has the formulas and the derivation of the gradients.
 //
 // The teacher comes in one of three forms: hidden states with a head, logits, or the logits of its K likeliest tokens
-// (top-k). Of the last, with S the K ids of a token, only the forward KL is defined:
+// (top-k). Of the last, with S the K ids of a token, two divergences are defined: the forward KL,
 //
 //   sum over v in S of p_v (log p_v - log q_v),   p = softmax over S of values / T,   q = softmax over V of student / T
 //
-// the teacher's probability of all other tokens is taken to be 0 (as DistillKit's sparse KL has it, missing: zero).
+// for which the teacher's probability of all other tokens is taken to be 0 (as DistillKit's sparse KL has it, missing:
+// zero), and topk_kl, for which the values are log-probabilities, T is 1, and the other tokens have what is left of 1.
 #pragma once
 
 #include <functional>
@@ -42,7 +46,7 @@ struct DistillationInputs {
   LogitScaling student_logits = {}, teacher_logits = {};  // of the heads
   // Instead of the teacher's states and head, in any floating type. Finite: a value that is not makes the loss so.
   // Without teacher_ids: its logits, [N, Vt]. With them: of K of its tokens, [N, K], logits or log-probabilities, which
-  // give the same p. There a value of minus infinity is a probability of 0.
+  // give the same p; for topk_kl log-probabilities alone. There a value of minus infinity is a probability of 0.
   torch::Tensor teacher_values = {};
   // int64 [N, K]: which tokens, each once a row. Below 0, or not in the vocabulary: left out, as if the teacher had not
   // named it. Each row keeps one at least (on a GPU, where nobody waits to learn it, one that does not makes the loss
@@ -66,8 +70,9 @@ struct DistillationSums {
   torch::Tensor ce;          // sum of CE where there is a label, detached
 };
 
-// The chunked one. Throws c10::Error on shapes that do not fit; c10::ValueError where the teacher's values do not, or
-// beta is above 0 and they are top-k.
+// The chunked one. Throws c10::Error on shapes and options
+// that do not fit; c10::ValueError where the teacher's values do not, or are top-k and the divergence is not defined
+// for them.
 DistillationSums DistillationLoss(const DistillationInputs& inputs, const DistillationOptions& options);
 
 // The plain one, by whole logits and torch's own operations: the reference that tests compare with.

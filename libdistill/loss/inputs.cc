@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libdistill/core/description.h"
+#include "libdistill/loss/chunk_products.h"
 
 namespace distill {
 namespace {
@@ -35,6 +36,24 @@ void CheckScaling(const char* side, const LogitScaling& scaling) {
   TORCH_CHECK(std::isfinite(scaling.softcap) && scaling.softcap >= 0, side, "_logits: a softcap of ", scaling.softcap);
 }
 
+// Which divergences top-k values allow.
+void CheckTopK(const torch::Tensor& values, const torch::Tensor& ids, const DistillationOptions& options) {
+  const Divergence chosen = ChosenDivergence(options);
+  if (chosen == Divergence::kTopKKl) {
+    // At any other temperature the tail's share depends on how it is spread over its tokens.
+    TORCH_CHECK_VALUE(options.temperature == 1, "temperature is ", options.temperature,
+                      ", but the teacher gives top-k values, whose tail has a known probability at temperature 1 alone:"
+                      " set temperature to 1, or take a teacher that gives all logits");
+    return CheckMass(values.masked_fill(ids.lt(0), -INFINITY));
+  }
+  TORCH_CHECK_VALUE(
+      chosen == Divergence::kForwardKl, options.divergence ? "divergence is " : "beta is ",
+      options.divergence ? FieldText(options.divergence) : FieldText(options.beta),
+      ", but the teacher gives top-k values, of which only KL(teacher, student) is defined, and topk_kl: ",
+      options.divergence ? "set divergence to kl or topk_kl" : "set beta to 0",
+      ", or take a teacher that gives all logits");
+}
+
 // [N, Vt] of logits, or [N, K] of top-k values with their ids.
 void CheckValues(const DistillationInputs& inputs, const DistillationOptions& options) {
   const torch::Tensor &values = inputs.teacher_values, &ids = inputs.teacher_ids;
@@ -48,10 +67,7 @@ void CheckValues(const DistillationInputs& inputs, const DistillationOptions& op
   if (!ids.defined()) return;
   TORCH_CHECK_VALUE(ids.scalar_type() == torch::kInt64 && ids.sizes() == values.sizes(), "teacher_ids must be int64 ",
                     values.sizes(), " as teacher_values, and are ", ids.scalar_type(), " ", ids.sizes());
-  TORCH_CHECK_VALUE(
-      options.beta == 0, "beta is ", options.beta,
-      ", but the teacher gives top-k values, of which only KL(teacher, student) is defined: set beta to 0, "
-      "or take a teacher that gives all logits");
+  CheckTopK(values, ids, options);
 }
 
 // On a GPU nobody may wait for an answer: there such a token makes the loss no number (chunk_products.cc).
@@ -111,9 +127,7 @@ int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions&
 }
 
 Divergence DivergenceOf(const DistillationInputs& inputs, const DistillationOptions& options) {
-  if (FormOf(inputs) == TeacherForm::kNone) return Divergence::kNone;
-  if (options.beta == 0) return Divergence::kForwardKl;
-  return options.beta == 1 ? Divergence::kReverseKl : Divergence::kJensenShannon;
+  return FormOf(inputs) == TeacherForm::kNone ? Divergence::kNone : ChosenDivergence(options);
 }
 
 }  // namespace distill

@@ -16,7 +16,7 @@ TeacherForm FormOf(const DistillationInputs& inputs);
 // The number of head rows that take part. Throws c10::Error on shapes, types and options that do not fit.
 int64_t CheckInputs(const DistillationInputs& inputs, const DistillationOptions& options);
 
-// Which one `options.beta` means; kNone without a teacher.
+// The one that is asked for; kNone without a teacher.
 Divergence DivergenceOf(const DistillationInputs& inputs, const DistillationOptions& options);
 
 }  // namespace distill

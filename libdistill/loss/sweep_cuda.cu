@@ -25,6 +25,13 @@ __device__ DeviceNormalisers FromLane(const DeviceNormalisers& mine, int offset)
   return theirs;
 }
 
+__device__ DeviceRowSums FromLane(const DeviceRowSums& mine, int offset) {
+  DeviceRowSums theirs;
+  theirs.first = FromLane(mine.first, offset);
+  theirs.second = FromLane(mine.second, offset);
+  return theirs;
+}
+
 // The same value on every thread, added up in an order that does not depend on anything; `merge(into, from)`.
 template <typename T, typename Merge>
 __device__ T OverBlock(T mine, T* of_warps, Merge merge) {
@@ -40,6 +47,7 @@ __device__ T OverBlock(T mine, T* of_warps, Merge merge) {
 __global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
   // Raw bytes: shared memory takes no constructors.
   __shared__ alignas(16) unsigned char normaliser_bytes[kWarps * sizeof(DeviceNormalisers)];
+  __shared__ alignas(16) unsigned char row_bytes[kWarps * sizeof(DeviceRowSums)];
   __shared__ double sums_of_warps[kWarps];
   DeviceSweep row(sweep, blockIdx.x, static_cast<int>(threadIdx.x), kThreads);
   const float rate = row.rate();
@@ -47,7 +55,18 @@ __global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
       OverBlock(row.Normalise(), reinterpret_cast<DeviceNormalisers*>(normaliser_bytes),
                 [rate](DeviceNormalisers& into, const DeviceNormalisers& from) { into.Merge(from, rate); }));
   const auto add = [](double& into, double from) { into += from; };
-  if (row.NeedsMixture()) row.SetMixture(OverBlock(row.StudentToMixture(), sums_of_warps, add));
+  if (row.NeedsTopK()) {
+    DeviceTopKSearch search = row.TopKSearch();
+    while (!search.is_over()) search.Take(OverBlock(row.CountAtLeast(search.tried()), sums_of_warps, add));
+    row.SetTopK(search);
+  }
+  if (row.NeedsRow()) {
+    row.SetRow(OverBlock(row.SumRow(), reinterpret_cast<DeviceRowSums*>(row_bytes),
+                         [](DeviceRowSums& into, const DeviceRowSums& from) {
+                           into.first += from.first;
+                           into.second += from.second;
+                         }));
+  }
   // The label's logit, before its place takes the gradient.
   if (threadIdx.x == 0) sweep.ces[blockIdx.x] = row.CrossEntropy();
   __syncthreads();

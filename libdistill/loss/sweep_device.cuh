@@ -73,6 +73,42 @@ struct DeviceNormalisers {
   }
 };
 
+// What a token's part of a divergence needs of its row (divergence_terms.h, AddToRow). Of the top k: what belongs to
+// the rest of S and P.
+struct DeviceRowSums {
+  double first = 0, second = 0;
+};
+
+// Numbers in the order of the floats that they stand for, but for those that are none.
+inline __host__ __device__ uint32_t OrderOf(float value) {
+  union {
+    float value;
+    uint32_t bits;
+  } both = {value};
+  return both.bits >> 31 != 0 ? ~both.bits : both.bits | 0x80000000u;
+}
+
+// Finds the k-th largest logit bit by bit of its place in the order of floats, from the highest, by how many are at
+// least as large:
+//   while (!search.is_over()) search.Take(how many have an order of search.tried() or above);
+// Thirty-two passes at most; it ends as soon as exactly k have, which it does once k and k + 1 are told apart.
+class DeviceTopKSearch {
+ public:
+  __host__ __device__ explicit DeviceTopKSearch(int64_t k) : k_(static_cast<double>(k)) {}
+  __host__ __device__ bool is_over() const { return bit_ < 0; }
+  __host__ __device__ uint32_t tried() const { return found_ | (1u << bit_); }
+  __host__ __device__ void Take(double at_least) {
+    if (at_least >= k_) found_ = tried();
+    bit_ = at_least == k_ ? -1 : bit_ - 1;
+  }
+  __host__ __device__ uint32_t found() const { return found_; }
+
+ private:
+  double k_;
+  int bit_ = 31;
+  uint32_t found_ = 0;
+};
+
 // A row, from the view of thread `first` of `threads`, which takes every threads-th logit.
 class DeviceSweep {
  public:
@@ -81,28 +117,45 @@ class DeviceSweep {
         teacher_(RowAt(sweep.teacher, row, sweep.options.vocabulary)),
         label_(sweep.labels[row]),
         options_(sweep.options),
-        has_teacher_(sweep.options.divergence != Divergence::kNone),
+        kind_(sweep.options.divergence),
+        has_teacher_(kind_ != Divergence::kNone),
+        has_softmax_(has_teacher_ && kind_ != Divergence::kMse),
+        share_(kind_ == Divergence::kSkewedKl          ? sweep.options.skew
+               : kind_ == Divergence::kSkewedReverseKl ? 1 - sweep.options.skew
+                                                       : sweep.options.beta),
         first_(first),
         threads_(threads) {}
 
-  __host__ __device__ float rate() const { return has_teacher_ ? kSweepLog2E / options_.temperature : kSweepLog2E; }
-  __host__ __device__ bool NeedsMixture() const {
-    return options_.divergence == Divergence::kJensenShannon && options_.wants_gradient;
+  __host__ __device__ float rate() const { return has_softmax_ ? kSweepLog2E / options_.temperature : kSweepLog2E; }
+  __host__ __device__ bool NeedsTopK() const { return kind_ == Divergence::kTopKKl; }
+  __host__ __device__ bool NeedsRow() const {
+    return NeedsTopK() || kind_ == Divergence::kSkewedKl || kind_ == Divergence::kSkewedReverseKl ||
+           kind_ == Divergence::kTotalVariation || (kind_ == Divergence::kJensenShannon && options_.wants_gradient);
   }
+
+  __host__ __device__ DeviceTopKSearch TopKSearch() const { return DeviceTopKSearch(options_.top_k); }
+  __host__ __device__ double CountAtLeast(uint32_t order) const {
+    int64_t count = 0;
+    for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
+      if (OrderOf(LogitOf(teacher_, options_.teacher, i)) >= order) ++count;
+    }
+    return static_cast<double>(count);
+  }
+  __host__ __device__ void SetTopK(const DeviceTopKSearch& search) { top_k_ = search.found(); }
 
   // Pass 1: this thread's part, to be merged with the others'.
   __host__ __device__ DeviceNormalisers Normalise() const {
     DeviceNormalisers mine;
     for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
       const float x = LogitOf(student_, options_.student, i);
-      const float y = has_teacher_ ? LogitOf(teacher_, options_.teacher, i) : 0;
+      const float y = has_softmax_ ? LogitOf(teacher_, options_.teacher, i) : 0;
       mine.Raise(x, y, rate());
       const float above = x - mine.max_s, e = PowerOf(above * rate(), x);
       mine.s += e;
       mine.s1 += PowerOf(above * kSweepLog2E, x);
-      if (!has_teacher_) continue;
+      if (!has_softmax_) continue;
       mine.t += PowerOf((y - mine.max_t) * rate(), y);
-      if (options_.divergence == Divergence::kReverseKl) mine.reverse += e * ((above - (y - mine.max_t)) * rate());
+      if (kind_ == Divergence::kReverseKl) mine.reverse += e * ((above - (y - mine.max_t)) * rate());
     }
     return mine;
   }
@@ -112,7 +165,7 @@ class DeviceSweep {
     log_s_ = static_cast<float>(log2(all.s));
     log_s1_ = static_cast<float>(log2(all.s1));
     log_t_ = static_cast<float>(log2(all.t));
-    if (options_.divergence != Divergence::kReverseKl) return;
+    if (kind_ != Divergence::kReverseKl) return;
     row_sum_ = static_cast<float>(all.reverse / all.s - log_s_ + log_t_);
   }
 
@@ -122,16 +175,26 @@ class DeviceSweep {
     return log(sums_.s1) - (static_cast<double>(LogitOf(student_, options_.student, label_)) - sums_.max_s);
   }
 
-  // Jensen-Shannon's extra pass: this thread's part of KL(q || m).
-  __host__ __device__ double StudentToMixture() const {
-    double sum = 0;
+  // The extra pass of those that need it: this thread's part.
+  __host__ __device__ DeviceRowSums SumRow() const {
+    DeviceRowSums sums;
     for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
-      const float log_q = LogQ(i);
-      sum += exp2f(log_q) * -MixtureOverStudent(TeacherOverStudent(LogP(i), log_q));
+      const float x = LogitOf(student_, options_.student, i), y = LogitOf(teacher_, options_.teacher, i);
+      if (NeedsTopK()) {
+        if (!IsRest(y)) continue;
+        sums.first += PowerOf((x - sums_.max_s) * rate(), x) + 0x1p-126f;  // nothing only where there is no token
+        sums.second += PowerOf((y - sums_.max_t) * rate(), y);
+      } else {
+        AddToRow(LogQOf(x), LogPOf(y), sums);
+      }
     }
-    return sum;
+    return sums;
   }
-  __host__ __device__ void SetMixture(double of_row) { row_sum_ = static_cast<float>(of_row); }
+  __host__ __device__ void SetRow(const DeviceRowSums& of_row) {
+    if (NeedsTopK()) return SetRest(of_row);
+    row_sum_ = static_cast<float>(of_row.first);
+    second_ = of_row.second;
+  }
 
   // Pass 2: the gradient in place, and this thread's part of the divergence's terms.
   __host__ __device__ double Finish() const {
@@ -139,8 +202,9 @@ class DeviceSweep {
     const float of_ce = label_ < 0 ? 0 : IsWord() ? 1 - options_.alpha : NAN;
     for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
       const float x = LogitOf(student_, options_.student, i), log_q = LogQOf(x);
+      const float y = has_teacher_ ? LogitOf(teacher_, options_.teacher, i) : 0;
       float gradient = of_ce * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
-      if (has_teacher_) gradient += options_.alpha * options_.temperature * Differ(log_q, LogP(i), divergence);
+      if (has_teacher_) gradient += options_.alpha * options_.temperature * Differ(x, y, log_q, divergence);
       if (!options_.wants_gradient) continue;
       const HeadOutput& head = options_.student;
       if (head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
@@ -149,18 +213,34 @@ class DeviceSweep {
     return divergence;
   }
 
-  // Out of the sum of all threads' terms (sweep_loops.cc, WithoutRounding).
+  // Out of the sum of all threads' terms (divergence_terms.h, Value).
   __host__ __device__ double DivergenceOf(double terms) const {
     const double d = log_s_ - log2(sums_.s), e = log_t_ - log2(sums_.t);
-    if (options_.divergence == Divergence::kForwardKl) terms = terms * exp2(e) - (d - e);
-    if (options_.divergence == Divergence::kReverseKl) terms = terms * exp2(d) + (d - e);
-    return terms * kSweepLn2;
+    switch (kind_) {
+      case Divergence::kForwardKl:
+        return kSweepLn2 * (terms * exp2(e) - (d - e));
+      case Divergence::kReverseKl:
+        return kSweepLn2 * (terms * exp2(d) + (d - e));
+      case Divergence::kTopKKl:
+        return kSweepLn2 * (terms * exp2(e) - (d - e) * (1 - rest_p_) + OfRest());
+      case Divergence::kSkewedKl:
+        return kSweepLn2 * (terms - (d - e) * row_sum_) * exp2(e);
+      case Divergence::kSkewedReverseKl:
+        return kSweepLn2 * (terms + (d - e) * (1 - second_)) * exp2(d);
+      case Divergence::kTotalVariation:
+        return 0.5 * (terms + kSweepLn2 * (e * (terms - row_sum_) + d * row_sum_));
+      case Divergence::kMse:
+        return terms / static_cast<double>(options_.vocabulary);
+      default:
+        return kSweepLn2 * terms;
+    }
   }
 
  private:
   static __host__ __device__ RowOfProducts RowAt(const RowOfProducts& rows, int64_t row, int64_t vocabulary) {
     const int64_t element_bytes = rows.dtype == DType::kFloat32 ? 4 : 2;
-    return {static_cast<char*>(rows.values) + row * vocabulary * element_bytes, rows.dtype};
+    return {static_cast<char*>(rows.values) + row * vocabulary * element_bytes, rows.dtype,
+            rows.tail != nullptr ? rows.tail + row : nullptr};
   }
   __host__ __device__ bool IsWord() const { return label_ < options_.vocabulary; }
 
@@ -168,42 +248,104 @@ class DeviceSweep {
   static __host__ __device__ float PowerOf(float power, float logit) { return logit == -INFINITY ? 0 : exp2f(power); }
 
   __host__ __device__ float LogQOf(float x) const { return (x - sums_.max_s) * rate() - log_s_; }
-  __host__ __device__ float LogQ(int64_t i) const { return LogQOf(LogitOf(student_, options_.student, i)); }
-  __host__ __device__ float LogP(int64_t i) const {
-    return (LogitOf(teacher_, options_.teacher, i) - sums_.max_t) * rate() - log_t_;
+  __host__ __device__ float LogPOf(float y) const { return (y - sums_.max_t) * rate() - log_t_; }
+
+  __host__ __device__ bool IsRest(float y) const {
+    if (OrderOf(y) < top_k_) return true;
+    return teacher_.tail != nullptr && y < sums_.max_t - static_cast<float>(kUnnamed / 2) * options_.temperature;
   }
+  __host__ __device__ void SetRest(const DeviceRowSums& of_row) {
+    double rest_t = of_row.second;
+    if (of_row.first > 0 && teacher_.tail != nullptr) {
+      const double tail = exp2((static_cast<double>(*teacher_.tail) - sums_.max_t) * rate());
+      sums_.t += tail;
+      rest_t += tail;
+      log_t_ = static_cast<float>(log2(sums_.t));
+    }
+    rest_p_ = rest_t / sums_.t;
+    rest_q_ = of_row.first / sums_.s;
+    constexpr double kHighest = 8.5e37;  // a bound, so that times nothing it is nothing
+    const double ratio = rest_q_ > 0 ? rest_p_ / rest_q_ : 0;
+    of_rest_ = static_cast<float>(1 - (ratio < kHighest ? ratio : kHighest));
+  }
+  // What the rest adds to the divergence, in bits.
+  __host__ __device__ double OfRest() const { return rest_p_ > 0 ? rest_p_ * log2(rest_p_ / rest_q_) : 0; }
+
   static __host__ __device__ float TeacherOverStudent(float log_p, float log_q) {
     const float ratio = log_p - log_q;
     return ratio > 126 ? 126 : ratio;
   }
   __host__ __device__ float MixtureOverStudent(float log_ratio) const {
-    return log2f(options_.beta * exp2f(log_ratio) + (1 - options_.beta));
+    return share_ * exp2f(log_ratio) + (1 - share_);
+  }
+  static __host__ __device__ float Sign(float value) { return value > 0 ? 1 : value < 0 ? -1 : 0; }
+
+  __host__ __device__ void AddToRow(float log_q, float log_p, DeviceRowSums& sums) const {
+    const float q = exp2f(log_q), p = exp2f(log_p);
+    if (kind_ == Divergence::kTotalVariation) {
+      sums.first += q * Sign(q - p);
+      return;
+    }
+    const float w = MixtureOverStudent(TeacherOverStudent(log_p, log_q));
+    sums.first += kind_ == Divergence::kSkewedKl ? (1 - share_) * (p / w) : q * -log2f(w);
+    sums.second += (1 - share_) * (q / w);
   }
 
-  __host__ __device__ float Differ(float log_q, float log_p, double& divergence) const {
-    const float q = exp2f(log_q), p = exp2f(log_p);
-    if (options_.divergence == Divergence::kForwardKl) {
-      divergence += p * (log_p - log_q);
-      return q - p;
+  // Adds the token's terms, and returns the derivative with respect to x / T (divergence_terms.h).
+  __host__ __device__ float Differ(float x, float y, float log_q, double& divergence) const {
+    if (kind_ == Divergence::kMse) {
+      const float difference = (x - y) / options_.temperature;
+      divergence += difference * difference;
+      return 2 * difference / static_cast<float>(options_.vocabulary);
     }
-    if (options_.divergence == Divergence::kReverseKl) {
-      divergence += q * (log_q - log_p);
-      return static_cast<float>(kSweepLn2) * q * ((log_q - log_p) - row_sum_);
+    const float log_p = LogPOf(y), q = exp2f(log_q), p = exp2f(log_p);
+    switch (kind_) {
+      case Divergence::kForwardKl:
+        divergence += p * (log_p - log_q);
+        return q - p;
+      case Divergence::kReverseKl:
+        divergence += q * (log_q - log_p);
+        return static_cast<float>(kSweepLn2) * q * ((log_q - log_p) - row_sum_);
+      case Divergence::kTopKKl:
+        if (IsRest(y)) return q * of_rest_;
+        divergence += p * (log_p - log_q);
+        return q - p;
+      case Divergence::kTotalVariation:
+        divergence += q > p ? q - p : p - q;
+        return 0.5f * (q * (Sign(q - p) - row_sum_));
+      default:
+        return DifferFromMixture(log_q, q, log_p, p, divergence);
     }
-    const float beta = options_.beta, ratio = TeacherOverStudent(log_p, log_q);
-    const float of_student = -MixtureOverStudent(ratio);
-    divergence += beta * (p * (ratio + of_student)) + (1 - beta) * (q * of_student);
-    return static_cast<float>(kSweepLn2) * (1 - beta) * (q * (of_student - row_sum_));
+  }
+  __host__ __device__ float DifferFromMixture(float log_q, float q, float log_p, float p, double& divergence) const {
+    const float ratio = TeacherOverStudent(log_p, log_q), w = MixtureOverStudent(ratio), of_student = -log2f(w);
+    if (kind_ == Divergence::kJensenShannon) {
+      divergence += share_ * (p * (ratio + of_student)) + (1 - share_) * (q * of_student);
+      return static_cast<float>(kSweepLn2) * (1 - share_) * (q * (of_student - row_sum_));
+    }
+    const float inverse = (1 - share_) / w;
+    if (kind_ == Divergence::kSkewedKl) {
+      divergence += p * (ratio + of_student);
+      return q * row_sum_ - p * inverse;
+    }
+    divergence += q * of_student;
+    return q * (static_cast<float>(kSweepLn2) * (of_student - row_sum_) - (inverse - static_cast<float>(second_)));
   }
 
   const RowOfProducts student_, teacher_;
   const int64_t label_;
   const SweepOptions options_;
-  const bool has_teacher_;
+  const Divergence kind_;
+  const bool has_teacher_, has_softmax_;
+  const float share_;  // of the teacher in the mixture
   const int first_, threads_;
   DeviceNormalisers sums_;
   float log_s_ = 0, log_s1_ = 0, log_t_ = 0;
   float row_sum_ = 0;
+  double second_ = 0;
+  uint32_t top_k_ = 0;  // the order of the k-th largest logit
+  double rest_p_ = 0, rest_q_ = 0;
+  float of_rest_ = 0;
 };
 
 }  // namespace distill

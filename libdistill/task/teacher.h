@@ -39,10 +39,11 @@ struct TeacherLogits {
   torch::Tensor values;  // [N, V]
 };
 
-// Of the likeliest tokens alone: the others' probability is taken to be 0 (loss/distillation_loss.h has the formula,
-// and what ids and values may be). Only the forward KL, beta 0, can be taken of them.
+// Of the likeliest tokens alone. Two divergences can be taken of them (loss/distillation_loss.h has the formulas, and
+// what ids and values may be): kl, beta 0, for which the others' probability is taken to be 0, and topk_kl, for which
+// it is what the values leave.
 struct TeacherTopK {
-  torch::Tensor values;  // [N, K]: logits, or log-probabilities
+  torch::Tensor values;  // [N, K]: logits, or log-probabilities; for topk_kl log-probabilities alone
   torch::Tensor ids;     // int64 [N, K]
 };
 

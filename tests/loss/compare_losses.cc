@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/field_text.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill::testing {
@@ -80,6 +82,11 @@ void CheckSame(const DistillationInputs& inputs, const DistillationOptions& opti
     CHECK(ours.gradients[i].scalar_type() == references[0].gradients[i].scalar_type());
     CHECK(least_error([i](const Result& result) { return result.gradients[i]; }) < tolerance);
   }
+}
+
+std::string NameOf(const DistillationOptions& options) {
+  return absl::StrCat(FieldText(ChosenDivergence(options)), ", beta ", options.beta, ", skew ", FieldText(options.skew),
+                      ", k ", FieldText(options.top_k_logits));
 }
 
 }  // namespace distill::testing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "libdistill/loss/distillation_loss.h"
@@ -34,5 +35,8 @@ double Error(const torch::Tensor& actual, const torch::Tensor& expected);
 
 // The reference rounds as much as we do: what counts is to be as near to it, or to itself in float64.
 void CheckSame(const DistillationInputs& inputs, const DistillationOptions& options, double tolerance);
+
+// The divergence, and what it takes, for messages.
+std::string NameOf(const DistillationOptions& options);
 
 }  // namespace distill::testing

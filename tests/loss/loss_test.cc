@@ -18,7 +18,19 @@ using testing::Error;
 using testing::Evaluate;
 using testing::InFloat64;
 using testing::MakeInputs;
+using testing::NameOf;
 using testing::Result;
+
+// One of each divergence.
+std::vector<DistillationOptions> OfEach() {
+  std::vector<DistillationOptions> all = {{.beta = 0}, {.beta = 0.3}, {.beta = 1}};
+  for (const Divergence divergence :
+       {Divergence::kSkewedKl, Divergence::kSkewedReverseKl, Divergence::kTotalVariation, Divergence::kMse}) {
+    all.push_back({.divergence = divergence});
+  }
+  all.push_back({.divergence = Divergence::kTopKKl, .top_k_logits = 3});
+  return all;
+}
 
 TEST_CASE("teacher and student may differ in type") {
   DistillationInputs inputs = MakeInputs({9, 16, 24, 300, 300, true}, torch::kFloat32, torch::kCPU, 0.5);
@@ -32,21 +44,27 @@ TEST_CASE("teacher and student may differ in type") {
 }
 
 TEST_CASE("a logit that is not a number makes the loss so") {
-  for (const double beta : {0.0, 0.5, 1.0}) {
+  for (const DistillationOptions& options : OfEach()) {
     for (const float bad : {NAN, INFINITY}) {
       DistillationInputs inputs = MakeInputs({4, 4, 4, 40, 40}, torch::kFloat32, torch::kCPU);
       inputs.student_hidden[2][1] = bad;
-      CHECK_FALSE(std::isfinite(DistillationLoss(inputs, {.beta = beta}).loss.item<float>()));
+      INFO(NameOf(options));
+      CHECK_FALSE(std::isfinite(DistillationLoss(inputs, options).loss.item<float>()));
+      inputs = MakeInputs({4, 4, 4, 40, 40}, torch::kFloat32, torch::kCPU);
+      inputs.teacher_hidden[2][1] = bad;
+      CHECK_FALSE(std::isfinite(DistillationLoss(inputs, options).loss.item<float>()));
     }
   }
 }
 
 TEST_CASE("a GPU computes the sums and gradients of the CPU") {
   const DistillationInputs inputs = MakeInputs({40, 24, 32, 199, 211, true}, torch::kFloat32, torch::kCPU, 0.5);
-  const DistillationOptions options{.chunk_tokens = 16};
+  DistillationOptions options = GENERATE(from_range(OfEach()));
+  options.chunk_tokens = 16;
   const Result expected = Evaluate(DistillationLoss, inputs, options);
   for (const torch::Device& device : TestDevices()) {
     if (device.is_cpu()) continue;
+    INFO(NameOf(options));
     DistillationInputs moved = inputs;
     for (Tensor* tensor : {&moved.student_hidden, &moved.student_weight, &moved.student_bias, &moved.teacher_hidden,
                            &moved.teacher_weight, &moved.teacher_bias, &moved.labels}) {
@@ -165,26 +183,36 @@ TEST_CASE("logits of plus and minus ten thousand stay finite and right") {
   DistillationInputs inputs = MakeInputs({6, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
   inputs.student_bias = torch::tensor({1e4f, -1e4f, 0.f, 1e4f, -1e4f, 5.f, 1e4f, 0.f, -1e4f});
   inputs.teacher_bias = inputs.student_bias.flip(0);
-  for (const double beta : {0.0, 0.5, 1.0}) CheckSame(inputs, {.beta = beta, .chunk_tokens = 4}, 1e-5);
-  const Result result = Evaluate(DistillationLoss, inputs, {});
-  CHECK(std::isfinite(result.sums.loss.item<float>()));
-  for (const Tensor& gradient : result.gradients) CHECK(gradient.isfinite().all().item<bool>());
+  for (const DistillationOptions& options : OfEach()) {
+    INFO(NameOf(options));
+    CheckSame(inputs, options, 1e-5);
+    const Result result = Evaluate(DistillationLoss, inputs, options);
+    CHECK(std::isfinite(result.sums.loss.item<float>()));
+    for (const Tensor& gradient : result.gradients) CHECK(gradient.isfinite().all().item<bool>());
+  }
 }
 
 TEST_CASE("a student that equals its teacher has no divergence and no gradient of it") {
   DistillationInputs inputs = MakeInputs({6, 4, 4, 9, 9}, torch::kFloat32, torch::kCPU);
   inputs.teacher_hidden = inputs.student_hidden;
   inputs.teacher_weight = inputs.student_weight;
-  const Result result = Evaluate(DistillationLoss, inputs, {.alpha = 1.0});
-  CHECK(std::abs(result.sums.divergence.item<float>()) < 1e-5f);
-  CHECK(result.gradients[1].abs().max().item<float>() < 1e-5f);
+  for (DistillationOptions options : OfEach()) {
+    options.alpha = 1;
+    const Result result = Evaluate(DistillationLoss, inputs, options);
+    INFO(NameOf(options));
+    CHECK(std::abs(result.sums.divergence.item<float>()) < 1e-5f);
+    CHECK(result.gradients[1].abs().max().item<float>() < 1e-5f);
+  }
 }
 
 TEST_CASE("gradients are what finite differences say, T squared included") {
   DistillationInputs inputs = MakeInputs({3, 4, 5, 6, 6, true}, torch::kFloat64, torch::kCPU);
   inputs.student_logits = {.scale = 0.7, .softcap = 5};
-  const double beta = GENERATE(0.0, 0.3, 1.0);
-  const DistillationOptions options{.temperature = 3.0, .alpha = 0.7, .beta = beta, .chunk_tokens = 2};
+  DistillationOptions options = GENERATE(from_range(OfEach()));
+  options.temperature = 3.0;
+  options.alpha = 0.7;
+  options.chunk_tokens = 2;
+  INFO(NameOf(options));
   const Result result = Evaluate(DistillationLoss, inputs, options);
   const std::vector<Tensor> values = {inputs.student_hidden, inputs.student_weight, inputs.student_bias};
   constexpr double kStep = 1e-6;
@@ -259,6 +287,15 @@ TEST_CASE("shapes and options that do not fit are refused by name") {
   contains(message(good, {.alpha = 1.5}), "alpha");
   contains(message(good, {.chunk_tokens = 0}), "chunk_tokens");
   contains(message(good, {.beta = -0.1}), "beta");
+  contains(message(good, {.divergence = Divergence::kJensenShannon}),
+           "divergence jensen_shannon needs a beta above 0 and below 1, as 0.5, and beta is 0");
+  contains(message(good, {.beta = 0.5, .divergence = Divergence::kMse}),
+           "beta: the divergence mse does not use it; it is of jensen_shannon");
+  contains(message(good, {.beta = 1, .divergence = Divergence::kForwardKl}), "beta: the divergence kl does not use it");
+  contains(message(good, {.skew = 0.2}), "skew: the divergence kl does not use it; it is of skewed_kl and");
+  contains(message(good, {.divergence = Divergence::kSkewedKl, .skew = 1.0}), "skew");
+  contains(message(good, {.beta = 0.5, .top_k_logits = 3}), "top_k_logits: the divergence jensen_shannon does not");
+  contains(message(good, {.divergence = Divergence::kTopKKl, .top_k_logits = 0}), "top_k_logits");
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat64}) {
     bad = MakeInputs({5, 4, 6, 9, 9}, dtype, torch::kCPU);
     bad.labels = torch::tensor({0, 8, 3, 2, -100}, torch::kInt64);

@@ -80,12 +80,16 @@ TEST_CASE("a GPU's threads give what the CPU's loops give") {
     const double tolerance = dtype == DType::kFloat32 ? 1e-5 : dtype == DType::kFloat16 ? 1e-3 : 8e-3;
     for (const int64_t vocabulary : {1, 2, 31, 512, 513, 5003}) {
       for (const Divergence divergence :
-           {Divergence::kNone, Divergence::kForwardKl, Divergence::kReverseKl, Divergence::kJensenShannon}) {
+           {Divergence::kNone, Divergence::kForwardKl, Divergence::kReverseKl, Divergence::kJensenShannon,
+            Divergence::kTopKKl, Divergence::kSkewedKl, Divergence::kSkewedReverseKl, Divergence::kTotalVariation,
+            Divergence::kMse}) {
         for (const float softcap : {0.0f, 4.0f}) {
           SweepOptions options;
           options.vocabulary = vocabulary;
           options.divergence = divergence;
           options.beta = 0.3f;
+          options.skew = 0.1f;
+          options.top_k = 20;
           options.temperature = 2;
           options.alpha = divergence == Divergence::kNone ? 0.0f : 0.6f;
           options.gradient_scale = dtype == DType::kFloat16 ? 64.0f : 1.0f;
@@ -110,6 +114,40 @@ TEST_CASE("a GPU's threads give what the CPU's loops give") {
             }
             CHECK(worst / largest < tolerance);
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a GPU's threads find the top k among ties, and count the tail of top-k values in") {
+  constexpr int64_t kVocabulary = 1000;
+  for (const int64_t top_k : {int64_t{1}, int64_t{7}, int64_t{64}, kMostTopK}) {
+    for (const bool has_tail : {false, true}) {
+      SweepOptions options;
+      options.vocabulary = kVocabulary;
+      options.divergence = Divergence::kTopKKl;
+      options.top_k = top_k;
+      options.alpha = 0.6f;
+      Rows expected(kVocabulary, DType::kFloat32, options), actual(kVocabulary, DType::kFloat32, options);
+      const float tails[] = {-1.0f, -0.01f, -20.0f};
+      for (Rows* rows : {&expected, &actual}) {
+        for (float& logit : rows->teacher) logit = std::round(logit * 4) / 4 - 3;
+        for (size_t i = 0; has_tail && i < rows->teacher.size(); ++i) {
+          if (i % 40 != 3) rows->teacher[i] = 5 - static_cast<float>(kUnnamed);
+        }
+        if (has_tail) rows->sweep.teacher.tail = tails;
+      }
+      for (int64_t row = 0; row < 3; ++row) {
+        RowOfProducts teacher = expected.At(expected.sweep.teacher, row);
+        if (has_tail) teacher.tail = tails + row;
+        const SweepSums e = SweepRow(expected.At(expected.sweep.student, row), teacher,
+                                     expected.labels[static_cast<size_t>(row)], options);
+        const SweepSums a = testing::SweepRowAsThreads(actual.sweep, row, 64);
+        INFO(top_k << ", a tail: " << has_tail << ", row " << row);
+        CHECK(a.divergence == Approx(e.divergence).epsilon(1e-5).margin(1e-6));
+        for (int64_t i = row * kVocabulary; i < (row + 1) * kVocabulary; ++i) {
+          REQUIRE(actual.Gradient(i) == Approx(expected.Gradient(i)).epsilon(1e-4).margin(1e-6));
         }
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ namespace {
 struct Expected {
   double divergence = 0, ce = 0;
   std::vector<double> gradient;
+  std::vector<double> undecided;  // how far rounding may move each
 };
 
 std::vector<double> Logits(const std::vector<float>& products, const HeadOutput& head) {
@@ -38,35 +40,128 @@ std::vector<double> LogSoftmax(std::vector<double> logits, double temperature) {
 
 double LogAdd(double a, double b) { return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b))); }
 
+// Of a divergence: its value, and T times its derivative with respect to the student's logits.
+struct Differed {
+  explicit Differed(size_t size) : derivative(size), undecided(size) {}
+  double value = 0;
+  std::vector<double> derivative;
+  std::vector<double> undecided;  // of total variation, where rounding decides which of p and q is larger
+};
+
+// By g = d / d q_v of the divergence, T d / d z_v = q_v (g_v - sum of q g).
+void ThroughSoftmax(const std::vector<double>& log_q, const std::vector<double>& g, Differed& differed) {
+  double row_sum = 0;
+  for (size_t v = 0; v < g.size(); ++v) row_sum += std::exp(log_q[v]) * g[v];
+  for (size_t v = 0; v < g.size(); ++v) differed.derivative[v] = std::exp(log_q[v]) * (g[v] - row_sum);
+}
+
+// KL(a, m) with m = share a + (1 - share) b, and its derivative with respect to a, or else to b.
+Differed KlToMixture(const std::vector<double>& log_a, const std::vector<double>& log_b, double share, bool of_a) {
+  Differed differed(log_a.size());
+  std::vector<double> g(log_a.size());
+  for (size_t v = 0; v < log_a.size(); ++v) {
+    const double log_m = share == 0 ? log_b[v] : LogAdd(std::log(share) + log_a[v], std::log1p(-share) + log_b[v]);
+    const double ratio = log_a[v] - log_m, a = std::exp(log_a[v]);
+    differed.value += a * ratio;
+    g[v] = of_a ? ratio - share * std::exp(ratio) : -(1 - share) * std::exp(ratio);
+  }
+  ThroughSoftmax(of_a ? log_a : log_b, g, differed);
+  return differed;
+}
+
+Differed JensenShannon(const std::vector<double>& log_p, const std::vector<double>& log_q, double beta) {
+  Differed differed(log_p.size());
+  const Differed of_p = KlToMixture(log_p, log_q, beta, false), of_q = KlToMixture(log_q, log_p, 1 - beta, true);
+  differed.value = beta * of_p.value + (1 - beta) * of_q.value;
+  for (size_t v = 0; v < log_p.size(); ++v) {
+    differed.derivative[v] = beta * of_p.derivative[v] + (1 - beta) * of_q.derivative[v];
+  }
+  return differed;
+}
+
+// `tail`: the probability of what a teacher of top-k values does not name, which lies at minus infinity.
+Differed TopKKl(const std::vector<double>& logits, std::vector<double> log_p, const std::vector<double>& log_q,
+                const SweepOptions& o, double tail) {
+  std::vector<double> sorted = logits;
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  const double least = sorted[std::min(static_cast<size_t>(o.top_k), sorted.size()) - 1];
+  const auto is_rest = [&](size_t v) { return logits[v] < least || (tail > 0 && logits[v] == -INFINITY); };
+  double rest_p = tail, rest_q = 0;
+  for (double& log : log_p) log += std::log1p(-tail);
+  for (size_t v = 0; v < logits.size(); ++v) {
+    if (!is_rest(v)) continue;
+    rest_p += std::exp(log_p[v]);
+    rest_q += std::exp(log_q[v]);
+  }
+  Differed differed(logits.size());
+  if (rest_p > 0) differed.value = rest_p * std::log(rest_p / rest_q);
+  for (size_t v = 0; v < logits.size(); ++v) {
+    const double p = std::exp(log_p[v]), q = std::exp(log_q[v]);
+    if (!is_rest(v)) differed.value += p * (log_p[v] - log_q[v]);
+    differed.derivative[v] = is_rest(v) ? q * (1 - rest_p / rest_q) : q - p;
+  }
+  return differed;
+}
+
+Differed TotalVariation(const std::vector<double>& log_p, const std::vector<double>& log_q) {
+  Differed differed(log_p.size());
+  std::vector<double> g(log_p.size());
+  for (size_t v = 0; v < log_p.size(); ++v) {
+    const double difference = std::exp(log_q[v]) - std::exp(log_p[v]);
+    differed.value += 0.5 * std::abs(difference);
+    g[v] = difference > 0 ? 0.5 : difference < 0 ? -0.5 : 0;
+    if (std::abs(log_q[v] - log_p[v]) < 3e-5) differed.undecided[v] = std::exp(log_q[v]);
+  }
+  ThroughSoftmax(log_q, g, differed);
+  return differed;
+}
+
+Differed Mse(const std::vector<double>& z, const std::vector<double>& t, double temperature) {
+  Differed differed(z.size());
+  for (size_t v = 0; v < z.size(); ++v) {
+    const double difference = (z[v] - t[v]) / temperature, size = static_cast<double>(z.size());
+    differed.value += difference * difference / size;
+    differed.derivative[v] = 2 * difference / size;
+  }
+  return differed;
+}
+
+Differed Differ(const std::vector<double>& z, const std::vector<double>& t, const SweepOptions& o, double tail) {
+  const std::vector<double> q = LogSoftmax(z, o.temperature), p = LogSoftmax(t, o.temperature);
+  switch (o.divergence) {
+    case Divergence::kForwardKl:
+      return KlToMixture(p, q, 0, false);
+    case Divergence::kReverseKl:
+      return KlToMixture(q, p, 0, true);
+    case Divergence::kJensenShannon:
+      return JensenShannon(p, q, o.beta);
+    case Divergence::kTopKKl:
+      return TopKKl(t, p, q, o, tail);
+    case Divergence::kSkewedKl:
+      return KlToMixture(p, q, o.skew, false);
+    case Divergence::kSkewedReverseKl:
+      return KlToMixture(q, p, o.skew, true);
+    case Divergence::kTotalVariation:
+      return TotalVariation(p, q);
+    case Divergence::kMse:
+      return Mse(z, t, o.temperature);
+    case Divergence::kNone:
+      break;
+  }
+  return Differed(z.size());
+}
+
 // In float64, straight from the formulas of docs/losses.md.
 Expected Compute(const std::vector<float>& student, const std::vector<float>& teacher, size_t label,
-                 const SweepOptions& o) {
-  const std::vector<double> z = Logits(student, o.student), log_s = LogSoftmax(z, 1), q = LogSoftmax(z, o.temperature);
-  const size_t size = z.size();
-  Expected expected{.divergence = 0, .ce = -log_s[label], .gradient = std::vector<double>(size)};
-  std::vector<double> of_divergence(size, 0.0);
-  if (o.divergence != Divergence::kNone) {
-    const std::vector<double> p = LogSoftmax(Logits(teacher, o.teacher), o.temperature);
-    const bool forward = o.divergence == Divergence::kForwardKl;
-    const double beta = forward ? 0 : o.divergence == Divergence::kReverseKl ? 1 : o.beta;
-    double row_sum = 0;
-    std::vector<double> ratio(size);
-    for (size_t v = 0; v < size; ++v) {
-      const double log_m = beta == 1 ? p[v] : LogAdd(std::log(beta) + p[v], std::log1p(-beta) + q[v]);
-      ratio[v] = q[v] - log_m;
-      row_sum += std::exp(q[v]) * ratio[v];
-      if (forward) expected.divergence += std::exp(p[v]) * (p[v] - q[v]);
-      if (beta > 0 && beta < 1) expected.divergence += beta * std::exp(p[v]) * (p[v] - log_m);
-    }
-    const double weight = beta == 1 ? 1 : 1 - beta;
-    if (!forward) expected.divergence += weight * row_sum;
-    for (size_t v = 0; v < size; ++v) {
-      of_divergence[v] = forward ? std::exp(q[v]) - std::exp(p[v]) : weight * std::exp(q[v]) * (ratio[v] - row_sum);
-    }
-  }
-  for (size_t v = 0; v < size; ++v) {
-    double gradient =
-        o.alpha * o.temperature * of_divergence[v] + (1.0 - o.alpha) * (std::exp(log_s[v]) - (v == label ? 1 : 0));
+                 const SweepOptions& o, double tail = 0) {
+  const std::vector<double> z = Logits(student, o.student), log_s = LogSoftmax(z, 1);
+  const Differed differed = Differ(z, Logits(teacher, o.teacher), o, tail);
+  Expected expected{
+      .divergence = differed.value, .ce = -log_s[label], .gradient = std::vector<double>(z.size()), .undecided = {}};
+  for (size_t v = 0; v < z.size(); ++v) {
+    expected.undecided.push_back(o.alpha * o.temperature * differed.undecided[v]);
+    double gradient = o.alpha * o.temperature * differed.derivative[v] +
+                      (1.0 - o.alpha) * (std::exp(log_s[v]) - (v == label ? 1 : 0));
     if (o.student.softcap > 0) gradient *= 1 - z[v] * z[v] / (o.student.softcap * o.student.softcap);
     expected.gradient[v] = gradient * o.student.scale;
   }
@@ -100,12 +195,12 @@ std::vector<float> FromBFloats(const std::vector<uint16_t>& values) {
   return wide;
 }
 
-// The greatest difference, over the greatest value, or over 0.01 where all are smaller.
-double Error(const std::vector<float>& actual, const std::vector<double>& expected) {
-  double worst = 0, largest = 0.01;
+// The greatest difference of gradients, over the greatest of them, or over `least` where all are smaller.
+double Error(const std::vector<float>& actual, const Expected& expected, double least = 0.01) {
+  double worst = 0, largest = least;
   for (size_t i = 0; i < actual.size(); ++i) {
-    worst = std::max(worst, std::abs(actual[i] - expected[i]));
-    largest = std::max(largest, std::abs(expected[i]));
+    worst = std::max(worst, std::abs(actual[i] - expected.gradient[i]) - expected.undecided[i]);
+    largest = std::max(largest, std::abs(expected.gradient[i]));
   }
   return worst / largest;
 }
@@ -125,8 +220,13 @@ std::vector<Loops> AllLoops() {
   return all;
 }
 
-constexpr Divergence kAll[] = {Divergence::kNone, Divergence::kForwardKl, Divergence::kReverseKl,
-                               Divergence::kJensenShannon};
+constexpr Divergence kOfATeacher[] = {Divergence::kForwardKl,      Divergence::kReverseKl, Divergence::kJensenShannon,
+                                      Divergence::kTopKKl,         Divergence::kSkewedKl,  Divergence::kSkewedReverseKl,
+                                      Divergence::kTotalVariation, Divergence::kMse};
+constexpr Divergence kAll[] = {
+    Divergence::kNone,   Divergence::kForwardKl, Divergence::kReverseKl,       Divergence::kJensenShannon,
+    Divergence::kTopKKl, Divergence::kSkewedKl,  Divergence::kSkewedReverseKl, Divergence::kTotalVariation,
+    Divergence::kMse};
 
 void CheckRow(const Loops& loops, int64_t size, const SweepOptions& options, double deviation) {
   const std::vector<float> student = Random(size, deviation, 1), teacher = Random(size, deviation, 2);
@@ -138,7 +238,7 @@ void CheckRow(const Loops& loops, int64_t size, const SweepOptions& options, dou
                   << options.temperature << ", alpha " << options.alpha << ", deviation " << deviation);
   CHECK(sums.divergence == Approx(expected.divergence).epsilon(1e-5).margin(1e-6));
   CHECK(sums.ce == Approx(expected.ce).epsilon(1e-6).margin(1e-6));
-  CHECK(Error(in_place, expected.gradient) < 1e-5);
+  CHECK(Error(in_place, expected) < 1e-5);
   CHECK(unchanged == teacher);
 }
 
@@ -151,6 +251,8 @@ TEST_CASE("each CPU's loops give what float64 gives, at every length around a ve
             const SweepOptions options{.vocabulary = size,
                                        .divergence = divergence,
                                        .beta = 0.3f,
+                                       .skew = 0.1f,
+                                       .top_k = 20,
                                        .temperature = temperature,
                                        .alpha = alpha,
                                        .student = {},
@@ -171,6 +273,8 @@ TEST_CASE("flat, peaked and huge logits") {
                  {.vocabulary = 3001,
                   .divergence = divergence,
                   .beta = 0.5f,
+                  .skew = 0.1f,
+                  .top_k = 20,
                   .temperature = 2,
                   .alpha = 0.5f,
                   .student = {},
@@ -191,11 +295,12 @@ TEST_CASE("a small divergence is as exact as a large one") {
         const std::vector<float> noise = Random(kSize, deviation, 2);
         std::vector<float> student = teacher;
         for (size_t i = 0; i < student.size(); ++i) student[i] += noise[i] + offset;
-        for (const Divergence divergence :
-             {Divergence::kForwardKl, Divergence::kReverseKl, Divergence::kJensenShannon}) {
+        for (const Divergence divergence : kOfATeacher) {
           const SweepOptions options{.vocabulary = kSize,
                                      .divergence = divergence,
                                      .beta = 0.5f,
+                                     .skew = 0.1f,
+                                     .top_k = 20,
                                      .temperature = 2,
                                      .alpha = 1,
                                      .student = {},
@@ -203,15 +308,68 @@ TEST_CASE("a small divergence is as exact as a large one") {
           const Expected expected = Compute(student, teacher, 3, options);
           std::vector<float> in_place = student;
           const SweepSums sums = loops.row({in_place.data()}, {teacher.data()}, 3, options);
-          double worst = 0, largest = 0;
-          for (size_t i = 0; i < student.size(); ++i) {
-            worst = std::max(worst, std::abs(in_place[i] - expected.gradient[i]));
-            largest = std::max(largest, std::abs(expected.gradient[i]));
-          }
           INFO(loops.name << ", deviation " << deviation << ", offset " << offset << ", divergence "
-                          << static_cast<int>(divergence) << ": " << expected.divergence << ", gradient " << largest);
+                          << static_cast<int>(divergence) << ": " << expected.divergence);
           CHECK(sums.divergence == Approx(expected.divergence).epsilon(1e-4).margin(1e-7));
-          CHECK(worst / largest < 1e-3);
+          CHECK(Error(in_place, expected, 0) < 1e-3);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the top k are those at the k-th largest logit or above it, ties among them") {
+  for (const Loops& loops : AllLoops()) {
+    for (const int64_t size : {5, 1000, 3001}) {
+      std::vector<float> teacher = Random(size, 2, 2);
+      for (float& logit : teacher) logit = std::round(logit * 4) / 4;  // many are alike
+      for (const int64_t top_k : {int64_t{1}, int64_t{2}, int64_t{64}, int64_t{1000}, kMostTopK}) {
+        const SweepOptions options{.vocabulary = size,
+                                   .divergence = Divergence::kTopKKl,
+                                   .top_k = top_k,
+                                   .temperature = 2,
+                                   .alpha = 0.7f,
+                                   .student = {},
+                                   .teacher = {}};
+        std::vector<float> student = Random(size, 2, 1);
+        const Expected expected = Compute(student, teacher, 2, options);
+        const SweepSums sums = loops.row({student.data()}, {teacher.data()}, 2, options);
+        INFO(loops.name << ", " << top_k << " of " << size);
+        CHECK(sums.divergence == Approx(expected.divergence).epsilon(1e-5).margin(1e-6));
+        CHECK(Error(student, expected) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("what a teacher of top-k values does not name has the tail's probability together") {
+  for (const Loops& loops : AllLoops()) {
+    for (const int64_t size : {7, 1500}) {
+      for (const double tail : {1e-6, 0.25, 0.999}) {
+        for (const int64_t top_k : {2, 4, 64}) {
+          std::vector<float> teacher(static_cast<size_t>(size), -INFINITY), values = {-0.5f, -1.0f, -3.0f, -2.0f};
+          double mass = 0;
+          for (const float value : values) mass += std::exp(value);
+          std::vector<float> spread(static_cast<size_t>(size), -1000.0f);
+          for (size_t i = 0; i < values.size(); ++i) {
+            values[i] += static_cast<float>(std::log((1 - tail) / mass));
+            teacher[3 * i / 2] = spread[3 * i / 2] = values[i];
+          }
+          for (float& value : spread) value = std::max(value, values[0] - static_cast<float>(kUnnamed));
+          const SweepOptions options{.vocabulary = size,
+                                     .divergence = Divergence::kTopKKl,
+                                     .top_k = top_k,
+                                     .alpha = 0.7f,
+                                     .student = {},
+                                     .teacher = {}};
+          std::vector<float> student = Random(size, 2, 1);
+          const Expected expected = Compute(student, teacher, 1, options, tail);
+          const auto log_tail = static_cast<float>(std::log(tail));
+          const SweepSums sums = loops.row(
+              {student.data()}, {.values = spread.data(), .dtype = DType::kFloat32, .tail = &log_tail}, 1, options);
+          INFO(loops.name << ", " << size << " words, a tail of " << tail << ", " << top_k);
+          CHECK(sums.divergence == Approx(expected.divergence).epsilon(1e-5).margin(1e-6));
+          CHECK(Error(student, expected) < 1e-5);
         }
       }
     }
@@ -229,7 +387,7 @@ TEST_CASE("a row that begins with words that cannot come has the cross-entropy o
       const SweepSums sums = loops.row({student.data()}, {}, kSize - 1, options);
       INFO(loops.name << ", " << impossible << " words");
       CHECK(sums.ce == Approx(expected.ce).epsilon(1e-6));
-      CHECK(Error(student, expected.gradient) < 1e-5);
+      CHECK(Error(student, expected) < 1e-5);
     }
   }
 }
@@ -243,6 +401,8 @@ TEST_CASE("bias, scale and softcap") {
                  {.vocabulary = 1500,
                   .divergence = divergence,
                   .beta = 0.5f,
+                  .skew = 0.1f,
+                  .top_k = 20,
                   .temperature = 2,
                   .alpha = 0.5f,
                   .student = {.bias = bias.data(), .scale = 0.5f, .softcap = softcap},
@@ -350,6 +510,8 @@ TEST_CASE("NaN anywhere in a row reaches the sums, whatever its bits") {
         const SweepOptions options{.vocabulary = 1051,
                                    .divergence = divergence,
                                    .beta = 0.5f,
+                                   .skew = 0.1f,
+                                   .top_k = 20,
                                    .temperature = 2,
                                    .alpha = 0.5f,
                                    .student = {},

@@ -169,6 +169,85 @@ TEST_CASE("log-probabilities are as good as logits") {
   CHECK(Error(shifted.gradients[1], of_logits.gradients[1]) < 1e-5);
 }
 
+// As a server answers: of the k likeliest, at temperature 1.
+DistillationInputs WithLogProbabilities(const DistillationInputs& inputs, int64_t k) {
+  DistillationInputs given = WithLogits(inputs);
+  const Tensor wide = given.teacher_values.to(at::promote_types(given.teacher_values.scalar_type(), torch::kFloat32));
+  std::tie(given.teacher_values, given.teacher_ids) = torch::log_softmax(wide, 1).topk(k, 1);
+  return given;
+}
+
+TEST_CASE("top-k log-probabilities have the tail that all logits have") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
+      const DistillationInputs inputs = MakeInputs({13, 16, 24, 1300, 1300, true}, dtype, device, 0.5);
+      for (const int64_t k : {1, 7, 64}) {
+        const DistillationOptions options{
+            .temperature = 1, .alpha = 0.8, .divergence = Divergence::kTopKKl, .top_k_logits = k, .chunk_tokens = 5};
+        const Result expected = Evaluate(DistillationLoss, WithLogits(inputs), options);
+        for (const int64_t given : {k, int64_t{64}}) {  // of which the loss takes k
+          INFO(device << ' ' << dtype << ", " << k << " of " << given);
+          const Result found = Evaluate(DistillationLoss, WithLogProbabilities(inputs, given), options);
+          CHECK(Error(found.sums.divergence, expected.sums.divergence) < 1e-5);
+          for (size_t i = 0; i < found.gradients.size(); ++i) {
+            CHECK(Error(found.gradients[i], expected.gradients[i]) < 2e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("top-k log-probabilities with a tail give what the reference gives, whatever shapes and options") {
+  int64_t turn = 0;
+  for (const torch::Device& device : TestDevices()) {
+    for (const auto& [dtype, tolerance] : kTypes) {
+      for (const int64_t vocabulary : {2, 17, 1025, 3001}) {
+        for (const int64_t k : {int64_t{1}, int64_t{8}, int64_t{128}, vocabulary}) {
+          if (k > vocabulary) continue;
+          const int64_t cut = turn % 2 == 1 && vocabulary > 16 ? vocabulary - 5 : 0;
+          DistillationInputs inputs = WithLogProbabilities(
+              MakeInputs({9, 16, 8, vocabulary + turn % 3, vocabulary, turn % 2 == 0}, dtype, device, 0.5), k);
+          if (cut > 0) inputs.labels = inputs.labels.remainder(cut);
+          if (turn % 3 == 0) inputs.labels.narrow(0, 0, 5).fill_(-100);
+          if (cut > 0) KeepFirst(inputs.teacher_ids, cut);
+          if (k > 4) inputs.teacher_ids.narrow(1, k - 2, 2).fill_(-1);
+          if (k > 4) inputs.teacher_values.narrow(1, k - 2, 2).fill_(0);  // padding, which is no probability
+          if (k > 4) inputs.teacher_values.select(1, 2).fill_(-INFINITY);
+          DistillationOptions options{.temperature = 1,
+                                      .alpha = turn % 5 == 0 ? 1.0 : 0.25 * static_cast<double>(turn % 4),
+                                      .divergence = Divergence::kTopKKl,
+                                      .chunk_tokens = 1 + turn % 10,
+                                      .vocabulary = cut > 0 ? cut : vocabulary,
+                                      .gradient_scale = dtype == torch::kFloat16 ? 256.0 : 1.0};
+          if (turn % 3 == 1) options.top_k_logits = 5;
+          INFO(device << ' ' << dtype << ", " << k << " of " << vocabulary << ", cut to " << cut << ", turn " << turn);
+          CheckSame(inputs, options, dtype == torch::kFloat64 ? 1e-6 : tolerance);
+          ++turn;
+        }
+      }
+    }
+  }
+}
+
+// The formula of docs/losses.md for one token, by hand: p = (1/2, 1/4) and 1/4 for the rest, q = (1/2, 1/4, 1/8, 1/8).
+TEST_CASE("what the teacher does not name is one event, which has the rest of both models") {
+  DistillationInputs inputs;
+  inputs.student_hidden = torch::ones({1, 1}, torch::kFloat64);
+  inputs.student_weight = torch::tensor({0.5, 0.25, 0.125, 0.125}, torch::kFloat64).log().unsqueeze(1);
+  inputs.labels = torch::tensor({0}, torch::kInt64);
+  inputs.teacher_values = torch::tensor({{0.5, 0.25}}, torch::kFloat64).log();
+  inputs.teacher_ids = torch::tensor({{1, 3}}, torch::kInt64);
+  const Result found =
+      Evaluate(DistillationLoss, inputs, {.temperature = 1, .alpha = 1, .divergence = Divergence::kTopKKl});
+  const double expected = 0.5 * std::log(0.5 / 0.25) + 0.25 * std::log(0.25 / 0.125) + 0.25 * std::log(0.25 / 0.625);
+  CHECK(found.sums.divergence.item<double>() == Approx(expected).epsilon(1e-12));
+  const double left = 1 - 0.25 / 0.625;
+  const Tensor gradient =
+      torch::tensor({0.5 * left, 0.25 - 0.5, 0.125 * left, 0.125 - 0.25}, torch::kFloat64).unsqueeze(1);
+  CHECK(torch::allclose(found.gradients[1], gradient, 1e-12, 1e-12));
+}
+
 TEST_CASE("values that are no number, and tokens of which nothing is left, are not trained on") {
   for (const float bad : {NAN, INFINITY}) {
     DistillationInputs inputs = WithTopK(MakeInputs({4, 4, 4, 40, 40}, torch::kFloat32, torch::kCPU), 5);
@@ -202,7 +281,17 @@ TEST_CASE("values that do not fit are refused with what to do") {
     }
   };
   for (const double beta : {0.3, 1.0}) refuses(good, {.beta = beta}, "set beta to 0, or take a teacher that gives all");
+  for (const Divergence divergence : {Divergence::kReverseKl, Divergence::kSkewedKl, Divergence::kTotalVariation,
+                                      Divergence::kMse, Divergence::kSkewedReverseKl}) {
+    refuses(good, {.divergence = divergence}, "set divergence to kl or topk_kl, or take a teacher that gives all");
+  }
+  refuses(good, {.temperature = 2, .divergence = Divergence::kTopKKl}, "set temperature to 1");
   DistillationInputs bad = good;
+  bad.teacher_values = torch::full({5, 3}, -2.0);
+  bad.teacher_values[3].fill_(1);
+  refuses(bad, {.temperature = 1, .divergence = Divergence::kTopKKl},
+          "top-k values of token 3 add up to a probability of 8.15");
+  bad = good;
   bad.teacher_ids = good.teacher_ids.to(torch::kInt32);
   refuses(bad, {}, "teacher_ids must be int64 [5, 3]");
   bad = good;
