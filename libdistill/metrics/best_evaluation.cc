@@ -21,10 +21,10 @@ bool IsBetterWhenGreater(const BestModelOptions& options, const std::string& met
                          const std::vector<std::string>& losses) {
   if (options.greater_is_better != Switch::kAuto) return options.greater_is_better == Switch::kTrue;
   if (std::find(losses.begin(), losses.end(), metric) != losses.end()) return false;
-  for (const char* name : {"loss", "ce", "kl", "reverse_kl", "jsd", "perplexity"}) {
+  for (const char* name : {"loss", "ce", "kl", "jsd", "total_variation", "mse", "perplexity"}) {
     if (metric == name) return false;
   }
-  for (const char* end : {"_loss", "_error", "_error_rate"}) {
+  for (const char* end : {"_kl", "_loss", "_error", "_error_rate"}) {
     if (absl::EndsWith(metric, end)) return false;
   }
   return true;

@@ -54,9 +54,10 @@ void Describe(V& v, BestModelOptions& o) {
   v.Field("metric_for_best_model", o.metric_for_best_model,
           "metric of the held-out data whose best checkpoint is never pruned; empty: loss, where the next ones ask for "
           "one");
-  v.Field("greater_is_better", o.greater_is_better,
-          "of that metric; auto: false for the task's losses, ce, kl, reverse_kl, jsd, perplexity and what ends in "
-          "_loss, _error or _error_rate");
+  v.Field(
+      "greater_is_better", o.greater_is_better,
+      "of that metric; auto: false for the task's losses, ce, kl, jsd, total_variation, mse, perplexity and what ends "
+      "in _kl, _loss, _error or _error_rate");
   v.Field("load_best_model_at_end", o.load_best_model_at_end,
           "the trained model is that of the best evaluation, not of the last step");
   v.Field("early_stopping_patience", o.early_stopping_patience, AtLeast(0),

@@ -142,8 +142,8 @@ absl::StatusOr<Fields> LogitDistillation::Fingerprint() const {
 }
 
 std::string LogitDistillation::DivergenceName() const {
-  if (options_.beta == 0) return "kl";
-  return options_.beta == 1 ? "reverse_kl" : "jsd";
+  const Divergence chosen = ChosenDivergence(options_);
+  return chosen == Divergence::kJensenShannon ? "jsd" : FieldText(chosen);
 }
 
 bool LogitDistillation::AsksTeacher(bool trains) const {

@@ -31,9 +31,10 @@ class LogitDistillation : public Objective<TokenBatch> {
     return Create(LiveTeacher(std::move(teacher)), std::move(student), options);
   }
 
-  // One term, "loss", over the tokens that have a label. Reported besides: "ce" and, with a teacher, "kl" with its T^2
-  // ("reverse_kl" where beta is 1, "jsd" where it lies between 0 and 1). Where gradients are taken and alpha is 0 the
-  // teacher is not asked, unless it must be (Teacher::must_be_asked): there is then no divergence.
+  // One term, "loss", over the tokens that have a label. Reported besides: "ce" and, with a teacher, the divergence
+  // with its T^2, by the name that its option has ("kl", "topk_kl", ...; Jensen-Shannon: "jsd"). Where gradients are
+  // taken and alpha is 0 at every step the teacher is not asked, unless it must be (Teacher::must_be_asked): there is
+  // then no divergence.
   std::vector<std::string> Reported() const override;
   std::vector<int64_t> Counts(const TokenBatch& batch) const override { return {batch.num_loss_tokens()}; }
   int64_t Tokens(const TokenBatch& batch) const override { return batch.num_tokens(); }

@@ -100,6 +100,31 @@ TEST_CASE("distillers scale and cap the logits of each model as it says") {
   }
 }
 
+TEST_CASE("each divergence is reported beside ce, by its own name") {
+  auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(9, 6, 2);
+  const torch::Tensor before = torch::tensor({2, 3, 5});
+  const std::vector<std::pair<std::string, DistillationOptions>> named = {
+      {"kl", {}},
+      {"reverse_kl", {.beta = 1}},
+      {"jsd", {.beta = 0.3}},
+      {"jsd", {.beta = 0.3, .divergence = Divergence::kJensenShannon}},
+      {"topk_kl", {.divergence = Divergence::kTopKKl, .top_k_logits = 3}},
+      {"skewed_kl", {.divergence = Divergence::kSkewedKl, .skew = 0.3}},
+      {"skewed_reverse_kl", {.divergence = Divergence::kSkewedReverseKl}},
+      {"total_variation", {.divergence = Divergence::kTotalVariation}},
+      {"mse", {.divergence = Divergence::kMse}}};
+  for (const auto& [name, options] : named) {
+    INFO(name);
+    const auto distiller = LogitDistillation::CreateLive(teacher, student, options).value();
+    CHECK(distiller->Reported() == std::vector<std::string>{"ce", name});
+    const Losses losses = distiller->Forward(Batch(), {});
+    REQUIRE(losses.terms.size() == 3);
+    const DistillationSums expected = ScaledReference(*teacher, *student, before, options);
+    CHECK(losses.Find(name)->sum.item<double>() == Approx(expected.divergence.item<double>()).epsilon(1e-5));
+    CHECK(losses.Find("loss")->sum.item<double>() == Approx(expected.loss.item<double>()).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a teacher that the loss does not need is asked in evaluations alone") {
   auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(11, 5, 2);
   auto distiller = LogitDistillation::CreateLive(teacher, student, {.alpha = 0});
@@ -184,6 +209,7 @@ TEST_CASE("options that make no sense are refused by name") {
   CHECK(message(model, {.temperature = 0}).find("temperature") != std::string::npos);
   CHECK(message(model, {.alpha = 1.5}).find("alpha") != std::string::npos);
   CHECK(message(nullptr, {.alpha = 0.5}).find("teacher") != std::string::npos);
+  CHECK(message(model, {.divergence = Divergence::kMse, .skew = 0.2}).find("skew: the divergence mse") == 0);
   CHECK(message(model, {.vocabulary = 10}).find("9 rows") != std::string::npos);
 }
 
