@@ -26,9 +26,11 @@ LossMemory MemoryOf(const LossShape& shape) {
   LossMemory memory;
   memory.chunk_bytes = ModelsOf(shape) * chunk * shape.vocabulary * bytes;
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;
-  if (!shape.is_borrowed) memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
+  if (shape.trains_head && !shape.is_borrowed)
+    memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
   // The product [V, H] in the narrow type, and what torch makes of it to add it to float32.
-  if (bytes < kWide) memory.rounding_bytes = shape.vocabulary * shape.student_hidden * (bytes + kWide);
+  if (shape.trains_head && bytes < kWide)
+    memory.rounding_bytes = shape.vocabulary * shape.student_hidden * (bytes + kWide);
   memory.teacher_bytes = shape.tokens * shape.teacher_hidden * bytes;
   return memory;
 }

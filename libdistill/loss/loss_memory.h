@@ -13,6 +13,7 @@ struct LossShape {
   int64_t teacher_hidden = 0;       // 0: no teacher's states
   bool has_teacher_logits = false;  // in place of them: a chunk's, cut to the vocabulary or made of top-k values
   int64_t element_bytes = 4;        // of both models' type
+  bool trains_head = true;          // false: it is frozen, and has no gradient
   bool is_borrowed = false;         // memory for the head's gradient (DistillationInputs::student_weight_gradient)
 };
 

@@ -35,6 +35,7 @@ MemoryKinds::MemoryKinds(const MemoryPlanTask& task)
     all += elements_[i];
     own += plan_.OfParameter(i, 0).count;  // the first rank's are never fewer than another's
   }
+  frozen = task.student.frozen_elements();
   head = task.student.vocabulary * task.student.hidden;
   largest = *std::max_element(elements_.begin(), elements_.end());
   if (task.teacher.has_value()) CountTeacher();
@@ -66,6 +67,7 @@ LossShape MemoryKinds::Loss() const {
                   .student_rows = task_.student.vocabulary,
                   .student_hidden = task_.student.hidden,
                   .element_bytes = element_bytes,
+                  .trains_head = task_.student.trains_head,
                   .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1)};
   if (task_.teacher.has_value()) {
     shape.teacher_hidden = task_.teacher->hidden;

@@ -30,7 +30,7 @@ class MemoryKinds {
   // gradients have places of their own.
   LossShape Loss() const;
   // Bytes.
-  int64_t Weights() const;         // the student's in use, but for gathered blocks
+  int64_t Weights() const;         // the student's in use, but for gathered blocks and what is frozen
   int64_t Gradients() const;       // their buckets, and this rank's slices
   int64_t Wire() const;            // of gradients that travel in another type
   int64_t Segments() const;        // of the communicators, in shared memory
@@ -42,7 +42,8 @@ class MemoryKinds {
   const int stage, shards;      // 0 and 1 where one rank has nobody to share with
   const int64_t element_bytes;  // of the working weights
   const bool narrow;            // float32 masters beside them
-  int64_t all = 0, own = 0;     // elements of the student, and those of which a rank keeps the optimizer's state
+  int64_t all = 0, own = 0;     // elements that are trained, and those of which a rank keeps the optimizer's state
+  int64_t frozen = 0;           // the student's other elements
   int64_t head = 0;             // elements of the head; 0: the model's loss takes its outputs whole
   int64_t largest = 0, largest_of_teacher = 0;  // elements of one weight
   ShardedElements shared;                       // the student, in stage 3

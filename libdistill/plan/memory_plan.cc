@@ -116,6 +116,7 @@ class Planner {
     const char* const what[] = {"float32 buckets", "float32 buckets; sums of this rank's slices are in place",
                                 "float32: the slots that buckets use in rotation, and this rank's slices"};
     return {{"student's weights", of_.Weights(), absl::StrCat(Type(), of_.stage == 3 ? ", the blocks' sharded" : "")},
+            {"student's frozen weights", of_.frozen * of_.element_bytes, Type()},
             {"gathered blocks", of_.shared.gathered * of_.element_bytes, "the student's that runs and the next one"},
             Masters(),
             {"optimizer's moments", AdamW::MomentElements(of_.own) * kFloatBytes, absl::StrCat("2 x float32", Share())},
@@ -132,7 +133,9 @@ class Planner {
   // Blocks that are to be sharded are not loaded before they are.
   Moment Loading() const {
     const int64_t elements = of_.stage == 3 ? of_.shared.rest : of_.all;
-    Moment moment{"when the models are loaded", {{"student's weights", elements * kFloatBytes, "float32"}}};
+    Moment moment{"when the models are loaded",
+                  {{"student's weights", elements * kFloatBytes, "float32"},
+                   {"student's frozen weights", of_.stage == 3 ? 0 : of_.frozen * kFloatBytes, "float32"}}};
     if (of_.shards_teacher) moment.parts.push_back(OnItsWay(of_.largest_of_teacher * of_.element_bytes));
     return moment;
   }
@@ -142,6 +145,7 @@ class Planner {
     const int64_t whole = of_.stage == 3 ? of_.shared.rest : of_.all;
     return {"before the first step, when the student's state is sharded",
             {{"student's weights", whole * kFloatBytes, "float32, as loaded"},
+             {"student's frozen weights", of_.frozen * kFloatBytes, "float32, as loaded"},
              {"student's shares", (of_.shared.shares + of_.shared.gathered) * of_.element_bytes, Type()},
              OnItsWay(of_.largest * (of_.stage == 3 ? kFloatBytes : of_.element_bytes)),
              Masters()}};
@@ -187,7 +191,10 @@ class Planner {
     // the scalar that came, but for what was borrowed.
     const bool is_rounded = of_.narrow && of_.stage >= 2;
     const bool is_copied = task_.on_gpu && !BorrowsHeadGradient();
-    const int64_t again = is_rounded ? of_.head * of_.element_bytes : is_copied ? of_.head * kFloatBytes : 0;
+    const int64_t again = !task_.student.trains_head ? 0
+                          : is_rounded               ? of_.head * of_.element_bytes
+                          : is_copied                ? of_.head * kFloatBytes
+                                                     : 0;
     moment.parts.push_back({"gradients of head and hidden states", loss_.gradient_bytes + again, ""});
     moment.parts.push_back({"backward pass", student_.backward_bytes + of_.Waiting(),
                             task_.gradient_checkpointing ? "one block, computed again" : "one block's"});
@@ -204,12 +211,13 @@ class Planner {
   // The embedding's gradient; with a tied head that of the head has been waiting for it, unless it is in its bucket.
   Moment EndOfBackward() const {
     Moment moment{"when the backward pass ends", State()};
-    if (task_.student.is_tied && of_.stage == 0 && !task_.on_gpu) {
+    const bool is_tied = task_.student.is_tied && task_.student.trains_head;
+    if (is_tied && of_.stage == 0 && !task_.on_gpu) {
       moment.parts.push_back({"gradient of the embedding", RowsApart(), "of the rows that were looked up"});
       return moment;
     }
     const bool is_in_bucket = of_.narrow ? of_.stage < 2 : BorrowsHeadGradient();
-    const int64_t waiting = task_.student.is_tied && !is_in_bucket ? 1 : 0;
+    const int64_t waiting = is_tied && !is_in_bucket ? 1 : 0;
     const int64_t last = (1 + waiting) * task_.student.last_gradient * of_.element_bytes;
     moment.parts.push_back({"last gradient", last + of_.OwnBucket(), "of the embedding, or of the first layer"});
     moment.parts.push_back({"backward pass", of_.Waiting(), "gradients of one bucket"});

@@ -44,6 +44,12 @@ double Multiplied(const PlannedModel& model) {
   return static_cast<double>(elements);
 }
 
+int64_t SumOf(const std::vector<TrainedParameter>& parameters) {
+  int64_t sum = 0;
+  for (const TrainedParameter& parameter : parameters) sum += parameter.tensor.numel();
+  return sum;
+}
+
 std::shared_ptr<torch::nn::Module> EncoderOf(const EncoderConfig& config, EncoderUse use, int64_t labels) {
   if (use == EncoderUse::kWords) return EncoderShapes(config);
   if (use == EncoderUse::kSpan) return SpanModelShapes(config);
@@ -52,11 +58,9 @@ std::shared_ptr<torch::nn::Module> EncoderOf(const EncoderConfig& config, Encode
 
 }  // namespace
 
-int64_t PlannedModel::elements() const {
-  int64_t sum = 0;
-  for (const TrainedParameter& parameter : parameters) sum += parameter.tensor.numel();
-  return sum;
-}
+int64_t PlannedModel::elements() const { return SumOf(parameters); }
+
+int64_t PlannedModel::frozen_elements() const { return SumOf(frozen); }
 
 void AddParameter(PlannedModel& model, const std::string& name, const std::vector<int64_t>& shape, double multiplied) {
   const torch::Tensor tensor = torch::empty(shape, torch::TensorOptions(torch::kMeta).dtype(torch::kFloat32));
@@ -76,7 +80,11 @@ PlannedModel Planned(const DecoderConfig& config) {
   model.vocabulary = config.vocab_size;
   model.is_tied = config.tie_word_embeddings;
   model.last_gradient = config.vocab_size * config.hidden_size;
-  model.memory = [config](const ModelPass& pass) { return MemoryOf(config, pass); };
+  model.memory = [config](const ModelPass& pass) {
+    DecoderConfig kept = config;
+    if (pass.kept_blocks >= 0) kept.num_hidden_layers = pass.kept_blocks;
+    return MemoryOf(kept, pass);
+  };
   // A token looks at those before it: half a row on average.
   const double products = 2 * Multiplied(model);
   const auto queries = static_cast<double>(config.num_attention_heads * config.head_dim * config.num_hidden_layers);

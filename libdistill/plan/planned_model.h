@@ -25,6 +25,7 @@ struct PlannedModel {
   std::string family = {};                        // for people: "qwen2"
   std::vector<TrainedParameter> parameters = {};  // on the device "meta", in the module's order
   std::vector<int64_t> block_of = {};             // of each parameter: its block, which zero_stage 3 shards; -1: none
+  std::vector<TrainedParameter> frozen = {};      // that are not trained, and whole on every rank (Freeze)
   std::vector<std::vector<int64_t>> blocks =
       {};              // elements of each block's weights, as GatedModel::BlockWeights has them
   int64_t hidden = 0;  // numbers of a token's state
@@ -40,10 +41,15 @@ struct PlannedModel {
   // Floating-point operations of a token's forward pass in a row of `length` tokens: 2 for each weight that multiplies
   // it, the head's included, and 4 for each number of a state, layer and token that attention looks at.
   std::function<double(int64_t length)> forward_flops = {};
+  // The same of its backward pass, and of what is computed again where activations are not kept. Not set: twice, and
+  // once as many as of the forward pass.
+  std::function<double(int64_t length)> backward_flops = {}, again_flops = {};
   // The share of a GPU's peak that training reaches where nobody has measured it (time_plan.h).
   double efficiency = 0.35;
 
-  int64_t elements() const;  // of all parameters
+  bool trains_head = true;   // false: the head is frozen
+  int64_t elements() const;  // of all parameters that are trained
+  int64_t frozen_elements() const;
 };
 
 // A parameter that a recipe's model has beside those of the family. `multiplied`: the share of tokens that it
@@ -52,6 +58,10 @@ void AddParameter(PlannedModel& model, const std::string& name, const std::vecto
                   double multiplied = 0);
 
 PlannedModel Planned(const DecoderConfig& config);
+// Of such a one, whose parameters are those of the family: those for which `is_frozen` answers true are not trained
+// (task/unfreeze.h). A backward pass then ends at the lowest block with one that is, and of the inputs of frozen
+// matrices nothing is kept. At least one is trained.
+void Freeze(PlannedModel& decoder, const std::function<bool(const std::string& name)>& is_frozen);
 // `labels`: of a classifier.
 PlannedModel Planned(const EncoderConfig& config, EncoderUse use, int64_t labels = 2);
 // `targets`: classes in a row, over which CTC sums.

@@ -6,8 +6,11 @@ namespace distill {
 
 StepFlops FlopsOfStep(const MemoryPlanTask& task) {
   const auto tokens = static_cast<double>(task.accumulation_steps * task.rows * task.length);
-  const double passes = task.gradient_checkpointing ? 4 : 3;
-  StepFlops flops{.student = passes * tokens * task.student.forward_flops(task.length)};
+  const PlannedModel& student = task.student;
+  const double forward = student.forward_flops(task.length);
+  const double backward = student.backward_flops != nullptr ? student.backward_flops(task.length) : 2 * forward;
+  const double again = student.again_flops != nullptr ? student.again_flops(task.length) : forward;
+  StepFlops flops{.student = tokens * (forward + backward + (task.gradient_checkpointing ? again : 0))};
   if (task.teacher.has_value()) flops.teacher = tokens * task.teacher->forward_flops(task.length);
   return flops;
 }

@@ -5,7 +5,8 @@
 //   DISTILL_ASSIGN_OR_RETURN(std::string text, DescribeCost({.memory = task, .steps = 150000}, flags, job));
 //
 // A step counts 2 operations a weight, token and product: forward, twice as many backward, once more forward where
-// activations are computed again; of a teacher forward alone (planned_model.h). Dividing by a GPU's peak gives a time
+// activations are computed again; of a teacher forward alone (planned_model.h). Of what is frozen a backward pass takes
+// no weight's gradient, and below what is trained there is none. Dividing by a GPU's peak gives a time
 // that no run reaches. What it does reach is a share: 0.30 to 0.46 of large language models' runs that have been
 // published (Chowdhery et al. 2022, "PaLM", section 4.1), hence 0.35 here; smaller models and short rows stay below it.
 #pragma once

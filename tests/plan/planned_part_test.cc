@@ -1,0 +1,150 @@
+// What a plan says of a decoder of which a part is trained, against what LibTorch's allocator is asked for, and against
+// operations counted by hand.
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "libdistill/nn/decoder.h"
+#include "libdistill/plan/memory_plan.h"
+#include "libdistill/plan/time_plan.h"
+#include "libdistill/task/logit_distillation.h"
+#include "libdistill/task/unfreeze.h"
+#include "tests/plan/counted_tensors.h"
+#include "tests/support/catch.h"
+
+namespace distill::planned_part {
+namespace {
+
+constexpr int64_t kHidden = 256, kLayers = 4, kWords = 6000, kRows = 2, kLength = 256, kTokens = kRows * kLength;
+
+DecoderConfig Shape(bool is_tied = true) {
+  DecoderConfig config;
+  config.model_type = "qwen2";
+  config.vocab_size = kWords;
+  config.hidden_size = kHidden;
+  config.intermediate_size = 3 * kHidden;
+  config.num_hidden_layers = kLayers;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = kHidden / 4;
+  config.tie_word_embeddings = is_tied;
+  return config;
+}
+
+PlannedModel PlannedPart(const std::vector<YamlItem>& patterns, bool is_tied = true) {
+  const auto shapes = DecoderShapes(Shape(is_tied), torch::kFloat32);
+  REQUIRE(UnfreezeOnly(patterns, *shapes).ok());
+  PlannedModel planned = Planned(Shape(is_tied));
+  Freeze(planned, [&](const std::string& name) { return !shapes->named_parameters()[name].requires_grad(); });
+  return planned;
+}
+
+void CheckActivations(const std::string& pattern, bool recomputes) {
+  INFO(pattern << ", recomputes " << recomputes);
+  const std::vector<YamlItem> patterns = {{pattern, "test:1"}};
+  const auto tensors = std::make_shared<Tensors>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, tensors);
+  const auto student = std::make_shared<Decoder>(Shape());
+  REQUIRE(UnfreezeOnly(patterns, *student).ok());
+  if (recomputes) student->EnableGradientCheckpointing();
+  const auto distiller = LogitDistillation::CreateLive(nullptr, student, {.alpha = 0});
+  REQUIRE(distiller.ok());
+  TokenBatch batch;
+  batch.rows = kRows;
+  batch.length = kLength;
+  batch.input_ids.assign(kTokens, 5);
+  batch.labels.assign(kTokens, 6);
+  batch.document_starts.assign(kRows, {0, kLength});
+  const PlannedModel planned = PlannedPart(patterns);
+  const PassMemory memory = planned.memory({.tokens = kTokens, .several_lengths = false, .recomputes = recomputes});
+  const LossMemory loss_memory = MemoryOf(LossShape{.tokens = kTokens,
+                                                    .chunk_tokens = 256,
+                                                    .vocabulary = kWords,
+                                                    .student_rows = kWords,
+                                                    .student_hidden = kHidden,
+                                                    .trains_head = planned.trains_head});
+  for (const bool measures : {false, true}) {
+    const int64_t before = tensors->now();
+    {
+      const torch::Tensor hidden = student->Hidden({torch::full({kRows, kLength}, 5, torch::kInt64), {}});
+      if (measures) CheckNear("activations", memory.kept_bytes, tensors->now() - before, 0.03);
+      tensors->StartAnew();
+      hidden.sum().backward();
+      const int64_t gradients = planned.elements() * static_cast<int64_t>(sizeof(float));
+      if (measures) {
+        // Gradients of weights stay here, which go into buckets in a run.
+        CHECK(tensors->most() - before < (memory.kept_bytes + memory.backward_bytes + gradients) * 1.05);
+      }
+      for (const torch::Tensor& parameter : student->parameters()) parameter.mutable_grad() = torch::Tensor();
+    }
+    tensors->StartAnew();
+    const Losses loss = (*distiller)->Forward(batch, {});
+    if (measures) {
+      CheckNear("the loss", memory.kept_bytes + loss_memory.during_bytes(), tensors->most() - before, 0.03);
+    }
+  }
+}
+
+TEST_CASE("activations of a model that is trained in part take what is counted") {
+  for (const bool recomputes : {false, true}) {
+    CheckActivations("layers.2.mlp.down_proj", recomputes);
+    CheckActivations("layers.(1|3).self_attn.(q|o)_proj", recomputes);
+    CheckActivations("layers.3", recomputes);
+    CheckActivations("layers.1.self_attn.o_proj", recomputes);
+    CheckActivations("layers.1.mlp.up_proj", recomputes);
+    CheckActivations("layers.0.post_attention_layernorm", recomputes);
+    CheckActivations("norm.weight", recomputes);
+    CheckActivations("model.embed_tokens", recomputes);
+  }
+}
+
+MemoryPlan PlanOf(PlannedModel student, int stage = 0, int ranks = 1) {
+  MemoryPlanTask task{.student = std::move(student), .zero_stage = stage, .rows = 4, .length = 256};
+  task.world_size = task.ranks_per_host = ranks;
+  const auto plan = PlanMemory(task);
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+int64_t BytesOfKind(const MemoryPlan& plan, const std::string& kind) {
+  for (const MemoryPart& part : plan.parts) {
+    if (part.kind == kind) return part.bytes;
+  }
+  return 0;
+}
+
+TEST_CASE("a plan has state and gradients of what is trained alone, and all weights") {
+  const int64_t all = Planned(Shape()).elements(), trained = 2 * 3 * kHidden * kHidden;
+  const PlannedModel part = PlannedPart({{"layers.[23].mlp.down_proj", "test:1"}});
+  CHECK(part.elements() == trained);
+  CHECK(part.frozen_elements() == all - trained);
+  CHECK_FALSE(part.trains_head);
+  for (const auto& [stage, ranks] : {std::pair(0, 1), {0, 4}, {1, 4}, {2, 4}, {3, 4}}) {
+    INFO("stage " << stage << ", ranks " << ranks);
+    const MemoryPlan plan = PlanOf(part, stage, ranks);
+    CheckNear("moments", BytesOfKind(plan, "optimizer's moments"), 8 * trained / (stage > 0 ? ranks : 1), 0.01);
+    CHECK(BytesOfKind(plan, "student's frozen weights") == 4 * (all - trained));
+    if (stage < 2) CheckNear("gradients", BytesOfKind(plan, "gradients"), 4 * trained, 0.02);
+    CHECK(plan.rank_bytes() < PlanOf(Planned(Shape()), stage, ranks).rank_bytes());
+  }
+}
+
+TEST_CASE("operations of a step are those of what a backward pass gets to") {
+  MemoryPlanTask task{.student = Planned(Shape(false)), .rows = 1, .length = 64};
+  const double forward = task.student.forward_flops(64), head = 2.0 * kWords * kHidden;
+  CHECK(FlopsOfStep(task).student == 64 * 3 * forward);
+  task.student = PlannedPart({{"^lm_head.weight$", "test:1"}}, /*is_tied=*/false);
+  CHECK(FlopsOfStep(task).student == Approx(64 * (forward + 2 * head)));
+  task.student = PlannedPart({{"layers.3.mlp.down_proj", "test:1"}}, /*is_tied=*/false);
+  const double wide = 2.0 * 3 * kHidden * kHidden;  // of one matrix of the feed-forward part
+  CHECK(FlopsOfStep(task).student == Approx(64 * (forward + head + wide)));
+  task.student = PlannedPart({{"layers.2.self_attn.q_proj", "test:1"}}, /*is_tied=*/false);
+  const double attention = (forward - task.student.forward_flops(0)) / kLayers, square = 2.0 * kHidden * kHidden;
+  const double upper = 3 * square + 3 * wide, lower = square + 3 * wide;  // gradients of what matrices are given
+  const double backward = head + upper + lower + 2 * 2 * attention + square;
+  CHECK(FlopsOfStep(task).student == Approx(64 * (forward + backward)));
+  task.gradient_checkpointing = true;
+  CHECK(FlopsOfStep(task).student == Approx(64 * (forward + backward + 2 * (upper + attention))).epsilon(1e-3));
+}
+
+}  // namespace
+}  // namespace distill::planned_part
