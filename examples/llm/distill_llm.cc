@@ -80,8 +80,14 @@ std::string Count(int64_t number, const char* noun, const char* ending) {
 
 // What a step will be, before the first one has been made.
 std::string DescribeTraining(const RunContext& run, const LlmOptions& options, const torch::nn::Module& student) {
-  int64_t parameters = 0;
-  for (const torch::Tensor& parameter : student.parameters()) parameters += parameter.numel();
+  int64_t parameters = 0, trained = 0;
+  for (const torch::Tensor& parameter : student.parameters()) {
+    parameters += parameter.numel();
+    if (parameter.requires_grad()) trained += parameter.numel();
+  }
+  const auto millions = [](int64_t count) { return absl::StrFormat("%.1f", static_cast<double>(count) * 1e-6); };
+  const std::string what =
+      trained == parameters ? millions(parameters) : absl::StrCat(millions(trained), " of ", millions(parameters));
   const ShardOptions& shard = options.shard;
   const std::string rows = shard.max_tokens_per_batch > 0
                                ? absl::StrCat("rows of ", shard.max_tokens_per_batch, " tokens together, each")
@@ -90,8 +96,7 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
       shard.global_rows > 0
           ? absl::StrCat(Count(shard.global_rows / run.world_size(), "row", "s"), ", ", rows, " at a time,")
           : absl::StrCat(Count(shard.accumulation_steps, "micro-batch", "es"), " of ", rows);
-  return absl::StrFormat("training %.1f million parameters in %s; a step is %s x %s of up to %d tokens",
-                         static_cast<double>(parameters) * 1e-6,
+  return absl::StrFormat("training %s million parameters in %s; a step is %s x %s of up to %d tokens", what,
                          c10::toString(WorkingType(options.trainer, run.device())),
                          Count(run.world_size(), "rank", "s"), step, shard.max_length);
 }

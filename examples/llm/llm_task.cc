@@ -9,6 +9,8 @@
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/weights_folder.h"
+#include "libdistill/store/yaml_list.h"
+#include "libdistill/task/unfreeze.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
 
@@ -35,10 +37,18 @@ absl::Status CheckModel(const std::string& folder, bool needs_weights) {
   return has_weights || needs_weights ? WeightsFolder::Open(folder).status() : absl::OkStatus();
 }
 
+// Before there are weights to wait for.
+absl::Status CheckUnfrozen(const LlmOptions& options) {
+  if (options.layers_to_unfreeze.empty() || options.student_model.empty()) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(options.student_model));
+  return Unfreeze(options, *DecoderShapes(config, torch::kFloat32));
+}
+
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*needs_weights=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*needs_weights=*/false), "student_model"));
+  DISTILL_RETURN_IF_ERROR(CheckUnfrozen(options));
   DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
   return Annotate(CheckRows(options.eval_dataset_name, options.eval_split, options.rows), "eval_dataset_name");
@@ -135,10 +145,18 @@ absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const Ll
                               PadIdOf(text.tokenizer));
 }
 
+absl::Status Unfreeze(const LlmOptions& options, Decoder& student) {
+  if (options.layers_to_unfreeze.empty()) return absl::OkStatus();
+  const auto patterns = ReadYamlList(options.layers_to_unfreeze, kUnfrozenParameters);
+  if (!patterns.ok()) return Annotate(patterns.status(), "layers_to_unfreeze");
+  return Annotate(UnfreezeOnly(*patterns, student), "layers_to_unfreeze");
+}
+
 absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run) {
   LlmModels models;
   DISTILL_ASSIGN_OR_RETURN(models.student_has_weights, HasWeights(options.student_model));
   DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(options, run, models.student_has_weights));
+  DISTILL_RETURN_IF_ERROR(Unfreeze(options, *models.student));
   if (options.teacher_model.empty()) return models;
   const LoadOptions load = OptionsOf(WorkingType(options.trainer, run.device()), run.device(),
                                      options.shard_teacher && run.world_size() > 1);

@@ -28,6 +28,9 @@ struct LlmText {
 [[nodiscard]] absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const LlmText& text,
                                                            const World& world);
 
+// As layers_to_unfreeze says, if it is given: the other parameters are frozen. Errors begin with its name.
+[[nodiscard]] absl::Status Unfreeze(const LlmOptions& options, Decoder& student);
+
 struct LlmModels {
   std::shared_ptr<Decoder> teacher;  // null: training on labels alone
   std::shared_ptr<Decoder> student;  // float32
@@ -35,7 +38,7 @@ struct LlmModels {
 };
 
 // A student folder without weights gives random ones, drawn with the config's seed. A model that is to be sharded
-// (zero_stage 3, shard_teacher) comes without its blocks.
+// (zero_stage 3, shard_teacher) comes without its blocks. What layers_to_unfreeze does not name is frozen.
 [[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run);
 
 }  // namespace distill

@@ -40,6 +40,7 @@ struct LlmOptions {
   std::string student_revision;
   FieldValues kept;  // what OptionsToKeep (examples/recipe/kept_options.h) gives, once names have become folders
                      // (sources.h); empty: the values here
+  std::string layers_to_unfreeze;
   bool use_flash_attention = false;
   bool shard_teacher = false;
   bool gradient_checkpointing = false;
@@ -125,8 +126,10 @@ void DescribeModels(V& v, LlmOptions& o) {
           "take torch's flash kernels and no others; needs a GPU and bf16")
       .Alias("flash_attention", "use_flash_attn", "flash_attn")
       .AliasOf("attn_implementation", {{"flash_attention_2", "true"}, {"sdpa", "false"}, {"eager", "false"}});
-  v.Accept("layers_to_unfreeze", {""},
-           "training only some layers is not supported yet; leave it out to train all of them");
+  v.Field("layers_to_unfreeze", o.layers_to_unfreeze,
+          "YAML file, may be s3://, whose list unfrozen_parameters names what of the student is trained, by regular "
+          "expressions (docs/partial_training.md); empty: all of it")
+      .PathOfAnyStore();
   v.Group("Training");
   v.Field("shard_teacher", o.shard_teacher,
           "each rank keeps a share of the weights of the teacher's blocks, as zero_stage 3 does of the student's");

@@ -9,11 +9,21 @@
 namespace distill {
 namespace {
 
+// What is not trained, as layers_to_unfreeze says.
+absl::Status PlanUnfrozen(const LlmOptions& options, const DecoderConfig& config, PlannedModel& model) {
+  const auto shapes = DecoderShapes(config, torch::kFloat32);
+  DISTILL_RETURN_IF_ERROR(Unfreeze(options, *shapes));
+  const auto parameters = shapes->named_parameters();
+  Freeze(model, [&](const std::string& name) { return !parameters[name].requires_grad(); });
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
   RunPlan plan;
   MemoryPlanTask& task = plan.memory;
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig student, ReadDecoderConfig(options.student_model));
   task.student = Planned(student);
+  DISTILL_RETURN_IF_ERROR(PlanUnfrozen(options, student, task.student));
   if (!options.teacher_model.empty()) {
     DISTILL_ASSIGN_OR_RETURN(const DecoderConfig teacher, ReadDecoderConfig(options.teacher_model));
     task.teacher = Planned(teacher);

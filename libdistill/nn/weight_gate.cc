@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <set>
 
 #include "libdistill/core/status_macros.h"
@@ -95,7 +96,17 @@ void GatedModel::LoadBlocks() {
   source_ = nullptr;
 }
 
+bool GatedModel::Trains(size_t block) const {
+  const auto weights = BlockWeights();
+  return block >= weights.size() || std::any_of(weights[block].begin(), weights[block].end(),
+                                                [](const Tensor& weight) { return weight.requires_grad(); });
+}
+
 Tensor GatedModel::RunBlock(size_t block, Forward forward, const Tensor& x, bool recomputes) const {
+  if (torch::GradMode::is_enabled() && !x.requires_grad() && !Trains(block)) {
+    const torch::NoGradGuard below_all_that_is_trained;
+    return RunBlock(block, std::move(forward), x, /*recomputes=*/false);
+  }
   if (gate_ == nullptr) return recomputes ? Recomputed(std::move(forward), x) : forward(x);
   const auto with_weights = [gate = gate_, block, forward = std::move(forward)](const Tensor& before) {
     gate->Acquire(block);

@@ -63,9 +63,14 @@ class GatedModel {
   using Forward = std::function<torch::Tensor(const torch::Tensor&)>;
   // forward(x) of a block, its weights being there, then and in the backward pass; `recomputes`: x alone is
   // kept, and the block is computed again in the backward pass.
+  // Where x has no gradient and none of the block's weights is trained, nothing is kept, and there is no backward pass.
   torch::Tensor RunBlock(size_t block, Forward forward, const torch::Tensor& x, bool recomputes) const;
 
  private:
+  // Whether a backward pass has to do with the block, though what it is given has no gradient. A model that does not
+  // tell its blocks' weights may train all of them.
+  bool Trains(size_t block) const;
+
   std::shared_ptr<WeightGate> gate_;
   BlockSource source_;
 };

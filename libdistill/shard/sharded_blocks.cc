@@ -61,6 +61,9 @@ ShardedBlocks::ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator
     block.begin.push_back(block.elements);
     block.elements += InPlace(plan_, b);
   }
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (IsSharded(i)) sharded_.push_back(i);
+  }
   launched_ = acquired_ = turns();
 }
 
@@ -88,12 +91,12 @@ int64_t ShardedBlocks::held_bytes() const {
 }
 
 size_t ShardedBlocks::Turn(int64_t k) const {
-  const auto blocks = static_cast<int64_t>(blocks_.size());
-  return static_cast<size_t>(k < blocks ? k : 2 * blocks - 2 - k);
+  const auto blocks = static_cast<int64_t>(sharded_.size());
+  return sharded_[static_cast<size_t>(k < blocks ? k : 2 * blocks - 2 - k)];
 }
 
 int64_t ShardedBlocks::turns() const {
-  const auto blocks = static_cast<int64_t>(blocks_.size());
+  const auto blocks = static_cast<int64_t>(sharded_.size());
   return with_gradients_ ? 2 * blocks - 1 : blocks;
 }
 
@@ -136,6 +139,7 @@ void ShardedBlocks::LaunchNext() {
 
 void ShardedBlocks::Acquire(size_t index) {
   if (index >= blocks_.size()) Refuse("runs", index);
+  if (!IsSharded(index)) return;
   Block& block = blocks_[index];
   if (block.is_here) return;  // the last one, in the backward pass
   if (acquired_ == turns() || Turn(acquired_) != index) Refuse("runs", index);
@@ -148,7 +152,8 @@ void ShardedBlocks::Acquire(size_t index) {
 }
 
 void ShardedBlocks::Release(size_t index) {
-  if (with_gradients_ && !turned_ && index + 1 == blocks_.size()) {
+  if (!IsSharded(index)) return;
+  if (with_gradients_ && !turned_ && index == sharded_.back()) {
     turned_ = true;  // the backward pass begins with it
     return;
   }

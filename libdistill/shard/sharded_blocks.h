@@ -12,7 +12,9 @@
 //   backward   n-1 ... 2 1 0          n-1 has stayed
 //
 // so with n blocks of P bytes in all a rank holds P / ranks and two blocks, and P travels 2 - 1/n times a step.
-// The order is the same on every rank whatever it computes, and a rank without data takes part by SkipPass.
+// The order is the same on every rank whatever it computes, and a rank without data takes part by SkipPass. Blocks of
+// which nothing is sharded, as frozen ones of a model that is trained in part, take no turn: their weights are there at
+// any time, and a backward pass need not get to them.
 #pragma once
 
 #include <cstdint>
@@ -96,6 +98,7 @@ class ShardedBlocks : public WeightGate {
   ShardedBlocks(const ShardPlan& plan, std::unique_ptr<Communicator> comm, c10::Device device,
                 const std::vector<int64_t>& block_of, size_t blocks);
 
+  bool IsSharded(size_t block) const { return !blocks_[block].buckets.empty(); }
   // The k-th block of the pass.
   size_t Turn(int64_t k) const;
   int64_t turns() const;
@@ -112,6 +115,7 @@ class ShardedBlocks : public WeightGate {
   const ShardPlan plan_;
   const c10::Device device_;
   std::vector<Block> blocks_;
+  std::vector<size_t> sharded_;  // those of which something is, in order: the ones that take turns
   ShardedValues values_;
   torch::Tensor places_;  // both
   size_t next_place_ = 0;

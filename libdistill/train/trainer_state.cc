@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/checkpoint/checkpoint.h"
@@ -65,14 +66,22 @@ absl::Status Write(const TrainerOptions& options, OrderedSave& save, const Model
   return absl::OkStatus();
 }
 
+constexpr char kOrPart[] = ", or another part of the model was trained (layers_to_unfreeze)";
+
 absl::Status CheckTensors(const Checkpoint& checkpoint, const TensorState& tensors) {
   for (const auto& [name, tensor] : tensors) {
     const TensorView* view = checkpoint.tensors->Find(name);
     if (view != nullptr && view->shape == tensor.shape) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(checkpoint.folder, " is of another model: ", name, " has shape ", ShapeToString(tensor.shape),
-                     view == nullptr ? " here, and is missing there"
+                     view == nullptr ? absl::StrCat(" here, and is missing there", kOrPart)
                                      : absl::StrCat(" here, ", ShapeToString(view->shape), " there")));
+  }
+  // What was trained would be lost without a word.
+  for (const auto& [name, view] : checkpoint.tensors->tensors()) {
+    if (!absl::StartsWith(name, "master.") || tensors.count(name) > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(checkpoint.folder, " is of another model: it has ", name, ", which is not trained here", kOrPart));
   }
   return absl::OkStatus();
 }
