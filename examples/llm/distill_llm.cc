@@ -3,6 +3,7 @@
 //   distillrun -np 2 build/bin/distill_llm --config_file examples/llm/demo.yaml --learning_rate 1e-4
 //   build/bin/distill_llm --plan --world_size 16 --config_file examples/llm/demo.yaml
 //   build/bin/distill_llm --dry_run --config_file examples/llm/demo.yaml
+//   build/bin/distill_llm --spectrum 25 --student_model Qwen/Qwen2-1.5B
 //   build/bin/distill_llm --publish OUTPUT_DIR --hub_location ORG/NAME
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include "examples/llm/plan.h"
 #include "examples/llm/publish.h"
 #include "examples/llm/sources.h"
+#include "examples/llm/spectrum.h"
 #include "examples/llm/student_card.h"
 #include "examples/recipe/job.h"
 #include "examples/recipe/recipe.h"
@@ -163,10 +165,23 @@ absl::Status PublishIt(const RunContext& run, const LlmCommand& command) {
   return PublishFolder(command.options.publish, command.flags.publish);
 }
 
+// Of the student alone, whatever else a config file names.
+absl::Status MakeSpectrum(RunContext& run, const LlmCommand& command) {
+  LlmOptions options;
+  options.student_model = command.options.student_model;
+  options.student_revision = command.options.student_revision;
+  std::vector<HubOption> sources = HubOptionsOf(options);
+  DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
+  DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));
+  if (run.rank() != 0) return absl::OkStatus();
+  return WriteSpectrum(options, command.flags, command.options.student_model);
+}
+
 // What flags ask for instead of training.
 std::function<absl::Status(RunContext&)> Instead(const LlmCommand& command) {
   const LlmFlags& flags = command.flags;
   if (!flags.publish.empty()) return [&](RunContext& run) { return PublishIt(run, command); };
+  if (flags.spectrum > 0) return [&](RunContext& run) { return MakeSpectrum(run, command); };
   if (!flags.generate.empty()) return [&](RunContext& run) { return PrintAnswer(run, command); };
   if (flags.show_batch) return [&](RunContext& run) { return ShowBatch(run, command.options); };
   return nullptr;

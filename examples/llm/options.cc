@@ -52,11 +52,11 @@ absl::Status CheckThingsToDo(const LlmFlags& flags) {
   std::vector<const char*> given;
   for (const auto& [name, is_given] :
        {std::pair("--publish", !flags.publish.empty()), std::pair("--plan", flags.plan),
-        std::pair("--dry_run", flags.dry_run), std::pair("--generate", !flags.generate.empty()),
-        std::pair("--show_batch", flags.show_batch)}) {
+        std::pair("--spectrum", flags.spectrum > 0), std::pair("--dry_run", flags.dry_run),
+        std::pair("--generate", !flags.generate.empty()), std::pair("--show_batch", flags.show_batch)}) {
     if (is_given) given.push_back(name);
   }
-  if (given.size() < 2 || (flags.publish.empty() && !flags.dry_run)) return absl::OkStatus();
+  if (given.size() < 2 || (flags.publish.empty() && !flags.dry_run && flags.spectrum == 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(given[0], " and ", given[1], " are two things to do: give one of them"));
 }
@@ -76,6 +76,10 @@ absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags) {
   }
   DISTILL_RETURN_IF_ERROR(CheckThingsToDo(flags));
   if (!flags.publish.empty()) return CheckPublishing(options.publish);
+  if (flags.spectrum > 0) return RequireValue("student_model", options.student_model);
+  if (!flags.spectrum_file.empty()) {
+    return absl::InvalidArgumentError("spectrum_file: there is none without --spectrum, the percentage of layers");
+  }
   if (flags.plan) return CheckModels(options);
   if (flags.show_batch) return CheckBatch(options);
   return flags.generate.empty() ? CheckTraining(options) : absl::OkStatus();

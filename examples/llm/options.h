@@ -58,8 +58,10 @@ struct LlmOptions {
 // What to do instead of training, beside what every recipe can do; on the command line alone.
 struct LlmFlags : RecipeFlags {
   bool show_batch = false;
-  std::string publish;   // a model folder: publish it in options.publish.hub_location
-  std::string generate;  // a model folder: answer `prompt` instead of training
+  int64_t spectrum = 0;       // above 0: write a file for layers_to_unfreeze, of so many per cent of the layers
+  std::string spectrum_file;  // its path; empty: a name made of student_model's
+  std::string publish;        // a model folder: publish it in options.publish.hub_location
+  std::string generate;       // a model folder: answer `prompt` instead of training
   std::string prompt;
   int64_t max_new_tokens = 256;
   double sampling_temperature = 0;
@@ -171,6 +173,13 @@ void Describe(V& v, LlmFlags& o) {
   constexpr FieldLimits kCount = Within(1, 1 << 20);
   Describe(v, static_cast<RecipeFlags&>(o));
   v.Field("show_batch", o.show_batch, "print one decoded batch with its loss mask");
+  v.Field(
+      "spectrum", o.spectrum, Within(0, 100),
+      "write a file for layers_to_unfreeze, with this percentage of student_model's layers of each kind: those with "
+      "the highest signal-to-noise ratio (Spectrum); 0: do not");
+  v.Field("spectrum_file", o.spectrum_file,
+          "that file; empty: snr_results_MODEL_unfrozenparameters_Npercent.yaml, in the working folder")
+      .PathOfAnyStore();
   v.Field("publish", o.publish, "publish the model of this folder in hub_location, also one that a run has left")
       .PathOfAnyStore();
   v.Field("generate", o.generate, "answer --prompt with the model of this folder, may be s3://, or of the hub")
