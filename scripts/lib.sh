@@ -9,6 +9,7 @@ readonly PIN_ARROW=pyarrow==26.0.1  # Arrow C++ with Parquet; joins python, is n
 readonly PIN_H5PY=h5py==3.16.0  # joins the oracles, is not part of the key
 readonly PIN_RAPIDFUZZ=rapidfuzz==3.14.6  # joins the oracles, too
 readonly PIN_SKLEARN=scikit-learn==1.9.1  # this one, too
+readonly PIN_PEFT=peft==0.21.2  # and this one, with accelerate
 readonly PIN_SENTENCEPIECE=sentencepiece==0.2.3
 readonly PIN_TRANSFORMERS4=transformers==4.52.4  # what transformers 5 has no more, in an environment of its own; not part of the key
 readonly PIN_TRL=trl==1.16.0  # joins the oracles for its chat templates alone; not part of the key, so that folders that stand need no second torch
