@@ -1,16 +1,15 @@
-// Asks a model folder one question.
+// Asks a model folder questions.
 #pragma once
-
-#include <string>
 
 #include <c10/core/Device.h>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "examples/llm/options.h"
 
 namespace distill {
 
-// The answer to flags.prompt by the model in flags.generate, as text.
-[[nodiscard]] absl::StatusOr<std::string> Answer(const LlmCommand& command, c10::Device device);
+// The answers to flags.prompt and flags.prompts by the model in flags.generate, as the flags say: on stdout, or in the
+// file flags.answers.
+[[nodiscard]] absl::Status AnswerPrompts(const LlmCommand& command, c10::Device device);
 
 }  // namespace distill

@@ -6,6 +6,7 @@
 //   build/bin/distill_llm --spectrum 25 --student_model Qwen/Qwen2-1.5B
 //   build/bin/distill_llm --publish OUTPUT_DIR --hub_location ORG/NAME
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompt "Where does Ada live?"
+//   build/bin/distill_llm --generate OUTPUT_DIR --prompts questions.jsonl --answers answers.jsonl
 #include <cstdio>
 #include <functional>
 #include <utility>
@@ -152,11 +153,8 @@ absl::Status ShowBatch(RunContext& run, LlmOptions options) {
   return absl::OkStatus();
 }
 
-absl::Status PrintAnswer(const RunContext& run, const LlmCommand& command) {
-  if (run.rank() != 0) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const std::string answer, Answer(command, run.device()));
-  std::printf("%s\n", answer.c_str());
-  return absl::OkStatus();
+absl::Status AnswerThem(const RunContext& run, const LlmCommand& command) {
+  return run.rank() == 0 ? AnswerPrompts(command, run.device()) : absl::OkStatus();
 }
 
 absl::Status PublishIt(const RunContext& run, const LlmCommand& command) {
@@ -182,7 +180,7 @@ std::function<absl::Status(RunContext&)> Instead(const LlmCommand& command) {
   const LlmFlags& flags = command.flags;
   if (!flags.publish.empty()) return [&](RunContext& run) { return PublishIt(run, command); };
   if (flags.spectrum > 0) return [&](RunContext& run) { return MakeSpectrum(run, command); };
-  if (!flags.generate.empty()) return [&](RunContext& run) { return PrintAnswer(run, command); };
+  if (!flags.generate.empty()) return [&](RunContext& run) { return AnswerThem(run, command); };
   if (flags.show_batch) return [&](RunContext& run) { return ShowBatch(run, command.options); };
   return nullptr;
 }

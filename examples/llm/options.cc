@@ -68,12 +68,36 @@ absl::Status CheckPublishing(const PublishOptions& options) {
       "--publish sends the model to the hub, and save_location (or push_to_hub) says not to: leave one of them out");
 }
 
+absl::Status CheckGeneration(const LlmFlags& flags) {
+  const bool has_prompt = !flags.prompt.empty() || !flags.prompts.empty();
+  if (flags.generate.empty()) {
+    if (!has_prompt && flags.answers.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("--prompt, --prompts and --answers need --generate FOLDER, the model to ask");
+  }
+  if (!has_prompt) return absl::InvalidArgumentError("--generate needs --prompt TEXT or --prompts FILE");
+  if (std::find(flags.stop.begin(), flags.stop.end(), "") != flags.stop.end()) {
+    return absl::InvalidArgumentError("--stop is empty: an answer would end at once");
+  }
+  const bool has_one = flags.prompt.size() == 1 && flags.prompts.empty() && flags.answers.empty();
+  if (flags.stream == Switch::kTrue && !has_one) {
+    return absl::InvalidArgumentError(
+        "--stream prints one answer while it is made: give it one --prompt, without --prompts and --answers");
+  }
+  if (flags.do_sample == false && flags.sampling_temperature.value_or(0) > 0) {
+    return absl::InvalidArgumentError(
+        "--do_sample false takes the most likely token, whatever --sampling_temperature: give one of them");
+  }
+  if (flags.do_sample == true && flags.sampling_temperature == 0) {
+    return absl::InvalidArgumentError(
+        "--sampling_temperature 0 draws no token, and --do_sample asks to: give one of them");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags) {
-  if (!flags.plan && !flags.generate.empty() && flags.prompt.empty()) {
-    return absl::InvalidArgumentError("--generate needs --prompt TEXT");
-  }
+  if (!flags.plan) DISTILL_RETURN_IF_ERROR(CheckGeneration(flags));
   DISTILL_RETURN_IF_ERROR(CheckThingsToDo(flags));
   if (!flags.publish.empty()) return CheckPublishing(options.publish);
   if (flags.spectrum > 0) return RequireValue("student_model", options.student_model);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -90,16 +91,16 @@ class Parser {
  private:
   void Add(const FieldDescription& field) {
     if (field.is_in_code_only) return;
-    app_.add_option_function<std::string>(
-            absl::StrCat("--", field.name),
-            [this, &field](const std::string& text) {
-              given_.push_back({&field, text});
-            },
-            HelpOf(field))
-        ->type_name(TypeOf(field))
-        ->default_str(field.initial)
-        ->take_last()
-        ->group(field.group);
+    const std::string name = absl::StrCat("--", field.name), help = HelpOf(field);
+    const auto take = [this, &field](const std::string& text) { given_.push_back({&field, text}); };
+    const auto take_all = [take](const std::vector<std::string>& texts) { absl::c_for_each(texts, take); };
+    // CLI11 takes "[a, b]" apart where it expects several texts at once.
+    CLI::Option* option = field.is_repeated ? app_.add_option_function<std::vector<std::string>>(name, take_all, help)
+                                                  ->expected(1)
+                                                  ->allow_extra_args(false)
+                                            : app_.add_option_function<std::string>(name, take, help)->take_last();
+    option->type_name(TypeOf(field))->default_str(field.initial)->group(field.group);
+    if (field.is_repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
 
   // Gives CLI11 arguments by their own names and with a value each. The error, which says all that is wrong, a line

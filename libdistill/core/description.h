@@ -44,6 +44,7 @@ struct FieldDescription {
   bool takes_list = false;  // in a config file: what it names then is joined with commas
   bool is_of_any_store = false;
   bool is_optional = false;               // its text may be "", for none
+  bool is_repeated = false;               // on a command line each further value adds to the ones before
   bool is_in_code_only = false;           // compared and checked, but not to be set by name
   std::vector<FieldAlias> aliases = {};   // mean the same
   std::vector<std::string> similar = {};  // for the hint in an error
@@ -178,6 +179,7 @@ FieldEntry Description::Field(const char* name, T& value, FieldLimits limits, co
     for (const auto& each : NamesOf(typename T::value_type())) field.choices.push_back(each.name);
   }
   field.is_optional = requires { value.reset(); };
+  field.is_repeated = std::is_same_v<T, std::vector<std::string>>;
   FieldPlace place;
   place.text = [&value] { return FieldText(value); };
   place.parse = [&value](const std::string& text) { return ParseField(text, value); };

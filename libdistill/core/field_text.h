@@ -98,6 +98,14 @@ constexpr FieldKind KindOfField(const std::optional<T>*) {
   return KindOfField(static_cast<const T*>(nullptr));
 }
 
+// Of an option that may be given again and again: each time adds a text.
+inline bool ParseField(const std::string& text, std::vector<std::string>& value) {
+  value.push_back(text);
+  return true;
+}
+inline std::string FieldText(const std::vector<std::string>& value) { return absl::StrJoin(value, "\n"); }
+constexpr FieldKind KindOfField(const std::vector<std::string>*) { return {"text", "TEXT"}; }
+
 // "a,b" or "[a, b]"; "none" has no element, "all" each one once.
 template <NamedEnum E>
 bool ParseField(const std::string& text, std::vector<E>& value) {

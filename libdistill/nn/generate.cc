@@ -1,69 +1,54 @@
 #include "libdistill/nn/generate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "libdistill/core/random.h"
 #include "libdistill/nn/key_value_cache.h"
+#include "libdistill/tensor/convert.h"
 
 namespace distill {
-namespace {
-
 using torch::Tensor;
+
+namespace {
 
 // Of a batch; they bound the memory of the prompts' pass and of the cache.
 constexpr size_t kMaxRows = 256;
 constexpr size_t kMaxTokens = 16384;
-
-// One id out of a row of logits, by the usual order: temperature, top-k, top-p.
-int32_t Sample(const float* logits, int64_t vocabulary, const GenerateOptions& options, Random& random) {
-  std::vector<int32_t> ids(vocabulary);
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto likelier = [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; };
-  const bool keeps_all = options.top_k <= 0 && options.top_p >= 1.0;
-  size_t kept = options.top_k > 0 ? std::min<size_t>(options.top_k, ids.size()) : ids.size();
-  if (!keeps_all) std::partial_sort(ids.begin(), ids.begin() + kept, ids.end(), likelier);
-  const float top = *std::max_element(logits, logits + vocabulary);
-  std::vector<double> weights(kept);
-  double total = 0.0;
-  for (size_t i = 0; i < kept; ++i) total += weights[i] = std::exp((logits[ids[i]] - top) / options.temperature);
-  if (options.top_p < 1.0) {
-    double covered = 0.0;
-    size_t needed = 0;
-    while (needed < kept && covered < options.top_p * total) covered += weights[needed++];
-    kept = std::max<size_t>(needed, 1);
-    total = std::accumulate(weights.begin(), weights.begin() + kept, 0.0);
-  }
-  double left = random.Uniform() * total;
-  for (size_t i = 0; i + 1 < kept; ++i) {
-    left -= weights[i];
-    if (left < 0) return ids[i];
-  }
-  return ids[kept - 1];
-}
 
 // Continues prompts together; `numbers` are their places among all prompts.
 class Batch {
  public:
   Batch(Decoder& model, const std::vector<std::vector<int32_t>>& prompts, std::vector<size_t> numbers,
         const GenerateOptions& options)
-      : model_(model), options_(options), cache_(model.config()), active_(std::move(numbers)) {
+      : model_(model),
+        options_(options),
+        penalises_(options.sampling.repetition_penalty != 1),
+        cache_(model.config()),
+        active_(std::move(numbers)) {
     for (const size_t number : active_) next_.push_back(prompts[number]);
+    if (penalises_) seen_ = next_;
     // A generator for each prompt: what it gets does not depend on what shares its batch.
     for (const size_t number : active_) randoms_.emplace_back(options.seed, number);
   }
 
-  void Run(std::vector<std::vector<int32_t>>& answers) {
-    const auto& stops = options_.stop_ids;
-    for (int64_t step = 0; step < options_.max_new_tokens && !active_.empty(); ++step) {
-      const std::vector<int32_t> chosen = Choose(Logits());
+  void Run(std::vector<std::vector<int32_t>>& answers, const OnTokens& on_tokens) {
+    for (int64_t step = 1; !active_.empty(); ++step) {
+      Tensor logits = Logits();
+      if (penalises_) PenaliseRepetition(seen_, options_.sampling.repetition_penalty, logits);
+      std::vector<NewToken> chosen = Choose(logits);
+      for (NewToken& token : chosen) {
+        answers[token.prompt].push_back(token.id);
+        token.is_last = step >= options_.max_new_tokens || IsStop(token.id);
+      }
+      if (on_tokens != nullptr) on_tokens(absl::MakeSpan(chosen));
       // From the last row on, since it is the last one that takes the place of a row that ends.
       for (size_t row = chosen.size(); row-- > 0;) {
-        answers[active_[row]].push_back(chosen[row]);
-        next_[row] = {chosen[row]};
-        if (std::find(stops.begin(), stops.end(), chosen[row]) != stops.end()) Drop(row);
+        next_[row] = {chosen[row].id};
+        if (penalises_) seen_[row].push_back(chosen[row].id);
+        if (chosen[row].is_last) Drop(row);
       }
     }
   }
@@ -82,17 +67,28 @@ class Batch {
     return softcap > 0 ? logits.div_(softcap).tanh_().mul_(softcap) : logits;
   }
 
-  std::vector<int32_t> Choose(const Tensor& logits) {
-    std::vector<int32_t> chosen(active_.size());
-    if (options_.temperature <= 0) {
+  bool IsStop(int32_t id) const {
+    return std::find(options_.stop_ids.begin(), options_.stop_ids.end(), id) != options_.stop_ids.end();
+  }
+
+  // A token for each row, in the rows' order.
+  std::vector<NewToken> Choose(const Tensor& logits) {
+    std::vector<NewToken> chosen;
+    for (const size_t number : active_) chosen.push_back({number, 0, false});
+    if (options_.sampling.temperature <= 0) {
       const Tensor best = logits.argmax(1).to(torch::kCPU);
-      std::copy_n(best.const_data_ptr<int64_t>(), chosen.size(), chosen.begin());
+      const int64_t* ids = best.const_data_ptr<int64_t>();
+      for (size_t row = 0; row < chosen.size(); ++row) chosen[row].id = static_cast<int32_t>(ids[row]);
       return chosen;
     }
     const Tensor host = logits.to(torch::kCPU).contiguous();
-    const int64_t vocabulary = host.size(1);
+    const auto vocabulary = static_cast<size_t>(host.size(1));
     for (size_t row = 0; row < chosen.size(); ++row) {
-      chosen[row] = Sample(host.const_data_ptr<float>() + row * vocabulary, vocabulary, options_, randoms_[row]);
+      const absl::Span<const float> one(host.const_data_ptr<float>() + row * vocabulary, vocabulary);
+      const std::vector<TokenProbability> tokens = SamplingDistribution(one, options_.sampling);
+      TORCH_CHECK(!tokens.empty(), "prompt ", chosen[row].prompt, ": no token can be drawn, since the model's logits ",
+                  "are no numbers");
+      chosen[row].id = Draw(tokens, randoms_[row]);
     }
     return chosen;
   }
@@ -101,15 +97,18 @@ class Batch {
     active_[row] = active_.back(), active_.pop_back();
     randoms_[row] = randoms_.back(), randoms_.pop_back();
     std::swap(next_[row], next_.back()), next_.pop_back();
+    if (penalises_) std::swap(seen_[row], seen_.back()), seen_.pop_back();
     cache_.DropRow(static_cast<int64_t>(row));
   }
 
   Decoder& model_;
   const GenerateOptions& options_;
+  const bool penalises_;
   KeyValueCache cache_;
   std::vector<size_t> active_;  // the prompt of each row that has not ended
   std::vector<Random> randoms_;
   std::vector<std::vector<int32_t>> next_;  // the tokens of each row that the model has not seen yet
+  std::vector<std::vector<int32_t>> seen_;  // prompt and answer of each row, where repetition is penalised
 };
 
 // Prompts of about the same length together, the short ones first.
@@ -131,8 +130,10 @@ std::vector<std::vector<size_t>> CutIntoBatches(const std::vector<std::vector<in
 }  // namespace
 
 std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std::vector<int32_t>>& prompts,
-                                           const GenerateOptions& options) {
+                                           const GenerateOptions& options, const OnTokens& on_tokens) {
   const torch::NoGradGuard no_grad;
+  const absl::Status sampling = CheckSampling(options.sampling);
+  TORCH_CHECK_VALUE(sampling.ok(), std::string(sampling.message()));
   for (size_t i = 0; i < prompts.size(); ++i) {
     TORCH_CHECK_VALUE(!prompts[i].empty(), "prompt ", i, " is empty");
     const auto [least, most] = std::minmax_element(prompts[i].begin(), prompts[i].end());
@@ -141,10 +142,25 @@ std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std
                       " ids; is this its tokenizer?");
   }
   std::vector<std::vector<int32_t>> answers(prompts.size());
+  if (options.max_new_tokens <= 0) return answers;
   for (std::vector<size_t>& numbers : CutIntoBatches(prompts)) {
-    Batch(model, prompts, std::move(numbers), options).Run(answers);
+    Batch(model, prompts, std::move(numbers), options).Run(answers, on_tokens);
   }
   return answers;
+}
+
+void PenaliseRepetition(const std::vector<std::vector<int32_t>>& seen, double penalty, Tensor& logits) {
+  const int64_t vocabulary = logits.size(1);
+  std::vector<int64_t> places;
+  for (size_t row = 0; row < seen.size(); ++row) {
+    for (const int32_t id : seen[row]) {
+      if (id < vocabulary) places.push_back(static_cast<int64_t>(row) * vocabulary + id);
+    }
+  }
+  const Tensor flat = logits.view(-1), at = ToDevice(places, logits.device());
+  const Tensor values = flat.index_select(0, at);
+  // An id that is there twice is written twice, with the same value.
+  flat.index_copy_(0, at, torch::where(values < 0, values * penalty, values / penalty));
 }
 
 }  // namespace distill

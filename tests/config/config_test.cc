@@ -21,6 +21,15 @@ TEST_CASE("the command line overrides the file, dashes and underscores are the s
   CHECK(parsed->sample.shape == Shape::kSquare);
 }
 
+TEST_CASE("an option of several texts takes one each time, as it is written") {
+  const auto parsed = Parse({"--note", "[a, b]", "--steps", "5", "--note=-1, 2", "--note", ""});
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  CHECK(parsed->flags.notes == std::vector<std::string>{"[a, b]", "-1, 2", ""});
+  CHECK(parsed->sample.steps == 5);
+  CHECK(absl::StrContains(ErrorOf({"--note"}), "--note: expected a value"));
+}
+
 TEST_CASE("a config file may be given without a name, where no further arguments are expected") {
   const testing::TempFolder folder;
   const std::string path = folder.Write("my.yaml", "rate: 0.5\nseed: 7\n");

@@ -76,6 +76,7 @@ void Describe(V& v, SampleOptions& o) {
 struct SampleFlags {
   bool show_batch = false;
   std::optional<int64_t> ranks = {};
+  std::vector<std::string> notes = {};
 };
 
 template <class V>
@@ -83,6 +84,7 @@ void Describe(V& v, SampleFlags& o) {
   v.Group("Instead");
   v.Field("show_batch", o.show_batch, "print one batch");
   v.Field("ranks", o.ranks, AtLeast(1), "to plan for");
+  v.Field("note", o.notes, "to the reader; each time adds one");
 }
 
 struct Parsed {

@@ -320,9 +320,37 @@ TEST_CASE("version and generation need no other options") {
   const auto command = Parse({"--generate", "out", "--prompt", "hi --there", "--sampling-temperature", "0.7"});
   REQUIRE(command.ok());
   CHECK(command->flags.generate == "out");
-  CHECK(command->flags.prompt == "hi --there");
+  CHECK(command->flags.prompt == std::vector<std::string>{"hi --there"});
   CHECK(command->flags.sampling_temperature == 0.7);
-  CHECK_FALSE(Parse({"--generate", "out"}).ok());
+  CHECK_FALSE(command->flags.top_k.has_value());
+}
+
+TEST_CASE("prompts and stop strings may be given several times, whatever they hold") {
+  const auto command =
+      Parse({"--generate", "out", "--prompt", "[a, b]", "--stop", "\n", "--prompt=x, y", "--stop", "{}"});
+  INFO(command.status());
+  REQUIRE(command.ok());
+  CHECK(command->flags.prompt == std::vector<std::string>{"[a, b]", "x, y"});
+  CHECK(command->flags.stop == std::vector<std::string>{"\n", "{}"});
+  CHECK(Parse({"--generate", "out", "--prompt", "x", "--stream"})->flags.stream == Switch::kTrue);
+  CHECK(Parse({"--generate", "out", "--prompt", "x", "--do_sample", "false"})->flags.do_sample == false);
+}
+
+TEST_CASE("what generation is told must fit together") {
+  const auto error = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--generate", "out"});
+    return ErrorOf(more);
+  };
+  CHECK(error({}) == "--generate needs --prompt TEXT or --prompts FILE");
+  CHECK(absl::StrContains(error({"--prompt", "x", "--prompt", "y", "--stream"}), "--stream prints one answer"));
+  CHECK(absl::StrContains(error({"--prompts", "x.jsonl", "--stream"}), "--stream prints one answer"));
+  CHECK(absl::StrContains(error({"--prompt", "x", "--stop", ""}), "--stop is empty"));
+  CHECK(absl::StrContains(error({"--prompt", "x", "--do_sample", "false", "--sampling_temperature", "1"}),
+                          "--do_sample false takes the most likely token"));
+  CHECK(absl::StrContains(error({"--prompt", "x", "--do_sample", "--sampling_temperature", "0"}), "draws no token"));
+  CHECK(absl::StrContains(error({"--prompt", "x", "--repetition_penalty", "0"}), "above 0"));
+  CHECK(absl::StrContains(error({"--prompt", "x", "--top_p", "1.5"}), "top_p"));
+  CHECK(absl::StrContains(ErrorOf({"--prompt", "x"}), "need --generate FOLDER"));
 }
 
 TEST_CASE("where the student is saved follows from hub_location, unless save_location says it") {

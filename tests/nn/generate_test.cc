@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/core/random.h"
+#include "libdistill/nn/generation_config.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "tests/nn/tiny_models.h"
 #include "tests/support/temp_folder.h"
@@ -57,9 +58,9 @@ struct CappedDecoder : Decoder {
 
 TEST_CASE("tokens are drawn from logits as the model scales and caps them") {
   CappedDecoder model(TinyConfig());
-  const GenerateOptions warm{.max_new_tokens = 20, .temperature = 2.0};
+  const GenerateOptions warm{.max_new_tokens = 20, .sampling = {.temperature = 2.0}};
   GenerateOptions warmer = warm;
-  warmer.temperature = 4 * warm.temperature;
+  warmer.sampling.temperature = 4 * warm.sampling.temperature;
   const Ids plain = Generate(model, kPrompts, warm);
   model.scale = 4;
   CHECK(Generate(model, kPrompts, warmer) == plain);
@@ -67,10 +68,10 @@ TEST_CASE("tokens are drawn from logits as the model scales and caps them") {
   // So large a scale leaves the likeliest alone, unless a cap brings all together again.
   model.scale = 1e6;
   const Ids likeliest = Generate(model, kPrompts, {.max_new_tokens = 20});
-  CHECK(Generate(model, kPrompts, {.max_new_tokens = 20, .temperature = 1.0}) == likeliest);
+  CHECK(Generate(model, kPrompts, {.max_new_tokens = 20, .sampling = {.temperature = 1.0}}) == likeliest);
   model.softcap = 1e-3;
   std::set<int32_t> drawn;
-  for (const auto& answer : Generate(model, kPrompts, {.max_new_tokens = 20, .temperature = 1.0})) {
+  for (const auto& answer : Generate(model, kPrompts, {.max_new_tokens = 20, .sampling = {.temperature = 1.0}})) {
     drawn.insert(answer.begin(), answer.end());
   }
   CHECK(drawn.size() > 30);  // of 61 in 100 draws
@@ -185,6 +186,28 @@ TEST_CASE("the ids that end an answer come from generation_config.json, else fro
   CHECK(ReadStopIds(folder.path()).status().code() == absl::StatusCode::kDataLoss);
 }
 
+TEST_CASE("generation_config.json says how tokens are chosen, as transformers reads it") {
+  const testing::TempFolder folder;
+  const auto read = [&](const std::string& text) {
+    folder.Write("generation_config.json", text);
+    return ReadSamplingOptions(folder.path());
+  };
+  CHECK(ReadSamplingOptions(folder.path())->temperature == 0);
+  CHECK(read(R"({"temperature": 0.6, "top_p": 0.9})")->temperature == 0);
+  SamplingOptions options = *read(R"({"do_sample": true})");
+  CHECK((options.temperature == 1 && options.top_k == 50 && options.top_p == 1 && options.repetition_penalty == 1));
+  options = *read(R"({"do_sample": true, "temperature": 0.7, "top_k": 0, "top_p": 0.8, "min_p": 0.1,
+                      "repetition_penalty": 1.05, "eos_token_id": [3]})");
+  CHECK((options.temperature == 0.7 && options.top_k == 0 && options.top_p == 0.8 && options.min_p == 0.1));
+  CHECK(options.repetition_penalty == 1.05);
+  CHECK(read(R"({"repetition_penalty": 1.1, "do_sample": null})")->repetition_penalty == 1.1);
+  const auto error = [&](const char* text) { return std::string(read(text).status().message()); };
+  CHECK(absl::StrContains(error(R"({"do_sample": true, "top_k": 2.5})"), "generation_config.json: \"top_k\""));
+  CHECK(absl::StrContains(error(R"({"do_sample": true, "top_p": 1.5})"), "\"top_p\" must be a number within 0 and 1"));
+  CHECK(absl::StrContains(error(R"({"repetition_penalty": -1})"), "\"repetition_penalty\" must be a positive number"));
+  CHECK(read("{").status().code() == absl::StatusCode::kDataLoss);
+}
+
 TEST_CASE("a prompt with an id that the model does not know is refused by its number") {
   Decoder model(TinyConfig());
   const auto generate = [&model](const Ids& prompts) {
@@ -211,7 +234,7 @@ TEST_CASE("more prompts than a batch holds are all answered") {
 
 TEST_CASE("samples repeat with their seed and follow the model's probabilities") {
   Decoder model(TinyConfig());
-  const GenerateOptions options{.max_new_tokens = 8, .temperature = 1.0, .seed = 1, .stop_ids = {}};
+  const GenerateOptions options{.max_new_tokens = 8, .sampling = {.temperature = 1.0}, .seed = 1, .stop_ids = {}};
   const Ids once = Generate(model, kPrompts, options);
   CHECK(once == Generate(model, kPrompts, options));
   GenerateOptions other = options;
@@ -240,23 +263,99 @@ TEST_CASE("top-k and top-p leave only the likeliest tokens") {
     for (const auto& answer : Generate(model, prompts, options)) ids.insert(answer[0]);
     return ids;
   };
-  const auto base = GenerateOptions{.max_new_tokens = 1, .temperature = 2.0, .stop_ids = {}};
+  const auto base = GenerateOptions{.max_new_tokens = 1, .sampling = {.temperature = 2.0}, .stop_ids = {}};
   const torch::NoGradGuard no_grad;
   const torch::Tensor hidden = model.Hidden({torch::tensor({{3, 4, 5}}, torch::kInt64), {}})[0][2];
   const torch::Tensor logits = hidden.matmul(model.head_weight().t());
   const torch::Tensor order = logits.argsort(/*dim=*/0, /*descending=*/true);
   GenerateOptions options = base;
-  options.top_k = 3;
+  options.sampling.top_k = 3;
   CHECK(seen(options) ==
         std::set<int32_t>{order[0].item<int32_t>(), order[1].item<int32_t>(), order[2].item<int32_t>()});
   options = base;
-  options.top_p = 0.5;
+  options.sampling.top_p = 0.5;
   const torch::Tensor covered = torch::softmax(logits / 2.0, 0).index_select(0, order).cumsum(0);
   const auto needed = static_cast<size_t>((covered < 0.5).sum().item<int64_t>() + 1);
   CHECK(seen(options).size() <= needed);
   CHECK(seen(base).size() > needed);
-  options.top_p = 1e-9;
+  options.sampling.top_p = 1e-9;
   CHECK(seen(options) == std::set<int32_t>{order[0].item<int32_t>()});
+}
+
+TEST_CASE("tokens that prompt or answer hold already become less likely, in greedy answers of mixed batches, too") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder model(TinyConfig());
+    model.to(device);
+    const Ids prompts = MixedPrompts(12);
+    GenerateOptions options{.max_new_tokens = 25, .sampling = {.repetition_penalty = 1.4}, .vocabulary = 50};
+    options.stop_ids = {Generate(model, {prompts[0]}, options)[0][3]};
+    const Ids answers = Generate(model, prompts, options);
+    const torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      std::vector<int64_t> ids(prompts[i].begin(), prompts[i].end());
+      for (const int32_t chosen : answers[i]) {
+        const torch::Tensor hidden = model.Hidden({torch::tensor(ids, torch::kInt64).unsqueeze(0).to(device), {}});
+        torch::Tensor logits = hidden[0][-1].matmul(model.head_weight().t()).narrow(0, 0, 50).to(torch::kCPU);
+        for (const int64_t id : std::set<int64_t>(ids.begin(), ids.end())) {
+          if (id >= 50) continue;
+          const double logit = logits[id].item<double>();
+          logits[id] = logit < 0 ? logit * 1.4 : logit / 1.4;
+        }
+        CHECK(logits.argmax().item<int64_t>() == chosen);
+        ids.push_back(chosen);
+      }
+    }
+    CHECK(answers[0].size() <= 4);
+  }
+}
+
+TEST_CASE("who listens hears every token once, in its answer's order, and can end answers") {
+  Decoder model(TinyConfig());
+  const Ids prompts = MixedPrompts(30);
+  GenerateOptions options{.max_new_tokens = 9,
+                          .stop_ids = {Generate(model, {prompts[3]}, {.max_new_tokens = 5})[0][4]}};
+  const Ids whole = Generate(model, prompts, options);
+  Ids heard(prompts.size());
+  std::vector<int> ends(prompts.size());
+  const Ids answers = Generate(model, prompts, options, [&](absl::Span<NewToken> tokens) {
+    for (NewToken& token : tokens) {
+      heard.at(token.prompt).push_back(token.id);
+      if (token.prompt % 2 == 1 && heard[token.prompt].size() == 3) token.is_last = true;
+      ends[token.prompt] += token.is_last ? 1 : 0;
+    }
+  });
+  CHECK(heard == answers);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const size_t size = i % 2 == 1 ? std::min<size_t>(3, whole[i].size()) : whole[i].size();
+    CHECK(answers[i] == std::vector<int32_t>(whole[i].begin(), whole[i].begin() + size));
+    CHECK(ends[i] == 1);
+  }
+}
+
+TEST_CASE("options of sampling that make no sense are refused by name") {
+  Decoder model(TinyConfig());
+  const auto error = [&](const SamplingOptions& sampling) {
+    return std::string(CatchTorch([&] {
+                         Generate(model, kPrompts, {.sampling = sampling});
+                         return absl::OkStatus();
+                       }).message());
+  };
+  CHECK(absl::StrContains(error({.temperature = -1}), "temperature is -1, expected at least 0"));
+  CHECK(absl::StrContains(error({.top_k = -2}), "top_k is -2, expected at least 0"));
+  CHECK(absl::StrContains(error({.top_p = 1.5}), "top_p is 1.5, expected 0 to 1"));
+  CHECK(absl::StrContains(error({.min_p = NAN}), "min_p is nan, expected 0 to 1"));
+  CHECK(absl::StrContains(error({.repetition_penalty = 0}), "repetition_penalty is 0, expected above 0"));
+}
+
+TEST_CASE("logits that are no numbers end in an error when tokens are drawn from them") {
+  Decoder model(TinyConfig());
+  const torch::NoGradGuard no_grad;
+  model.head_weight().fill_(NAN);
+  const absl::Status status = CatchTorch([&] {
+    Generate(model, kPrompts, {.sampling = {.temperature = 1.0}});
+    return absl::OkStatus();
+  });
+  CHECK(absl::StrContains(status.message(), "no token can be drawn"));
 }
 
 }  // namespace

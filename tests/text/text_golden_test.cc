@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/store/files.h"
 #include "libdistill/text/chat_template.h"
+#include "libdistill/text/token_stream.h"
 #include "libdistill/text/tokenizer.h"
 #include "tests/support/catch.h"
 #include "tests/text/golden_rows.h"
@@ -86,6 +87,28 @@ TEST_CASE("every tokenizer gives the ids and the decoded texts of tokenizers") {
     });
   });
   CHECK(kinds >= 55);
+  CHECK(texts >= 20000);
+}
+
+// Token after token.
+std::string Streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  TokenStream stream(tokenizer);
+  std::string text;
+  for (const int32_t id : ids) text += stream.Add(id);
+  return text + stream.Finish();
+}
+
+TEST_CASE("every tokenizer's tokens give the decoded text one after another, too") {
+  int64_t texts = 0;
+  ForEachRow(kGoldenText + "/kinds.jsonl", [&](const JsonValue& said) {
+    const std::string kind = said.Find("name")->text;
+    const auto tokenizer = Tokenizer::Load(kGoldenText + "/" + kind);
+    REQUIRE(tokenizer.ok());
+    texts += ForEachRow(kGoldenText + "/" + kind + "/cases.jsonl", [&](const JsonValue& row) {
+      INFO(kind << ": " << absl::CHexEscape(absl::HexStringToBytes(row.Find("hex")->text)));
+      CHECK(Streamed(*tokenizer, Ids(*row.Find("ids"))) == row.Find("skipped")->text);
+    });
+  });
   CHECK(texts >= 20000);
 }
 
