@@ -13,6 +13,7 @@
 #include "examples/llm/questions.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/generation_config.h"
+#include "libdistill/nn/gguf_config.h"
 #include "libdistill/store/file_writer.h"
 #include "libdistill/store/hub_path.h"
 #include "libdistill/text/stop_strings.h"
@@ -71,13 +72,15 @@ absl::StatusOr<Answerer> LoadAnswerer(const LlmCommand& command, c10::Device dev
   if (!local.ok()) return Annotate(local.status(), "generate");
   const std::string& folder = *local;
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModelFolder(folder), "generate"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckGgufTokenizer(folder), "generate"));
   GenerateOptions options;
   options.max_new_tokens = flags.max_new_tokens;
   options.seed = command.options.trainer.seed;
   DISTILL_ASSIGN_OR_RETURN(options.sampling, SamplingFor(flags, folder));
   DISTILL_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::Load(folder));
   DISTILL_ASSIGN_OR_RETURN(ChatTemplate chat, ChatTemplate::Create(command.options.chat_template, tokenizer));
-  const LoadOptions load = {.dtype = WorkingType(command.options.trainer, device), .device = device};
+  const LoadOptions load = {
+      .dtype = WorkingType(command.options.trainer, device), .device = device, .dequantise = true};
   DISTILL_ASSIGN_OR_RETURN(auto model, LoadDecoder(folder, load));
   DISTILL_ASSIGN_OR_RETURN(options.stop_ids, EndsOfAnswer(folder, tokenizer));
   options.vocabulary = std::min(tokenizer.vocab_size(), model->head_weight().size(0));

@@ -207,7 +207,7 @@ absl::Status FetchSources(RunContext& run, Arguments& arguments) {
 absl::Status Evaluate(RunContext& run, Arguments arguments) {
   DISTILL_RETURN_IF_ERROR(FetchSources(run, arguments));
   const c10::Device device = run.device();
-  const LoadOptions options = {.dtype = torch::kFloat32, .device = device};
+  const LoadOptions options = {.dtype = torch::kFloat32, .device = device, .dequantise = true};
   std::optional<HeldOut> held_out;
   DISTILL_ASSIGN_OR_RETURN(auto teacher, LoadDecoder(arguments.teacher, options));
   nlohmann::ordered_json all;

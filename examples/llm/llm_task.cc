@@ -7,8 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "examples/recipe/shared_tokenizer.h"
 #include "libdistill/nn/decoder_config.h"
+#include "libdistill/nn/gguf_config.h"
+#include "libdistill/nn/quantised_weights.h"
 #include "libdistill/store/files.h"
-#include "libdistill/store/weights_folder.h"
 #include "libdistill/store/yaml_list.h"
 #include "libdistill/task/unfreeze.h"
 #include "libdistill/train/trainer.h"
@@ -29,12 +30,14 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const LlmOptions& options, const std::st
 }
 
 // What can be known of a model without memory for it: its family and shape, and that its weights can be read.
-absl::Status CheckModel(const std::string& folder, bool needs_weights) {
+absl::Status CheckModel(const std::string& folder, bool is_teacher) {
   if (folder.empty()) return absl::OkStatus();
   DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
   DISTILL_RETURN_IF_ERROR(ReadDecoderConfig(folder).status());
+  if (!is_teacher) DISTILL_RETURN_IF_ERROR(CheckTrainable(folder));
+  DISTILL_RETURN_IF_ERROR(CheckGgufTokenizer(folder));
   DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
-  return has_weights || needs_weights ? WeightsFolder::Open(folder).status() : absl::OkStatus();
+  return has_weights || is_teacher ? OpenWeights(folder, {.dequantise = is_teacher}).status() : absl::OkStatus();
 }
 
 // Before there are weights to wait for.
@@ -46,8 +49,8 @@ absl::Status CheckUnfrozen(const LlmOptions& options) {
 
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*needs_weights=*/true), "teacher_model"));
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*needs_weights=*/false), "student_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*is_teacher=*/true), "teacher_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*is_teacher=*/false), "student_model"));
   DISTILL_RETURN_IF_ERROR(CheckUnfrozen(options));
   DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
@@ -158,8 +161,9 @@ absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext
   DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(options, run, models.student_has_weights));
   DISTILL_RETURN_IF_ERROR(Unfreeze(options, *models.student));
   if (options.teacher_model.empty()) return models;
-  const LoadOptions load = OptionsOf(WorkingType(options.trainer, run.device()), run.device(),
-                                     options.shard_teacher && run.world_size() > 1);
+  LoadOptions load = OptionsOf(WorkingType(options.trainer, run.device()), run.device(),
+                               options.shard_teacher && run.world_size() > 1);
+  load.dequantise = true;
   DISTILL_ASSIGN_OR_RETURN(models.teacher, LoadDecoder(options.teacher_model, load));
   return models;
 }

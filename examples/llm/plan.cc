@@ -5,6 +5,8 @@
 #include "examples/llm/llm_task.h"
 #include "examples/llm/sources.h"
 #include "examples/recipe/run_plan.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/nn/quantised_weights.h"
 
 namespace distill {
 namespace {
@@ -22,6 +24,7 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
   RunPlan plan;
   MemoryPlanTask& task = plan.memory;
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig student, ReadDecoderConfig(options.student_model));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckTrainable(options.student_model), "student_model"));
   task.student = Planned(student);
   DISTILL_RETURN_IF_ERROR(PlanUnfrozen(options, student, task.student));
   if (!options.teacher_model.empty()) {

@@ -41,7 +41,7 @@ constexpr RefusedFields kRefusedInDecoders[] = {
      "layerdrop"},
     // Weights and how they are multiplied.
     {"1", "pretraining_tp"},
-    {"", "quantization_config quantization compression_config vision_config audio_config text_config"},
+    {"", "vision_config audio_config text_config"},
     // Layers that differ, and weights in another file.
     {"", "per_layer_config transformers_weights"},
 };
@@ -59,7 +59,8 @@ constexpr char kHarmlessInDecoders[] =
     "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads head_dim "
     "rms_norm_eps attention_dropout tie_word_embeddings attention_bias mlp_bias rope_theta rope_scaling "
     "rope_parameters layer_types max_position_embeddings original_max_position_embeddings is_decoder "
-    "max_window_layers output_router_logits router_aux_loss_coef";
+    "max_window_layers output_router_logits router_aux_loss_coef quantization_config "
+    "quantization compression_config";
 
 constexpr char kHarmlessInEncoders[] =
     "vocab_size hidden_size dim intermediate_size hidden_dim num_hidden_layers n_layers num_attention_heads "

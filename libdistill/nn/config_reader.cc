@@ -170,6 +170,7 @@ absl::Status ReadPaddingId(const json& document, int64_t vocab_size, int64_t& id
 absl::StatusOr<std::string> ConfigJsonWithDType(const std::string& text, const std::string& dtype) {
   auto document = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return absl::InvalidArgumentError("the model has no config.json to save");
+  for (const char* name : {"quantization_config", "compression_config"}) document.erase(name);  // numbers are saved
   if (document.contains("torch_dtype")) document["torch_dtype"] = dtype;
   if (document.contains("dtype")) document["dtype"] = dtype;
   if (!document.contains("torch_dtype") && !document.contains("dtype")) {

@@ -8,6 +8,8 @@
 #include "libdistill/nn/config_fields.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/decoder_family.h"
+#include "libdistill/nn/gguf_config.h"
+#include "libdistill/nn/quantised_weights.h"
 #include "libdistill/store/files.h"
 
 namespace distill {
@@ -84,6 +86,7 @@ absl::Status Parse(const std::string& text, const std::string& name, DecoderConf
   fields.of_family = family.fields;
   config = family.defaults;
   config.model_type = type;
+  DISTILL_RETURN_IF_ERROR(CheckQuantisation(document));
   DISTILL_RETURN_IF_ERROR(RefuseOtherComputations(document, fields));
   DISTILL_RETURN_IF_ERROR(ReadSizes(document, family, config));
   DISTILL_RETURN_IF_ERROR(ReadPaddingId(document, config.vocab_size, config.pad_token_id));
@@ -121,7 +124,7 @@ absl::StatusOr<DecoderConfig> ParseDecoderConfig(const std::string& json, const 
 
 absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/config.json");
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(folder));
   return ParseDecoderConfig(text, path);
 }
 

@@ -19,6 +19,9 @@ struct LoadOptions {
   // Whether the model drops in training what its config.json says (EnableDropout). What other programs write there is
   // often of no use to a student of a teacher, so it is to be asked for.
   bool dropout = false;
+  // Whether quantised weights (FP8, GGUF) are read, as the numbers that they stand for: of a teacher, which is not
+  // saved.
+  bool dequantise = false;
 };
 
 // NotFound: there is no such folder, on this machine or in S3. Other errors are the store's.

@@ -7,6 +7,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_fields.h"
 #include "libdistill/nn/config_reader.h"
+#include "libdistill/nn/gguf_config.h"
 #include "libdistill/store/content_hash.h"
 #include "libdistill/store/files.h"
 
@@ -38,7 +39,7 @@ ModelContent ContentOf(const torch::nn::Module& module) {
 absl::StatusOr<ModelContent> ReadContent(const std::string& folder) {
   constexpr size_t kLongestShown = 64;
   ModelContent content;
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(folder, "config.json")));
+  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(folder));
   DISTILL_ASSIGN_OR_RETURN(const nlohmann::json config, ParseConfigObject(text));
   for (const auto& [name, value] : config.items()) {
     if (IsBookkeepingField(name)) continue;

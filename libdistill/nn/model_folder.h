@@ -14,6 +14,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/load_options.h"
 #include "libdistill/nn/model_content.h"
+#include "libdistill/nn/quantised_weights.h"
 #include "libdistill/store/weights_folder.h"
 #include "libdistill/tensor/catch_torch.h"
 
@@ -53,7 +54,7 @@ void Convert(torch::nn::Module& model, const LoadOptions& options);
 template <typename Make>
 auto LoadModel(const std::string& folder, const WeightNames& names, const LoadOptions& options, const Make& make)
     -> absl::StatusOr<decltype(make(torch::TensorOptions(), false))> {
-  DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
+  DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, OpenWeights(folder, options));
   decltype(make(torch::TensorOptions(), false)) model;
   const absl::Status status = CatchTorch([&]() -> absl::Status {
     DISTILL_RETURN_IF_ERROR(CheckWeights(*make(torch::TensorOptions(torch::kMeta), false), weights, names, folder));

@@ -1,13 +1,16 @@
 #include "libdistill/store/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/store/narrow_floats.h"
 #include "libdistill/store/strict_json.h"
 
 namespace distill {
@@ -19,11 +22,32 @@ using nlohmann::json;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr int64_t kLengthBytes = 8;
 
-constexpr StoredType kTypes[] = {{"F32", DType::kFloat32, 4}, {"F64", DType::kFloat64, 8},
-                                 {"F16", DType::kFloat16, 2}, {"BF16", DType::kBFloat16, 2},
-                                 {"I64", DType::kInt64, 8},   {"I32", DType::kInt32, 4},
-                                 {"I16", DType::kInt32, 2},   {"I8", DType::kInt32, 1},
-                                 {"U8", DType::kUInt8, 1},    {"BOOL", DType::kUInt8, 1}};
+// Of bytes that stand for a bfloat16 each.
+template <uint16_t (*kConvert)(uint8_t)>
+void WidenBytes(const char* from, int64_t count, char* to) {
+  static constexpr std::array<uint16_t, 256> kWide = [] {
+    std::array<uint16_t, 256> wide{};
+    for (size_t i = 0; i < wide.size(); ++i) wide[i] = kConvert(static_cast<uint8_t>(i));
+    return wide;
+  }();
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + 2 * i, &kWide[static_cast<unsigned char>(from[i])], sizeof(uint16_t));
+  }
+}
+
+constexpr StoredType kTypes[] = {{"F32", DType::kFloat32, 4},
+                                 {"F64", DType::kFloat64, 8},
+                                 {"F16", DType::kFloat16, 2},
+                                 {"BF16", DType::kBFloat16, 2},
+                                 {kFloat8E4M3, DType::kBFloat16, 1, 1, WidenBytes<BFloat16OfE4M3>},
+                                 {kFloat8E5M2, DType::kBFloat16, 1, 1, WidenBytes<BFloat16OfE5M2>},
+                                 {"F8_E8M0", DType::kBFloat16, 1, 1, WidenBytes<BFloat16OfE8M0>},
+                                 {"I64", DType::kInt64, 8},
+                                 {"I32", DType::kInt32, 4},
+                                 {"I16", DType::kInt32, 2},
+                                 {"I8", DType::kInt32, 1},
+                                 {"U8", DType::kUInt8, 1},
+                                 {"BOOL", DType::kUInt8, 1}};
 
 // What the header says of a tensor.
 struct HeaderEntry {

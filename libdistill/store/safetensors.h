@@ -19,6 +19,9 @@
 
 namespace distill {
 
+// StoredType::name of numbers that have eight bits, of which the weights are that scales stretch (weights_folder.h).
+inline constexpr char kFloat8E4M3[] = "F8_E4M3", kFloat8E5M2[] = "F8_E5M2";
+
 class SafetensorsFile : public TensorFile {
  public:
   // DataLoss: truncated, header longer than the file, overlapping or missing ranges, duplicate names, overflow,

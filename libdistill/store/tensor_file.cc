@@ -66,6 +66,21 @@ void Gather(const char* from, int64_t stored_bytes, const TensorView& view, cons
   CopyElements<int16_t, int32_t>(from, view, strides, to);
 }
 
+// Rows of a head in order, out of alternating ones (TensorFile::Place).
+void ReadHeads(absl::string_view from, const StoredType& type, int64_t head_rows, const TensorView& view, char* to) {
+  const int64_t rows = view.shape.front(), row_bytes = view.size_bytes / rows;
+  const int64_t stored_row_bytes = static_cast<int64_t>(from.size()) / rows;
+  for (int64_t row = 0; row < rows; ++row, to += row_bytes) {
+    const int64_t head = row / head_rows, half = row % head_rows / (head_rows / 2), i = row % (head_rows / 2);
+    const char* stored = from.data() + (head * head_rows + 2 * i + half) * stored_row_bytes;
+    if (type.decode != nullptr) {
+      type.decode(stored, stored_row_bytes / type.bytes, to);
+    } else {
+      std::memcpy(to, stored, static_cast<size_t>(row_bytes));
+    }
+  }
+}
+
 }  // namespace
 
 const StoredType* FindType(absl::Span<const StoredType> types, absl::string_view name) {
@@ -88,6 +103,11 @@ const TensorView* TensorFile::Find(const std::string& name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+const StoredType* TensorFile::StoredTypeOf(const std::string& name) const {
+  const auto found = places_.find(name);
+  return found == places_.end() ? nullptr : found->second.type;
+}
+
 absl::StatusOr<TensorView> TensorFile::Load(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) return absl::NotFoundError(absl::StrCat(path(), ": no tensor \"", name, "\""));
@@ -100,12 +120,19 @@ absl::StatusOr<TensorView> TensorFile::Load(const std::string& name) const {
   if (!slice.ok()) return annotated(slice.status());
   view.data = slice->bytes.data();
   view.owner = std::move(slice->owner);
-  const bool is_in_order = place.strides.empty() && place.type->bytes == SizeOf(view.dtype);
+  const bool is_in_order = place.strides.empty() && place.type->bytes == SizeOf(view.dtype) &&
+                           place.type->decode == nullptr && place.head_rows == 0;
   if (is_in_order || view.size_bytes == 0) return view;
   absl::StatusOr<std::shared_ptr<char>> memory = AllocateBytes(view.size_bytes);
   if (!memory.ok()) return annotated(memory.status());
-  Gather(slice->bytes.data(), place.type->bytes, view,
-         place.strides.empty() ? RowMajorStrides(view.shape) : place.strides, memory->get());
+  if (place.head_rows > 0) {
+    ReadHeads(slice->bytes, *place.type, place.head_rows, view, memory->get());
+  } else if (place.type->decode != nullptr) {
+    place.type->decode(slice->bytes.data(), place.span_bytes / place.type->bytes, memory->get());
+  } else {
+    Gather(slice->bytes.data(), place.type->bytes, view,
+           place.strides.empty() ? RowMajorStrides(view.shape) : place.strides, memory->get());
+  }
   view.data = memory->get();
   view.owner = *std::move(memory);
   return view;

@@ -22,11 +22,14 @@
 namespace distill {
 
 // How a format keeps the elements of a type. Where DType has no such type, they are read as a wider one of it, with the
-// same values: bool as uint8, int8 and int16 as int32.
+// same values: bool as uint8, int8 and int16 as int32, floating-point numbers of eight bits as bfloat16.
 struct StoredType {
-  const char* name;  // the format's
-  DType dtype;       // as read
-  int64_t bytes;     // of an element in the file
+  const char* name;        // the format's
+  DType dtype;             // as read
+  int64_t bytes;           // of an element in the file, or of a block of them
+  int64_t block_size = 1;  // elements that are stored together
+  // Reads so many blocks into elements of `dtype`; null: the bytes are the element's, or of the narrower integer.
+  void (*decode)(const char* from, int64_t blocks, char* to) = nullptr;
 };
 
 // The entry of that name; null where there is none.
@@ -43,6 +46,8 @@ class TensorFile {
   // All tensors, without their data.
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const TensorView* Find(const std::string& name) const;
+  // How the file has it; null where there is no such tensor.
+  const StoredType* StoredTypeOf(const std::string& name) const;
 
   // With its data. Out of a local file it is a view of the mapping where the elements lie there in order, which takes
   // no memory of its own; otherwise its owner holds a copy, as large as the tensor. Blocks while a store is read. Any
@@ -55,9 +60,13 @@ class TensorFile {
  protected:
   struct Place {
     const StoredType* type = nullptr;
-    int64_t offset = 0;                 // of the first element, in bytes of the file
-    int64_t span_bytes = 0;             // from there to the end of the last element
-    std::vector<int64_t> strides = {};  // in elements, one for each dimension; empty: in row-major order
+    int64_t offset = 0;      // of the first element, in bytes of the file
+    int64_t span_bytes = 0;  // from there to the end of the last element
+    // In elements, one for each dimension; empty: in row-major order, as what a type decodes always is.
+    std::vector<int64_t> strides = {};
+    // Above 0: rows of a head, of which the file has the first of each half, then the second of each, and so on. They
+    // are read half by half. The first dimension is a multiple of it, and it is even.
+    int64_t head_rows = 0;
   };
 
   explicit TensorFile(std::shared_ptr<const FileBytes> bytes) : bytes_(std::move(bytes)) {}

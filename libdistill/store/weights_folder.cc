@@ -4,9 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/gguf.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/store/store.h"
 #include "libdistill/store/strict_json.h"
@@ -58,6 +60,14 @@ absl::StatusOr<bool> IsFile(const std::string& path) {
   return kind == PathKind::kFile;
 }
 
+bool HasFormat(const std::string& folder) {
+  for (const Format& format : kFormats) {
+    const std::string path = JoinPath(folder, format.name);
+    if (FileExists(path) || FileExists(IndexOf(path))) return true;
+  }
+  return false;
+}
+
 // A part's tensors are those that the index gives it: one that it forgets would be lost without a word.
 absl::Status CheckNames(const TensorFile& file, const std::string& index_path,
                         const std::map<std::string, std::string>& index) {
@@ -72,12 +82,28 @@ absl::Status CheckNames(const TensorFile& file, const std::string& index_path,
 
 }  // namespace
 
-bool WeightsFolder::IsIn(const std::string& folder) {
-  for (const Format& format : kFormats) {
-    const std::string path = JoinPath(folder, format.name);
-    if (FileExists(path) || FileExists(IndexOf(path))) return true;
+bool WeightsFolder::IsIn(const std::string& folder) { return HasFormat(folder) || IsGguf(folder); }
+
+bool WeightsFolder::IsGguf(const std::string& folder) {
+  if (HasFormat(folder)) return false;
+  const absl::StatusOr<std::vector<std::string>> gguf = GgufFilesIn(folder);
+  return gguf.ok() ? !gguf->empty() : absl::IsFailedPrecondition(gguf.status());  // several are for Open to refuse
+}
+
+absl::Status WeightsFolder::AddGguf(const std::vector<std::string>& names) {
+  std::optional<GgufFile> first;
+  for (const std::string& name : names) {
+    DISTILL_ASSIGN_OR_RETURN(GgufFile file,
+                             GgufFile::Open(JoinPath(folder_, name), first ? &first->metadata() : nullptr));
+    for (const auto& [tensor, view] : file.tensors()) {
+      if (file_of_.emplace(tensor, files_.size()).second) continue;
+      return absl::DataLossError(absl::StrCat(file.path(), ": tensor \"", tensor, "\" is in another part, too"));
+    }
+    has_gguf_blocks_ |= file.is_quantised();
+    files_.push_back(file);
+    if (!first) first = std::move(file);
   }
-  return false;
+  return absl::OkStatus();
 }
 
 absl::Status WeightsFolder::AddParts(const std::string& index_path, OpenFunction open) {
@@ -117,17 +143,70 @@ absl::StatusOr<WeightsFolder> WeightsFolder::Open(const std::string& folder) {
     DISTILL_RETURN_IF_ERROR(result.AddParts(IndexOf(path), format.open));
     return result;
   }
-  return absl::NotFoundError(absl::StrCat(folder, ": neither model.safetensors nor pytorch_model.bin, nor an index of ",
-                                          "parts (model.safetensors.index.json, pytorch_model.bin.index.json); ",
-                                          "weights in another format must be saved as safetensors first"));
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> gguf, GgufFilesIn(folder));
+  if (!gguf.empty()) {
+    DISTILL_RETURN_IF_ERROR(result.AddGguf(gguf));
+    return result;
+  }
+  return absl::NotFoundError(
+      absl::StrCat(folder, ": neither model.safetensors nor pytorch_model.bin, nor an index of ",
+                   "parts (model.safetensors.index.json, pytorch_model.bin.index.json), nor GGUF; ",
+                   "weights in another format must be saved as safetensors first"));
+}
+
+absl::Status WeightsFolder::ScaleTensor(const std::string& name, std::optional<ScaledBlock> block) {
+  const TensorView& weight = *Find(name);
+  for (const char* suffix : {"_scale_inv", "_scale"}) {  // both are factors, whatever they are called
+    const std::string scales = name + suffix;
+    const auto file = file_of_.find(scales);
+    if (file == file_of_.end()) continue;
+    DISTILL_ASSIGN_OR_RETURN(const ScaledBlock found,
+                             BlockOfScales(weight.shape, files_[file->second].Find(scales)->shape, block));
+    TensorView about{.dtype = DType::kFloat32, .shape = weight.shape};
+    about.size_bytes = weight.size_bytes / SizeOf(weight.dtype) * SizeOf(about.dtype);
+    scaled_[name] = {std::move(about), scales, found};
+    hidden_.insert(scales);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("is of eight bits, but there is no \"", name, "_scale\" or \"", name,
+                                                 "_scale_inv\" to multiply it by"));
+}
+
+absl::Status WeightsFolder::Scale(std::optional<ScaledBlock> block) {
+  for (const auto& [name, file] : file_of_) {
+    const absl::string_view type = files_[file].StoredTypeOf(name)->name;
+    if (type == kFloat8E4M3 || type == kFloat8E5M2) {
+      DISTILL_RETURN_IF_ERROR(
+          Annotate(ScaleTensor(name, block), absl::StrCat(files_[file].path(), ": tensor \"", name, "\"")));
+    }
+    // What an engine multiplies activations and caches by before it rounds them to eight bits, too.
+    for (const char* suffix :
+         {".input_scale", ".output_scale", ".activation_scale", ".q_scale", ".k_scale", ".v_scale"}) {
+      if (absl::EndsWith(name, suffix)) hidden_.insert(name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorView> WeightsFolder::LoadScaled(const std::string& name, const Scaled& scaled) const {
+  const TensorFile& file = files_[file_of_.at(name)];
+  DISTILL_ASSIGN_OR_RETURN(const TensorView weight, file.Load(name));
+  DISTILL_ASSIGN_OR_RETURN(const TensorView scales, files_[file_of_.at(scaled.scales)].Load(scaled.scales));
+  absl::StatusOr<TensorView> result = MultiplyByScales(weight, scales, scaled.block);
+  if (!result.ok()) return Annotate(result.status(), absl::StrCat(file.path(), ": tensor \"", name, "\""));
+  return result;
 }
 
 const TensorView* WeightsFolder::Find(const std::string& name) const {
+  const auto scaled = scaled_.find(name);
+  if (scaled != scaled_.end()) return &scaled->second.about;
   const auto found = file_of_.find(name);
-  return found == file_of_.end() ? nullptr : files_[found->second].Find(name);
+  return found == file_of_.end() || hidden_.count(name) > 0 ? nullptr : files_[found->second].Find(name);
 }
 
 absl::StatusOr<TensorView> WeightsFolder::Load(const std::string& name) const {
+  const auto scaled = scaled_.find(name);
+  if (scaled != scaled_.end()) return LoadScaled(name, scaled->second);
   const auto found = file_of_.find(name);
   if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat(folder_, ": no tensor \"", name, "\""));
   return files_[found->second].Load(name);
@@ -140,7 +219,9 @@ void WeightsFolder::Forget(const std::string& name) const {
 
 std::vector<std::string> WeightsFolder::Names() const {
   std::vector<std::string> names;
-  for (const auto& [name, file] : file_of_) names.push_back(name);
+  for (const auto& [name, file] : file_of_) {
+    if (hidden_.count(name) == 0) names.push_back(name);
+  }
   return names;
 }
 

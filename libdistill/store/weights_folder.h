@@ -1,6 +1,6 @@
 // A model's weights in a Hugging Face folder, in whichever of these it has them, the first that there is:
 // model.safetensors, the parts that model.safetensors.index.json lists, pytorch_model.bin, the parts that
-// pytorch_model.bin.index.json lists.
+// pytorch_model.bin.index.json lists, a GGUF file or its parts.
 //
 //   DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
 //   DISTILL_ASSIGN_OR_RETURN(const TensorView weight, weights.Load("model.norm.weight"));
@@ -8,10 +8,13 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "libdistill/store/scaled_weights.h"
 #include "libdistill/store/tensor_file.h"
 
 namespace distill {
@@ -20,9 +23,20 @@ class WeightsFolder {
  public:
   // Whether Open would find files to read.
   static bool IsIn(const std::string& folder);
+  // Whether they would be GGUF.
+  static bool IsGguf(const std::string& folder);
   // NotFound: there are none. Other errors are those of the files (safetensors.h, torch_file.h), and DataLoss where
   // an index does not fit them.
   [[nodiscard]] static absl::StatusOr<WeightsFolder> Open(const std::string& folder);
+
+  // From now on a matrix W of eight-bit numbers is read as float32, multiplied by its scales W_scale or W_scale_inv
+  // (docs/formats.md, "Quantised weights"): one for all of it, one for each row or, where `block` says so, for each
+  // block. The scales, and those of activations and caches, are no tensors of the folder then. InvalidArgument, with
+  // file and tensor: there are no scales, or not of such a shape. Reads nothing but scales' shapes.
+  [[nodiscard]] absl::Status Scale(std::optional<ScaledBlock> block);
+
+  // Whether the files are GGUF and hold tensors of fewer bits than 16, which are read as float32.
+  bool has_gguf_blocks() const { return has_gguf_blocks_; }
 
   // As of a file, over all parts.
   const TensorView* Find(const std::string& name) const;
@@ -36,10 +50,24 @@ class WeightsFolder {
   using OpenFunction = absl::StatusOr<TensorFile> (*)(const std::string& path);
   // The parts that an index names.
   absl::Status AddParts(const std::string& index_path, OpenFunction open);
+  absl::Status AddGguf(const std::vector<std::string>& names);
 
   std::string folder_;
   std::vector<TensorFile> files_;
   std::map<std::string, size_t> file_of_;
+
+  bool has_gguf_blocks_ = false;
+  std::set<std::string> hidden_;  // scales
+  // Of the weights that scales stretch.
+  struct Scaled {
+    TensorView about;  // what is read
+    std::string scales;
+    ScaledBlock block;
+  };
+  std::map<std::string, Scaled> scaled_;
+
+  absl::Status ScaleTensor(const std::string& name, std::optional<ScaledBlock> block);
+  absl::StatusOr<TensorView> LoadScaled(const std::string& name, const Scaled& scaled) const;
 };
 
 }  // namespace distill

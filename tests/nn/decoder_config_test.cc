@@ -172,6 +172,31 @@ TEST_CASE("what changes the computation in a way that is not there is refused by
   CHECK(ParseWith("quantization_config", "null").ok());
 }
 
+TEST_CASE("weights that are quantised are refused by how they are, with what to do instead") {
+  const auto refused = [](const std::string& quantisation) {
+    const absl::Status status = ParseWith("quantization_config", quantisation).status();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  CHECK_THAT(refused(R"({"quant_method": "bitsandbytes", "load_in_4bit": true})"), Catch::Contains("dequantize()"));
+  CHECK_THAT(refused(R"({"quant_method": "mxfp4"})"), Catch::Contains("Mxfp4Config(dequantize=True)"));
+  for (const std::string method : {"gptq", "awq", "hqq", "eetq", "aqlm", "modelopt"}) {
+    CHECK_THAT(refused(absl::StrCat("{\"quant_method\": \"", method, "\"}")),
+               Catch::Contains("quantised by " + method) && Catch::Contains("base_model"));
+  }
+  CHECK_THAT(refused(R"({"quant_method": "gptq"}, "_name_or_path": "org/original")"), Catch::Contains("org/original"));
+  CHECK_THAT(refused(R"({"quant_method": "compressed-tensors", "format": "pack-quantized"})"),
+             Catch::Contains("pack-quantized"));
+  CHECK_THAT(refused(R"({"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups":
+                      {"group_0": {"weights": {"type": "float", "num_bits": 4}}}})"),
+             Catch::Contains("config_groups.group_0.weights"));
+  CHECK_THAT(refused(R"({"quant_method": "fp8", "weight_block_size": [128, 0]})"),
+             Catch::Contains("weight_block_size"));
+  CHECK_THAT(refused(R"(["fp8"])"), Catch::Contains("quant_method"));
+  CHECK(ParseWith("quantization_config", R"({"quant_method": "fp8", "weight_block_size": [128, 128]})").ok());
+  CheckRefused("quantization", R"({"group_size": 64, "bits": 4})");
+}
+
 TEST_CASE("another model type is refused with those that are supported") {
   const absl::Status status = ParseWith("model_type", "\"gpt2\"").status();
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);

@@ -125,7 +125,8 @@ TEST_CASE("a config that asks for far more than the file holds takes no memory f
 }
 
 TEST_CASE("weights in files that are not read are not taken for none") {
-  for (const char* name : {"pytorch_model-00001-of-00002.bin", "model-00001-of-00002.safetensors", "model.gguf"}) {
+  for (const char* name :
+       {"pytorch_model-00001-of-00002.bin", "model-00001-of-00002.safetensors", "mmproj-model.gguf"}) {
     const testing::TempFolder folder;
     folder.Write("config.json", TinyConfigJson());
     folder.Write("training_args.bin", "");

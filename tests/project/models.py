@@ -14,7 +14,8 @@ OTHER_FAMILIES = ["qwen3", "qwen3_moe", "mistral", "gemma3_text", "phi3", "gpt2"
 # What is put into a good config.json.
 OTHER_FIELDS = [("hidden_act", "gelu"), ("use_sliding_window", True), ("num_experts", 8), ("qk_norm", True),
                 ("rope_scaling", {"rope_type": "yarn", "factor": 4.0}), ("partial_rotary_factor", 0.5),
-                ("quantization_config", {"bits": 4})]
+                ("quantization_config", {"quant_method": "bitsandbytes"}), ("quantization_config", {"quant_method": "gptq"}),
+                ("quantization_config", {"quant_method": "fp8"})]
 
 
 def cases_of(name, variable):

@@ -1,0 +1,187 @@
+"""Models whose weights are quantised, each beside the numbers that they stand for: quantised_golden.py FP8_FOLDER GGUF_FOLDER
+
+FP8_FOLDER/NAME/quantised is a folder as engines publish it, FP8_FOLDER/NAME/numbers the same model with torch's dequantised
+weights in float32. FP8_FOLDER/all.safetensors: every number of eight bits, and its value in float32. GGUF_FOLDER: gguf_golden.py.
+"""
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers.integrations.gguf.dequant import dequantize
+from transformers.integrations.gguf.reader import GgufHeader, load_gguf_state_dict
+
+import gguf_golden
+from gguf_golden import BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0
+
+SIZES = dict(vocab_size=61, hidden_size=40, intermediate_size=72, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             head_dim=8, max_position_embeddings=64)
+COMPRESSED = {"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["lm_head"], "kv_cache_scheme": None,
+              "quantization_status": "compressed"}
+
+
+def model_of(kind, **fields):
+    classes = {"llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig), "qwen2": (transformers.Qwen2ForCausalLM, transformers.Qwen2Config)}
+    model, config = classes[kind]
+    model = model(config(**{**SIZES, **fields}))
+    for name, p in model.named_parameters():
+        with torch.no_grad():
+            p.copy_(0.2 * torch.randn_like(p) + ("norm" in name))
+    return model.to(torch.bfloat16)
+
+
+def is_quantised(name):
+    return name.endswith("_proj.weight")
+
+
+def group(strategy, **more):
+    weights = {"type": "float", "num_bits": 8, "symmetric": True, "strategy": strategy, **more}
+    return {"quantization_config": {**COMPRESSED, "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}}}}
+
+
+def expanded(scales, shape, block):
+    """A scale for each element."""
+    rows, columns = block
+    return scales.repeat_interleave(rows, 0).repeat_interleave(columns, 1)[: shape[0], : shape[1]]
+
+
+def quantise(weight, block, scale_type, dtype):
+    """Eight-bit numbers and the scale of each block of rows and columns."""
+    rows, columns = ((weight.shape[i] if size is None else size) for i, size in enumerate(block))
+    tall, wide = -(-weight.shape[0] // rows), -(-weight.shape[1] // columns)
+    padded = torch.zeros(tall * rows, wide * columns)
+    padded[: weight.shape[0], : weight.shape[1]] = weight
+    largest = padded.view(tall, rows, wide, columns).abs().amax((1, 3))
+    scales = (largest / torch.finfo(dtype).max).to(scale_type)
+    each = expanded(scales, weight.shape, (rows, columns))
+    small = (weight.float() / each.float()).clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max).to(dtype)
+    return small, scales, small.to(torch.float32) * each.to(torch.float32)
+
+
+# name: (model, config.json's fields, block, type of the scales, suffix of their name, their shape, type of the weights)
+FP8 = {
+    "tensor": ("llama", group("tensor"), (None, None), torch.bfloat16, "_scale", lambda s: s.view(1), torch.float8_e4m3fn),
+    "channel": ("llama", group("channel"), (1, None), torch.bfloat16, "_scale", lambda s: s, torch.float8_e4m3fn),
+    "channel_float32": ("qwen2", group("channel"), (1, None), torch.float32, "_scale", lambda s: s, torch.float8_e4m3fn),
+    "compressed_block": ("qwen2", group("block", block_structure=[16, 32]), (16, 32), torch.float32, "_scale", lambda s: s, torch.float8_e4m3fn),
+    "deepseek": ("llama", {"quantization_config": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [16, 16], "activation_scheme": "dynamic"}},
+                 (16, 16), torch.float32, "_scale_inv", lambda s: s, torch.float8_e4m3fn),
+    "static_e5m2": ("qwen2", {"quantization_config": {"quant_method": "fp8", "activation_scheme": "static"}}, (None, None), torch.float32, "_scale",
+                    lambda s: s.view(()), torch.float8_e5m2),
+}
+
+
+def save_numbers(model, numbers, folder):
+    model.float().load_state_dict(numbers)
+    model.save_pretrained(folder)
+
+
+def write_fp8(folder, kind, fields, block, scale_type, suffix, shaped, dtype):
+    model = model_of(kind)
+    model.save_pretrained(folder / "quantised")
+    stored, numbers = {}, {}
+    for name, weight in model.state_dict().items():
+        stored[name], numbers[name] = weight, weight.float()
+        if not is_quantised(name):
+            continue
+        stored[name], scales, numbers[name] = quantise(weight, block, scale_type, dtype)
+        stored[name + suffix] = shaped(scales).contiguous()
+        stored[name.removesuffix("weight") + "input_scale"] = torch.ones(1)
+    if fields["quantization_config"].get("activation_scheme") == "static":
+        stored["model.layers.0.self_attn.k_scale"] = torch.ones(())
+    save_file(stored, folder / "quantised" / "model.safetensors", {"format": "pt"})
+    config = folder / "quantised" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | fields, indent=2))
+    save_numbers(model, numbers, folder / "numbers")
+
+
+def write_all(path):
+    """Every number that eight bits hold, but for those that are none."""
+    tensors = {}
+    for name, dtype in {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e8m0": torch.float8_e8m0fnu}.items():
+        small = torch.arange(256, dtype=torch.uint8).view(dtype)
+        small = small.view(torch.uint8)[~small.float().isnan()].view(dtype)
+        tensors |= {name: small, name + ".values": small.float()}
+    save_file(tensors, path)
+
+
+K_SIZES = dict(hidden_size=256, intermediate_size=512, head_dim=64, num_attention_heads=4, num_key_value_heads=2)
+# name: (model, its config's fields, the types of its matrices in the order of the file, parts)
+GGUF = {
+    "q8_0": ("llama", dict(hidden_size=64, intermediate_size=96, head_dim=16, rms_norm_eps=1e-5), [Q8_0], 1),
+    "q4_k_m": ("llama", dict(K_SIZES, tie_word_embeddings=True, num_hidden_layers=1), [Q6_K, Q4_K, Q4_K, Q5_K], 1),
+    "small": ("qwen2", dict(hidden_size=64, intermediate_size=96, head_dim=16, rms_norm_eps=1e-6, tie_word_embeddings=True,
+                            rope_parameters={"rope_type": "default", "rope_theta": 1e6}), [Q4_0, Q4_1, Q5_0, Q5_1, Q8_0], 1),
+    "parts": ("llama", dict(hidden_size=64, intermediate_size=96, head_dim=16), [F16, BF16, F32], 3),
+}
+
+
+def values_of(path, tensors):
+    """{name in the file: float32}, by transformers' reader of GGUF where it reads these types."""
+    five = {name: gguf_golden.five_bits(data, kind) for name, (_, kind, data) in tensors.items() if kind in (Q5_0, Q5_1)}
+    path.write_bytes(gguf_golden.gguf({"general.architecture": "llama"}, {name: tensor for name, tensor in tensors.items() if name not in five}))
+    header = GgufHeader.from_file(str(path))
+    read = load_gguf_state_dict(header)
+    values = {}
+    for name, (shape, kind, _) in tensors.items():
+        if name in five:
+            values[name] = torch.from_numpy(five[name])
+        else:
+            raw = read[name][...]
+            values[name] = dequantize(raw, kind) if kind in gguf_golden.BLOCKS and kind not in (F32, F16, BF16) else raw.float()
+        values[name] = values[name].reshape(shape)
+    path.unlink()
+    return values
+
+
+def with_halves_apart(weight, heads):
+    """Undoes what llama.cpp's converter does to a llama's queries and keys."""
+    return weight.reshape(heads, weight.shape[0] // heads // 2, 2, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
+
+
+def write_gguf(folder, kind, fields, types, parts):
+    model = model_of(kind, **fields)
+    config, generator = model.config, np.random.default_rng(len(types))
+    (folder / "quantised").mkdir(parents=True)
+    tensors, matrices, names = {}, 0, [name for name in model.state_dict() if not (config.tie_word_embeddings and name == "lm_head.weight")]
+    for name in names:
+        shape = tuple(model.state_dict()[name].shape)
+        matrices += len(shape) > 1
+        type_ = types[(matrices - 1) % len(types)] if len(shape) > 1 else F32
+        tensors[gguf_golden.name_in_file(name)] = (shape, type_, gguf_golden.random_data(shape, type_, generator))
+    values = values_of(folder / "quantised" / "all.gguf", tensors)
+    numbers = {name: values[gguf_golden.name_in_file(name)] for name in names}
+    for name in names:
+        if kind == "llama" and (".q_proj" in name or ".k_proj" in name):
+            heads = config.num_attention_heads if ".q_proj" in name else config.num_key_value_heads
+            numbers[name] = with_halves_apart(numbers[name], heads).contiguous()
+    if config.tie_word_embeddings:
+        numbers["lm_head.weight"] = numbers["model.embed_tokens.weight"]
+    order = list(tensors)
+    for part in range(parts):
+        file = f"tiny-{part + 1:05}-of-{parts:05}.gguf" if parts > 1 else "tiny.gguf"
+        metadata = gguf_golden.metadata_of(config) if part == 0 else {"split.no": part}
+        (folder / "quantised" / file).write_bytes(gguf_golden.gguf(metadata, {name: tensors[name] for name in order[part::parts]}))
+    save_numbers(model, numbers, folder / "numbers")
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    fp8, gguf = map(pathlib.Path, sys.argv[1:])
+    for folder in (fp8, gguf):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name, case in FP8.items():
+        write_fp8(fp8 / name, *case)
+    write_all(fp8 / "all.safetensors")
+    for name, case in GGUF.items():
+        write_gguf(gguf / name, *case)
+    print(f"{len(FP8)} models in {fp8}, {len(GGUF)} in {gguf}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#include <string>
+
+#include "libdistill/nn/decoder.h"
+#include "libdistill/nn/gguf_config.h"
+#include "libdistill/nn/quantised_weights.h"
+#include "libdistill/store/safetensors.h"
+#include "libdistill/tensor/convert.h"
+#include "tests/nn/golden_models.h"
+#include "tests/support/temp_folder.h"
+
+// tests/golden/quantised_golden.py made the folders.
+namespace distill::quantised_golden {
+namespace {
+
+std::shared_ptr<Decoder> Load(const std::string& folder, const LoadOptions& options) {
+  auto model = LoadDecoder(folder, options);
+  INFO(model.status());
+  REQUIRE(model.ok());
+  return *model;
+}
+
+void CheckEqual(const Decoder& model, const Decoder& golden) {
+  const auto parameters = model.named_parameters();
+  CHECK(parameters.size() == golden.named_parameters().size());
+  for (const auto& parameter : golden.named_parameters()) {
+    INFO(parameter.key());
+    CHECK(torch::equal(parameters[parameter.key()], parameter.value()));
+  }
+}
+
+void CheckModels(const std::string& kind, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    INFO(name);
+    const std::string folder = DISTILL_BUILD_DIR "/golden/" + kind + "/" + name;
+    for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
+      const auto golden = Load(folder + "/numbers", {.dtype = dtype});
+      CheckEqual(*Load(folder + "/quantised", {.dtype = dtype, .dequantise = true}), *golden);
+      const auto later = Load(folder + "/quantised", {.dtype = dtype, .blocks_later = true, .dequantise = true});
+      later->LoadBlocks();
+      CheckEqual(*later, *golden);
+    }
+  }
+}
+
+TEST_CASE(
+    "weights of eight bits become the numbers that torch makes of them, to the last bit, with their blocks later too") {
+  CheckModels("fp8", {"tensor", "channel", "channel_float32", "compressed_block", "deepseek", "static_e5m2"});
+}
+
+TEST_CASE("GGUF's weights are what transformers makes of them, under its names, in its order and with its config") {
+  const std::vector<std::string> names = {"q8_0", "q4_k_m", "small", "parts"};
+  CheckModels("gguf", names);
+  for (const std::string& name : names) {
+    INFO(name);
+    const std::string folder = DISTILL_BUILD_DIR "/golden/gguf/" + name;
+    const auto made = ReadDecoderConfig(folder + "/quantised"), golden = ReadDecoderConfig(folder + "/numbers");
+    INFO(made.status());
+    REQUIRE((made.ok() && golden.ok()));
+    CHECK(made->model_type == golden->model_type);
+    CHECK(made->num_attention_heads == golden->num_attention_heads);
+    CHECK(made->num_key_value_heads == golden->num_key_value_heads);
+    CHECK(made->head_dim == golden->head_dim);
+    CHECK(made->rms_norm_eps == golden->rms_norm_eps);
+    CHECK(made->rope_theta == golden->rope_theta);
+    CHECK(made->tie_word_embeddings == golden->tie_word_embeddings);
+  }
+}
+
+TEST_CASE("a GGUF model is no student where it is quantised, and needs a tokenizer beside it") {
+  const std::string folder = DISTILL_BUILD_DIR "/golden/gguf/q8_0/quantised";
+  const absl::Status refused = LoadDecoder(folder).status();
+  CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(refused.message()), Catch::Contains(folder) && Catch::Contains("gguf_file=NAME"));
+  CHECK(CheckTrainable(folder).message() == refused.message());
+  CHECK(CheckTrainable(DISTILL_BUILD_DIR "/golden/gguf/parts/quantised").ok());
+  const absl::Status tokenizer = CheckGgufTokenizer(folder);
+  CHECK(tokenizer.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(tokenizer.message()), Catch::Contains("tokenizer.json") && Catch::Contains("hub/org/tiny"));
+  CHECK(CheckGgufTokenizer(DISTILL_BUILD_DIR "/golden/gguf/q8_0/numbers").ok());
+}
+
+TEST_CASE("every number of eight bits is read as its value") {
+  const auto file = SafetensorsFile::Open(DISTILL_BUILD_DIR "/golden/fp8/all.safetensors");
+  INFO(file.status());
+  REQUIRE(file.ok());
+  for (const std::string name : {"e4m3", "e5m2", "e8m0"}) {
+    const auto read = file->Load(name), golden = file->Load(name + ".values");
+    REQUIRE((read.ok() && golden.ok()));
+    CHECK(read->dtype == DType::kBFloat16);
+    const torch::Tensor values = torch::empty(read->shape), expected = torch::empty(golden->shape);
+    CopyFromView(*read, values);
+    CopyFromView(*golden, expected);
+    CHECK(torch::equal(values, expected));
+  }
+}
+
+TEST_CASE("a quantised model is refused as a student with how to convert it, and saved without its quantisation") {
+  const std::string folder = DISTILL_BUILD_DIR "/golden/fp8/deepseek/quantised";
+  const absl::Status refused = LoadDecoder(folder).status();
+  CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("config.json") && Catch::Contains("fp8") && Catch::Contains("FineGrainedFP8Config"));
+  const testing::TempFolder saved;
+  const auto model = Load(folder, {.dequantise = true});
+  REQUIRE(model->Save(saved.path(), "", torch::kFloat32).ok());
+  CheckEqual(*Load(saved.path(), {}), *model);
+}
+
+}  // namespace
+}  // namespace distill::quantised_golden

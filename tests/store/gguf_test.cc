@@ -1,0 +1,152 @@
+#include "libdistill/store/gguf.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "libdistill/store/weights_folder.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+
+namespace distill {
+namespace {
+
+using testing::TempFolder;
+
+template <typename T>
+std::string Bytes(T number) {
+  return {reinterpret_cast<const char*>(&number), sizeof(number)};
+}
+std::string Text(const std::string& text) { return Bytes<uint64_t>(text.size()) + text; }
+std::string Entry(const std::string& key, uint32_t type, const std::string& value) {
+  return Text(key) + Bytes(type) + value;
+}
+std::string Tensor(const std::string& name, std::vector<uint64_t> columns_first, uint32_t type, uint64_t offset) {
+  std::string bytes = Text(name) + Bytes(static_cast<uint32_t>(columns_first.size()));
+  for (const uint64_t size : columns_first) bytes += Bytes(size);
+  return bytes + Bytes(type) + Bytes(offset);
+}
+
+struct Made {
+  uint32_t version = 3;
+  std::string architecture = "llama";
+  std::vector<std::string> more = {};  // metadata
+  std::vector<std::string> tensors = {Tensor("output_norm.weight", {3}, 0, 0)};
+  std::string data = std::string(12, '\0');
+};
+std::string File(const Made& made) {
+  std::vector<std::string> metadata = {Entry("general.architecture", 8, Text(made.architecture)),
+                                       Entry("llama.embedding_length", 4, Bytes<uint32_t>(8)),
+                                       Entry("llama.attention.head_count", 10, Bytes<uint64_t>(2))};
+  metadata.insert(metadata.end(), made.more.begin(), made.more.end());
+  std::string bytes =
+      "GGUF" + Bytes(made.version) + Bytes<uint64_t>(made.tensors.size()) + Bytes<uint64_t>(metadata.size());
+  for (const std::string& entry : metadata) bytes += entry;
+  for (const std::string& tensor : made.tensors) bytes += tensor;
+  return bytes + std::string((32 - bytes.size() % 32) % 32, '\0') + made.data;
+}
+absl::StatusOr<GgufFile> OpenBytes(const std::string& bytes) { return GgufFile::Open(MakeMemoryFile("a.gguf", bytes)); }
+std::string Error(const Made& made, absl::StatusCode code = absl::StatusCode::kDataLoss) {
+  const absl::Status status = OpenBytes(File(made)).status();
+  INFO(status);
+  CHECK(status.code() == code);
+  CHECK(absl::StartsWith(status.message(), "a.gguf: "));
+  return std::string(status.message());
+}
+
+TEST_CASE("metadata of every type and tensors under transformers' names are read, a head's rows in their order") {
+  std::string values;
+  for (int i = 0; i < 8; ++i) values += Bytes(static_cast<float>(i));
+  Made made;
+  made.more = {Entry("a.text", 8, Text("x")),
+               Entry("a.flag", 7, std::string(1, '\1')),
+               Entry("a.small", 1, Bytes<int8_t>(-3)),
+               Entry("a.number", 6, Bytes(0.5F)),
+               Entry("a.wide", 12, Bytes(0.25)),
+               Entry("a.texts", 9, Bytes<uint32_t>(8) + Bytes<uint64_t>(2) + Text("one") + Text("")),
+               Entry("a.nested", 9,
+                     Bytes<uint32_t>(9) + Bytes<uint64_t>(1) + Bytes<uint32_t>(5) + Bytes<uint64_t>(2) +
+                         Bytes<int32_t>(1) + Bytes<int32_t>(2)),
+               Entry("llama.attention.key_length", 4, Bytes<uint32_t>(4))};
+  made.tensors = {Tensor("blk.11.attn_k.weight", {1, 8}, 0, 0), Tensor("rope_freqs.weight", {2}, 0, 32),
+                  Tensor("a.new.tensor", {2}, 0, 64)};
+  made.data = values + std::string(8, '\0') + std::string(24, '\0') + std::string(8, '\0');
+  const auto file = OpenBytes(File(made));
+  INFO(file.status());
+  REQUIRE(file.ok());
+  CHECK(std::get<std::string>(file->metadata().at("a.text")) == "x");
+  CHECK(std::get<bool>(file->metadata().at("a.flag")));
+  CHECK(std::get<int64_t>(file->metadata().at("a.small")) == -3);
+  CHECK(std::get<float>(file->metadata().at("a.number")) == 0.5F);
+  CHECK(std::get<float>(file->metadata().at("a.wide")) == 0.25F);
+  CHECK(std::get<GgufArray>(file->metadata().at("a.texts")).count == 2);
+  CHECK(file->has_rope_factors());
+  CHECK_FALSE(file->is_quantised());
+  CHECK(file->Find("a.new.tensor") != nullptr);  // for whoever knows the model to refuse
+  const auto view = file->Load("model.layers.11.self_attn.k_proj.weight");
+  REQUIRE(view.ok());
+  CHECK(view->shape == std::vector<int64_t>{8, 1});
+  const auto* read = static_cast<const float*>(view->data);
+  CHECK(std::vector<float>(read, read + 8) == std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7});
+}
+
+TEST_CASE("a GGUF file that is damaged or of another kind is one error that says how") {
+  CHECK(absl::StrContains(OpenBytes("").status().message(), "truncated"));
+  CHECK(
+      absl::StrContains(OpenBytes("GGML" + std::string(40, '\0')).status().message(), "does not begin with \"GGUF\""));
+  CHECK_THAT(Error({.version = 1}), Catch::Contains("version 1"));
+  CHECK_THAT(Error({.version = 3U << 24}), Catch::Contains("big-endian"));
+  CHECK_THAT(Error({.architecture = "mamba"}, absl::StatusCode::kInvalidArgument),
+             Catch::Contains("mamba") && Catch::Contains("llama, qwen2"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {256}, 10, 0)}}, absl::StatusCode::kInvalidArgument),
+             Catch::Contains("tensor \"a\" is Q2_K") && Catch::Contains("Q4_K_M"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {4}, 0, 0)}}), Catch::Contains("do not lie in the file"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {3}, 0, 4)}}), Catch::Contains("not aligned"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {3}, 0, 320)}}), Catch::Contains("behind the file's end"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {31}, 8, 0)}}), Catch::Contains("no multiple of the 32"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {1ULL << 62, 8}, 0, 0)}}), Catch::Contains("overflows"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {1, 1, 1, 1, 1}, 0, 0)}}), Catch::Contains("5 dimensions"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {1}, 0, 0), Tensor("b", {1}, 0, 0)}}), Catch::Contains("overlap"));
+  CHECK_THAT(Error({.tensors = {Tensor("a", {0}, 0, 0), Tensor("a", {1}, 0, 0)}}), Catch::Contains("twice"));
+  CHECK_THAT(Error({.tensors = {Tensor("blk.0.attn_q.weight", {1, 3}, 0, 0)}}), Catch::Contains("no heads"));
+  CHECK_THAT(Error({.more = {Entry("general.architecture", 8, Text("llama"))}}), Catch::Contains("second time"));
+  CHECK_THAT(Error({.more = {Entry("x", 99, "")}}), Catch::Contains("type 99"));
+  CHECK_THAT(Error({.more = {Entry("x", 9, Bytes<uint32_t>(8) + Bytes<uint64_t>(1ULL << 60))}}),
+             Catch::Contains("a.gguf"));
+  CHECK_THAT(Error({.more = {Entry("x", 9, Bytes<uint32_t>(0) + Bytes<uint64_t>(1ULL << 60))}}),
+             Catch::Contains("elements"));
+  CHECK_THAT(Error({.more = {Entry("general.alignment", 4, Bytes<uint32_t>(0))}}),
+             Catch::Contains("general.alignment"));
+  const std::string good = File({});
+  REQUIRE(OpenBytes(good).ok());
+  for (size_t size = 0; size < good.size(); ++size) {
+    CHECK(OpenBytes(good.substr(0, size)).status().code() == absl::StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("a folder has one GGUF model, in one file or in all of its parts") {
+  const TempFolder folder;
+  CHECK(GgufFilesIn(folder.path())->empty());
+  CHECK_FALSE(WeightsFolder::IsIn(folder.path()));
+  folder.Write("mmproj-a.gguf", "");
+  CHECK(GgufFilesIn(folder.path())->empty());
+  folder.Write("m-00001-of-00002.gguf", File({}));
+  CHECK(absl::StrContains(GgufFilesIn(folder.path()).status().message(), "2 parts needs all"));
+  Made second;
+  second.tensors = {Tensor("output.weight", {3}, 0, 0)};
+  folder.Write("m-00002-of-00002.gguf", File(second));
+  CHECK(*GgufFilesIn(folder.path()) == std::vector<std::string>{"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"});
+  const auto weights = WeightsFolder::Open(folder.path());
+  INFO(weights.status());
+  REQUIRE(weights.ok());
+  CHECK(weights->Names() == std::vector<std::string>{"lm_head.weight", "model.norm.weight"});
+  folder.Write("m-00002-of-00002.gguf", File({}));
+  CHECK(absl::StrContains(WeightsFolder::Open(folder.path()).status().message(), "is in another part"));
+  folder.Write("other.gguf", File({}));
+  CHECK(WeightsFolder::IsGguf(folder.path()));
+  CHECK(absl::IsFailedPrecondition(WeightsFolder::Open(folder.path()).status()));
+}
+
+}  // namespace
+}  // namespace distill
