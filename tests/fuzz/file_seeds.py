@@ -106,8 +106,25 @@ GLOBALS = [f"c{module}\n{name}\n" for module, name in (
     ("collections", "OrderedDict"), ("torch._utils", "_rebuild_tensor_v2"), ("torch._utils", "_rebuild_tensor_v3"),
     ("torch._utils", "_rebuild_parameter"), ("torch", "Size"), ("torch", "float32"), ("torch.storage", "UntypedStorage"), ("torch", "FloatStorage"),
     ("torch", "BoolStorage"), ("posix", "system"))]
-SEEDS = {"safetensors": list(safetensors()), "pickle": list(pickles()), "torch_file": list(torch_files())}
+def ggufs():
+    """gguf_golden.py's files where there is numpy, which it needs."""
+    try:
+        import gguf_golden
+    except ImportError:
+        return
+    import numpy
+    generator = numpy.random.default_rng(0)
+    metadata = {"general.architecture": "llama", "llama.embedding_length": 64, "llama.attention.head_count": 2, "a.texts": ["a", "b"], "a.flag": True,
+                "a.number": 0.5}
+    tensors = {f"blk.0.ffn_up.{kind}": ((2, 256), kind, gguf_golden.random_data((2, 256), kind, generator)) for kind in gguf_golden.BLOCKS}
+    yield gguf_golden.gguf(metadata, tensors)
+    yield gguf_golden.gguf(metadata, {"blk.1.attn_q.weight": ((64, 32), 8, gguf_golden.random_data((64, 32), 8, generator))})
+    yield gguf_golden.gguf(metadata, {})
+
+
+SEEDS = {"gguf": list(ggufs()), "safetensors": list(safetensors()), "pickle": list(pickles()), "torch_file": list(torch_files())}
 PICKLE_WORDS = [*GLOBALS, "storage", "cpu", ")R", b"\x85", b"\x86", b"\x87", b"\x93", b"\x94", b"\x80\x02", b"\x8a\x08", b"\x8d", b"\x95"]
-DICTIONARIES = {"safetensors": ['"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"F32"', '"BF16"', '"I8"', '"BOOL"', "[0,0]", "18446744073709551615"],
+DICTIONARIES = {"gguf": ["GGUF", "general.architecture", "general.alignment", "llama", "blk.0.attn_k.weight", "token_embd.weight", b"\3\0\0\0",
+                         b"\x09\0\0\0\x08\0\0\0", b"\xff\xff\xff\xff"], "safetensors": ['"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"F32"', '"BF16"', '"I8"', '"BOOL"', "[0,0]", "18446744073709551615"],
                 "pickle": PICKLE_WORDS,
                 "torch_file": [*PICKLE_WORDS, "PK\3\4", "PK\1\2", "PK\5\6", "PK\6\6", "PK\6\7", "archive/data/0", "data.pkl", "byteorder", b"\xff\xff\xff\xff"]}

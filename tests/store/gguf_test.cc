@@ -1,12 +1,13 @@
 #include "libdistill/store/gguf.h"
 
-#include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "libdistill/store/weights_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/mutate.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
@@ -123,6 +124,30 @@ TEST_CASE("a GGUF file that is damaged or of another kind is one error that says
   for (size_t size = 0; size < good.size(); ++size) {
     CHECK(OpenBytes(good.substr(0, size)).status().code() == absl::StatusCode::kDataLoss);
   }
+}
+
+TEST_CASE("random changes of a GGUF file are errors or other files, and what opens can be read") {
+  Made made;
+  made.more = {Entry("tokenizer.ggml.tokens", 9, Bytes<uint32_t>(8) + Bytes<uint64_t>(2) + Text("a") + Text("b"))};
+  made.tensors = {Tensor("blk.0.attn_q.weight", {32, 8}, 8, 0), Tensor("blk.0.ffn_up.weight", {256}, 14, 288),
+                  Tensor("output_norm.weight", {3}, 1, 512)};
+  made.data = std::string(520, '\x11');
+  const std::vector<std::string> corpus = {File(made), File({})};
+  REQUIRE(OpenBytes(corpus[0]).ok());
+  std::mt19937_64 random(7);
+  int opened = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = corpus[random() % 2];
+    for (uint64_t changes = 1 + random() % 3; changes > 0; --changes) testing::Mutate(random, corpus, bytes);
+    const auto file = OpenBytes(bytes);
+    if (!file.ok()) {
+      CHECK_FALSE(absl::IsOutOfRange(file.status()));
+      continue;
+    }
+    ++opened;
+    for (const auto& [name, about] : file->tensors()) CHECK(file->Load(name).ok());
+  }
+  CHECK(opened > 100);
 }
 
 TEST_CASE("a folder has one GGUF model, in one file or in all of its parts") {
