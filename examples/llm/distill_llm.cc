@@ -29,6 +29,7 @@
 #include "libdistill/data/token_batch.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/flash_attention.h"
+#include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/chat_template_files.h"
 
@@ -73,6 +74,12 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
 
 // On rank 0, before anything is loaded, what would otherwise end the run when the training is over.
 absl::Status CheckPlaces(const LlmOptions& options, const NamedSources& sources) {
+  const std::string place = ParentFolder(kDefaultOutput);
+  if (options.trainer.output_dir == kDefaultOutput && !FolderExists(place)) {
+    return absl::InvalidArgumentError(absl::StrCat("output_dir: it is ", kDefaultOutput,
+                                                   " by default, and there is no ", place,
+                                                   " here; say where the student is to be saved"));
+  }
   DISTILL_RETURN_IF_ERROR(CheckFolders(TrainerOptionsOf(options), sources));
   return CheckMayPublish(options);
 }
@@ -106,6 +113,9 @@ std::string DescribeTraining(const RunContext& run, const LlmOptions& options, c
 
 absl::Status Distill(RunContext& run, LlmOptions options) {
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), ValuesOf(options)));
+  if (const std::string names = NamesByDefault(options); !names.empty() && run.rank() == 0) {
+    LogInfo(absl::StrCat("by default: ", names));
+  }
   std::vector<HubOption> sources = HubOptionsOf(options);
   DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
   const auto check = [&] { return CheckPlaces(options, NamedSourcesOf(sources)); };
@@ -142,6 +152,7 @@ std::string Where(const LlmOptions& options) {
 }
 
 absl::Status ShowBatch(RunContext& run, LlmOptions options) {
+  if (options.teacher_model == kDefaultTeacher) options.teacher_model.clear();  // a batch needs none
   std::vector<HubOption> sources = HubOptionsOf(options);
   DISTILL_RETURN_IF_ERROR(PinSources(run, options.trainer, sources));
   DISTILL_RETURN_IF_ERROR(FetchSources(run, sources));

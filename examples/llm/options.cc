@@ -96,6 +96,46 @@ absl::Status CheckGeneration(const LlmFlags& flags) {
 
 }  // namespace
 
+LlmOptions::LlmOptions() {
+  teacher_model = kDefaultTeacher;
+  student_model = kDefaultStudent;
+  sources.dataset_name = kDefaultDataset;
+  trainer.output_dir = kDefaultOutput;
+  loss.temperature = 2.0;
+  loss.alpha = 0.5;
+  shard.max_length = 4096;
+  shard.rows_per_rank = 1;
+  shard.accumulation_steps = 8;
+  trainer.learning_rate = 2e-5;
+  trainer.weight_decay = 0.05;
+  trainer.warmup_ratio = 0.1;
+  trainer.lr_scheduler_type = SchedulerType::kCosine;
+  trainer.num_train_epochs = 3;
+  trainer.save_steps = 1000;
+  trainer.logging_steps = 1;
+  trainer.seed = 42;
+  trainer.bf16 = Switch::kAuto;
+  trainer.whole_after_fit = false;  // it is saved, and used no more
+}
+
+void LlmOptions::Settle() {
+  const bool teaches_nothing = loss.alpha == 0 && teacher_model == kDefaultTeacher;
+  if (teacher_model == "none" || teaches_nothing) teacher_model.clear();
+}
+
+std::string NamesByDefault(const LlmOptions& options) {
+  const LlmOptions defaults;
+  std::string names;
+  const auto add = [&names](const char* option, const std::string& value, const std::string& otherwise) {
+    if (value == otherwise) absl::StrAppend(&names, names.empty() ? "" : ", ", option, " ", value);
+  };
+  add("student_model", options.student_model, defaults.student_model);
+  add("teacher_model", options.teacher_model, defaults.teacher_model);
+  add("dataset_name", options.sources.dataset_name, defaults.sources.dataset_name);
+  add("output_dir", options.trainer.output_dir, defaults.trainer.output_dir);
+  return names;
+}
+
 absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags) {
   if (!flags.plan) DISTILL_RETURN_IF_ERROR(CheckGeneration(flags));
   DISTILL_RETURN_IF_ERROR(CheckThingsToDo(flags));

@@ -22,11 +22,16 @@
 
 namespace distill {
 
+// What distil_logits_cli.py trains where it is told nothing else.
+inline constexpr char kDefaultTeacher[] = "arcee-ai/Arcee-Spark", kDefaultStudent[] = "Qwen/Qwen2-1.5B";
+inline constexpr char kDefaultDataset[] = "mlabonne/FineTome-100k", kDefaultOutput[] = "/fsx/model";
+
 struct LlmOptions {
-  LlmOptions() {
-    shard.accumulation_steps = 8;
-    trainer.whole_after_fit = false;  // it is saved, and used no more
-  }
+  // Defaults are distil_logits_cli.py's.
+  LlmOptions();
+  // What options that were given make of others: a teacher "none" is none, and the default one is none where alpha is
+  // 0, since nothing would be learnt from it.
+  void Settle();
 
   std::string project_name = "distil-logits";
   SourceOptions sources;  // whose max_samples is num_samples here
@@ -82,6 +87,10 @@ using LlmCommand = RecipeCommand<LlmOptions, LlmFlags>;
 inline constexpr ProgramText kDistillLlm = {"distill_llm",
                                             "Trains a small language model from the logits of a large one."};
 
+// "student_model Qwen/Qwen2-1.5B, ...": the models, data and place that nobody chose, or that are the defaults anyway;
+// "" where there are none.
+std::string NamesByDefault(const LlmOptions& options);
+
 // InvalidArgument: options that are missing or exclude one another. Generation requires none, a plan only the models, a
 // batch data and a tokenizer.
 [[nodiscard]] absl::Status CheckCommand(const LlmOptions& options, const LlmFlags& flags);
@@ -120,7 +129,8 @@ void DescribeModels(V& v, LlmOptions& o) {
   v.Group("Models and loss");
   v.Field(
        "teacher_model", o.teacher_model,
-       "model folder, may be s3://, or a model of the hub (org/name, org/name@REVISION); may be empty when alpha is 0")
+       "model folder, may be s3://, or a model of the hub (org/name, org/name@REVISION); may be quantised (FP8, GGUF); "
+       "none or empty, and the default where alpha is 0: no teacher, for an alpha of 0")
       .PathOfAnyStore()
       .Alias("teacher", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_path", "teacher_model_path");
   v.Field("student_model", o.student_model,

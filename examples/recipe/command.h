@@ -38,7 +38,8 @@ struct RecipeCommand {
 // InvalidArgument: flags that contradict one another.
 [[nodiscard]] absl::Status CheckRecipeFlags(const RecipeFlags& flags);
 
-// The command line, and the config file that it names. `check`: what more must be there or fit together, if anything.
+// The command line, and the config file that it names. Options with a function Settle() have it called once their
+// values are there. `check`: what more must be there or fit together, if anything.
 // InvalidArgument as in ParseCommandLine, for ranges, and check's.
 template <class Options, class Flags = RecipeFlags>
 [[nodiscard]] absl::StatusOr<RecipeCommand<Options, Flags>> ParseCommand(
@@ -49,6 +50,7 @@ template <class Options, class Flags = RecipeFlags>
   DISTILL_ASSIGN_OR_RETURN(command.line, ParseCommandLine(argc, argv, program, settings, flags));
   if (!command.line.message.empty()) return command;
   DISTILL_RETURN_IF_ERROR(settings.Check());
+  if constexpr (requires { command.options.Settle(); }) command.options.Settle();
   DISTILL_RETURN_IF_ERROR(CheckRecipeFlags(command.flags));
   if (check != nullptr) DISTILL_RETURN_IF_ERROR(check(command.options, command.flags));
   return command;

@@ -44,8 +44,12 @@ std::string ErrorOf(std::vector<std::string> arguments) {
 
 }  // namespace
 
-TEST_CASE("defaults are those of the first release") {
+TEST_CASE("defaults are those of distil_logits_cli.py") {
   const LlmOptions options;
+  CHECK(options.teacher_model == "arcee-ai/Arcee-Spark");
+  CHECK(options.student_model == "Qwen/Qwen2-1.5B");
+  CHECK(options.sources.dataset_name == "mlabonne/FineTome-100k");
+  CHECK(options.trainer.output_dir == "/fsx/model");
   CHECK(options.trainer.seed == 42);
   CHECK(options.shard.max_length == 4096);
   CHECK(options.trainer.num_train_epochs == 3);
@@ -56,7 +60,7 @@ TEST_CASE("defaults are those of the first release") {
   CHECK(options.trainer.lr_scheduler_type == SchedulerType::kCosine);
   CHECK(options.trainer.save_steps == 1000);
   CHECK(options.trainer.logging_steps == 1);
-  CHECK(options.trainer.bf16 == Switch::kFalse);
+  CHECK(options.trainer.bf16 == Switch::kAuto);
   CHECK(options.loss.temperature == 2.0);
   CHECK(options.loss.alpha == 0.5);
   CHECK(options.run.communicator.timeout == absl::Seconds(300));
@@ -258,9 +262,21 @@ TEST_CASE("options that exclude one another, or lack another, are refused") {
   CHECK(absl::StrContains(ErrorOf({"--lr_scheduler_kwargs", "{power: 2}"}), "cosine does not use it"));
   CHECK(absl::StrContains(ErrorOf({"--comm-backend", "token-ring"}), "--comm_backend: must be one of auto, shm"));
   CHECK(absl::StrContains(ErrorOf({"--device=tpu"}), "--device: must be one of auto, cpu, cuda, not 'tpu'"));
-  const auto without = Parse({"--student_model", "s", "--output_dir", "o"});
-  CHECK(absl::StrContains(without.status().message(), "dataset_name is missing"));
+  for (const char* name : {"student_model", "dataset_name", "output_dir"}) {
+    CHECK(absl::StrContains(ErrorOf({absl::StrCat("--", name), ""}), absl::StrCat(name, " is missing")));
+  }
   CHECK(Parse({"--student_model", "s", "--dataset_name", "d", "--output_dir", "o", "--alpha", "0"}).ok());
+}
+
+TEST_CASE("the default teacher is taken where something is learnt from it, and none is a teacher's absence") {
+  CHECK(Parse({})->options.teacher_model == "arcee-ai/Arcee-Spark");
+  CHECK(Parse({"--alpha", "0"})->options.teacher_model.empty());
+  CHECK(OptionsOf({"--alpha", "0"}).teacher_model == "t");
+  CHECK(OptionsOf({"--alpha", "0", "--teacher_model", "none"}).teacher_model.empty());
+  CHECK(absl::StrContains(ErrorOf({"--teacher_model", "none"}), "there is no teacher_model"));
+  CHECK(NamesByDefault(OptionsOf({})).empty());
+  CHECK(NamesByDefault(Parse({"--student_model", "s", "--output_dir", "o"})->options) ==
+        "teacher_model arcee-ai/Arcee-Spark, dataset_name mlabonne/FineTome-100k");
 }
 
 TEST_CASE("what a run keeps of its options reads back to the same, but that it overwrites nothing again") {
@@ -287,15 +303,16 @@ TEST_CASE("a plan needs the models alone, and takes ranks that a run does not") 
   CHECK(command->flags.plan);
   CHECK(command->flags.world_size == 16);
   CHECK_FALSE(command->flags.ranks_per_host.has_value());
-  CHECK(absl::StrContains(Parse({"--plan"}).status().message(), "student_model is missing"));
-  CHECK(absl::StrContains(Parse({"--plan", "--student_model", "s"}).status().message(), "no teacher_model"));
+  CHECK(Parse({"--plan"}).ok());
+  CHECK(absl::StrContains(Parse({"--plan", "--student_model", ""}).status().message(), "student_model is missing"));
+  CHECK(absl::StrContains(Parse({"--plan", "--teacher_model", ""}).status().message(), "no teacher_model"));
   CHECK(absl::StrContains(ErrorOf({"--plan", "--world_size", "0"}), "world_size"));
   CHECK(absl::StrContains(ErrorOf({"--ranks_per_host", "2"}), "go with --plan"));
 }
 
 TEST_CASE("a dry run needs what a run needs, and is one thing to do") {
   CHECK(ParseGood({"--dry-run"})->flags.dry_run);
-  CHECK(absl::StrContains(Parse({"--dry_run", "--student_model", "s"}).status().message(), "dataset_name is missing"));
+  CHECK(absl::StrContains(Parse({"--dry_run", "--dataset_name", ""}).status().message(), "dataset_name is missing"));
   CHECK(absl::StrContains(ErrorOf({"--dry_run", "--plan"}), "--plan and --dry_run are two things to do"));
   CHECK(absl::StrContains(ErrorOf({"--dry_run", "--show_batch"}), "--dry_run and --show_batch are two things to do"));
 }

@@ -45,7 +45,7 @@ def causes(folder):
         "command line alone": [*new, "--config_file", f"{folder}/flag.yaml"],
         "neither 'messages'": [*new, "--dataset_name", f"{folder}/alpaca.jsonl"],
         "did you mean": [*new, "--learning_rte", "1"],
-        "is missing": ["--student_model", student, "--alpha", "0", "--dataset_name", rows],
+        "is missing": ["--student_model", student, "--alpha", "0", "--dataset_name", rows, "--output_dir", ""],
         "use_flash_attention": [*new, "--use_flash_attention", "true"],
         "device: cuda": [*new, "--device", "cuda"],
         "overwrite_output_dir": [*good, full],

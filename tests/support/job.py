@@ -123,7 +123,7 @@ def config(folder, **options):
     """A config file with the given options over small defaults."""
     values = {"seed": 42, "max_length": 64, "num_train_epochs": 1, "per_device_train_batch_size": 1,
               "gradient_accumulation_steps": 1, "learning_rate": 1e-3, "save_steps": 0, "logging_steps": 1,
-              "device": "cpu", "comm_timeout_seconds": 60}
+              "device": "cpu", "bf16": False, "comm_timeout_seconds": 60}
     values.update(options)
     path = os.path.join(folder, f"config-{random.randrange(1 << 40)}.json")
     with open(path, "w", encoding="utf-8") as file:
