@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "examples/llm/answer.h"
+#include "examples/llm/first_batch.h"
 #include "examples/llm/llm_task.h"
 #include "examples/llm/options.h"
 #include "examples/llm/plan.h"
@@ -45,6 +46,7 @@ AttentionShape AttentionOf(const Decoder& model) {
 struct Prepared {
   LlmText text;
   LlmModels models;
+  std::shared_ptr<LogitDistillation> objective;
   std::unique_ptr<Distiller> task;
 };
 
@@ -57,8 +59,8 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
   for (const auto& [name, contents] : template_files) models.student->SaveFile(name, contents);
   if (options.gradient_checkpointing) models.student->EnableGradientCheckpointing();
   DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
-  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Distiller> task,
-                           Distiller::Create(models.teacher, models.student, std::move(batches), options.loss));
+  DISTILL_ASSIGN_OR_RETURN(auto objective, LogitDistillation::CreateLive(models.teacher, models.student, options.loss));
+  auto task = std::make_unique<Distiller>(std::move(batches), objective);
   task->SetLoader(options.loader);
   if (text.evaluation) {
     DISTILL_ASSIGN_OR_RETURN(TokenBatches held_out, ShardEvaluation(options, text, run.world()));
@@ -69,7 +71,7 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
     if (models.teacher != nullptr) shapes.push_back(AttentionOf(*models.teacher));
     DISTILL_RETURN_IF_ERROR(UseFlashAttention(run.device(), dtype, shapes));
   }
-  return Prepared{std::move(text), std::move(models), std::move(task)};
+  return Prepared{std::move(text), std::move(models), std::move(objective), std::move(task)};
 }
 
 // On rank 0, before anything is loaded, what would otherwise end the run when the training is over.
@@ -131,6 +133,8 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   const absl::Status prepared = CatchTorch([&] { return (made = Prepare(run, options)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), {{"the data set", made->text.train.summary}}));
+  DISTILL_RETURN_IF_ERROR(
+      Agree(run.communicator(), CheckFirstBatch(run, options, made->text, made->models, *made->objective)));
   if (options.shard_teacher && made->models.teacher != nullptr) {
     DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *made->models.teacher));
   }
@@ -160,7 +164,11 @@ absl::Status ShowBatch(RunContext& run, LlmOptions options) {
   DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());
   const std::string description = DescribeBatch(micro_batches.front(), text.tokenizer);
-  if (run.rank() == 0) std::fputs(description.c_str(), stdout);
+  if (run.rank() != 0) return absl::OkStatus();
+  std::fputs(description.c_str(), stdout);
+  DISTILL_ASSIGN_OR_RETURN(const std::string answers,
+                           DescribeAnswers(run, options, micro_batches.front(), text.tokenizer));
+  std::fputs(answers.c_str(), stdout);
   return absl::OkStatus();
 }
 

@@ -67,8 +67,8 @@ struct LlmFlags : RecipeFlags {
   bool show_batch = false;
   int64_t spectrum = 0;       // above 0: write a file for layers_to_unfreeze, of so many per cent of the layers
   std::string spectrum_file;  // its path; empty: a name made of student_model's
-  std::string publish;   // a model folder: publish it in options.publish.hub_location
-  std::string generate;  // a model folder: answer `prompt` and `prompts` instead of training
+  std::string publish;        // a model folder: publish it in options.publish.hub_location
+  std::string generate;       // a model folder: answer `prompt` and `prompts` instead of training
   std::vector<std::string> prompt;
   std::string prompts;  // rows
   std::string answers;  // a file of rows
@@ -215,7 +215,8 @@ void DescribeGeneration(V& v, LlmFlags& o) {
 template <class V>
 void Describe(V& v, LlmFlags& o) {
   Describe(v, static_cast<RecipeFlags&>(o));
-  v.Field("show_batch", o.show_batch, "print one decoded batch with its loss mask");
+  v.Field("show_batch", o.show_batch,
+          "print one decoded batch with its loss mask, and what teacher and student find likely in it");
   v.Field(
       "spectrum", o.spectrum, Within(0, 100),
       "write a file for layers_to_unfreeze, with this percentage of student_model's layers of each kind: those with "

@@ -1,6 +1,8 @@
 """What would train something else than was meant, without failing, is refused or said before the first step's record."""
+import math
 import os
 import shutil
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -23,8 +25,35 @@ def check_teachers(folder):
         file.write(bytes(size - end))
     for name in ("zeros", "teacher"):
         code, output = start(folder, f"of-{name}", teacher_model=f"{folder}/{name}")
+        job.check(output.find("the teacher knows") < output.find("a step is"), f"{name}: said too late\n{output}")
+        job.check(name != "zeros" or "all of its matrices are zero" in output, output)
         job.check(code == 0 and "the teacher knows no more of this data than chance" in output, f"{name}: {code}\n{output}")
         print(f"ok: a teacher of {'noise' if name == 'teacher' else name} is said")
+
+
+def check_students(folder):
+    """A student that comes with weights of noise is said; one whose weights are to be random is not."""
+    message = "the student knows no more of this data than chance, although it comes with weights"
+    code, output = start(folder, "noise", alpha=0, teacher_model="none")
+    job.check(code == 0 and message in output, f"noise: {code}\n{output}")
+    job.make_shape(f"{folder}/shape", hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None)
+    code, output = start(folder, "shape", alpha=0, teacher_model="none", student_model=f"{folder}/shape")
+    job.check(code == 0 and message not in output, f"random by intent: {code}\n{output}")
+    print("ok: a student of noise is said")
+
+
+def check_not_finite(folder):
+    """A weight that is no number ends the run before its first step, and is named."""
+    for which in "teacher", "student":
+        broken = shutil.copytree(f"{folder}/{which}", f"{folder}/broken-{which}")
+        with open(f"{broken}/model.safetensors", "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(struct.pack("<f", math.nan))
+        code, output = start(folder, "broken", **{f"{which}_model": broken})
+        job.check(code == 2 and f'{which}_model: {broken}: tensor "model.layers.1.post_attention_layernorm.weight" holds values' in output,
+                  f"{which}: {code}\n{output}")
+        job.check(not os.path.exists(f"{folder}/broken/metrics.jsonl"), f"{which}: training began")
+    print("ok: weights that are not finite are refused")
 
 
 def check_refused(folder):
@@ -46,6 +75,8 @@ def main():
     job.make_chat(f"{folder}/chat.jsonl", rows=8)
     check_refused(folder)
     check_teachers(folder)
+    check_students(folder)
+    check_not_finite(folder)
 
 
 main()

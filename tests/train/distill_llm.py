@@ -113,6 +113,9 @@ def check_show_batch(folder):
         folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
         student_model=f"{folder}/student", output_dir=f"{folder}/none", per_device_train_batch_size=2), "--show-batch"])
     job.check("<|im_start|>assistant" in output and "user" in output, output)
+    likely = r'("([^"\\]|\\.)*"|id \d+, which is no token) 0\.\d{3}'
+    answers = rf'row 0, token \d+: "[^\n]*" follows "[^\n]*"\n  teacher \| {likely}(, {likely}){{4}}\n  student \| {likely}(, {likely}){{4}}\n'
+    job.check(len(re.findall(answers, output)) > 0, f"no likely tokens:\n{output}")
     job.check(not os.path.exists(f"{folder}/none"), "showing a batch made the output folder")
     print("ok: --show-batch")
 
