@@ -1,0 +1,165 @@
+"""distill_llm with teachers as they are published: GGUF and FP8 folders teach as the numbers that they stand for do, on one rank and shared by two;
+--plan and --generate take them, and a student must not be one."""
+import json
+import os
+import random
+import re
+import shutil
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+         "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+         "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+SHAPE = {"embedding_length": 32, "feed_forward_length": 64, "block_count": 2, "attention.head_count": 4, "attention.head_count_kv": 2}
+
+
+def read(folder):
+    """{name: (shape, [floats])} of a float32 safetensors file."""
+    with open(f"{folder}/model.safetensors", "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        tensors[name] = (entry["shape"], list(struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])))
+    return tensors
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def q8_0(values):
+    """The blocks' bytes, and the numbers that they stand for."""
+    data, numbers = b"", []
+    for at in range(0, len(values), 32):
+        block = values[at : at + 32]
+        scale = struct.pack("<e", max(map(abs, block)) / 127)
+        d = struct.unpack("<e", scale)[0]
+        q = [max(-127, min(127, round(value / d))) for value in block]
+        data += scale + struct.pack("<32b", *q)
+        numbers += [d * one for one in q]
+    return data, numbers
+
+
+def write_gguf(path, tensors):
+    """A Qwen2 of SHAPE with matrices of Q8_0; returns the numbers."""
+    metadata = [text("general.architecture") + struct.pack("<I", 8) + text("qwen2"),
+                text("general.base_model.0.repo_url") + struct.pack("<I", 8) + text("org/original")]
+    metadata += [text(f"qwen2.{key}") + struct.pack("<II", 4, value) for key, value in SHAPE.items()]
+    metadata.append(text("qwen2.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-6))
+    table, data, numbers = b"", b"", {}
+    for name, (shape, values) in tensors.items():
+        part, suffix = name.rsplit(".", 1)
+        in_file = NAMES[part] if part in NAMES else f"blk.{part.split('.')[2]}.{NAMES[part.split('.', 3)[3]]}"
+        is_matrix = len(shape) > 1
+        stored, numbers[name] = q8_0(values) if is_matrix else (struct.pack(f"<{len(values)}f", *values), values)
+        table += text(f"{in_file}.{suffix}") + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape)) + struct.pack("<IQ", 8 if is_matrix else 0, len(data))
+        data += stored + bytes(-len(stored) % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata)) + b"".join(metadata) + table
+    with open(path, "wb") as file:
+        file.write(head + bytes(-len(head) % 32) + data)
+    return {name: (tensors[name][0], values) for name, values in numbers.items()}
+
+
+def write_fp8(folder, tensors, seed=3):
+    """Projections of one sign, exponent and two bits of mantissa each, with a scale for each block of 16 x 16; returns the numbers."""
+    rng, header, data, numbers = random.Random(seed), {}, b"", dict(tensors)
+
+    def add(name, kind, shape, content):
+        nonlocal data
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+
+    for name, (shape, values) in tensors.items():
+        if "_proj.weight" not in name:
+            add(name, "F32", shape, struct.pack(f"<{len(values)}f", *values))
+            continue
+        rows, columns = shape
+        codes = [rng.randrange(2) << 7 | rng.randrange(4, 8) << 3 | rng.randrange(8) for _ in values]
+        scales = [2.0 ** rng.randrange(-4, -1) for _ in range(-(-rows // 16) * -(-columns // 16))]
+        add(name, "F8_E4M3", shape, bytes(codes))
+        add(f"{name}_scale_inv", "F32", [-(-rows // 16), -(-columns // 16)], struct.pack(f"<{len(scales)}f", *scales))
+
+        def number(i):
+            sign, exponent, mantissa = codes[i] >> 7, codes[i] >> 3 & 15, codes[i] & 7
+            return (-1) ** sign * (1 + mantissa / 8) * 2.0 ** (exponent - 7) * scales[i // columns // 16 * -(-columns // 16) + i % columns // 16]
+
+        numbers[name] = (shape, [number(i) for i in range(len(values))])
+    encoded = json.dumps(header).encode()
+    with open(f"{folder}/model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(encoded)) + encoded + data)
+    with open(f"{folder}/config.json", encoding="utf-8") as file:
+        config = json.load(file)
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [16, 16], "activation_scheme": "dynamic"}
+    with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    return numbers
+
+
+def losses(out):
+    with open(f"{out}/metrics.jsonl", encoding="utf-8") as file:
+        return [record["loss"] for record in map(json.loads, file) if "loss" in record and "train_runtime" not in record]
+
+
+def memory(arguments):
+    """The lines of a plan that say what memory a run takes."""
+    return [line for line in job.must_run(arguments).splitlines() if re.match(r" +[\d.]+ GiB ", line)]
+
+
+def check_kind(folder, kind, write):
+    quantised, numbers = f"{folder}/{kind}", f"{folder}/{kind}-numbers"
+    for copy in (quantised, numbers):
+        shutil.copytree(f"{folder}/teacher", copy)
+    os.remove(f"{numbers}/model.safetensors")
+    job.write_safetensors(f"{numbers}/model.safetensors", write(quantised, read(f"{folder}/teacher")))
+    found = {}
+    for name, teacher, ranks, more in (("as numbers", numbers, 1, {}), ("quantised", quantised, 1, {}), ("two ranks", numbers, 2, {}),
+                                       ("two ranks share it", quantised, 2, {"shard_teacher": True})):
+        out = f"{folder}/{kind}-{name.replace(' ', '-')}"
+        job.must_run(["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=teacher, alpha=1,
+                                                  student_model=f"{folder}/student", output_dir=out, max_steps=4, **more)], ranks=ranks)
+        found[name] = losses(out)
+    job.check(len(found["quantised"]) == 4 and found["quantised"] == found["as numbers"], f"{kind}: {found}")
+    job.check(found["two ranks share it"] == found["two ranks"], f"{kind}: {found}")
+    plans = [memory(["--plan", "--teacher_model", teacher, "--student_model", f"{folder}/student"]) for teacher in (quantised, numbers)]
+    job.check(plans[0] == plans[1] and len(plans[0]) > 5, f"{kind}: its plan is not that of the numbers:\n{plans[0]}\n{plans[1]}")
+    answers = [job.must_run(["--generate", model, "--prompt", "count the stones", "--max_new_tokens", "8", "--bf16", "false"]) for model in (quantised, numbers)]
+    job.check(answers[0].splitlines()[-1] == answers[1].splitlines()[-1], f"{kind}: {answers}")
+    for plan in ([], ["--plan"]):
+        code, output = job.run(["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", alpha=0, student_model=quantised,
+                                                            output_dir=f"{folder}/none"), *plan])
+        job.check(code == 2 and "student_model: " in output and "only a teacher's may be" in output, f"{kind} as a student: {code}\n{output}")
+    print(f"ok: {kind}")
+
+
+def gguf(folder, tensors):
+    os.remove(f"{folder}/model.safetensors")
+    os.remove(f"{folder}/config.json")
+    return write_gguf(f"{folder}/teacher.gguf", tensors)
+
+
+def check_no_tokenizer(folder):
+    shutil.copytree(f"{folder}/gguf", f"{folder}/bare")
+    os.remove(f"{folder}/bare/tokenizer.json")
+    code, output = job.run(["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/bare",
+                                                        student_model=f"{folder}/student", output_dir=f"{folder}/none")])
+    job.check(code == 2 and "teacher_model: " in output and "copy tokenizer.json and tokenizer_config.json of org/original" in output, f"{code}\n{output}")
+    print("ok: a GGUF file without a tokenizer beside it")
+
+
+def main():
+    folder = job.workspace()
+    job.make_model(f"{folder}/teacher", seed=1)
+    job.make_model(f"{folder}/student", seed=2)
+    job.make_chat(f"{folder}/chat.jsonl", rows=20)
+    check_kind(folder, "gguf", gguf)
+    check_kind(folder, "fp8", write_fp8)
+    check_no_tokenizer(folder)
+
+
+main()
