@@ -166,7 +166,7 @@ def job(kind, place, steps, **environment):
                        "--dataset_name", f"{place}/job.{kind}", "--output_dir", f"{folder}/out", "--cache_dir", f"{folder}/tokens",
                        "--max_length", "1024", "--per_device_train_batch_size", "4", "--gradient_accumulation_steps", "1",
                        "--max_steps", str(steps), "--logging_steps", "1", "--save_steps", "0", "--report_to", "jsonl",
-                       "--disable_tqdm", "true"]
+                       "--disable_tqdm", "true", "--bf16", "false"]
         began = time.monotonic()
         ended = subprocess.run(command, cwd=REPO, env={**os.environ, **ONE_CORE, **environment}, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True)

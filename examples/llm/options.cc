@@ -41,10 +41,11 @@ absl::Status CheckTraining(const LlmOptions& options) {
   return CheckHeldOut(options);
 }
 
-// A batch takes data and a tokenizer, no more.
+// A batch takes data and a tokenizer, no more; the default teacher is not fetched for one.
 absl::Status CheckBatch(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.sources.dataset_name));
-  return options.teacher_model.empty() ? RequireValue("student_model", options.student_model) : absl::OkStatus();
+  const bool has_teacher = !options.teacher_model.empty() && options.teacher_model != kDefaultTeacher;
+  return has_teacher ? absl::OkStatus() : RequireValue("student_model", options.student_model);
 }
 
 // At most one of them. A plan that is asked for beside --generate is what is printed, as ever.

@@ -84,6 +84,13 @@ absl::StatusOr<Files> SelectModel(const Files& files, HubContents contents) {
       selected.push_back(file);
     }
   }
+  const auto is_gguf = [](const HubFile& file) { return absl::EndsWith(file.path, ".gguf"); };
+  if (contents != HubContents::kTokenizer && !Has(selected, "config.json") &&
+      std::any_of(files.begin(), files.end(), is_gguf)) {
+    return absl::NotFoundError(absl::StrCat(
+        "it holds GGUF files, and does not say which: download one into a folder of its own, with tokenizer.json and ",
+        "tokenizer_config.json of the original model, and name that folder; it holds ", Named(files)));
+  }
   if (contents != HubContents::kTokenizer && !Has(selected, "config.json")) {
     return absl::NotFoundError(
         absl::StrCat("it has no config.json, so it is no model of transformers; it holds ", Named(files)));

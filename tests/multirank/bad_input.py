@@ -171,6 +171,10 @@ def bad_options(base):
     case.options["learning_rat"] = 1e-4
     case.expect("learning_rat", "learning_rate")
     Case(base, "unknown option").expect("tempratur", "temperature", arguments=["--tempratur", "2"])
+    if not os.path.exists("/fsx"):
+        case = Case(base, "nowhere to write")
+        del case.options["output_dir"]
+        case.expect("output_dir: it is /fsx/model by default, and there is no /fsx here")
     Case(base, "bad value").expect("num_train_epochs", arguments=["--num-train-epochs", "many"])
     Case(base, "two precisions").expect("bf16 and fp16", arguments=["--fp16", "true", "--bf16", "true"])
     Case(base, "layers to unfreeze").expect("layers_to_unfreeze", arguments=["--layers_to_unfreeze", "x.yaml"])

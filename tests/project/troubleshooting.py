@@ -1,6 +1,10 @@
 """docs/troubleshooting.md: the messages of its first table are those that the program prints."""
+import json
+import math
 import os
 import re
+import shutil
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -28,6 +32,16 @@ def causes(folder):
     with open(f"{folder}/alpaca.jsonl", "w", encoding="utf-8") as file:
         file.write('{"ask": "a", "reply": "b"}\n')
     full = f"{folder}/full"
+    broken, quantised = f"{folder}/broken", f"{folder}/quantised"
+    for copy in (broken, quantised):
+        shutil.copytree(student, copy)
+    with open(f"{broken}/model.safetensors", "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(struct.pack("<f", math.nan))
+    with open(f"{quantised}/config.json", "r+", encoding="utf-8") as file:
+        config = json.load(file)
+        file.seek(0)
+        json.dump({**config, "quantization_config": {"quant_method": "fp8"}}, file)
     good = ["--student_model", student, "--alpha", "0", "--dataset_name", rows, "--device", "cpu", "--max_steps", "1",
             "--max_length", "64", "--output_dir"]
     job.must_run([*good, full])
@@ -40,6 +54,8 @@ def causes(folder):
         "HF_HUB_OFFLINE": [*new, "--student_model", "hf://org/name"],
         "supported are": [*new, "--student_model", other],
         "neither model.safetensors": [*new, "--alpha", "0.5", "--teacher_model", shape],
+        "holds values": [*new, "--student_model", broken],
+        "only a teacher's": [*new, "--student_model", quantised],
         "no such file": [*new, "--dataset_name", f"{folder}/none.jsonl"],
         "resume_from_checkpoint: no folder": [*good, full, "--resume_from_checkpoint", "checkpoint-7"],
         "command line alone": [*new, "--config_file", f"{folder}/flag.yaml"],

@@ -229,6 +229,8 @@ TEST_CASE("of a model come config, tokenizer and the weights of one format") {
   CHECK(Selected("config.json vocab.json model.safetensors", HubContents::kConfig) == "config.json");
   CHECK(Selected("README.md", HubContents::kModel) ==
         "it has no config.json, so it is no model of transformers; it holds README.md");
+  CHECK_THAT(Selected("README.md model-Q4_K_M.gguf model-Q8_0.gguf", HubContents::kModel),
+             Catch::Contains("download one into a folder of its own") && Catch::Contains("model-Q8_0.gguf"));
 }
 
 TEST_CASE("of a data set come the Parquet files of the split, or its other rows") {
