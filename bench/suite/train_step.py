@@ -7,7 +7,10 @@ from suite.rounds import in_rounds, lines
 
 # Of bench_train_step: {recipe: {name of the peer: its command}}; the first one's losses are compared with ours.
 RECIPES = {"distilbert": {"transformers": ["hf_distill_bert.py"]},
-           "llm": {"transformers-full": ["hf_distill_llm.py", "full"], "trl": ["hf_distill_llm.py", "trl"]}}
+           "llm": {"transformers-full": ["hf_distill_llm.py", "full"], "trl": ["hf_distill_llm.py", "trl"]},
+           "llm_qwen3": {"transformers-full": ["hf_distill_llm.py", "full", "--family", "qwen3"],
+                         "trl": ["hf_distill_llm.py", "trl", "--family", "qwen3"]},
+           "llm_gemma2": {"transformers-full": ["hf_distill_llm.py", "full", "--family", "gemma2"]}}
 
 
 def worthwhile_precisions(quick):
@@ -73,7 +76,7 @@ def bench(options):
     """Cases RECIPE/PRECISION/RANKS. The limit is the best rate of products of 4096 x 4096 matrices; of memory, what
     weights, gradients and moments take."""
     python = build("bench_train_step", peers=options.peers)
-    for recipe in [options.recipe] if options.recipe else sorted(RECIPES):
+    for recipe in sorted(name for name in RECIPES if name.startswith(options.recipe or "")):
         if options.peers:
             compare_losses(python, recipe, options.ranks)
         for precision in [options.precision] if options.precision else worthwhile_precisions(options.quick):

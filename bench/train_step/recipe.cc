@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -12,7 +13,7 @@
 namespace distill {
 namespace {
 
-// bench/peers/hf_distill_llm.py
+// bench/peers/hf_distill_llm.py, which has the same families.
 constexpr int64_t kLlmVocabulary = 151936;
 struct LlmShape {
   int64_t hidden, layers, heads, key_value_heads, intermediate;
@@ -20,18 +21,28 @@ struct LlmShape {
 constexpr LlmShape kLlmTeacher = {512, 8, 8, 2, 2816};
 constexpr LlmShape kLlmStudent = {256, 4, 4, 2, 1408};
 
+struct LlmFamily {
+  absl::string_view recipe;
+  absl::string_view fields;  // of config.json
+};
+constexpr LlmFamily kLlmFamilies[] = {
+    {"llm", R"("model_type": "qwen2", "hidden_act": "silu")"},
+    {"llm_qwen3", R"("model_type": "qwen3", "head_dim": 64, "hidden_act": "silu")"},
+    {"llm_gemma2", R"("model_type": "gemma2", "head_dim": 64, "query_pre_attn_scalar": 64, "pad_token_id": null)"},
+};
+
 // bench/peers/hf_distill_bert.py: the families' own sizes are its.
 constexpr const char* kBertTeacher =
     R"({"model_type": "bert", "vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, )"
     R"("num_attention_heads": 12, "intermediate_size": 3072})";
 constexpr int32_t kMask = 103;
 
-absl::StatusOr<std::shared_ptr<LanguageModel>> MakeDecoder(const LlmShape& shape) {
+absl::StatusOr<std::shared_ptr<LanguageModel>> MakeDecoder(const LlmFamily& family, const LlmShape& shape) {
   const std::string json = absl::StrCat(
-      R"({"model_type": "qwen2", "vocab_size": )", kLlmVocabulary, R"(, "hidden_size": )", shape.hidden,
+      "{", family.fields, R"(, "vocab_size": )", kLlmVocabulary, R"(, "hidden_size": )", shape.hidden,
       R"(, "num_hidden_layers": )", shape.layers, R"(, "num_attention_heads": )", shape.heads,
       R"(, "num_key_value_heads": )", shape.key_value_heads, R"(, "intermediate_size": )", shape.intermediate,
-      R"(, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096, )",
+      R"(, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096, )",
       R"("tie_word_embeddings": true, "initializer_range": 0.02})");
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ParseDecoderConfig(json, "bench"));
   return std::make_shared<Decoder>(config);
@@ -73,10 +84,10 @@ TokenBatch NextTokens(const std::vector<int64_t>& input_ids, int64_t rows, int64
   return batch;
 }
 
-absl::Status MakeLlm(const std::string& folder, BenchRecipe& recipe) {
+absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, BenchRecipe& recipe) {
   if (folder.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeDecoder(kLlmTeacher));
-    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeDecoder(kLlmStudent));
+    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeDecoder(family, kLlmTeacher));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeDecoder(family, kLlmStudent));
   } else {
     DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadDecoder(folder + "/teacher"));
     DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadDecoder(folder + "/student"));
@@ -166,7 +177,10 @@ double TimeWeight(int64_t out, int64_t in, int64_t tokens, bool with_gradients, 
 
 absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder, torch::Dtype dtype) {
   BenchRecipe recipe;
-  DISTILL_RETURN_IF_ERROR(name == "llm" ? MakeLlm(folder, recipe) : MakeDistilBert(folder, recipe));
+  const auto family = std::find_if(std::begin(kLlmFamilies), std::end(kLlmFamilies),
+                                   [&](const LlmFamily& f) { return f.recipe == name; });
+  const bool is_llm = family != std::end(kLlmFamilies);
+  DISTILL_RETURN_IF_ERROR(is_llm ? MakeLlm(*family, folder, recipe) : MakeDistilBert(folder, recipe));
   recipe.flops_per_token += 6 * CountMultiplied(*recipe.student) + 2 * CountMultiplied(*recipe.teacher);
   recipe.teacher->to(dtype);
   return recipe;

@@ -26,8 +26,8 @@ struct BenchRecipe {
   std::function<TokenBatch(std::vector<int64_t> input_ids, std::vector<int64_t> labels)> batch_of;
 };
 
-// "llm" or "distilbert". With a folder: its teacher/ and student/, as a peer's --save wrote them; without: random
-// weights, the teacher's in `dtype`.
+// "llm" (Qwen2's traits), "llm_qwen3", "llm_gemma2" or "distilbert". With a folder: its teacher/ and student/, as a
+// peer's --save wrote them; without: random weights, the teacher's in `dtype`.
 [[nodiscard]] absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder,
                                                      torch::Dtype dtype);
 

@@ -145,7 +145,9 @@ int main(int argc, char** argv) {
   CLI::App app("A step of distillation, by recipe");
   distill::BenchOptions bench;
   distill::RunOptions run_options;
-  app.add_option("recipe", bench.recipe, "llm or distilbert")->required()->check(CLI::IsMember({"llm", "distilbert"}));
+  app.add_option("recipe", bench.recipe, "llm, llm_qwen3, llm_gemma2 or distilbert")
+      ->required()
+      ->check(CLI::IsMember({"llm", "llm_qwen3", "llm_gemma2", "distilbert"}));
   app.add_flag("--bf16", bench.bf16, "bfloat16 working weights");
   app.add_flag("--deterministic", run_options.deterministic, "the same bits from run to run");
   app.add_option("--pin_threads", run_options.pin_threads, "each rank on cores of its own (default: true)");

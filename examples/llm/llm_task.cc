@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "examples/recipe/shared_tokenizer.h"
 #include "libdistill/nn/decoder_config.h"
+#include "libdistill/nn/flash_attention.h"
 #include "libdistill/nn/gguf_config.h"
 #include "libdistill/nn/quantised_weights.h"
 #include "libdistill/store/files.h"
@@ -30,11 +31,12 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const LlmOptions& options, const std::st
 }
 
 // What can be known of a model without memory for it: its family and shape, and that its weights can be read.
-absl::Status CheckModel(const std::string& folder, bool is_teacher) {
+absl::Status CheckModel(const LlmOptions& options, const std::string& folder, bool is_teacher) {
   if (folder.empty()) return absl::OkStatus();
   DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
-  DISTILL_RETURN_IF_ERROR(ReadDecoderConfig(folder).status());
-  if (!is_teacher) DISTILL_RETURN_IF_ERROR(CheckTrainable(folder));
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
+  if (options.use_flash_attention) DISTILL_RETURN_IF_ERROR(CheckFlashAttention(config, options.shard.max_length));
+  if (!is_teacher) DISTILL_RETURN_IF_ERROR(CheckStudent(folder, config));
   DISTILL_RETURN_IF_ERROR(CheckGgufTokenizer(folder));
   DISTILL_ASSIGN_OR_RETURN(const bool has_weights, HasWeights(folder));
   return has_weights || is_teacher ? OpenWeights(folder, {.dequantise = is_teacher}).status() : absl::OkStatus();
@@ -49,8 +51,8 @@ absl::Status CheckUnfrozen(const LlmOptions& options) {
 
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.teacher_model, /*is_teacher=*/true), "teacher_model"));
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options.student_model, /*is_teacher=*/false), "student_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.teacher_model, /*is_teacher=*/true), "teacher_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.student_model, /*is_teacher=*/false), "student_model"));
   DISTILL_RETURN_IF_ERROR(CheckUnfrozen(options));
   DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
@@ -117,6 +119,14 @@ absl::StatusOr<std::shared_ptr<Decoder>> LoadStudent(const LlmOptions& options, 
 }
 
 }  // namespace
+
+// A mixture's router needs a loss of its own, and an expert without tokens has no gradients to send.
+absl::Status CheckStudent(const std::string& folder, const DecoderConfig& config) {
+  if (config.experts.count == 0) return CheckTrainable(folder);
+  return absl::InvalidArgumentError(absl::StrCat(folder, " is a mixture of ", config.experts.count, " experts (",
+                                                 config.model_type,
+                                                 "), which can be a teacher here and no student: take a dense model"));
+}
 
 absl::StatusOr<LlmText> LoadText(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(CheckSplits(options.sources));

@@ -28,6 +28,10 @@ struct LlmText {
 [[nodiscard]] absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const LlmText& text,
                                                            const World& world);
 
+// InvalidArgument: the model of `folder` can be a teacher, but cannot be trained: it is quantised, or a mixture of
+// experts.
+[[nodiscard]] absl::Status CheckStudent(const std::string& folder, const DecoderConfig& config);
+
 // As layers_to_unfreeze says, if it is given: the other parameters are frozen. Errors begin with its name.
 [[nodiscard]] absl::Status Unfreeze(const LlmOptions& options, Decoder& student);
 

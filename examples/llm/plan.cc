@@ -6,10 +6,16 @@
 #include "examples/llm/sources.h"
 #include "examples/recipe/run_plan.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/nn/quantised_weights.h"
+#include "libdistill/nn/flash_attention.h"
 
 namespace distill {
 namespace {
+
+// What the family cannot, which a run would say before it begins.
+absl::Status CheckFamily(const LlmOptions& options, const DecoderConfig& config, const char* option) {
+  if (!options.use_flash_attention) return absl::OkStatus();
+  return Annotate(CheckFlashAttention(config, options.shard.max_length), option);
+}
 
 // What is not trained, as layers_to_unfreeze says.
 absl::Status PlanUnfrozen(const LlmOptions& options, const DecoderConfig& config, PlannedModel& model) {
@@ -24,11 +30,13 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
   RunPlan plan;
   MemoryPlanTask& task = plan.memory;
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig student, ReadDecoderConfig(options.student_model));
-  DISTILL_RETURN_IF_ERROR(Annotate(CheckTrainable(options.student_model), "student_model"));
+  DISTILL_RETURN_IF_ERROR(CheckFamily(options, student, "student_model"));
+  DISTILL_RETURN_IF_ERROR(Annotate(CheckStudent(options.student_model, student), "student_model"));
   task.student = Planned(student);
   DISTILL_RETURN_IF_ERROR(PlanUnfrozen(options, student, task.student));
   if (!options.teacher_model.empty()) {
     DISTILL_ASSIGN_OR_RETURN(const DecoderConfig teacher, ReadDecoderConfig(options.teacher_model));
+    DISTILL_RETURN_IF_ERROR(CheckFamily(options, teacher, "teacher_model"));
     task.teacher = Planned(teacher);
   }
   task.gradient_checkpointing = options.gradient_checkpointing;

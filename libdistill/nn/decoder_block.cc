@@ -71,16 +71,22 @@ Tensor DecoderBlock::Normed(const Tensor& x, const std::shared_ptr<Norm>& norm) 
   return norm == nullptr ? x : (*norm)(x.reshape({-1, norm->weight.size(0)})).view(x.sizes());
 }
 
-Tensor DecoderBlock::Forward(const Tensor& x, const std::vector<RotaryAngles>& angles, const Tensor& wanted,
-                             const Attend& attend) const {
+// [P, A * D]; what leads to it is given back before the rest of the block runs.
+Tensor DecoderBlock::Attended(const Tensor& x, const std::vector<RotaryAngles>& angles, const Attend& attend) const {
   auto [query, keys, values] = QueryKeysValues(Normed(x, before_attention_));
   query = Normed(query, q_norm_), keys = Normed(keys, k_norm_);
   if (layer_.rope >= 0) query = Rotate(query, angles[layer_.rope]), keys = Rotate(keys, angles[layer_.rope]);
-  Tensor attended = attend(query, keys, values, attention_), residual = x;
+  return attend(query, keys, values, attention_);
+}
+
+Tensor DecoderBlock::Forward(const Tensor& x, const std::vector<RotaryAngles>& angles, const Tensor& wanted,
+                             const Attend& attend) const {
+  Tensor attended = Attended(x, angles, attend), residual = x;
   if (wanted.defined()) attended = RowsAt(attended, wanted), residual = RowsAt(x, wanted);
   // Where nothing lies between, the sum is part of the product.
   const Tensor middle = after_attention_ == nullptr ? o_proj_->AddTo(residual, attended)
                                                     : residual + (*after_attention_)((*o_proj_)(attended));
+  attended = Tensor();
   const Tensor wide = Normed(middle, before_mlp_);
   if (experts_.has_value()) return middle + Normed((*experts_)(wide), after_mlp_);
   const Tensor gated = feed_forward_->Gated(wide);

@@ -49,6 +49,7 @@ class DecoderBlock : public torch::nn::Module {
   std::shared_ptr<Norm> MakeNorm(const char* path, int64_t size, const torch::TensorOptions& options);
   void MakeAttention(const torch::TensorOptions& options);
   std::array<torch::Tensor, 3> QueryKeysValues(const torch::Tensor& normed) const;
+  torch::Tensor Attended(const torch::Tensor& x, const std::vector<RotaryAngles>& angles, const Attend& attend) const;
   torch::Tensor Normed(const torch::Tensor& x, const std::shared_ptr<Norm>& norm) const;
 
   const DecoderConfig config_;

@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -38,6 +40,19 @@ absl::Status CheckFlashAttention(c10::Device device, torch::Dtype dtype) {
   return absl::InvalidArgumentError(absl::StrCat("use_flash_attention: true, but flash kernels take no ",
                                                  c10::toString(dtype),
                                                  ": set bf16: true or fp16: true, or leave it out"));
+}
+
+absl::Status CheckFlashAttention(const DecoderConfig& config, int64_t longest) {
+  std::string what;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const int64_t window = config.layer(i).window;
+    if (window > 0 && window < longest) what = absl::StrCat("windows of ", window, " tokens in rows of ", longest);
+  }
+  if (config.attention_sinks) what = "attention sinks";
+  if (config.attention_softcap > 0) what = "capped scores (attn_logit_softcapping)";
+  if (what.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("use_flash_attention: true, but ", config.model_type, " has ", what,
+                                                 ", which torch's flash kernels do not know; leave it out"));
 }
 
 absl::Status UseFlashAttention(c10::Device device, torch::Dtype dtype, const std::vector<AttentionShape>& shapes) {

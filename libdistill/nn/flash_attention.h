@@ -7,11 +7,16 @@
 #include <torch/types.h>
 
 #include "absl/status/status.h"
+#include "libdistill/nn/decoder_config.h"
 
 namespace distill {
 
 // InvalidArgument: the device is no GPU, or the type none that flash kernels take (bfloat16, float16).
 [[nodiscard]] absl::Status CheckFlashAttention(c10::Device device, torch::Dtype dtype);
+
+// InvalidArgument: what the model's layers do to scores (caps, sinks, or windows shorter than `longest` tokens) is
+// nothing that torch's flash kernels know.
+[[nodiscard]] absl::Status CheckFlashAttention(const DecoderConfig& config, int64_t longest);
 
 struct AttentionShape {
   int64_t heads = 0;

@@ -25,7 +25,7 @@ struct ModelPass {
   bool recomputes = false;        // EnableGradientCheckpointing
   ProductScratch scratch = {};    // none: products take nothing
   bool drops = false;             // what the model's config says is dropped
-  bool drops_in_float32 = false;  // float16 on CPUs: attention whose probabilities are dropped works in float32
+  bool drops_in_float32 = false;  // float16 on CPUs: attention that drops, or has a window or a cap, is in float32
   bool on_gpu = false;            // which keeps a byte for each state that may be dropped, where a CPU keeps a seed
   int64_t kept_blocks = -1;       // of a decoder's: how many, the last ones, a backward pass comes to; -1: all of them
 };

@@ -35,13 +35,17 @@ bool IsTable(const std::string& name) {
   return absl::StrContains(name, "embeddings.") || absl::StrContains(name, "embed_tokens.");
 }
 
-// Of matrices that multiply each token, but for tables; a tied head is one that does.
-double Multiplied(const PlannedModel& model) {
-  int64_t elements = model.is_tied ? model.vocabulary * model.hidden : 0;
+// Of matrices that multiply each token, but for tables; a tied head is one that does. Experts multiply a share of the
+// tokens; those of a family may lie in one tensor of three dimensions.
+double Multiplied(const PlannedModel& model, double share_of_experts = 1) {
+  double elements = model.is_tied ? static_cast<double>(model.vocabulary * model.hidden) : 0;
   for (const TrainedParameter& parameter : model.parameters) {
-    if (parameter.tensor.dim() == 2 && !IsTable(parameter.name)) elements += parameter.tensor.numel();
+    const bool is_matrix = parameter.tensor.dim() >= 2 && !absl::StrContains(parameter.name, "bias");
+    if (!is_matrix || IsTable(parameter.name)) continue;
+    const double share = absl::StrContains(parameter.name, ".experts.") ? share_of_experts : 1;
+    elements += share * static_cast<double>(parameter.tensor.numel());
   }
-  return static_cast<double>(elements);
+  return elements;
 }
 
 int64_t SumOf(const std::vector<TrainedParameter>& parameters) {
@@ -86,7 +90,10 @@ PlannedModel Planned(const DecoderConfig& config) {
     return MemoryOf(kept, pass);
   };
   // A token looks at those before it: half a row on average.
-  const double products = 2 * Multiplied(model);
+  const ExpertsConfig& experts = config.experts;
+  const double share =
+      experts.count == 0 ? 1 : static_cast<double>(experts.per_token) / static_cast<double>(experts.count);
+  const double products = 2 * Multiplied(model, share);
   const auto queries = static_cast<double>(config.num_attention_heads * config.head_dim * config.num_hidden_layers);
   model.forward_flops = [products, queries](int64_t length) {
     return products + 2 * queries * static_cast<double>(length);

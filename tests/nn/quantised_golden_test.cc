@@ -61,7 +61,7 @@ TEST_CASE("GGUF's weights are what transformers makes of them, under its names, 
     CHECK(made->num_key_value_heads == golden->num_key_value_heads);
     CHECK(made->head_dim == golden->head_dim);
     CHECK(made->rms_norm_eps == golden->rms_norm_eps);
-    CHECK(made->rope_theta == golden->rope_theta);
+    CHECK(made->ropes[0].theta == golden->ropes[0].theta);
     CHECK(made->tie_word_embeddings == golden->tie_word_embeddings);
   }
 }

@@ -1,4 +1,5 @@
 """docs/extending.md: its programs are the files in examples/extending, and they train on two ranks."""
+import glob
 import os
 import re
 import subprocess
@@ -13,11 +14,20 @@ FOLDER = f"{job.SOURCE}/examples/extending"
 def check_page():
     with open(f"{job.SOURCE}/docs/extending.md", encoding="utf-8") as file:
         shown = re.findall(r"```cpp\n(.*?)```\n", file.read(), flags=re.S)
-    programs = sorted(name for name in os.listdir(FOLDER) if name.endswith(".cc"))
-    for name in programs:
-        with open(f"{FOLDER}/{name}", encoding="utf-8") as file:
-            job.check(file.read() in shown, f"docs/extending.md does not show examples/extending/{name} as it is")
-    job.check(len(shown) == len(programs), f"docs/extending.md shows {len(shown)} programs, not {len(programs)}")
+    files = [f"examples/extending/{name}" for name in sorted(os.listdir(FOLDER)) if name.endswith(".cc")]
+    files.append("libdistill/nn/families/smollm3.cc")
+    for name in files:
+        with open(f"{job.SOURCE}/{name}", encoding="utf-8") as file:
+            job.check(file.read() in shown, f"docs/extending.md does not show {name} as it is")
+    job.check(len(shown) == len(files), f"docs/extending.md shows {len(shown)} files, not {len(files)}")
+
+
+def check_families():
+    """docs/extending.md says how long a family's file may be."""
+    for path in glob.glob(f"{job.SOURCE}/libdistill/nn/families/*.cc"):
+        with open(path, encoding="utf-8") as file:
+            lines = len(file.readlines())
+        job.check(lines <= 120, f"{path} has {lines} lines: what it needs more than 120 for belongs to the decoder")
 
 
 def check_fields():
@@ -47,6 +57,7 @@ def train(output, *arguments):
 
 def main():
     check_page()
+    check_families()
     check_fields()
     folder = job.workspace()
     job.make_model(f"{folder}/teacher", seed=1, hidden=48)

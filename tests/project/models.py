@@ -1,6 +1,7 @@
 """docs/models.md: its tables are the families that the code names, the models that golden tests compare with Python's, and
-what distill_llm says of others. models.py --write makes them anew."""
+what distill_llm says of others. models.py --write makes them anew. tests/llm/families.py makes the table of what works."""
 import ast
+import glob
 import os
 import re
 import sys
@@ -10,10 +11,11 @@ import job
 from made_page import code, table, write_or_check
 from refused_folders import refused
 
-OTHER_FAMILIES = ["qwen3", "qwen3_moe", "mistral", "gemma3_text", "phi3", "gpt2", "deepseek_v3", "t5"]
+OTHER_FAMILIES = ["gpt2", "gemma3", "qwen3_next", "mixtral", "llama4_text", "deepseek_v3", "t5"]
 # What is put into a good config.json.
-OTHER_FIELDS = [("hidden_act", "gelu"), ("use_sliding_window", True), ("num_experts", 8), ("qk_norm", True),
-                ("rope_scaling", {"rope_type": "yarn", "factor": 4.0}), ("partial_rotary_factor", 0.5),
+OTHER_FIELDS = [("hidden_act", "gelu"), ("layer_types", ["full_attention", "sliding_attention", "full_attention"]),
+                ("num_experts", 8), ("qk_norm", True), ("rope_scaling", {"rope_type": "xpos", "factor": 4.0}),
+                ("partial_rotary_factor", 0.5), ("final_logit_softcapping", 30.0),
                 ("quantization_config", {"quant_method": "bitsandbytes"}), ("quantization_config", {"quant_method": "gptq"}),
                 ("quantization_config", {"quant_method": "fp8"})]
 
@@ -27,18 +29,30 @@ def cases_of(name, variable):
     raise KeyError(variable)
 
 
-def families_of(name):
-    """Those that libdistill/nn/NAME.cc reads."""
-    with open(f"{job.SOURCE}/libdistill/nn/{name}.cc", encoding="utf-8") as file:
-        return re.findall(r'"(\w+)"', re.search(r"ReadModelType\(document, ([^)]*)\)", file.read()).group(1))
+def text_of(pattern):
+    """Of the sources in libdistill/nn/ that match."""
+    texts = []
+    for path in sorted(glob.glob(f"{job.SOURCE}/libdistill/nn/{pattern}")):
+        with open(path, encoding="utf-8") as file:
+            texts.append(file.read())
+    return "".join(texts)
+
+
+def decoders():
+    """{model_type: its golden cases}."""
+    families = re.findall(r'\.model_type = "(\w+)"', text_of("families/*.cc"))
+    cases = {family: [] for family in families}
+    for case in cases_of("nn_golden", "CASES"):
+        cases[max((family for family in families if case.startswith(family)), key=len)].append(case)
+    return cases
 
 
 def supported():
     rows = []
-    for family in families_of("decoder_config"):
-        cases = [case for case in cases_of("nn_golden", "CASES") if case.startswith(family)]
-        rows.append([f"`{family}`", "decoder: teacher, student", "logits, gradients, packing, greedy answers", code(cases)])
-    for family in families_of("encoder_config"):
+    for family, cases in decoders().items():
+        uses = "decoder: teacher" if "moe" in family or family == "gpt_oss" else "decoder: teacher, student"
+        rows.append([f"`{family}`", uses, "logits, gradients, packing, greedy answers", code(cases)])
+    for family in re.findall(r'"(\w+)"', re.search(r"ReadModelType\(document, ([^)]*)\)", text_of("encoder_config.cc")).group(1)):
         cases = [case for name in ("encoder_golden", "heads_golden") for case in cases_of(name, "CASES")
                  if case.removeprefix("new_").startswith(family)]
         rows.append([f"`{family}`", "encoder: masked words, classes, spans", "logits, gradients, packing", code(cases)])
@@ -56,4 +70,4 @@ def other_models(folder):
 
 
 folder = f"{job.workspace()}/model"
-write_or_check("models.md", {"supported": supported, "other_models": lambda: other_models(folder)})
+write_or_check("models.md", {"supported": supported, "other_models": lambda: other_models(folder)}, elsewhere=["works"])

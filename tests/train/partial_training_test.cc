@@ -43,7 +43,7 @@ DecoderConfig Shape(bool is_tied, int64_t hidden = 24) {
   config.num_key_value_heads = 2;
   config.head_dim = 8;
   config.initializer_range = 0.2;
-  config.rope_theta = 1000;
+  config.ropes[0].theta = 1000;
   config.tie_word_embeddings = is_tied;
   config.query_key_value_bias = true;
   return config;
