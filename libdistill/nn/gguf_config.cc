@@ -122,17 +122,11 @@ absl::StatusOr<std::string> ConfigOf(const GgufFile& file, const WeightsFolder& 
   return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string TextOf(const GgufMetadata& metadata, const std::string& key) {
-  const auto found = metadata.find(key);
-  const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text == nullptr ? "" : *text;
-}
-
 // The model that it was made from, as far as its metadata say.
 std::string OriginalOf(const GgufMetadata& metadata) {
   for (const char* key : {"general.base_model.0.repo_url", "general.source.repo_url", "general.repo_url",
                           "general.base_model.0.name", "general.name"}) {
-    const std::string text = TextOf(metadata, key);
+    const std::string text = GgufText(metadata, key);
     if (!text.empty()) return absl::StrCat(text, " (by the file's ", key, ")");
   }
   return "the model that it was made from";

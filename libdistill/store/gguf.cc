@@ -16,13 +16,8 @@
 namespace distill {
 namespace {
 
-constexpr char kSuffix[] = ".gguf";
-
-std::string TextOf(const GgufMetadata& metadata, const std::string& key) {
-  const auto found = metadata.find(key);
-  const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
-  return text == nullptr ? "" : *text;
-}
+constexpr char kSuffix[] = ".gguf", kArchitecture[] = "general.architecture";
+constexpr char kRopeFactors[] = "rope_freqs.weight";
 
 int64_t SizeOfModel(const GgufMetadata& metadata, const std::string& key) {
   const GgufValue* value = FindOfModel(metadata, key);
@@ -83,46 +78,56 @@ std::optional<PartName> ParsePart(const std::string& name) {
 
 }  // namespace
 
+std::string GgufText(const GgufMetadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
+}
+
 const GgufValue* FindOfModel(const GgufMetadata& metadata, const std::string& key) {
-  const auto found = metadata.find(absl::StrCat(TextOf(metadata, "general.architecture"), ".", key));
+  const auto found = metadata.find(absl::StrCat(GgufText(metadata, kArchitecture), ".", key));
   return found == metadata.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<int64_t> GgufFile::AddTensor(GgufTensor tensor, const GgufMetadata& of_model) {
+  const StoredType* type = GgufTypeOf(tensor.type);
+  if (type == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("it is ", GgufTypeName(tensor.type),
+                                                   ", which is not read; read are ", GgufTypesRead(),
+                                                   ": take a file of Q8_0 or Q4_K_M"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const int64_t span, SpanOf(tensor, *type, bytes().size()));
+  is_quantised_ |= type->decode != nullptr;
+  if (tensor.name == kRopeFactors) {
+    has_rope_factors_ = true;
+    return span;
+  }
+  Place place{.type = type, .offset = tensor.offset, .span_bytes = span};
+  if (HasAlternatingRows(GgufText(of_model, kArchitecture), tensor.name)) {
+    place.head_rows = HeadSize(of_model);
+    if (tensor.shape.empty() || place.head_rows < 2 || place.head_rows % 2 != 0 ||
+        tensor.shape.front() % place.head_rows != 0) {
+      return absl::DataLossError("its rows are no heads by attention.head_count and embedding_length");
+    }
+  }
+  if (!Add(TransformersName(tensor.name), std::move(tensor.shape), place)) {
+    return absl::DataLossError("it is there twice");
+  }
+  return span;
 }
 
 absl::Status GgufFile::Parse(const GgufMetadata* first) {
   DISTILL_ASSIGN_OR_RETURN(GgufHeader header, ReadGgufHeader(bytes()));
   metadata_ = std::move(header.metadata);
   const GgufMetadata& of_model = first == nullptr ? metadata_ : *first;
-  const std::string architecture = TextOf(of_model, "general.architecture");
-  DISTILL_RETURN_IF_ERROR(CheckGgufArchitecture(architecture));
+  DISTILL_RETURN_IF_ERROR(CheckGgufArchitecture(GgufText(of_model, kArchitecture)));
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (GgufTensor& tensor : header.tensors) {
     const std::string what = absl::StrCat("tensor \"", tensor.name, "\"");
-    const StoredType* type = GgufTypeOf(tensor.type);
-    if (type == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(what, " is ", GgufTypeName(tensor.type),
-                                                     ", which is not read; read are ", GgufTypesRead(),
-                                                     ": take a file of Q8_0 or Q4_K_M"));
-    }
-    const absl::StatusOr<int64_t> span = SpanOf(tensor, *type, bytes().size());
+    const int64_t begin = tensor.offset;
+    const absl::StatusOr<int64_t> span = AddTensor(std::move(tensor), of_model);
     if (!span.ok()) return Annotate(span.status(), what);
-    spans.emplace_back(tensor.offset, tensor.offset + *span);
-    is_quantised_ |= type->decode != nullptr;
-    if (tensor.name == "rope_freqs.weight") {
-      has_rope_factors_ = true;
-      continue;
-    }
-    Place place{.type = type, .offset = tensor.offset, .span_bytes = *span};
-    if (HasAlternatingRows(architecture, tensor.name)) {
-      place.head_rows = HeadSize(of_model);
-      if (tensor.shape.empty() || place.head_rows < 2 || place.head_rows % 2 != 0 ||
-          tensor.shape.front() % place.head_rows != 0) {
-        return absl::DataLossError(absl::StrCat(what, " has rows that are no heads by ", architecture,
-                                                ".attention.head_count and .embedding_length"));
-      }
-    }
-    if (!Add(TransformersName(tensor.name), std::move(tensor.shape), place)) {
-      return absl::DataLossError(absl::StrCat(what, " is there twice"));
-    }
+    spans.emplace_back(begin, begin + *span);
   }
   return CheckApart(std::move(spans));
 }

@@ -27,6 +27,8 @@ struct GgufArray {
 using GgufValue = std::variant<int64_t, float, bool, std::string, GgufArray>;
 using GgufMetadata = std::map<std::string, GgufValue>;
 
+struct GgufTensor;  // gguf_header.h
+
 class GgufFile : public TensorFile {
  public:
   // DataLoss: no GGUF file, truncated or damaged; nothing beyond the file's size is allocated. InvalidArgument: an
@@ -47,6 +49,8 @@ class GgufFile : public TensorFile {
   explicit GgufFile(std::shared_ptr<const FileBytes> bytes) : TensorFile(std::move(bytes)) {}
   static absl::StatusOr<GgufFile> Of(std::shared_ptr<const FileBytes> bytes, const GgufMetadata* first);
   absl::Status Parse(const GgufMetadata* first);
+  // The bytes that it takes.
+  absl::StatusOr<int64_t> AddTensor(GgufTensor tensor, const GgufMetadata& of_model);
 
   GgufMetadata metadata_;
   bool is_quantised_ = false;
@@ -56,6 +60,9 @@ class GgufFile : public TensorFile {
 // The names of the files of a folder's model: one, or as many as NAME-00001-of-00003.gguf says, in order; empty where
 // there is none. FailedPrecondition: files of several models, or parts are missing. NotFound: no such folder.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder);
+
+// A text of the metadata; "" where there is none.
+std::string GgufText(const GgufMetadata& metadata, const std::string& key);
 
 // "llama.block_count" for the key "block_count": of the file's architecture. Null: there is none.
 const GgufValue* FindOfModel(const GgufMetadata& metadata, const std::string& key);

@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<float>> ReadScales(const TensorView& view) {
 absl::StatusOr<ScaledBlock> BlockOfScales(const Shape& weight, const Shape& scales, std::optional<ScaledBlock> block) {
   if (weight.size() != 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("is of eight bits and of shape ", Shown(weight), "; only matrices of eight bits are read"));
+        absl::StrCat("it is of eight bits and of shape ", Shown(weight), "; only matrices of eight bits are read"));
   }
   const int64_t rows = std::max<int64_t>(weight[0], 1), columns = std::max<int64_t>(weight[1], 1);
   if (scales.empty() || std::all_of(scales.begin(), scales.end(), [](int64_t size) { return size == 1; })) {
@@ -61,8 +61,8 @@ absl::StatusOr<ScaledBlock> BlockOfScales(const Shape& weight, const Shape& scal
     if (scales == Shape{parts(weight[0], block->rows), parts(weight[1], block->columns)}) return *block;
     absl::StrAppend(&expected, ", or one for each block of ", block->rows, " x ", block->columns);
   }
-  return absl::InvalidArgumentError(absl::StrCat("of shape ", Shown(weight), " has scales of shape ", Shown(scales),
-                                                 "; by config.json they must be ", expected));
+  return absl::InvalidArgumentError(absl::StrCat("its shape is ", Shown(weight), ", and that of its scales ",
+                                                 Shown(scales), "; by config.json they must be ", expected));
 }
 
 absl::StatusOr<TensorView> MultiplyByScales(const TensorView& weight, const TensorView& scales,

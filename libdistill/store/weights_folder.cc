@@ -168,8 +168,8 @@ absl::Status WeightsFolder::ScaleTensor(const std::string& name, std::optional<S
     hidden_.insert(scales);
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("is of eight bits, but there is no \"", name, "_scale\" or \"", name,
-                                                 "_scale_inv\" to multiply it by"));
+  return absl::InvalidArgumentError(absl::StrCat("it is of eight bits, but there is no \"", name, "_scale\" or \"",
+                                                 name, "_scale_inv\" to multiply it by"));
 }
 
 absl::Status WeightsFolder::Scale(std::optional<ScaledBlock> block) {

@@ -101,7 +101,7 @@ TEST_CASE("a GGUF file that is damaged or of another kind is one error that says
   CHECK_THAT(Error({.architecture = "mamba"}, absl::StatusCode::kInvalidArgument),
              Catch::Contains("mamba") && Catch::Contains("llama, qwen2"));
   CHECK_THAT(Error({.tensors = {Tensor("a", {256}, 10, 0)}}, absl::StatusCode::kInvalidArgument),
-             Catch::Contains("tensor \"a\" is Q2_K") && Catch::Contains("Q4_K_M"));
+             Catch::Contains("tensor \"a\": it is Q2_K") && Catch::Contains("Q4_K_M"));
   CHECK_THAT(Error({.tensors = {Tensor("a", {4}, 0, 0)}}), Catch::Contains("do not lie in the file"));
   CHECK_THAT(Error({.tensors = {Tensor("a", {3}, 0, 4)}}), Catch::Contains("not aligned"));
   CHECK_THAT(Error({.tensors = {Tensor("a", {3}, 0, 320)}}), Catch::Contains("behind the file's end"));
