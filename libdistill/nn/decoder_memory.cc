@@ -77,17 +77,17 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
   const int64_t layers = config.num_hidden_layers;
 
   PassMemory memory;
-  // Input, middle, normed again, output; and what the feed-forward part has of its own, or attention.
-  const int64_t least = 3 * hidden + 2 * wide + AngleElements(config);  // when the second wide product is made
   const auto scratch = [&](int64_t rows, int64_t in, int64_t out) {
     return pass.scratch == nullptr ? 0 : pass.scratch(rows, in, out);
   };
-  memory.forward_bytes = std::max(bytes(least + wide + hidden, 0) + scratch(pass.tokens, wide, hidden),
-                                  bytes(least, 0) + scratch(pass.tokens, hidden, wide));
+  // Input, middle, normed again, and gate, up and their product, or two of those while the second is made; or the
+  // product, what it becomes and the output; or query, keys and values as they are and turned, or what experts take.
+  const int64_t least = 3 * hidden + AngleElements(config);
   const int64_t attending = 2 * hidden + 2 * queries + 2 * KeySize(config) + AngleElements(config);
-  memory.forward_bytes = std::max(memory.forward_bytes, bytes(attending, 0));
   memory.forward_bytes =
-      std::max(memory.forward_bytes, bytes(3 * hidden + AngleElements(config) + ExpertElements(config), 0));
+      std::max({bytes(least + 3 * wide, 0), bytes(least + 2 * wide, 0) + scratch(pass.tokens, hidden, wide),
+                bytes(least + wide + 2 * hidden, 0) + scratch(pass.tokens, wide, hidden), bytes(attending, 0),
+                bytes(least + ExpertElements(config), 0)});
   // The gradient that came, the one that goes, those of two wide products at a time, and one of a weight.
   const int64_t weight = std::max(wide, queries) * hidden;
   const int64_t most_scratch =

@@ -35,7 +35,7 @@ def train(folder, name, chat, teacher, student, ranks, **options):
     config = job.config(folder, dataset_name=chat, teacher_model=f"{MODELS}/{teacher}/model", output_dir=out,
                         student_model=f"{MODELS}/{student}/model", chat_template="chatml", global_batch_size=4,
                         max_steps=3, gradient_accumulation_steps=4 // ranks, **options)
-    job.must_run("--config_file", config, ranks=ranks)
+    job.must_run(["--config_file", config], ranks=ranks)
     return [record["loss"] for record in job.records(out)]
 
 
@@ -58,8 +58,8 @@ def check_family(folder, chat, family, model):
     sharded = train(folder, f"{model}-2", chat, teacher, student, ranks=2, zero_stage=3, shard_teacher=True,
                     gradient_checkpointing=True)
     job.check(len(whole) == 3 and all(abs(a - b) < 2e-5 * a for a, b in zip(whole, sharded)), f"{model}: {whole} and {sharded}")
-    job.must_run("--plan", "--teacher_model", f"{MODELS}/{teacher}/model", "--student_model", f"{MODELS}/{student}/model")
-    answer = job.must_run("--generate", path, "--prompt", "w3 w5", "--chat_template", "chatml", "--max_new_tokens", "5")
+    job.must_run(["--plan", "--teacher_model", f"{MODELS}/{teacher}/model", "--student_model", f"{MODELS}/{student}/model"])
+    answer = job.must_run(["--generate", path, "--prompt", "w3 w5", "--chat_template", "chatml", "--max_new_tokens", "5"])
     job.check(len(re.findall(r"\bw\d+", answer)) >= 5, f"{model}: {answer}")
     # A plan of the model as its own teacher, or as another one's.
     flash = is_refused("--plan", "--use_flash_attention", "true", "--teacher_model", path, "--student_model",
