@@ -14,10 +14,12 @@ namespace {
 
 absl::Status CheckModels(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));
-  if (!options.teacher_model.empty() || options.loss.alpha == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("alpha is ", options.loss.alpha,
-                                                 ", but there is no teacher_model; set alpha to 0 to train on labels "
-                                                 "alone"));
+  if (!options.teacher_model.empty() || IsOfLabelsAlone(options.loss)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.loss.alpha == 0 ? "alpha_end is " : "alpha is ",
+                   std::max(options.loss.alpha, options.loss.alpha_schedule.end.value_or(0)),
+                   ", but there is no teacher_model; set alpha to 0 to train on labels "
+                   "alone"));
 }
 
 absl::Status CheckHeldOut(const LlmOptions& options) {

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "libdistill/core/describe.h"
 #include "libdistill/loss/divergence.h"
+#include "libdistill/loss/weight_schedule.h"
 
 namespace distill {
 
@@ -34,6 +35,8 @@ struct DistillationOptions {
   std::optional<double> skew = std::nullopt;
   // Of topk_kl: how many of the teacher's likeliest tokens are compared one by one. Unset: kDefaultTopK.
   std::optional<int64_t> top_k_logits = std::nullopt;
+  // Over the steps of a run; the loss itself looks at none of them, but at what OptionsAt makes of them.
+  WeightSchedule alpha_schedule = {}, temperature_schedule = {}, beta_schedule = {}, skew_schedule = {};
   // Tokens whose logits are alive at one time, at most; fewer where these would be large (ChunkTokens, loss_memory.h).
   int64_t chunk_tokens = 256;
   // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
@@ -53,18 +56,38 @@ Divergence ChosenDivergence(const DistillationOptions& options);
 // InvalidArgument: an option that the chosen divergence does not use, or one that it lacks.
 [[nodiscard]] absl::Status CheckDivergence(const DistillationOptions& options);
 
+// The weights at `progress` of the run, from 0 for the first step to 1 for the last, and no schedules.
+DistillationOptions OptionsAt(const DistillationOptions& options, double progress);
+
+// Whether no step has a divergence.
+inline bool IsOfLabelsAlone(const DistillationOptions& o) {
+  return o.alpha == 0 && o.alpha_schedule.end.value_or(0) == 0;
+}
+
 template <class V>
 void Describe(V& v, DistillationOptions& o) {
   v.Group("Models and loss");
-  v.Field("temperature", o.temperature, AtLeast(0.01), "of both distributions of the divergence")
+  constexpr FieldLimits kTemperature = AtLeast(0.01), kShare = Within(0, 1);
+  constexpr FieldLimits kInside = {.low = 0, .high = 1, .excludes_low = true, .excludes_high = true};
+  constexpr const char* kShape = "how it goes from that value, at the first step, to its end";
+  constexpr const char* kEnd = "its value at the last step, and in evaluations";
+  v.Field("temperature", o.temperature, kTemperature, "of both distributions of the divergence")
       .Alias("tau", "kd_temperature", "distill_temperature", "distillation_temperature");
-  v.Field("alpha", o.alpha, Within(0, 1), "share of the divergence; the rest is cross-entropy")
+  v.Field("temperature_schedule", o.temperature_schedule.shape, kShape);
+  v.Field("temperature_end", o.temperature_schedule.end, kTemperature, kEnd);
+  v.Field("alpha", o.alpha, kShare, "share of the divergence; the rest is cross-entropy")
       .Similar("kd_ratio", "kd_weight", "alpha_kd", "distill_weight", "distillation_weight");
-  v.Field("beta", o.beta, Within(0, 1), "0: KL(teacher, student); 1: KL(student, teacher); between: Jensen-Shannon");
+  v.Field("alpha_schedule", o.alpha_schedule.shape, kShape);
+  v.Field("alpha_end", o.alpha_schedule.end, kShare, kEnd);
+  v.Field("beta", o.beta, kShare, "0: KL(teacher, student); 1: KL(student, teacher); between: Jensen-Shannon");
+  v.Field("beta_schedule", o.beta_schedule.shape, kShape);
+  v.Field("beta_end", o.beta_schedule.end, kInside, kEnd);
   v.Field("divergence", o.divergence, "between teacher and student; empty: what beta says")
       .Similar("distillation_loss", "kd_loss", "loss_function", "divergence_type");
-  v.Field("skew", o.skew, FieldLimits{.low = 0, .high = 1, .excludes_low = true, .excludes_high = true},
+  v.Field("skew", o.skew, kInside,
           "of the skewed divergences, the share of their first distribution in the mixture; 0.1 if not given");
+  v.Field("skew_schedule", o.skew_schedule.shape, kShape);
+  v.Field("skew_end", o.skew_schedule.end, kInside, kEnd);
   v.Field("top_k_logits", o.top_k_logits, Within(1, kMostTopK),
           "of topk_kl, the teacher's likeliest tokens that are compared one by one; 64 if not given")
       .Similar("loss_top_k");

@@ -91,8 +91,11 @@ absl::StatusOr<std::shared_ptr<LogitDistillation>> LogitDistillation::Create(std
                                                                              const DistillationOptions& options) {
   if (student == nullptr) return absl::InvalidArgumentError("a distiller needs a student");
   DISTILL_RETURN_IF_ERROR(CheckOptions(options));
-  if (teacher == nullptr && options.alpha != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("alpha: ", options.alpha, " wants a teacher, and there is none"));
+  if (teacher == nullptr && !IsOfLabelsAlone(options)) {
+    const bool at_end = options.alpha == 0;
+    return absl::InvalidArgumentError(
+        absl::StrCat(at_end ? "alpha_end: " : "alpha: ", at_end ? *options.alpha_schedule.end : options.alpha,
+                     " wants a teacher, and there is none"));
   }
   int64_t covered = student->head_weight().size(0);
   if (teacher != nullptr) covered = std::min(covered, teacher->vocabulary());
@@ -147,7 +150,7 @@ std::string LogitDistillation::DivergenceName() const {
 }
 
 bool LogitDistillation::AsksTeacher(bool trains) const {
-  return teacher_ != nullptr && (options_.alpha > 0 || !trains || teacher_->must_be_asked());
+  return teacher_ != nullptr && (!IsOfLabelsAlone(options_) || !trains || teacher_->must_be_asked());
 }
 
 void LogitDistillation::Prepare(TokenBatch& batch, const c10::Stream* copies) const {
@@ -187,7 +190,7 @@ Losses LogitDistillation::Forward(const TokenBatch& batch, const PassScale& scal
   if (asks_teacher) JudgeTeacher(inputs, count);
   inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
   SetStudentHead(*student_, inputs);
-  DistillationOptions options = options_;
+  DistillationOptions options = OptionsAt(options_, scale.progress);
   options.gradient_scale = scale.gradient_scale;
   const DistillationSums sums = DistillationLoss(inputs, options);
   Losses losses = {{"loss", sums.loss, count}, {"ce", sums.ce, count}};

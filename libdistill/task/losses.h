@@ -31,6 +31,9 @@ struct PassScale {
   std::vector<double> factors = {};
   // What the backward pass multiplies the loss by: 1 but in float16.
   double gradient_scale = 1;
+  // How far the run is, by which schedules of the loss go: 0 at its first step, 1 at its last one, and in an
+  // evaluation. The same on every rank, and in a run that was resumed.
+  double progress = 1;
 
   double factor(size_t term) const { return factors.empty() ? 1 : factors[term]; }
 };

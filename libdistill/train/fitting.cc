@@ -143,7 +143,7 @@ absl::Status Fitting::Loop() {
     const LearningRates rates = schedule.At((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
     const double scale =
         loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    absl::StatusOr<StepOutcome> made = step.Run(task_, rates, mine, [this] { return Wish(); });
+    absl::StatusOr<StepOutcome> made = step.Run(task_, rates, Progress(), mine, [this] { return Wish(); });
     if (absl::IsInternal(made.status())) return Annotate(made.status(), absl::StrCat("step ", state_.step + 1));
     DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, std::move(made));
     mine = outcome.update;
@@ -162,6 +162,11 @@ absl::Status Fitting::Loop() {
     reports_->ResumeClock();
   }
   return absl::OkStatus();
+}
+
+double Fitting::Progress() const {
+  const int64_t last = agreed_.total_steps - 1;
+  return last > 0 ? static_cast<double>(state_.step) / static_cast<double>(last) : 1;
 }
 
 StopWish Fitting::Wish() const {

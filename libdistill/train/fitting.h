@@ -46,6 +46,8 @@ class Fitting {
   bool SaveIsDue(bool is_last);
   // A notice to end came: what there is is saved. Cancelled, unless that fails.
   absl::Status Leave();
+  // Of the next step (PassScale::progress).
+  double Progress() const;
   StopWish Wish() const;
   // Whether a checkpoint that failed with this error is no reason to end the run: the same on every rank, which all
   // ask.

@@ -45,7 +45,7 @@ std::vector<std::pair<std::string, double>> InOrder(const std::vector<TermWeight
 
 }  // namespace
 
-absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rates, absl::Status mine,
+absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rates, double progress, absl::Status mine,
                                            const std::function<StopWish()>& wish) {
   std::vector<MicroStep> micro_steps;
   TrainingClock wait;
@@ -59,6 +59,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rate
   DISTILL_RETURN_IF_ERROR(CountStep(micro_steps, wait.Seconds(), mine, outcome));
   if (loss_scale_ != nullptr) loss_scale_->StartStep(outcome.divisor);
   scale_ = ScaleOf(outcome);
+  scale_.progress = progress;
 
   mine = absl::OkStatus();
   const auto on_bucket = [&](size_t bucket) {

@@ -46,16 +46,16 @@ class TrainStep {
         max_grad_norm_(max_grad_norm),
         loss_scale_(loss_scale) {}
 
-  // Every rank must call it, with what failed on it alone since the last call, and what tells, late in the step, what
-  // it wants to become of the run: an error of any rank is returned on all, and then, with clipping, no rank has
-  // updated its weights.
+  // Every rank must call it, with how far the run is (PassScale::progress), with what failed on it alone since the last
+  // call, and what tells, late in the step, what it wants to become of the run: an error of any rank is returned on
+  // all, and then, with clipping, no rank has updated its weights.
   //
   // Without clipping (`max_grad_norm` 0), or a loss scale, nothing waits for the global norm: each bucket is updated
   // when it has arrived and the backward pass, which computes on the same cores, is over, while later ones are on their
   // way. A gradient that is not finite then keeps its own bucket and the later ones from being updated (one that is
   // finite is updated also where the loss is not), and an error may come after some were.
-  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, const LearningRates& rates, absl::Status mine,
-                                                const std::function<StopWish()>& wish);
+  [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, const LearningRates& rates, double progress,
+                                                absl::Status mine, const std::function<StopWish()>& wish);
 
  private:
   absl::Status CountStep(const std::vector<MicroStep>& micro_steps, double waited_seconds, const absl::Status& mine,

@@ -6,6 +6,7 @@
 #include "libdistill/task/distiller.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
 #include "tests/task/bigram.h"
 
 namespace distill {
@@ -122,6 +123,71 @@ TEST_CASE("each divergence is reported beside ce, by its own name") {
     const DistillationSums expected = ScaledReference(*teacher, *student, before, options);
     CHECK(losses.Find(name)->sum.item<double>() == Approx(expected.divergence.item<double>()).epsilon(1e-5));
     CHECK(losses.Find("loss")->sum.item<double>() == Approx(expected.loss.item<double>()).epsilon(1e-5));
+  }
+}
+
+// Weights that change over the run.
+DistillationOptions Scheduled() {
+  return {.temperature = 4,
+          .alpha = 0,
+          .beta = 0.2,
+          .alpha_schedule = {WeightShape::kLinear, 0.75},
+          .temperature_schedule = {WeightShape::kCosine, 1.0},
+          .beta_schedule = {WeightShape::kLinear, 0.6}};
+}
+
+TEST_CASE("a pass has the weights of its step, and an evaluation those of the last one") {
+  auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(9, 6, 2);
+  const auto distiller = LogitDistillation::CreateLive(teacher, student, Scheduled()).value();
+  CHECK(distiller->Reported() == std::vector<std::string>{"ce", "jsd"});  // also while alpha is 0
+  const std::pair<PassScale, DistillationOptions> passes[] = {
+      {{.progress = 0}, {.temperature = 4, .alpha = 0, .beta = 0.2}},
+      {{.progress = 0.5}, {.temperature = 2.5, .alpha = 0.375, .beta = 0.4}},
+      {{}, {.temperature = 1, .alpha = 0.75, .beta = 0.6}}};
+  for (const auto& [scale, options] : passes) {
+    const DistillationSums expected = ScaledReference(*teacher, *student, torch::tensor({2, 3, 5}), options);
+    const Losses found = distiller->Forward(Batch(), scale);
+    INFO(scale.progress);
+    CHECK(found.Find("loss")->sum.item<double>() == Approx(expected.loss.item<double>()).epsilon(1e-5));
+    CHECK(found.Find("jsd")->sum.item<double>() == Approx(expected.divergence.item<double>()).epsilon(1e-5));
+  }
+  CHECK(LogitDistillation::CreateLive(nullptr, student, Scheduled()).status().message() ==
+        "alpha_end: 0.75 wants a teacher, and there is none");
+}
+
+// The student's weights after 12 steps; with a checkpoint at each sixth where `folder` is none of "".
+std::vector<torch::Tensor> TrainScheduled(const DistillationOptions& options, const std::string& folder,
+                                          const std::string& resume) {
+  auto teacher = std::make_shared<Bigram>(9, 6, 1), student = std::make_shared<Bigram>(9, 5, 2);
+  auto batches = TokenBatches::Create(
+      MakeTokenDataset({{{1, 2, 3, 4}, {0, 1, 1, 1}}, {{5, 2, 8}, {0, 1, 1}}, {{7, 6, 3, 1}, {0, 0, 1, 1}}}), 0, 1, {});
+  RunContext run(World{}, CreateAloneCommunicator(), torch::kCPU);
+  auto trainer = Trainer::Create(run, student,
+                                 {.output_dir = folder,
+                                  .max_steps = 12,
+                                  .learning_rate = 0.05,
+                                  .warmup_ratio = 0,
+                                  .logging_steps = 0,
+                                  .save_steps = 6,
+                                  .resume_from_checkpoint = resume});
+  REQUIRE((batches.ok() && trainer.ok()));
+  auto distiller = Distiller::Create(teacher, student, *std::move(batches), options);
+  REQUIRE(distiller.ok());
+  REQUIRE((*trainer)->Fit(**distiller).ok());
+  std::vector<torch::Tensor> weights;
+  for (const torch::Tensor& weight : student->parameters()) weights.push_back(weight.detach());
+  return weights;
+}
+
+TEST_CASE("a run with schedules that is resumed ends with the bits of one that was not") {
+  const testing::TempFolder whole, parts, constant;
+  const std::vector<torch::Tensor> expected = TrainScheduled(Scheduled(), whole.path(), "");
+  const std::vector<torch::Tensor> found = TrainScheduled(Scheduled(), parts.path(), whole.path() + "/checkpoint-6");
+  const std::vector<torch::Tensor> other = TrainScheduled(OptionsAt(Scheduled(), 1), constant.path(), "");
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    CHECK(torch::equal(found[i], expected[i]));
+    CHECK_FALSE(torch::equal(other[i], expected[i]));
   }
 }
 

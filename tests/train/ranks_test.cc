@@ -105,6 +105,33 @@ class OwnTerms : public Steps {
   const std::string declared_, reported_;
 };
 
+// That notes what its passes are told of how far the run is.
+class Told : public Steps {
+ public:
+  explicit Told(Point& point) : Steps(point, /*throws_at=*/-1) {}
+  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
+    DISTILL_ASSIGN_OR_RETURN(std::vector<MicroStep> steps, Steps::NextStep());
+    steps[0].forward = [this, forward = steps[0].forward](const PassScale& scale) {
+      progress.push_back(scale.progress);
+      return forward(scale);
+    };
+    return steps;
+  }
+  std::vector<double> progress;
+};
+
+TEST_CASE("the passes of every rank are told the same of how far the run is") {
+  CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
+          DISTILL_ASSIGN_OR_RETURN(const auto run, Meet(world));
+          const auto point = std::make_shared<Point>(0.5);
+          DISTILL_ASSIGN_OR_RETURN(const auto trainer,
+                                   Trainer::Create(*run, point, {.max_steps = 5, .logging_steps = 0, .save_steps = 0}));
+          Told steps(*point);
+          DISTILL_RETURN_IF_ERROR(trainer->Fit(steps).status());
+          return Expect(steps.progress == std::vector<double>{0, 0.25, 0.5, 0.75, 1}, "other shares of the run");
+        })) == "");
+}
+
 TEST_CASE("terms that one rank alone reports are logged, each divided by its own count") {
   const testing::TempFolder output;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {

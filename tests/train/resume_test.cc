@@ -44,10 +44,13 @@ class Noise : public testing::CountedTask {
   absl::StatusOr<std::vector<MicroStep>> NextStep() override {
     const torch::Tensor x = torch::sin(torch::arange(4).to(torch::kFloat32) + static_cast<double>(made_++));
     return std::vector<MicroStep>{
-        {.counts = {4}, .num_tokens = 4, .num_samples = 4, .forward = [this, x](const PassScale&) {
+        {.counts = {4}, .num_tokens = 4, .num_samples = 4, .forward = [this, x](const PassScale& scale) {
+           progress.push_back(scale.progress);
            return Losses{{"loss", (module_.forward(x) - 1).square().sum(), 4}};
          }}};
   }
+
+  std::vector<double> progress;  // that each pass was told
 
  private:
   Scale& module_;
@@ -56,6 +59,7 @@ class Noise : public testing::CountedTask {
 struct Outcome {
   absl::Status status;
   std::shared_ptr<Scale> module = std::make_shared<Scale>();
+  std::vector<double> progress;
   int64_t batches() const { return module->batches.item<int64_t>(); }
 };
 
@@ -75,6 +79,7 @@ Outcome Train(const std::string& folder, int64_t steps, const std::string& resum
   REQUIRE(trainer.ok());
   Noise source(*outcome.module);
   outcome.status = (*trainer)->Fit(source).status();
+  outcome.progress = source.progress;
   return outcome;
 }
 
@@ -94,6 +99,18 @@ TEST_CASE("a finished run that is extended ends with the bits of one that was as
   REQUIRE(saved.ok());
   CHECK(static_cast<const float*>(saved->Load("mean")->data)[0] == expected.module->mean.item<float>());
   CHECK(static_cast<const int64_t*>(saved->Load("batches")->data)[0] == 20);
+}
+
+TEST_CASE("passes are told how far the run is, and those of a resumed run what the whole run's are told") {
+  const TempFolder whole, parts;
+  const std::vector<double> all = Train(whole.path(), 20, "").progress;
+  REQUIRE(all.size() == 20);
+  for (size_t i = 0; i < all.size(); ++i) CHECK(all[i] == static_cast<double>(i) / 19);
+  const Outcome rest = Train(parts.path(), 20, whole.path() + "/checkpoint-14");
+  REQUIRE(rest.status == absl::OkStatus());
+  CHECK(rest.progress == std::vector<double>(all.begin() + 14, all.end()));
+  const TempFolder one;
+  CHECK(Train(one.path(), 1, "").progress == std::vector<double>{1});
 }
 
 TEST_CASE("'latest' starts anew where there is no checkpoint at all, and 'True' goes on from one") {
