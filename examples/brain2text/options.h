@@ -149,6 +149,7 @@ void Describe(V& v, Brain2TextOptions& o) {
   v.Field("adam_beta2", o.trainer.adam_beta2, FromUpTo(0, 1), "how long AdamW's mean of squared gradients remembers")
       .Alias("beta1");
   Describe(v, o.trainer);
+  DescribeNoAdapters(v);
   Describe(v, o.run);
   DescribeBrainData(v, o);
   Describe(v, o.loader);

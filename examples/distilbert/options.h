@@ -144,6 +144,7 @@ void DescribeDistilBertScript(V& v, DistilBertOptions& o) {
 template <class V>
 void Describe(V& v, DistilBertOptions& o) {
   Describe(v, o.trainer);
+  DescribeNoAdapters(v);
   Describe(v, o.run);
   DescribeText(v, o);
   Describe(v, o.rows);

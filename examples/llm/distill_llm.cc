@@ -152,6 +152,10 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
 std::string Where(const LlmOptions& options) {
   const std::string& folder = options.trainer.output_dir;
   if (!KeepsInFolder(options.publish)) return "";
+  if (options.use_peft && options.adapters.form == AdapterForm::kAdapter) {
+    return absl::StrCat("the adapters are in ", folder, ", for PEFT's PeftModel.from_pretrained over ",
+                        options.student_model);
+  }
   return absl::StrCat("the student is in ", folder, "; to try it: distill_llm --generate ", folder, " --prompt TEXT");
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "examples/recipe/shared_tokenizer.h"
+#include "libdistill/nn/adapters.h"
 #include "libdistill/nn/decoder_config.h"
 #include "libdistill/nn/flash_attention.h"
 #include "libdistill/nn/gguf_config.h"
@@ -43,17 +44,17 @@ absl::Status CheckModel(const LlmOptions& options, const std::string& folder, bo
 }
 
 // Before there are weights to wait for.
-absl::Status CheckUnfrozen(const LlmOptions& options) {
-  if (options.layers_to_unfreeze.empty() || options.student_model.empty()) return absl::OkStatus();
+absl::Status CheckPart(const LlmOptions& options) {
+  if (options.student_model.empty()) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(options.student_model));
-  return Unfreeze(options, *DecoderShapes(config, torch::kFloat32));
+  return ChoosePart(options, *DecoderShapes(config, torch::kFloat32));
 }
 
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.teacher_model, /*is_teacher=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.student_model, /*is_teacher=*/false), "student_model"));
-  DISTILL_RETURN_IF_ERROR(CheckUnfrozen(options));
+  DISTILL_RETURN_IF_ERROR(CheckPart(options));
   DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
   return Annotate(CheckRows(options.eval_dataset_name, options.eval_split, options.rows), "eval_dataset_name");
@@ -158,7 +159,17 @@ absl::StatusOr<TokenBatches> ShardEvaluation(const LlmOptions& options, const Ll
                               PadIdOf(text.tokenizer));
 }
 
-absl::Status Unfreeze(const LlmOptions& options, Decoder& student) {
+absl::Status ChoosePart(const LlmOptions& options, Decoder& student) {
+  if (options.use_peft) {
+    AdapterOptions adapters = options.adapters;
+    adapters.seed = options.trainer.seed;
+    // As it was given: a name of the hub is a folder by now.
+    adapters.base_model = options.student_model;
+    for (const auto& [name, value] : options.kept) {
+      if (name == "student_model") adapters.base_model = value;
+    }
+    return Annotate(AddAdapters(adapters, student), "lora_target_modules");
+  }
   if (options.layers_to_unfreeze.empty()) return absl::OkStatus();
   const auto patterns = ReadYamlList(options.layers_to_unfreeze, kUnfrozenParameters);
   if (!patterns.ok()) return Annotate(patterns.status(), "layers_to_unfreeze");
@@ -168,8 +179,12 @@ absl::Status Unfreeze(const LlmOptions& options, Decoder& student) {
 absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run) {
   LlmModels models;
   DISTILL_ASSIGN_OR_RETURN(models.student_has_weights, HasWeights(options.student_model));
+  if (options.use_peft && !models.student_has_weights) {
+    return absl::InvalidArgumentError(absl::StrCat("use_peft: ", options.student_model,
+                                                   " has no weights, and adapters teach nothing to random ones"));
+  }
   DISTILL_ASSIGN_OR_RETURN(models.student, LoadStudent(options, run, models.student_has_weights));
-  DISTILL_RETURN_IF_ERROR(Unfreeze(options, *models.student));
+  DISTILL_RETURN_IF_ERROR(ChoosePart(options, *models.student));
   if (options.teacher_model.empty()) return models;
   LoadOptions load = OptionsOf(WorkingType(options.trainer, run.device()), run.device(),
                                options.shard_teacher && run.world_size() > 1);

@@ -32,8 +32,9 @@ struct LlmText {
 // experts.
 [[nodiscard]] absl::Status CheckStudent(const std::string& folder, const DecoderConfig& config);
 
-// As layers_to_unfreeze says, if it is given: the other parameters are frozen. Errors begin with its name.
-[[nodiscard]] absl::Status Unfreeze(const LlmOptions& options, Decoder& student);
+// As use_peft and layers_to_unfreeze say, if they are given: adapters are added, and what is not to be trained is
+// frozen. Errors begin with the option's name.
+[[nodiscard]] absl::Status ChoosePart(const LlmOptions& options, Decoder& student);
 
 struct LlmModels {
   std::shared_ptr<Decoder> teacher;  // null: training on labels alone
@@ -42,7 +43,8 @@ struct LlmModels {
 };
 
 // A student folder without weights gives random ones, drawn with the config's seed. A model that is to be sharded
-// (zero_stage 3, shard_teacher) comes without its blocks. What layers_to_unfreeze does not name is frozen.
+// (zero_stage 3, shard_teacher) comes without its blocks. What is not to be trained is
+// frozen (ChoosePart).
 [[nodiscard]] absl::StatusOr<LlmModels> LoadModels(const LlmOptions& options, const RunContext& run);
 
 }  // namespace distill

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "examples/recipe/required_value.h"
+#include "libdistill/core/description.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -34,12 +35,33 @@ absl::Status CheckHeldOut(const LlmOptions& options) {
       "need held-out data: eval_dataset_name, or validation_split");
 }
 
+absl::Status CheckPart(const LlmOptions& options) {
+  if (!options.use_peft) {
+    const FieldValues given = ValuesOf(options.adapters), usual = ValuesOf(AdapterOptions());
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (given[i].second == usual[i].second) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(given[i].first, " is about adapters, and without use_peft: true none are trained"));
+    }
+    return absl::OkStatus();
+  }
+  if (!options.layers_to_unfreeze.empty()) {
+    return absl::InvalidArgumentError(
+        "use_peft trains adapters, and layers_to_unfreeze some of the weights themselves: give one of them");
+  }
+  if (options.adapters.form == AdapterForm::kMerged || !PublishesToHub(options.publish)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "lora_save: a folder of adapters is not published on the hub; leave lora_save at merged, or save_location and "
+      "push_to_hub out");
+}
+
 absl::Status CheckTraining(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));
   DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.sources.dataset_name));
   DISTILL_RETURN_IF_ERROR(RequireValue("output_dir", options.trainer.output_dir));
   DISTILL_RETURN_IF_ERROR(CheckModels(options));
   DISTILL_RETURN_IF_ERROR(CheckShardOptions(options.shard));
+  DISTILL_RETURN_IF_ERROR(CheckPart(options));
   return CheckHeldOut(options);
 }
 

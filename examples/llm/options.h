@@ -14,6 +14,7 @@
 #include "libdistill/data/row_options.h"
 #include "libdistill/data/shard_options.h"
 #include "libdistill/loss/distillation_options.h"
+#include "libdistill/nn/adapter_options.h"
 #include "libdistill/optim/rate_scaling.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/store/publish_options.h"
@@ -48,6 +49,8 @@ struct LlmOptions {
   FieldValues kept;  // what OptionsToKeep (examples/recipe/kept_options.h) gives, once names have become folders
                      // (sources.h); empty: the values here
   std::string layers_to_unfreeze;
+  bool use_peft = false;
+  AdapterOptions adapters;  // of which base_model and seed are found elsewhere
   bool use_flash_attention = false;
   bool shard_teacher = false;
   bool gradient_checkpointing = false;
@@ -150,6 +153,11 @@ void DescribeModels(V& v, LlmOptions& o) {
           "YAML file, may be s3://, whose list unfrozen_parameters names what of the student is trained, by regular "
           "expressions (docs/partial_training.md); empty: all of it")
       .PathOfAnyStore();
+  v.Group("Adapters");
+  v.Field("use_peft", o.use_peft,
+          "train low-rank adapters beside the student's matrices, which are frozen (docs/partial_training.md)")
+      .Alias("use_lora");
+  Describe(v, o.adapters);
   v.Group("Training");
   v.Field("shard_teacher", o.shard_teacher,
           "each rank keeps a share of the weights of the teacher's blocks, as zero_stage 3 does of the student's");

@@ -52,10 +52,11 @@ void DescribeTheirModelsAndLosses(V& v) {
   v.Accept("seq_kd", {"false"}, kRowsOnly);
   v.Accept("disable_dropout", {"true"}, "no dropout in a decoder unless a program asks for it");
   v.Accept("activation_offloading", {"false"}, "gradient_checkpointing: true saves memory");
-  v.Refuse({"frozen_modules", "frozen_res", "lora_target_parameters", "lora_modules_to_save", "lora_task_type"},
-           "all weights are trained");
-  v.Accept("use_rslora", {"false"}, "all weights are trained");
-  v.Accept("use_dora", {"false"}, "all weights are trained");
+  v.Refuse({"frozen_modules", "frozen_res"}, "layers_to_unfreeze says what is trained");
+  v.Refuse({"lora_target_parameters", "lora_modules_to_save"},
+           "adapters stand beside the blocks' matrices (lora_target_modules), and nothing else is trained with them");
+  v.Accept("lora_task_type", {"CAUSAL_LM"}, "the student is a decoder");
+  v.Accept("use_dora", {"false"}, "adapters are plain or rank-stabilised (use_rslora)");
   v.Refuse({"router_aux_loss_coef"}, "mixtures of experts are not read");
 }
 

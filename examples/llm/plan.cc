@@ -17,13 +17,11 @@ absl::Status CheckFamily(const LlmOptions& options, const DecoderConfig& config,
   return Annotate(CheckFlashAttention(config, options.shard.max_length), option);
 }
 
-// What is not trained, as layers_to_unfreeze says.
-absl::Status PlanUnfrozen(const LlmOptions& options, const DecoderConfig& config, PlannedModel& model) {
+// As much of it as is trained.
+absl::StatusOr<PlannedModel> PlanStudent(const LlmOptions& options, const DecoderConfig& config) {
   const auto shapes = DecoderShapes(config, torch::kFloat32);
-  DISTILL_RETURN_IF_ERROR(Unfreeze(options, *shapes));
-  const auto parameters = shapes->named_parameters();
-  Freeze(model, [&](const std::string& name) { return !parameters[name].requires_grad(); });
-  return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(ChoosePart(options, *shapes));
+  return PlannedPart(config, *shapes);
 }
 
 absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
@@ -32,8 +30,7 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig student, ReadDecoderConfig(options.student_model));
   DISTILL_RETURN_IF_ERROR(CheckFamily(options, student, "student_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckStudent(options.student_model, student), "student_model"));
-  task.student = Planned(student);
-  DISTILL_RETURN_IF_ERROR(PlanUnfrozen(options, student, task.student));
+  DISTILL_ASSIGN_OR_RETURN(task.student, PlanStudent(options, student));
   if (!options.teacher_model.empty()) {
     DISTILL_ASSIGN_OR_RETURN(const DecoderConfig teacher, ReadDecoderConfig(options.teacher_model));
     DISTILL_RETURN_IF_ERROR(CheckFamily(options, teacher, "teacher_model"));

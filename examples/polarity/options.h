@@ -137,6 +137,7 @@ void DescribeClassifiers(V& v, PolarityOptions& o) {
 template <class V>
 void Describe(V& v, PolarityOptions& o) {
   Describe(v, o.trainer);
+  DescribeNoAdapters(v);
   Describe(v, o.run);
   DescribeRows(v, o);
   Describe(v, o.rows);

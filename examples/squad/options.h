@@ -121,6 +121,7 @@ void Describe(V& v, SquadOptions& o) {
   v.Field("do_train", o.do_train, "train on the training data");
   v.Field("do_eval", o.do_eval, "evaluate on the held-out data: at the end, and as eval_strategy says");
   Describe(v, o.trainer);
+  DescribeNoAdapters(v);
   Describe(v, o.run);
   DescribeQuestions(v, o);
   Describe(v, o.rows);

@@ -18,6 +18,10 @@ torch::Tensor Dropout(const torch::Tensor& x, double p);
 // residual + Dropout(x, p), in one sweep; both of one shape and type.
 torch::Tensor AddDropped(const torch::Tensor& residual, const torch::Tensor& x, double p);
 
+// at::linear(Dropout(x, p), weight), x [N, in]. Where dropout sweeps, x is kept for the backward pass and not a copy of
+// it of which elements are dropped: that is made anew.
+torch::Tensor LinearOfDropped(const torch::Tensor& x, const torch::Tensor& weight, double p);
+
 // Draws a seed from the CPU's generator; inside nn/ only.
 Dropping DrawDropping(double p);
 

@@ -12,6 +12,7 @@
 #include <torch/nn/module.h>
 
 #include "absl/status/status.h"
+#include "libdistill/nn/adapters.h"
 #include "libdistill/nn/model_content.h"
 #include "libdistill/nn/weight_gate.h"
 
@@ -38,7 +39,7 @@ struct TokenInput {
   std::vector<torch::Tensor> tensors() const;
 };
 
-class LanguageModel : public torch::nn::Module, public GatedModel, public HasContent {
+class LanguageModel : public torch::nn::Module, public GatedModel, public HasContent, public HasAdapters {
  public:
   // [B, T, H]; rows of padding hold anything.
   virtual torch::Tensor Hidden(const TokenInput& input) = 0;

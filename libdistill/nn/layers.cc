@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/nn/dropout.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/tensor/unbacked.h"
 
@@ -22,7 +23,25 @@ Linear::Linear(int64_t in, int64_t out, bool has_bias, const TensorOptions& opti
 
 Tensor Linear::AddTo(const Tensor& residual, const Tensor& x) const {
   if (bias.defined()) return residual + (*this)(x);
-  return at::addmm(residual, x, weight.t());
+  return WithAdapter(at::addmm(residual, x, weight.t()), x);
+}
+
+void Linear::AddAdapter(const Tensor& a, const Tensor& b, double scale, double dropout) {
+  const auto add = [this](const char* name, const Tensor& values) {
+    return register_module(name, std::make_shared<torch::nn::Module>())->register_parameter("weight", values);
+  };
+  lora_a = add("lora_A", a);
+  lora_b = add("lora_B", b);
+  lora_scale = scale;
+  lora_dropout = dropout;
+}
+
+Tensor Linear::WithAdapter(Tensor product, const Tensor& x) const {
+  if (!has_adapter()) return product;
+  const Tensor narrow = LinearOfDropped(x, lora_a, is_training() ? lora_dropout : 0);
+  // Neither the layer's nor the residual's gradient needs what the product was.
+  if (product.dim() == 2) return product.addmm_(narrow, lora_b.t(), /*beta=*/1, lora_scale);
+  return product.add_(at::linear(narrow, lora_b), lora_scale);
 }
 
 LayerNorm::LayerNorm(int64_t size, double epsilon, const TensorOptions& options) : epsilon(epsilon) {

@@ -16,12 +16,23 @@ namespace distill {
 // Weights that hold anything yet.
 struct Linear : torch::nn::Module {
   Linear(int64_t in, int64_t out, bool has_bias, const torch::TensorOptions& options);
-  torch::Tensor operator()(const torch::Tensor& x) const { return at::linear(x, weight, bias); }
+  torch::Tensor operator()(const torch::Tensor& x) const { return WithAdapter(at::linear(x, weight, bias), x); }
   // residual + x W^T + b, in one pass over the result where there is no bias.
   torch::Tensor AddTo(const torch::Tensor& residual, const torch::Tensor& x) const;
 
-  torch::Tensor weight;  // [out, in]
-  torch::Tensor bias;    // [out] or undefined
+  // From then on `scale` times (dropout(x) a^T) b^T is added (nn/adapters.h); a and b are parameters of the layer,
+  // "lora_A.weight" and "lora_B.weight". Once.
+  void AddAdapter(const torch::Tensor& a, const torch::Tensor& b, double scale, double dropout);
+  bool has_adapter() const { return lora_a.defined(); }
+
+  torch::Tensor weight;          // [out, in]
+  torch::Tensor bias;            // [out] or undefined
+  torch::Tensor lora_a, lora_b;  // [r, in], [out, r], or undefined
+  double lora_scale = 0, lora_dropout = 0;
+
+ private:
+  // Writes to `product`, which is nobody else's.
+  torch::Tensor WithAdapter(torch::Tensor product, const torch::Tensor& x) const;
 };
 
 struct LayerNorm : torch::nn::Module {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/log.h"
+#include "libdistill/nn/adapters.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/weight_gate.h"
@@ -224,15 +225,23 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   DISTILL_ASSIGN_OR_RETURN(const DType file_dtype, FromTorch(dtype));
   DISTILL_ASSIGN_OR_RETURN(const std::string config, ConfigJsonWithDType(config_json, NameOf(file_dtype)));
   DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
+  const auto* adapted = dynamic_cast<const HasAdapters*>(&model);
+  const bool saves_adapters =
+      adapted != nullptr && adapted->adapters().has_value() && adapted->adapters()->form == AdapterForm::kAdapter;
   const auto saved_type = [dtype](torch::Dtype) { return dtype; };
-  DISTILL_RETURN_IF_ERROR(
-      WriteInOrder(model, {model.named_parameters()}, JoinPath(folder, "model.safetensors"), saved_type));
+  const auto merged = [&](const torch::Tensor& tensor) { return Merged(model, tensor); };
+  DISTILL_RETURN_IF_ERROR(saves_adapters ? WriteInOrder(model, {AdapterTensors(model)},
+                                                        JoinPath(folder, "adapter_model.safetensors"), saved_type)
+                                         : WriteInOrder(model, {TensorsWithoutAdapters(model)},
+                                                        JoinPath(folder, "model.safetensors"), saved_type, merged));
   if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
   if (const auto* loaded = dynamic_cast<const HasContent*>(&model); loaded != nullptr) {
     for (const auto& [name, text] : loaded->files()) DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, name), text));
   }
   // Last: who waits for a model waits for this.
-  DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, "config.json"), config));
+  DISTILL_RETURN_IF_ERROR(saves_adapters ? WriteSynced(JoinPath(folder, "adapter_config.json"),
+                                                       AdapterConfigJson(model, *adapted->adapters()))
+                                         : WriteSynced(JoinPath(folder, "config.json"), config));
   return Sync(folder);  // new names in it last only then
 }
 

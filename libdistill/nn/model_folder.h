@@ -89,7 +89,9 @@ auto CreateModel(const std::string& folder, const LoadOptions& options, const Ma
 }
 
 // config.json (the given one with the dtype that was saved), model.safetensors, copies of the tokenizer files of
-// `tokenizer_folder` (none when empty), and the model's own files (HasContent::SaveFile). Blocks until all are synced.
+// `tokenizer_folder` (none when empty), and the model's own files (HasContent::SaveFile). Of a model with adapters the
+// first two have them merged, or are adapter_config.json and adapter_model.safetensors instead (nn/adapters.h). Blocks
+// until all are synced.
 [[nodiscard]] absl::Status SaveModel(const torch::nn::Module& model, const std::string& config_json,
                                      const std::string& folder, const std::string& tokenizer_folder,
                                      torch::Dtype dtype);

@@ -19,7 +19,7 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Forward = GatedModel::Forward;
+using BlockForward = GatedModel::Forward;
 
 // x, which has gradients, and in the backward pass `action` once that of x is known.
 Tensor OnBackward(const Tensor& x, const std::function<void()>& action) {
@@ -30,12 +30,12 @@ Tensor OnBackward(const Tensor& x, const std::function<void()>& action) {
 
 // A function that the graph can keep.
 struct KeptForward : torch::CustomClassHolder {
-  explicit KeptForward(Forward forward) : forward(std::move(forward)) {}
-  const Forward forward;
+  explicit KeptForward(BlockForward forward) : forward(std::move(forward)) {}
+  const BlockForward forward;
 };
 
 struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
-  static Tensor forward(AutogradContext* context, const Tensor& input, Forward forward) {
+  static Tensor forward(AutogradContext* context, const Tensor& input, BlockForward forward) {
     context->save_for_backward({input, RandomState(input.device())});
     Tensor output = forward(input);  // gradients are off here
     context->saved_data["forward"] = c10::IValue::make_capsule(c10::make_intrusive<KeptForward>(std::move(forward)));
@@ -65,7 +65,7 @@ struct RecomputedFunction : torch::autograd::Function<RecomputedFunction> {
 // more, and its own backward right after. It must compute the same bits both times: what it draws from the default
 // generator of the input's device, as dropout does, is drawn once more from the same state. Without gradients being
 // taken it is just called.
-Tensor Recomputed(Forward forward, const Tensor& input) {
+Tensor Recomputed(BlockForward forward, const Tensor& input) {
   if (!torch::GradMode::is_enabled()) return forward(input);
   // Where what came before is frozen there would be no node in the graph, and no gradient for the parameters here.
   const Tensor start = input.requires_grad() ? input : input.detach().requires_grad_();
@@ -172,7 +172,8 @@ void WeightsInOrder::Bring(const Tensor& weight) {
 
 absl::Status WriteInOrder(const torch::nn::Module& module,
                           const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
-                          const std::string& path, absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type) {
+                          const std::string& path, absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type,
+                          const std::function<torch::Tensor(const torch::Tensor& tensor)>& value) {
   std::map<std::string, torch::Tensor> by_name;
   std::map<std::string, TensorView> views;
   for (const auto& items : tensors) {
@@ -188,7 +189,8 @@ absl::Status WriteInOrder(const torch::nn::Module& module,
                             return CatchTorch([&] {
                               const torch::Tensor& tensor = by_name[name];
                               weights.Bring(tensor);
-                              const torch::Tensor on_host = ToHost(tensor, saved_type(tensor.scalar_type()));
+                              const torch::Tensor on_host =
+                                  ToHost(value != nullptr ? value(tensor) : tensor, saved_type(tensor.scalar_type()));
                               return sink({static_cast<const char*>(on_host.const_data_ptr()), on_host.nbytes()});
                             });
                           });

@@ -109,10 +109,12 @@ class WeightsInOrder {
 
 // Writes and syncs a file of a module's tensors, one after the other as WeightsInOrder brings them: it neither copies
 // more than one on the host nor, of a model that is sharded, asks for more than a block at a time. `saved_type`:
-// what the file has one of this type in. InvalidArgument: a type that files have no name for.
+// what the file has one of this type in. `value`, of a tensor that is there: what is written in its place, of its
+// shape; null: the tensor. InvalidArgument: a type that files have no name for.
 [[nodiscard]] absl::Status WriteInOrder(const torch::nn::Module& module,
                                         const std::vector<torch::OrderedDict<std::string, torch::Tensor>>& tensors,
                                         const std::string& path,
-                                        absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type);
+                                        absl::FunctionRef<torch::Dtype(torch::Dtype)> saved_type,
+                                        const std::function<torch::Tensor(const torch::Tensor& tensor)>& value = {});
 
 }  // namespace distill

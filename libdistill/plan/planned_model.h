@@ -20,12 +20,14 @@
 
 namespace distill {
 
+class Decoder;
+
 // "Token" is what the model works on one by one: of a recurrent network, a frame.
 struct PlannedModel {
   std::string family = {};                        // for people: "qwen2"
   std::vector<TrainedParameter> parameters = {};  // on the device "meta", in the module's order
   std::vector<int64_t> block_of = {};             // of each parameter: its block, which zero_stage 3 shards; -1: none
-  std::vector<TrainedParameter> frozen = {};      // that are not trained, and whole on every rank (Freeze)
+  std::vector<TrainedParameter> frozen = {};      // that are not trained, and whole on every rank (PlannedPart)
   std::vector<std::vector<int64_t>> blocks =
       {};              // elements of each block's weights, as GatedModel::BlockWeights has them
   int64_t hidden = 0;  // numbers of a token's state
@@ -58,10 +60,10 @@ void AddParameter(PlannedModel& model, const std::string& name, const std::vecto
                   double multiplied = 0);
 
 PlannedModel Planned(const DecoderConfig& config);
-// Of such a one, whose parameters are those of the family: those for which `is_frozen` answers true are not trained
-// (task/unfreeze.h). A backward pass then ends at the lowest block with one that is, and of the inputs of frozen
-// matrices nothing is kept. At least one is trained.
-void Freeze(PlannedModel& decoder, const std::function<bool(const std::string& name)>& is_frozen);
+// Of such a one of which a part is trained: those parameters of `shapes` (DecoderShapes) that require gradients
+// (task/unfreeze.h), at least one, or adapters (nn/adapters.h). A backward pass then ends at the lowest block with one
+// of them, and of the inputs of frozen matrices nothing is kept.
+PlannedModel PlannedPart(const DecoderConfig& config, const Decoder& shapes);
 // `labels`: of a classifier.
 PlannedModel Planned(const EncoderConfig& config, EncoderUse use, int64_t labels = 2);
 // `targets`: classes in a row, over which CTC sums.

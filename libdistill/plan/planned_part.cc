@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "libdistill/nn/decoder.h"
 #include "libdistill/plan/planned_model.h"
+#include "libdistill/shard/module_state.h"
 
 namespace distill {
 namespace {
@@ -35,6 +37,8 @@ int64_t StepOf(const std::string& name) {
   return kUnknown;
 }
 
+bool IsOfAdapter(const std::string& name) { return absl::StrContains(name, ".lora_"); }
+
 bool IsEmbedding(const std::string& name) { return absl::StrContains(name, "embed_tokens."); }
 
 struct Block {
@@ -42,11 +46,12 @@ struct Block {
   int64_t first_trained = kSteps_;                      // step
   int64_t inputs[kSteps_] = {}, outputs[kSteps_] = {};  // of each step's matrices, together
   double elements[kSteps_] = {};                        // of matrices
+  int64_t narrow = 0;                                   // numbers that adapters have between their two matrices
   double others = 0;                                    // of matrices of no step
   bool is_trained[kSteps_] = {};
 };
 
-std::vector<Block> BlocksOf(const PlannedModel& model, const std::vector<bool>& is_frozen) {
+std::vector<Block> StepsOf(const PlannedModel& model, const std::vector<bool>& is_frozen) {
   std::vector<Block> blocks(model.blocks.size());
   for (size_t i = 0; i < model.parameters.size(); ++i) {
     if (model.block_of[i] < 0) continue;
@@ -65,9 +70,13 @@ std::vector<Block> BlocksOf(const PlannedModel& model, const std::vector<bool>& 
       block.first_trained = std::min(block.first_trained, step);
     }
     if (!is_matrix) continue;
+    block.elements[step] += static_cast<double>(parameter.tensor.numel());
+    if (IsOfAdapter(parameter.name)) {
+      if (absl::StrContains(parameter.name, ".lora_A.")) block.narrow += parameter.tensor.size(0);
+      continue;
+    }
     block.inputs[step] = parameter.tensor.size(1);
     block.outputs[step] += parameter.tensor.size(0);
-    block.elements[step] += static_cast<double>(parameter.tensor.numel());
   }
   return blocks;
 }
@@ -108,9 +117,10 @@ Part PartOf(const PlannedModel& model, const std::vector<bool>& is_frozen) {
     if (!is_frozen[i]) part.gradients += elements;
     if (model.block_of[i] < 0) part.inputs += elements;  // the head's
   }
-  for (const Block& block : BlocksOf(model, is_frozen)) {
+  for (const Block& block : StepsOf(model, is_frozen)) {
     if (!has_gradient && block.first_trained == kSteps_) continue;
     ++part.blocks;
+    part.unkept -= block.narrow;
     has_gradient ? AddWhole(block, part) : AddLowest(block, part);
     has_gradient = true;
   }
@@ -135,21 +145,28 @@ void CountOperations(PlannedModel& model, const Part& part) {
   };
 }
 
-}  // namespace
-
-void Freeze(PlannedModel& model, const std::function<bool(const std::string& name)>& is_frozen) {
-  std::vector<bool> frozen;
-  for (const TrainedParameter& parameter : model.parameters) frozen.push_back(is_frozen(parameter.name));
-  if (std::find(frozen.begin(), frozen.end(), true) == frozen.end()) return;
-  const Part part = PartOf(model, frozen);
-  CountOperations(model, part);
-  model.memory = [whole = std::move(model.memory), part](ModelPass pass) {
-    pass.kept_blocks = part.blocks;
-    PassMemory memory = whole(pass);
-    const int64_t unkept = part.unkept + (pass.several_lengths ? part.in_groups : 0);
-    if (!pass.recomputes) memory.kept_bytes -= pass.tokens * unkept * pass.element_bytes;
-    return memory;
+// What the module has beside the family's parameters.
+void AddAdapters(const Decoder& shapes, PlannedModel& model) {
+  std::vector<TrainedParameter> added;
+  for (const auto& item : shapes.named_parameters()) {
+    if (IsOfAdapter(item.key())) added.push_back({item.key(), item.value(), true, item.value().size(0)});
+  }
+  double elements = 0;
+  const std::vector<int64_t> block_of = distill::BlocksOf(shapes, added);
+  for (size_t i = 0; i < added.size(); ++i) {
+    model.blocks[static_cast<size_t>(block_of[i])].push_back(added[i].tensor.numel());
+    model.block_of.push_back(block_of[i]);
+    elements += static_cast<double>(added[i].tensor.numel());
+    model.parameters.push_back(std::move(added[i]));
+  }
+  if (elements == 0) return;
+  model.forward_flops = [before = std::move(model.forward_flops), elements](int64_t length) {
+    return before(length) + 2 * elements;
   };
+}
+
+// At least one is not.
+void Freeze(const std::vector<bool>& frozen, PlannedModel& model) {
   std::vector<TrainedParameter> trained;
   std::vector<int64_t> block_of;
   bool trains_table = false;
@@ -168,6 +185,30 @@ void Freeze(PlannedModel& model, const std::function<bool(const std::string& nam
   if (trains_table) model.last_gradient = model.vocabulary * model.hidden;
   model.parameters = std::move(trained);
   model.block_of = std::move(block_of);
+}
+
+}  // namespace
+
+PlannedModel PlannedPart(const DecoderConfig& config, const Decoder& shapes) {
+  PlannedModel model = Planned(config);
+  AddAdapters(shapes, model);
+  const auto parameters = shapes.named_parameters();
+  std::vector<bool> frozen;
+  for (const TrainedParameter& parameter : model.parameters) {
+    frozen.push_back(!parameters[parameter.name].requires_grad());
+  }
+  if (std::find(frozen.begin(), frozen.end(), true) == frozen.end()) return model;
+  const Part part = PartOf(model, frozen);
+  CountOperations(model, part);
+  model.memory = [whole = std::move(model.memory), part](ModelPass pass) {
+    pass.kept_blocks = part.blocks;
+    PassMemory memory = whole(pass);
+    const int64_t unkept = part.unkept + (pass.several_lengths ? part.in_groups : 0);
+    if (!pass.recomputes) memory.kept_bytes -= pass.tokens * unkept * pass.element_bytes;
+    return memory;
+  };
+  Freeze(frozen, model);
+  return model;
 }
 
 }  // namespace distill

@@ -24,8 +24,14 @@ void DescribeForeignCompute(V& v) {
   v.Accept("label_smoothing_factor", {"0", "0.0"}, "label smoothing is not supported");
   v.Accept("neftune_noise_alpha", {"0"}, "noise on embeddings is not supported");
   v.Refuse({"deepspeed", "fsdp", "fsdp_config", "zero"}, "set zero_stage to 1, 2 or 3, and nothing else");
-  v.Refuse({"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "load_in_4bit", "load_in_8bit"},
-           "adapters and quantized weights are not supported: all weights are trained");
+  v.Refuse({"load_in_4bit", "load_in_8bit"}, "quantized weights are not trained");
+}
+
+// For recipes whose models have no adapters.
+template <class V>
+void DescribeNoAdapters(V& v) {
+  v.Refuse({"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules"},
+           "adapters are not supported: all weights are trained");
 }
 
 // What moves data.

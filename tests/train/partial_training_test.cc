@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/nn/adapters.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/task/logit_distillation.h"
 #include "libdistill/task/unfreeze.h"
@@ -50,7 +51,7 @@ DecoderConfig Shape(bool is_tied, int64_t hidden = 24) {
 }
 
 struct Case {
-  std::vector<std::string> patterns;
+  std::vector<std::string> patterns;  // or the targets of adapters, behind "lora"
   bool is_tied = false;
   int64_t stage = 0;
   bool recomputes = false;
@@ -60,10 +61,19 @@ struct Case {
 
 absl::StatusOr<std::shared_ptr<Decoder>> Make(const Case& c) {
   auto model = std::make_shared<Decoder>(Shape(c.is_tied));
+  if (c.recomputes) model->EnableGradientCheckpointing();
+  if (c.patterns[0] == "lora") {
+    DISTILL_RETURN_IF_ERROR(AddAdapters({.rank = 3, .dropout = 0, .targets = c.patterns[1]}, *model));
+    // That of A is zero while B is.
+    const torch::NoGradGuard no_grad;
+    for (const auto& item : model->named_parameters()) {
+      if (absl::StrContains(item.key(), "lora_B")) item.value().fill_(0.02);
+    }
+    return model;
+  }
   std::vector<YamlItem> patterns;
   for (const std::string& pattern : c.patterns) patterns.push_back({pattern, "test:1"});
   DISTILL_RETURN_IF_ERROR(UnfreezeOnly(patterns, *model));
-  if (c.recomputes) model->EnableGradientCheckpointing();
   return model;
 }
 
@@ -212,6 +222,8 @@ const std::vector<Case>& Cases() {
       {.patterns = {"^lm_head.weight$", "model.layers.2.self_attn"}, .is_tied = true},  // the table, by its head's name
       {.patterns = {"^model.norm.weight$", "model.layers.0.(mlp|input_layernorm)"}},
       {.patterns = {"."}, .is_tied = true},
+      {.patterns = {"lora", "all-linear"}},
+      {.patterns = {"lora", "layers.1.self_attn.q_proj,layers.2.mlp.down_proj"}, .is_tied = true},
   };
   return cases;
 }
