@@ -1,7 +1,7 @@
 // Judges models by held-out data: cross-entropy, calibration, greedy answers that are right, speed and size; beside a
 // teacher also divergence from it and how often both agree (judge.h says what each figure is).
 //
-//   evaluate_llm --dataset_name FILE [--teacher_model DIR] [--json OUT] NAME=DIR...
+//   evaluate_llm --dataset_name FILE [--teacher_model DIR] [--json OUT] [--dtype bfloat16] NAME=DIR...
 //
 // All of them may be s3://, or names of the hub. Each model reads the data by the chat template of its own folder, and
 // by the tokenizer of the teacher, or without one by its own.
