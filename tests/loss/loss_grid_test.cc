@@ -69,22 +69,21 @@ const std::vector<DistillationOptions> kNamed = {{.divergence = Divergence::kSke
 
 TEST_CASE("every divergence that has a name gives what the reference gives") {
   const std::vector<LogitScaling> scalings = {{}, {.scale = 0.25}, {.scale = 1.5, .softcap = 4}};
+  int64_t turn = 0;  // what is not crossed takes turns
   for (const torch::Device& device : TestDevices()) {
     for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
       for (DistillationOptions options : kNamed) {
-        for (const double temperature : {1.0, 2.0, 3.0}) {
-          for (const LogitScaling& scaling : scalings) {
-            DistillationInputs inputs = MakeInputs({9, 16, 24, 1100, 1123, true}, dtype, device, 0.5);
-            inputs.student_logits = scaling;
-            inputs.teacher_logits = {.scale = -0.5, .softcap = scaling.softcap / 2};
-            options.temperature = temperature;
-            options.chunk_tokens = 4;
-            for (const double alpha : {0.4, 1.0}) {
-              options.alpha = alpha;
-              INFO(device << ' ' << dtype << ", " << NameOf(options) << ", T " << temperature << ", alpha " << alpha
-                          << ", scale " << scaling.scale << ", softcap " << scaling.softcap);
-              CheckSame(inputs, options, 3e-5);
-            }
+        for (const LogitScaling& scaling : scalings) {
+          DistillationInputs inputs = MakeInputs({9, 16, 24, 1100, 1123, true}, dtype, device, 0.5);
+          inputs.student_logits = scaling;
+          inputs.teacher_logits = {.scale = -0.5, .softcap = scaling.softcap / 2};
+          options.temperature = 1.0 + static_cast<double>(turn++ % 4 % 3);
+          options.chunk_tokens = 4;
+          for (const double alpha : {0.4, 1.0}) {
+            options.alpha = alpha;
+            INFO(device << ' ' << dtype << ", " << NameOf(options) << ", T " << options.temperature << ", alpha "
+                        << alpha << ", scale " << scaling.scale << ", softcap " << scaling.softcap);
+            CheckSame(inputs, options, 3e-5);
           }
         }
       }
@@ -102,7 +101,7 @@ TEST_CASE("every divergence that has a name, in narrow types, with vocabularies 
   int64_t turn = 0;
   for (const torch::Device& device : TestDevices()) {
     for (const auto& [dtype, tolerance] : types) {
-      for (const int64_t vocabulary : {1, 17, 1025, 2051}) {
+      for (const int64_t vocabulary : {1, 17, 1025}) {
         for (DistillationOptions options : kNamed) {
           DistillationInputs inputs =
               MakeInputs({7, 16, 8, vocabulary + turn % 3, vocabulary, turn % 2 == 0}, dtype, device, 0.5);

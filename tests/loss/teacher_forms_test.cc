@@ -202,7 +202,7 @@ TEST_CASE("top-k log-probabilities with a tail give what the reference gives, wh
   int64_t turn = 0;
   for (const torch::Device& device : TestDevices()) {
     for (const auto& [dtype, tolerance] : kTypes) {
-      for (const int64_t vocabulary : {2, 17, 1025, 3001}) {
+      for (const int64_t vocabulary : {2, 17, 1025}) {
         for (const int64_t k : {int64_t{1}, int64_t{8}, int64_t{128}, vocabulary}) {
           if (k > vocabulary) continue;
           const int64_t cut = turn % 2 == 1 && vocabulary > 16 ? vocabulary - 5 : 0;
