@@ -82,6 +82,23 @@ def check_plan(folder):
     print("ok: --plan")
 
 
+def check_memory(folder):
+    """With a quarter of the layers memory falls by what --plan says, within 10 %."""
+    job.make_shape(f"{folder}/deep", hidden=512, layers=8, heads=8, kv_heads=2, intermediate=1536, vocab=None)
+    with open(f"{folder}/quarter.yaml", "w", encoding="utf-8") as file:
+        file.write("unfrozen_parameters:\n- model.layers.[67].\n")
+    planned, measured = {}, {}
+    for name, layers in (("all", ""), ("quarter", f"{folder}/quarter.yaml")):
+        run = ["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", student_model=f"{folder}/deep", alpha=0, max_steps=2,
+                                           per_device_train_batch_size=8, packing=True, max_length=128, print_metrics=True, save_strategy="no",
+                                           output_dir=f"{folder}/memory_{name}", layers_to_unfreeze=layers)]
+        planned[name] = float(re.search(r"([\d.]+) GiB +a rank", job.must_run([*run, "--plan"]))[1])
+        measured[name] = float(re.search(r"peak_memory_gib = ([\d.]+)", job.must_run(run))[1])
+    falls = [memory["all"] - memory["quarter"] for memory in (planned, measured)]
+    job.check(abs(falls[0] / falls[1] - 1) < 0.1, f"planned {planned}, measured {measured}")
+    print(f"ok: memory falls by {falls[1]:.3f} GiB of {measured['all']:.3f}, planned {falls[0]:.3f}")
+
+
 def check_bad_input(folder):
     job.make_shape(f"{folder}/shape", hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None)
     with open(f"{folder}/wrong.yaml", "w", encoding="utf-8") as file:
@@ -91,6 +108,7 @@ def check_bad_input(folder):
                         (["--use_peft", "true", "--layers_to_unfreeze", f"{folder}/layers.yaml"], ["use_peft", "layers_to_unfreeze"]),
                         (["--use_peft", "true", "--lora_target_modules", "w_proj"], ["lora_target_modules", "w_proj", "q_proj"]),
                         (["--use_peft", "true", "--lora_r", "0"], ["lora_r"]),
+                        (["--lora_r", "8"], ["lora_r", "use_peft"]),
                         (["--use_peft", "true", "--use_dora", "true"], ["use_dora"]),
                         (["--use_peft", "true", "--student_model", f"{folder}/shape"], ["use_peft", "no weights"])):
         code, output = job.run([*arguments(folder, "none"), *more], ranks=2)
@@ -109,6 +127,7 @@ def main():
     check_layers(folder)
     check_adapters(folder)
     check_plan(folder)
+    check_memory(folder)
     check_bad_input(folder)
 
 
