@@ -44,7 +44,7 @@ absl::Status CheckModel(const LlmOptions& options, const std::string& folder, bo
 }
 
 // Before there are weights to wait for.
-absl::Status CheckPart(const LlmOptions& options) {
+absl::Status CheckTrainedPart(const LlmOptions& options) {
   if (options.student_model.empty()) return absl::OkStatus();
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(options.student_model));
   return ChoosePart(options, *DecoderShapes(config, torch::kFloat32));
@@ -54,7 +54,7 @@ absl::Status CheckPart(const LlmOptions& options) {
 absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.teacher_model, /*is_teacher=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.student_model, /*is_teacher=*/false), "student_model"));
-  DISTILL_RETURN_IF_ERROR(CheckPart(options));
+  DISTILL_RETURN_IF_ERROR(CheckTrainedPart(options));
   DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
   return Annotate(CheckRows(options.eval_dataset_name, options.eval_split, options.rows), "eval_dataset_name");

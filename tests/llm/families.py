@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -29,11 +30,21 @@ def data(folder):
     return path
 
 
+def model_folder(folder, name):
+    """A copy of the model with no other tokens than the others: some families have tokens where nothing else is said."""
+    path = f"{folder}/models/{name}"
+    if not os.path.isdir(path):
+        shutil.copytree(f"{MODELS}/{name}/model", path)
+        with open(f"{path}/tokenizer_config.json", "w", encoding="utf-8") as file:
+            json.dump({f"{kind}_token": "w0" for kind in ("unk", "bos", "eos", "pad")}, file)
+    return path
+
+
 def train(folder, name, chat, teacher, student, ranks, **options):
     """The losses of each step."""
     out = f"{folder}/{name}"
-    config = job.config(folder, dataset_name=chat, teacher_model=f"{MODELS}/{teacher}/model", output_dir=out,
-                        student_model=f"{MODELS}/{student}/model", chat_template="chatml", global_batch_size=4,
+    config = job.config(folder, dataset_name=chat, teacher_model=model_folder(folder, teacher), output_dir=out,
+                        student_model=model_folder(folder, student), chat_template="chatml", global_batch_size=4,
                         max_steps=3, gradient_accumulation_steps=4 // ranks, **options)
     job.must_run(["--config_file", config], ranks=ranks)
     return [record["loss"] for record in job.records(out)]
@@ -50,7 +61,7 @@ def is_refused(*arguments):
 
 def check_family(folder, chat, family, model):
     """The cells of the family's row."""
-    path = f"{MODELS}/{model}/model"
+    path = model_folder(folder, model)
     refusal = is_refused("--plan", "--teacher_model", path, "--student_model", path)
     job.check(refusal == "" or "no student" in refusal, refusal)
     teacher, student = (model, OTHER) if refusal else (OTHER, model)
@@ -58,15 +69,15 @@ def check_family(folder, chat, family, model):
     sharded = train(folder, f"{model}-2", chat, teacher, student, ranks=2, zero_stage=3, shard_teacher=True,
                     gradient_checkpointing=True)
     job.check(len(whole) == 3 and all(abs(a - b) < 2e-5 * a for a, b in zip(whole, sharded)), f"{model}: {whole} and {sharded}")
-    job.must_run(["--plan", "--teacher_model", f"{MODELS}/{teacher}/model", "--student_model", f"{MODELS}/{student}/model"])
+    job.must_run(["--plan", "--teacher_model", model_folder(folder, teacher), "--student_model", model_folder(folder, student)])
     answer = job.must_run(["--generate", path, "--prompt", "w3 w5", "--chat_template", "chatml", "--max_new_tokens", "5"])
     job.check(len(re.findall(r"\bw\d+", answer)) >= 5, f"{model}: {answer}")
     # A plan of the model as its own teacher, or as another one's.
     flash = is_refused("--plan", "--use_flash_attention", "true", "--teacher_model", path, "--student_model",
-                       f"{MODELS}/{student}/model", "--max_length", "4096")
+                       model_folder(folder, student), "--max_length", "4096")
     reason = re.search(r"has (.*), which torch", flash)
     return [f"`{family}`", "teacher" if refusal else "teacher, student", "yes", "teacher's" if refusal else "yes",
-            "teacher's" if refusal else "yes", "yes", "yes", f"no: {reason.group(1)}" if reason else "yes"]
+            "-" if refusal else "yes", "yes", "yes", f"no: {reason.group(1)}" if reason else "yes"]
 
 
 def works():
