@@ -1,5 +1,6 @@
 #include "libdistill/shard/module_state.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,7 @@
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/hash_tensor.h"
 #include "libdistill/tensor/unbacked.h"
 
 namespace distill {
@@ -62,6 +64,21 @@ absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const to
 absl::Status BroadcastBuffers(Communicator& comm, const torch::nn::Module& module) {
   for (const torch::Tensor& buffer : module.buffers()) DISTILL_RETURN_IF_ERROR(BroadcastFromRank0(comm, buffer));
   return absl::OkStatus();
+}
+
+torch::Tensor HashOfFrozen(const torch::nn::Module& module) {
+  ContentHash hash;
+  bool has_frozen = false;
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().requires_grad()) continue;
+    HashTensor(item.value(), hash.Add(item.key()));
+    has_frozen = true;
+  }
+  if (!has_frozen) return {};
+  const std::string text = hash.Hex();
+  const torch::Tensor tensor = torch::empty({static_cast<int64_t>(text.size())}, torch::kUInt8);
+  std::copy(text.begin(), text.end(), tensor.mutable_data_ptr<uint8_t>());
+  return tensor;
 }
 
 absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder) {

@@ -34,6 +34,10 @@ std::vector<int64_t> BlocksOf(const GatedModel& model, const std::vector<Trained
 [[nodiscard]] absl::Status ReadOnRank0(Communicator& comm, const BlockSource& source, const torch::Tensor& weight,
                                        const torch::Tensor& values);
 
+// A hash of the values of parameters that require no gradients, as text in a uint8 tensor on the host; undefined where
+// all do. A checkpoint keeps it in place of them.
+torch::Tensor HashOfFrozen(const torch::nn::Module& module);
+
 // FOLDER/model.safetensors: parameters and buffers under their names, in their types (bool as uint8).
 [[nodiscard]] absl::Status WriteWeights(const torch::nn::Module& module, const std::string& folder);
 

@@ -73,6 +73,7 @@ absl::Status TrainedModule::MakeOptimizer() {
 absl::Status TrainedModule::MakeWholeOptimizer() {
   return Agree(comm_, CatchTorch([&] {
                  optimizer_ = std::make_unique<AdamW>(parameters_, options_.adamw);
+                 NoteFrozen();
                  if (options_.dtype != torch::kFloat32) module_->to(options_.dtype);
                  optimizer_->RenewWorkingCopies();
                }));
@@ -100,6 +101,7 @@ absl::Status TrainedModule::MakeShardedOptimizer() {
   if (gated_ != nullptr) gated_->SetBlockSource(nullptr);
   return Agree(comm_, CatchTorch([&] {
                  // What is not trained.
+                 NoteFrozen();
                  module_->to(options_.device);
                  if (converts) module_->to(dtype);
                  std::vector<torch::Tensor> in_use;
@@ -108,6 +110,11 @@ absl::Status TrainedModule::MakeShardedOptimizer() {
                                                       narrows ? masters : in_use);
                  if (gated_ != nullptr) gated_->SetWeightGate(flat_->blocks());
                }));
+}
+
+void TrainedModule::NoteFrozen() {
+  frozen_ = HashOfFrozen(*module_);
+  if (frozen_.defined()) frozen_of_checkpoint_ = frozen_.to(options_.device, torch::kUInt8, false, /*copy=*/true);
 }
 
 // What of a model without its blocks is not sharded: whole on every rank, wherever it is.
@@ -157,6 +164,7 @@ TensorState TrainedModule::Tensors() const {
   for (const auto& item : module_->named_buffers()) {
     tensors.emplace("buffer." + item.key(), SpreadTensor::Whole(item.value()));
   }
+  if (frozen_.defined()) tensors.emplace("frozen", SpreadTensor::Whole(frozen_of_checkpoint_));
   return tensors;
 }
 
@@ -176,6 +184,13 @@ absl::Status TrainedModule::RequireFinite() const {
 }
 
 absl::Status TrainedModule::UseRestoredTensors() {
+  const auto check = [this]() -> absl::Status {
+    if (!frozen_.defined() || frozen_.equal(frozen_of_checkpoint_.cpu())) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "weights that are not trained are others than when the run began, which a checkpoint does not keep: take the "
+        "model from where it came then (student_model), drawn from the same seed if it had no weights");
+  };
+  DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch(check)));
   DISTILL_RETURN_IF_ERROR(Agree(comm_, CatchTorch([this] { optimizer_->RenewWorkingCopies(); })));
   return flat_ != nullptr ? flat_->GatherAll(comm_) : absl::OkStatus();
 }

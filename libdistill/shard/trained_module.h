@@ -67,7 +67,7 @@ class TrainedModule {
   // At the end of a run; every rank must call it. Internal on all where a value of these is not finite on one; names
   // it.
   [[nodiscard]] absl::Status RequireFinite() const;
-  // After those were read anew. Every rank must call it.
+  // After those were read anew. Every rank must call it. FailedPrecondition: what is frozen is not what it was there.
   [[nodiscard]] absl::Status UseRestoredTensors();
   // Runs `body` where rank 0 can save the module: with blocks that come one by one (shard/ordered_save.h) or, for a
   // writer that may look at any weight, with all of them on rank 0 and null. Every rank must call it.
@@ -83,13 +83,16 @@ class TrainedModule {
   absl::Status MakeWholeOptimizer();
   absl::Status MakeShardedOptimizer();
   absl::Status LoadUntrained();
+  // Before it is narrowed, so that a run in another type has the same.
+  void NoteFrozen();
 
   Communicator& comm_;
   const std::shared_ptr<torch::nn::Module> module_;
   const Options options_;
   std::vector<TrainedParameter> parameters_;
-  GatedModel* gated_ = nullptr;    // in stage 3
-  std::vector<int64_t> block_of_;  // of each parameter then
+  torch::Tensor frozen_, frozen_of_checkpoint_;  // HashOfFrozen of this run, and what a checkpoint is read into
+  GatedModel* gated_ = nullptr;                  // in stage 3
+  std::vector<int64_t> block_of_;                // of each parameter then
   std::unique_ptr<FlatParameters> flat_;
   std::unique_ptr<AdamW> optimizer_;
   std::shared_ptr<GradientReducer> reducer_;

@@ -57,10 +57,11 @@ struct Case {
   bool recomputes = false;
   int64_t steps = 4;
   std::string folder = {}, resume = {};
+  uint64_t seed = 42;
 };
 
 absl::StatusOr<std::shared_ptr<Decoder>> Make(const Case& c) {
-  auto model = std::make_shared<Decoder>(Shape(c.is_tied));
+  auto model = std::make_shared<Decoder>(Shape(c.is_tied), c.seed);
   if (c.recomputes) model->EnableGradientCheckpointing();
   if (c.patterns[0] == "lora") {
     DISTILL_RETURN_IF_ERROR(AddAdapters({.rank = 3, .dropout = 0, .targets = c.patterns[1]}, *model));
@@ -267,6 +268,12 @@ TEST_CASE("a run that trains a part is resumed with the same part, and with no o
                                  {what, "layers_to_unfreeze"});
             })) == "");
     }
+    Case elsewhere = second;
+    elsewhere.seed = 43;
+    CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) {
+            return ExpectError(Train(world, elsewhere).status(), absl::StatusCode::kFailedPrecondition,
+                               {"weights that are not trained are others", "student_model"});
+          })) == "");
     CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
             Case undisturbed = second;
             undisturbed.folder = undisturbed.resume = "";
