@@ -30,7 +30,8 @@ constexpr const char* kUsual[] = {"q_proj", "v_proj", "qkv_proj"};
 
 NamedLinears LinearsOf(const torch::nn::Module& model) {
   NamedLinears linears;
-  for (const auto& item : model.named_modules()) {
+  // Without the model itself, which may be on the stack.
+  for (const auto& item : model.named_modules("", /*include_self=*/false)) {
     if (auto* linear = dynamic_cast<Linear*>(item.value().get())) linears.emplace_back(item.key(), linear);
   }
   return linears;
