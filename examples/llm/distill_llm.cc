@@ -189,6 +189,7 @@ absl::Status PublishIt(const RunContext& run, const LlmCommand& command) {
 // Of the student alone, whatever else a config file names.
 absl::Status MakeSpectrum(RunContext& run, const LlmCommand& command) {
   LlmOptions options;
+  options.teacher_model = options.sources.dataset_name = "";
   options.student_model = command.options.student_model;
   options.student_revision = command.options.student_revision;
   std::vector<HubOption> sources = HubOptionsOf(options);

@@ -27,7 +27,7 @@ def causes(folder):
     with open(f"{other}/config.json", encoding="utf-8") as file:
         config = file.read()
     with open(f"{other}/config.json", "w", encoding="utf-8") as file:
-        file.write(config.replace('"qwen2"', '"mistral"'))
+        file.write(config.replace('"qwen2"', '"gpt2"'))
     rows = job.make_chat(f"{folder}/rows.jsonl", rows=4)
     with open(f"{folder}/alpaca.jsonl", "w", encoding="utf-8") as file:
         file.write('{"ask": "a", "reply": "b"}\n')
