@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import statistics
 import struct
 import sys
 
@@ -83,7 +84,7 @@ def check_plan(folder):
 
 
 def check_memory(folder):
-    """With a quarter of the layers memory falls by what --plan says, within 10 %."""
+    """With a quarter of the layers memory falls by what --plan says, within 10 %: medians, since the heap's holes differ from run to run."""
     job.make_shape(f"{folder}/deep", hidden=512, layers=8, heads=8, kv_heads=2, intermediate=1536, vocab=None)
     with open(f"{folder}/quarter.yaml", "w", encoding="utf-8") as file:
         file.write("unfrozen_parameters:\n- model.layers.[67].\n")
@@ -93,9 +94,10 @@ def check_memory(folder):
                                            per_device_train_batch_size=8, packing=True, max_length=128, print_metrics=True, save_strategy="no",
                                            output_dir=f"{folder}/memory_{name}", layers_to_unfreeze=layers)]
         planned[name] = float(re.search(r"([\d.]+) GiB +a rank", job.must_run([*run, "--plan"]))[1])
-        measured[name] = float(re.search(r"peak_memory_gib = ([\d.]+)", job.must_run(run))[1])
+        peaks = [float(re.search(r"peak_memory_gib = ([\d.]+)", job.must_run([*run, "--overwrite_output_dir"]))[1]) for _ in range(3)]
+        measured[name] = statistics.median(peaks)
     falls = [memory["all"] - memory["quarter"] for memory in (planned, measured)]
-    job.check(abs(falls[0] / falls[1] - 1) < 0.1, f"planned {planned}, measured {measured}")
+    job.check(abs(falls[1] / falls[0] - 1) < 0.1, f"planned {planned}, measured {measured}")
     print(f"ok: memory falls by {falls[1]:.3f} GiB of {measured['all']:.3f}, planned {falls[0]:.3f}")
 
 

@@ -107,8 +107,9 @@ def losses(out):
 
 
 def memory(arguments):
-    """The lines of a plan that say what memory a run takes."""
-    return [line for line in job.must_run(arguments).splitlines() if re.match(r" +[\d.]+ GiB ", line)]
+    """The lines of a plan that say what memory a run takes, but for the process by itself and the sums with it, which are measured."""
+    lines = [line for line in job.must_run(arguments).splitlines() if re.match(r" +[\d.]+ GiB ", line)]
+    return [line for line in lines if not re.search("program and libraries|a rank|a host", line)]
 
 
 def check_kind(folder, kind, write):
