@@ -40,7 +40,6 @@ constexpr RefusedFields kRefusedInDecoders[] = {
      "num_experts num_local_experts n_routed_experts hidden_dropout hidden_dropout_prob resid_pdrop embd_pdrop "
      "layerdrop"},
     // Weights and how they are multiplied.
-    {"1", "pretraining_tp"},
     {"", "vision_config audio_config text_config"},
     // Layers that differ, and weights in another file.
     {"", "per_layer_config transformers_weights"},
@@ -82,6 +81,8 @@ bool IsBookkeepingField(absl::string_view name) {
   static constexpr absl::string_view kBookkeeping[] = {
       // Honoured in every family.
       "model_type", "initializer_range", "pad_token_id",
+      // How the first training cut its products: transformers computes nothing with it any more.
+      "pretraining_tp",
       // The loader chooses the type; the saver writes it.
       "torch_dtype", "dtype",
       // Bookkeeping, generation defaults, and what matters only together with a refused field.
