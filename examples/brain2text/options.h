@@ -12,6 +12,7 @@
 #include "examples/brain2text/model_options.h"
 #include "examples/brain2text/rnn_args.h"
 #include "examples/recipe/command.h"
+#include "examples/recipe/script_arguments.h"
 #include "libdistill/data/loader_options.h"
 #include "libdistill/run/run_options.h"
 #include "libdistill/train/trainer_options.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "libdistill/nn/logits.h"
 #include "libdistill/task/device_batch.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/unbacked.h"
@@ -17,8 +18,6 @@
 
 namespace distill {
 namespace {
-
-constexpr double kNoBetter = 0.97;  // of the logarithm of the vocabulary: as LogitDistillation judges a teacher
 
 absl::Status CheckWeights(const RunContext& run, const char* option, const Decoder& model) {
   const torch::NoGradGuard no_grad;
@@ -67,7 +66,7 @@ absl::Status CheckLosses(const RunContext& run, const LlmModels& models, const L
     return absl::InvalidArgumentError(absl::StrCat("teacher_model: ", models.teacher->source_folder(),
                                                    ": its logits of the first batch are not finite"));
   }
-  if (!models.student_has_weights || loss < kNoBetter * chance || run.rank() != 0) return absl::OkStatus();
+  if (!models.student_has_weights || loss < kShareOfChance * chance || run.rank() != 0) return absl::OkStatus();
   LogWarning(absl::StrFormat(
       "the student knows no more of this data than chance, although it comes with weights: its loss on the first batch "
       "is %.2f, the logarithm of the vocabulary %.2f. Are they those of a trained model, and its tokenizer the right "
@@ -88,12 +87,7 @@ std::string Quoted(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) 
 
 // float32 [N, V]: the distributions at these places.
 torch::Tensor Probabilities(Decoder& model, const TokenTensors& tensors, const torch::Tensor& places) {
-  const torch::Tensor states = model.HeadInput(model.HiddenAt(tensors.input, places));
-  torch::Tensor logits = states.matmul(model.head_weight().t());
-  if (model.head_bias().defined()) logits = logits + model.head_bias();
-  logits = logits.to(torch::kFloat32) * model.logit_scale();
-  if (const double cap = model.logit_softcap(); cap > 0) logits = cap * torch::tanh(logits / cap);
-  return torch::softmax(logits, -1).cpu();
+  return torch::softmax(LogitsOf(model, model.HeadInput(model.HiddenAt(tensors.input, places))), -1).cpu();
 }
 
 // One line for each place: "Red" 0.61, "Blue" 0.12, ...

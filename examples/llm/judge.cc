@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/distill.h"
+#include "libdistill/nn/logits.h"
 #include "libdistill/store/store.h"
 #include "libdistill/task/device_batch.h"
 #include "libdistill/task/logit_distillation.h"
@@ -38,12 +39,7 @@ struct Sums {
 
 // [N, V] of log-probabilities, in float32.
 Tensor LogProbabilities(const Decoder& model, const Tensor& input, int64_t vocabulary) {
-  Tensor logits = at::mm(input, model.head_weight().narrow(0, 0, vocabulary).t());
-  if (model.head_bias().defined()) logits.add_(model.head_bias().narrow(0, 0, vocabulary));
-  logits = logits.to(torch::kFloat32);
-  if (model.logit_scale() != 1) logits.mul_(model.logit_scale());
-  if (const double cap = model.logit_softcap(); cap > 0) logits.div_(cap).tanh_().mul_(cap);
-  return at::log_softmax(logits, 1);
+  return at::log_softmax(LogitsOf(model, input, vocabulary), 1);
 }
 
 void AddCalibration(const Tensor& sure, const Tensor& right, Sums& sums) {

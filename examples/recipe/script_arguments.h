@@ -1,5 +1,6 @@
 // Names of transformers' example scripts (run_qa.py, run_mlm.py, run_classification.py) that are no options of the
 // recipes that take these scripts' place: accepted where their value asks for what happens anyway, refused otherwise.
+// And names of what the models of all recipes but the first one do not have.
 #pragma once
 
 namespace distill {
@@ -21,6 +22,13 @@ void DescribeScriptPublishing(V& v) {
   v.Accept("push_to_hub", {"false"}, kPublish);
   v.Refuse({"hub_model_id", "push_to_hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy"}, kPublish);
   v.Refuse({"hub_token", "push_to_hub_token"}, "the token comes from HF_TOKEN, or from `hf auth login`");
+}
+
+// For recipes whose models have no adapters.
+template <class V>
+void DescribeNoAdapters(V& v) {
+  v.Refuse({"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules"},
+           "adapters are not supported: all weights are trained");
 }
 
 template <class V>

@@ -1,7 +1,5 @@
 #include "libdistill/nn/attention.h"
 
-#include <cmath>
-#include <limits>
 #include <optional>
 
 #include "libdistill/core/vectors.h"
@@ -71,20 +69,15 @@ Tensor CachedAttention(const Tensor& query, const Tensor& keys, const Tensor& va
   const Tensor grouped = query.reshape({rows, heads, shared * query.size(2), query.size(3)});
   std::optional<Tensor> mask;
   if (seen.defined()) mask = shared == 1 ? seen : seen.repeat({1, 1, shared, 1});
-  const std::optional<double> scale = traits.scale > 0 ? std::optional(traits.scale) : std::nullopt;
   if (traits.softcap == 0 && !traits.sinks.defined()) {
+    const std::optional<double> scale = traits.scale > 0 ? std::optional(traits.scale) : std::nullopt;
     return at::scaled_dot_product_attention(grouped, keys, values, mask, 0, false, scale).reshape(query.sizes());
   }
-  Tensor scores = at::matmul(grouped, keys.transpose(2, 3)).to(torch::kFloat32);
-  scores.mul_(scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3)))));
-  if (traits.softcap > 0) scores.div_(traits.softcap).tanh_().mul_(traits.softcap);
-  if (mask.has_value()) scores.masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
-  if (traits.sinks.defined()) {
-    const Tensor sinks = traits.sinks.to(torch::kFloat32).view({1, heads, shared, 1});
-    const Tensor each = sinks.repeat_interleave(query.size(2), 2).expand({rows, -1, -1, -1});
-    scores = at::cat({scores, each}, 3);
-  }
-  const Tensor shares = at::softmax(scores, -1).narrow(3, 0, keys.size(2)).to(values.scalar_type());
+  const Tensor products = at::matmul(grouped, keys.transpose(2, 3)).to(torch::kFloat32);
+  Tensor sinks;  // of the heads that share keys, one after the other, as their queries lie
+  if (traits.sinks.defined()) sinks = traits.sinks.view({1, heads, shared, 1}).repeat_interleave(query.size(2), 2);
+  const Tensor unseen = mask.has_value() ? mask->logical_not() : Tensor();
+  const Tensor shares = ProbabilitiesOf(products, query.size(3), traits, unseen, sinks).to(values.scalar_type());
   return at::matmul(shares, values).reshape(query.sizes());
 }
 

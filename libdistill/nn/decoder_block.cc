@@ -7,7 +7,7 @@ namespace distill {
 using torch::Tensor;
 using torch::TensorOptions;
 
-// What of it the names of its weights say nothing about: parameters are drawn in the order in which they are made.
+// Weights are drawn in the order in which they are made here: another order would be other weights of the same seed.
 DecoderBlock::DecoderBlock(const DecoderConfig& config, const DecoderLayer& layer, const TensorOptions& options)
     : config_(config), layer_(layer) {
   MakeAttention(options);

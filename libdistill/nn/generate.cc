@@ -7,6 +7,7 @@
 
 #include "libdistill/core/random.h"
 #include "libdistill/nn/key_value_cache.h"
+#include "libdistill/nn/logits.h"
 #include "libdistill/tensor/convert.h"
 
 namespace distill {
@@ -55,17 +56,7 @@ class Batch {
 
  private:
   // [B, V] for the token after the last, scaled and capped as the model has it.
-  Tensor Logits() {
-    const Tensor last = model_.LastHidden(next_, cache_);
-    const Tensor weight = model_.head_weight();
-    const int64_t vocabulary = options_.vocabulary > 0 ? options_.vocabulary : weight.size(0);
-    Tensor logits = at::mm(last, weight.narrow(0, 0, vocabulary).t());
-    if (model_.head_bias().defined()) logits.add_(model_.head_bias().narrow(0, 0, vocabulary));
-    logits = logits.to(torch::kFloat32);
-    if (model_.logit_scale() != 1) logits.mul_(model_.logit_scale());
-    const double softcap = model_.logit_softcap();
-    return softcap > 0 ? logits.div_(softcap).tanh_().mul_(softcap) : logits;
-  }
+  Tensor Logits() { return LogitsOf(model_, model_.LastHidden(next_, cache_), options_.vocabulary); }
 
   bool IsStop(int32_t id) const {
     return std::find(options_.stop_ids.begin(), options_.stop_ids.end(), id) != options_.stop_ids.end();

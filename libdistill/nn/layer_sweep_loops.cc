@@ -105,6 +105,9 @@ inline Activated<V> GeluByTanh(V x) {
   return {x * half, half + 0.5f * x * (1.0f - t * t) * (kScale * (1.0f + 3.0f * kCube * square))};
 }
 
+constexpr auto kSilu = [](auto x) { return Silu(x); };
+constexpr auto kGelu = [](auto x) { return GeluByTanh(x); };
+
 template <typename T, auto activate>
 void GateBy(const GatedRows& g, int64_t begin, int64_t end) {
   for (int64_t row = begin; row < end; ++row) {
@@ -119,9 +122,7 @@ void GateBy(const GatedRows& g, int64_t begin, int64_t end) {
 
 template <typename T>
 void Gated(const GatedRows& g, int64_t begin, int64_t end) {
-  constexpr auto silu = [](auto x) { return Silu(x); };
-  constexpr auto gelu = [](auto x) { return GeluByTanh(x); };
-  g.is_gelu ? GateBy<T, gelu>(g, begin, end) : GateBy<T, silu>(g, begin, end);
+  g.is_gelu ? GateBy<T, kGelu>(g, begin, end) : GateBy<T, kSilu>(g, begin, end);
 }
 
 template <typename T, auto activate>
@@ -143,9 +144,7 @@ void GateGradientBy(const GatedRows& g, int64_t begin, int64_t end) {
 
 template <typename T>
 void GatedGradient(const GatedRows& g, int64_t begin, int64_t end) {
-  constexpr auto silu = [](auto x) { return Silu(x); };
-  constexpr auto gelu = [](auto x) { return GeluByTanh(x); };
-  g.is_gelu ? GateGradientBy<T, gelu>(g, begin, end) : GateGradientBy<T, silu>(g, begin, end);
+  g.is_gelu ? GateGradientBy<T, kGelu>(g, begin, end) : GateGradientBy<T, kSilu>(g, begin, end);
 }
 
 template <typename T>

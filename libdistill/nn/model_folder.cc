@@ -226,10 +226,10 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   DISTILL_ASSIGN_OR_RETURN(const std::string config, ConfigJsonWithDType(config_json, NameOf(file_dtype)));
   DISTILL_RETURN_IF_ERROR(MakeFolder(folder));
   const auto* adapted = dynamic_cast<const HasAdapters*>(&model);
-  const bool saves_adapters =
-      adapted != nullptr && adapted->adapters().has_value() && adapted->adapters()->form == AdapterForm::kAdapter;
+  const bool has_adapters = adapted != nullptr && adapted->adapters().has_value();
+  const bool saves_adapters = has_adapters && adapted->adapters()->form == AdapterForm::kAdapter;
   const auto saved_type = [dtype](torch::Dtype) { return dtype; };
-  const auto merged = [&](const torch::Tensor& tensor) { return Merged(model, tensor); };
+  const auto merged = [&](const torch::Tensor& tensor) { return has_adapters ? Merged(model, tensor) : tensor; };
   DISTILL_RETURN_IF_ERROR(saves_adapters ? WriteInOrder(model, {AdapterTensors(model)},
                                                         JoinPath(folder, "adapter_model.safetensors"), saved_type)
                                          : WriteInOrder(model, {TensorsWithoutAdapters(model)},

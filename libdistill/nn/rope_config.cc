@@ -112,9 +112,8 @@ void ReadFactors(ConfigReader& reader, const char* name, size_t pairs, std::vect
 
 // What the type has of its own.
 void ReadScaling(ConfigReader& inner, size_t pairs, RopeConfig& rope) {
-  const bool may_lack_factor = rope.type == RopeType::kYarn || rope.type == RopeType::kLongRope;
-  if (may_lack_factor) rope.factor = rope.longest / rope.original_length;
-  if (may_lack_factor) {
+  if (rope.type == RopeType::kYarn || rope.type == RopeType::kLongRope) {
+    rope.factor = rope.longest / rope.original_length;  // where no field says it
     inner.Number("factor", rope.factor);
     ReadAttentionFactor(inner, rope);
   } else {

@@ -259,20 +259,25 @@ static Tensor Unseen(const TiledAttention& options, int64_t documents, int64_t t
   return unseen | (torch::arange(tokens, real.options()) >= real);
 }
 
+Tensor ProbabilitiesOf(const Tensor& products, int64_t head_size, const AttentionTraits& traits, const Tensor& unseen,
+                       const Tensor& sinks) {
+  Tensor scores = traits.scale > 0 ? products * traits.scale : products / std::sqrt(static_cast<double>(head_size));
+  if (traits.softcap > 0) scores = torch::tanh(scores / traits.softcap) * traits.softcap;
+  if (unseen.defined()) scores = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
+  if (!sinks.defined()) return at::softmax(scores, -1);
+  const std::vector<int64_t> each = {scores.size(0), scores.size(1), scores.size(2), 1};
+  const Tensor with_sinks = at::cat({scores, sinks.to(scores.scalar_type()).expand(each)}, 3);
+  return at::softmax(with_sinks, -1).narrow(3, 0, scores.size(3));
+}
+
 Tensor AttendReference(const Tensor& query, const Tensor& keys, const Tensor& values, const TiledAttention& options,
                        const Tensor& factors) {
   const AttentionTraits& traits = options.traits;
   const int64_t documents = query.size(0), heads = query.size(1), tokens = query.size(2);
-  Tensor scores = at::matmul(query, RepeatHeads(keys, heads).transpose(2, 3));
-  scores = traits.scale > 0 ? scores * traits.scale : scores / std::sqrt(static_cast<double>(query.size(3)));
-  if (traits.softcap > 0) scores = torch::tanh(scores / traits.softcap) * traits.softcap;
-  scores =
-      scores.masked_fill(Unseen(options, documents, tokens, query.device()), -std::numeric_limits<double>::infinity());
-  if (traits.sinks.defined()) {
-    const Tensor sinks = traits.sinks.to(scores.scalar_type()).view({1, heads, 1, 1});
-    scores = at::cat({scores, sinks.expand({documents, heads, tokens, 1})}, 3);
-  }
-  const Tensor probabilities = at::softmax(scores, -1).narrow(3, 0, tokens);
+  const Tensor products = at::matmul(query, RepeatHeads(keys, heads).transpose(2, 3));
+  const Tensor sinks = traits.sinks.defined() ? traits.sinks.view({1, heads, 1, 1}) : Tensor();
+  const Tensor probabilities =
+      ProbabilitiesOf(products, query.size(3), traits, Unseen(options, documents, tokens, query.device()), sinks);
   return at::matmul(factors.defined() ? probabilities * factors : probabilities, RepeatHeads(values, heads));
 }
 

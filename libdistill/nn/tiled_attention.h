@@ -36,6 +36,12 @@ torch::Tensor AttendByTiles(const torch::Tensor& query, const torch::Tensor& key
 torch::Tensor AttendReference(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values,
                               const TiledAttention& options, const torch::Tensor& factors = {});
 
+// What softmax makes of products of queries and keys, [B, A, T, S], with the traits' scale and cap. `unseen`, bool and
+// broadcast to them: keys that a query does not see; undefined: none. `sinks`, broadcast to [B, A, T, 1]; undefined:
+// none.
+torch::Tensor ProbabilitiesOf(const torch::Tensor& products, int64_t head_size, const AttentionTraits& traits,
+                              const torch::Tensor& unseen, const torch::Tensor& sinks);
+
 // Each key-value head repeated for the query heads that share it: [B, K, S, D] -> [B, A, S, D]; x itself where K = A.
 torch::Tensor RepeatHeads(const torch::Tensor& x, int64_t heads);
 

@@ -158,7 +158,6 @@ void LogitDistillation::Prepare(TokenBatch& batch, const c10::Stream* copies) co
 }
 
 void LogitDistillation::JudgeTeacher(const DistillationInputs& inputs, int64_t count) const {
-  constexpr double kNoBetter = 0.97;
   if (std::exchange(judged_teacher_, true) || GetIdentity().rank != 0 || !inputs.teacher_weight.defined()) return;
   const torch::NoGradGuard no_grad;
   DistillationInputs alone;
@@ -171,7 +170,7 @@ void LogitDistillation::JudgeTeacher(const DistillationInputs& inputs, int64_t c
   options.alpha = 0;
   const double loss = DistillationLoss(alone, options).ce.item<double>() / static_cast<double>(count);
   const double chance = std::log(static_cast<double>(vocabulary()));
-  if (loss < kNoBetter * chance) return;
+  if (loss < kShareOfChance * chance) return;
   LogWarning(absl::StrFormat(
       "the teacher knows no more of this data than chance: its loss on the first batch is %.2f, the logarithm of the "
       "vocabulary %.2f. Are its weights those of a trained model, and its tokenizer the right one (%s)?",

@@ -75,6 +75,9 @@ class LogitDistillation : public Objective<TokenBatch> {
   mutable bool judged_teacher_ = false;
 };
 
+// A model whose loss is above this share of the logarithm of its vocabulary knows no more than chance.
+inline constexpr double kShareOfChance = 0.97;
+
 // Inside task/ only. Of what the loss of logits is given, the student's side but its states: head, scaling of logits,
 // and, where gradients are taken, what its sink offers for the head's gradient.
 void SetStudentHead(const LanguageModel& student, DistillationInputs& inputs);

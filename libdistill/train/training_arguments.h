@@ -27,13 +27,6 @@ void DescribeForeignCompute(V& v) {
   v.Refuse({"load_in_4bit", "load_in_8bit"}, "quantized weights are not trained");
 }
 
-// For recipes whose models have no adapters.
-template <class V>
-void DescribeNoAdapters(V& v) {
-  v.Refuse({"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules"},
-           "adapters are not supported: all weights are trained");
-}
-
 // What moves data.
 template <class V>
 void DescribeForeignData(V& v) {

@@ -271,6 +271,8 @@ TEST_CASE("options that exclude one another, or lack another, are refused") {
 TEST_CASE("the default teacher is taken where something is learnt from it, and none is a teacher's absence") {
   CHECK(Parse({})->options.teacher_model == "arcee-ai/Arcee-Spark");
   CHECK(Parse({"--alpha", "0"})->options.teacher_model.empty());
+  CHECK_FALSE(
+      Parse({"--alpha", "0", "--alpha_schedule", "linear", "--alpha_end", "0.5"})->options.teacher_model.empty());
   CHECK(OptionsOf({"--alpha", "0"}).teacher_model == "t");
   CHECK(OptionsOf({"--alpha", "0", "--teacher_model", "none"}).teacher_model.empty());
   CHECK(absl::StrContains(ErrorOf({"--teacher_model", "none"}), "there is no teacher_model"));

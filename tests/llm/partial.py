@@ -3,25 +3,14 @@ import json
 import os
 import re
 import statistics
-import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import job
 
 
-def tensors(path):
-    """{name: bytes} of a safetensors file."""
-    with open(path, "rb") as file:
-        content = file.read()
-    size = struct.unpack("<Q", content[:8])[0]
-    header = json.loads(content[8:8 + size])
-    header.pop("__metadata__", None)
-    return {name: content[8 + size:][slice(*entry["data_offsets"])] for name, entry in header.items()}
-
-
 def changed(folder, out):
-    before, after = tensors(f"{folder}/student/model.safetensors"), tensors(f"{folder}/{out}/model.safetensors")
+    before, after = job.read_safetensors(f"{folder}/student/model.safetensors"), job.read_safetensors(f"{folder}/{out}/model.safetensors")
     job.check(before.keys() == after.keys(), f"{sorted(before.keys() ^ after.keys())} is only on one side")
     return {name for name in before if before[name] != after[name]}
 
@@ -56,13 +45,13 @@ def check_adapters(folder):
     job.check(changed(folder, "merged") == expected, f"{changed(folder, 'merged')} changed")
     answer = job.must_run(["--generate", f"{folder}/merged", "--prompt", "count the stones", "--max-new-tokens=4"])
     job.check(answer.strip(), "no answer")
-    merged = tensors(f"{folder}/merged/model.safetensors")
+    merged = job.read_safetensors(f"{folder}/merged/model.safetensors")
     job.must_run(arguments(folder, "merged", use_peft=True, lora_r=4, lora_target_modules=["q_proj", "down_proj"],
                            resume_from_checkpoint=f"{folder}/merged/checkpoint-2", overwrite_output_dir=True), ranks=2)
-    job.check(tensors(f"{folder}/merged/model.safetensors") == merged, "a run that is resumed ends elsewhere")
+    job.check(job.read_safetensors(f"{folder}/merged/model.safetensors") == merged, "a run that is resumed ends elsewhere")
     output = job.must_run(arguments(folder, "adapter", use_peft=True, lora_target_modules="all-linear", lora_save="adapter", zero_stage=3), ranks=2)
     job.check(f"{folder}/adapter, for PEFT" in output, output)
-    job.check(len(tensors(f"{folder}/adapter/adapter_model.safetensors")) == 2 * 7 * 2, "not all have adapters")
+    job.check(len(job.read_safetensors(f"{folder}/adapter/adapter_model.safetensors")) == 2 * 7 * 2, "not all have adapters")
     with open(f"{folder}/adapter/adapter_config.json", encoding="utf-8") as file:
         job.check(json.load(file)["base_model_name_or_path"] == f"{folder}/student", "what the adapters are for")
     job.check(not os.path.exists(f"{folder}/adapter/model.safetensors") and os.path.exists(f"{folder}/adapter/tokenizer.json"),

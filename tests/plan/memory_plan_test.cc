@@ -12,25 +12,13 @@
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/task/logit_distillation.h"
 #include "tests/plan/counted_tensors.h"
+#include "tests/plan/decoder_shape.h"
 #include "tests/support/catch.h"
 
 namespace distill {
 namespace {
 
-DecoderConfig Shape(int64_t vocabulary, int64_t hidden, int64_t layers) {
-  DecoderConfig config;
-  config.model_type = "qwen2";
-  config.vocab_size = vocabulary;
-  config.hidden_size = hidden;
-  config.intermediate_size = 3 * hidden;
-  config.num_hidden_layers = layers;
-  config.num_attention_heads = 4;
-  config.num_key_value_heads = 2;
-  config.head_dim = hidden / 4;
-  config.tie_word_embeddings = true;
-  config.query_key_value_bias = true;
-  return config;
-}
+constexpr auto Shape = testing::DecoderShape;
 
 struct Case {
   torch::Dtype dtype;

@@ -10,6 +10,7 @@
 #include "libdistill/task/logit_distillation.h"
 #include "libdistill/task/unfreeze.h"
 #include "tests/plan/counted_tensors.h"
+#include "tests/plan/decoder_shape.h"
 #include "tests/support/catch.h"
 
 namespace distill::planned_part {
@@ -18,16 +19,9 @@ namespace {
 constexpr int64_t kHidden = 256, kLayers = 4, kWords = 6000, kRows = 2, kLength = 256, kTokens = kRows * kLength;
 
 DecoderConfig Shape(bool is_tied = true) {
-  DecoderConfig config;
-  config.model_type = "qwen2";
-  config.vocab_size = kWords;
-  config.hidden_size = kHidden;
-  config.intermediate_size = 3 * kHidden;
-  config.num_hidden_layers = kLayers;
-  config.num_attention_heads = 4;
-  config.num_key_value_heads = 2;
-  config.head_dim = kHidden / 4;
+  DecoderConfig config = testing::DecoderShape(kWords, kHidden, kLayers);
   config.tie_word_embeddings = is_tied;
+  config.query_key_value_bias = false;
   return config;
 }
 

@@ -19,14 +19,8 @@ SHAPE = {"embedding_length": 32, "feed_forward_length": 64, "block_count": 2, "a
 
 def read(folder):
     """{name: (shape, [floats])} of a float32 safetensors file."""
-    with open(f"{folder}/model.safetensors", "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        data = file.read()
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        tensors[name] = (entry["shape"], list(struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])))
-    return tensors
+    tensors = job.read_safetensors(f"{folder}/model.safetensors")
+    return {name: (shape, list(struct.unpack(f"<{len(data) // 4}f", data))) for name, (shape, data) in tensors.items()}
 
 
 def text(value):

@@ -45,6 +45,16 @@ def write_safetensors(path, tensors):
             file.write(struct.pack(f"<{len(values)}f", *values))
 
 
+def read_safetensors(path):
+    """{name: (shape, bytes)}."""
+    with open(path, "rb") as file:
+        content = file.read()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (entry["shape"], content[8 + size:][slice(*entry["data_offsets"])]) for name, entry in header.items()}
+
+
 def make_shape(folder, hidden, layers, heads, kv_heads, intermediate, vocab, tokenizer=True):
     """A Qwen2 folder without weights, with the example's tokenizer."""
     os.makedirs(folder)

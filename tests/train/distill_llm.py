@@ -3,22 +3,11 @@ import json
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import job
-
-
-def tensors(path):
-    """{name: (shape, bytes)} of a safetensors file."""
-    with open(path, "rb") as file:
-        content = file.read()
-    size = struct.unpack("<Q", content[:8])[0]
-    header = json.loads(content[8:8 + size])
-    header.pop("__metadata__", None)
-    return {name: (entry["shape"], content[8 + size:][slice(*entry["data_offsets"])]) for name, entry in header.items()}
 
 
 def check_training(folder, vocab):
@@ -46,7 +35,7 @@ def check_training(folder, vocab):
     checkpoints = sorted(name for name in os.listdir(out) if "checkpoint" in name)
     job.check(checkpoints == ["checkpoint-4", "checkpoint-6"], f"checkpoints {checkpoints}")
 
-    before, after = tensors(f"{folder}/student/model.safetensors"), tensors(f"{out}/model.safetensors")
+    before, after = job.read_safetensors(f"{folder}/student/model.safetensors"), job.read_safetensors(f"{out}/model.safetensors")
     job.check(before.keys() == after.keys(), f"{sorted(before.keys() ^ after.keys())} is only on one side")
     shape, old = before["model.embed_tokens.weight"]
     new, row = after["model.embed_tokens.weight"][1], 4 * shape[1]
