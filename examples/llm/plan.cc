@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "examples/llm/llm_task.h"
 #include "examples/llm/sources.h"
 #include "examples/recipe/run_plan.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/flash_attention.h"
+#include "libdistill/task/layer_map.h"
 
 namespace distill {
 namespace {
@@ -24,6 +26,25 @@ absl::StatusOr<PlannedModel> PlanStudent(const LlmOptions& options, const Decode
   return PlannedPart(config, *shapes);
 }
 
+// hidden_weight's projections, and the states that are projected and compared.
+absl::Status PlanStates(const LlmOptions& options, const DecoderConfig& teacher, const DecoderConfig& student,
+                        PlannedModel& model) {
+  if (options.loss.hidden_weight == 0) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const auto pairs,
+                           ParseLayerMap(options.loss.layer_map, student.num_hidden_layers, teacher.num_hidden_layers));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    AddParameter(model, absl::StrCat("hidden_projections.weight_", i), {teacher.hidden_size, student.hidden_size},
+                 /*multiplied=*/1);
+  }
+  const int64_t numbers = static_cast<int64_t>(pairs.size()) * (teacher.hidden_size + student.hidden_size);
+  model.memory = [of_model = std::move(model.memory), numbers](const ModelPass& pass) {
+    PassMemory memory = of_model(pass);
+    memory.kept_bytes += pass.tokens * numbers * pass.element_bytes;
+    return memory;
+  };
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
   RunPlan plan;
   MemoryPlanTask& task = plan.memory;
@@ -35,6 +56,7 @@ absl::StatusOr<RunPlan> PlanOf(const LlmOptions& options) {
     DISTILL_ASSIGN_OR_RETURN(const DecoderConfig teacher, ReadDecoderConfig(options.teacher_model));
     DISTILL_RETURN_IF_ERROR(CheckFamily(options, teacher, "teacher_model"));
     task.teacher = Planned(teacher);
+    DISTILL_RETURN_IF_ERROR(PlanStates(options, teacher, student, task.student));
   }
   task.gradient_checkpointing = options.gradient_checkpointing;
   task.shard_teacher = options.shard_teacher;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "libdistill/core/describe.h"
@@ -35,6 +36,10 @@ struct DistillationOptions {
   std::optional<double> skew = std::nullopt;
   // Of topk_kl: how many of the teacher's likeliest tokens are compared one by one. Unset: kDefaultTopK.
   std::optional<int64_t> top_k_logits = std::nullopt;
+  // Above 0: states within the student are to be the teacher's, after a projection that is learnt (loss/state_match.h):
+  // the weight of the mean squared difference, which the loss itself does not look at (task/logit_distillation.h).
+  double hidden_weight = 0;
+  std::string layer_map = "";  // "STUDENT:TEACHER,...", as task/layer_map.h reads it
   // Over the steps of a run; the loss itself looks at none of them, but at what OptionsAt makes of them.
   WeightSchedule alpha_schedule = {}, temperature_schedule = {}, beta_schedule = {}, skew_schedule = {};
   // Tokens whose logits are alive at one time, at most; fewer where these would be large (ChunkTokens, loss_memory.h).
@@ -91,10 +96,22 @@ void Describe(V& v, DistillationOptions& o) {
   v.Field("top_k_logits", o.top_k_logits, Within(1, kMostTopK),
           "of topk_kl, the teacher's likeliest tokens that are compared one by one; 64 if not given")
       .Similar("loss_top_k");
+  v.Field("hidden_weight", o.hidden_weight, AtLeast(0),
+          "of the squared difference between states within both models, after a projection that is trained; 0: none")
+      .Similar("hidden_states_weight", "hidden_loss_weight", "feature_weight");
+  v.Field(
+       "layer_map", o.layer_map,
+       "which layers' states are compared: STUDENT:TEACHER,..., 0 for the embeddings; empty: all of the student's with "
+       "those as high in the teacher")
+      .Similar("layer_mapping", "layers_map");
   v.Field("chunk_tokens", o.chunk_tokens, AtLeast(1), "tokens whose logits are in memory at one time, at most");
   v.Field("vocabulary", o.vocabulary, "tokens that take part; 0: all that the smaller head has").InCodeOnly();
   v.Field("gradient_scale", o.gradient_scale, Above(0), "what the backward pass multiplies the loss by").InCodeOnly();
   v.Together([&o] { return CheckDivergence(o); });
+  v.Together([&o]() -> absl::Status {
+    if (o.layer_map.empty() || o.hidden_weight > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("layer_map says which states are compared, and hidden_weight is 0: none are");
+  });
 }
 
 }  // namespace distill

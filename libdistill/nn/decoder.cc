@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/attention.h"
@@ -89,10 +90,34 @@ Tensor Decoder::HiddenAt(const TokenInput& input, const Tensor& positions) {
   return Flat(input, layout, layout->target.defined() ? layout->target.index_select(0, positions) : positions);
 }
 
+LayerStates Decoder::StatesAt(const TokenInput& input, const Tensor& positions, const std::vector<int64_t>& layers) {
+  for (const int64_t layer : layers) {
+    TORCH_CHECK_VALUE(0 <= layer && layer <= num_layers(), "layer ", layer, " of ", num_layers());
+  }
+  const auto layout = LayoutOf(input);
+  const Tensor places = layout->target.defined() ? layout->target.index_select(0, positions) : positions;
+  Taps taps = {layers, places};
+  const Tensor last = Flat(input, layout, places, &taps);
+  return {last, std::move(taps.states)};
+}
+
+// A layer may be asked for more than once. That of the last block is asked for in its final form, after the norm.
+void Decoder::Taps::Take(int64_t layer, const Tensor& x) {
+  states.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] == layer) states[i] = x;
+  }
+}
+
 // `attend`, which the graph may keep, is DecoderBlock's after the block's number.
 Tensor Decoder::RunBlocks(Tensor x, std::vector<RotaryAngles> angles, const Tensor& wanted, const BlockAttend& attend,
-                          bool recomputes) const {
+                          bool recomputes, Taps* taps) const {
   if (config_.scales_embeddings) x = x * ScaleOf(x);
+  const auto tap = [&](int64_t layer) {
+    const bool is_asked = taps != nullptr && absl::c_linear_search(taps->layers, layer) && layer < num_layers();
+    if (is_asked) taps->Take(layer, RowsAt(x, taps->places));
+  };
+  tap(0);
   const auto shared_angles = std::make_shared<const std::vector<RotaryAngles>>(std::move(angles));
   const size_t blocks = layers_->blocks.size();
   for (size_t i = 0; i < blocks; ++i) {
@@ -101,9 +126,12 @@ Tensor Decoder::RunBlocks(Tensor x, std::vector<RotaryAngles> angles, const Tens
       return block->Forward(before, *shared_angles, here, std::bind_front(attend, static_cast<int64_t>(i)));
     };
     x = RunBlock(i, forward, x, recomputes);
+    tap(static_cast<int64_t>(i) + 1);
   }
   if (blocks == 0 && wanted.defined()) x = RowsAt(x, wanted);
-  return (*layers_->norm)(x);
+  x = (*layers_->norm)(x);
+  if (taps != nullptr) taps->Take(num_layers(), x);
+  return x;
 }
 
 // The square root of H as a number of x's type, as transformers rounds it.
@@ -112,7 +140,8 @@ double Decoder::ScaleOf(const Tensor& x) const {
 }
 
 // [P, H], or [N, H] of the places that are wanted. A checkpoint keeps the layout.
-Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout, const Tensor& wanted) {
+Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout, const Tensor& wanted,
+                     Taps* taps) {
   Tensor ids = input.input_ids.reshape({-1});
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   BeginPass();
@@ -123,7 +152,7 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   };
   return RunBlocks(layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink()),
                    layers_->Angles(layout->positions, layout->max_length, SpansOf(*layout)), wanted, attend,
-                   checkpoints_);
+                   checkpoints_, taps);
 }
 
 Tensor Decoder::LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache) {

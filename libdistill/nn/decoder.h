@@ -31,6 +31,9 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   torch::Tensor Hidden(const TokenInput& input) override;
   // Beyond the last block's attention, nothing is done at other positions.
   torch::Tensor HiddenAt(const TokenInput& input, const torch::Tensor& positions) override;
+  int64_t num_layers() const override { return config_.num_hidden_layers; }
+  LayerStates StatesAt(const TokenInput& input, const torch::Tensor& positions,
+                       const std::vector<int64_t>& layers) override;
   // The state of each row's last token, [B, H]. The rows, of any lengths, are documents that continue what `cache`
   // holds of them, and it holds them too then. For use without gradients.
   torch::Tensor LastHidden(const std::vector<std::vector<int32_t>>& tokens, KeyValueCache& cache);
@@ -58,12 +61,20 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   Decoder(const DecoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
   friend std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig&, torch::Dtype);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
+  // Layers whose states are asked for, beside those of the last one, and where: places in the flat order, [N].
+  struct Taps {
+    const std::vector<int64_t>& layers;
+    torch::Tensor places;
+    std::vector<torch::Tensor> states = {};
+
+    void Take(int64_t layer, const torch::Tensor& x);
+  };
   torch::Tensor Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout,
-                     const torch::Tensor& wanted);
+                     const torch::Tensor& wanted, Taps* taps = nullptr);
   using BlockAttend = std::function<torch::Tensor(int64_t block, const torch::Tensor& query, const torch::Tensor& keys,
                                                   const torch::Tensor& values, const AttentionTraits& traits)>;
   torch::Tensor RunBlocks(torch::Tensor x, std::vector<RotaryAngles> angles, const torch::Tensor& wanted,
-                          const BlockAttend& attend, bool recomputes) const;
+                          const BlockAttend& attend, bool recomputes, Taps* taps = nullptr) const;
   double ScaleOf(const torch::Tensor& x) const;
 
   DecoderConfig config_;

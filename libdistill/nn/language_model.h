@@ -39,6 +39,12 @@ struct TokenInput {
   std::vector<torch::Tensor> tensors() const;
 };
 
+// What a pass gives at some positions: the states that HiddenAt gives, and those of layers within the model.
+struct LayerStates {
+  torch::Tensor last;                 // [N, H]
+  std::vector<torch::Tensor> layers;  // [N, H] each
+};
+
 class LanguageModel : public torch::nn::Module, public GatedModel, public HasContent, public HasAdapters {
  public:
   // [B, T, H]; rows of padding hold anything.
@@ -48,6 +54,15 @@ class LanguageModel : public torch::nn::Module, public GatedModel, public HasCon
   virtual torch::Tensor HiddenAt(const TokenInput& input, const torch::Tensor& positions) {
     const torch::Tensor flat = Hidden(input).flatten(0, 1);
     return flat.size(0) == positions.size(0) ? flat : flat.index_select(0, positions);
+  }
+  // Of the layers that StatesAt can be asked for; 0: there are none.
+  virtual int64_t num_layers() const { return 0; }
+  // The same states, and those of these layers at the same positions, as transformers counts its hidden_states: 0 are
+  // the embeddings, i what block i gives, and num_layers() what HiddenAt gives. Throws c10::Error for other layers.
+  virtual LayerStates StatesAt(const TokenInput& input, const torch::Tensor& positions,
+                               const std::vector<int64_t>& layers) {
+    TORCH_CHECK_VALUE(layers.empty(), "this model gives no states of its layers");
+    return {HiddenAt(input, positions), {}};
   }
   // What comes before the head's product, token by token: [N, H] -> [N, H]. The states themselves where there is
   // nothing.

@@ -12,6 +12,7 @@
 #include "libdistill/nn/adapters.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/layers.h"
+#include "libdistill/nn/state_projections.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/store/content_hash.h"
 #include "libdistill/store/durable_files.h"
@@ -229,11 +230,18 @@ absl::Status SaveModel(const torch::nn::Module& model, const std::string& config
   const bool has_adapters = adapted != nullptr && adapted->adapters().has_value();
   const bool saves_adapters = has_adapters && adapted->adapters()->form == AdapterForm::kAdapter;
   const auto saved_type = [dtype](torch::Dtype) { return dtype; };
+  torch::OrderedDict<std::string, torch::Tensor> own, projections;
+  for (const auto& item : TensorsWithoutAdapters(model)) {
+    (IsOfStateProjections(item.key()) ? projections : own).insert(item.key(), item.value());
+  }
   const auto merged = [&](const torch::Tensor& tensor) { return has_adapters ? Merged(model, tensor) : tensor; };
-  DISTILL_RETURN_IF_ERROR(saves_adapters ? WriteInOrder(model, {AdapterTensors(model)},
-                                                        JoinPath(folder, "adapter_model.safetensors"), saved_type)
-                                         : WriteInOrder(model, {TensorsWithoutAdapters(model)},
-                                                        JoinPath(folder, "model.safetensors"), saved_type, merged));
+  DISTILL_RETURN_IF_ERROR(
+      saves_adapters
+          ? WriteInOrder(model, {AdapterTensors(model)}, JoinPath(folder, "adapter_model.safetensors"), saved_type)
+          : WriteInOrder(model, {own}, JoinPath(folder, "model.safetensors"), saved_type, merged));
+  if (!projections.is_empty()) {
+    DISTILL_RETURN_IF_ERROR(WriteInOrder(model, {projections}, JoinPath(folder, kStateProjectionsFile), saved_type));
+  }
   if (!tokenizer_folder.empty()) DISTILL_RETURN_IF_ERROR(CopyTokenizerFiles(tokenizer_folder, folder));
   if (const auto* loaded = dynamic_cast<const HasContent*>(&model); loaded != nullptr) {
     for (const auto& [name, text] : loaded->files()) DISTILL_RETURN_IF_ERROR(WriteSynced(JoinPath(folder, name), text));

@@ -12,9 +12,11 @@
 #include "libdistill/core/identity.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/loss/state_match.h"
 #include "libdistill/nn/gradient_sink.h"
 #include "libdistill/store/files.h"
 #include "libdistill/task/device_batch.h"
+#include "libdistill/task/layer_map.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/text/tokenizer.h"
 
@@ -107,7 +109,30 @@ absl::StatusOr<std::shared_ptr<LogitDistillation>> LogitDistillation::Create(std
   DISTILL_RETURN_IF_ERROR(CheckTokenizers(of_teacher, TokenizerFolder(student->source_folder()), covered));
   DistillationOptions used = options;
   if (options.vocabulary <= 0) used.vocabulary = covered;
-  return std::shared_ptr<LogitDistillation>(new LogitDistillation(std::move(teacher), std::move(student), used));
+  auto made = std::shared_ptr<LogitDistillation>(new LogitDistillation(std::move(teacher), std::move(student), used));
+  if (options.hidden_weight > 0) DISTILL_RETURN_IF_ERROR(made->MatchStates());
+  return made;
+}
+
+absl::Status LogitDistillation::MatchStates() {
+  const int64_t of_student = student_->num_layers(), of_teacher = teacher_ == nullptr ? 0 : teacher_->num_layers();
+  if (of_teacher == 0 || of_student == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("hidden_weight: there are no states of layers of the ",
+                                                   of_teacher == 0 ? "teacher" : "student", " to be had; set it to 0"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<LayerPair> pairs,
+                           ParseLayerMap(options_.layer_map, of_student, of_teacher));
+  for (const LayerPair& pair : pairs) {
+    student_layers_.push_back(pair.student);
+    teacher_layers_.push_back(pair.teacher);
+  }
+  DISTILL_ASSIGN_OR_RETURN(projections_, AddStateProjections(pairs.size(), teacher_->hidden_size(), *student_));
+  return absl::OkStatus();
+}
+
+std::vector<TermWeight> LogitDistillation::LossTerms() const {
+  if (student_layers_.empty()) return {{"loss"}};
+  return {{"logits"}, {"hidden", options_.hidden_weight}};
 }
 
 std::vector<std::string> LogitDistillation::Reported() const {
@@ -184,17 +209,37 @@ Losses LogitDistillation::Forward(const TokenBatch& batch, const PassScale& scal
 
   DistillationInputs inputs;
   inputs.labels = tensors.labels;
-  const bool asks_teacher = AsksTeacher(torch::GradMode::is_enabled());
-  if (asks_teacher) SetTeacherWords(OrThrow(teacher_->Ask(batch, tensors, /*asks_words=*/true)), inputs);
-  if (asks_teacher) JudgeTeacher(inputs, count);
-  inputs.student_hidden = student_->HeadInput(student_->HiddenAt(tensors.input, tensors.positions));
+  const bool asks_words = AsksTeacher(torch::GradMode::is_enabled()), matches = !student_layers_.empty();
+  TeacherAnswer answer;
+  if (asks_words || matches) {
+    answer = OrThrow(teacher_->Ask(batch, tensors, {.words = asks_words, .layers = teacher_layers_}));
+  }
+  if (asks_words) SetTeacherWords(answer, inputs);
+  if (asks_words) JudgeTeacher(inputs, count);
+  const LayerStates states = matches ? student_->StatesAt(tensors.input, tensors.positions, student_layers_)
+                                     : LayerStates{student_->HiddenAt(tensors.input, tensors.positions), {}};
+  inputs.student_hidden = student_->HeadInput(states.last);
   SetStudentHead(*student_, inputs);
   DistillationOptions options = OptionsAt(options_, scale.progress);
   options.gradient_scale = scale.gradient_scale;
   const DistillationSums sums = DistillationLoss(inputs, options);
-  Losses losses = {{"loss", sums.loss, count}, {"ce", sums.ce, count}};
-  if (asks_teacher) losses.terms.push_back({DivergenceName(), sums.divergence, count});
+  Losses losses = {{matches ? "logits" : "loss", sums.loss, count}, {"ce", sums.ce, count}};
+  if (matches) losses.terms.push_back({"hidden", HiddenLoss(states, answer), count});
+  if (asks_words) losses.terms.push_back({DivergenceName(), sums.divergence, count});
   return losses;
+}
+
+// The mean over the pairs of layers.
+torch::Tensor LogitDistillation::HiddenLoss(const LayerStates& states, const TeacherAnswer& answer) const {
+  TORCH_CHECK_VALUE(answer.layers.size() == teacher_layers_.size(), "the teacher was asked for the states of ",
+                    teacher_layers_.size(), " layers, and answered with ", answer.layers.size());
+  torch::Tensor sum;
+  for (size_t i = 0; i < states.layers.size(); ++i) {
+    const torch::Tensor& student = states.layers[i];
+    const torch::Tensor loss = StateMatchLoss(student, projections_->weight(i), answer.layers[i].to(student.device()));
+    sum = sum.defined() ? sum + loss : loss;
+  }
+  return sum / static_cast<double>(states.layers.size());
 }
 
 }  // namespace distill

@@ -11,6 +11,7 @@
 #include "libdistill/data/token_batch.h"
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/nn/language_model.h"
+#include "libdistill/nn/state_projections.h"
 #include "libdistill/task/objective.h"
 #include "libdistill/task/teacher.h"
 
@@ -31,12 +32,19 @@ class LogitDistillation : public Objective<TokenBatch> {
     return Create(LiveTeacher(std::move(teacher)), std::move(student), options);
   }
 
-  // One term, "loss", over the tokens that have a label. Reported besides: "ce" and, with a teacher, the divergence
+  // With hidden_weight the student has projections of its states from then on (nn/state_projections.h), which are
+  // trained with it: make the trainer after this.
+  //
+  // One term, "loss", over the tokens that have a label; with hidden_weight two, "logits", the same, and "hidden", the
+  // mean over the pairs of layers. Reported besides: "ce" and, with a teacher, the divergence
   // with its T^2, by the name that its option has ("kl", "topk_kl", ...; Jensen-Shannon: "jsd"). Where gradients are
   // taken and alpha is 0 at every step the teacher is not asked, unless it must be (Teacher::must_be_asked): there is
   // then no divergence.
+  std::vector<TermWeight> LossTerms() const override;
   std::vector<std::string> Reported() const override;
-  std::vector<int64_t> Counts(const TokenBatch& batch) const override { return {batch.num_loss_tokens()}; }
+  std::vector<int64_t> Counts(const TokenBatch& batch) const override {
+    return std::vector<int64_t>(LossTerms().size(), batch.num_loss_tokens());
+  }
   int64_t Tokens(const TokenBatch& batch) const override { return batch.num_tokens(); }
   void Prepare(TokenBatch& batch, const c10::Stream* copies) const override;
   Losses Forward(const TokenBatch& batch, const PassScale& scale) const override;
@@ -63,6 +71,8 @@ class LogitDistillation : public Objective<TokenBatch> {
   LogitDistillation(std::shared_ptr<Teacher> teacher, std::shared_ptr<LanguageModel> student,
                     const DistillationOptions& options)
       : teacher_(std::move(teacher)), student_(std::move(student)), options_(options) {}
+  [[nodiscard]] absl::Status MatchStates();
+  torch::Tensor HiddenLoss(const LayerStates& states, const TeacherAnswer& answer) const;
   std::string DivergenceName() const;
   bool AsksTeacher(bool trains) const;
   // Once, of the first batch: a warning where the teacher gives its words no better than chance does, as one of zeros
@@ -72,6 +82,8 @@ class LogitDistillation : public Objective<TokenBatch> {
   const std::shared_ptr<Teacher> teacher_;
   const std::shared_ptr<LanguageModel> student_;
   const DistillationOptions options_;
+  std::vector<int64_t> student_layers_, teacher_layers_;  // side by side; empty: no states are compared
+  std::shared_ptr<StateProjections> projections_;         // one for each
   mutable bool judged_teacher_ = false;
 };
 

@@ -108,7 +108,7 @@ TeacherAnswer MaskedDistillation::AskTeacher(const TokenBatch& batch, const Toke
                                              bool asks_words) const {
   Teacher* const teacher = logits_->teacher().get();
   const bool is_asked = teacher != nullptr && (asks_words || options_.cosine_weight > 0 || teacher->must_be_asked());
-  return is_asked ? OrThrow(teacher->Ask(batch, tensors, asks_words)) : TeacherAnswer();
+  return is_asked ? OrThrow(teacher->Ask(batch, tensors, {.words = asks_words})) : TeacherAnswer();
 }
 
 absl::StatusOr<MetricValues> MaskedDistillation::Summarize(const MetricValues& means,

@@ -14,10 +14,17 @@ class ModelTeacher : public Teacher {
     for (torch::Tensor& parameter : model_->parameters()) parameter.requires_grad_(false);
   }
 
-  absl::StatusOr<TeacherAnswer> Ask(const TokenBatch&, const TokenTensors& tensors, bool asks_words) override {
+  absl::StatusOr<TeacherAnswer> Ask(const TokenBatch&, const TokenTensors& tensors,
+                                    const TeacherRequest& request) override {
     const torch::NoGradGuard no_grad;
-    TeacherAnswer answer{.states = model_->HiddenAt(tensors.input, tensors.positions)};
-    if (!asks_words) return answer;
+    TeacherAnswer answer;
+    if (request.layers.empty()) {
+      answer.states = model_->HiddenAt(tensors.input, tensors.positions);
+    } else {
+      LayerStates states = model_->StatesAt(tensors.input, tensors.positions, request.layers);
+      answer.states = states.last, answer.layers = std::move(states.layers);
+    }
+    if (!request.words) return answer;
     answer.words = TeacherHead{.input = model_->HeadInput(answer.states),
                                .weight = model_->head_weight(),
                                .bias = model_->head_bias(),
@@ -26,6 +33,7 @@ class ModelTeacher : public Teacher {
   }
   int64_t vocabulary() const override { return model_->head_weight().size(0); }
   int64_t hidden_size() const override { return model_->head_weight().size(1); }
+  int64_t num_layers() const override { return model_->num_layers(); }
   std::string source_folder() const override { return model_->source_folder(); }
   absl::StatusOr<Fields> Fingerprint() const override { return ContentOf(*model_); }
   bool must_be_asked() const override { return model_->weight_gate() != nullptr; }

@@ -1,7 +1,7 @@
 // What a student learns from: given a batch, what the teacher's distributions over tokens are made of. It may be a
 // model beside the student (LiveTeacher), or whatever else can answer: a server, or a file that was written before.
 //
-//   absl::StatusOr<TeacherAnswer> Ask(const TokenBatch& batch, const TokenTensors& tensors, bool) override {
+//   absl::StatusOr<TeacherAnswer> Ask(const TokenBatch& batch, const TokenTensors&, const TeacherRequest&) override {
 //     DISTILL_ASSIGN_OR_RETURN(Stored stored, Find(batch.sample_ids));
 //     return TeacherAnswer{.words = TeacherTopK{.values = stored.values, .ids = stored.ids}};
 //   }
@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <torch/types.h>
 
@@ -47,8 +48,15 @@ struct TeacherTopK {
   torch::Tensor ids;     // int64 [N, K]
 };
 
+// What a loss wants beside states.
+struct TeacherRequest {
+  bool words = true;                 // one of the forms of words
+  std::vector<int64_t> layers = {};  // states of these layers, as LanguageModel::StatesAt counts them
+};
+
 struct TeacherAnswer {
   torch::Tensor states = {};  // [N, H]: what the last block gives, for losses on states; undefined: it has none
+  std::vector<torch::Tensor> layers = {};  // [N, H] each, of the layers that were asked for
   // None where no words were asked for.
   std::variant<std::monostate, TeacherHead, TeacherLogits, TeacherTopK> words = {};
 };
@@ -58,11 +66,12 @@ class Teacher {
   virtual ~Teacher() = default;
 
   // Of the positions of a batch, tensors.positions, in their order and without gradients. `batch` says of which samples
-  // they are. `asks_words`: also one of the forms of words. May block, fail and throw: an error ends all ranks.
+  // they are. May block, fail and throw: an error ends all ranks.
   [[nodiscard]] virtual absl::StatusOr<TeacherAnswer> Ask(const TokenBatch& batch, const TokenTensors& tensors,
-                                                          bool asks_words) = 0;
+                                                          const TeacherRequest& request) = 0;
   virtual int64_t vocabulary() const = 0;            // V
   virtual int64_t hidden_size() const { return 0; }  // H of `states`; 0: it has none
+  virtual int64_t num_layers() const { return 0; }   // that can be asked for; 0: none
   // The folder with its tokenizer; empty where there is none.
   virtual std::string source_folder() const { return ""; }
   // What must be the same on every rank, by name: which model answers, by which tokenizer and template.

@@ -3,6 +3,7 @@
 Encoders: encoder_golden.py, and with other heads: heads_golden.py.
 DECODERS_FOLDER/NAME/model is a folder that LoadDecoder reads; DECODERS_FOLDER/NAME/golden.safetensors holds, in float32:
   input_ids [B, T], logits [B, T, V], grad.PARAMETER     plain rows; the gradient of the summed next-token cross-entropy
+  hidden_states [L + 1, B, T, H]                          of the embeddings and each layer
   packed_ids [B, T], packed_starts [B, S] (-1: no more), packed_logits [B, T, V] (each document on its own, zero in the
   padding), packed_grad.PARAMETER                         several documents a row
   prompts [B, T], answers [B, 64]                         greedy generation
@@ -211,7 +212,9 @@ def golden(model):
         ids[0, 3] = model.config.pad_token_id  # transformers gives its row of the embedding no gradient
     logits = run(model, ids)
     next_token_loss(logits, ids).backward()
-    out = {"input_ids": ids, "logits": logits.detach()} | gradients(model, "grad") | packed(model, vocabulary)
+    with torch.no_grad():
+        hidden = torch.stack(model(ids, output_hidden_states=True).hidden_states)
+    out = {"input_ids": ids, "logits": logits.detach(), "hidden_states": hidden} | gradients(model, "grad") | packed(model, vocabulary)
     prompts = torch.randint(0, vocabulary, (4, 9))
     run(model, prompts)
     answers = model.generate(prompts, max_new_tokens=64, do_sample=False, eos_token_id=None, pad_token_id=0,

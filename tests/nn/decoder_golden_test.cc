@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <numeric>
 #include <string>
 
 #include <torch/nn/functional/loss.h>
@@ -44,6 +45,23 @@ void CheckPlainRows(Decoder& model, const Tensors& golden, torch::Device device)
   CHECK(RelativeError(logits, golden.at("logits")) < kGoldenTolerance);
   NextTokenLoss(logits, ids).backward();
   CheckGradients(model, golden, "grad");
+}
+
+// Of the rows' last tokens, and of some others.
+void CheckLayers(Decoder& model, const Tensors& golden, torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  const Tensor ids = golden.at("input_ids").to(device), expected = golden.at("hidden_states");
+  const Tensor positions = torch::tensor({3, 17, 39, 79, 90, 119}, torch::kInt64).to(device);
+  std::vector<int64_t> layers(model.num_layers() + 1);
+  std::iota(layers.begin(), layers.end(), 0);
+  const LayerStates states = model.StatesAt({ids, {}}, positions, layers);
+  REQUIRE(expected.size(0) == model.num_layers() + 1);
+  for (const int64_t layer : layers) {
+    INFO("layer " << layer);
+    const Tensor wanted = expected[layer].flatten(0, 1).index_select(0, positions.to(torch::kCPU));
+    CHECK(RelativeError(states.layers[layer], wanted) < kGoldenTolerance);
+  }
+  CHECK(torch::equal(states.layers.back(), states.last));
 }
 
 void CheckPackedRows(Decoder& model, const Tensors& golden, torch::Device device) {
@@ -93,6 +111,7 @@ TEST_CASE("logits, gradients of every parameter and greedy answers are those of 
       INFO(folder.filename() << " on " << device);
       const auto model = Load(folder / "model", device);
       CheckPlainRows(*model, golden, device);
+      CheckLayers(*model, golden, device);
       CheckPackedRows(*model, golden, device);
       CheckAnswers(*model, golden);
     }

@@ -25,11 +25,12 @@ class Answering : public Teacher {
   Answering(Form form, int64_t k) : form_(form), k_(k), model_(std::make_shared<Bigram>(kVocabulary, 6, 1)) {
     model_->scaling = {.scale = 1.5, .softcap = 4};
   }
-  absl::StatusOr<TeacherAnswer> Ask(const TokenBatch& batch, const TokenTensors& tensors, bool asks_words) override {
+  absl::StatusOr<TeacherAnswer> Ask(const TokenBatch& batch, const TokenTensors& tensors,
+                                    const TeacherRequest& request) override {
     const torch::NoGradGuard no_grad;
     for (const int64_t sample : batch.sample_ids) seen.insert(sample);
-    if (form_ == Form::kNothing || !asks_words) return TeacherAnswer();
-    if (form_ == Form::kHead) return LiveTeacher(model_)->Ask(batch, tensors, asks_words);
+    if (form_ == Form::kNothing || !request.words) return TeacherAnswer();
+    if (form_ == Form::kHead) return LiveTeacher(model_)->Ask(batch, tensors, request);
     const torch::Tensor states = model_->HiddenAt(tensors.input, tensors.positions);
     const torch::Tensor products =
         (states.matmul(model_->head_weight().t()) + model_->head_bias()) * model_->scaling.scale;

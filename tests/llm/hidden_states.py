@@ -1,0 +1,86 @@
+"""distill_llm with hidden_weight: states within the student become the teacher's, on one rank and on two, whole and sharded; projections are
+saved apart and resumed."""
+import os
+import struct
+import json
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import job
+
+FILE = "hidden_projections.safetensors"
+
+
+def names(path):
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        return {name: entry["shape"] for name, entry in json.loads(file.read(size)).items() if name != "__metadata__"}
+
+
+def train(folder, out, ranks=1, **options):
+    config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher", max_steps=6,
+                        student_model=f"{folder}/student", output_dir=f"{folder}/{out}", global_batch_size=4, hidden_weight=2.0,
+                        gradient_accumulation_steps=4 // ranks, **options)
+    return job.must_run(["--config_file", config], ranks=ranks)
+
+
+def series(folder, out, name):
+    return [record[name] for _, record in sorted(job.metrics(f"{folder}/{out}").items())]
+
+
+def check_ranks(folder):
+    train(folder, "one")
+    train(folder, "two", ranks=2, zero_stage=3, shard_teacher=True, gradient_checkpointing=True)
+    for name in ("loss", "logits", "hidden", "ce", "kl"):
+        one, two = series(folder, "one", name), series(folder, "two", name)
+        job.check(len(one) == 6 and all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(one, two)), f"{name}: {one} and {two}")
+    hidden, logits, loss = (series(folder, "one", name) for name in ("hidden", "logits", "loss"))
+    job.check(hidden[-1] < 0.9 * hidden[0], f"the states did not come nearer: {hidden}")
+    job.check(all(abs(a + 2 * b - c) < 1e-4 * c for a, b, c in zip(logits, hidden, loss)), "the loss is not its terms' sum")
+    print(f"ok: hidden {hidden[0]:.4f} to {hidden[-1]:.4f}, the same on two ranks, sharded and recomputed")
+
+
+def check_files(folder):
+    for out in ("one", "two"):
+        shapes = names(f"{folder}/{out}/{FILE}")
+        job.check(shapes == {f"hidden_projections.weight_{i}": [48, 32] for i in (0, 1)}, f"{out}/{FILE} has {shapes}")
+        job.check(not any("projections" in name for name in names(f"{folder}/{out}/model.safetensors")), "they are in the model, too")
+    answer = job.must_run(["--generate", f"{folder}/one", "--prompt", "count the stones", "--max_new_tokens", "4"])
+    job.check(answer.strip(), "no answer")
+    print("ok: projections lie beside the model, which runs without them")
+
+
+def check_resume(folder):
+    train(folder, "whole", save_steps=3)
+    train(folder, "part", save_steps=3, resume_from_checkpoint=f"{folder}/whole/checkpoint-3")
+    for name in ("loss", "hidden"):
+        job.check(series(folder, "part", name)[-3:] == series(folder, "whole", name)[-3:], f"{name} after resuming")
+    print("ok: projections are resumed")
+
+
+def check_refusals(folder):
+    for options, words in (({"layer_map": "1:9"}, "teacher has layers 0"), ({"hidden_weight": 0, "layer_map": "1:1"}, "none are"),
+                           ({"alpha": 0, "teacher_model": "none"}, "hidden_weight")):
+        values = {"hidden_weight": 1.0, "teacher_model": f"{folder}/teacher", **options}
+        config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", student_model=f"{folder}/student",
+                            output_dir=f"{folder}/refused", **values)
+        code, output = job.run(["--config_file", config])
+        job.check(code == 2 and words in output, f"{options}: exit code {code}\n{output}")
+    plain, more = (job.must_run(["--plan", "--teacher_model", f"{folder}/teacher", "--student_model", f"{folder}/student", *flags])
+                   for flags in ([], ["--hidden_weight", "1"]))
+    job.check(plain != more, "--plan does not know hidden_weight")
+    print("ok: what cannot be compared is refused, and planned")
+
+
+def main():
+    folder = job.workspace()
+    job.make_model(f"{folder}/teacher", seed=1, hidden=48, layers=4)
+    job.make_model(f"{folder}/student", seed=2, layers=2)
+    job.make_chat(f"{folder}/chat.jsonl", rows=32)
+    check_ranks(folder)
+    check_files(folder)
+    check_resume(folder)
+    check_refusals(folder)
+
+
+main()
