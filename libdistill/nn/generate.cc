@@ -7,7 +7,9 @@
 
 #include "libdistill/core/random.h"
 #include "libdistill/nn/key_value_cache.h"
+#include "libdistill/nn/layers.h"
 #include "libdistill/nn/logits.h"
+#include "libdistill/nn/packed_matrix.h"
 #include "libdistill/tensor/convert.h"
 
 namespace distill {
@@ -18,13 +20,52 @@ namespace {
 // Of a batch; they bound the memory of the prompts' pass and of the cache.
 constexpr size_t kMaxRows = 256;
 constexpr size_t kMaxTokens = 16384;
+// For so few tokens of an answer weights are not packed.
+constexpr int64_t kFewTokens = 4;
+
+// The model's weights, and while this is alive on CPUs copies of them that products with few rows read (PackedMatrix).
+// They cost about what one pass over the weights does, and as much memory as the weights.
+class Weights {
+ public:
+  Weights(Decoder& model, const GenerateOptions& options, size_t prompts) : model_(model) {
+    vocabulary_ = options.vocabulary > 0 ? options.vocabulary : model.head_weight().size(0);
+    // One row's products take as long as reading the weights does, either way.
+    if (prompts < 2 || options.max_new_tokens < kFewTokens) return;
+    head_ = PackedMatrix::Of(model.head_weight().narrow(0, 0, vocabulary_));
+    if (head_ == nullptr || model.weight_gate() != nullptr || model.block_source() != nullptr) return;
+    for (Linear* linear : PartsOf<Linear>(model)) {
+      if (linear->weight.is_same(model.head_weight())) continue;
+      linear->packed = PackedMatrix::Of(linear->weight);
+      packed_.push_back(linear);
+    }
+  }
+  ~Weights() {
+    for (Linear* linear : packed_) linear->packed = nullptr;
+  }
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
+
+  // The head's product with states [B, H], of the first options.vocabulary ids: [B, V].
+  Tensor HeadProduct(const Tensor& states) const {
+    if (head_ != nullptr && states.size(0) <= PackedMatrix::kMostRows) return head_->Multiply(states);
+    return at::mm(states, model_.head_weight().narrow(0, 0, vocabulary_).t());
+  }
+  int64_t vocabulary() const { return vocabulary_; }
+
+ private:
+  const Decoder& model_;
+  int64_t vocabulary_;
+  std::shared_ptr<const PackedMatrix> head_;
+  std::vector<Linear*> packed_;
+};
 
 // Continues prompts together; `numbers` are their places among all prompts.
 class Batch {
  public:
-  Batch(Decoder& model, const std::vector<std::vector<int32_t>>& prompts, std::vector<size_t> numbers,
-        const GenerateOptions& options)
+  Batch(Decoder& model, const Weights& weights, const std::vector<std::vector<int32_t>>& prompts,
+        std::vector<size_t> numbers, const GenerateOptions& options)
       : model_(model),
+        weights_(weights),
         options_(options),
         penalises_(options.sampling.repetition_penalty != 1),
         cache_(model.config()),
@@ -56,7 +97,7 @@ class Batch {
 
  private:
   // [B, V] for the token after the last, scaled and capped as the model has it.
-  Tensor Logits() { return LogitsOf(model_, model_.LastHidden(next_, cache_), options_.vocabulary); }
+  Tensor Logits() { return LogitsOfProduct(model_, weights_.HeadProduct(model_.LastHidden(next_, cache_))); }
 
   bool IsStop(int32_t id) const {
     return std::find(options_.stop_ids.begin(), options_.stop_ids.end(), id) != options_.stop_ids.end();
@@ -93,6 +134,7 @@ class Batch {
   }
 
   Decoder& model_;
+  const Weights& weights_;
   const GenerateOptions& options_;
   const bool penalises_;
   KeyValueCache cache_;
@@ -134,8 +176,9 @@ std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std
   }
   std::vector<std::vector<int32_t>> answers(prompts.size());
   if (options.max_new_tokens <= 0) return answers;
+  const Weights weights(model, options, prompts.size());
   for (std::vector<size_t>& numbers : CutIntoBatches(prompts)) {
-    Batch(model, prompts, std::move(numbers), options).Run(answers, on_tokens);
+    Batch(model, weights, prompts, std::move(numbers), options).Run(answers, on_tokens);
   }
   return answers;
 }

@@ -22,7 +22,7 @@ Linear::Linear(int64_t in, int64_t out, bool has_bias, const TensorOptions& opti
 }
 
 Tensor Linear::AddTo(const Tensor& residual, const Tensor& x) const {
-  if (bias.defined()) return residual + (*this)(x);
+  if (bias.defined() || IsPackedFor(x)) return residual + (*this)(x);
   return WithAdapter(at::addmm(residual, x, weight.t()), x);
 }
 
@@ -42,6 +42,12 @@ Tensor Linear::WithAdapter(Tensor product, const Tensor& x) const {
   // Neither the layer's nor the residual's gradient needs what the product was.
   if (product.dim() == 2) return product.addmm_(narrow, lora_b.t(), /*beta=*/1, lora_scale);
   return product.add_(at::linear(narrow, lora_b), lora_scale);
+}
+
+Tensor Linear::OfPacked(const Tensor& x) const {
+  Tensor result = packed->Multiply(x);
+  if (bias.defined()) result.add_(bias);
+  return result.to(x.scalar_type());
 }
 
 LayerNorm::LayerNorm(int64_t size, double epsilon, const TensorOptions& options) : epsilon(epsilon) {

@@ -10,13 +10,16 @@
 #include <torch/nn/module.h>
 
 #include "libdistill/nn/gradient_sink.h"
+#include "libdistill/nn/packed_matrix.h"
 
 namespace distill {
 
 // Weights that hold anything yet.
 struct Linear : torch::nn::Module {
   Linear(int64_t in, int64_t out, bool has_bias, const torch::TensorOptions& options);
-  torch::Tensor operator()(const torch::Tensor& x) const { return WithAdapter(at::linear(x, weight, bias), x); }
+  torch::Tensor operator()(const torch::Tensor& x) const {
+    return WithAdapter(IsPackedFor(x) ? OfPacked(x) : at::linear(x, weight, bias), x);
+  }
   // residual + x W^T + b, in one pass over the result where there is no bias.
   torch::Tensor AddTo(const torch::Tensor& residual, const torch::Tensor& x) const;
 
@@ -29,8 +32,12 @@ struct Linear : torch::nn::Module {
   torch::Tensor bias;            // [out] or undefined
   torch::Tensor lora_a, lora_b;  // [r, in], [out, r], or undefined
   double lora_scale = 0, lora_dropout = 0;
+  // A copy of the weight for products with few rows, while nobody changes it and none takes gradients; mostly null.
+  std::shared_ptr<const PackedMatrix> packed;
 
  private:
+  bool IsPackedFor(const torch::Tensor& x) const { return packed != nullptr && x.size(0) <= PackedMatrix::kMostRows; }
+  torch::Tensor OfPacked(const torch::Tensor& x) const;
   // Writes to `product`, which is nobody else's.
   torch::Tensor WithAdapter(torch::Tensor product, const torch::Tensor& x) const;
 };
