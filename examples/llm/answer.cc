@@ -43,11 +43,12 @@ struct Answerer {
 
 // What generation_config.json says, and what flags say instead.
 absl::StatusOr<SamplingOptions> SamplingFor(const LlmFlags& flags, const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(SamplingOptions options, ReadSamplingOptions(folder));
-  const bool is_of_folder = options.temperature > 0 && !flags.sampling_temperature && flags.do_sample.value_or(true);
-  if (flags.do_sample.has_value() && !*flags.do_sample) options = {.repetition_penalty = options.repetition_penalty};
-  if (flags.do_sample.value_or(false) && options.temperature == 0) options.temperature = 1;
-  options.temperature = flags.sampling_temperature.value_or(options.temperature);
+  DISTILL_ASSIGN_OR_RETURN(const GenerationConfig config, ReadGenerationConfig(folder));
+  const bool samples = flags.do_sample.value_or(flags.sampling_temperature.value_or(config.does_sample ? 1 : 0) > 0);
+  const bool is_of_folder = samples && !flags.sampling_temperature && !flags.do_sample;
+  SamplingOptions options = config.sampling;
+  if (!samples) options = {.repetition_penalty = options.repetition_penalty};
+  options.temperature = samples ? flags.sampling_temperature.value_or(options.temperature) : 0;
   options.top_k = flags.top_k.value_or(options.top_k);
   options.top_p = flags.top_p.value_or(options.top_p);
   options.min_p = flags.min_p.value_or(options.min_p);
@@ -99,9 +100,9 @@ absl::StatusOr<Answerer> LoadAnswerer(const LlmCommand& command, c10::Device dev
 
 using OnText = std::function<void(const std::string& text)>;
 
-// `on_text` is told of whole characters when they come.
+// `first`: the number of the first of them among all. `on_text` is told of whole characters when they come.
 absl::StatusOr<std::vector<TextAnswer>> AnswerAll(const Answerer& by, absl::Span<const Conversation> questions,
-                                                  const OnText& on_text) {
+                                                  size_t first, const OnText& on_text) {
   std::vector<std::vector<int32_t>> prompts;
   for (const Conversation& question : questions) {
     DISTILL_ASSIGN_OR_RETURN(const std::string text, by.chat.Render(question, /*add_generation_prompt=*/true));
@@ -125,7 +126,9 @@ absl::StatusOr<std::vector<TextAnswer>> AnswerAll(const Answerer& by, absl::Span
       add(answer, answer.stops.Finish());
     }
   };
-  Generate(*by.model, prompts, by.options, take);
+  GenerateOptions options = by.options;
+  options.first_prompt = first;
+  Generate(*by.model, prompts, options, take);
   return answers;
 }
 
@@ -138,7 +141,7 @@ absl::Status AnswerOne(const Answerer& by, const Conversation& question, bool st
   const auto print = [streams](const std::string& text) {
     if (streams) Print(text);
   };
-  DISTILL_ASSIGN_OR_RETURN(const auto answers, AnswerAll(by, {&question, 1}, print));
+  DISTILL_ASSIGN_OR_RETURN(const auto answers, AnswerAll(by, {&question, 1}, 0, print));
   Print(absl::StrCat(streams ? "" : answers[0].text, "\n"));
   return absl::OkStatus();
 }
@@ -150,7 +153,7 @@ absl::Status AnswerMany(const Answerer& by, const std::vector<Conversation>& que
   }
   for (size_t begin = 0; begin < questions.size(); begin += kTogether) {
     const auto part = absl::MakeConstSpan(questions).subspan(begin, kTogether);
-    DISTILL_ASSIGN_OR_RETURN(const auto answers, AnswerAll(by, part, [](const std::string&) {}));
+    DISTILL_ASSIGN_OR_RETURN(const auto answers, AnswerAll(by, part, begin, [](const std::string&) {}));
     std::string lines;
     for (size_t i = 0; i < part.size(); ++i) {
       const TextAnswer& answer = answers[i];

@@ -33,6 +33,7 @@ struct Arguments {
   std::string json;
   uint64_t seed = 42;
   int64_t max_length = 4096;
+  std::string chat_template;
   WeightType dtype = WeightType::kFloat32;
   RowOptions rows;
   StoreOptions store;
@@ -56,6 +57,8 @@ void Describe(V& v, Arguments& o) {
   v.Field("json", o.json, "file that the figures are written to; may be s3://").PathOfAnyStore();
   v.Field("seed", o.seed, "of the weights of a folder that holds none");
   v.Field("max_length", o.max_length, AtLeast(2), "tokens; longer rows are cut");
+  v.Field("chat_template", o.chat_template,
+          "chatml, llama3, a Jinja file or template text; empty: the tokenizer's own");
   v.Field("dtype", o.dtype, "of the weights in memory, and of what is computed with them");
   Describe(v, o.rows);
   Describe(v, o.store);
@@ -140,16 +143,21 @@ absl::Status FetchSources(RunContext& run, Arguments& arguments) {
 // What a model is judged by: the data as the one before it read them, where this one reads them alike.
 absl::Status LoadFor(const std::string& folder, const Arguments& arguments, std::optional<HeldOut>& held_out) {
   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(folder));
-  DISTILL_ASSIGN_OR_RETURN(const ChatTemplate chat, ChatTemplate::Create("", tokenizer));
+  absl::StatusOr<ChatTemplate> chat = ChatTemplate::Create(arguments.chat_template, tokenizer);
+  const absl::Status missing = chat.status();
+  // Plain texts need none.
+  if (!chat.ok() && arguments.chat_template.empty()) chat = ChatTemplate::Create("chatml", tokenizer);
+  if (!chat.ok()) return Annotate(chat.status(), folder);
   const bool has_teacher = !arguments.teacher.empty();
-  const bool is_alike = held_out && held_out->chat_template == chat.text() &&
+  const bool is_alike = held_out && held_out->chat_template == chat->text() &&
                         (has_teacher || held_out->tokenizer.fingerprint() == tokenizer.fingerprint());
   if (!is_alike) {
     const ChatDatasetOptions options = {
         .split = arguments.split, .max_length = arguments.max_length, .rows = arguments.rows};
     DISTILL_ASSIGN_OR_RETURN(held_out,
-                             LoadHeldOut(arguments.dataset, has_teacher ? arguments.teacher : folder, chat, options));
+                             LoadHeldOut(arguments.dataset, has_teacher ? arguments.teacher : folder, *chat, options));
   }
+  if (!missing.ok() && !held_out->questions.prompts.empty()) return Annotate(missing, folder);
   return has_teacher ? RequireSameTokenizer(held_out->tokenizer, tokenizer) : absl::OkStatus();
 }
 

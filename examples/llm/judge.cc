@@ -4,11 +4,14 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <set>
+#include <string>
 
-#include "absl/strings/match.h"
 #include "libdistill/distill.h"
 #include "libdistill/nn/logits.h"
+#include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
+#include "libdistill/store/weights_folder.h"
 #include "libdistill/task/device_batch.h"
 #include "libdistill/task/logit_distillation.h"
 
@@ -126,13 +129,12 @@ absl::StatusOr<std::optional<int64_t>> WeightBytes(const std::string& folder) {
   if (!has_weights) return std::nullopt;
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, store->List(folder));
-  // As in loading, safetensors come before torch's files.
-  for (const char* ending : {".safetensors", ".bin"}) {
-    int64_t bytes = 0;
-    for (const FolderEntry& entry : entries) bytes += absl::EndsWith(entry.name, ending) ? entry.size : 0;
-    if (bytes > 0) return bytes;
-  }
-  return std::nullopt;
+  DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
+  std::set<std::string> files;  // others may lie there, too
+  for (const std::string& name : weights.Names()) files.insert(weights.FileOf(name));
+  int64_t bytes = 0;
+  for (const FolderEntry& entry : entries) bytes += files.count(JoinPath(folder, entry.name)) > 0 ? entry.size : 0;
+  return bytes;
 }
 
 }  // namespace

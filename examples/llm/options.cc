@@ -144,7 +144,7 @@ LlmOptions::LlmOptions() {
 }
 
 void LlmOptions::Settle() {
-  const bool teaches_nothing = IsOfLabelsAlone(loss) && teacher_model == kDefaultTeacher;
+  const bool teaches_nothing = IsOfLabelsAlone(loss) && loss.hidden_weight == 0 && teacher_model == kDefaultTeacher;
   if (teacher_model == "none" || teaches_nothing) teacher_model.clear();
 }
 

@@ -103,7 +103,7 @@ void Describe(V& v, DistillationOptions& o) {
        "layer_map", o.layer_map,
        "which layers' states are compared: STUDENT:TEACHER,..., 0 for the embeddings; empty: all of the student's with "
        "those as high in the teacher")
-      .Similar("layer_mapping", "layers_map");
+      .Similar("layers_map");
   v.Field("chunk_tokens", o.chunk_tokens, AtLeast(1), "tokens whose logits are in memory at one time, at most");
   v.Field("vocabulary", o.vocabulary, "tokens that take part; 0: all that the smaller head has").InCodeOnly();
   v.Field("gradient_scale", o.gradient_scale, Above(0), "what the backward pass multiplies the loss by").InCodeOnly();

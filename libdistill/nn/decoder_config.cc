@@ -34,7 +34,7 @@ absl::Status ReadHeads(const json& document, const DecoderFamily& family, Decode
   reader.Multiple("num_attention_heads", config.num_attention_heads, "num_key_value_heads", config.num_key_value_heads);
   DISTILL_RETURN_IF_ERROR(reader.status());
   if (config.head_dim % 2 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("\"head_dim\": ", config.head_dim, " is odd; RoPE turns pairs"));
+    return absl::InvalidArgumentError(absl::StrCat("\"head_dim\": ", config.head_dim, " is odd; RoPE rotates pairs"));
   }
   return absl::OkStatus();
 }

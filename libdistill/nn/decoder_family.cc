@@ -9,6 +9,11 @@
 #include "libdistill/nn/config_reader.h"
 
 namespace distill {
+namespace {
+
+constexpr int64_t kMaxExperts = 4096;  // a config.json that asks for more is damaged
+
+}  // namespace
 
 using nlohmann::json;
 
@@ -46,6 +51,13 @@ absl::Status ReadLayerTypes(const json& document, int64_t window, absl::Function
     config.layers[i].window = slides ? window : 0;
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckExperts(const ExpertsConfig& experts) {
+  if (experts.count > kMaxExperts) return Refuse("num_experts", experts.count, "it is damaged");
+  if (experts.per_token <= experts.count) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"num_experts_per_tok\": ", experts.per_token, " of ", experts.count, " experts"));
 }
 
 absl::StatusOr<int64_t> ReadWindow(const json& document, int64_t otherwise) {

@@ -50,7 +50,6 @@ class Weights {
     if (head_ != nullptr && states.size(0) <= PackedMatrix::kMostRows) return head_->Multiply(states);
     return at::mm(states, model_.head_weight().narrow(0, 0, vocabulary_).t());
   }
-  int64_t vocabulary() const { return vocabulary_; }
 
  private:
   const Decoder& model_;
@@ -68,12 +67,14 @@ class Batch {
         weights_(weights),
         options_(options),
         penalises_(options.sampling.repetition_penalty != 1),
+        border_(BorderOf(model.config())),
+        keeps_seen_(penalises_ || border_ > 0),
         cache_(model.config()),
         active_(std::move(numbers)) {
     for (const size_t number : active_) next_.push_back(prompts[number]);
-    if (penalises_) seen_ = next_;
+    if (keeps_seen_) seen_ = next_;
     // A generator for each prompt: what it gets does not depend on what shares its batch.
-    for (const size_t number : active_) randoms_.emplace_back(options.seed, number);
+    for (const size_t number : active_) randoms_.emplace_back(options.seed, options.first_prompt + number);
   }
 
   void Run(std::vector<std::vector<int32_t>>& answers, const OnTokens& on_tokens) {
@@ -89,15 +90,36 @@ class Batch {
       // From the last row on, since it is the last one that takes the place of a row that ends.
       for (size_t row = chosen.size(); row-- > 0;) {
         next_[row] = {chosen[row].id};
-        if (penalises_) seen_[row].push_back(chosen[row].id);
+        if (keeps_seen_) seen_[row].push_back(chosen[row].id);
         if (chosen[row].is_last) Drop(row);
       }
+      StartAnewAtBorder();
     }
   }
 
  private:
   // [B, V] for the token after the last, scaled and capped as the model has it.
   Tensor Logits() { return LogitsOfProduct(model_, weights_.HeadProduct(model_.LastHidden(next_, cache_))); }
+
+  // The length beyond which all of a row's positions turn at other speeds (LongRoPE); 0: there is none.
+  static int64_t BorderOf(const DecoderConfig& config) {
+    int64_t border = 0;
+    for (const RopeConfig& rope : config.ropes) {
+      if (rope.type == RopeType::kLongRope) border = static_cast<int64_t>(rope.original_length);
+    }
+    return border;
+  }
+
+  // A row that has come one token beyond the border begins anew with all of its tokens, and the others with it: keys
+  // that were turned at the old speeds fit no query any more.
+  void StartAnewAtBorder() {
+    const auto has_crossed = [this](const std::vector<int32_t>& row) {
+      return static_cast<int64_t>(row.size()) == border_ + 1;
+    };
+    if (border_ == 0 || std::none_of(seen_.begin(), seen_.end(), has_crossed)) return;
+    cache_ = KeyValueCache(model_.config());
+    next_ = seen_;
+  }
 
   bool IsStop(int32_t id) const {
     return std::find(options_.stop_ids.begin(), options_.stop_ids.end(), id) != options_.stop_ids.end();
@@ -129,7 +151,7 @@ class Batch {
     active_[row] = active_.back(), active_.pop_back();
     randoms_[row] = randoms_.back(), randoms_.pop_back();
     std::swap(next_[row], next_.back()), next_.pop_back();
-    if (penalises_) std::swap(seen_[row], seen_.back()), seen_.pop_back();
+    if (keeps_seen_) std::swap(seen_[row], seen_.back()), seen_.pop_back();
     cache_.DropRow(static_cast<int64_t>(row));
   }
 
@@ -137,11 +159,13 @@ class Batch {
   const Weights& weights_;
   const GenerateOptions& options_;
   const bool penalises_;
+  const int64_t border_;
+  const bool keeps_seen_;
   KeyValueCache cache_;
   std::vector<size_t> active_;  // the prompt of each row that has not ended
   std::vector<Random> randoms_;
   std::vector<std::vector<int32_t>> next_;  // the tokens of each row that the model has not seen yet
-  std::vector<std::vector<int32_t>> seen_;  // prompt and answer of each row, where repetition is penalised
+  std::vector<std::vector<int32_t>> seen_;  // prompt and answer of each row, where somebody asks for them
 };
 
 // Prompts of about the same length together, the short ones first.

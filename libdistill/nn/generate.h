@@ -15,6 +15,7 @@ struct GenerateOptions {
   int64_t max_new_tokens = 256;
   SamplingOptions sampling = {};
   uint64_t seed = 42;
+  size_t first_prompt = 0;  // the number of the first of these prompts, where they are some of many: draws go by it
   std::vector<int32_t> stop_ids = {};
   int64_t vocabulary = 0;  // only the first so many ids are ever chosen; 0: all of the head's rows
 };

@@ -9,40 +9,33 @@
 namespace distill {
 namespace {
 
-// What transformers draws from where nothing says how many (GenerationMixin._get_default_generation_params).
-constexpr int64_t kTopK = 50;
-
-absl::StatusOr<SamplingOptions> Parse(const std::string& text) {
+absl::StatusOr<GenerationConfig> Parse(const std::string& text) {
   DISTILL_ASSIGN_OR_RETURN(const nlohmann::json document, ParseConfigObject(text));
   ConfigReader reader(document);
-  SamplingOptions options;
-  bool does_sample = false;
-  reader.Bool("do_sample", does_sample);
-  reader.Number("repetition_penalty", options.repetition_penalty);
-  if (does_sample) {
-    options.temperature = 1;
-    options.top_k = kTopK;
-    reader.Number("temperature", options.temperature);
-    reader.Probability("top_p", options.top_p);
-    reader.Probability("min_p", options.min_p);
-    if (const nlohmann::json* top_k = reader.Find("top_k"); top_k != nullptr) {
-      if (!top_k->is_number_unsigned()) reader.Fail("\"top_k\" must be a whole number of at least 0");
-      if (top_k->is_number_unsigned()) options.top_k = top_k->get<int64_t>();
-    }
+  GenerationConfig config;
+  SamplingOptions& sampling = config.sampling;
+  reader.Bool("do_sample", config.does_sample);
+  reader.Number("repetition_penalty", sampling.repetition_penalty);
+  // Files without do_sample may have a temperature of 0, which says the same once more.
+  if (const nlohmann::json* value = reader.Find("temperature"); value == nullptr || *value != 0 || config.does_sample) {
+    reader.Number("temperature", sampling.temperature);
   }
+  reader.Probability("top_p", sampling.top_p);
+  reader.Probability("min_p", sampling.min_p);
+  reader.Count("top_k", sampling.top_k);
   DISTILL_RETURN_IF_ERROR(reader.status());
-  return options;
+  return config;
 }
 
 }  // namespace
 
-absl::StatusOr<SamplingOptions> ReadSamplingOptions(const std::string& folder) {
+absl::StatusOr<GenerationConfig> ReadGenerationConfig(const std::string& folder) {
   const std::string path = JoinPath(folder, "generation_config.json");
-  if (!FileExists(path)) return SamplingOptions();
+  if (!FileExists(path)) return GenerationConfig();
   DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  absl::StatusOr<SamplingOptions> options = Parse(text);
-  if (!options.ok()) return Annotate(options.status(), path);
-  return options;
+  absl::StatusOr<GenerationConfig> config = Parse(text);
+  if (!config.ok()) return Annotate(config.status(), path);
+  return config;
 }
 
 }  // namespace distill

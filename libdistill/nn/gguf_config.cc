@@ -72,9 +72,14 @@ absl::Status AddRope(const GgufFile& file, const Copier& copier, ordered_json& c
         "the "
         "config.json of the original model into the folder");
   }
-  const ordered_json turned = copier.Get("rope.dimension_count");
-  if (!turned.is_null() && config.contains("head_dim") && turned != config["head_dim"]) {
-    config["partial_rotary_factor"] = turned.get<double>() / config["head_dim"].get<double>();
+  const ordered_json rotated = copier.Get("rope.dimension_count");
+  if (!rotated.is_null() && config.contains("head_dim") && rotated != config["head_dim"]) {
+    const ordered_json& size = config["head_dim"];
+    if (!rotated.is_number_integer() || !size.is_number_integer() || size.get<int64_t>() <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat("its metadata has \"rope.dimension_count\": ", rotated.dump(),
+                                                     " for heads of ", size.dump(), " elements; both are counts"));
+    }
+    config["partial_rotary_factor"] = rotated.get<double>() / size.get<double>();
   }
   const ordered_json type = copier.Get("rope.scaling.type");
   if (type.is_null() || type == "none") return RequireNo(copier, "rope.scale_linear");

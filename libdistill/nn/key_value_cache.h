@@ -68,7 +68,7 @@ class KeyValueCache {
   torch::Tensor SlotsOf(const torch::Tensor& rows, const torch::Tensor& positions) const;
 
   std::vector<Layer> layers_;
-  const int64_t heads_;
+  int64_t heads_;
   std::vector<int64_t> lengths_;
   std::vector<int64_t> next_lengths_;  // after the pass
   int64_t capacity_ = 0;               // tokens that a row has room for

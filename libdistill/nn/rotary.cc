@@ -75,18 +75,25 @@ const RotaryAngles& RotaryTable::Table(int64_t key, int64_t length, const Tensor
   const bool fits = known > 0 && known >= length && table.cos.device() == like.device() &&
                     table.cos.scalar_type() == like.scalar_type();
   if (fits) return table;
+  return table = Compute(key, torch::arange(std::max(length, known), torch::kInt64).to(like.device()), like);
+}
+
+RotaryAngles RotaryTable::Compute(int64_t key, const Tensor& positions, const Tensor& like) const {
   const torch::NoGradGuard no_grad;
-  const Tensor all = torch::arange(std::max(length, known), torch::kFloat32).to(like.device());
-  const Tensor angles = torch::outer(all, InverseFrequencies(rope_, head_size_, key).to(like.device())).unsqueeze_(1);
+  const Tensor angles =
+      torch::outer(positions.to(torch::kFloat32), InverseFrequencies(rope_, head_size_, key).to(like.device()))
+          .unsqueeze_(1);
   const auto scaled = [&](const Tensor& x) {
     return (rope_.attention_factor == 1 ? x : x * rope_.attention_factor).to(like.scalar_type());
   };
-  return table = {scaled(angles.cos()), scaled(angles.sin())};
+  return {scaled(angles.cos()), scaled(angles.sin())};
 }
 
 RotaryAngles RotaryTable::At(const Tensor& positions, int64_t length, const std::vector<DocumentSpan>& documents,
                              const Tensor& like) {
   const auto look_up = [&](int64_t key, const Tensor& some) -> RotaryAngles {
+    // Each length beyond the model's has frequencies of its own: tables of all of them would only pile up.
+    if (rope_.type == RopeType::kDynamic && key != 0) return Compute(key, some, like);
     const RotaryAngles& table = Table(key, length, like);
     return {table.cos.index_select(0, some), table.sin.index_select(0, some)};
   };

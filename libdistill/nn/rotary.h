@@ -35,6 +35,7 @@ class RotaryTable {
                   const torch::Tensor& like);
 
  private:
+  RotaryAngles Compute(int64_t key, const torch::Tensor& positions, const torch::Tensor& like) const;
   // [length, 1, R / 2] at least
   const RotaryAngles& Table(int64_t key, int64_t length, const torch::Tensor& like);
 

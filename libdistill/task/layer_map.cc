@@ -28,7 +28,8 @@ absl::StatusOr<std::vector<LayerPair>> ParseLayerMap(const std::string& text, in
     pairs.push_back({i, (2 * i * teacher_layers + student_layers) / (2 * student_layers)});
   }
   if (text.empty()) return pairs;
-  for (const std::string pair : absl::StrSplit(text, ',')) {
+  const std::vector<std::string> texts = absl::StrSplit(text, ',');
+  for (const std::string& pair : texts) {
     const std::vector<absl::string_view> sides = absl::StrSplit(pair, ':');
     LayerPair parsed;
     DISTILL_ASSIGN_OR_RETURN(parsed.student, ParseLayer(pair, sides[0], "student", student_layers));

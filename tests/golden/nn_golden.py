@@ -97,6 +97,7 @@ CASES = {
     "phi3_part_tied": (lambda: decoder("Phi3", tie_word_embeddings=True,
                                        **rope("default", partial_rotary_factor=0.5)), {}),
     "phi3_long": (lambda: decoder("Phi3", **longrope(8)), {}),
+    "phi3_border": (lambda: decoder("Phi3", **longrope(30)), {}),
     "phi3_short": (lambda: decoder("Phi3", **longrope(100)), {"older": True}),
     "gemma2_tied": (lambda: decoder("Gemma2", **GEMMA, final_logit_softcapping=3.0, attn_logit_softcapping=2.0), {}),
     "gemma2_untied": (lambda: decoder("Gemma2", **GEMMA, tie_word_embeddings=False, pad_token_id=0,

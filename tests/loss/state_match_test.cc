@@ -14,7 +14,7 @@ struct Shape {
   int64_t tokens, student, teacher;
 };
 // None, one, some of a chunk, whole chunks, and some more.
-constexpr Shape kShapes[] = {{0, 3, 4}, {1, 1, 1}, {7, 5, 9}, {256, 8, 8}, {600, 12, 5}};
+constexpr Shape kShapes[] = {{0, 3, 4}, {1, 4, 6}, {7, 5, 9}, {256, 8, 8}, {600, 12, 5}};
 
 struct Run {
   Tensor loss, of_student, of_projection;
@@ -41,7 +41,7 @@ TEST_CASE("states are matched as in plain tensor operations, in chunks, with the
         const Run actual = Of(StateMatchLoss, student, projection, teacher);
         const auto wide = [](const Tensor& x) { return x.to(torch::kFloat64); };
         const Run expected = Of(StateMatchReference, wide(student), wide(projection), wide(teacher));
-        const double tolerance = dtype == torch::kFloat64 ? 1e-12 : dtype == torch::kFloat32 ? 1e-5 : 2e-2;
+        const double tolerance = dtype == torch::kFloat64 ? 1e-12 : dtype == torch::kFloat32 ? 1e-5 : 3e-2;
         CHECK(actual.of_student.scalar_type() == dtype);
         if (shape.tokens == 0) {
           CHECK(actual.loss.item<double>() == 0);

@@ -190,17 +190,23 @@ TEST_CASE("generation_config.json says how tokens are chosen, as transformers re
   const testing::TempFolder folder;
   const auto read = [&](const std::string& text) {
     folder.Write("generation_config.json", text);
-    return ReadSamplingOptions(folder.path());
+    return ReadGenerationConfig(folder.path());
   };
-  CHECK(ReadSamplingOptions(folder.path())->temperature == 0);
-  CHECK(read(R"({"temperature": 0.6, "top_p": 0.9})")->temperature == 0);
-  SamplingOptions options = *read(R"({"do_sample": true})");
+  CHECK_FALSE(ReadGenerationConfig(folder.path())->does_sample);
+  CHECK_FALSE(read(R"({"temperature": 0})")->does_sample);
+  // What stands there counts where somebody asks for draws.
+  CHECK_FALSE(read(R"({"temperature": 0.6, "top_p": 0.9})")->does_sample);
+  CHECK(read(R"({"temperature": 0.6, "top_p": 0.9})")->sampling.temperature == 0.6);
+  CHECK(read(R"({"temperature": 0.6, "top_p": 0.9})")->sampling.top_k == 50);
+  CHECK(read(R"({"do_sample": true})")->does_sample);
+  SamplingOptions options = read(R"({"do_sample": true})")->sampling;
   CHECK((options.temperature == 1 && options.top_k == 50 && options.top_p == 1 && options.repetition_penalty == 1));
-  options = *read(R"({"do_sample": true, "temperature": 0.7, "top_k": 0, "top_p": 0.8, "min_p": 0.1,
-                      "repetition_penalty": 1.05, "eos_token_id": [3]})");
+  options = read(R"({"do_sample": true, "temperature": 0.7, "top_k": 0, "top_p": 0.8, "min_p": 0.1,
+                     "repetition_penalty": 1.05, "eos_token_id": [3]})")
+                ->sampling;
   CHECK((options.temperature == 0.7 && options.top_k == 0 && options.top_p == 0.8 && options.min_p == 0.1));
   CHECK(options.repetition_penalty == 1.05);
-  CHECK(read(R"({"repetition_penalty": 1.1, "do_sample": null})")->repetition_penalty == 1.1);
+  CHECK(read(R"({"repetition_penalty": 1.1, "do_sample": null})")->sampling.repetition_penalty == 1.1);
   const auto error = [&](const char* text) { return std::string(read(text).status().message()); };
   CHECK(absl::StrContains(error(R"({"do_sample": true, "top_k": 2.5})"), "generation_config.json: \"top_k\""));
   CHECK(absl::StrContains(error(R"({"do_sample": true, "top_p": 1.5})"), "\"top_p\" must be a number within 0 and 1"));

@@ -19,6 +19,11 @@ absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
   reader.Number("swiglu_limit", experts.gate_limit);
   experts.size = config.intermediate_size;
   DISTILL_RETURN_IF_ERROR(reader.status());
+  DISTILL_RETURN_IF_ERROR(CheckExperts(experts));
+  if (reader.Find("rope_parameters") == nullptr && reader.Find("rope_scaling") == nullptr) {
+    return absl::InvalidArgumentError(
+        "no \"rope_parameters\" and no \"rope_scaling\": positions of gpt_oss are stretched");
+  }
   DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, /*otherwise=*/128));
   DISTILL_RETURN_IF_ERROR(ReadLayerTypes(
       document, window, [](int64_t layer) { return layer % 2 == 0; }, config));

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/decoder_family.h"
@@ -39,12 +38,10 @@ absl::Status ReadExperts(const json& document, DecoderConfig& config) {
   if (config.model_type == "qwen2_moe") reader.Size("shared_expert_intermediate_size", experts.shared_size);
   int64_t step = 1;
   reader.Size("decoder_sparse_step", step);
-  if (reader.status().ok() && experts.per_token > experts.count) {
-    reader.Fail(absl::StrCat("\"num_experts_per_tok\": ", experts.per_token, " of ", experts.count, " experts"));
-  }
   std::vector<int64_t> without;
   reader.Counts("mlp_only_layers", without);
   DISTILL_RETURN_IF_ERROR(reader.status());
+  DISTILL_RETURN_IF_ERROR(CheckExperts(experts));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     config.layers[i].has_experts = (i + 1) % step == 0 && std::find(without.begin(), without.end(), i) == without.end();
   }
@@ -53,9 +50,13 @@ absl::Status ReadExperts(const json& document, DecoderConfig& config) {
 
 absl::Status ReadMixture(const json& document, DecoderConfig& config) {
   // transformers' Qwen3MoE has one window for all layers, where it has any; no published model does.
-  const auto slides = document.find("use_sliding_window");
-  if (slides != document.end() && *slides == true) return Refuse("use_sliding_window", *slides, "only false is");
-  config.layers.assign(config.num_hidden_layers, DecoderLayer());
+  ConfigReader reader(document);
+  bool slides = false;
+  reader.Bool("use_sliding_window", slides);
+  DISTILL_RETURN_IF_ERROR(reader.status());
+  if (slides) return Refuse("use_sliding_window", true, "only false is");
+  DISTILL_RETURN_IF_ERROR(ReadLayerTypes(
+      document, 0, [](int64_t) { return false; }, config));
   return ReadExperts(document, config);
 }
 
