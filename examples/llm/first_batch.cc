@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "libdistill/core/log.h"
 #include "libdistill/nn/logits.h"
 #include "libdistill/task/device_batch.h"
 #include "libdistill/tensor/catch_torch.h"
@@ -134,7 +135,12 @@ absl::Status CheckFirstBatch(const RunContext& run, const LlmOptions& options, c
     if (resumes) return absl::OkStatus();
     if (models.student_has_weights) DISTILL_RETURN_IF_ERROR(CheckWeights(run, "student_model", *models.student));
     // The student is float32 still, which flash attention does not take; shared models answer all ranks together.
-    if (options.use_flash_attention || IsShared(run, options)) return absl::OkStatus();
+    if (options.use_flash_attention || IsShared(run, options)) {
+      LogInfo(
+          "what the models make of the first batch is not looked at before the first step: flash attention, or "
+          "models that are sharded");
+      return absl::OkStatus();
+    }
     DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
     DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());
     const TokenBatch* batch = FindLoss(micro_batches);

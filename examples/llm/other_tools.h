@@ -47,7 +47,9 @@ void DescribeTheirModelsAndLosses(V& v) {
   v.Refuse({"teacher_kwargs", "teacher_model_init_kwargs"}, "teacher_model is a model folder");
   v.Refuse({"teacher_top_k"}, "divergence topk_kl learns the likeliest top_k_logits and the rest");
   v.Accept("loss_type", {"nll"}, kLoss);
-  v.Refuse({"loss_functions", "layer_mapping", "force_hidden_state_projection"}, kLoss);
+  v.Refuse({"loss_functions"}, kLoss);
+  v.Refuse({"layer_mapping", "force_hidden_state_projection"},
+           "hidden_weight and layer_map (STUDENT:TEACHER,...) compare states, always after a projection");
   v.Accept("lmbda", {"0", "0.0"}, kRowsOnly);
   v.Accept("seq_kd", {"false"}, kRowsOnly);
   v.Accept("disable_dropout", {"true"}, "no dropout in a decoder unless a program asks for it");
@@ -57,7 +59,7 @@ void DescribeTheirModelsAndLosses(V& v) {
            "adapters stand beside the blocks' matrices (lora_target_modules), and nothing else is trained with them");
   v.Accept("lora_task_type", {"CAUSAL_LM"}, "the student is a decoder");
   v.Accept("use_dora", {"false"}, "adapters are plain or rank-stabilised (use_rslora)");
-  v.Refuse({"router_aux_loss_coef"}, "mixtures of experts are not read");
+  v.Refuse({"router_aux_loss_coef"}, "mixtures of experts are teachers, and are not trained");
 }
 
 template <class V>

@@ -13,7 +13,7 @@ constexpr size_t kMostWaiting = 16;
 }  // namespace
 
 // The tokens before the new ones are decoded again with them, and what they gave by themselves is left out: so a space
-// between two tokens is there, and one that is dropped at the begin of a text is not dropped within it.
+// between two tokens is there, and one that is dropped at the beginning of a text is not dropped within it.
 std::string TokenStream::Add(int32_t id) {
   if (skips_special_ && tokenizer_.IsSpecial(id)) return "";
   ids_.push_back(id);
