@@ -169,8 +169,8 @@ absl::StatusOr<RopeConfig> ReadRope(const json& document, const RopeDefaults& de
     inner.Fail(absl::StrCat("\"partial_rotary_factor\": ", rope.rotated, " is not supported; only 1 is"));
   }
   if (rope.rotated > 1 || rotated < 2 || rotated % 2 != 0) {
-    inner.Fail(absl::StrCat("\"partial_rotary_factor\": ", rope.rotated, " rotates ", rotated, " of a head's ", head_size,
-                            " elements; pairs of them, and at most all, can be rotated"));
+    inner.Fail(absl::StrCat("\"partial_rotary_factor\": ", rope.rotated, " rotates ", rotated, " of a head's ",
+                            head_size, " elements; pairs of them, and at most all, can be rotated"));
   }
   if (rope.type != RopeType::kDefault && inner.status().ok()) ReadScaling(inner, rotated / 2, rope);
   DISTILL_RETURN_IF_ERROR(outer.status());

@@ -19,7 +19,8 @@ class StopStrings {
   // None of them is empty; there may be none.
   explicit StopStrings(std::vector<std::string> strings) : strings_(std::move(strings)) {}
 
-  // What can be shown of the text so far and was not yet: not what may be the beginning of a string. "" once one was found.
+  // What can be shown of the text so far and was not yet: not what may be the beginning of a string. "" once one was
+  // found.
   std::string Add(absl::string_view piece);
   // What was kept back, when no more comes.
   std::string Finish();
