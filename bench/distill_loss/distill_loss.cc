@@ -24,7 +24,9 @@
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/large_pages.h"
 #include "libdistill/tensor/peak_memory.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -203,6 +205,8 @@ absl::Status Bench(const Case& c) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
+  distill::PrepareProcess();
+  distill::UseLargePages();  // as programs that train have it
   CLI::App app("Head and distillation loss: time and memory");
   distill::Case c;
   app.add_option("--tokens", c.tokens)->check(CLI::PositiveNumber);

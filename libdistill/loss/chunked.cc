@@ -114,10 +114,22 @@ class Chunks {
     const bool adds = first > 0 || inputs_.adds_student_weight_gradient;
     if (gradient.scalar_type() == wide_) {
       sum.addmm_(gradient.t(), hidden, /*beta=*/adds ? 1 : 0);  // with 0 what is there is not read
-    } else if (!adds) {
-      sum.copy_(at::mm(gradient.t(), hidden));
     } else {
-      sum.add_(at::mm(gradient.t(), hidden));
+      AddNarrowProduct(gradient.t(), hidden, adds, sum);
+    }
+  }
+
+  // sum += a b, or = a b, of a narrow and a wide type. A slice of the rows after the other: the product in the narrow
+  // type, and widened, stay in the cache, where those of all rows would take more than the head does.
+  static void AddNarrowProduct(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum) {
+    const int64_t rows = a.size(0), slice = std::min(rows, SliceRows(b.size(1), b.element_size()));
+    const Tensor narrow = torch::empty({slice, b.size(1)}, b.options());
+    const Tensor wide = adds ? torch::empty(narrow.sizes(), sum.options()) : Tensor();
+    for (int64_t first = 0; first < rows; first += slice) {
+      const int64_t count = std::min(slice, rows - first);
+      Tensor product = narrow.narrow(0, 0, count), part = sum.narrow(0, first, count);
+      at::mm_out(product, a.narrow(0, first, count), b);
+      adds ? part.add_(wide.narrow(0, 0, count).copy_(product)) : part.copy_(product);
     }
   }
 

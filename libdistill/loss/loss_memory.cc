@@ -11,12 +11,18 @@ int64_t ModelsOf(const LossShape& shape) { return shape.teacher_hidden > 0 || sh
 }  // namespace
 
 int64_t ChunkTokens(const LossShape& shape) {
-  constexpr int64_t kSmall = 128 << 20;
+  constexpr int64_t kSmall = 96 << 20;
   const int64_t of_a_token = ModelsOf(shape) * shape.vocabulary * shape.element_bytes;
   const int64_t of_head = shape.vocabulary * shape.student_hidden * shape.element_bytes;
   const int64_t most = std::clamp<int64_t>(std::max(kSmall, of_head) / of_a_token, 1, shape.chunk_tokens);
   const int64_t chunks = std::max<int64_t>(1, (shape.tokens + most - 1) / most);
   return (shape.tokens + chunks - 1) / chunks;
+}
+
+int64_t SliceRows(int64_t hidden, int64_t element_bytes) {
+  constexpr int64_t kFewest = 1024;  // below which products lose more than the cache gives
+  constexpr int64_t kBytes = 2 << 20;
+  return std::max(kFewest, kBytes / (hidden * element_bytes));
 }
 
 LossMemory MemoryOf(const LossShape& shape) {
@@ -28,9 +34,11 @@ LossMemory MemoryOf(const LossShape& shape) {
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;
   if (shape.trains_head && !shape.is_borrowed)
     memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
-  // The product [V, H] in the narrow type, and what torch makes of it to add it to float32.
-  if (shape.trains_head && bytes < kWide)
-    memory.rounding_bytes = shape.vocabulary * shape.student_hidden * (bytes + kWide);
+  // Rows of the product [V, H] in the narrow type, and what torch makes of them to add them to float32.
+  if (shape.trains_head && bytes < kWide) {
+    memory.rounding_bytes =
+        std::min(shape.vocabulary, SliceRows(shape.student_hidden, bytes)) * shape.student_hidden * (bytes + kWide);
+  }
   memory.teacher_bytes = shape.tokens * shape.teacher_hidden * bytes;
   return memory;
 }

@@ -20,7 +20,7 @@ struct LossShape {
 struct LossMemory {
   int64_t chunk_bytes = 0;     // of a chunk's products, both models'
   int64_t gradient_bytes = 0;  // of hidden states and head: made with the loss, kept until the backward pass has them
-  int64_t rounding_bytes = 0;  // a chunk's share of the head's gradient, and it widened, where the type is narrow
+  int64_t rounding_bytes = 0;  // a slice of a chunk's share of the head's gradient, and it widened: of narrow types
   int64_t teacher_bytes = 0;   // the teacher's hidden states
   int64_t during_bytes() const { return chunk_bytes + gradient_bytes + rounding_bytes + teacher_bytes; }
 };
@@ -29,8 +29,11 @@ struct LossMemory {
 LossMemory MemoryOf(const LossShape& shape);
 
 // How many tokens a chunk has, but for the last: shape.chunk_tokens at most, and fewer where the logits of both models
-// would take more than the student's head does, or 128 MiB if that is more. Each chunk packs both heads' weights anew
+// would take more than the student's head does, or 96 MiB if that is more. Each chunk packs both heads' weights anew
 // for its products, which for 256 tokens takes a twelfth of the time; so chunks are no smaller than that, and alike.
 int64_t ChunkTokens(const LossShape& shape);
+
+// Of a narrow type's product with `hidden` columns that is to be added to a wide one: how many rows are made at once.
+int64_t SliceRows(int64_t hidden, int64_t element_bytes);
 
 }  // namespace distill

@@ -10,6 +10,7 @@
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/large_pages.h"
 #include "libdistill/world/process.h"
 
 namespace distill {
@@ -78,6 +79,7 @@ void PrintStartError(const absl::Status& error, const absl::Status& mine) {
 int Run(const RunOptions& options, const std::function<absl::Status(RunContext&)>& body) {
   const RunContext::Clock::time_point began = RunContext::Clock::now();
   PrepareProcess();
+  UseLargePages();
   absl::StatusOr<std::unique_ptr<RunContext>> run = absl::UnknownError("not started");
   absl::Status mine;
   const absl::Status started = CatchTorch([&] { return (run = Start(options, began, mine)).status(); });
