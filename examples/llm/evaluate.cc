@@ -15,6 +15,7 @@
 #include "examples/llm/judge.h"
 #include "libdistill/config/command_line.h"
 #include "libdistill/distill.h"
+#include "libdistill/nn/gguf_config.h"
 #include "libdistill/run/hub_paths.h"
 #include "libdistill/store/durable_files.h"
 
@@ -166,6 +167,8 @@ absl::Status Evaluate(RunContext& run, Arguments arguments) {
   const LoadOptions options = {.dtype = arguments.dtype == WeightType::kBFloat16 ? torch::kBFloat16 : torch::kFloat32,
                                .device = run.device(),
                                .dequantise = true};
+  if (!arguments.teacher.empty()) DISTILL_RETURN_IF_ERROR(CheckGgufTokenizer(arguments.teacher));
+  for (const auto& [name, folder] : arguments.models) DISTILL_RETURN_IF_ERROR(CheckGgufTokenizer(folder));
   std::shared_ptr<Decoder> teacher;
   if (!arguments.teacher.empty()) {
     DISTILL_ASSIGN_OR_RETURN(teacher, LoadDecoder(arguments.teacher, options));

@@ -16,6 +16,7 @@
 #include "libdistill/nn/model_folder.h"
 #include "libdistill/nn/rotary.h"
 #include "libdistill/nn/token_layout.h"
+#include "libdistill/store/gguf.h"
 
 // Shapes: B rows, T tokens, P tokens in the flat order of token_layout.h, H hidden, A query heads, K key-value heads,
 // D head size, V vocabulary. Inside, a model works on [P, H].
@@ -26,8 +27,10 @@ using torch::Tensor;
 using torch::TensorOptions;
 
 WeightNames NamesOf(const DecoderConfig& config) {
-  // Older savers kept the frequencies; config.json gives them too.
-  const auto is_frequency = [](const std::string& name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); };
+  // Older savers kept the frequencies, and GGUF keeps their factors; config.json gives them too.
+  const auto is_frequency = [](const std::string& name) {
+    return absl::EndsWith(name, ".rotary_emb.inv_freq") || IsGgufRopeFactors(name);
+  };
   WeightNames names{.model_type = config.model_type, .is_passed_over = is_frequency};
   if (config.tie_word_embeddings) names.tied["lm_head.weight"] = "model.embed_tokens.weight";
   return names;

@@ -123,9 +123,8 @@ absl::StatusOr<DecoderConfig> ParseDecoderConfig(const std::string& json, const 
 }
 
 absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/config.json");
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(folder));
-  return ParseDecoderConfig(text, path);
+  DISTILL_ASSIGN_OR_RETURN(const ConfigText config, ReadConfigJson(folder));
+  return ParseDecoderConfig(config.text, config.path);
 }
 
 absl::StatusOr<std::vector<int32_t>> ReadStopIds(const std::string& folder) {

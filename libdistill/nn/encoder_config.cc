@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
-#include "libdistill/store/files.h"
+#include "libdistill/nn/gguf_config.h"
 
 namespace distill {
 namespace {
@@ -121,9 +121,8 @@ absl::StatusOr<std::string> JsonWithHead(const EncoderConfig& config, const std:
 }
 
 absl::StatusOr<EncoderConfig> ReadEncoderConfig(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/config.json");
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  return ParseEncoderConfig(text, path);
+  DISTILL_ASSIGN_OR_RETURN(const ConfigText config, ReadConfigJson(folder));
+  return ParseEncoderConfig(config.text, config.path);
 }
 
 }  // namespace distill

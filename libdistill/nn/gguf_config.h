@@ -8,9 +8,17 @@
 
 namespace distill {
 
-// The text of FOLDER/config.json; where there is none, one made out of the metadata of the folder's GGUF files.
-// NotFound: there is neither. InvalidArgument, DataLoss: the file says not enough, or it is damaged.
-[[nodiscard]] absl::StatusOr<std::string> ReadConfigJson(const std::string& folder);
+struct ConfigText {
+  std::string text;
+  std::string path;  // of the file that it comes from, for messages: they name no file that is not there
+};
+
+// FOLDER/config.json; where there is none, one made out of the metadata of the folder's GGUF files, whose path is that
+// of the first of them. NotFound: there is neither. InvalidArgument, DataLoss: the file says not enough, or it is
+// damaged.
+[[nodiscard]] absl::StatusOr<ConfigText> ReadConfigJson(const std::string& folder);
+// Its path alone.
+std::string ConfigPath(const std::string& folder);
 
 // FailedPrecondition: a folder of GGUF files has no tokenizer beside them, which is not read out of the file. Says
 // where to take it from.

@@ -39,9 +39,10 @@ ModelContent ContentOf(const torch::nn::Module& module) {
 absl::StatusOr<ModelContent> ReadContent(const std::string& folder) {
   constexpr size_t kLongestShown = 64;
   ModelContent content;
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(folder));
-  DISTILL_ASSIGN_OR_RETURN(const nlohmann::json config, ParseConfigObject(text));
-  for (const auto& [name, value] : config.items()) {
+  DISTILL_ASSIGN_OR_RETURN(const ConfigText source, ReadConfigJson(folder));
+  const absl::StatusOr<nlohmann::json> config = ParseConfigObject(source.text);
+  if (!config.ok()) return Annotate(config.status(), source.path);
+  for (const auto& [name, value] : config->items()) {
     if (IsBookkeepingField(name)) continue;
     const std::string shown = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     content.emplace_back(absl::StrCat("config.json's ", name),

@@ -11,6 +11,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/nn/adapters.h"
 #include "libdistill/nn/config_reader.h"
+#include "libdistill/nn/gguf_config.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/state_projections.h"
 #include "libdistill/nn/weight_gate.h"
@@ -70,7 +71,7 @@ absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::I
   }
   if (c10::IntArrayRef(view.shape) == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(file, ": tensor \"", name, "\" has the shape ",
-                                                 ShapeToString(view.shape), ", but ", folder, "/config.json asks for ",
+                                                 ShapeToString(view.shape), ", but ", ConfigPath(folder), " asks for ",
                                                  ShapeToString(expected)));
 }
 
@@ -94,7 +95,7 @@ absl::Status CheckUnclaimed(const WeightsFolder& weights, const WeightNames& nam
   if (names.is_passed_over(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(weights.FileOf(name), ": tensor \"", name, "\" of shape ",
                                                  ShapeToString(weights.Find(name)->shape), " is none of a ",
-                                                 names.model_type, " model of ", folder, "/config.json"));
+                                                 names.model_type, " model of ", ConfigPath(folder)));
 }
 
 bool HasKindOfWeights(const std::string& name) {
@@ -202,6 +203,7 @@ absl::Status CheckModelFolder(const std::string& folder) {
                                             "check bucket and key"));
   }
   if (FolderExists(folder)) return absl::OkStatus();
+  if (FileExists(folder)) return absl::NotFoundError(absl::StrCat(folder, " is a file; name the folder that holds it"));
   return absl::NotFoundError(absl::StrCat("no folder ", folder, " here; models are folders, also under s3://, or ",
                                           "names of the hub (org/name) where a program takes them"));
 }

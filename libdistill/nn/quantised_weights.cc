@@ -114,10 +114,9 @@ absl::StatusOr<std::optional<ScaledBlock>> ReadBlock(const json& quantisation, c
 }
 
 absl::StatusOr<json> ReadConfig(const std::string& folder) {
-  const std::string path = JoinPath(folder, "config.json");
-  DISTILL_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(folder));
-  absl::StatusOr<json> config = ParseConfigObject(text);
-  if (!config.ok()) return Annotate(config.status(), path);
+  DISTILL_ASSIGN_OR_RETURN(const ConfigText source, ReadConfigJson(folder));
+  absl::StatusOr<json> config = ParseConfigObject(source.text);
+  if (!config.ok()) return Annotate(config.status(), source.path);
   return config;
 }
 

@@ -17,7 +17,6 @@ namespace distill {
 namespace {
 
 constexpr char kSuffix[] = ".gguf", kArchitecture[] = "general.architecture";
-constexpr char kRopeFactors[] = "rope_freqs.weight";
 
 int64_t SizeOfModel(const GgufMetadata& metadata, const std::string& key) {
   const GgufValue* value = FindOfModel(metadata, key);
@@ -78,6 +77,10 @@ std::optional<PartName> ParsePart(const std::string& name) {
 
 }  // namespace
 
+bool IsGgufRopeFactors(const std::string& name) {
+  return name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight";
+}
+
 std::string GgufText(const GgufMetadata& metadata, const std::string& key) {
   const auto found = metadata.find(key);
   const auto* text = found == metadata.end() ? nullptr : std::get_if<std::string>(&found->second);
@@ -98,19 +101,20 @@ absl::StatusOr<int64_t> GgufFile::AddTensor(GgufTensor tensor, const GgufMetadat
   }
   DISTILL_ASSIGN_OR_RETURN(const int64_t span, SpanOf(tensor, *type, bytes().size()));
   is_quantised_ |= type->decode != nullptr;
-  if (tensor.name == kRopeFactors) {
-    has_rope_factors_ = true;
-    return span;
+  const std::string architecture = GgufText(of_model, kArchitecture);
+  if (IsOneAbove(architecture, tensor.name)) {
+    type = GgufTypeOneBelow(*type);
+    if (type == nullptr) return absl::InvalidArgumentError("a norm of numbers other than F32 is not read");
   }
   Place place{.type = type, .offset = tensor.offset, .span_bytes = span};
-  if (HasAlternatingRows(GgufText(of_model, kArchitecture), tensor.name)) {
+  if (HasAlternatingRows(architecture, tensor.name)) {
     place.head_rows = HeadSize(of_model);
     if (tensor.shape.empty() || place.head_rows < 2 || place.head_rows % 2 != 0 ||
         tensor.shape.front() % place.head_rows != 0) {
       return absl::DataLossError("its rows are no heads by attention.head_count and embedding_length");
     }
   }
-  if (!Add(TransformersName(tensor.name), std::move(tensor.shape), place)) {
+  if (!Add(TransformersName(architecture, tensor.name), std::move(tensor.shape), place)) {
     return absl::DataLossError("it is there twice");
   }
   return span;

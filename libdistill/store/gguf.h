@@ -1,5 +1,6 @@
 // GGUF, the format of llama.cpp (docs/formats.md, "GGUF"): metadata, and tensors of which many are quantised. They are
-// read under transformers' names and in its order of rows, those that are quantised as float32.
+// read under transformers' names, in its order of rows and with its numbers (norms of Gemma, docs/formats.md), those
+// that are quantised as float32.
 //
 //   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> parts, GgufFilesIn(folder));
 //   DISTILL_ASSIGN_OR_RETURN(auto file, GgufFile::Open(JoinPath(folder, parts.front())));
@@ -41,9 +42,6 @@ class GgufFile : public TensorFile {
   const GgufMetadata& metadata() const { return metadata_; }
   // Whether a tensor is of fewer bits than 16.
   bool is_quantised() const { return is_quantised_; }
-  // Whether it has a table of factors of the rotation's frequencies, which is passed over: config.json says how they
-  // are made.
-  bool has_rope_factors() const { return has_rope_factors_; }
 
  private:
   explicit GgufFile(std::shared_ptr<const FileBytes> bytes) : TensorFile(std::move(bytes)) {}
@@ -54,12 +52,15 @@ class GgufFile : public TensorFile {
 
   GgufMetadata metadata_;
   bool is_quantised_ = false;
-  bool has_rope_factors_ = false;
 };
 
 // The names of the files of a folder's model: one, or as many as NAME-00001-of-00003.gguf says, in order; empty where
 // there is none. FailedPrecondition: files of several models, or parts are missing. NotFound: no such folder.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> GgufFilesIn(const std::string& folder);
+
+// Whether a tensor of this name holds factors of the rotation's frequencies: no weight, config.json says what they come
+// from.
+bool IsGgufRopeFactors(const std::string& name);
 
 // A text of the metadata; "" where there is none.
 std::string GgufText(const GgufMetadata& metadata, const std::string& key);

@@ -109,6 +109,14 @@ constexpr GgufType kTypes[] = {{0, {"F32", DType::kFloat32, 4}},
                                {13, {"Q5_K", kRead, 176, 256, Blocks<176, DecodeWithMinimum<5>>}},
                                {14, {"Q6_K", kRead, 210, 256, Blocks<210, DecodeQ6K>}}};
 
+// llama.cpp's converter adds 1 to these.
+void DecodeOneBelow(const uint8_t* number, char*& to) {
+  float value;
+  std::memcpy(&value, number, sizeof(value));
+  Put(value - 1, to);
+}
+constexpr StoredType kOneBelow = {"F32", kRead, sizeof(float), 1, Blocks<sizeof(float), DecodeOneBelow>};
+
 constexpr const char* kNames[] = {"F32",     "F16",    "Q4_0",    "Q4_1",  "Q4_2",   "Q4_3",  "Q5_0",  "Q5_1",
                                   "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
                                   "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS"};
@@ -120,6 +128,10 @@ const StoredType* GgufTypeOf(uint32_t number) {
     if (type.number == number) return &type.type;
   }
   return nullptr;
+}
+
+const StoredType* GgufTypeOneBelow(const StoredType& type) {
+  return type.dtype == kRead && type.decode == nullptr ? &kOneBelow : nullptr;
 }
 
 std::string GgufTypeName(uint32_t number) {

@@ -10,6 +10,8 @@ namespace distill {
 
 // By ggml's number for it; null: a type that is not read.
 const StoredType* GgufTypeOf(uint32_t number);
+// That of float32 numbers which are read as one less; null: there is none for this type.
+const StoredType* GgufTypeOneBelow(const StoredType& type);
 // Its name, of those that are not read too.
 std::string GgufTypeName(uint32_t number);
 // "F32, F16, ..."

@@ -25,9 +25,9 @@ COMPRESSED = {"quant_method": "compressed-tensors", "format": "float-quantized",
 
 
 def model_of(kind, **fields):
-    classes = {"llama": (transformers.LlamaForCausalLM, transformers.LlamaConfig), "qwen2": (transformers.Qwen2ForCausalLM, transformers.Qwen2Config)}
-    model, config = classes[kind]
-    model = model(config(**{**SIZES, **fields}))
+    names = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gemma2": "Gemma2", "gemma3_text": "Gemma3Text", "phi3": "Phi3"}
+    config = getattr(transformers, f"{names[kind]}Config")
+    model = getattr(transformers, f"{names[kind].removesuffix('Text')}ForCausalLM")(config(**{**SIZES, **fields}))
     for name, p in model.named_parameters():
         with torch.no_grad():
             p.copy_(0.2 * torch.randn_like(p) + ("norm" in name))
@@ -110,6 +110,8 @@ def write_all(path):
 
 
 K_SIZES = dict(hidden_size=256, intermediate_size=512, head_dim=64, num_attention_heads=4, num_key_value_heads=2)
+MORE = dict(hidden_size=64, intermediate_size=96)
+PHI = dict(MORE, head_dim=16, pad_token_id=None, bos_token_id=None, eos_token_id=None, max_position_embeddings=64, original_max_position_embeddings=64)
 # name: (model, its config's fields, the types of its matrices in the order of the file, parts)
 GGUF = {
     "q8_0": ("llama", dict(hidden_size=64, intermediate_size=96, head_dim=16, rms_norm_eps=1e-5), [Q8_0], 1),
@@ -117,6 +119,24 @@ GGUF = {
     "small": ("qwen2", dict(hidden_size=64, intermediate_size=96, head_dim=16, rms_norm_eps=1e-6, tie_word_embeddings=True,
                             rope_parameters={"rope_type": "default", "rope_theta": 1e6}), [Q4_0, Q4_1, Q5_0, Q5_1, Q8_0], 1),
     "parts": ("llama", dict(hidden_size=64, intermediate_size=96, head_dim=16), [F16, BF16, F32], 3),
+    "mistral": ("mistral", dict(MORE, head_dim=16, sliding_window=None), [Q8_0], 1),
+    "mistral_window_with_config": ("mistral", dict(MORE, head_dim=16, sliding_window=5), [Q8_0], 1),
+    "qwen3": ("qwen3", dict(MORE, head_dim=32, tie_word_embeddings=True), [Q8_0], 1),
+    "qwen3_yarn": ("qwen3", dict(MORE, head_dim=8, rope_parameters={"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "beta_fast": 16.0,
+                                                                   "original_max_position_embeddings": 16}), [F16, Q4_0], 1),
+    "gemma2": ("gemma2", dict(MORE, head_dim=32, query_pre_attn_scalar=32, sliding_window=5, attn_logit_softcapping=2.0, final_logit_softcapping=3.0,
+                              num_hidden_layers=3), [Q8_0], 1),
+    "gemma2_parts": ("gemma2", dict(MORE, head_dim=16, query_pre_attn_scalar=16, tie_word_embeddings=False), [F32, BF16, Q5_0], 2),
+    "gemma3": ("gemma3_text", dict(MORE, head_dim=32, query_pre_attn_scalar=32, sliding_window=6, num_hidden_layers=7), [Q8_0], 1),
+    "gemma3_linear": ("gemma3_text", dict(MORE, head_dim=16, query_pre_attn_scalar=16, sliding_window=4, num_hidden_layers=6, rope_parameters={
+        "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}), [F32, Q8_0], 1),
+    "phi3": ("phi3", dict(PHI, sliding_window=5), [Q8_0], 1),
+    "phi3_part": ("phi3", dict(PHI, tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.75}),
+                  [Q4_0, F16], 1),
+    "phi3_long": ("phi3", dict(PHI, original_max_position_embeddings=8, sliding_window=40, rope_parameters={
+        "rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 8, "short_factor": [1.0, 1.125, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0],
+        "long_factor": [1.0, 1.5, 2.0, 3.0, 4.5, 6.0, 8.0, 11.0]}), [Q8_0], 2),
 }
 
 
@@ -152,21 +172,37 @@ def write_gguf(folder, kind, fields, types, parts):
         shape = tuple(model.state_dict()[name].shape)
         matrices += len(shape) > 1
         type_ = types[(matrices - 1) % len(types)] if len(shape) > 1 else F32
-        tensors[gguf_golden.name_in_file(name)] = (shape, type_, gguf_golden.random_data(shape, type_, generator))
+        tensors[gguf_golden.name_in_file(name, kind)] = (shape, type_, gguf_golden.random_data(shape, type_, generator))
     values = values_of(folder / "quantised" / "all.gguf", tensors)
-    numbers = {name: values[gguf_golden.name_in_file(name)] for name in names}
+    numbers = {name: values[gguf_golden.name_in_file(name, kind)] for name in names}
     for name in names:
-        if kind == "llama" and (".q_proj" in name or ".k_proj" in name):
+        if "gemma" in kind and name.endswith("norm.weight"):
+            numbers[name] = numbers[name] - 1  # the converter adds it
+        if kind in ("llama", "mistral") and (".q_proj" in name or ".k_proj" in name):
             heads = config.num_attention_heads if ".q_proj" in name else config.num_key_value_heads
             numbers[name] = with_halves_apart(numbers[name], heads).contiguous()
     if config.tie_word_embeddings:
         numbers["lm_head.weight"] = numbers["model.embed_tokens.weight"]
+    tensors |= {name: (factors.shape, F32, factors.tobytes()) for name, factors in gguf_golden.rope_tensors(config).items()}
     order = list(tensors)
     for part in range(parts):
         file = f"tiny-{part + 1:05}-of-{parts:05}.gguf" if parts > 1 else "tiny.gguf"
         metadata = gguf_golden.metadata_of(config) if part == 0 else {"split.no": part}
         (folder / "quantised" / file).write_bytes(gguf_golden.gguf(metadata, {name: tensors[name] for name in order[part::parts]}))
     save_numbers(model, numbers, folder / "numbers")
+    write_logits(folder)
+    if folder.name.endswith("with_config"):
+        shutil.copy(folder / "numbers" / "config.json", folder / "quantised")
+
+
+def write_logits(folder):
+    """logits.safetensors: what transformers computes with the numbers of FOLDER/numbers."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "numbers", dtype=torch.float32, attn_implementation="eager").eval()
+    ids = torch.randint(model.config.vocab_size, (2, 23))
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits
+    assert logits.isfinite().all(), folder
+    save_file({"input_ids": ids, "logits": logits.contiguous()}, folder / "logits.safetensors")
 
 
 def main():

@@ -7,6 +7,7 @@
 #include "libdistill/tensor/convert.h"
 #include "tests/nn/golden_models.h"
 #include "tests/support/temp_folder.h"
+#include "tests/tensor/test_tensors.h"
 
 // tests/golden/quantised_golden.py made the folders.
 namespace distill::quantised_golden {
@@ -47,8 +48,57 @@ TEST_CASE(
   CheckModels("fp8", {"tensor", "channel", "channel_float32", "compressed_block", "deepseek", "static_e5m2"});
 }
 
-TEST_CASE("GGUF's weights are what transformers makes of them, under its names, in its order and with its config") {
-  const std::vector<std::string> names = {"q8_0", "q4_k_m", "small", "parts"};
+void CheckEqual(const RopeConfig& made, const RopeConfig& golden) {
+  CHECK(made.type == golden.type);
+  CHECK(made.theta == golden.theta);
+  CHECK(made.rotated == golden.rotated);
+  CHECK(made.attention_factor == Approx(golden.attention_factor).epsilon(1e-7));
+  CHECK(made.longest == golden.longest);
+  CHECK(made.beta_fast == golden.beta_fast);
+  CHECK(made.short_factors == golden.short_factors);
+  CHECK(made.long_factors == golden.long_factors);
+  if (golden.type == RopeType::kDefault) return;
+  CHECK(made.factor == golden.factor);
+  CHECK(made.original_length == golden.original_length);
+}
+
+void CheckEqual(const DecoderConfig& made, const DecoderConfig& golden) {
+  // llama.cpp has no family for Mistral's models: without a window they are Llama's.
+  CHECK((made.model_type == golden.model_type || (made.model_type == "llama" && golden.model_type == "mistral")));
+  CHECK(made.num_attention_heads == golden.num_attention_heads);
+  CHECK(made.num_key_value_heads == golden.num_key_value_heads);
+  CHECK(made.head_dim == golden.head_dim);
+  CHECK(made.rms_norm_eps == golden.rms_norm_eps);
+  CHECK(made.tie_word_embeddings == golden.tie_word_embeddings);
+  CHECK(made.attention_scale == golden.attention_scale);
+  CHECK(made.attention_softcap == golden.attention_softcap);
+  CHECK(made.logit_softcap == golden.logit_softcap);
+  REQUIRE(made.ropes.size() == golden.ropes.size());
+  for (size_t i = 0; i < made.ropes.size(); ++i) CheckEqual(made.ropes[i], golden.ropes[i]);
+  REQUIRE(made.num_hidden_layers == golden.num_hidden_layers);
+  for (int64_t i = 0; i < made.num_hidden_layers; ++i) {
+    CHECK(made.layer(i).window == golden.layer(i).window);
+    CHECK(made.layer(i).rope == golden.layer(i).rope);
+  }
+}
+
+// Against those that transformers computes with the numbers.
+void CheckLogits(const std::string& folder) {
+  const torch::NoGradGuard no_grad;
+  auto golden = ReadTensors(folder + "/logits.safetensors");
+  const auto model = Load(folder + "/quantised", {.dtype = torch::kFloat32, .dequantise = true});
+  torch::Tensor logits = model->Hidden({golden["input_ids"], {}}).matmul(model->head_weight().t());
+  const double cap = model->logit_softcap();
+  if (cap > 0) logits = torch::tanh(logits / cap) * cap;
+  CHECK(RelativeError(logits, golden["logits"]) < kGoldenTolerance);
+}
+
+TEST_CASE("GGUF's weights are what transformers makes of them, under its names, in its order, and with its config and logits") {
+  const std::vector<std::string> names = {
+      "q8_0",       "q4_k_m", "small",        "parts",  "mistral",       "mistral_window_with_config", "qwen3",
+      "qwen3_yarn", "gemma2", "gemma2_parts", "gemma3", "gemma3_linear", "phi3",                       "phi3_part",
+      "phi3_long"};
+  CHECK(GoldenModels("gguf", names.size()).size() == names.size());
   CheckModels("gguf", names);
   for (const std::string& name : names) {
     INFO(name);
@@ -56,13 +106,8 @@ TEST_CASE("GGUF's weights are what transformers makes of them, under its names, 
     const auto made = ReadDecoderConfig(folder + "/quantised"), golden = ReadDecoderConfig(folder + "/numbers");
     INFO(made.status());
     REQUIRE((made.ok() && golden.ok()));
-    CHECK(made->model_type == golden->model_type);
-    CHECK(made->num_attention_heads == golden->num_attention_heads);
-    CHECK(made->num_key_value_heads == golden->num_key_value_heads);
-    CHECK(made->head_dim == golden->head_dim);
-    CHECK(made->rms_norm_eps == golden->rms_norm_eps);
-    CHECK(made->ropes[0].theta == golden->ropes[0].theta);
-    CHECK(made->tie_word_embeddings == golden->tie_word_embeddings);
+    CheckEqual(*made, *golden);
+    CheckLogits(folder);
   }
 }
 

@@ -29,6 +29,15 @@ def cases_of(name, variable):
     raise KeyError(variable)
 
 
+def kinds_of(name, variable):
+    """The same, with the first element of each one's value."""
+    with open(f"{job.SOURCE}/tests/golden/{name}.py", encoding="utf-8") as file:
+        for node in ast.parse(file.read()).body:
+            if isinstance(node, ast.Assign) and node.targets[0].id == variable:
+                return {key.value: value.elts[0].value for key, value in zip(node.value.keys, node.value.values)}
+    raise KeyError(variable)
+
+
 def text_of(pattern):
     """Of the sources in libdistill/nn/ that match."""
     texts = []
@@ -69,5 +78,22 @@ def other_models(folder):
     return table(["config.json has", "message"], [[f"`model_type`: {code(OTHER_FAMILIES)}", *messages], *fields])
 
 
+GGUF_MODELS = {"llama": "Llama 2 to 3, SmolLM and SmolLM2, Mistral; Llama 3.1 to 3.3 with their `config.json`", "qwen2": "Qwen2, Qwen2.5", "qwen3": "Qwen3",
+               "gemma2": "Gemma 2", "gemma3": "the text models of Gemma 3", "phi3": "Phi-3, Phi-3.5, Phi-4, Phi-4-mini"}
+
+
+def gguf():
+    """The architectures that the code names, and the golden test's models whose model_type becomes each."""
+    with open(f"{job.SOURCE}/libdistill/store/gguf_names.cc", encoding="utf-8") as file:
+        names = re.findall(r'"(\w+)"', re.search(r"kArchitectures\[\] = {([^}]*)}", file.read()).group(1))
+    cases = {name: [] for name in names}
+    for case, model_type in kinds_of("quantised_golden", "GGUF").items():
+        cases[{"mistral": "llama", "gemma3_text": "gemma3"}.get(model_type, model_type)].append(case)
+    rows = [[f"`{name}`", GGUF_MODELS[name], "weights, logits", code(cases[name])] for name in names]
+    for row in rows:
+        job.check(row[3], f"no golden test has a GGUF file of {row[0]}")
+    return table(["`general.architecture`", "models", "compared with transformers", "the test's models"], rows)
+
+
 folder = f"{job.workspace()}/model"
-write_or_check("models.md", {"supported": supported, "other_models": lambda: other_models(folder)}, elsewhere=["works"])
+write_or_check("models.md", {"supported": supported, "gguf": gguf, "other_models": lambda: other_models(folder)}, elsewhere=["works"])

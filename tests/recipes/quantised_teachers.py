@@ -141,9 +141,17 @@ def gguf(folder, tensors):
 def check_no_tokenizer(folder):
     shutil.copytree(f"{folder}/gguf", f"{folder}/bare")
     os.remove(f"{folder}/bare/tokenizer.json")
-    code, output = job.run(["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/bare",
-                                                        student_model=f"{folder}/student", output_dir=f"{folder}/none")])
-    job.check(code == 2 and "teacher_model: " in output and "copy tokenizer.json and tokenizer_config.json of org/original" in output, f"{code}\n{output}")
+    config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/bare", student_model=f"{folder}/student", output_dir=f"{folder}/none")
+    data = ["--dataset_name", f"{folder}/chat.jsonl"]
+    for program, arguments, option in (("distill_llm", ["--config_file", config], "teacher_model: "),
+                                       ("distill_llm", ["--config_file", config, "--plan"], "teacher_model: "),
+                                       ("distill_llm", ["--generate", f"{folder}/bare", "--prompt", "count"], "generate: "),
+                                       ("evaluate_llm", [*data, f"bare={folder}/bare"], ""),
+                                       ("evaluate_llm", [*data, "--teacher_model", f"{folder}/bare", f"student={folder}/student"], "")):
+        code, output = job.run(arguments, program=program)
+        message = f"{option}{folder}/bare has no tokenizer beside teacher.gguf"
+        job.check(code == 2 and message in output and "copy tokenizer.json and tokenizer_config.json of org/original" in output,
+                  f"{program} {arguments}: {code}\n{output}")
     print("ok: a GGUF file without a tokenizer beside it")
 
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "libdistill/store/weights_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/gguf_bytes.h"
 #include "tests/support/mutate.h"
 #include "tests/support/temp_folder.h"
 
@@ -14,39 +15,13 @@ namespace distill {
 namespace {
 
 using testing::TempFolder;
+using testing::gguf::Bytes;
+using testing::gguf::Entry;
+using testing::gguf::File;
+using testing::gguf::Made;
+using testing::gguf::Tensor;
+using testing::gguf::Text;
 
-template <typename T>
-std::string Bytes(T number) {
-  return {reinterpret_cast<const char*>(&number), sizeof(number)};
-}
-std::string Text(const std::string& text) { return Bytes<uint64_t>(text.size()) + text; }
-std::string Entry(const std::string& key, uint32_t type, const std::string& value) {
-  return Text(key) + Bytes(type) + value;
-}
-std::string Tensor(const std::string& name, std::vector<uint64_t> columns_first, uint32_t type, uint64_t offset) {
-  std::string bytes = Text(name) + Bytes(static_cast<uint32_t>(columns_first.size()));
-  for (const uint64_t size : columns_first) bytes += Bytes(size);
-  return bytes + Bytes(type) + Bytes(offset);
-}
-
-struct Made {
-  uint32_t version = 3;
-  std::string architecture = "llama";
-  std::vector<std::string> more = {};  // metadata
-  std::vector<std::string> tensors = {Tensor("output_norm.weight", {3}, 0, 0)};
-  std::string data = std::string(12, '\0');
-};
-std::string File(const Made& made) {
-  std::vector<std::string> metadata = {Entry("general.architecture", 8, Text(made.architecture)),
-                                       Entry("llama.embedding_length", 4, Bytes<uint32_t>(8)),
-                                       Entry("llama.attention.head_count", 10, Bytes<uint64_t>(2))};
-  metadata.insert(metadata.end(), made.more.begin(), made.more.end());
-  std::string bytes =
-      "GGUF" + Bytes(made.version) + Bytes<uint64_t>(made.tensors.size()) + Bytes<uint64_t>(metadata.size());
-  for (const std::string& entry : metadata) bytes += entry;
-  for (const std::string& tensor : made.tensors) bytes += tensor;
-  return bytes + std::string((32 - bytes.size() % 32) % 32, '\0') + made.data;
-}
 absl::StatusOr<GgufFile> OpenBytes(const std::string& bytes) { return GgufFile::Open(MakeMemoryFile("a.gguf", bytes)); }
 std::string Error(const Made& made, absl::StatusCode code = absl::StatusCode::kDataLoss) {
   const absl::Status status = OpenBytes(File(made)).status();
@@ -82,7 +57,7 @@ TEST_CASE("metadata of every type and tensors under transformers' names are read
   CHECK(std::get<float>(file->metadata().at("a.number")) == 0.5F);
   CHECK(std::get<float>(file->metadata().at("a.wide")) == 0.25F);
   CHECK(std::get<GgufArray>(file->metadata().at("a.texts")).count == 2);
-  CHECK(file->has_rope_factors());
+  CHECK(file->Find("rope_freqs.weight") != nullptr);
   CHECK_FALSE(file->is_quantised());
   CHECK(file->Find("a.new.tensor") != nullptr);  // for whoever knows the model to refuse
   const auto view = file->Load("model.layers.11.self_attn.k_proj.weight");
@@ -92,6 +67,40 @@ TEST_CASE("metadata of every type and tensors under transformers' names are read
   CHECK(std::vector<float>(read, read + 8) == std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7});
 }
 
+TEST_CASE("a Gemma's norms are read without the 1 that llama.cpp adds, and Phi-3's projections under their own names") {
+  Made made{.architecture = "gemma3",
+            .tensors = {Tensor("output_norm.weight", {3}, 0, 0), Tensor("blk.0.post_ffw_norm.weight", {1}, 0, 32),
+                        Tensor("blk.0.ffn_norm.weight", {1}, 0, 64), Tensor("blk.0.attn_q.weight", {1, 2}, 0, 96)}};
+  made.data = Bytes(1.5F) + Bytes(0.0F) + Bytes(1.0F) + std::string(20, '\0') + Bytes(3.0F) + std::string(28, '\0') +
+              Bytes(2.0F) + std::string(28, '\0') + Bytes(7.0F) + Bytes(8.0F);
+  const auto file = OpenBytes(File(made));
+  INFO(file.status());
+  REQUIRE(file.ok());
+  CHECK_FALSE(file->is_quantised());
+  const auto numbers = [&](const std::string& name) {
+    const auto view = file->Load(name);
+    INFO(view.status());
+    REQUIRE(view.ok());
+    const auto* begin = static_cast<const float*>(view->data);
+    return std::vector<float>(begin, begin + view->size_bytes / sizeof(float));
+  };
+  CHECK(numbers("model.norm.weight") == std::vector<float>{0.5F, -1, 0});
+  CHECK(numbers("model.layers.0.post_feedforward_layernorm.weight") == std::vector<float>{2});
+  CHECK(numbers("model.layers.0.pre_feedforward_layernorm.weight") == std::vector<float>{1});
+  CHECK(numbers("model.layers.0.self_attn.q_proj.weight") == std::vector<float>{7, 8});
+  made.tensors = {Tensor("output_norm.weight", {3}, 1, 0)};
+  CHECK_THAT(Error(made, absl::StatusCode::kInvalidArgument), Catch::Contains("output_norm") && Catch::Contains("F32"));
+  made = {.architecture = "phi3",
+          .tensors = {Tensor("blk.2.attn_qkv.weight", {1}, 0, 0), Tensor("blk.2.ffn_up.weight", {1}, 0, 32),
+                      Tensor("blk.2.ffn_norm.weight", {1}, 0, 64)},
+          .data = std::string(68, '\0')};
+  const auto phi = OpenBytes(File(made));
+  REQUIRE(phi.ok());
+  CHECK(phi->Find("model.layers.2.self_attn.qkv_proj.weight") != nullptr);
+  CHECK(phi->Find("model.layers.2.mlp.gate_up_proj.weight") != nullptr);
+  CHECK(phi->Find("model.layers.2.post_attention_layernorm.weight") != nullptr);
+}
+
 TEST_CASE("a GGUF file that is damaged or of another kind is one error that says how") {
   CHECK(absl::StrContains(OpenBytes("").status().message(), "truncated"));
   CHECK(
@@ -99,7 +108,8 @@ TEST_CASE("a GGUF file that is damaged or of another kind is one error that says
   CHECK_THAT(Error({.version = 1}), Catch::Contains("version 1"));
   CHECK_THAT(Error({.version = 3U << 24}), Catch::Contains("big-endian"));
   CHECK_THAT(Error({.architecture = "mamba"}, absl::StatusCode::kInvalidArgument),
-             Catch::Contains("mamba") && Catch::Contains("llama, qwen2"));
+             Catch::Contains("\"mamba\" is not read; read are llama, qwen2, qwen3, gemma2, gemma3, phi3: ") &&
+                 Catch::Contains("gguf_file=NAME"));
   CHECK_THAT(Error({.tensors = {Tensor("a", {256}, 10, 0)}}, absl::StatusCode::kInvalidArgument),
              Catch::Contains("tensor \"a\": it is Q2_K") && Catch::Contains("Q4_K_M"));
   CHECK_THAT(Error({.tensors = {Tensor("a", {4}, 0, 0)}}), Catch::Contains("do not lie in the file"));
