@@ -73,12 +73,17 @@ absl::StatusOr<ordered_json> ReadFactors(const GgufFields& fields, const std::st
 
 absl::Status AddScaling(GgufFields& fields) {
   DISTILL_RETURN_IF_ERROR(fields.RequireNo("rope.scale_linear", /*neutral=*/1));
-  const bool has_tables =
-      fields.weights().Find(kLongFactors) != nullptr && fields.weights().Find(kShortFactors) != nullptr;
+  int tables = 0;
+  for (const char* name : {kLongFactors, kShortFactors}) tables += fields.weights().Find(name) != nullptr ? 1 : 0;
   ordered_json type = fields.Get("rope.scaling.type");
-  if (type.is_null() || type == "none") type = has_tables ? "longrope" : "none";  // Phi-3's files do not say it
-  if (type != "none" && type != "linear" && type != "yarn" && (type != "longrope" || !has_tables)) {
+  if (type.is_null() || type == "none") type = tables > 0 ? "longrope" : "none";  // Phi-3's files do not say it
+  if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
     return RefuseKey(fields.KeyOf("rope.scaling.type"), type);
+  }
+  if (tables != (type == "longrope" ? 2 : 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("its positions are scaled by ", type.dump(), ", and it has ", tables,
+                                                   " of the tables ", kLongFactors, " and ", kShortFactors, "; ",
+                                                   kCopyConfig));
   }
   ordered_json rope = {{"rope_type", type}};
   DISTILL_RETURN_IF_ERROR(CopyScaling(fields, type.get<std::string>(), rope));

@@ -19,7 +19,7 @@ using testing::gguf::Bytes;
 using testing::gguf::Entry;
 using testing::gguf::File;
 using testing::gguf::Made;
-using testing::gguf::Tensor;
+using testing::gguf::TensorEntry;
 using testing::gguf::Text;
 
 absl::StatusOr<GgufFile> OpenBytes(const std::string& bytes) { return GgufFile::Open(MakeMemoryFile("a.gguf", bytes)); }
@@ -45,8 +45,8 @@ TEST_CASE("metadata of every type and tensors under transformers' names are read
                      Bytes<uint32_t>(9) + Bytes<uint64_t>(1) + Bytes<uint32_t>(5) + Bytes<uint64_t>(2) +
                          Bytes<int32_t>(1) + Bytes<int32_t>(2)),
                Entry("llama.attention.key_length", 4, Bytes<uint32_t>(4))};
-  made.tensors = {Tensor("blk.11.attn_k.weight", {1, 8}, 0, 0), Tensor("rope_freqs.weight", {2}, 0, 32),
-                  Tensor("a.new.tensor", {2}, 0, 64)};
+  made.tensors = {TensorEntry("blk.11.attn_k.weight", {1, 8}, 0, 0), TensorEntry("rope_freqs.weight", {2}, 0, 32),
+                  TensorEntry("a.new.tensor", {2}, 0, 64)};
   made.data = values + std::string(8, '\0') + std::string(24, '\0') + std::string(8, '\0');
   const auto file = OpenBytes(File(made));
   INFO(file.status());
@@ -69,8 +69,8 @@ TEST_CASE("metadata of every type and tensors under transformers' names are read
 
 TEST_CASE("a Gemma's norms are read without the 1 that llama.cpp adds, and Phi-3's projections under their own names") {
   Made made{.architecture = "gemma3",
-            .tensors = {Tensor("output_norm.weight", {3}, 0, 0), Tensor("blk.0.post_ffw_norm.weight", {1}, 0, 32),
-                        Tensor("blk.0.ffn_norm.weight", {1}, 0, 64), Tensor("blk.0.attn_q.weight", {1, 2}, 0, 96)}};
+            .tensors = {TensorEntry("output_norm.weight", {3}, 0, 0), TensorEntry("blk.0.post_ffw_norm.weight", {1}, 0, 32),
+                        TensorEntry("blk.0.ffn_norm.weight", {1}, 0, 64), TensorEntry("blk.0.attn_q.weight", {1, 2}, 0, 96)}};
   made.data = Bytes(1.5F) + Bytes(0.0F) + Bytes(1.0F) + std::string(20, '\0') + Bytes(3.0F) + std::string(28, '\0') +
               Bytes(2.0F) + std::string(28, '\0') + Bytes(7.0F) + Bytes(8.0F);
   const auto file = OpenBytes(File(made));
@@ -88,11 +88,11 @@ TEST_CASE("a Gemma's norms are read without the 1 that llama.cpp adds, and Phi-3
   CHECK(numbers("model.layers.0.post_feedforward_layernorm.weight") == std::vector<float>{2});
   CHECK(numbers("model.layers.0.pre_feedforward_layernorm.weight") == std::vector<float>{1});
   CHECK(numbers("model.layers.0.self_attn.q_proj.weight") == std::vector<float>{7, 8});
-  made.tensors = {Tensor("output_norm.weight", {3}, 1, 0)};
+  made.tensors = {TensorEntry("output_norm.weight", {3}, 1, 0)};
   CHECK_THAT(Error(made, absl::StatusCode::kInvalidArgument), Catch::Contains("output_norm") && Catch::Contains("F32"));
   made = {.architecture = "phi3",
-          .tensors = {Tensor("blk.2.attn_qkv.weight", {1}, 0, 0), Tensor("blk.2.ffn_up.weight", {1}, 0, 32),
-                      Tensor("blk.2.ffn_norm.weight", {1}, 0, 64)},
+          .tensors = {TensorEntry("blk.2.attn_qkv.weight", {1}, 0, 0), TensorEntry("blk.2.ffn_up.weight", {1}, 0, 32),
+                      TensorEntry("blk.2.ffn_norm.weight", {1}, 0, 64)},
           .data = std::string(68, '\0')};
   const auto phi = OpenBytes(File(made));
   REQUIRE(phi.ok());
@@ -110,17 +110,17 @@ TEST_CASE("a GGUF file that is damaged or of another kind is one error that says
   CHECK_THAT(Error({.architecture = "mamba"}, absl::StatusCode::kInvalidArgument),
              Catch::Contains("\"mamba\" is not read; read are llama, qwen2, qwen3, gemma2, gemma3, phi3: ") &&
                  Catch::Contains("gguf_file=NAME"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {256}, 10, 0)}}, absl::StatusCode::kInvalidArgument),
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {256}, 10, 0)}}, absl::StatusCode::kInvalidArgument),
              Catch::Contains("tensor \"a\": it is Q2_K") && Catch::Contains("Q4_K_M"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {4}, 0, 0)}}), Catch::Contains("do not lie in the file"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {3}, 0, 4)}}), Catch::Contains("not aligned"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {3}, 0, 320)}}), Catch::Contains("behind the file's end"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {31}, 8, 0)}}), Catch::Contains("no multiple of the 32"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {1ULL << 62, 8}, 0, 0)}}), Catch::Contains("overflows"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {1, 1, 1, 1, 1}, 0, 0)}}), Catch::Contains("5 dimensions"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {1}, 0, 0), Tensor("b", {1}, 0, 0)}}), Catch::Contains("overlap"));
-  CHECK_THAT(Error({.tensors = {Tensor("a", {0}, 0, 0), Tensor("a", {1}, 0, 0)}}), Catch::Contains("twice"));
-  CHECK_THAT(Error({.tensors = {Tensor("blk.0.attn_q.weight", {1, 3}, 0, 0)}}), Catch::Contains("no heads"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {4}, 0, 0)}}), Catch::Contains("do not lie in the file"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {3}, 0, 4)}}), Catch::Contains("not aligned"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {3}, 0, 320)}}), Catch::Contains("behind the file's end"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {31}, 8, 0)}}), Catch::Contains("no multiple of the 32"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {1ULL << 62, 8}, 0, 0)}}), Catch::Contains("overflows"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {1, 1, 1, 1, 1}, 0, 0)}}), Catch::Contains("5 dimensions"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {1}, 0, 0), TensorEntry("b", {1}, 0, 0)}}), Catch::Contains("overlap"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {0}, 0, 0), TensorEntry("a", {1}, 0, 0)}}), Catch::Contains("twice"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("blk.0.attn_q.weight", {1, 3}, 0, 0)}}), Catch::Contains("no heads"));
   CHECK_THAT(Error({.more = {Entry("general.architecture", 8, Text("llama"))}}), Catch::Contains("second time"));
   CHECK_THAT(Error({.more = {Entry("x", 99, "")}}), Catch::Contains("type 99"));
   CHECK_THAT(Error({.more = {Entry("x", 9, Bytes<uint32_t>(8) + Bytes<uint64_t>(1ULL << 60))}}),
@@ -139,8 +139,8 @@ TEST_CASE("a GGUF file that is damaged or of another kind is one error that says
 TEST_CASE("random changes of a GGUF file are errors or other files, and what opens can be read") {
   Made made;
   made.more = {Entry("tokenizer.ggml.tokens", 9, Bytes<uint32_t>(8) + Bytes<uint64_t>(2) + Text("a") + Text("b"))};
-  made.tensors = {Tensor("blk.0.attn_q.weight", {32, 8}, 8, 0), Tensor("blk.0.ffn_up.weight", {256}, 14, 288),
-                  Tensor("output_norm.weight", {3}, 1, 512)};
+  made.tensors = {TensorEntry("blk.0.attn_q.weight", {32, 8}, 8, 0), TensorEntry("blk.0.ffn_up.weight", {256}, 14, 288),
+                  TensorEntry("output_norm.weight", {3}, 1, 512)};
   made.data = std::string(520, '\x11');
   const std::vector<std::string> corpus = {File(made), File({})};
   REQUIRE(OpenBytes(corpus[0]).ok());
@@ -169,7 +169,7 @@ TEST_CASE("a folder has one GGUF model, in one file or in all of its parts") {
   folder.Write("m-00001-of-00002.gguf", File({}));
   CHECK(absl::StrContains(GgufFilesIn(folder.path()).status().message(), "2 parts needs all"));
   Made second;
-  second.tensors = {Tensor("output.weight", {3}, 0, 0)};
+  second.tensors = {TensorEntry("output.weight", {3}, 0, 0)};
   folder.Write("m-00002-of-00002.gguf", File(second));
   CHECK(*GgufFilesIn(folder.path()) == std::vector<std::string>{"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"});
   const auto weights = WeightsFolder::Open(folder.path());

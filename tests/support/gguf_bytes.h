@@ -18,7 +18,7 @@ inline std::string Entry(const std::string& key, uint32_t type, const std::strin
   return Text(key) + Bytes(type) + value;
 }
 inline std::string Number(const std::string& key, uint32_t number) { return Entry(key, 4, Bytes(number)); }
-inline std::string Tensor(const std::string& name, std::vector<uint64_t> columns_first, uint32_t type, uint64_t offset) {
+inline std::string TensorEntry(const std::string& name, std::vector<uint64_t> columns_first, uint32_t type, uint64_t offset) {
   std::string bytes = Text(name) + Bytes(static_cast<uint32_t>(columns_first.size()));
   for (const uint64_t size : columns_first) bytes += Bytes(size);
   return bytes + Bytes(type) + Bytes(offset);
@@ -28,7 +28,7 @@ struct Made {
   uint32_t version = 3;
   std::string architecture = "llama";
   std::vector<std::string> more = {};  // metadata
-  std::vector<std::string> tensors = {Tensor("output_norm.weight", {3}, 0, 0)};
+  std::vector<std::string> tensors = {TensorEntry("output_norm.weight", {3}, 0, 0)};
   std::string data = std::string(12, '\0');
 };
 inline std::string File(const Made& made) {
