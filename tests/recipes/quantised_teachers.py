@@ -144,7 +144,6 @@ def check_no_tokenizer(folder):
     config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/bare", student_model=f"{folder}/student", output_dir=f"{folder}/none")
     data = ["--dataset_name", f"{folder}/chat.jsonl"]
     for program, arguments, option in (("distill_llm", ["--config_file", config], "teacher_model: "),
-                                       ("distill_llm", ["--config_file", config, "--plan"], "teacher_model: "),
                                        ("distill_llm", ["--generate", f"{folder}/bare", "--prompt", "count"], "generate: "),
                                        ("evaluate_llm", [*data, f"bare={folder}/bare"], ""),
                                        ("evaluate_llm", [*data, "--teacher_model", f"{folder}/bare", f"student={folder}/student"], "")):
