@@ -124,7 +124,7 @@ absl::StatusOr<DecoderConfig> ParseDecoderConfig(const std::string& json, const 
 
 absl::StatusOr<DecoderConfig> ReadDecoderConfig(const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(const ConfigText config, ReadConfigJson(folder));
-  return ParseDecoderConfig(config.text, config.path);
+  return ParseDecoderConfig(config.text, config.name);
 }
 
 absl::StatusOr<std::vector<int32_t>> ReadStopIds(const std::string& folder) {

@@ -122,7 +122,7 @@ absl::StatusOr<std::string> JsonWithHead(const EncoderConfig& config, const std:
 
 absl::StatusOr<EncoderConfig> ReadEncoderConfig(const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(const ConfigText config, ReadConfigJson(folder));
-  return ParseEncoderConfig(config.text, config.path);
+  return ParseEncoderConfig(config.text, config.name);
 }
 
 }  // namespace distill

@@ -18,7 +18,7 @@ absl::StatusOr<ConfigText> ConfigOf(const std::string& folder, const std::string
   DISTILL_ASSIGN_OR_RETURN(const WeightsFolder weights, WeightsFolder::Open(folder));
   absl::StatusOr<std::string> text = ConfigOfGguf(file.metadata(), weights);
   if (!text.ok()) return Annotate(text.status(), first);
-  return ConfigText{*std::move(text), first};
+  return ConfigText{*std::move(text), absl::StrCat(first, " as a config.json")};
 }
 
 // The model that it was made from, as far as its metadata say.

@@ -10,14 +10,13 @@ namespace distill {
 
 struct ConfigText {
   std::string text;
-  std::string path;  // of the file that it comes from, for messages: they name no file that is not there
+  std::string name;  // for messages: the file that it comes from, and no file that is not there
 };
 
-// FOLDER/config.json; where there is none, one made out of the metadata of the folder's GGUF files, whose path is that
-// of the first of them. NotFound: there is neither. InvalidArgument, DataLoss: the file says not enough, or it is
-// damaged.
+// FOLDER/config.json; where there is none, one made out of the metadata of the folder's GGUF files, with the name of
+// the first of them. NotFound: there is neither. InvalidArgument, DataLoss: the file says not enough, or it is damaged.
 [[nodiscard]] absl::StatusOr<ConfigText> ReadConfigJson(const std::string& folder);
-// Its path alone.
+// The path of config.json, or of the GGUF file in its place.
 std::string ConfigPath(const std::string& folder);
 
 // FailedPrecondition: a folder of GGUF files has no tokenizer beside them, which is not read out of the file. Says

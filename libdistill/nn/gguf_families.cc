@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -64,14 +65,13 @@ absl::Status AddWindows(GgufFields& fields, int64_t period) {
   return absl::OkStatus();
 }
 
-// What queries are scaled by is not in the file: as llama.cpp does, the largest model of each kind is told by the number
-// of its layers.
+// What queries are scaled by is not in the file: as llama.cpp does, the largest model of each kind is told by the
+// number of its layers.
 absl::Status AddGemma(GgufFields& fields, int64_t layers_of_largest, int64_t period) {
   fields.config["hidden_activation"] = "gelu_pytorch_tanh";
   const int64_t heads = fields.Count("num_attention_heads");
   const bool is_largest = fields.Count("num_hidden_layers") == layers_of_largest && heads > 0;
-  fields.config["query_pre_attn_scalar"] =
-      is_largest ? fields.Count("hidden_size") / heads : fields.Count("head_dim");
+  fields.config["query_pre_attn_scalar"] = is_largest ? fields.Count("hidden_size") / heads : fields.Count("head_dim");
   fields.Copy("final_logit_softcapping", "final_logit_softcapping");
   return AddWindows(fields, period);
 }
@@ -94,9 +94,9 @@ struct Architecture {
   const char* model_type;
   absl::Status (*add)(GgufFields& fields);  // what it has beside what all have
 };
-constexpr Architecture kArchitectures[] = {
-    {"llama", "llama", AddLlama},    {"qwen2", "qwen2", AddQwen},          {"qwen3", "qwen3", AddQwen},
-    {"gemma2", "gemma2", AddGemma2}, {"gemma3", "gemma3_text", AddGemma3}, {"phi3", "phi3", AddPhi}};
+constexpr Architecture kArchitectures[] = {{"llama", "llama", AddLlama},         {"qwen2", "qwen2", AddQwen},
+                                           {"qwen3", "qwen3", AddQwen},          {"gemma2", "gemma2", AddGemma2},
+                                           {"gemma3", "gemma3_text", AddGemma3}, {"phi3", "phi3", AddPhi}};
 
 absl::Status AddSizes(GgufFields& fields) {
   const TensorView* embedding = fields.weights().Find("model.embed_tokens.weight");
@@ -122,22 +122,24 @@ absl::Status AddSizes(GgufFields& fields) {
 }  // namespace
 
 absl::StatusOr<std::string> ConfigOfGguf(const GgufMetadata& metadata, const WeightsFolder& weights) {
-  GgufFields fields(metadata, weights);
-  const Architecture* found = absl::c_find_if(
-      kArchitectures, [&](const Architecture& known) { return known.name == fields.Architecture(); });
+  ordered_json config;
+  GgufFields fields(metadata, weights, config);
+  const Architecture* found =
+      absl::c_find_if(kArchitectures, [&](const Architecture& known) { return known.name == fields.Architecture(); });
   if (found == std::end(kArchitectures)) return RefuseKey("general.architecture", fields.Architecture());
-  fields.config["model_type"] = found->model_type;
+  config["model_type"] = found->model_type;
   DISTILL_RETURN_IF_ERROR(AddSizes(fields));
   DISTILL_RETURN_IF_ERROR(found->add(fields));
-  for (const char* key : {"expert_count", "attention.scale", "attention.temperature_scale", "rope.dimension_sections"}) {
+  for (const char* key :
+       {"expert_count", "attention.scale", "attention.temperature_scale", "rope.dimension_sections"}) {
     DISTILL_RETURN_IF_ERROR(fields.RequireNo(key));
   }
   for (const char* key : {"logit_scale", "residual_scale", "embedding_scale"}) {
     DISTILL_RETURN_IF_ERROR(fields.RequireNo(key, /*neutral=*/1));
   }
   DISTILL_RETURN_IF_ERROR(AddGgufRope(fields));
-  fields.config["torch_dtype"] = "bfloat16";
-  return fields.config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  config["torch_dtype"] = "bfloat16";
+  return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace distill

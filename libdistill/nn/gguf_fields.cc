@@ -1,7 +1,7 @@
 #include "libdistill/nn/gguf_fields.h"
 
-#include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -60,8 +60,11 @@ absl::Status GgufFields::RequireNo(const std::string& key, double neutral) const
 }
 
 int64_t GgufFields::Count(const char* field) const {
+  constexpr int64_t kMost = int64_t{1} << 30;
   const auto found = config.find(field);
-  return found != config.end() && found->is_number_integer() ? std::max<int64_t>(found->get<int64_t>(), 0) : 0;
+  if (found == config.end() || !found->is_number_integer()) return 0;
+  const auto count = found->get<int64_t>();
+  return count > 0 && count <= kMost ? count : 0;
 }
 
 }  // namespace distill

@@ -1,12 +1,13 @@
 // The fields of a config.json as they are filled in out of a GGUF file's metadata; inside nn/ only.
 //
-//   GgufFields fields(file.metadata(), weights);
+//   nlohmann::ordered_json config;
+//   GgufFields fields(file.metadata(), weights, config);
 //   DISTILL_RETURN_IF_ERROR(fields.Require("hidden_size", "embedding_length"));
-//   const std::string text = fields.config.dump();
+//   const std::string text = config.dump();
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,10 +26,12 @@ nlohmann::ordered_json JsonOf(const GgufValue& value);
 // InvalidArgument, of a key whose value is not computed, or not known.
 absl::Status RefuseKey(const std::string& key, const nlohmann::ordered_json& value);
 
-// Keys are those of the file's architecture: "block_count" is "llama.block_count". Metadata and weights outlive it.
+// Keys are those of the file's architecture: "block_count" is "llama.block_count". Metadata, weights and fields outlive
+// it.
 class GgufFields {
  public:
-  GgufFields(const GgufMetadata& metadata, const WeightsFolder& weights) : metadata_(metadata), weights_(weights) {}
+  GgufFields(const GgufMetadata& metadata, const WeightsFolder& weights, nlohmann::ordered_json& fields)
+      : config(fields), metadata_(metadata), weights_(weights) {}
 
   const GgufMetadata& metadata() const { return metadata_; }
   const WeightsFolder& weights() const { return weights_; }
@@ -44,10 +47,10 @@ class GgufFields {
   [[nodiscard]] absl::Status Require(const char* field, const std::string& key);
   // InvalidArgument: the file has it, and it is neither 0 nor the number that changes nothing either.
   [[nodiscard]] absl::Status RequireNo(const std::string& key, double neutral = 0) const;
-  // The value of a field; 0: it is no count, which whoever reads the config.json refuses.
+  // The value of a field; 0: it is no count of usual size, which whoever reads the config.json refuses.
   int64_t Count(const char* field) const;
 
-  nlohmann::ordered_json config;
+  nlohmann::ordered_json& config;
 
  private:
   const GgufMetadata& metadata_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -23,8 +24,8 @@ constexpr char kScaling[] = "rope.scaling.";
 constexpr char kFactors[] = "rope_freqs.weight";
 constexpr char kLongFactors[] = "rope_factors_long.weight", kShortFactors[] = "rope_factors_short.weight";
 
-// A key of rope.scaling, the field that it becomes, and the types of scaling that have it. Of others it changes nothing,
-// unless it has to be 1 there.
+// A key of rope.scaling, the field that it becomes, and the types of scaling that have it. Of others it changes
+// nothing, unless it has to be 1 there.
 struct ScalingKey {
   absl::string_view key;
   const char* field = "";
@@ -110,7 +111,8 @@ absl::Status AddRotated(GgufFields& fields) {
   }
   double part = rotated.get<double>() / static_cast<double>(size);
   // Whoever reads it multiplies and cuts.
-  while (static_cast<int64_t>(part * static_cast<double>(size)) < rotated.get<int64_t>()) part = std::nextafter(part, 1);
+  while (static_cast<int64_t>(part * static_cast<double>(size)) < rotated.get<int64_t>())
+    part = std::nextafter(part, 1);
   fields.config["partial_rotary_factor"] = part;
   return absl::OkStatus();
 }
@@ -119,9 +121,8 @@ absl::Status AddRotated(GgufFields& fields) {
 
 absl::Status AddGgufRope(GgufFields& fields) {
   if (fields.weights().Find(kFactors) != nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it has a table of factors for the rotary frequencies (", kFactors,
-                     "), and not how they were made: ", kCopyConfig));
+    return absl::InvalidArgumentError(absl::StrCat("it has a table of factors for the rotary frequencies (", kFactors,
+                                                   "), and not how they were made: ", kCopyConfig));
   }
   fields.config["rope_theta"] = 10000.0;
   fields.Copy("rope_theta", "rope.freq_base");

@@ -41,7 +41,7 @@ absl::StatusOr<ModelContent> ReadContent(const std::string& folder) {
   ModelContent content;
   DISTILL_ASSIGN_OR_RETURN(const ConfigText source, ReadConfigJson(folder));
   const absl::StatusOr<nlohmann::json> config = ParseConfigObject(source.text);
-  if (!config.ok()) return Annotate(config.status(), source.path);
+  if (!config.ok()) return Annotate(config.status(), source.name);
   for (const auto& [name, value] : config->items()) {
     if (IsBookkeepingField(name)) continue;
     const std::string shown = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -116,7 +116,7 @@ absl::StatusOr<std::optional<ScaledBlock>> ReadBlock(const json& quantisation, c
 absl::StatusOr<json> ReadConfig(const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(const ConfigText source, ReadConfigJson(folder));
   absl::StatusOr<json> config = ParseConfigObject(source.text);
-  if (!config.ok()) return Annotate(config.status(), source.path);
+  if (!config.ok()) return Annotate(config.status(), source.name);
   return config;
 }
 

@@ -17,16 +17,14 @@ using Pair = std::pair<absl::string_view, absl::string_view>;  // llama.cpp's na
 
 constexpr absl::string_view kArchitectures[] = {"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3"};
 
-constexpr Pair kOuter[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+constexpr Pair kOuter[] = {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 
-constexpr Pair kOfBlock[] = {
-    {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
-    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"}};
+constexpr Pair kOfBlock[] = {{"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
+                             {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+                             {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
+                             {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+                             {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+                             {"ffn_down", "mlp.down_proj"}};
 
 // Where an architecture has others.
 constexpr Pair kOfGemma[] = {{"post_attention_norm", "post_attention_layernorm"},
@@ -46,10 +44,10 @@ absl::Span<const Pair> OwnNames(absl::string_view architecture) {
 
 absl::Status CheckGgufArchitecture(absl::string_view architecture) {
   if (absl::c_linear_search(kArchitectures, architecture)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("\"general.architecture\": \"", architecture,
-                                                 "\" is not read; read are ", absl::StrJoin(kArchitectures, ", "),
-                   ": take the model's folder for transformers, or load the file there (from_pretrained with ",
-                   "gguf_file=NAME), save it with model.save_pretrained(FOLDER), and name that folder"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"general.architecture\": \"", architecture, "\" is not read; read are ", absl::StrJoin(kArchitectures, ", "),
+      ": take the model's folder for transformers, or load the file there (from_pretrained with ",
+      "gguf_file=NAME), save it with model.save_pretrained(FOLDER), and name that folder"));
 }
 
 std::string TransformersName(absl::string_view architecture, const std::string& name) {

@@ -93,11 +93,13 @@ void CheckLogits(const std::string& folder) {
   CHECK(RelativeError(logits, golden["logits"]) < kGoldenTolerance);
 }
 
-TEST_CASE("GGUF's weights are what transformers makes of them, under its names, in its order, and with its config and logits") {
+TEST_CASE(
+    "GGUF's weights are what transformers makes of them, under its names, in its order, and with its config and "
+    "logits") {
   const std::vector<std::string> names = {
-      "q8_0",       "q4_k_m", "small",        "parts",  "mistral",       "mistral_window_with_config", "qwen3",
-      "qwen3_yarn", "gemma2", "gemma2_parts", "gemma3", "gemma3_linear", "phi3",                       "phi3_part",
-      "phi3_long"};
+      "q8_0",  "q4_k_m",     "small",    "parts",        "mistral", "mistral_window_with_config",
+      "qwen3", "qwen3_yarn", "gemma2",   "gemma2_parts", "gemma3",  "gemma3_linear",
+      "phi3",  "phi3_part",  "phi3_long"};
   CHECK(GoldenModels("gguf", names.size()).size() == names.size());
   CheckModels("gguf", names);
   for (const std::string& name : names) {

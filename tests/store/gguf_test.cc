@@ -68,9 +68,10 @@ TEST_CASE("metadata of every type and tensors under transformers' names are read
 }
 
 TEST_CASE("a Gemma's norms are read without the 1 that llama.cpp adds, and Phi-3's projections under their own names") {
-  Made made{.architecture = "gemma3",
-            .tensors = {TensorEntry("output_norm.weight", {3}, 0, 0), TensorEntry("blk.0.post_ffw_norm.weight", {1}, 0, 32),
-                        TensorEntry("blk.0.ffn_norm.weight", {1}, 0, 64), TensorEntry("blk.0.attn_q.weight", {1, 2}, 0, 96)}};
+  Made made{
+      .architecture = "gemma3",
+      .tensors = {TensorEntry("output_norm.weight", {3}, 0, 0), TensorEntry("blk.0.post_ffw_norm.weight", {1}, 0, 32),
+                  TensorEntry("blk.0.ffn_norm.weight", {1}, 0, 64), TensorEntry("blk.0.attn_q.weight", {1, 2}, 0, 96)}};
   made.data = Bytes(1.5F) + Bytes(0.0F) + Bytes(1.0F) + std::string(20, '\0') + Bytes(3.0F) + std::string(28, '\0') +
               Bytes(2.0F) + std::string(28, '\0') + Bytes(7.0F) + Bytes(8.0F);
   const auto file = OpenBytes(File(made));
@@ -118,7 +119,8 @@ TEST_CASE("a GGUF file that is damaged or of another kind is one error that says
   CHECK_THAT(Error({.tensors = {TensorEntry("a", {31}, 8, 0)}}), Catch::Contains("no multiple of the 32"));
   CHECK_THAT(Error({.tensors = {TensorEntry("a", {1ULL << 62, 8}, 0, 0)}}), Catch::Contains("overflows"));
   CHECK_THAT(Error({.tensors = {TensorEntry("a", {1, 1, 1, 1, 1}, 0, 0)}}), Catch::Contains("5 dimensions"));
-  CHECK_THAT(Error({.tensors = {TensorEntry("a", {1}, 0, 0), TensorEntry("b", {1}, 0, 0)}}), Catch::Contains("overlap"));
+  CHECK_THAT(Error({.tensors = {TensorEntry("a", {1}, 0, 0), TensorEntry("b", {1}, 0, 0)}}),
+             Catch::Contains("overlap"));
   CHECK_THAT(Error({.tensors = {TensorEntry("a", {0}, 0, 0), TensorEntry("a", {1}, 0, 0)}}), Catch::Contains("twice"));
   CHECK_THAT(Error({.tensors = {TensorEntry("blk.0.attn_q.weight", {1, 3}, 0, 0)}}), Catch::Contains("no heads"));
   CHECK_THAT(Error({.more = {Entry("general.architecture", 8, Text("llama"))}}), Catch::Contains("second time"));

@@ -18,7 +18,8 @@ inline std::string Entry(const std::string& key, uint32_t type, const std::strin
   return Text(key) + Bytes(type) + value;
 }
 inline std::string Number(const std::string& key, uint32_t number) { return Entry(key, 4, Bytes(number)); }
-inline std::string TensorEntry(const std::string& name, std::vector<uint64_t> columns_first, uint32_t type, uint64_t offset) {
+inline std::string TensorEntry(const std::string& name, std::vector<uint64_t> columns_first, uint32_t type,
+                               uint64_t offset) {
   std::string bytes = Text(name) + Bytes(static_cast<uint32_t>(columns_first.size()));
   for (const uint64_t size : columns_first) bytes += Bytes(size);
   return bytes + Bytes(type) + Bytes(offset);
