@@ -124,7 +124,7 @@ def ggufs():
 
 SEEDS = {"gguf": list(ggufs()), "safetensors": list(safetensors()), "pickle": list(pickles()), "torch_file": list(torch_files())}
 PICKLE_WORDS = [*GLOBALS, "storage", "cpu", ")R", b"\x85", b"\x86", b"\x87", b"\x93", b"\x94", b"\x80\x02", b"\x8a\x08", b"\x8d", b"\x95"]
-DICTIONARIES = {"gguf": ["GGUF", "general.architecture", "general.alignment", "llama", "blk.0.attn_k.weight", "token_embd.weight", b"\3\0\0\0",
+DICTIONARIES = {"gguf": ["GGUF", "general.architecture", "general.alignment", "llama", "gemma3", "output_norm.weight", "blk.0.attn_k.weight", "token_embd.weight", b"\3\0\0\0",
                          b"\x09\0\0\0\x08\0\0\0", b"\xff\xff\xff\xff"], "safetensors": ['"dtype"', '"shape"', '"data_offsets"', '"__metadata__"', '"F32"', '"BF16"', '"I8"', '"BOOL"', "[0,0]", "18446744073709551615"],
                 "pickle": PICKLE_WORDS,
                 "torch_file": [*PICKLE_WORDS, "PK\3\4", "PK\1\2", "PK\5\6", "PK\6\6", "PK\6\7", "archive/data/0", "data.pkl", "byteorder", b"\xff\xff\xff\xff"]}

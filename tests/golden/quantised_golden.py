@@ -1,4 +1,5 @@
-"""Models whose weights are quantised, each beside the numbers that they stand for: quantised_golden.py FP8_FOLDER GGUF_FOLDER
+"""Models whose weights are quantised, each beside the numbers that they stand for: quantised_golden.py FP8_FOLDER GGUF_FOLDER;
+quantised_golden.py GGUF_FOLDER opens what the C++ test saved of the second.
 
 FP8_FOLDER/NAME/quantised is a folder as engines publish it, FP8_FOLDER/NAME/numbers the same model with torch's dequantised
 weights in float32. FP8_FOLDER/all.safetensors: every number of eight bits, and its value in float32. GGUF_FOLDER: gguf_golden.py.
@@ -11,7 +12,7 @@ import sys
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers.integrations.gguf.dequant import dequantize
 from transformers.integrations.gguf.reader import GgufHeader, load_gguf_state_dict
 
@@ -195,19 +196,34 @@ def write_gguf(folder, kind, fields, types, parts):
         shutil.copy(folder / "numbers" / "config.json", folder / "quantised")
 
 
+def logits_of(folder, ids):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.no_grad():
+        return model(input_ids=ids).logits
+
+
 def write_logits(folder):
     """logits.safetensors: what transformers computes with the numbers of FOLDER/numbers."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder / "numbers", dtype=torch.float32, attn_implementation="eager").eval()
-    ids = torch.randint(model.config.vocab_size, (2, 23))
-    with torch.no_grad():
-        logits = model(input_ids=ids).logits
+    ids = torch.randint(SIZES["vocab_size"], (2, 23))
+    logits = logits_of(folder / "numbers", ids)
     assert logits.isfinite().all(), folder
     save_file({"input_ids": ids, "logits": logits.contiguous()}, folder / "logits.safetensors")
+
+
+def check_saved(folder):
+    for name in GGUF:
+        golden = load_file(folder / name / "logits.safetensors")
+        logits = logits_of(folder / name / "saved", golden["input_ids"])
+        error = ((logits - golden["logits"]).norm() / golden["logits"].norm()).item()
+        assert error < 1e-4, f"{name}: logits of what was saved are off by {error}"
+    print(f"{len(GGUF)} models that were saved are opened with equal logits")
 
 
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    if len(sys.argv) == 2:
+        return check_saved(pathlib.Path(sys.argv[1]))
     fp8, gguf = map(pathlib.Path, sys.argv[1:])
     for folder in (fp8, gguf):
         shutil.rmtree(folder, ignore_errors=True)

@@ -91,6 +91,8 @@ void CheckLogits(const std::string& folder) {
   const double cap = model->logit_softcap();
   if (cap > 0) logits = torch::tanh(logits / cap) * cap;
   CHECK(RelativeError(logits, golden["logits"]) < kGoldenTolerance);
+  // With the config.json that was made, which transformers then opens (quantised_golden.py).
+  CHECK(model->Save(folder + "/saved", "", torch::kFloat32).ok());
 }
 
 TEST_CASE(

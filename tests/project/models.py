@@ -89,7 +89,7 @@ def gguf():
     cases = {name: [] for name in names}
     for case, model_type in kinds_of("quantised_golden", "GGUF").items():
         cases[{"mistral": "llama", "gemma3_text": "gemma3"}.get(model_type, model_type)].append(case)
-    rows = [[f"`{name}`", GGUF_MODELS[name], "weights, logits", code(cases[name])] for name in names]
+    rows = [[f"`{name}`", GGUF_MODELS[name], "weights, logits, saving", code(cases[name])] for name in names]
     for row in rows:
         job.check(row[3], f"no golden test has a GGUF file of {row[0]}")
     return table(["`general.architecture`", "models", "compared with transformers", "the test's models"], rows)
