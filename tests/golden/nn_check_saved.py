@@ -19,12 +19,12 @@ def check(case):
     stored = {str(t.dtype).removeprefix("torch.") for t in load_file(saved / "model.safetensors").values()}
     assert stored == {dtype}, f"{saved}: config.json says {dtype}, the file holds {stored}"
     family = getattr(transformers, config["architectures"][0])
-    model, info = family.from_pretrained(
-        saved, dtype="auto", attn_implementation="eager", output_loading_info=True)
+    eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    model, info = family.from_pretrained(saved, dtype="auto", output_loading_info=True, **eager)
     assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
     assert str(model.dtype) == f"torch.{dtype}", model.dtype
     # Anew in float32: what a model rounds to its type when it is made (Gemma's scale of embeddings) is not what is saved.
-    model = family.from_pretrained(saved, dtype=torch.float32, attn_implementation="eager")
+    model = family.from_pretrained(saved, dtype=torch.float32, **eager)
     ids = dump["input_ids"]
     mask = torch.ones_like(ids)
     if "lengths" in dump:

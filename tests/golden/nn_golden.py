@@ -57,6 +57,14 @@ GEMMA = dict(head_dim=16, query_pre_attn_scalar=24, sliding_window=6, num_hidden
 TWO_ROPES = dict(rope_parameters={"sliding_attention": {"rope_type": "default", "rope_theta": 500.0},
                                   "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5000.0}})
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=12, num_hidden_layers=3)
+# torch's grouped products take no odd sizes.
+EAGER = dict(attn_implementation="eager", experts_implementation="eager")
+# Multiples of no vector's width; ODD_HEADS for the families whose heads need not fill the hidden size.
+ODD = dict(vocab_size=97, hidden_size=30, intermediate_size=41, num_attention_heads=3, num_key_value_heads=1)
+ODD_HEADS = {**ODD, "hidden_size": 33, "head_dim": 10}
+ODD_EXPERTS = dict(num_experts=5, num_experts_per_tok=3, moe_intermediate_size=7, tie_word_embeddings=True)
+# Several files, whose tensors have all three types.
+SHARDS = dict(max_shard_size="20KB", mixes=True)
 
 # name, which begins with the model_type: (model, how it is saved)
 CASES = {
@@ -69,46 +77,55 @@ CASES = {
     "llama3_rope": (lambda: llama(rope_parameters=dict(LLAMA3)), {}),
     "llama3_rope_older": (lambda: llama(rope_parameters=dict(LLAMA3)), {"older": True}),
     "llama_biases": (lambda: llama(attention_bias=True, mlp_bias=True), {}),
-    "qwen2_sharded": (lambda: qwen2(), {"max_shard_size": "20KB"}),
+    "qwen2_shards": (lambda: qwen2(), SHARDS),
     "qwen2_pad_token": (lambda: qwen2(tie_word_embeddings=True, pad_token_id=7), {}),
     "llama_bfloat16": (lambda: llama(), {"dtype": torch.bfloat16}),
-    "llama_mixed_types": (lambda: llama(), {"mixes": True}),
-    "llama_odd_sizes": (lambda: llama(vocab_size=97, hidden_size=30, intermediate_size=41, num_attention_heads=3,
-                                      num_key_value_heads=1), {}),
+    "llama_shards": (lambda: llama(), SHARDS),
+    "llama_odd": (lambda: llama(**ODD), {}),
     "llama_linear_rope": (lambda: llama(**rope("linear", factor=4.0)), {}),
     "llama_dynamic_rope": (lambda: llama(max_position_embeddings=16, **rope("dynamic", factor=2.0)), {}),
     "llama_yarn_rope": (lambda: llama(**rope("yarn", factor=4.0, original_max_position_embeddings=32)), {"older": True}),
     "qwen2_yarn_rope": (lambda: qwen2(**rope("yarn", factor=4.0, original_max_position_embeddings=32, truncate=False,
                                              mscale=0.7, mscale_all_dim=1.1)), {}),
-    "qwen2_window": (lambda: qwen2(use_sliding_window=True, sliding_window=7, max_window_layers=1), {}),
-    "qwen3_tied": (lambda: decoder("Qwen3", head_dim=16, tie_word_embeddings=True), {}),
+    "qwen2_odd_window": (lambda: qwen2(**ODD, use_sliding_window=True, sliding_window=7,
+                                       max_window_layers=1), {}),
+    "qwen3_tied_shards": (lambda: decoder("Qwen3", head_dim=16, tie_word_embeddings=True), SHARDS),
     "qwen3_biases": (lambda: decoder("Qwen3", head_dim=8, attention_bias=True), {"older": True}),
-    "qwen3_window": (lambda: decoder("Qwen3", head_dim=8, use_sliding_window=True, sliding_window=5,
-                                     max_window_layers=1), {}),
-    "mistral_window": (lambda: decoder("Mistral", sliding_window=5), {}),
-    "mistral_full": (lambda: decoder("Mistral", sliding_window=None, head_dim=12, tie_word_embeddings=True),
-                     {"older": True}),
-    "smollm3_tied": (lambda: decoder("SmolLM3", num_hidden_layers=4), {}),
-    "smollm3_window": (lambda: decoder("SmolLM3", no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=6,
-                                       attention_bias=True, mlp_bias=True, tie_word_embeddings=False), {}),
-    "olmo2_grouped": (lambda: decoder("Olmo2"), {}),
-    "olmo2_tied": (lambda: decoder("Olmo2", num_key_value_heads=4, attention_bias=True, tie_word_embeddings=True), {}),
-    "phi3_window": (lambda: decoder("Phi3", sliding_window=6), {}),
-    "phi3_part_tied": (lambda: decoder("Phi3", tie_word_embeddings=True,
-                                       **rope("default", partial_rotary_factor=0.5)), {}),
+    "qwen3_odd_window": (lambda: decoder("Qwen3", **ODD_HEADS, use_sliding_window=True, sliding_window=5,
+                                         max_window_layers=1), {}),
+    "mistral_window_shards": (lambda: decoder("Mistral", sliding_window=5), SHARDS),
+    "mistral_odd_tied": (lambda: decoder("Mistral", **ODD_HEADS, sliding_window=None, tie_word_embeddings=True),
+                         {"older": True}),
+    "smollm3_tied_shards": (lambda: decoder("SmolLM3", num_hidden_layers=4), SHARDS),
+    "smollm3_odd_window": (lambda: decoder("SmolLM3", **ODD, no_rope_layers=[0, 1], use_sliding_window=True,
+                                           sliding_window=6, attention_bias=True, mlp_bias=True,
+                                           tie_word_embeddings=False), {}),
+    "olmo2_shards": (lambda: decoder("Olmo2"), SHARDS),
+    "olmo2_odd_tied": (lambda: decoder("Olmo2", **{**ODD, "num_key_value_heads": 3}, attention_bias=True,
+                                       tie_word_embeddings=True), {}),
+    "phi3_odd_window": (lambda: decoder("Phi3", **ODD, sliding_window=6), {}),
+    "phi3_part_tied_shards": (lambda: decoder("Phi3", tie_word_embeddings=True,
+                                              **rope("default", partial_rotary_factor=0.5)), SHARDS),
     "phi3_long": (lambda: decoder("Phi3", **longrope(8)), {}),
     "phi3_border": (lambda: decoder("Phi3", **longrope(30)), {}),
     "phi3_short": (lambda: decoder("Phi3", **longrope(100)), {"older": True}),
-    "gemma2_tied": (lambda: decoder("Gemma2", **GEMMA, final_logit_softcapping=3.0, attn_logit_softcapping=2.0), {}),
-    "gemma2_untied": (lambda: decoder("Gemma2", **GEMMA, tie_word_embeddings=False, pad_token_id=0,
-                                      attn_logit_softcapping=None, attention_bias=True), {"older": True}),
-    "gemma3_text_tied": (lambda: decoder("Gemma3Text", **GEMMA, sliding_window_pattern=2, **TWO_ROPES), {}),
-    "gemma3_text_older": (lambda: decoder("Gemma3Text", **GEMMA, sliding_window_pattern=3, **TWO_ROPES,
-                                          final_logit_softcapping=4.0), {"older": True}),
-    "qwen2_moe": (lambda: decoder("Qwen2Moe", **EXPERTS, shared_expert_intermediate_size=20, qkv_bias=True), {}),
-    "qwen3_moe": (lambda: decoder("Qwen3Moe", **EXPERTS, head_dim=8, norm_topk_prob=True, mlp_only_layers=[1]), {}),
-    "gpt_oss": (lambda: decoder("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=6,
-                                intermediate_size=20), {}),
+    "gemma2_tied_shards": (lambda: decoder("Gemma2", **GEMMA, final_logit_softcapping=3.0, attn_logit_softcapping=2.0),
+                           SHARDS),
+    "gemma2_odd": (lambda: decoder("Gemma2", **{**GEMMA, **ODD_HEADS}, tie_word_embeddings=False, pad_token_id=0,
+                                   attn_logit_softcapping=None, attention_bias=True), {"older": True}),
+    "gemma3_text_tied_shards": (lambda: decoder("Gemma3Text", **GEMMA, sliding_window_pattern=2, **TWO_ROPES), SHARDS),
+    "gemma3_text_odd": (lambda: decoder("Gemma3Text", **{**GEMMA, **ODD_HEADS}, sliding_window_pattern=3, **TWO_ROPES,
+                                        tie_word_embeddings=False, final_logit_softcapping=4.0), {"older": True}),
+    "qwen2_moe_shards": (lambda: decoder("Qwen2Moe", **EXPERTS, shared_expert_intermediate_size=20, qkv_bias=True),
+                         SHARDS),
+    "qwen2_moe_odd_tied": (lambda: decoder("Qwen2Moe", **ODD, **ODD_EXPERTS, shared_expert_intermediate_size=11), {}),
+    "qwen3_moe_shards": (lambda: decoder("Qwen3Moe", **EXPERTS, head_dim=8, norm_topk_prob=True, mlp_only_layers=[1]),
+                         SHARDS),
+    "qwen3_moe_odd_tied": (lambda: decoder("Qwen3Moe", **ODD_HEADS, **ODD_EXPERTS), {}),
+    "gpt_oss_shards": (lambda: decoder("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+                                       sliding_window=6, intermediate_size=20), SHARDS),
+    "gpt_oss_odd_tied": (lambda: decoder("GptOss", **ODD_HEADS, num_local_experts=5, num_experts_per_tok=3,
+                                         sliding_window=6, tie_word_embeddings=True), {}),
 }
 
 
@@ -136,17 +153,21 @@ def to_older_form(path):
     path.write_text(json.dumps(config, indent=2))
 
 
-def mix_types(path):
-    """Every other tensor in bfloat16, as some published files have norms in float32."""
-    tensors = load_file(path)
-    save_file({name: value.to(torch.bfloat16) if i % 2 else value for i, (name, value) in enumerate(tensors.items())},
-              path, {"format": "pt"})
+def mix_types(folder):
+    """One tensor after the other in another type, as some published files have norms in float32."""
+    types, count = (torch.float32, torch.bfloat16, torch.float16), 0
+    for path in sorted(folder.glob("*.safetensors")):
+        tensors = {}
+        for name, value in load_file(path).items():
+            tensors[name] = value.to(types[count % len(types)])
+            count += 1
+        save_file(tensors, path, {"format": "pt"})
 
 
 def save(model, folder, older=False, dtype=torch.float32, max_shard_size="1GB", mixes=False):
     model.to(dtype).save_pretrained(folder, max_shard_size=max_shard_size)
     if mixes:
-        mix_types(folder / "model.safetensors")
+        mix_types(folder)
     if older:
         to_older_form(folder / "config.json")
     words = {f"w{i}": i for i in range(SIZES["vocab_size"])}
@@ -223,6 +244,30 @@ def golden(model):
     return out | {"prompts": prompts, "answers": answers[:, prompts.shape[1] :]}
 
 
+def grid(folder):
+    """What of the grid a model stands for."""
+    config = json.loads((folder / "config.json").read_text())
+    files = [load_file(path) for path in folder.glob("*.safetensors")]
+    tensors = {name: value for file in files for name, value in file.items()}
+    found = {"untied" if "lm_head.weight" in tensors else "tied"}
+    if config["vocab_size"] % 2 and config["intermediate_size"] % 2 and config["num_attention_heads"] % 2:
+        found.add("odd sizes")
+    if len(files) > 1 and len({value.dtype for value in tensors.values()}) == 3:
+        found.add("shards of three types")
+    return config["model_type"], found
+
+
+def check_grid(root):
+    """Every family has models of all kinds."""
+    families = {}
+    for folder in root.glob("*/model"):
+        family, found = grid(folder)
+        families.setdefault(family, set()).update(found)
+    for family, found in families.items():
+        missing = {"tied", "untied", "odd sizes", "shards of three types"} - found
+        assert not missing, f"no model of {family} with {', '.join(sorted(missing))}"
+
+
 def main():
     torch.set_num_threads(1)
     root = pathlib.Path(sys.argv[1])
@@ -234,10 +279,9 @@ def main():
         randomise(model)
         save(model, folder, **how)
         # Through the saved folder, so that golden values are what transformers makes of these very files.
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
-                                                                  attn_implementation="eager")
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **EAGER)
         save_file({k: v.contiguous() for k, v in golden(model).items()}, root / name / "golden.safetensors")
-    assert (root / "qwen2_sharded/model/model.safetensors.index.json").exists()
+    check_grid(root)
     print(f"{len(CASES)} models in {root}")
     encoder_golden.write(pathlib.Path(sys.argv[2]), randomise, save)
     heads_golden.write(pathlib.Path(sys.argv[3]), randomise, save)

@@ -13,9 +13,10 @@ from made_page import table, write_or_check
 
 MODELS = os.path.join(os.environ.get("DISTILL_BUILD_DIR", os.path.join(job.SOURCE, "build")), "golden", "nn")
 # model_type: the model that stands for it.
-FAMILIES = {"qwen2": "qwen2_tied", "qwen3": "qwen3_tied", "llama": "llama_mixed_types", "mistral": "mistral_window",
-            "smollm3": "smollm3_tied", "olmo2": "olmo2_grouped", "phi3": "phi3_long", "gemma2": "gemma2_tied",
-            "gemma3_text": "gemma3_text_tied", "qwen2_moe": "qwen2_moe", "qwen3_moe": "qwen3_moe", "gpt_oss": "gpt_oss"}
+FAMILIES = {"qwen2": "qwen2_tied", "qwen3": "qwen3_tied_shards", "llama": "llama_shards",
+            "mistral": "mistral_window_shards", "smollm3": "smollm3_tied_shards", "olmo2": "olmo2_odd_tied",
+            "phi3": "phi3_long", "gemma2": "gemma2_tied_shards", "gemma3_text": "gemma3_text_tied_shards",
+            "qwen2_moe": "qwen2_moe_shards", "qwen3_moe": "qwen3_moe_shards", "gpt_oss": "gpt_oss_shards"}
 OTHER = "llama_grouped"  # the teacher of students, and the student of those that are teachers alone
 
 

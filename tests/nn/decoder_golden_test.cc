@@ -16,7 +16,7 @@ namespace {
 using torch::Tensor;
 using Tensors = std::map<std::string, Tensor>;
 
-constexpr size_t kModels = 40;
+constexpr size_t kModels = 43;
 
 std::shared_ptr<Decoder> Load(const std::string& folder, torch::Device device) {
   auto model = LoadDecoder(folder, {.dtype = torch::kFloat32, .device = device});
