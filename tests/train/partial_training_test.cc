@@ -10,48 +10,35 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/nn/adapters.h"
 #include "libdistill/nn/decoder.h"
 #include "libdistill/task/logit_distillation.h"
 #include "libdistill/task/unfreeze.h"
 #include "libdistill/train/trainer.h"
 #include "tests/plan/counted_tensors.h"
 #include "tests/support/catch.h"
-#include "tests/support/counted_task.h"
 #include "tests/support/ranks.h"
 #include "tests/support/temp_folder.h"
+#include "tests/train/sentences.h"
 
 namespace distill {
 namespace {
 
+using testing::BatchOf;
+using testing::ChoosePart;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::kLength;
+using testing::kRows;
 using testing::RunRanks;
+using testing::Sentences;
+using testing::Shape;
 
 constexpr auto kLimit = absl::Seconds(120);
-constexpr int64_t kRows = 4, kLength = 7, kWords = 61;
 constexpr double kRate = 0.01, kDecay = 0.1;
 
-DecoderConfig Shape(bool is_tied, int64_t hidden = 24) {
-  DecoderConfig config;
-  config.model_type = "qwen2";
-  config.vocab_size = kWords;
-  config.hidden_size = hidden;
-  config.intermediate_size = 40;
-  config.num_hidden_layers = 3;
-  config.num_attention_heads = 4;
-  config.num_key_value_heads = 2;
-  config.head_dim = 8;
-  config.initializer_range = 0.2;
-  config.ropes[0].theta = 1000;
-  config.tie_word_embeddings = is_tied;
-  config.query_key_value_bias = true;
-  return config;
-}
-
 struct Case {
-  std::vector<std::string> patterns;  // or the targets of adapters, behind "lora"
+  std::vector<std::string> patterns;  // of ChoosePart
   bool is_tied = false;
   int64_t stage = 0;
   bool recomputes = false;
@@ -63,61 +50,9 @@ struct Case {
 absl::StatusOr<std::shared_ptr<Decoder>> Make(const Case& c) {
   auto model = std::make_shared<Decoder>(Shape(c.is_tied), c.seed);
   if (c.recomputes) model->EnableGradientCheckpointing();
-  if (c.patterns[0] == "lora") {
-    DISTILL_RETURN_IF_ERROR(AddAdapters({.rank = 3, .dropout = 0, .targets = c.patterns[1]}, *model));
-    // That of A is zero while B is.
-    const torch::NoGradGuard no_grad;
-    for (const auto& item : model->named_parameters()) {
-      if (absl::StrContains(item.key(), "lora_B")) item.value().fill_(0.02);
-    }
-    return model;
-  }
-  std::vector<YamlItem> patterns;
-  for (const std::string& pattern : c.patterns) patterns.push_back({pattern, "test:1"});
-  DISTILL_RETURN_IF_ERROR(UnfreezeOnly(patterns, *model));
+  DISTILL_RETURN_IF_ERROR(ChoosePart(c.patterns, *model));
   return model;
 }
-
-int32_t Id(int64_t step, int64_t row, int64_t token) {
-  return static_cast<int32_t>((7 * step + 13 * row + 5 * token + row * token) % kWords);
-}
-
-TokenBatch BatchOf(int64_t step, int64_t row) {
-  TokenBatch batch;
-  batch.rows = 1;
-  batch.length = kLength;
-  batch.document_starts = {{0, kLength}};
-  for (int64_t token = 0; token < kLength; ++token) {
-    batch.input_ids.push_back(Id(step, row, token));
-    batch.labels.push_back(token < 2 ? -100 : Id(step, row, token + 1));
-  }
-  return batch;
-}
-
-// The same rows a step, whatever the number of ranks.
-class Sentences : public testing::CountedTask {
- public:
-  Sentences(std::shared_ptr<LogitDistillation> objective, const World& world)
-      : objective_(std::move(objective)), world_(world) {}
-  std::vector<std::string> Reported() const override { return objective_->Reported(); }
-  bool losses_are_final() const override { return true; }
-  absl::StatusOr<std::vector<MicroStep>> NextStep() override {
-    std::vector<MicroStep> steps;
-    const int64_t step = made_++;
-    for (int64_t row = world_.rank; row < kRows; row += world_.world_size) {
-      const TokenBatch batch = BatchOf(step, row);
-      steps.push_back({.counts = objective_->Counts(batch),
-                       .num_tokens = batch.num_tokens(),
-                       .num_samples = 1,
-                       .forward = [this, batch](const PassScale& scale) { return objective_->Forward(batch, scale); }});
-    }
-    return steps;
-  }
-
- private:
-  const std::shared_ptr<LogitDistillation> objective_;
-  const World& world_;
-};
 
 struct Outcome {
   double loss = 0;  // the mean over all steps
