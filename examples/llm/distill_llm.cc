@@ -9,6 +9,7 @@
 //   build/bin/distill_llm --generate OUTPUT_DIR --prompts questions.jsonl --answers answers.jsonl
 #include <cstdio>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct Prepared {
   LlmModels models;
   std::shared_ptr<LogitDistillation> objective;
   std::unique_ptr<Distiller> task;
+  std::optional<TokenBatch> first_batch;
 };
 
 absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& options) {
@@ -71,7 +73,8 @@ absl::StatusOr<Prepared> Prepare(const RunContext& run, const LlmOptions& option
     if (models.teacher != nullptr) shapes.push_back(AttentionOf(*models.teacher));
     DISTILL_RETURN_IF_ERROR(UseFlashAttention(run.device(), dtype, shapes));
   }
-  return Prepared{std::move(text), std::move(models), std::move(objective), std::move(task)};
+  DISTILL_ASSIGN_OR_RETURN(auto first_batch, FindFirstBatch(options, text, run.world()));
+  return Prepared{std::move(text), std::move(models), std::move(objective), std::move(task), std::move(first_batch)};
 }
 
 // On rank 0, before anything is loaded, what would otherwise end the run when the training is over.
@@ -133,8 +136,7 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   const absl::Status prepared = CatchTorch([&] { return (made = Prepare(run, options)).status(); });
   DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), prepared));
   DISTILL_RETURN_IF_ERROR(RequireSameOnAllRanks(run.communicator(), {{"the data set", made->text.train.summary}}));
-  DISTILL_RETURN_IF_ERROR(
-      Agree(run.communicator(), CheckFirstBatch(run, options, made->text, made->models, *made->objective)));
+  DISTILL_RETURN_IF_ERROR(Agree(run.communicator(), CheckWeights(run, options, made->models)));
   if (options.shard_teacher && made->models.teacher != nullptr) {
     DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *made->models.teacher));
   }
@@ -142,6 +144,8 @@ absl::Status Distill(RunContext& run, LlmOptions options) {
   // Not earlier: Create refuses a folder that belongs to another run.
   DISTILL_RETURN_IF_ERROR(SaveConfig(run, trainer_options));
   if (run.rank() == 0) LogInfo(DescribeTraining(run, options, *made->models.student));
+  trainer->AddObserver(
+      std::make_shared<FirstBatchCheck>(*trainer, run, made->models, made->objective, std::move(made->first_batch)));
   const auto last = std::make_shared<LastLoss>();
   trainer->AddObserver(last);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(*made->task));

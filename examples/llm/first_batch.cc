@@ -20,7 +20,7 @@
 namespace distill {
 namespace {
 
-absl::Status CheckWeights(const RunContext& run, const char* option, const Decoder& model) {
+absl::Status CheckWeightsOf(const RunContext& run, const char* option, const Decoder& model) {
   const torch::NoGradGuard no_grad;
   double largest = 0;
   bool reads_any = false;
@@ -45,40 +45,11 @@ absl::Status CheckWeights(const RunContext& run, const char* option, const Decod
   return absl::OkStatus();
 }
 
-// Of the first of the micro-batches that has one; null: none has.
-const TokenBatch* FindLoss(const std::vector<TokenBatch>& batches) {
-  const auto found =
-      std::find_if(batches.begin(), batches.end(), [](const TokenBatch& batch) { return batch.num_loss_tokens() > 0; });
-  return found == batches.end() ? nullptr : &*found;
-}
-
-absl::Status CheckLosses(const RunContext& run, const LlmModels& models, const LogitDistillation& objective,
-                         const TokenBatch& batch) {
-  const torch::NoGradGuard no_grad;
-  const Losses losses = objective.Forward(batch, {});  // warns of a teacher that knows nothing
-  const auto mean = [](const LossTerm& term) { return term.sum.item<double>() / static_cast<double>(term.count); };
-  const double loss = mean(*losses.Find("ce")), chance = std::log(static_cast<double>(objective.vocabulary()));
-  if (!std::isfinite(loss)) {
-    return absl::InvalidArgumentError(absl::StrCat("student_model: ", models.student->source_folder(),
-                                                   ": its logits of the first batch are not finite"));
-  }
-  for (const LossTerm& term : losses.terms) {
-    if (std::isfinite(mean(term))) continue;
-    return absl::InvalidArgumentError(absl::StrCat("teacher_model: ", models.teacher->source_folder(),
-                                                   ": its logits of the first batch are not finite"));
-  }
-  if (!models.student_has_weights || loss < kShareOfChance * chance || run.rank() != 0) return absl::OkStatus();
-  LogWarning(absl::StrFormat(
-      "the student knows no more of this data than chance, although it comes with weights: its loss on the first batch "
-      "is %.2f, the logarithm of the vocabulary %.2f. Are they those of a trained model, and its tokenizer the right "
-      "one "
-      "(%s)?",
-      loss, chance, models.student->source_folder()));
-  return absl::OkStatus();
-}
-
-bool IsShared(const RunContext& run, const LlmOptions& options) {
-  return run.world_size() > 1 && (options.shard_teacher || options.trainer.zero_stage == 3);
+absl::Status NotFinite(const char* option, const std::string& folder) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": ", folder,
+                   ": its logits of the first batch are not finite: the weights of a training that failed, a "
+                   "damaged copy, or numbers that do not fit the type it runs in"));
 }
 
 std::string Quoted(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -127,25 +98,51 @@ absl::StatusOr<std::vector<std::pair<std::string, std::shared_ptr<Decoder>>>> Mo
 
 }  // namespace
 
-absl::Status CheckFirstBatch(const RunContext& run, const LlmOptions& options, const LlmText& text,
-                             const LlmModels& models, const LogitDistillation& objective) {
-  const bool resumes = WillResume(options.trainer);  // then the student's weights are the checkpoint's
+absl::Status CheckWeights(const RunContext& run, const LlmOptions& options, const LlmModels& models) {
   return CatchTorch([&]() -> absl::Status {
-    if (models.teacher != nullptr) DISTILL_RETURN_IF_ERROR(CheckWeights(run, "teacher_model", *models.teacher));
-    if (resumes) return absl::OkStatus();
-    if (models.student_has_weights) DISTILL_RETURN_IF_ERROR(CheckWeights(run, "student_model", *models.student));
-    // The student is float32 still, which flash attention does not take; shared models answer all ranks together.
-    if (options.use_flash_attention || IsShared(run, options)) {
-      LogInfo(
-          "what the models make of the first batch is not looked at before the first step: flash attention, or "
-          "models that are sharded");
-      return absl::OkStatus();
-    }
-    DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, run.world()));
-    DISTILL_ASSIGN_OR_RETURN(const std::vector<TokenBatch> micro_batches, batches.NextStep());
-    const TokenBatch* batch = FindLoss(micro_batches);
-    return batch == nullptr ? absl::OkStatus() : CheckLosses(run, models, objective, *batch);
+    if (models.teacher != nullptr) DISTILL_RETURN_IF_ERROR(CheckWeightsOf(run, "teacher_model", *models.teacher));
+    if (!models.student_has_weights || WillResume(options.trainer)) return absl::OkStatus();
+    return CheckWeightsOf(run, "student_model", *models.student);
   });
+}
+
+absl::StatusOr<std::optional<TokenBatch>> FindFirstBatch(const LlmOptions& options, const LlmText& text,
+                                                         const World& world) {
+  if (WillResume(options.trainer)) return std::nullopt;
+  DISTILL_ASSIGN_OR_RETURN(TokenBatches batches, ShardTraining(options, text, world));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<TokenBatch> micro_batches, batches.NextStep());
+  for (TokenBatch& batch : micro_batches) {
+    if (batch.num_loss_tokens() > 0) return std::move(batch);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::vector<Evaluator::Pass>> FirstBatchCheck::NextStep() {
+  if (!batch_.has_value()) return std::vector<Pass>{nullptr};
+  return std::vector<Pass>{[this](Metrics& metrics) {
+    // Warns of a teacher that knows nothing.
+    for (const LossTerm& term : objective_->Forward(*batch_, {}).terms) metrics.Mean(term.name, term.sum, term.count);
+    return absl::OkStatus();
+  }};
+}
+
+absl::Status FirstBatchCheck::OnBegin(int64_t step) {
+  if (step > 0) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const MetricValues means, trainer_.Evaluate(*this));
+  const auto found = means.find("ce");
+  if (found == means.end()) return absl::OkStatus();  // no rank has a token with a loss
+  const double loss = found->second, chance = std::log(static_cast<double>(objective_->vocabulary()));
+  if (!std::isfinite(loss)) return NotFinite("student_model", models_.student->source_folder());
+  for (const auto& [name, mean] : means) {
+    if (!std::isfinite(mean)) return NotFinite("teacher_model", models_.teacher->source_folder());
+  }
+  if (!models_.student_has_weights || loss < kShareOfChance * chance || run_.rank() != 0) return absl::OkStatus();
+  LogWarning(absl::StrFormat(
+      "the student knows no more of this data than chance, although it comes with weights: its loss on the first batch "
+      "is %.2f, the logarithm of the vocabulary %.2f. Are they those of a trained model, and its tokenizer the right "
+      "one (%s)?",
+      loss, chance, models_.student->source_folder()));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> DescribeAnswers(const RunContext& run, const LlmOptions& options, const TokenBatch& batch,

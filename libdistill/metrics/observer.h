@@ -58,6 +58,13 @@ class TrainingControl {
 class Observer {
  public:
   virtual ~Observer() = default;
+  // Before the first step, and before anything is written: the module is as steps find it, on its device, sharded where
+  // it is to be. `step`: above 0 where a run is resumed, with the values of its checkpoint. Where every rank has added
+  // the observer it may call Trainer::Evaluate.
+  [[nodiscard]] virtual absl::Status OnBegin(int64_t step) {
+    (void)step;
+    return absl::OkStatus();
+  }
   // After each step. `values` are those of the step.
   [[nodiscard]] virtual absl::Status OnStep(const StepRecord& record, TrainingControl& control) {
     (void)record, (void)control;

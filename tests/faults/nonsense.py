@@ -9,10 +9,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import job
 
 
-def start(folder, out, **options):
+SHARDED = {"ranks": 2, "zero_stage": 3, "shard_teacher": True}
+
+
+def start(folder, out, ranks=1, **options):
     values = {"dataset_name": f"{folder}/chat.jsonl", "teacher_model": f"{folder}/teacher",
               "student_model": f"{folder}/student", "output_dir": f"{folder}/{out}", "max_steps": 2, **options}
-    return job.run(["--config_file", job.config(folder, **values)])
+    return job.run(["--config_file", job.config(folder, **values)], ranks=ranks)
 
 
 def check_teachers(folder):
@@ -24,18 +27,19 @@ def check_teachers(folder):
         file.seek(end)
         file.write(bytes(size - end))
     for name in ("zeros", "teacher"):
-        code, output = start(folder, f"of-{name}", teacher_model=f"{folder}/{name}")
-        job.check(output.find("the teacher knows") < output.find("a step is"), f"{name}: said too late\n{output}")
-        job.check(name != "zeros" or "all of its matrices are zero" in output, output)
-        job.check(code == 0 and "the teacher knows no more of this data than chance" in output, f"{name}: {code}\n{output}")
-        print(f"ok: a teacher of {'noise' if name == 'teacher' else name} is said")
+        for out, how in ((f"of-{name}", {}), (f"of-sharded-{name}", SHARDED)):
+            code, output = start(folder, out, teacher_model=f"{folder}/{name}", **how)
+            job.check(code == 0 and "the teacher knows no more of this data than chance" in output, f"{out}: {code}\n{output}")
+            job.check(name != "zeros" or "all of its matrices are zero" in output, f"{out}: {output}")
+        print(f"ok: a teacher of {'noise' if name == 'teacher' else name} is said, sharded too")
 
 
 def check_students(folder):
     """A student that comes with weights of noise is said; one whose weights are to be random is not."""
     message = "the student knows no more of this data than chance, although it comes with weights"
-    code, output = start(folder, "noise", alpha=0, teacher_model="none")
-    job.check(code == 0 and message in output, f"noise: {code}\n{output}")
+    for out, how in (("noise", {}), ("sharded-noise", SHARDED)):
+        code, output = start(folder, out, alpha=0, teacher_model="none", **how)
+        job.check(code == 0 and message in output, f"{out}: {code}\n{output}")
     job.make_shape(f"{folder}/shape", hidden=32, layers=2, heads=4, kv_heads=2, intermediate=64, vocab=None)
     code, output = start(folder, "shape", alpha=0, teacher_model="none", student_model=f"{folder}/shape")
     job.check(code == 0 and message not in output, f"random by intent: {code}\n{output}")
@@ -53,6 +57,10 @@ def check_not_finite(folder):
         job.check(code == 2 and f'{which}_model: {broken}: tensor "model.layers.1.post_attention_layernorm.weight" holds values' in output,
                   f"{which}: {code}\n{output}")
         job.check(not os.path.exists(f"{folder}/broken/metrics.jsonl"), f"{which}: training began")
+        # Of a model that is sharded no rank holds that tensor.
+        code, output = start(folder, "broken", **SHARDED, **{f"{which}_model": broken})
+        job.check(code == 2 and f"{which}_model: {broken}: its logits of the first batch are not finite" in output, f"{which}, sharded: {code}\n{output}")
+        job.check(not os.path.exists(f"{folder}/broken/metrics.jsonl"), f"{which}, sharded: training began")
     print("ok: weights that are not finite are refused")
 
 
