@@ -68,4 +68,10 @@ absl::StatusOr<int64_t> ReadWindow(const json& document, int64_t otherwise) {
   return window;
 }
 
+absl::Status ReadWindowOfAll(const json& document, int64_t otherwise, DecoderConfig& config) {
+  DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, otherwise));
+  config.layers.assign(config.num_hidden_layers, DecoderLayer{.window = window});
+  return absl::OkStatus();
+}
+
 }  // namespace distill

@@ -43,6 +43,8 @@ const DecoderFamily* FindDecoderFamily(absl::string_view model_type);
 [[nodiscard]] absl::Status CheckExperts(const ExpertsConfig& experts);
 // "sliding_window", or `otherwise` where there is none; null is 0.
 [[nodiscard]] absl::StatusOr<int64_t> ReadWindow(const nlohmann::json& document, int64_t otherwise);
+// The same, for all layers alike.
+[[nodiscard]] absl::Status ReadWindowOfAll(const nlohmann::json& document, int64_t otherwise, DecoderConfig& config);
 
 DecoderFamily Qwen2Family();
 DecoderFamily Qwen3Family();

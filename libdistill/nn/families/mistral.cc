@@ -2,7 +2,6 @@
 // config.json has such a window.
 #include <nlohmann/json.hpp>
 
-#include "libdistill/core/status_macros.h"
 #include "libdistill/nn/config_reader.h"
 #include "libdistill/nn/decoder_family.h"
 
@@ -14,9 +13,7 @@ absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
   if (layers != document.end() && !layers->is_null()) {
     return Refuse("layer_types", *layers, "all layers of \"mistral\" are alike");
   }
-  DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, /*otherwise=*/4096));
-  config.layers.assign(config.num_hidden_layers, DecoderLayer{.window = window});
-  return absl::OkStatus();
+  return ReadWindowOfAll(document, /*otherwise=*/4096, config);
 }
 
 }  // namespace

@@ -1,17 +1,14 @@
-// Phi-3, Phi-3.5 and Phi-4 of model_type "phi3", Phi-4-mini too: fused projections; some turn a part of each head, and
-// stretch positions by LongRoPE.
+// Phi-3, Phi-3.5 and Phi-4 of model_type "phi3", Phi-4-mini too: fused projections; some rotate a part of each head,
+// and stretch positions by LongRoPE.
 #include <nlohmann/json.hpp>
 
-#include "libdistill/core/status_macros.h"
 #include "libdistill/nn/decoder_family.h"
 
 namespace distill {
 namespace {
 
 absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
-  DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, /*otherwise=*/0));
-  config.layers.assign(config.num_hidden_layers, DecoderLayer{.window = window});
-  return absl::OkStatus();
+  return ReadWindowOfAll(document, /*otherwise=*/0, config);
 }
 
 }  // namespace
