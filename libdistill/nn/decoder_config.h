@@ -18,7 +18,7 @@ namespace distill {
 // Root-mean-square norms. kRounded: states are rounded to the model's type before the weight multiplies them (Llama);
 // kWide: after it (OLMo 2); kPlusOne: after it, and it is 1 + weight (Gemma).
 enum class NormKind { kRounded, kWide, kPlusOne };
-// Norms of query and keys before they are turned: none, of each head by itself (Qwen3), of all heads as one (OLMo 2).
+// Norms of query and keys before they are rotated: none, of each head by itself (Qwen3), of all heads as one (OLMo 2).
 enum class QueryKeyNorm { kNone, kEachHead, kWhole };
 // What the gate of the feed-forward part goes through.
 enum class GateKind { kSilu, kGeluTanh };
@@ -34,7 +34,7 @@ struct BlockNorms {
 
 struct DecoderLayer {
   int64_t window = 0;        // a token sees itself and the window - 1 tokens before it; 0: all before it
-  int rope = 0;              // of DecoderConfig::ropes; -1: positions do not turn anything here
+  int rope = 0;              // of DecoderConfig::ropes; -1: positions rotate nothing here
   bool has_experts = false;  // in place of one feed-forward part
 };
 

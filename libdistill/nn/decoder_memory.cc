@@ -81,7 +81,7 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
     return pass.scratch == nullptr ? 0 : pass.scratch(rows, in, out);
   };
   // Input, middle, normed again, and gate, up and their product, or two of those while the second is made; or the
-  // product, what it becomes and the output; or query, keys and values as they are and turned, or what experts take.
+  // product, what it becomes and the output; or query, keys and values as they are and rotated, or what experts take.
   const int64_t least = (*config.block_norms.before_mlp == 0 ? 2 : 3) * hidden + AngleElements(config);
   const int64_t attending = 2 * hidden + 2 * queries + 2 * KeySize(config) + AngleElements(config);
   memory.forward_bytes =

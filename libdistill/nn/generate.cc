@@ -101,7 +101,7 @@ class Batch {
   // [B, V] for the token after the last, scaled and capped as the model has it.
   Tensor Logits() { return LogitsOfProduct(model_, weights_.HeadProduct(model_.LastHidden(next_, cache_))); }
 
-  // The length beyond which all of a row's positions turn at other speeds (LongRoPE); 0: there is none.
+  // The length beyond which all of a row's positions rotate at other speeds (LongRoPE); 0: there is none.
   static int64_t BorderOf(const DecoderConfig& config) {
     int64_t border = 0;
     for (const RopeConfig& rope : config.ropes) {
@@ -111,7 +111,7 @@ class Batch {
   }
 
   // A row that has come one token beyond the border begins anew with all of its tokens, and the others with it: keys
-  // that were turned at the old speeds fit no query any more.
+  // that were rotated at the old speeds fit no query any more.
   void StartAnewAtBorder() {
     const auto has_crossed = [this](const std::vector<int32_t>& row) {
       return static_cast<int64_t>(row.size()) == border_ + 1;

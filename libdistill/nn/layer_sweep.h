@@ -46,9 +46,9 @@ struct GatedRows {
   void* up_gradient = nullptr;
 };
 
-// N rows (tokens) of `heads` times `size` elements. Each pair (x[i], x[half + i]) of a head is turned by its row's
+// N rows (tokens) of `heads` times `size` elements. Each pair (x[i], x[half + i]) of a head is rotated by its row's
 // angle i: (x1 cos - x2 sin, x2 cos + x1 sin), or with `back` by the negative angle. Elements behind the pairs stay.
-struct TurnedRows {
+struct RotatedRows {
   DType dtype = DType::kFloat32;
   int64_t heads = 0;
   int64_t size = 0;
@@ -80,7 +80,7 @@ struct LayerSweeps {
   void (*norm_gradient)(const NormRows& rows, int64_t begin, int64_t end);
   void (*gated)(const GatedRows& rows, int64_t begin, int64_t end);
   void (*gated_gradient)(const GatedRows& rows, int64_t begin, int64_t end);
-  void (*turn)(const TurnedRows& rows, int64_t begin, int64_t end);
+  void (*rotate)(const RotatedRows& rows, int64_t begin, int64_t end);
   void (*drop)(const DroppedElements& elements, int64_t begin, int64_t end);
 };
 // This CPU's. `dtype` must be one of the two, or the process ends.

@@ -148,7 +148,7 @@ void GatedGradient(const GatedRows& g, int64_t begin, int64_t end) {
 }
 
 template <typename T>
-void Turn(const TurnedRows& r, int64_t begin, int64_t end) {
+void Rotate(const RotatedRows& r, int64_t begin, int64_t end) {
   const float sign = r.back ? -1.0f : 1.0f;
   for (int64_t row = begin; row < end; ++row) {
     const T *cos = Elements<T>(r.cos) + row * r.half, *sin = Elements<T>(r.sin) + row * r.half;
@@ -196,7 +196,7 @@ constexpr LayerSweeps kLoops = {
     .norm_gradient = ByType<NormGradient<float>, NormGradient<uint16_t>>::Run<NormRows>,
     .gated = ByType<Gated<float>, Gated<uint16_t>>::Run<GatedRows>,
     .gated_gradient = ByType<GatedGradient<float>, GatedGradient<uint16_t>>::Run<GatedRows>,
-    .turn = ByType<Turn<float>, Turn<uint16_t>>::Run<TurnedRows>,
+    .rotate = ByType<Rotate<float>, Rotate<uint16_t>>::Run<RotatedRows>,
     .drop = ByType<Drop<float>, Drop<uint16_t>>::Run<DroppedElements>,
 };
 

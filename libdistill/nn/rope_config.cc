@@ -165,7 +165,7 @@ absl::StatusOr<RopeConfig> ReadRope(const json& document, const RopeDefaults& de
   inner.Number("original_max_position_embeddings", rope.original_length);
   outer.Number("original_max_position_embeddings", rope.original_length);
   const int64_t rotated = rope.RotatedOf(head_size);
-  if (rope.rotated != 1 && !defaults.may_turn_part) {
+  if (rope.rotated != 1 && !defaults.may_rotate_part) {
     inner.Fail(absl::StrCat("\"partial_rotary_factor\": ", rope.rotated, " is not supported; only 1 is"));
   }
   if (rope.rotated > 1 || rotated < 2 || rotated % 2 != 0) {

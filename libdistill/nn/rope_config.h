@@ -1,4 +1,4 @@
-// How fast a decoder's rotary positions turn, as config.json says it; the frequencies are in rotary_frequencies.h.
+// How fast a decoder's rotary positions rotate, as config.json says it; the frequencies are in rotary_frequencies.h.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class RopeType { kDefault, kLinear, kDynamic, kYarn, kLongRope, kLlama3 };
 struct RopeConfig {
   RopeType type = RopeType::kDefault;
   double theta = 10000.0;
-  double rotated = 1.0;  // "partial_rotary_factor": the share of a head that is turned, its first part
+  double rotated = 1.0;  // "partial_rotary_factor": the share of a head that is rotated, its first part
   double factor = 1.0;   // by which frequencies are divided, or the base is stretched
   // Cosines and sines are multiplied by it (YaRN and LongRoPE, which make attention sharper for long texts).
   double attention_factor = 1.0;
@@ -26,9 +26,9 @@ struct RopeConfig {
   double low_freq_factor = 1.0, high_freq_factor = 4.0;       // of Llama 3.1
   double beta_fast = 32.0, beta_slow = 1.0;                   // of YaRN
   bool truncates = true;                                      // of YaRN: its range in whole pairs
-  std::vector<double> short_factors = {}, long_factors = {};  // of LongRoPE, one for each pair that is turned
+  std::vector<double> short_factors = {}, long_factors = {};  // of LongRoPE, one for each pair that is rotated
 
-  // How many of a head's `size` elements are turned: even.
+  // How many of a head's `size` elements are rotated: even.
   int64_t RotatedOf(int64_t size) const { return static_cast<int64_t>(static_cast<double>(size) * rotated); }
   // Whether frequencies depend on how long a document is.
   bool depends_on_length() const { return type == RopeType::kDynamic || type == RopeType::kLongRope; }
@@ -43,7 +43,7 @@ struct RopeDefaults {
   double original_length = 0;         // where no field says it; 0: the longest
   absl::string_view layer_type = "";  // of rope_parameters that have an object for each kind of layer: the kind
   bool reads_older_form = true;       // rope_theta and rope_scaling at the top of config.json
-  bool may_turn_part = false;         // "partial_rotary_factor" below 1
+  bool may_rotate_part = false;       // "partial_rotary_factor" below 1
   bool yarn_is_longrope = false;      // Phi-3's older files call LongRoPE "yarn" or "su"
 };
 

@@ -16,8 +16,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Turning by the negative angles when `sign` is -1, which is also the gradient of turning by the positive ones.
-Tensor TurnByTensors(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
+// By the negative angles when `sign` is -1, which is also the gradient of rotating by the positive ones.
+Tensor RotateByTensors(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
   const int64_t half = cos.size(-1);
   const Tensor x1 = x.narrow(-1, 0, half), x2 = x.narrow(-1, half, half);
   Tensor out = at::empty(x.sizes(), x.options());
@@ -35,35 +35,35 @@ bool TakesSweep(const Tensor& x, const Tensor& cos, const Tensor& sin) {
          2 * cos.size(2) <= x.size(2) && sin.sizes() == cos.sizes();
 }
 
-Tensor Turn(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
-  if (!TakesSweep(x, cos, sin)) return TurnByTensors(x, cos, sin, sign);
+Tensor RotatePairs(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
+  if (!TakesSweep(x, cos, sin)) return RotateByTensors(x, cos, sin, sign);
   Tensor out = at::empty(x.sizes(), x.options());
-  const TurnedRows work = {.dtype = *SweepType(x),
-                           .heads = x.size(1),
-                           .size = x.size(2),
-                           .half = cos.size(2),
-                           .input = x.const_data_ptr(),
-                           .row_stride = x.stride(0),
-                           .head_stride = x.stride(1),
-                           .cos = cos.const_data_ptr(),
-                           .sin = sin.const_data_ptr(),
-                           .back = sign < 0,
-                           .output = out.mutable_data_ptr()};
+  const RotatedRows work = {.dtype = *SweepType(x),
+                            .heads = x.size(1),
+                            .size = x.size(2),
+                            .half = cos.size(2),
+                            .input = x.const_data_ptr(),
+                            .row_stride = x.stride(0),
+                            .head_stride = x.stride(1),
+                            .cos = cos.const_data_ptr(),
+                            .sin = sin.const_data_ptr(),
+                            .back = sign < 0,
+                            .output = out.mutable_data_ptr()};
   ParallelFor(x.size(0), std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, x.size(1) * x.size(2))),
-              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).turn(work, begin, end); });
+              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).rotate(work, begin, end); });
   return out;
 }
 
-template <Tensor (*turn)(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign)>
-struct RotateFunction : torch::autograd::Function<RotateFunction<turn>> {
+template <Tensor (*rotate)(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign)>
+struct RotateFunction : torch::autograd::Function<RotateFunction<rotate>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
     context->save_for_backward({cos, sin});
-    return turn(x, cos, sin, 1);
+    return rotate(x, cos, sin, 1);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     RequireFirstDerivative();
-    return {turn(grads[0], saved[0], saved[1], -1), Tensor(), Tensor()};
+    return {rotate(grads[0], saved[0], saved[1], -1), Tensor(), Tensor()};
   }
 };
 
@@ -114,12 +114,12 @@ RotaryAngles RotaryTable::At(const Tensor& positions, int64_t length, const std:
 }
 
 Tensor Rotate(const Tensor& x, const RotaryAngles& angles) {
-  if (!torch::GradMode::is_enabled()) return Turn(x, angles.cos, angles.sin, 1);
-  return RotateFunction<Turn>::apply(x, angles.cos, angles.sin);
+  if (!torch::GradMode::is_enabled()) return RotatePairs(x, angles.cos, angles.sin, 1);
+  return RotateFunction<RotatePairs>::apply(x, angles.cos, angles.sin);
 }
 
 Tensor RotateReference(const Tensor& x, const RotaryAngles& angles) {
-  return RotateFunction<TurnByTensors>::apply(x, angles.cos, angles.sin);
+  return RotateFunction<RotateByTensors>::apply(x, angles.cos, angles.sin);
 }
 
 }  // namespace distill

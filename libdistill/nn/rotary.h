@@ -12,8 +12,8 @@
 
 namespace distill {
 
-// Cosines and sines of the angles of each token, in the dtype and on the device of what they turn. R: rotated elements
-// of a head, D or fewer.
+// Cosines and sines of the angles of each token, in the dtype and on the device of what they rotate. R: rotated
+// elements of a head, D or fewer.
 struct RotaryAngles {
   torch::Tensor cos, sin;  // [N, 1, R / 2]
 };
@@ -44,7 +44,7 @@ class RotaryTable {
   std::map<int64_t, RotaryAngles> tables_;  // by RopeConfig::KeyOf
 };
 
-// x [N, heads, D] with each pair (x[i], x[i + R/2]) turned by its token's angles. Differentiable in x.
+// x [N, heads, D] with each pair (x[i], x[i + R/2]) rotated by its token's angles. Differentiable in x.
 torch::Tensor Rotate(const torch::Tensor& x, const RotaryAngles& angles);
 
 // The same in tensor operations.

@@ -19,13 +19,13 @@ Tensor StretchAsLlama3(const Tensor& frequencies, const RopeConfig& rope) {
   return torch::where(slow, frequencies / rope.factor, torch::where(fast, frequencies, between));
 }
 
-// The same by how often a pair turns within a text of the original length: more than beta_fast times, or less than
+// The same by how often a pair rotates within a text of the original length: more than beta_fast times, or less than
 // beta_slow.
 Tensor StretchAsYarn(const Tensor& frequencies, const RopeConfig& rope, int64_t size) {
-  const auto pair_that_turns = [&](double times) {
+  const auto pair_that_rotates = [&](double times) {
     return static_cast<double>(size) * std::log(rope.original_length / (times * 2 * M_PI)) / (2 * std::log(rope.theta));
   };
-  double low = pair_that_turns(rope.beta_fast), high = pair_that_turns(rope.beta_slow);
+  double low = pair_that_rotates(rope.beta_fast), high = pair_that_rotates(rope.beta_slow);
   if (rope.truncates) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0), high = std::min(high, static_cast<double>(size - 1));
   if (low == high) high += 0.001;

@@ -181,7 +181,7 @@ TEST_CASE("what is not finite stays so") {
   }
 }
 
-TEST_CASE("each CPU turns pairs as float64 does, and back") {
+TEST_CASE("each CPU rotates pairs as float64 does, and back") {
   torch::manual_seed(3);
   for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
@@ -196,18 +196,18 @@ TEST_CASE("each CPU turns pairs as float64 does, and back") {
           const Tensor c = Wide(cos).unsqueeze(1), s = Wide(sin).unsqueeze(1);
           for (const bool back : {false, true}) {
             Tensor out = torch::empty({5, heads, size}, type.torch);
-            sweeps.of.turn({.dtype = type.ours,
-                            .heads = heads,
-                            .size = size,
-                            .half = half,
-                            .input = x.const_data_ptr(),
-                            .row_stride = x.stride(0),
-                            .head_stride = x.stride(1),
-                            .cos = cos.const_data_ptr(),
-                            .sin = sin.const_data_ptr(),
-                            .back = back,
-                            .output = out.mutable_data_ptr()},
-                           0, 5);
+            sweeps.of.rotate({.dtype = type.ours,
+                              .heads = heads,
+                              .size = size,
+                              .half = half,
+                              .input = x.const_data_ptr(),
+                              .row_stride = x.stride(0),
+                              .head_stride = x.stride(1),
+                              .cos = cos.const_data_ptr(),
+                              .sin = sin.const_data_ptr(),
+                              .back = back,
+                              .output = out.mutable_data_ptr()},
+                             0, 5);
             const Tensor x1 = Wide(x).narrow(2, 0, half), x2 = Wide(x).narrow(2, half, half), t = back ? -s : s;
             const Tensor rest = Wide(x).narrow(2, 2 * half, size - 2 * half);
             CHECK(RelativeError(Wide(out), torch::cat({x1 * c - x2 * t, x2 * c + x1 * t, rest}, 2)) < type.tolerance);

@@ -53,7 +53,7 @@ absl::Status ReadGemma3(const json& document, DecoderConfig& config) {
   DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, /*otherwise=*/4096));
   DISTILL_RETURN_IF_ERROR(ReadLayerTypes(
       document, window, [&](int64_t layer) { return (layer + 1) % pattern != 0; }, config));
-  // Layers with a window turn by a rope of their own, which older files only have the base of.
+  // Layers with a window rotate by a rope of their own, which older files only have the base of.
   double local = 10000;
   reader.Number("rope_local_base_freq", local);
   DISTILL_RETURN_IF_ERROR(reader.status());

@@ -16,7 +16,7 @@ absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
 DecoderFamily Phi3Family() {
   return {.model_type = "phi3",
           .defaults = {.rms_norm_eps = 1e-5, .pad_token_id = 32000, .fuses_projections = true},
-          .rope = {.longest = 4096, .original_length = 4096, .may_turn_part = true, .yarn_is_longrope = true},
+          .rope = {.longest = 4096, .original_length = 4096, .may_rotate_part = true, .yarn_is_longrope = true},
           .fields = "sliding_window partial_rotary_factor",
           .read = Read,
           .bias_field = ""};

@@ -14,22 +14,22 @@ absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
   ConfigReader reader(document);
   bool slides = false;
   int64_t interval = 4;
-  std::vector<int64_t> turned;  // 1: positions turn query and keys; 0: they do not
+  std::vector<int64_t> rotated;  // 1: query and keys are rotated by positions; 0: they are not
   reader.Bool("use_sliding_window", slides);
   reader.Size("no_rope_layer_interval", interval);
-  reader.Counts("no_rope_layers", turned);
+  reader.Counts("no_rope_layers", rotated);
   DISTILL_RETURN_IF_ERROR(reader.status());
   const int64_t layers = config.num_hidden_layers;
-  if (turned.empty()) {
-    for (int64_t i = 0; i < layers; ++i) turned.push_back((i + 1) % interval != 0 ? 1 : 0);
+  if (rotated.empty()) {
+    for (int64_t i = 0; i < layers; ++i) rotated.push_back((i + 1) % interval != 0 ? 1 : 0);
   }
-  if (static_cast<int64_t>(turned.size()) < layers) {
-    return Refuse("no_rope_layers", turned, absl::StrCat("a list for ", layers, " layers is"));
+  if (static_cast<int64_t>(rotated.size()) < layers) {
+    return Refuse("no_rope_layers", rotated, absl::StrCat("a list for ", layers, " layers is"));
   }
   DISTILL_ASSIGN_OR_RETURN(const int64_t window, ReadWindow(document, /*otherwise=*/0));
   DISTILL_RETURN_IF_ERROR(ReadLayerTypes(
-      document, slides ? window : 0, [&](int64_t layer) { return turned[layer] == 0; }, config));
-  for (int64_t i = 0; i < layers; ++i) config.layers[i].rope = turned[i] == 0 ? -1 : 0;
+      document, slides ? window : 0, [&](int64_t layer) { return rotated[layer] == 0; }, config));
+  for (int64_t i = 0; i < layers; ++i) config.layers[i].rope = rotated[i] == 0 ? -1 : 0;
   return absl::OkStatus();
 }
 
