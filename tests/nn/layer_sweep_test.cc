@@ -230,30 +230,29 @@ std::vector<Tensor> RunWithGradients(const Operation& operation, std::vector<Ten
   return results;
 }
 
-TEST_CASE("operations that sweep agree with their tensor operations, and do not depend on the number of threads") {
-  torch::manual_seed(4);
-  const int threads = at::get_num_threads();
-  for (const Type& type : kTypes) {
-    for (const int64_t tokens : {0, 1, 2, 127, 128, 129, 700}) {
-      constexpr int64_t kHeads = 6, kHalf = 8, kWidth = kHeads * 2 * kHalf;
-      const Tensor angles = torch::randn({tokens, 1, kHalf});
-      const RotaryAngles rotary = {angles.cos().to(type.torch), angles.sin().to(type.torch)};
-      const Tensor x = Random({tokens, kWidth}, type.torch), other = Random({tokens, kWidth}, type.torch);
-      // Not contiguous, as gradients may be.
-      const Tensor gradient = Random({kWidth, tokens}, type.torch).t();
-      const std::tuple<const char*, Operation, Operation, std::vector<Tensor>> operations[] = {
-          {"norm",
+// An operation, what it must agree with, and values for it.
+struct Swept {
+  const char* name;
+  Operation operation, reference;
+  std::vector<Tensor> values;
+};
+
+constexpr int64_t kHeads = 6, kHalf = 8, kHidden = kHeads * 2 * kHalf;
+
+std::vector<Swept> NormsAndGates(const Tensor& x, const Tensor& other) {
+  const Tensor weight = Random({kHidden}, x.scalar_type());
+  return {{"norm",
            [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kRounded); },
            [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kRounded); },
-           {x, Random({kWidth}, type.torch)}},
+           {x, weight}},
           {"norm, rounded at the end",
            [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kWide); },
            [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kWide); },
-           {x, Random({kWidth}, type.torch)}},
+           {x, weight}},
           {"norm of 1 + weight",
            [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kPlusOne); },
            [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kPlusOne); },
-           {x, Random({kWidth}, type.torch)}},
+           {x, weight}},
           {"unit gated by silu",
            [](const auto& v) { return GatedUnit(v[0], v[1], GateKind::kSilu); },
            [](const auto& v) { return GatedUnitReference(v[0], v[1], GateKind::kSilu); },
@@ -268,37 +267,51 @@ TEST_CASE("operations that sweep agree with their tensor operations, and do not 
              const std::vector<Tensor> halves = v[0].chunk(2, 1);
              return GatedUnitReference(halves[0], halves[1], GateKind::kGeluTanh);
            },
-           {torch::cat({x, other}, 1)}},
-          {"turn",
-           [&](const auto& v) {
-             return Rotate(v[0].view({tokens, kHeads, 2 * kHalf}), rotary).flatten(1);
-           },
-           [&](const auto& v) {
-             return RotateReference(v[0].view({tokens, kHeads, 2 * kHalf}), rotary).flatten(1);
-           },
-           {x}},
-          {"turn of a part",
-           [&](const auto& v) {
-             return Rotate(v[0].view({tokens, kHeads / 2, 4 * kHalf}), rotary).flatten(1);
-           },
-           [&](const auto& v) {
-             return RotateReference(v[0].view({tokens, kHeads / 2, 4 * kHalf}), rotary).flatten(1);
-           },
-           {x}}};
-      for (const auto& [name, operation, reference, values] : operations) {
-        INFO(name << ", " << NameOf(type.ours) << ", " << tokens << " tokens");
-        at::set_num_threads(1);
-        const std::vector<Tensor> actual = RunWithGradients(operation, values, gradient);
-        at::set_num_threads(2);
-        const std::vector<Tensor> shared = RunWithGradients(operation, values, gradient);
-        at::set_num_threads(threads);
-        const std::vector<Tensor> expected = RunWithGradients(reference, values, gradient);
-        const torch::NoGradGuard no_grad;
-        CHECK(torch::equal(operation(values), actual[0]));
-        for (size_t i = 0; i < expected.size(); ++i) {
-          CHECK(actual[i].sizes() == expected[i].sizes());
-          if (actual[i].numel() > 0) CHECK(RelativeError(actual[i], expected[i]) < 4 * type.tolerance);
-          CHECK(torch::equal(actual[i], shared[i]));
+           {torch::cat({x, other}, 1)}}};
+}
+
+std::vector<Swept> Rotations(const Tensor& x) {
+  const int64_t tokens = x.size(0);
+  const Tensor angles = torch::randn({tokens, 1, kHalf});
+  const RotaryAngles rotary = {angles.cos().to(x.scalar_type()), angles.sin().to(x.scalar_type())};
+  // Of heads of `size` elements, of which the first 2 * kHalf are rotated.
+  const auto by = [=](Tensor (*rotate)(const Tensor&, const RotaryAngles&), int64_t size) {
+    return [=](const std::vector<Tensor>& v) {
+      return rotate(v[0].view({tokens, kHidden / size, size}), rotary).flatten(1);
+    };
+  };
+  return {{"rotate", by(Rotate, 2 * kHalf), by(RotateReference, 2 * kHalf), {x}},
+          {"rotate a part", by(Rotate, 4 * kHalf), by(RotateReference, 4 * kHalf), {x}}};
+}
+
+void CheckSwept(const Swept& swept, const Tensor& gradient, double tolerance) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const std::vector<Tensor> actual = RunWithGradients(swept.operation, swept.values, gradient);
+  at::set_num_threads(2);
+  const std::vector<Tensor> shared = RunWithGradients(swept.operation, swept.values, gradient);
+  at::set_num_threads(threads);
+  const std::vector<Tensor> expected = RunWithGradients(swept.reference, swept.values, gradient);
+  const torch::NoGradGuard no_grad;
+  CHECK(torch::equal(swept.operation(swept.values), actual[0]));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(actual[i].sizes() == expected[i].sizes());
+    if (actual[i].numel() > 0) CHECK(RelativeError(actual[i], expected[i]) < tolerance);
+    CHECK(torch::equal(actual[i], shared[i]));
+  }
+}
+
+TEST_CASE("operations that sweep agree with their tensor operations, and do not depend on the number of threads") {
+  torch::manual_seed(4);
+  for (const Type& type : kTypes) {
+    for (const int64_t tokens : {0, 1, 2, 127, 128, 129, 700}) {
+      const Tensor x = Random({tokens, kHidden}, type.torch), other = Random({tokens, kHidden}, type.torch);
+      // Not contiguous, as gradients may be.
+      const Tensor gradient = Random({kHidden, tokens}, type.torch).t();
+      for (const auto& operations : {NormsAndGates(x, other), Rotations(x)}) {
+        for (const Swept& swept : operations) {
+          INFO(swept.name << ", " << NameOf(type.ours) << ", " << tokens << " tokens");
+          CheckSwept(swept, gradient, 4 * type.tolerance);
         }
       }
     }
