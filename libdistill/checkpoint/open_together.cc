@@ -18,8 +18,8 @@
 namespace distill {
 namespace {
 
-// Rank 0's wish that all check; without a folder there is nothing more to check.
-struct Wish {
+// Rank 0's request that all check; without a folder there is nothing more to check.
+struct Request {
   std::string folder;
   std::string files;  // IdentityOf
   CheckpointManifest manifest;
@@ -36,21 +36,21 @@ std::string IdentityOf(const std::string& folder, const CheckpointManifest& mani
   return identity;
 }
 
-absl::StatusOr<Wish> Share(Communicator& comm, const Wish& of_rank0) {
+absl::StatusOr<Request> Share(Communicator& comm, const Request& of_rank0) {
   const std::string mine =
       comm.rank() == 0 ? PackStrings({of_rank0.folder, of_rank0.files, Serialize(of_rank0.manifest)}) : "";
   DISTILL_ASSIGN_OR_RETURN(const std::string bytes, BroadcastBytes(comm, mine));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(bytes));
-  if (fields.size() != 3) return absl::InternalError("a wish to check a checkpoint has three fields");
+  if (fields.size() != 3) return absl::InternalError("a request to check a checkpoint has three fields");
   DISTILL_ASSIGN_OR_RETURN(CheckpointManifest manifest, ParseCheckpointManifest(fields[2], kManifestFile));
-  return Wish{fields[0], fields[1], std::move(manifest)};
+  return Request{fields[0], fields[1], std::move(manifest)};
 }
 
 // This rank's share of the parts, where it sees the files: the numbers of those that are not as they were written, or
 // cannot be read.
-absl::StatusOr<std::vector<int64_t>> CheckShare(Communicator& comm, const Wish& wish) {
+absl::StatusOr<std::vector<int64_t>> CheckShare(Communicator& comm, const Request& request) {
   std::vector<int64_t> sees(comm.world_size(), 0);
-  const bool helps = IdentityOf(wish.folder, wish.manifest) == wish.files;
+  const bool helps = IdentityOf(request.folder, request.manifest) == request.files;
   sees[comm.rank()] = helps || comm.rank() == 0 ? 1 : 0;
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(sees.data(), sees.data(), sees.size(), DType::kInt64, ReduceOp::kSum));
   std::vector<int64_t> bad;
@@ -61,22 +61,22 @@ absl::StatusOr<std::vector<int64_t>> CheckShare(Communicator& comm, const Wish& 
     if (rank < comm.rank()) before += sees[rank];
   }
   const BusyPhase phase(comm, "checking a checkpoint");
-  const int64_t parts = CountParts(wish.manifest);
+  const int64_t parts = CountParts(request.manifest);
   for (int64_t part = parts * before / helpers; part < parts * (before + 1) / helpers; ++part) {
-    if (!CheckPart(wish.folder, wish.manifest, part).ok()) bad.push_back(part);
+    if (!CheckPart(request.folder, request.manifest, part).ok()) bad.push_back(part);
   }
   return bad;
 }
 
-// Every rank's part of a wish. On rank 0 the error of the first part that is damaged.
-absl::Status Check(Communicator& comm, const Wish& wish) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<int64_t> bad, CheckShare(comm, wish));
+// Every rank's part of a request. On rank 0 the error of the first part that is damaged.
+absl::Status Check(Communicator& comm, const Request& request) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<int64_t> bad, CheckShare(comm, request));
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(comm, absl::StrJoin(bad, ",")));
   for (const std::string& of_rank : all) {
     for (const absl::string_view word : absl::StrSplit(of_rank, ',', absl::SkipEmpty())) {
       int64_t part = 0;
       if (!absl::SimpleAtoi(word, &part)) return absl::InternalError("the number of a checkpoint's part is none");
-      DISTILL_RETURN_IF_ERROR(CheckPart(wish.folder, wish.manifest, part));
+      DISTILL_RETURN_IF_ERROR(CheckPart(request.folder, request.manifest, part));
     }
   }
   return absl::OkStatus();
@@ -84,9 +84,9 @@ absl::Status Check(Communicator& comm, const Wish& wish) {
 
 absl::Status Follow(Communicator& comm) {
   for (;;) {
-    DISTILL_ASSIGN_OR_RETURN(const Wish wish, Share(comm, {}));
-    if (wish.folder.empty()) return absl::OkStatus();
-    DISTILL_RETURN_IF_ERROR(Check(comm, wish));
+    DISTILL_ASSIGN_OR_RETURN(const Request request, Share(comm, {}));
+    if (request.folder.empty()) return absl::OkStatus();
+    DISTILL_RETURN_IF_ERROR(Check(comm, request));
   }
 }
 
@@ -99,8 +99,8 @@ absl::StatusOr<Checkpoint> OpenTogether(Communicator& comm,
   if (comm.rank() == 0) {
     const BusyPhase phase(comm, "reading a checkpoint");
     opened = open([&](const std::string& folder, const CheckpointManifest& manifest) -> absl::Status {
-      DISTILL_ASSIGN_OR_RETURN(const Wish wish, Share(comm, {folder, IdentityOf(folder, manifest), manifest}));
-      return Check(comm, wish);
+      DISTILL_ASSIGN_OR_RETURN(const Request request, Share(comm, {folder, IdentityOf(folder, manifest), manifest}));
+      return Check(comm, request);
     });
     mine = opened.status();
     const absl::Status told = Share(comm, {}).status();

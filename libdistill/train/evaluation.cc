@@ -60,7 +60,7 @@ absl::StatusOr<MetricValues> MeansOf(Communicator& comm, const Metrics& metrics)
   std::vector<std::string> mine;
   for (const auto& [name, sum] : metrics.means().sums()) mine.push_back(name);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, UnionOfNames(comm, mine));
-  DISTILL_ASSIGN_OR_RETURN(MeansAndWish result, MeansOverRanks(comm, names, metrics.means(), absl::OkStatus()));
+  DISTILL_ASSIGN_OR_RETURN(MeansAndRequest result, MeansOverRanks(comm, names, metrics.means(), absl::OkStatus()));
   return std::move(result.means);
 }
 

@@ -145,15 +145,15 @@ absl::Status Fitting::Loop() {
     const LearningRates rates = schedule.At((loss_scale != nullptr ? trained_.optimizer().steps() : state_.step) + 1);
     const double scale =
         loss_scale != nullptr ? loss_scale->scale() : 1.0;  // that the step has, whatever becomes of it
-    absl::StatusOr<StepOutcome> made = step.Run(task_, rates, Progress(), mine, [this] { return Wish(); });
+    absl::StatusOr<StepOutcome> made = step.Run(task_, rates, Progress(), mine, [this] { return Request(); });
     if (absl::IsInternal(made.status())) return Annotate(made.status(), absl::StrCat("step ", state_.step + 1));
     DISTILL_ASSIGN_OR_RETURN(const StepOutcome outcome, std::move(made));
     mine = outcome.update;
     DISTILL_RETURN_IF_ERROR(NoteStep(outcome));
-    is_last = outcome.wish == StopWish::kEnd || state_.step == agreed_.total_steps;
+    is_last = outcome.request == StopRequest::kEnd || state_.step == agreed_.total_steps;
     mine.Update(CatchTorch(
         [&] { return reports_->TellStep(state_.step, outcome, BesideLosses(outcome, rates.rate, scale), is_last); }));
-    if (outcome.wish == StopWish::kLeave && !skipped_.last_was_skipped()) {
+    if (outcome.request == StopRequest::kLeave && !skipped_.last_was_skipped()) {
       DISTILL_RETURN_IF_ERROR(Agree(comm(), mine));
       return Leave();
     }
@@ -171,10 +171,10 @@ double Fitting::Progress() const {
   return last > 0 ? static_cast<double>(state_.step) / static_cast<double>(last) : 1;
 }
 
-StopWish Fitting::Wish() const {
+StopRequest Fitting::Request() const {
   const bool is_over = options_.max_run > absl::ZeroDuration() && run_.age() >= options_.max_run;
-  if (is_over || interruption_->notice() != nullptr) return StopWish::kLeave;
-  return reports_->wants_to_stop() ? StopWish::kEnd : StopWish::kNone;
+  if (is_over || interruption_->notice() != nullptr) return StopRequest::kLeave;
+  return reports_->wants_to_stop() ? StopRequest::kEnd : StopRequest::kNone;
 }
 
 absl::Status Fitting::Leave() {
@@ -256,7 +256,7 @@ absl::StatusOr<MetricValues> Fitting::Evaluate(Evaluator& evaluator) {
 }
 
 absl::Status Fitting::EvaluateNow() {
-  EvaluationCut cut{[this] { return !skipped_.last_was_skipped() && Wish() == StopWish::kLeave; }};
+  EvaluationCut cut{[this] { return !skipped_.last_was_skipped() && Request() == StopRequest::kLeave; }};
   absl::StatusOr<MetricValues> metrics =
       EvaluateOverRanks(comm(), trained_.module(), Sharded(), run_.device(), *task_.evaluator(), &cut);
   if (!metrics.ok()) return cut.was_made ? Leave() : metrics.status();

@@ -48,7 +48,7 @@ class Fitting {
   absl::Status Leave();
   // Of the next step (PassScale::progress).
   double Progress() const;
-  StopWish Wish() const;
+  StopRequest Request() const;
   // Whether a checkpoint that failed with this error is no reason to end the run: the same on every rank, which all
   // ask.
   bool MayGoOnAfter(const absl::Status& failed, bool is_last);

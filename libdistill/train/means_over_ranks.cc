@@ -10,8 +10,8 @@
 
 namespace distill {
 
-absl::StatusOr<MeansAndWish> MeansOverRanks(Communicator& comm, const std::vector<std::string>& names,
-                                            const TermSums& mine, absl::Status status, StopWish wish) {
+absl::StatusOr<MeansAndRequest> MeansOverRanks(Communicator& comm, const std::vector<std::string>& names,
+                                               const TermSums& mine, absl::Status status, StopRequest request) {
   // Counts are exact in float64, below 2^53.
   const size_t n = names.size();
   std::vector<double> values(2 * n + 3, 0.0);
@@ -31,14 +31,14 @@ absl::StatusOr<MeansAndWish> MeansOverRanks(Communicator& comm, const std::vecto
     }
   }));
   values[2 * n] = status.ok() ? 0 : 1;
-  values[2 * n + 1] = wish == StopWish::kEnd ? 1 : 0;
-  values[2 * n + 2] = wish == StopWish::kLeave ? 1 : 0;
+  values[2 * n + 1] = request == StopRequest::kEnd ? 1 : 0;
+  values[2 * n + 2] = request == StopRequest::kLeave ? 1 : 0;
   DISTILL_RETURN_IF_ERROR(comm.AllReduce(values.data(), values.data(), static_cast<int64_t>(values.size()),
                                          DType::kFloat64, ReduceOp::kSum));
   if (values[2 * n] > 0) return Agree(comm, status);
-  MeansAndWish result;
-  if (values[2 * n + 1] > 0) result.wish = StopWish::kEnd;
-  if (values[2 * n + 2] > 0) result.wish = StopWish::kLeave;
+  MeansAndRequest result;
+  if (values[2 * n + 1] > 0) result.request = StopRequest::kEnd;
+  if (values[2 * n + 2] > 0) result.request = StopRequest::kLeave;
   for (size_t i = 0; i < n; ++i) {
     if (values[n + i] > 0) result.means[names[i]] = values[i] / values[n + i];
   }

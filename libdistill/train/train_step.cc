@@ -46,7 +46,7 @@ std::vector<std::pair<std::string, double>> InOrder(const std::vector<TermWeight
 }  // namespace
 
 absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rates, double progress, absl::Status mine,
-                                           const std::function<StopWish()>& wish) {
+                                           const std::function<StopRequest()>& request) {
   std::vector<MicroStep> micro_steps;
   TrainingClock wait;
   wait.Resume();
@@ -66,11 +66,11 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rate
     if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, rates);
   };
   DISTILL_RETURN_IF_ERROR(Backward(micro_steps, mine, on_bucket));
-  absl::StatusOr<MeansAndWish> step = MeansOverRanks(comm_, agreed_.names, sums_, mine, wish());
+  absl::StatusOr<MeansAndRequest> step = MeansOverRanks(comm_, agreed_.names, sums_, mine, request());
   sums_.Clear();
   if (!step.ok()) return step.status();
   outcome.means = InOrder(agreed_.terms, std::move(step->means));
-  outcome.wish = step->wish;
+  outcome.request = step->request;
   if (outcome.divisor == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
   DISTILL_RETURN_IF_ERROR(NameNonFinite(micro_steps, outcome));

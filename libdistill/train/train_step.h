@@ -30,7 +30,7 @@ struct StepOutcome {
   absl::Status update;  // an update that failed on this rank alone: to be brought into the next Run
   // What kept the update from being made: "the loss of rank 1 on HOST (...)", or a parameter's name.
   std::string non_finite;
-  StopWish wish = StopWish::kNone;  // the strongest of any rank (TrainStep::Run)
+  StopRequest request = StopRequest::kNone;  // the strongest of any rank (TrainStep::Run)
 };
 
 class TrainStep {
@@ -55,7 +55,7 @@ class TrainStep {
   // way. A gradient that is not finite then keeps its own bucket and the later ones from being updated (one that is
   // finite is updated also where the loss is not), and an error may come after some were.
   [[nodiscard]] absl::StatusOr<StepOutcome> Run(Task& task, const LearningRates& rates, double progress,
-                                                absl::Status mine, const std::function<StopWish()>& wish);
+                                                absl::Status mine, const std::function<StopRequest()>& request);
 
  private:
   absl::Status CountStep(const std::vector<MicroStep>& micro_steps, double waited_seconds, const absl::Status& mine,
