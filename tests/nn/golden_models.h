@@ -34,7 +34,8 @@ inline void CheckGradients(torch::nn::Module& model, const std::map<std::string,
   for (auto& parameter : model.named_parameters()) {
     INFO(prefix << " " << parameter.key());
     const torch::Tensor& other = golden.at(prefix + "." + parameter.key());
-    // Where positions rotate nothing, biases of keys shift all scores of a query alike: their gradient is rounding alone.
+    // Where positions rotate nothing, biases of keys shift all scores of a query alike: their gradient is rounding
+    // alone.
     const bool is_key_bias =
         absl::StrContains(parameter.key(), "key.bias") || absl::StrContains(parameter.key(), "k_lin.bias") ||
         (absl::StrContains(parameter.key(), "k_proj.bias") && other.abs().max().item<double>() < 1e-4);
