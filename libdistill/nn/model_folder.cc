@@ -63,6 +63,18 @@ bool IsOfAny(const std::vector<std::string>& paths, const std::string& name) {
   return absl::c_any_of(paths, [&](const std::string& path) { return IsOf(path, name); });
 }
 
+absl::Status MissingTensor(const std::string& name, const torch::Tensor& parameter, const WeightsFolder& weights,
+                           const std::string& folder) {
+  std::string message = absl::StrCat(folder, ": tensor \"", name, "\" of shape ", ShapeToString(parameter.sizes()),
+                                     " is missing from its weights");
+  const std::string blocks = absl::StrCat(name, "_blocks");
+  if (weights.Find(blocks) != nullptr) {
+    absl::StrAppend(&message, "; there is \"", blocks, "\", which is read where config.json has a quantization_config ",
+                    "of \"quant_method\": \"mxfp4\": take the published config.json");
+  }
+  return absl::InvalidArgumentError(message);
+}
+
 absl::Status CheckTensor(const std::string& name, const TensorView& view, c10::IntArrayRef expected,
                          const std::string& file, const std::string& folder) {
   if (!torch::isFloatingType(ToTorch(view.dtype))) {  // quantized weights hold integers, which stand for other numbers
@@ -128,11 +140,7 @@ absl::Status CheckWeights(const torch::nn::Module& shapes, const WeightsFolder& 
     std::string name = parameter.key();
     if (IsOfAny(missing, name)) continue;
     const TensorView* view = FindWeight(weights, names, name);
-    if (view == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor \"", name, "\" of shape ",
-                                                     ShapeToString(parameter.value().sizes()),
-                                                     " is missing from its weights"));
-    }
+    if (view == nullptr) return MissingTensor(name, parameter.value(), weights, folder);
     DISTILL_RETURN_IF_ERROR(CheckTensor(name, *view, parameter.value().sizes(), weights.FileOf(name), folder));
     claimed.insert(name);
   }

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char kFp8[] = "fp8", kCompressedTensors[] = "compressed-tensors";
-constexpr char kRead[] = "read are fp8, compressed-tensors of the format float-quantized, and GGUF";
+constexpr char kFp8[] = "fp8", kMxfp4[] = "mxfp4", kCompressedTensors[] = "compressed-tensors";
+constexpr char kRead[] = "read are fp8, mxfp4, compressed-tensors of the format float-quantized, and GGUF";
 
 // How somebody gets the weights back as numbers, with transformers.
 constexpr struct {
@@ -24,7 +24,7 @@ constexpr struct {
 } kConversions[] = {
     {"bitsandbytes",
      "load it in transformers, call model.dequantize() and model.save_pretrained(FOLDER), and name that folder"},
-    {"mxfp4",
+    {kMxfp4,
      "load it in transformers with quantization_config=Mxfp4Config(dequantize=True), save it with "
      "model.save_pretrained(FOLDER), and name that folder"},
     {kFp8,
@@ -104,11 +104,27 @@ absl::StatusOr<std::optional<ScaledBlock>> CompressedBlock(const json& quantisat
   return block;
 }
 
-// The block of rows and columns that shares a scale; none where rows or whole weights do.
-absl::StatusOr<std::optional<ScaledBlock>> ReadBlock(const json& quantisation, const json& config) {
+// How weights of a kind that is read are stored. Which of them are, the files tell: what config.json excepts
+// ("modules_to_not_convert", "ignore") lies there as numbers.
+struct StoredAs {
+  bool is_mxfp4 = false;
+  // Of rows and columns that share a scale; none: rows or whole weights do.
+  std::optional<ScaledBlock> block = std::nullopt;
+};
+
+absl::StatusOr<StoredAs> ReadQuantisation(const json& quantisation, const json& config) {
   DISTILL_ASSIGN_OR_RETURN(const std::string method, MethodOf(quantisation));
-  if (method == kFp8) return BlockOf(quantisation.value("weight_block_size", json()), "weight_block_size");
-  if (method == kCompressedTensors) return CompressedBlock(quantisation, config);
+  StoredAs stored = {.is_mxfp4 = method == kMxfp4};
+  if (method == kFp8) {
+    DISTILL_ASSIGN_OR_RETURN(stored.block,
+                             BlockOf(quantisation.value("weight_block_size", json()), "weight_block_size"));
+    return stored;
+  }
+  if (method == kCompressedTensors) {
+    DISTILL_ASSIGN_OR_RETURN(stored.block, CompressedBlock(quantisation, config));
+    return stored;
+  }
+  if (method == kMxfp4) return stored;
   return absl::InvalidArgumentError(absl::StrCat(
       "its weights are quantised by ", method, ", which is not read: ", Conversion(method, config), " (", kRead, ")"));
 }
@@ -143,7 +159,7 @@ absl::Status CheckQuantisation(const json& config) {
     return Refuse("quantization", *of_mlx, absl::StrCat("MLX's integers are not read: ", Original(config)));
   }
   const json* quantisation = FindQuantisation(config);
-  return quantisation == nullptr ? absl::OkStatus() : ReadBlock(*quantisation, config).status();
+  return quantisation == nullptr ? absl::OkStatus() : ReadQuantisation(*quantisation, config).status();
 }
 
 absl::StatusOr<WeightsFolder> OpenWeights(const std::string& folder, const LoadOptions& options) {
@@ -153,10 +169,10 @@ absl::StatusOr<WeightsFolder> OpenWeights(const std::string& folder, const LoadO
   const json* quantisation = FindQuantisation(config);
   if (quantisation == nullptr) return weights;
   const std::string path = JoinPath(folder, "config.json");
-  absl::StatusOr<std::optional<ScaledBlock>> block = ReadBlock(*quantisation, config);
-  if (!block.ok()) return Annotate(block.status(), path);
+  const absl::StatusOr<StoredAs> stored = ReadQuantisation(*quantisation, config);
+  if (!stored.ok()) return Annotate(stored.status(), path);
   if (!options.dequantise) return Annotate(RefuseTraining(*quantisation, config), path);
-  DISTILL_RETURN_IF_ERROR(weights.Scale(*block));
+  DISTILL_RETURN_IF_ERROR(stored->is_mxfp4 ? weights.Unpack() : weights.Scale(stored->block));
   return weights;
 }
 

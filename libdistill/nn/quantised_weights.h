@@ -1,6 +1,6 @@
 // What models are published as beside bfloat16 and its like (docs/models.md, "Quantised models"): weights of eight or
-// fewer bits. FP8 and GGUF are dequantised as a teacher is loaded; how activations were to be rounded is passed over.
-// Other kinds are refused with what to do instead.
+// fewer bits. FP8, MXFP4 and GGUF are dequantised as a teacher is loaded; how activations were to be rounded is passed
+// over. Other kinds are refused with what to do instead.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -6,9 +6,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/gguf.h"
+#include "libdistill/store/mxfp4.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/store/store.h"
 #include "libdistill/store/strict_json.h"
@@ -50,6 +52,8 @@ struct Format {
   absl::StatusOr<TensorFile> (*open)(const std::string& path);
 };
 constexpr Format kFormats[] = {{"model.safetensors", OpenSafetensors}, {"pytorch_model.bin", OpenTorchFile}};
+
+constexpr char kBlocks[] = "_blocks", kScales[] = "_scales";  // of MXFP4
 
 std::string IndexOf(const std::string& path) { return absl::StrCat(path, ".index.json"); }
 
@@ -158,13 +162,12 @@ absl::Status WeightsFolder::ScaleTensor(const std::string& name, std::optional<S
   const TensorView& weight = *Find(name);
   for (const char* suffix : {"_scale_inv", "_scale"}) {  // both are factors, whatever they are called
     const std::string scales = name + suffix;
-    const auto file = file_of_.find(scales);
-    if (file == file_of_.end()) continue;
-    DISTILL_ASSIGN_OR_RETURN(const ScaledBlock found,
-                             BlockOfScales(weight.shape, files_[file->second].Find(scales)->shape, block));
+    const TensorFile* file = FileWith(scales);
+    if (file == nullptr) continue;
+    DISTILL_ASSIGN_OR_RETURN(const ScaledBlock found, BlockOfScales(weight.shape, file->Find(scales)->shape, block));
     TensorView about{.dtype = DType::kFloat32, .shape = weight.shape};
     about.size_bytes = weight.size_bytes / SizeOf(weight.dtype) * SizeOf(about.dtype);
-    scaled_[name] = {std::move(about), scales, found};
+    scaled_[name] = {std::move(about), name, scales, found};
     hidden_.insert(scales);
     return absl::OkStatus();
   }
@@ -188,33 +191,75 @@ absl::Status WeightsFolder::Scale(std::optional<ScaledBlock> block) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TensorView> WeightsFolder::LoadScaled(const std::string& name, const Scaled& scaled) const {
-  const TensorFile& file = files_[file_of_.at(name)];
-  DISTILL_ASSIGN_OR_RETURN(const TensorView weight, file.Load(name));
-  DISTILL_ASSIGN_OR_RETURN(const TensorView scales, files_[file_of_.at(scaled.scales)].Load(scaled.scales));
-  absl::StatusOr<TensorView> result = MultiplyByScales(weight, scales, scaled.block);
-  if (!result.ok()) return Annotate(result.status(), absl::StrCat(file.path(), ": tensor \"", name, "\""));
+absl::Status WeightsFolder::UnpackTensor(const std::string& name, const std::string& blocks,
+                                         const std::string& scales) {
+  const auto missing = [&](const std::string& other) {
+    return absl::InvalidArgumentError(absl::StrCat("MXFP4 has two tensors for a weight, but there is no \"", other,
+                                                   "\": fetch the folder's files and their index again"));
+  };
+  const TensorFile *numbers = FileWith(blocks), *factors = FileWith(scales);
+  if (numbers == nullptr) return missing(blocks);
+  if (factors == nullptr) return missing(scales);
+  if (FileWith(name) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("the weight is there as \"", name, "\", too: remove one of them"));
+  }
+  DISTILL_ASSIGN_OR_RETURN(TensorView about, AboutMxfp4(*numbers->Find(blocks), *factors->Find(scales)));
+  scaled_[name] = {std::move(about), blocks, scales, std::nullopt};
+  hidden_.insert({blocks, scales});
+  return absl::OkStatus();
+}
+
+absl::Status WeightsFolder::Unpack() {
+  for (const auto& [stored, file] : file_of_) {
+    absl::string_view name = stored;
+    if (!absl::ConsumeSuffix(&name, kBlocks) && !absl::ConsumeSuffix(&name, kScales)) continue;
+    if (scaled_.count(std::string(name)) > 0) continue;  // by its blocks
+    DISTILL_RETURN_IF_ERROR(
+        Annotate(UnpackTensor(std::string(name), absl::StrCat(name, kBlocks), absl::StrCat(name, kScales)),
+                 absl::StrCat(files_[file].path(), ": tensor \"", stored, "\"")));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorView> WeightsFolder::LoadScaled(const Scaled& scaled) const {
+  const TensorFile& file = *FileWith(scaled.numbers);
+  DISTILL_ASSIGN_OR_RETURN(const TensorView numbers, file.Load(scaled.numbers));
+  DISTILL_ASSIGN_OR_RETURN(const TensorView scales, FileWith(scaled.scales)->Load(scaled.scales));
+  absl::StatusOr<TensorView> result =
+      scaled.block.has_value() ? MultiplyByScales(numbers, scales, *scaled.block) : DequantiseMxfp4(numbers, scales);
+  if (!result.ok()) return Annotate(result.status(), absl::StrCat(file.path(), ": tensor \"", scaled.numbers, "\""));
   return result;
+}
+
+const TensorFile* WeightsFolder::FileWith(const std::string& stored) const {
+  const auto found = file_of_.find(stored);
+  return found == file_of_.end() ? nullptr : &files_[found->second];
+}
+
+const std::string& WeightsFolder::StoredName(const std::string& name) const {
+  const auto scaled = scaled_.find(name);
+  return scaled == scaled_.end() ? name : scaled->second.numbers;
 }
 
 const TensorView* WeightsFolder::Find(const std::string& name) const {
   const auto scaled = scaled_.find(name);
   if (scaled != scaled_.end()) return &scaled->second.about;
-  const auto found = file_of_.find(name);
-  return found == file_of_.end() || hidden_.count(name) > 0 ? nullptr : files_[found->second].Find(name);
+  const TensorFile* file = FileWith(name);
+  return file == nullptr || hidden_.count(name) > 0 ? nullptr : file->Find(name);
 }
 
 absl::StatusOr<TensorView> WeightsFolder::Load(const std::string& name) const {
   const auto scaled = scaled_.find(name);
-  if (scaled != scaled_.end()) return LoadScaled(name, scaled->second);
-  const auto found = file_of_.find(name);
-  if (found == file_of_.end()) return absl::NotFoundError(absl::StrCat(folder_, ": no tensor \"", name, "\""));
-  return files_[found->second].Load(name);
+  if (scaled != scaled_.end()) return LoadScaled(scaled->second);
+  const TensorFile* file = FileWith(name);
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat(folder_, ": no tensor \"", name, "\""));
+  return file->Load(name);
 }
 
 void WeightsFolder::Forget(const std::string& name) const {
-  const auto found = file_of_.find(name);
-  if (found != file_of_.end()) files_[found->second].Forget(name);
+  const std::string& stored = StoredName(name);
+  const TensorFile* file = FileWith(stored);
+  if (file != nullptr) file->Forget(stored);
 }
 
 std::vector<std::string> WeightsFolder::Names() const {
@@ -222,9 +267,14 @@ std::vector<std::string> WeightsFolder::Names() const {
   for (const auto& [name, file] : file_of_) {
     if (hidden_.count(name) == 0) names.push_back(name);
   }
+  for (const auto& [name, scaled] : scaled_) {
+    if (scaled.numbers != name) names.push_back(name);  // the files have it under other names
+  }
   return names;
 }
 
-const std::string& WeightsFolder::FileOf(const std::string& name) const { return files_[file_of_.at(name)].path(); }
+const std::string& WeightsFolder::FileOf(const std::string& name) const {
+  return files_[file_of_.at(StoredName(name))].path();
+}
 
 }  // namespace distill

@@ -35,6 +35,11 @@ class WeightsFolder {
   // file and tensor: there are no scales, or not of such a shape. Reads nothing but scales' shapes.
   [[nodiscard]] absl::Status Scale(std::optional<ScaledBlock> block);
 
+  // From now on two tensors W_blocks and W_scales of MXFP4 (store/mxfp4.h) are read as one, W, in bfloat16, and are no
+  // tensors of the folder themselves. Each Load dequantises one whole W. InvalidArgument, with file and tensor: one of
+  // the two is missing, W is there as well, or types or shapes are others. Reads nothing but types and shapes.
+  [[nodiscard]] absl::Status Unpack();
+
   // Whether the files are GGUF and hold tensors of fewer bits than 16, which are read as float32.
   bool has_gguf_blocks() const { return has_gguf_blocks_; }
 
@@ -43,7 +48,7 @@ class WeightsFolder {
   [[nodiscard]] absl::StatusOr<TensorView> Load(const std::string& name) const;
   void Forget(const std::string& name) const;
   std::vector<std::string> Names() const;
-  // The part that holds it.
+  // The part that holds it, of a weight and its scales the weight.
   const std::string& FileOf(const std::string& name) const;
 
  private:
@@ -57,17 +62,23 @@ class WeightsFolder {
   std::map<std::string, size_t> file_of_;
 
   bool has_gguf_blocks_ = false;
-  std::set<std::string> hidden_;  // scales
-  // Of the weights that scales stretch.
+  std::set<std::string> hidden_;  // scales and blocks
+  // Of the weights that scales stretch: tensors of the files.
   struct Scaled {
     TensorView about;  // what is read
+    std::string numbers;
     std::string scales;
-    ScaledBlock block;
+    std::optional<ScaledBlock> block;  // none: MXFP4
   };
   std::map<std::string, Scaled> scaled_;
 
   absl::Status ScaleTensor(const std::string& name, std::optional<ScaledBlock> block);
-  absl::StatusOr<TensorView> LoadScaled(const std::string& name, const Scaled& scaled) const;
+  absl::Status UnpackTensor(const std::string& name, const std::string& blocks, const std::string& scales);
+  absl::StatusOr<TensorView> LoadScaled(const Scaled& scaled) const;
+  // Of a tensor or a part of it as the files call it; null where they have none.
+  const TensorFile* FileWith(const std::string& stored) const;
+  // What the files call it.
+  const std::string& StoredName(const std::string& name) const;
 };
 
 }  // namespace distill

@@ -1,8 +1,9 @@
-"""Models whose weights are quantised, each beside the numbers that they stand for: quantised_golden.py FP8_FOLDER GGUF_FOLDER;
+"""Models whose weights are quantised, each beside the numbers that they stand for: quantised_golden.py FP8_FOLDER GGUF_FOLDER MXFP4_FOLDER;
 quantised_golden.py GGUF_FOLDER opens what the C++ test saved of the second.
 
 FP8_FOLDER/NAME/quantised is a folder as engines publish it, FP8_FOLDER/NAME/numbers the same model with torch's dequantised
 weights in float32. FP8_FOLDER/all.safetensors: every number of eight bits, and its value in float32. GGUF_FOLDER: gguf_golden.py.
+MXFP4_FOLDER/NAME: as FP8's, and golden.safetensors, input_ids [B, T] and the logits [B, T, V] that transformers has of the quantised folder, in float32.
 """
 import json
 import pathlib
@@ -15,6 +16,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers.integrations.gguf.dequant import dequantize
 from transformers.integrations.gguf.reader import GgufHeader, load_gguf_state_dict
+from transformers.integrations.mxfp4 import FP4_VALUES, convert_moe_packed_tensors
 
 import gguf_golden
 from gguf_golden import BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0
@@ -219,20 +221,90 @@ def check_saved(folder):
     print(f"{len(GGUF)} models that were saved are opened with equal logits")
 
 
+MXFP4_SIZES = dict(vocab_size=61, hidden_size=96, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                   num_local_experts=4, num_experts_per_tok=2, sliding_window=6, max_position_embeddings=128, pad_token_id=60, eos_token_id=59)
+# As gpt-oss-20b's config.json has them.
+ROPE = {"rope_theta": 150000, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 4.0, "original_max_position_embeddings": 32,
+                                               "rope_type": "yarn", "truncate": False}}
+PUBLISHED = {"experts_per_token": 2, "initial_context_length": 32, "output_router_logits": False, "router_aux_loss_coef": 0.9, "swiglu_limit": 7.0,
+             "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert":
+                                     ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}}
+# name: how many files
+MXFP4 = {"whole": 1, "parts": 2}
+
+
+def pack_mxfp4(weight):
+    """Blocks and scales of [experts, rows, columns]: of 32 numbers the largest lies between 4 and 8 times the scale, and each takes the nearest code."""
+    groups = weight.reshape(*weight.shape[:2], -1, 32)
+    exponents = groups.abs().amax(-1).log2().floor() - 2
+    magnitudes = (groups.abs() * torch.exp2(-exponents).unsqueeze(-1)).unsqueeze(-1)
+    codes = (magnitudes - torch.tensor(FP4_VALUES[:8])).abs().argmin(-1) + 8 * (groups < 0)
+    return (codes[..., 0::2] + 16 * codes[..., 1::2]).to(torch.uint8), (exponents + 127).to(torch.uint8)
+
+
+def is_expert(name):
+    return name.endswith(("experts.gate_up_proj", "experts.down_proj"))
+
+
+def write_parts(folder, stored, parts):
+    """Blocks and their scales lie in different files where there are several."""
+    if parts == 1:
+        return save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    (folder / "model.safetensors").unlink()
+    files = {name: f"model-{i % parts + 1:05}-of-{parts:05}.safetensors" for i, name in enumerate(stored)}
+    for file in set(files.values()):
+        save_file({name: value for name, value in stored.items() if files[name] == file}, folder / file, {"format": "pt"})
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
+
+
+def write_mxfp4(folder, parts):
+    model = transformers.GptOssForCausalLM(transformers.GptOssConfig(**MXFP4_SIZES))
+    for name, p in model.named_parameters():
+        with torch.no_grad():
+            p.copy_(0.2 * torch.randn_like(p) + ("norm" in name))
+    model.to(torch.bfloat16).save_pretrained(folder / "quantised")
+    stored, numbers = {}, {}
+    for name, weight in model.state_dict().items():
+        numbers[name] = weight.float()
+        if not is_expert(name):
+            stored[name] = weight.contiguous()
+            continue
+        blocks, scales = pack_mxfp4(weight.float().transpose(1, 2))
+        stored |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        numbers[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        assert (numbers[name] - weight.float()).abs().max() < 0.3 * weight.abs().max(), "it is packed in another order"
+    write_parts(folder / "quantised", stored, parts)
+    path = folder / "quantised" / "config.json"
+    config = {name: value for name, value in json.loads(path.read_text()).items() if name != "rope_parameters"}
+    path.write_text(json.dumps(config | ROPE | PUBLISHED, indent=2))
+    save_numbers(model, numbers, folder / "numbers")
+    of_numbers = {name: value for name, value in PUBLISHED.items() if name != "quantization_config"}
+    (folder / "numbers" / "config.json").write_text(json.dumps(config | ROPE | of_numbers, indent=2))
+    read = transformers.AutoModelForCausalLM.from_pretrained(folder / "quantised", dtype=torch.float32, attn_implementation="eager",
+                                                             quantization_config=transformers.Mxfp4Config(dequantize=True))
+    for name, value in read.state_dict().items():
+        assert torch.equal(value, numbers[name]), name
+    ids = torch.randint(0, MXFP4_SIZES["vocab_size"] - 2, (3, 40))
+    with torch.no_grad():
+        save_file({"input_ids": ids, "logits": read(ids).logits.contiguous()}, folder / "golden.safetensors")
+
+
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if len(sys.argv) == 2:
         return check_saved(pathlib.Path(sys.argv[1]))
-    fp8, gguf = map(pathlib.Path, sys.argv[1:])
-    for folder in (fp8, gguf):
+    fp8, gguf, mxfp4 = map(pathlib.Path, sys.argv[1:])
+    for folder in (fp8, gguf, mxfp4):
         shutil.rmtree(folder, ignore_errors=True)
     for name, case in FP8.items():
         write_fp8(fp8 / name, *case)
     write_all(fp8 / "all.safetensors")
     for name, case in GGUF.items():
         write_gguf(gguf / name, *case)
-    print(f"{len(FP8)} models in {fp8}, {len(GGUF)} in {gguf}")
+    for name, parts in MXFP4.items():
+        write_mxfp4(mxfp4 / name, parts)
+    print(f"{len(FP8)} models in {fp8}, {len(GGUF)} in {gguf}, {len(MXFP4)} in {mxfp4}")
 
 
 if __name__ == "__main__":

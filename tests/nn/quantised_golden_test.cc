@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <string>
 
 #include "libdistill/nn/decoder.h"
@@ -113,6 +114,34 @@ TEST_CASE(
     CheckEqual(*made, *golden);
     CheckLogits(folder);
   }
+}
+
+TEST_CASE("experts of MXFP4 become the numbers that transformers makes of them, with its logits") {
+  CheckModels("mxfp4", {"whole", "parts"});
+  for (const std::string name : {"whole", "parts"}) {
+    INFO(name);
+    const std::string folder = DISTILL_BUILD_DIR "/golden/mxfp4/" + name;
+    const auto golden = ReadTensors(folder + "/golden.safetensors");
+    const auto model = Load(folder + "/quantised", {.dequantise = true});
+    const torch::NoGradGuard no_grad;
+    const torch::Tensor logits = model->Hidden({golden.at("input_ids"), {}}).matmul(model->head_weight().t());
+    CHECK(RelativeError(logits, golden.at("logits")) < kGoldenTolerance);
+  }
+}
+
+TEST_CASE("an MXFP4 model is no student, and its config.json must say what it is") {
+  const std::string folder = DISTILL_BUILD_DIR "/golden/mxfp4/whole/";
+  for (const absl::Status& refused :
+       {LoadDecoder(folder + "quantised").status(), CheckTrainable(folder + "quantised")}) {
+    CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(refused.message()),
+               Catch::Contains("only a teacher's may be") && Catch::Contains("Mxfp4Config(dequantize=True)"));
+  }
+  const testing::TempFolder other;
+  std::filesystem::copy(folder + "numbers/config.json", other / "config.json");
+  std::filesystem::copy(folder + "quantised/model.safetensors", other / "model.safetensors");
+  CHECK_THAT(std::string(LoadDecoder(other.path(), {.dequantise = true}).status().message()),
+             Catch::Contains("experts.gate_up_proj_blocks") && Catch::Contains("quantization_config"));
 }
 
 TEST_CASE("a GGUF model is no student where it is quantised, and needs a tokenizer beside it") {

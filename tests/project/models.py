@@ -60,7 +60,8 @@ def supported():
     rows = []
     for family, cases in decoders().items():
         uses = "decoder: teacher" if "moe" in family or family == "gpt_oss" else "decoder: teacher, student"
-        rows.append([f"`{family}`", uses, "logits, gradients, packing, greedy answers", code(cases)])
+        gradients = "gradients but those of sinks" if family == "gpt_oss" else "gradients"
+        rows.append([f"`{family}`", uses, f"logits, {gradients}, packing, greedy answers", code(cases)])
     for family in re.findall(r'"(\w+)"', re.search(r"ReadModelType\(document, ([^)]*)\)", text_of("encoder_config.cc")).group(1)):
         cases = [case for name in ("encoder_golden", "heads_golden") for case in cases_of(name, "CASES")
                  if case.removeprefix("new_").startswith(family)]

@@ -1,6 +1,8 @@
-"""distill_llm with teachers as they are published: GGUF and FP8 folders teach as the numbers that they stand for do, on one rank and shared by two;
+"""distill_llm with teachers as they are published: GGUF, FP8 and MXFP4 folders teach as the numbers that they stand for do, on one rank and shared by two;
 --plan and --generate take them, and a student must not be one."""
+import itertools
 import json
+import math
 import os
 import random
 import re
@@ -60,38 +62,90 @@ def write_gguf(path, tensors):
     return {name: (tensors[name][0], values) for name, values in numbers.items()}
 
 
-def write_fp8(folder, tensors, seed=3):
-    """Projections of one sign, exponent and two bits of mantissa each, with a scale for each block of 16 x 16; returns the numbers."""
-    rng, header, data, numbers = random.Random(seed), {}, b"", dict(tensors)
-
-    def add(name, kind, shape, content):
-        nonlocal data
+def write_folder(folder, tensors, quantisation):
+    """tensors: {name: (type, shape, bytes)}. config.json gets the quantization_config."""
+    header, data = {}, b""
+    for name, (kind, shape, content) in tensors.items():
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
         data += content
+    encoded = json.dumps(header).encode()
+    with open(f"{folder}/model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(encoded)) + encoded + data)
+    with open(f"{folder}/config.json", encoding="utf-8") as file:
+        config = json.load(file)
+    with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
+        json.dump({**config, "quantization_config": quantisation}, file)
 
+
+def floats(shape, values):
+    return "F32", shape, struct.pack(f"<{len(values)}f", *values)
+
+
+def write_fp8(folder, tensors, seed=3):
+    """Projections of one sign, exponent and two bits of mantissa each, with a scale for each block of 16 x 16; returns the numbers."""
+    rng, stored, numbers = random.Random(seed), {}, dict(tensors)
     for name, (shape, values) in tensors.items():
         if "_proj.weight" not in name:
-            add(name, "F32", shape, struct.pack(f"<{len(values)}f", *values))
+            stored[name] = floats(shape, values)
             continue
         rows, columns = shape
         codes = [rng.randrange(2) << 7 | rng.randrange(4, 8) << 3 | rng.randrange(8) for _ in values]
         scales = [2.0 ** rng.randrange(-4, -1) for _ in range(-(-rows // 16) * -(-columns // 16))]
-        add(name, "F8_E4M3", shape, bytes(codes))
-        add(f"{name}_scale_inv", "F32", [-(-rows // 16), -(-columns // 16)], struct.pack(f"<{len(scales)}f", *scales))
+        stored[name] = ("F8_E4M3", shape, bytes(codes))
+        stored[f"{name}_scale_inv"] = floats([-(-rows // 16), -(-columns // 16)], scales)
 
         def number(i):
             sign, exponent, mantissa = codes[i] >> 7, codes[i] >> 3 & 15, codes[i] & 7
             return (-1) ** sign * (1 + mantissa / 8) * 2.0 ** (exponent - 7) * scales[i // columns // 16 * -(-columns // 16) + i % columns // 16]
 
         numbers[name] = (shape, [number(i) for i in range(len(values))])
-    encoded = json.dumps(header).encode()
-    with open(f"{folder}/model.safetensors", "wb") as file:
-        file.write(struct.pack("<Q", len(encoded)) + encoded + data)
+    write_folder(folder, stored, {"quant_method": "fp8", "weight_block_size": [16, 16], "activation_scheme": "dynamic"})
+    return numbers
+
+
+def make_gpt_oss(folder, seed, hidden=32, layers=2, heads=4, kv_heads=2, size=32, experts=4):
+    """A gpt-oss folder with random weights and the example's tokenizer."""
+    vocab, rng = job.make_shape(folder, hidden, layers, heads, kv_heads, size, vocab=None), random.Random(seed)
     with open(f"{folder}/config.json", encoding="utf-8") as file:
         config = json.load(file)
-    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [16, 16], "activation_scheme": "dynamic"}
+    config |= {"model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], "head_dim": hidden // heads, "num_local_experts": experts,
+               "num_experts_per_tok": 2, "sliding_window": 8, "attention_bias": True, "tie_word_embeddings": False,
+               "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}}
     with open(f"{folder}/config.json", "w", encoding="utf-8") as file:
         json.dump(config, file)
+    shapes = {"model.embed_tokens.weight": [vocab, hidden], "lm_head.weight": [vocab, hidden], "model.norm.weight": [hidden]}
+    for layer in range(layers):
+        prefix = f"model.layers.{layer}."
+        shapes |= {f"{prefix}{name}.weight": [hidden] for name in ("input_layernorm", "post_attention_layernorm")}
+        wide, narrow = hidden, hidden // heads * kv_heads
+        for name, rows in (("q_proj", wide), ("k_proj", narrow), ("v_proj", narrow), ("o_proj", wide)):
+            shapes |= {f"{prefix}self_attn.{name}.weight": [rows, hidden], f"{prefix}self_attn.{name}.bias": [rows]}
+        mlp = {"router.weight": [experts, hidden], "router.bias": [experts], "experts.gate_up_proj": [experts, hidden, 2 * size],
+               "experts.gate_up_proj_bias": [experts, 2 * size], "experts.down_proj": [experts, size, hidden], "experts.down_proj_bias": [experts, hidden]}
+        shapes |= {f"{prefix}self_attn.sinks": [heads], **{f"{prefix}mlp.{name}": shape for name, shape in mlp.items()}}
+    job.write_safetensors(f"{folder}/model.safetensors",
+                          {name: (shape, [rng.gauss(1 if "norm" in name else 0, 0.08) for _ in range(math.prod(shape))]) for name, shape in shapes.items()})
+
+
+def write_mxfp4(folder, tensors, seed=4):
+    """Experts of random numbers of four bits, with a scale for 32 of them; returns the numbers."""
+    magnitudes, rng, stored, numbers = (0, 0.5, 1, 1.5, 2, 3, 4, 6), random.Random(seed), {}, dict(tensors)
+    for name, (shape, values) in tensors.items():
+        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            stored[name] = floats(shape, values)
+            continue
+        experts, columns, rows = shape  # the file's rows and columns
+        scales = bytes(rng.randrange(121, 124) for _ in range(len(values) // 32))
+        blocks = bytes(rng.randrange(256) for _ in range(len(values) // 2))
+        stored |= {f"{name}_blocks": ("U8", [experts, rows, columns // 32, 16], blocks), f"{name}_scales": ("U8", [experts, rows, columns // 32], scales)}
+
+        def number(expert, column, row):
+            i = (expert * rows + row) * columns + column
+            code = blocks[i // 2] >> 4 * (i % 2) & 15
+            return (-1) ** (code >> 3) * magnitudes[code & 7] * 2.0 ** (scales[i // 32] - 127)
+
+        numbers[name] = (shape, [number(*at) for at in itertools.product(range(experts), range(columns), range(rows))])
+    write_folder(folder, stored, {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})
     return numbers
 
 
@@ -106,12 +160,12 @@ def memory(arguments):
     return [line for line in lines if not re.search("program and libraries|a rank|a host", line)]
 
 
-def check_kind(folder, kind, write):
+def check_kind(folder, kind, write, original="teacher", no_student="only a teacher's may be"):
     quantised, numbers = f"{folder}/{kind}", f"{folder}/{kind}-numbers"
     for copy in (quantised, numbers):
-        shutil.copytree(f"{folder}/teacher", copy)
+        shutil.copytree(f"{folder}/{original}", copy)
     os.remove(f"{numbers}/model.safetensors")
-    job.write_safetensors(f"{numbers}/model.safetensors", write(quantised, read(f"{folder}/teacher")))
+    job.write_safetensors(f"{numbers}/model.safetensors", write(quantised, read(f"{folder}/{original}")))
     found = {}
     for name, teacher, ranks, more in (("as numbers", numbers, 1, {}), ("quantised", quantised, 1, {}), ("two ranks", numbers, 2, {}),
                                        ("two ranks share it", quantised, 2, {"shard_teacher": True})):
@@ -128,7 +182,7 @@ def check_kind(folder, kind, write):
     for plan in ([], ["--plan"]):
         code, output = job.run(["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", alpha=0, student_model=quantised,
                                                             output_dir=f"{folder}/none"), *plan])
-        job.check(code == 2 and "student_model: " in output and "only a teacher's may be" in output, f"{kind} as a student: {code}\n{output}")
+        job.check(code == 2 and "student_model: " in output and no_student in output, f"{kind} as a student: {code}\n{output}")
     print(f"ok: {kind}")
 
 
@@ -161,6 +215,8 @@ def main():
     job.make_chat(f"{folder}/chat.jsonl", rows=20)
     check_kind(folder, "gguf", gguf)
     check_kind(folder, "fp8", write_fp8)
+    make_gpt_oss(f"{folder}/gpt_oss", seed=5)
+    check_kind(folder, "mxfp4", write_mxfp4, original="gpt_oss", no_student="can be a teacher here and no student")
     check_no_tokenizer(folder)
 
 
