@@ -38,11 +38,20 @@ const TensorView* FindWeight(const WeightsFolder& weights, const WeightNames& na
   return nullptr;
 }
 
-// Throws c10::Error where the store fails.
-TensorView LoadWeight(const WeightsFolder& weights, const std::string& name) {
-  absl::StatusOr<TensorView> view = weights.Load(name);
-  TORCH_CHECK(view.ok(), std::string(view.status().message()));
-  return *std::move(view);
+// Into `to`, after which the files' memory for it is free again: a model is not to be in memory twice. `hash`, or null,
+// takes its bytes. Throws c10::Error where the store fails.
+void CopyWeight(const WeightsFolder& weights, const std::string& name, const torch::Tensor& to, ContentHash* hash) {
+  const torch::NoGradGuard no_grad;
+  int64_t first = 0;  // of the part's rows
+  const absl::Status status = weights.LoadInParts(name, [&](const TensorView& part) {
+    const bool is_whole = c10::IntArrayRef(part.shape) == to.sizes();
+    CopyFromView(part, is_whole ? to : to.narrow(0, first, part.shape[0]));
+    if (!is_whole) first += part.shape[0];
+    if (hash != nullptr) hash->Add(part.data, static_cast<size_t>(part.size_bytes));
+    return absl::OkStatus();
+  });
+  TORCH_CHECK(status.ok(), std::string(status.message()));
+  weights.Forget(name);
 }
 
 bool IsOf(const std::string& path, const std::string& name) { return absl::StartsWith(name, absl::StrCat(path, ".")); }
@@ -161,16 +170,12 @@ std::string CopyWeights(const WeightsFolder& weights, const WeightNames& names, 
       NameDropped(parameter.value(), parameter.key());
       continue;
     }
-    const TensorView view = LoadWeight(weights, name);
-    CopyFromView(view, parameter.value());
-    hash.Add(parameter.key()).Add(NameOf(view.dtype)).Add(view.data, static_cast<size_t>(view.size_bytes));
-    weights.Forget(name);  // a model is not to be in memory twice
+    hash.Add(parameter.key()).Add(NameOf(weights.Find(name)->dtype));
+    CopyWeight(weights, name, parameter.value(), &hash);
   }
   if (later.empty()) return hash.Hex();
   const auto read = [weights, later](const torch::Tensor& weight, const torch::Tensor& values) {
-    const std::string& name = later.at(weight.unsafeGetTensorImpl());
-    CopyFromView(LoadWeight(weights, name), values);
-    weights.Forget(name);
+    CopyWeight(weights, later.at(weight.unsafeGetTensorImpl()), values, /*hash=*/nullptr);
   };
   dynamic_cast<GatedModel&>(model).SetBlockSource(read);
   return hash.Hex();

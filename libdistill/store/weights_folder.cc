@@ -55,6 +55,15 @@ constexpr Format kFormats[] = {{"model.safetensors", OpenSafetensors}, {"pytorch
 
 constexpr char kBlocks[] = "_blocks", kScales[] = "_scales";  // of MXFP4
 
+// The i-th of the first dimension, which becomes 1.
+TensorView PartOf(const TensorView& whole, int64_t i) {
+  TensorView part = whole;
+  part.shape[0] = 1;
+  part.size_bytes = whole.size_bytes / whole.shape[0];
+  part.data = static_cast<const char*>(whole.data) + i * part.size_bytes;
+  return part;
+}
+
 std::string IndexOf(const std::string& path) { return absl::StrCat(path, ".index.json"); }
 
 // An error where the store does not answer.
@@ -221,14 +230,20 @@ absl::Status WeightsFolder::Unpack() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TensorView> WeightsFolder::LoadScaled(const Scaled& scaled) const {
+absl::Status WeightsFolder::LoadScaled(const Scaled& scaled, bool in_parts, PartSink sink) const {
   const TensorFile& file = *FileWith(scaled.numbers);
   DISTILL_ASSIGN_OR_RETURN(const TensorView numbers, file.Load(scaled.numbers));
   DISTILL_ASSIGN_OR_RETURN(const TensorView scales, FileWith(scaled.scales)->Load(scaled.scales));
-  absl::StatusOr<TensorView> result =
-      scaled.block.has_value() ? MultiplyByScales(numbers, scales, *scaled.block) : DequantiseMxfp4(numbers, scales);
-  if (!result.ok()) return Annotate(result.status(), absl::StrCat(file.path(), ": tensor \"", scaled.numbers, "\""));
-  return result;
+  const auto take = [&](const absl::StatusOr<TensorView>& made) {
+    if (made.ok()) return sink(*made);
+    return Annotate(made.status(), absl::StrCat(file.path(), ": tensor \"", scaled.numbers, "\""));
+  };
+  if (scaled.block.has_value()) return take(MultiplyByScales(numbers, scales, *scaled.block));
+  if (!in_parts) return take(DequantiseMxfp4(numbers, scales));
+  for (int64_t expert = 0; expert < numbers.shape[0]; ++expert) {
+    DISTILL_RETURN_IF_ERROR(take(DequantiseMxfp4(PartOf(numbers, expert), PartOf(scales, expert))));
+  }
+  return absl::OkStatus();
 }
 
 const TensorFile* WeightsFolder::FileWith(const std::string& stored) const {
@@ -250,10 +265,24 @@ const TensorView* WeightsFolder::Find(const std::string& name) const {
 
 absl::StatusOr<TensorView> WeightsFolder::Load(const std::string& name) const {
   const auto scaled = scaled_.find(name);
-  if (scaled != scaled_.end()) return LoadScaled(scaled->second);
+  if (scaled != scaled_.end()) {
+    TensorView whole;
+    DISTILL_RETURN_IF_ERROR(LoadScaled(scaled->second, /*in_parts=*/false, [&](const TensorView& made) {
+      whole = made;
+      return absl::OkStatus();
+    }));
+    return whole;
+  }
   const TensorFile* file = FileWith(name);
   if (file == nullptr) return absl::NotFoundError(absl::StrCat(folder_, ": no tensor \"", name, "\""));
   return file->Load(name);
+}
+
+absl::Status WeightsFolder::LoadInParts(const std::string& name, PartSink sink) const {
+  const auto scaled = scaled_.find(name);
+  if (scaled != scaled_.end()) return LoadScaled(scaled->second, /*in_parts=*/true, sink);
+  DISTILL_ASSIGN_OR_RETURN(const TensorView whole, Load(name));
+  return sink(whole);
 }
 
 void WeightsFolder::Forget(const std::string& name) const {

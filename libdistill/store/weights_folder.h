@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "libdistill/store/scaled_weights.h"
 #include "libdistill/store/tensor_file.h"
@@ -36,8 +37,8 @@ class WeightsFolder {
   [[nodiscard]] absl::Status Scale(std::optional<ScaledBlock> block);
 
   // From now on two tensors W_blocks and W_scales of MXFP4 (store/mxfp4.h) are read as one, W, in bfloat16, and are no
-  // tensors of the folder themselves. Each Load dequantises one whole W. InvalidArgument, with file and tensor: one of
-  // the two is missing, W is there as well, or types or shapes are others. Reads nothing but types and shapes.
+  // tensors of the folder themselves. InvalidArgument, with file and tensor: one of the two is missing, W is there as
+  // well, or types or shapes are others. Reads nothing but types and shapes.
   [[nodiscard]] absl::Status Unpack();
 
   // Whether the files are GGUF and hold tensors of fewer bits than 16, which are read as float32.
@@ -46,6 +47,10 @@ class WeightsFolder {
   // As of a file, over all parts.
   const TensorView* Find(const std::string& name) const;
   [[nodiscard]] absl::StatusOr<TensorView> Load(const std::string& name) const;
+  // As Load, in parts of the first dimension, of which one is in memory at a time where they are made: experts of MXFP4
+  // one by one, any other tensor whole. An error of the sink ends it and comes back as it is.
+  using PartSink = absl::FunctionRef<absl::Status(const TensorView& part)>;
+  [[nodiscard]] absl::Status LoadInParts(const std::string& name, PartSink sink) const;
   void Forget(const std::string& name) const;
   std::vector<std::string> Names() const;
   // The part that holds it, of a weight and its scales the weight.
@@ -74,7 +79,8 @@ class WeightsFolder {
 
   absl::Status ScaleTensor(const std::string& name, std::optional<ScaledBlock> block);
   absl::Status UnpackTensor(const std::string& name, const std::string& blocks, const std::string& scales);
-  absl::StatusOr<TensorView> LoadScaled(const Scaled& scaled) const;
+  // Hands the weight to the sink, or with `in_parts` one part after the other.
+  absl::Status LoadScaled(const Scaled& scaled, bool in_parts, PartSink sink) const;
   // Of a tensor or a part of it as the files call it; null where they have none.
   const TensorFile* FileWith(const std::string& stored) const;
   // What the files call it.

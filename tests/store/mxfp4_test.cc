@@ -96,7 +96,7 @@ TEST_CASE("rows become columns of each expert, whatever their numbers are") {
 
 // "w" of 2 experts with 3 rows of 32 columns, and another tensor.
 struct Folder {
-  Folder() : blocks(2 * 3 * 16, 0x42), scales(2 * 3, 128) {
+  Folder() : blocks(2 * 3 * 16, 0x42), scales{128, 128, 128, 125, 126, 127} {
     tensors = {{"w_blocks", ViewOf(blocks, {2, 3, 1, 16})},
                {"w_scales", ViewOf(scales, {2, 3, 1})},
                {"other", ViewOf(scales, {6})}};
@@ -135,7 +135,27 @@ TEST_CASE("blocks and scales of a folder are one tensor") {
   CHECK(ValueAt(*view, 0) == 2);  // 1 and 2, times 2
   CHECK(ValueAt(*view, 3) == 4);
   weights.Forget("w");
-  CHECK(weights.Load("w").ok());
+  std::vector<float> parts, whole;
+  const auto add_to = [](std::vector<float>& values, const TensorView& view) {
+    for (int64_t i = 0; i < view.size_bytes / 2; ++i) values.push_back(ValueAt(view, i));
+  };
+  add_to(whole, *view);
+  int64_t count = 0;
+  REQUIRE(weights
+              .LoadInParts("w",
+                           [&](const TensorView& part) {
+                             CHECK(part.shape == std::vector<int64_t>{1, 32, 3});
+                             add_to(parts, part);
+                             ++count;
+                             return absl::OkStatus();
+                           })
+              .ok());
+  CHECK(count == 2);
+  CHECK(parts == whole);
+  const absl::Status error = absl::CancelledError("enough");
+  CHECK(weights.LoadInParts("w", [&](const TensorView& /*part*/) { return error; }) == error);
+  CHECK(weights.LoadInParts("none", [&](const TensorView& /*part*/) { return error; }).code() ==
+        absl::StatusCode::kNotFound);
 }
 
 TEST_CASE("blocks and scales that do not belong together are one error with file and tensor") {
