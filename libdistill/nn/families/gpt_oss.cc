@@ -46,7 +46,7 @@ DecoderFamily GptOssFamily() {
           .rope = {.theta = 150000, .longest = 131072},
           .fields =
               "num_local_experts num_experts num_experts_per_tok experts_per_token swiglu_alpha swiglu_limit "
-              "sliding_window layer_types",
+              "sliding_window layer_types initial_context_length",
           .read = Read};
 }
 
