@@ -109,10 +109,10 @@ void DescribeData(V& v, LlmOptions& o) {
 template <class V>
 void DescribeModels(V& v, LlmOptions& o) {
   v.Group("Models and loss");
-  v.Field(
-       "teacher_model", o.teacher_model,
-       "model folder, may be s3://, or a model of the hub (org/name, org/name@REVISION); may be quantised (FP8, MXFP4, GGUF); "
-       "none or empty, and the default where alpha is 0: no teacher, for an alpha of 0")
+  v.Field("teacher_model", o.teacher_model,
+          "model folder, may be s3://, or a model of the hub (org/name, org/name@REVISION); may be quantised (FP8, "
+          "MXFP4, GGUF); "
+          "none or empty, and the default where alpha is 0: no teacher, for an alpha of 0")
       .PathOfAnyStore()
       .Alias("teacher", "teacher_model_name_or_path", "teacher_name_or_path", "teacher_path", "teacher_model_path");
   v.Field("student_model", o.student_model,

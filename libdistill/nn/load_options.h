@@ -19,8 +19,8 @@ struct LoadOptions {
   // Whether the model drops in training what its config.json says (EnableDropout). What other programs write there is
   // often of no use to a student of a teacher, so it is to be asked for.
   bool dropout = false;
-  // Whether quantised weights (FP8, MXFP4, GGUF) are read, as the numbers that they stand for: of a teacher, which is not
-  // saved.
+  // Whether quantised weights (FP8, MXFP4, GGUF) are read, as the numbers that they stand for: of a teacher, which is
+  // not saved.
   bool dequantise = false;
 };
 

@@ -108,4 +108,4 @@ if not os.path.isdir(MODELS):
     print("skipped: no models; tests/golden/nn_golden.py makes them")
     sys.exit(77)
 check_families()
-write_or_check("models.md", {"works": works}, elsewhere=["supported", "other_models"])
+write_or_check("models.md", {"works": works}, elsewhere=["supported", "gguf", "other_models"])
