@@ -22,6 +22,8 @@
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/large_pages.h"
+#include "libdistill/world/process.h"
 
 namespace distill {
 namespace {
@@ -133,6 +135,8 @@ absl::Status Bench(const Case& c) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
+  distill::PrepareProcess();
+  distill::UseLargePages();  // as distill_llm --generate has it
   CLI::App app("Greedy answers: tokens/s");
   distill::Case c;
   app.add_option("--folder", c.folder)->required();

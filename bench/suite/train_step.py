@@ -36,13 +36,12 @@ def compare_losses(python, recipe, ranks):
 
 def time_ours(recipe, ranks, flags):
     found, = own_results(run(distillrun(ranks, f"{BIN}/bench_train_step", recipe, *flags), **ONE_CORE))
-    if found["products_ms"] > 0:
-        say(f"a step takes {found['step_ms']:.0f} ms, its matrix products by themselves {found['products_ms']:.0f} ms")
     if found["planned_memory_gib"] > 0:
         planned = found["planned_memory_gib"]
         say(f"planned {planned:.2f} GiB a rank, measured {found['memory_gib']:.2f} ({planned / found['memory_gib'] - 1:+.0%})")
     return {"speed": {"rate": found["tokens_per_second"], "limit_rate": found["limit_tokens_per_second"]},
-            "memory": {"gib": found["memory_gib"], "limit_gib": found["limit_memory_gib"]}}
+            "memory": {"gib": found["memory_gib"], "limit_gib": found["limit_memory_gib"]},
+            "step": {"ms": found["step_ms"], "limit_ms": found["products_ms"]}}
 
 
 def time_peer(python, ranks, command, flags):
@@ -61,20 +60,22 @@ def steps_of(options):
 
 def in_precision(options, python, recipe, precision, ranks):
     own_flags, peer_flags = ([*flags, *(["--bf16"] if precision == "bf16" else [])] for flags in steps_of(options))
+    own_flags.append("--products")
     say(f"{recipe}, {precision}, {ranks} rank(s)")
     contestants = {"ours": lambda: time_ours(recipe, ranks, own_flags)}
     for name, command in RECIPES[recipe].items() if options.peers else ():
         contestants[name] = lambda command=command: time_peer(python, ranks, command, peer_flags)
     found = in_rounds(contestants, options.rounds)
     case = f"{recipe}/{precision}/{ranks}"
-    for kind, name, unit, figure in (("speed", case, "tokens/s", "rate"), ("memory", f"{case}/memory", "GiB", "gib")):
+    for kind, name, unit, figure in (("speed", case, "tokens/s", "rate"), ("memory", f"{case}/memory", "GiB", "gib"),
+                                     ("step", f"{case}/step", "ms", "ms")):
         for result in lines("train_step", kind, unit, found, figure, f"limit_{figure}"):
             yield {**result, "case": name}
 
 
 def bench(options):
     """Cases RECIPE/PRECISION/RANKS. The limit is the best rate of products of 4096 x 4096 matrices; of memory, what
-    weights, gradients and moments take."""
+    weights, gradients and moments take; of a step's time, its own matrix products by themselves."""
     python = build("bench_train_step", peers=options.peers)
     for recipe in sorted(name for name in RECIPES if name.startswith(options.recipe or "")):
         if options.peers:

@@ -66,7 +66,7 @@ absl::Status CompareWithPeer(RunContext& run, const std::string& name, const std
   options.lr_scheduler_type = SchedulerType::kConstant;
   options.weight_decay = 0.01;
   options.logging_steps = options.max_steps;
-  TimedSteps steps(recipe.loss, recipe.loss_count, std::move(batches));
+  TimedSteps steps(recipe, std::move(batches));
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, recipe.student, options));
   DISTILL_RETURN_IF_ERROR(trainer->Fit(steps).status());
   if (steps.losses().size() != expected.size()) return absl::InternalError("the peer ran another number of steps");

@@ -96,6 +96,7 @@ absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, BenchRe
                                                                                {.temperature = 2, .alpha = 0.5}));
   recipe.loss = [objective](const TokenBatch& batch) { return objective->Forward(batch, {}).Find("loss")->sum; };
   recipe.loss_count = [](const TokenBatch& batch) { return batch.num_loss_tokens(); };
+  recipe.losses_are_final = objective->losses_are_final();
   recipe.learning_rate = 2e-5;
   recipe.rows = 2;
   recipe.length = 512;

@@ -15,7 +15,8 @@ struct BenchRecipe {
   std::shared_ptr<LanguageModel> teacher, student;
   std::function<torch::Tensor(const TokenBatch&)> loss;  // the sum that is differentiated, over loss_count tokens
   std::function<int64_t(const TokenBatch&)> loss_count;
-  double learning_rate = 0;  // the peer's
+  bool losses_are_final = false;  // Task::losses_are_final
+  double learning_rate = 0;       // the peer's
   // Model FLOPs a token (student 6, teacher 2 a parameter that is multiplied, heads included, and attention's
   // products).
   double flops_per_token = 0;

@@ -3,26 +3,27 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
+#include "bench/train_step/recipe.h"
 #include "libdistill/distill.h"
 
 namespace distill {
 
 class TimedSteps : public Task {
  public:
-  // One micro-batch a step. `loss_count`: what the loss of a batch counts.
-  TimedSteps(std::function<torch::Tensor(const TokenBatch&)> loss, std::function<int64_t(const TokenBatch&)> loss_count,
-             std::vector<TokenBatch> batches)
-      : loss_(std::move(loss)), loss_count_(std::move(loss_count)), batches_(std::move(batches)) {}
+  // `accumulation`: micro-batches of a step, which divides their number.
+  TimedSteps(const BenchRecipe& recipe, std::vector<TokenBatch> batches, size_t accumulation = 1)
+      : recipe_(recipe), batches_(std::move(batches)), accumulation_(accumulation) {}
 
-  absl::StatusOr<int64_t> StepsInEpoch(int64_t) override { return static_cast<int64_t>(batches_.size()); }
+  absl::StatusOr<int64_t> StepsInEpoch(int64_t) override { return static_cast<int64_t>(steps()); }
   absl::StatusOr<std::vector<MicroStep>> NextStep() override;
   std::string Position() const override { return ""; }
   absl::Status Restore(const std::string&) override { return absl::UnimplementedError("a benchmark is not resumed"); }
 
-  // This rank's mean loss of each step.
+  bool losses_are_final() const override { return recipe_.losses_are_final; }
+
+  // This rank's mean loss of each micro-batch.
   const std::vector<double>& losses() const { return losses_; }
   // Median of a step, without the first one and the last; there must have been three or more.
   double MedianSeconds() const;
@@ -30,9 +31,12 @@ class TimedSteps : public Task {
   double peak_gib() const { return peak_gib_; }
 
  private:
-  std::function<torch::Tensor(const TokenBatch&)> loss_;
-  std::function<int64_t(const TokenBatch&)> loss_count_;
+  size_t steps() const { return batches_.size() / accumulation_; }
+  MicroStep Micro(const TokenBatch& batch);
+
+  const BenchRecipe& recipe_;
   std::vector<TokenBatch> batches_;
+  size_t accumulation_;
   std::vector<double> losses_;
   std::vector<std::chrono::steady_clock::time_point> starts_;
   double peak_gib_ = 0;

@@ -56,7 +56,7 @@ absl::Status VerifyLoss(const BenchRecipe& recipe) {
 struct BenchOptions {
   std::string recipe, peer_folder;
   bool bf16 = false, shard_teacher = false, products = false;
-  int64_t steps = 8, zero_stage = 0;
+  int64_t steps = 8, zero_stage = 0, accumulation = 1;
 };
 
 // What each of `ranks` keeps at least: of the student's parameters the working copy, gradient, moments, and the master
@@ -93,6 +93,7 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
   task.shard_teacher = options.shard_teacher;
   task.rows = recipe.rows;
   task.length = recipe.length;
+  task.accumulation_steps = options.accumulation;
   task.world_size = task.ranks_per_host = ranks;
   task.process = process;
   const auto plan = PlanMemory(task);
@@ -100,7 +101,7 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
 }
 
 absl::Status Bench(RunContext& run, const BenchOptions& bench) {
-  const auto& [name, peer_folder, bf16, shard_teacher, products, steps, zero_stage] = bench;
+  const auto& [name, peer_folder, bf16, shard_teacher, products, steps, zero_stage, accumulation] = bench;
   torch::manual_seed(0);
   const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
   const ProcessMemory process = MeasureProcess(dtype);
@@ -115,18 +116,21 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, recipe.student, options));
 
   std::vector<TokenBatch> batches;
-  for (int64_t step = 0; step < steps; ++step) batches.push_back(recipe.random_batch(run.rank(), step));
-  TimedSteps source(recipe.loss, recipe.loss_count, std::move(batches));
+  for (int64_t i = 0; i < steps * accumulation; ++i) batches.push_back(recipe.random_batch(run.rank(), i));
+  TimedSteps source(recipe, std::move(batches), static_cast<size_t>(accumulation));
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(source));
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
   const double rate = MatrixRate(dtype);
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
-  const double product_seconds = products ? ProductSeconds(recipe, dtype) : 0;
+  const auto micro_batches = static_cast<double>(accumulation);
+  const double product_seconds = products ? micro_batches * ProductSeconds(recipe, dtype) : 0;
   if (run.rank() != 0) return absl::OkStatus();
 
-  const double seconds = source.MedianSeconds(), tokens = static_cast<double>(recipe.rows * recipe.length);
+  const double seconds = source.MedianSeconds(),
+               tokens = micro_batches * static_cast<double>(recipe.rows * recipe.length);
   const std::string suffix =
-      absl::StrCat(zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "", shard_teacher ? "/sharded-teacher" : "");
+      absl::StrCat(zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "", shard_teacher ? "/sharded-teacher" : "",
+                   accumulation > 1 ? absl::StrCat("/accumulation", accumulation) : "");
   std::printf(
       "JSON {\"case\": \"%s/%s/%d%s\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
       "\"step_ms\": %.1f, \"products_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, "
@@ -152,6 +156,8 @@ int main(int argc, char** argv) {
   app.add_flag("--deterministic", run_options.deterministic, "the same bits from run to run");
   app.add_option("--pin_threads", run_options.pin_threads, "each rank on cores of its own (default: true)");
   app.add_option("--steps", bench.steps)->check(CLI::Range(3, 1000));
+  app.add_option("--accumulation", bench.accumulation, "micro-batches of a step (default: 1)")
+      ->check(CLI::Range(1, 64));
   app.add_option("--zero_stage", bench.zero_stage)->check(CLI::Range(0, 3));
   app.add_flag("--products", bench.products, "time the step's matrix products by themselves, too");
   app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");

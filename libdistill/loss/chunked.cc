@@ -119,17 +119,22 @@ class Chunks {
     }
   }
 
-  // sum += a b, or = a b, of a narrow and a wide type. A slice of the rows after the other: the product in the narrow
-  // type, and widened, stay in the cache, where those of all rows would take more than the head does.
+  // sum += a b, or = a b, of a narrow and a wide type. On CPUs a slice of the rows after the other: the product in the
+  // narrow type, and widened, stay in the cache, where those of all rows would take more than the head does. A GPU adds
+  // a narrow tensor to a wide one as it is, and is the faster the larger a product is.
   static void AddNarrowProduct(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum) {
-    const int64_t rows = a.size(0), slice = std::min(rows, SliceRows(b.size(1), b.element_size()));
+    const int64_t rows = a.size(0), slice = b.is_cpu() ? std::min(rows, SliceRows(b.size(1), b.element_size())) : rows;
     const Tensor narrow = torch::empty({slice, b.size(1)}, b.options());
-    const Tensor wide = adds ? torch::empty(narrow.sizes(), sum.options()) : Tensor();
+    const Tensor wide = adds && b.is_cpu() ? torch::empty(narrow.sizes(), sum.options()) : Tensor();
     for (int64_t first = 0; first < rows; first += slice) {
       const int64_t count = std::min(slice, rows - first);
       Tensor product = narrow.narrow(0, 0, count), part = sum.narrow(0, first, count);
       at::mm_out(product, a.narrow(0, first, count), b);
-      adds ? part.add_(wide.narrow(0, 0, count).copy_(product)) : part.copy_(product);
+      if (!adds) {
+        part.copy_(product);
+      } else {
+        part.add_(wide.defined() ? wide.narrow(0, 0, count).copy_(product) : product);
+      }
     }
   }
 

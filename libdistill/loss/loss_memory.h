@@ -14,13 +14,14 @@ struct LossShape {
   bool has_teacher_logits = false;  // in place of them: a chunk's, cut to the vocabulary or made of top-k values
   int64_t element_bytes = 4;        // of both models' type
   bool trains_head = true;          // false: it is frozen, and has no gradient
-  bool is_borrowed = false;         // memory for the head's gradient (DistillationInputs::student_weight_gradient)
+  bool on_gpu = false;
+  bool is_borrowed = false;  // memory for the head's gradient (DistillationInputs::student_weight_gradient)
 };
 
 struct LossMemory {
   int64_t chunk_bytes = 0;     // of a chunk's products, both models'
   int64_t gradient_bytes = 0;  // of hidden states and head: made with the loss, kept until the backward pass has them
-  int64_t rounding_bytes = 0;  // a slice of a chunk's share of the head's gradient, and it widened: of narrow types
+  int64_t rounding_bytes = 0;  // of narrow types, a chunk's share of the head's gradient; on CPUs a slice of it
   int64_t teacher_bytes = 0;   // the teacher's hidden states
   int64_t during_bytes() const { return chunk_bytes + gradient_bytes + rounding_bytes + teacher_bytes; }
 };
@@ -33,7 +34,8 @@ LossMemory MemoryOf(const LossShape& shape);
 // for its products, which for 256 tokens takes a twelfth of the time; so chunks are no smaller than that, and alike.
 int64_t ChunkTokens(const LossShape& shape);
 
-// Of a narrow type's product with `hidden` columns that is to be added to a wide one: how many rows are made at once.
+// Of a narrow type's product with `hidden` columns that is to be added to a wide one: how many rows a CPU makes at
+// once.
 int64_t SliceRows(int64_t hidden, int64_t element_bytes);
 
 }  // namespace distill

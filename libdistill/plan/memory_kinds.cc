@@ -68,6 +68,7 @@ LossShape MemoryKinds::Loss() const {
                   .student_hidden = task_.student.hidden,
                   .element_bytes = element_bytes,
                   .trains_head = task_.student.trains_head,
+                  .on_gpu = task_.on_gpu,
                   .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1)};
   if (task_.teacher.has_value()) {
     shape.teacher_hidden = task_.teacher->hidden;

@@ -2,7 +2,7 @@
 //
 // A processor looks the place of each page up, and remembers some thousands of them: with pages of 4 KiB that is fewer
 // than a head's weights have, and a product that goes through them column by column waits for each again. A step also
-// takes its first touch of a page from the kernel 512 times less often. Measured in docs/performance.md.
+// takes its first touch of a page from the kernel 512 times less often. docs/measurements.md has what it gives.
 #pragma once
 
 namespace distill {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "libdistill/loss/distillation_loss.h"
+#include "libdistill/loss/loss_memory.h"
 #include "tests/loss/compare_losses.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -110,6 +111,26 @@ TEST_CASE("a vocabulary below both heads leaves the other rows without gradient"
   const Result result = Evaluate(DistillationLoss, small, options);
   CHECK(result.gradients[1].narrow(0, 31, 9).abs().max().item<float>() == 0.0f);
   CHECK(result.gradients[2].narrow(0, 31, 9).abs().max().item<float>() == 0.0f);
+}
+
+TEST_CASE("the gradient of a narrow head that is made slice by slice is right in each of them") {
+  constexpr int64_t kHidden = 1024, kVocabulary = 2500;
+  const int64_t slice = SliceRows(kHidden, 2);
+  REQUIRE(2 * slice < kVocabulary);  // three, of which the last one is shorter
+  for (const torch::Dtype dtype : {torch::kBFloat16, torch::kFloat16}) {
+    const DistillationInputs inputs = MakeInputs({9, kHidden, 16, kVocabulary, kVocabulary}, dtype, torch::kCPU, 0.1);
+    for (const int64_t chunk : {4, 16}) {  // later chunks are added to the first one
+      const DistillationOptions options{.chunk_tokens = chunk};
+      const Tensor actual = Evaluate(DistillationLoss, inputs, options).gradients[1].to(torch::kFloat32);
+      const Tensor expected =
+          Evaluate(ReferenceDistillationLoss, InFloat64(inputs), options).gradients[1].to(torch::kFloat32);
+      for (int64_t first = 0; first < kVocabulary; first += slice / 2) {
+        const int64_t count = std::min(slice / 2, kVocabulary - first);
+        INFO(dtype << ", chunks of " << chunk << ", rows from " << first);
+        CHECK(RelativeError(actual.narrow(0, first, count), expected.narrow(0, first, count)) < 2e-2);
+      }
+    }
+  }
 }
 
 TEST_CASE("the head's gradient is made in borrowed memory, whatever it holds") {
