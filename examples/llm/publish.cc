@@ -4,13 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "examples/llm/student_card.h"
 #include "libdistill/comm/agree.h"
@@ -22,6 +19,7 @@
 #include "libdistill/store/hub_access.h"
 #include "libdistill/store/hub_publish.h"
 #include "libdistill/store/store.h"
+#include "libdistill/store/weight_files.h"
 
 namespace distill {
 namespace {
@@ -47,29 +45,12 @@ bool IsModelFile(const std::string& name) {
                             "chat_template.json", "preprocessor_config.json"}) {
     if (name == other) return true;
   }
-  if (name == "optimizer.safetensors") return false;  // of a checkpoint
+  // Of a checkpoint, and of what only training uses.
+  if (name == "optimizer.safetensors" || name == kStateProjectionsFile) return false;
   for (const char* ending : {".safetensors", ".safetensors.index.json", ".bin.index.json", ".model"}) {
     if (absl::EndsWith(name, ending)) return true;
   }
   return absl::StartsWith(name, "pytorch_model") && absl::EndsWith(name, ".bin");
-}
-
-bool IsNumber(absl::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isdigit(c); });
-}
-
-// Weights, and lists of their parts, by the names that readers of a model look for.
-bool IsReadAsWeights(absl::string_view name) {
-  for (const auto& [stem, ending] : {std::pair("model", ".safetensors"), std::pair("pytorch_model", ".bin")}) {
-    absl::string_view rest = name;
-    if (!absl::ConsumePrefix(&rest, stem)) continue;
-    if (rest == ending || rest == absl::StrCat(ending, ".index.json")) return true;
-    // -00001-of-00003
-    if (!absl::ConsumePrefix(&rest, "-") || !absl::ConsumeSuffix(&rest, ending)) continue;
-    const std::vector<absl::string_view> numbers = absl::StrSplit(rest, "-of-");
-    if (numbers.size() == 2 && IsNumber(numbers[0]) && IsNumber(numbers[1])) return true;
-  }
-  return false;
 }
 
 bool HoldsWeights(const std::string& name) {

@@ -93,7 +93,8 @@ void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t s
 
 // Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
 // its place: a reader never sees half a file. Under s3:// `write` uses the functions of store/; files are sent as they
-// are written, and get their names when all of them are there, config.json last.
+// are written, and get their names when all of them are there, config.json last. Then files of `folder` that are read
+// as another model's weights go (store/weight_files.h).
 [[nodiscard]] absl::Status PublishFiles(const std::string& folder,
                                         const std::function<absl::Status(const std::string& folder)>& write);
 

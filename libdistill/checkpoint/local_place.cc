@@ -12,6 +12,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/weight_files.h"
 
 namespace distill {
 namespace {
@@ -57,12 +58,14 @@ absl::Status Replace(const std::string& from, const std::string& output_dir, int
   return absl::OkStatus();
 }
 
+// And then, never before, takes the weights away that these replace.
 absl::Status MoveIntoPlace(const std::string& draft, const std::string& folder) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(draft));
   for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(Sync(JoinPath(draft, name)));
   for (const std::string& name : names) {
     DISTILL_RETURN_IF_ERROR(Rename(JoinPath(draft, name), JoinPath(folder, name)));
   }
+  RemoveWeightsOfOthers(folder, names);
   return absl::OkStatus();
 }
 

@@ -28,6 +28,7 @@
 #include "libdistill/store/in_parallel.h"
 #include "libdistill/store/staged_folder.h"
 #include "libdistill/store/store.h"
+#include "libdistill/store/weight_files.h"
 
 namespace distill {
 namespace {
@@ -163,12 +164,15 @@ class RemotePlace : public CheckpointPlace {
     (void)store->RemoveUnfinished(JoinPath(output_dir_, "model.safetensors"));  // as above
     StagedFolder staged(JoinPath(output_dir_, ".model.tmp"), output_dir_);
     DISTILL_RETURN_IF_ERROR(write(staged.folder()));
-    if (staged.IsEmpty()) {
+    const std::vector<std::string> names = staged.Names();
+    if (names.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("nothing was written for ", output_dir_,
                                                      ": what saves a model under s3:// uses WriteWholeFile, ",
                                                      "CreateFile or WriteSafetensors, and no files of its own"));
     }
-    return staged.Commit({"config.json"});  // who waits for a model waits for this
+    DISTILL_RETURN_IF_ERROR(staged.Commit({"config.json"}));  // who waits for a model waits for this
+    RemoveWeightsOfOthers(output_dir_, names);
+    return absl::OkStatus();
   }
 
  private:

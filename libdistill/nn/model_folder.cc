@@ -19,6 +19,7 @@
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
+#include "libdistill/store/weight_files.h"
 #include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/unbacked.h"
 

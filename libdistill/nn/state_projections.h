@@ -31,8 +31,8 @@ class StateProjections : public torch::nn::Module {
 [[nodiscard]] absl::StatusOr<std::shared_ptr<StateProjections>> AddStateProjections(size_t count, int64_t teacher_size,
                                                                                     LanguageModel& student);
 
-// Inside nn/ only: whether a parameter of this name is one of them, and the file that has them.
+// Inside nn/ only: whether a parameter of this name is one of them. Their file is kStateProjectionsFile
+// (store/weight_files.h).
 bool IsOfStateProjections(const std::string& name);
-inline constexpr char kStateProjectionsFile[] = "hidden_projections.safetensors";
 
 }  // namespace distill

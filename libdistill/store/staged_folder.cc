@@ -21,9 +21,11 @@ class StagedFolder::Files : public StagedFiles, public std::enable_shared_from_t
 
   absl::StatusOr<std::unique_ptr<FileWriter>> Create(const std::string& path) override;
   absl::Status Commit(const std::vector<std::string>& last);
-  bool IsEmpty() {
+  std::vector<std::string> Names() {
     const std::lock_guard lock(mutex_);
-    return complete_.empty();
+    std::vector<std::string> names;
+    for (const auto& [name, file] : complete_) names.push_back(name);
+    return names;
   }
 
  private:
@@ -129,7 +131,7 @@ absl::Status AsDiskError(const absl::Status& error) {
   return absl::InternalError(error.message());
 }
 
-bool StagedFolder::IsEmpty() const { return files_->IsEmpty(); }
+std::vector<std::string> StagedFolder::Names() const { return files_->Names(); }
 
 std::shared_ptr<StagedFiles> StagedFilesOf(const std::string& path) {
   if (!IsRemote(path)) return nullptr;

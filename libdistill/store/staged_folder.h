@@ -34,8 +34,8 @@ class StagedFolder {
   StagedFolder& operator=(const StagedFolder&) = delete;
 
   const std::string& folder() const { return folder_; }
-  // Whether no file was completed in it.
-  bool IsEmpty() const;
+  // Of the files that were completed in it and are not there yet.
+  std::vector<std::string> Names() const;
   // Blocks until all files are there: those of `last` after the others, in this order, so that who waits for them finds
   // the rest. Files that are written from now on are not staged.
   [[nodiscard]] absl::Status Commit(const std::vector<std::string>& last = {});

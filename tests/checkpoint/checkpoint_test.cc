@@ -239,4 +239,31 @@ TEST_CASE("published files appear together, and a failed writer changes nothing"
   CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 1);
 }
 
+TEST_CASE("published weights take the place of another model's, whatever the names of its files") {
+  using Names = std::vector<std::string>;
+  const TempFolder out;
+  const auto publish = [&](const Names& names) {
+    REQUIRE(PublishFiles(out.path(), [&](const std::string& draft) {
+              for (const std::string& name : names) std::ofstream(JoinPath(draft, name)) << "new";
+              return absl::OkStatus();
+            }) == absl::OkStatus());
+    return *ListFiles(out.path(), "", "");
+  };
+  const Names full = {"config.json", "model.safetensors"};
+  const Names adapters = {"adapter_config.json", "adapter_model.safetensors"};
+  CHECK(publish(adapters) == adapters);
+  CHECK(publish(full) == full);
+  CHECK(publish({"config.json", "hidden_projections.safetensors", "model.safetensors"}).size() == 3);
+  CHECK(publish(full) == full);
+  CHECK(publish(adapters) == adapters);
+  for (const char* name : {"model-00001-of-00002.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "pytorch_model-00001-of-00001.bin", "adapter_model.bin"}) {
+    out.Write(name, "old");
+  }
+  out.Write("README.md", "a person's");
+  out.Write("model_head.bin", "a person's");
+  CHECK(publish(full) == Names{"README.md", "config.json", "model.safetensors", "model_head.bin"});
+  CHECK(publish({"notes.txt"}).size() == 5);  // no weights: those that are there are all that there is
+}
+
 }  // namespace distill

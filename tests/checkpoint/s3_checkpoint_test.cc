@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -194,8 +195,15 @@ TEST_CASE("a model is published with config.json last; where S3 refuses it, it g
   };
   server.Fault({});
   REQUIRE(PublishFiles(out, write) == absl::OkStatus());
-  CHECK(absl::StrContains(server.Log().back(), "PUT /" + out.substr(5) + "/config.json"));
+  const std::vector<std::string> log = server.Log();
+  const auto last_put =
+      std::find_if(log.rbegin(), log.rend(), [](const auto& line) { return absl::StrContains(line, "PUT /"); });
+  REQUIRE(last_put != log.rend());
+  CHECK(absl::StrContains(*last_put, "PUT /" + out.substr(5) + "/config.json"));
   CHECK(*ListEntries(out) == Names{"config.json", "model.safetensors"});
+  REQUIRE(WriteWholeFile(out + "/adapter_config.json", "{}") == absl::OkStatus());
+  REQUIRE(PublishFiles(out, write) == absl::OkStatus());
+  CHECK(*ListEntries(out) == Names{"config.json", "model.safetensors"});  // adapters of another model are gone
   const absl::Status empty = PublishFiles(out, [](const std::string&) { return absl::OkStatus(); });
   CHECK(absl::StrContains(empty.message(), "nothing was written for " + out));
   server.Fault({{"PUT /", "status 403 AccessDenied", 100}});

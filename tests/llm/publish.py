@@ -74,6 +74,7 @@ def whole_and_once():
 
         job.write_safetensors(f"{case.model}/model.safetensors", {"other": ([4], [1.0] * 4)})
         Path(case.model, "optimizer.safetensors").write_bytes(b"of a checkpoint")
+        Path(case.model, "hidden_projections.safetensors").write_bytes(b"of its training")
         Path(case.model, "notes.txt").write_text("mine")
         case.must_publish()
         check(hub.files(NAME) == case.local() and len(hub.commits(NAME)) == 3, "what changed is published, and only the model")

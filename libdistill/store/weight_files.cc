@@ -1,0 +1,84 @@
+#include "libdistill/store/weight_files.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "libdistill/core/log.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/store/files.h"
+#include "libdistill/store/store.h"
+
+namespace distill {
+namespace {
+
+constexpr char kAdapterConfig[] = "adapter_config.json", kConfig[] = "config.json";
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return absl::ascii_isdigit(c); });
+}
+
+bool IsOfAdapters(absl::string_view name) { return name == kAdapterConfig || absl::StartsWith(name, "adapter_model."); }
+
+bool HoldsWeights(absl::string_view name) {
+  return IsReadAsWeights(name) || IsOfAdapters(name) || name == kStateProjectionsFile;
+}
+
+bool IsIn(const std::vector<std::string>& names, absl::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+absl::StatusOr<std::vector<std::string>> Remove(const std::string& folder, const std::vector<std::string>& written) {
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> found, ListFiles(folder, "", ""));
+  const std::vector<std::string> old = WeightsOfOthers(found, written);
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
+  for (const std::string& name : old) DISTILL_RETURN_IF_ERROR(store->Remove(JoinPath(folder, name)));
+  return old;
+}
+
+}  // namespace
+
+bool IsReadAsWeights(absl::string_view name) {
+  for (const auto& [stem, ending] : {std::pair("model", ".safetensors"), std::pair("pytorch_model", ".bin")}) {
+    absl::string_view rest = name;
+    if (!absl::ConsumePrefix(&rest, stem)) continue;
+    if (rest == ending || rest == absl::StrCat(ending, ".index.json")) return true;
+    // -00001-of-00003
+    if (!absl::ConsumePrefix(&rest, "-") || !absl::ConsumeSuffix(&rest, ending)) continue;
+    const std::vector<absl::string_view> numbers = absl::StrSplit(rest, "-of-");
+    if (numbers.size() == 2 && IsNumber(numbers[0]) && IsNumber(numbers[1])) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> WeightsOfOthers(const std::vector<std::string>& found,
+                                         const std::vector<std::string>& written) {
+  std::vector<std::string> old;
+  if (std::none_of(written.begin(), written.end(), HoldsWeights)) return old;
+  const bool has_adapters = IsIn(written, kAdapterConfig);
+  std::copy_if(found.begin(), found.end(), std::back_inserter(old), [&](const std::string& name) {
+    return (HoldsWeights(name) || (has_adapters && name == kConfig)) && !IsIn(written, name);
+  });
+  return old;
+}
+
+void RemoveWeightsOfOthers(const std::string& folder, const std::vector<std::string>& written) {
+  const absl::StatusOr<std::vector<std::string>> removed = Remove(folder, written);
+  if (!removed.ok()) {
+    LogWarning(absl::StrCat("weights of another model may be left in ", folder,
+                            " beside the new ones, which a reader may take for theirs: ", removed.status().message(),
+                            "; remove what is older than the new files"));
+  } else if (!removed->empty()) {
+    LogInfo(absl::StrCat("removed from ", folder, ", as weights of another model: ", absl::StrJoin(*removed, ", ")));
+  }
+}
+
+}  // namespace distill
