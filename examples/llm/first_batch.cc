@@ -52,6 +52,17 @@ absl::Status NotFinite(const char* option, const std::string& folder) {
                    "damaged copy, or numbers that do not fit the type it runs in"));
 }
 
+constexpr char kHidden[] = "hidden";  // LogitDistillation's term of the states
+
+// The logits of both models are finite, so that it is neither's weights alone.
+absl::Status StatesNotFinite(const LlmModels& models) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "hidden_weight: the term \"", kHidden, "\" of the first batch is not finite, although the logits are: states of ",
+      models.student->source_folder(), " (student_model) or of ", models.teacher->source_folder(),
+      " (teacher_model), or their squared difference, do not fit the type they run in; compare other layers ",
+      "(layer_map), or set hidden_weight to 0"));
+}
+
 std::string Quoted(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   return absl::StrCat("\"", absl::StrReplaceAll(tokenizer.Decode(ids), {{"\n", "\\n"}, {"\r", "\\r"}, {"\"", "\\\""}}),
                       "\"");
@@ -134,8 +145,11 @@ absl::Status FirstBatchCheck::OnBegin(int64_t step) {
   const double loss = found->second, chance = std::log(static_cast<double>(objective_->vocabulary()));
   if (!std::isfinite(loss)) return NotFinite("student_model", models_.student->source_folder());
   for (const auto& [name, mean] : means) {
-    if (!std::isfinite(mean)) return NotFinite("teacher_model", models_.teacher->source_folder());
+    if (name == kHidden || std::isfinite(mean)) continue;
+    return NotFinite("teacher_model", models_.teacher->source_folder());
   }
+  const auto states = means.find(kHidden);
+  if (states != means.end() && !std::isfinite(states->second)) return StatesNotFinite(models_);
   if (!models_.student_has_weights || loss < kShareOfChance * chance || run_.rank() != 0) return absl::OkStatus();
   LogWarning(absl::StrFormat(
       "the student knows no more of this data than chance, although it comes with weights: its loss on the first batch "

@@ -25,8 +25,8 @@ namespace distill {
 
 // Takes the losses of the first batch before the first step, by the models as they will be trained: in their type, with
 // their kernels, sharded or whole. Every rank adds one. InvalidArgument: losses that are not finite, with the option
-// whose model they are of. Warnings on rank 0: a loss as of chance, of the teacher, and of a student that came with
-// weights.
+// whose model they are of, of states within both models hidden_weight. Warnings on rank 0: a loss as of chance, of the
+// teacher, and of a student that came with weights.
 class FirstBatchCheck : public Observer, private Evaluator {
  public:
   // `trainer`, `run` and `models` must outlive it. `batch`: of FindFirstBatch.

@@ -13,6 +13,7 @@
 #include "libdistill/nn/quantised_weights.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/yaml_list.h"
+#include "libdistill/task/layer_map.h"
 #include "libdistill/task/unfreeze.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/train/trainer_state.h"
@@ -50,11 +51,22 @@ absl::Status CheckTrainedPart(const LlmOptions& options) {
   return ChoosePart(options, *DecoderShapes(config, torch::kFloat32));
 }
 
+// Of a batch that is shown without one of them there is nothing to check.
+absl::Status CheckLayerMap(const LlmOptions& options) {
+  if (options.loss.hidden_weight == 0 || options.student_model.empty() || options.teacher_model.empty()) {
+    return absl::OkStatus();
+  }
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig student, ReadDecoderConfig(options.student_model));
+  DISTILL_ASSIGN_OR_RETURN(const DecoderConfig teacher, ReadDecoderConfig(options.teacher_model));
+  return ParseLayerMap(options.loss.layer_map, student.num_hidden_layers, teacher.num_hidden_layers).status();
+}
+
 // Before any data are read, which may take minutes. Each error begins with its option.
 absl::Status CheckPaths(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.teacher_model, /*is_teacher=*/true), "teacher_model"));
   DISTILL_RETURN_IF_ERROR(Annotate(CheckModel(options, options.student_model, /*is_teacher=*/false), "student_model"));
   DISTILL_RETURN_IF_ERROR(CheckTrainedPart(options));
+  DISTILL_RETURN_IF_ERROR(CheckLayerMap(options));
   DISTILL_RETURN_IF_ERROR(CheckSourceFiles(options.sources, options.rows));
   if (options.eval_dataset_name.empty()) return absl::OkStatus();
   return Annotate(CheckRows(options.eval_dataset_name, options.eval_split, options.rows), "eval_dataset_name");

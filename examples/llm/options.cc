@@ -13,8 +13,15 @@
 namespace distill {
 namespace {
 
+absl::Status CheckStatesAreThere(const LlmOptions& options) {
+  if (options.loss.hidden_weight == 0 || !options.teacher_model.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "hidden_weight compares the student's states with a teacher's, and there is no teacher_model; set it to 0");
+}
+
 absl::Status CheckModels(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("student_model", options.student_model));
+  DISTILL_RETURN_IF_ERROR(CheckStatesAreThere(options));
   if (!options.teacher_model.empty() || IsOfLabelsAlone(options.loss)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(options.loss.alpha == 0 ? "alpha_end is " : "alpha is ",
@@ -68,6 +75,7 @@ absl::Status CheckTraining(const LlmOptions& options) {
 // A batch takes data and a tokenizer, no more; the default teacher is not fetched for one.
 absl::Status CheckBatch(const LlmOptions& options) {
   DISTILL_RETURN_IF_ERROR(RequireValue("dataset_name", options.sources.dataset_name));
+  DISTILL_RETURN_IF_ERROR(CheckStatesAreThere(options));
   const bool has_teacher = !options.teacher_model.empty() && options.teacher_model != kDefaultTeacher;
   return has_teacher ? absl::OkStatus() : RequireValue("student_model", options.student_model);
 }

@@ -19,8 +19,8 @@ def names(path):
 
 def train(folder, out, ranks=1, **options):
     config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher", max_steps=6,
-                        student_model=f"{folder}/student", output_dir=f"{folder}/{out}", global_batch_size=4, hidden_weight=2.0,
-                        gradient_accumulation_steps=4 // ranks, **options)
+                        student_model=f"{folder}/student", output_dir=f"{folder}/{out}", global_batch_size=4, gradient_accumulation_steps=4 // ranks,
+                        **{"hidden_weight": 2.0, **options})
     return job.must_run(["--config_file", config], ranks=ranks)
 
 
@@ -55,7 +55,9 @@ def check_resume(folder):
     train(folder, "part", save_steps=3, resume_from_checkpoint=f"{folder}/whole/checkpoint-3")
     for name in ("loss", "hidden"):
         job.check(series(folder, "part", name)[-3:] == series(folder, "whole", name)[-3:], f"{name} after resuming")
-    print("ok: projections are resumed")
+    train(folder, "part", hidden_weight=0, overwrite_output_dir=True)
+    job.check(not os.path.exists(f"{folder}/part/{FILE}"), "projections of an earlier run are left")
+    print("ok: projections are resumed, and go with the run that had them")
 
 
 def check_refusals(folder):
@@ -66,10 +68,33 @@ def check_refusals(folder):
                             output_dir=f"{folder}/refused", **values)
         code, output = job.run(["--config_file", config])
         job.check(code == 2 and words in output, f"{options}: exit code {code}\n{output}")
+    models = ["--student_model", f"{folder}/student", "--hidden_weight", "1"]
+    for flags, words in ((["--plan", "--teacher_model", "none", "--alpha", "0"], "there is no teacher_model"),
+                         (["--show_batch", "--dataset_name", f"{folder}/chat.jsonl", "--teacher_model", "none", "--alpha", "0"], "there is no teacher_model"),
+                         (["--show_batch", "--dataset_name", f"{folder}/chat.jsonl", "--teacher_model", f"{folder}/teacher", "--layer_map", "1:9"],
+                          "teacher has layers 0"),
+                         (["--plan", "--teacher_model", f"{folder}/teacher", "--layer_map", "1:2,"], 'layer_map: "" in "1:2," is no pair')):
+        code, output = job.run([*models, *flags])
+        job.check(code == 2 and words in output, f"{flags}: exit code {code}\n{output}")
     plain, more = (job.must_run(["--plan", "--teacher_model", f"{folder}/teacher", "--student_model", f"{folder}/student", *flags])
                    for flags in ([], ["--hidden_weight", "1"]))
     job.check(plain != more, "--plan does not know hidden_weight")
     print("ok: what cannot be compared is refused, and planned")
+
+
+def check_not_finite(folder):
+    """A teacher whose states are so large that their squares are not finite, although its logits are (its norms end in zeros)."""
+    job.make_model(f"{folder}/huge", seed=1, hidden=48, layers=4)
+    path = f"{folder}/huge/model.safetensors"
+    tensors = {name: (shape, struct.unpack(f"<{len(values) // 4}f", values)) for name, (shape, values) in job.read_safetensors(path).items()}
+    shape, values = tensors["model.embed_tokens.weight"]
+    job.write_safetensors(path, {**tensors, "model.embed_tokens.weight": (shape, [1e22 * value for value in values])})
+    config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/huge", student_model=f"{folder}/student",
+                        output_dir=f"{folder}/not_finite", hidden_weight=1, max_steps=1)
+    code, output = job.run(["--config_file", config])
+    for words in ('hidden_weight: the term "hidden" of the first batch is not finite', f"{folder}/huge (teacher_model)", "layer_map"):
+        job.check(code == 2 and words in output, f"exit code {code}\n{output}")
+    print("ok: states that are not finite are named as such")
 
 
 def main():
@@ -81,6 +106,7 @@ def main():
     check_files(folder)
     check_resume(folder)
     check_refusals(folder)
+    check_not_finite(folder)
 
 
 main()

@@ -30,7 +30,7 @@ TEST_CASE("a map of layers names pairs, and without one layers as high are paire
 
 TEST_CASE("a map that no models have is refused with the pair") {
   for (const auto& [text, named] :
-       {std::pair("1:2,", "no pair"), std::pair("1", "no pair"), std::pair("1:2:3", "no pair"),
+       {std::pair("1:2,", "\"\" in \"1:2,\" is no pair"), std::pair("1", "no pair"), std::pair("1:2:3", "no pair"),
         std::pair("a:1", "\"a:1\""), std::pair("3:1", "student has layers 0"), std::pair("1:5", "teacher has layers 0"),
         std::pair("-1:2", "student has")}) {
     const absl::Status status = ParseLayerMap(text, 2, 4).status();
