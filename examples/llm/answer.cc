@@ -174,6 +174,7 @@ absl::Status AnswerPrompts(const LlmCommand& command, c10::Device device) {
   for (const std::string& prompt : flags.prompt) questions.push_back(QuestionOf(prompt));
   if (!flags.prompts.empty()) {
     DISTILL_ASSIGN_OR_RETURN(const std::vector<Conversation> read, ReadQuestions(flags.prompts, command.options.rows));
+    if (read.empty()) return absl::InvalidArgumentError(absl::StrCat("prompts: ", flags.prompts, " has no rows"));
     questions.insert(questions.end(), read.begin(), read.end());
   }
   DISTILL_ASSIGN_OR_RETURN(const Answerer by, LoadAnswerer(command, device));

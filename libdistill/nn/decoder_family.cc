@@ -53,8 +53,9 @@ absl::Status ReadLayerTypes(const json& document, int64_t window, absl::Function
   return absl::OkStatus();
 }
 
-absl::Status CheckExperts(const ExpertsConfig& experts) {
-  if (experts.count > kMaxExperts) return Refuse("num_experts", experts.count, "it is damaged");
+absl::Status CheckExperts(const json& document, const ExpertsConfig& experts) {
+  const char* const field = ConfigReader(document).Find("num_experts") != nullptr ? "num_experts" : "num_local_experts";
+  if (experts.count > kMaxExperts) return Refuse(field, experts.count, "it is damaged");
   if (experts.per_token <= experts.count) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("\"num_experts_per_tok\": ", experts.per_token, " of ", experts.count, " experts"));

@@ -39,8 +39,9 @@ const DecoderFamily* FindDecoderFamily(absl::string_view model_type);
 // which. The window of the latter is `window`; 0: all layers see everything.
 [[nodiscard]] absl::Status ReadLayerTypes(const nlohmann::json& document, int64_t window,
                                           absl::FunctionRef<bool(int64_t layer)> is_sliding, DecoderConfig& config);
-// Of a mixture: how many experts, and how many of them a token goes to.
-[[nodiscard]] absl::Status CheckExperts(const ExpertsConfig& experts);
+// Of a mixture: how many experts, which is "num_experts" or, where there is none, "num_local_experts", and how many of
+// them a token goes to.
+[[nodiscard]] absl::Status CheckExperts(const nlohmann::json& document, const ExpertsConfig& experts);
 // "sliding_window", or `otherwise` where there is none; null is 0.
 [[nodiscard]] absl::StatusOr<int64_t> ReadWindow(const nlohmann::json& document, int64_t otherwise);
 // The same, for all layers alike.

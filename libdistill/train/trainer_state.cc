@@ -66,7 +66,7 @@ absl::Status Write(const TrainerOptions& options, OrderedSave& save, const Model
   return absl::OkStatus();
 }
 
-constexpr char kOrPart[] = ", or another part of the model was trained (layers_to_unfreeze)";
+constexpr char kOrPart[] = ", or another part of the model was trained (layers_to_unfreeze, use_peft, hidden_weight)";
 
 absl::Status CheckTensors(const Checkpoint& checkpoint, const TensorState& tensors) {
   for (const auto& [name, tensor] : tensors) {
@@ -167,12 +167,15 @@ void WarnOfOtherSteps(int64_t ranks, const TrainerOptions& options, const Traine
                           "for the same steps"));
 }
 
+std::string Shown(const std::string& value) { return value.empty() ? "(empty)" : value; }
+
 void WarnOfOtherSettings(const TrainerOptions& options, const TrainerState& state) {
   const std::map<std::string, std::string> saved(state.settings.begin(), state.settings.end());
   for (const auto& [name, value] : options.resolved_config) {
     const auto found = saved.find(name);
     if (found == saved.end() || found->second == value || name == "resume_from_checkpoint") continue;
-    LogWarning(absl::StrCat("resuming with ", name, " = ", value, "; the checkpoint was made with ", found->second));
+    LogWarning(absl::StrCat("resuming with ", name, " = ", Shown(value), "; the checkpoint was made with ",
+                            Shown(found->second)));
   }
 }
 

@@ -94,6 +94,9 @@ def check_many(model, folder):
     check([row["finish_reason"] for row in cut] == ["length"] * 2 and cut[0]["tokens"] == 1, f"{cut}")
     log = refused(model, "--prompts", os.path.join(folder, "none.jsonl"))
     check("none.jsonl" in log, log)
+    empty = os.path.join(folder, "empty.jsonl")
+    open(empty, "w", encoding="utf-8").close()
+    check("empty.jsonl has no rows" in refused(model, "--prompts", empty), "a file without prompts is not refused")
     with open(questions, "a", encoding="utf-8") as file:
         file.write('{"messages": []}\n')
     check("questions.jsonl:41" in refused(model, "--prompts", questions), "a row that asks nothing is not named")

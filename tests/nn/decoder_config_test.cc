@@ -132,6 +132,8 @@ TEST_CASE("windows and layers without positions are those of the family") {
   CheckRefused("attn_logit_softcapping", "50.0", "gemma3_text");
   CheckRefused("hidden_activation", "\"gelu\"", "gemma2");
   CheckRefused("num_experts_per_tok", "1000", "qwen3_moe");
+  CheckRefused("num_experts", "1000000000", "qwen3_moe");
+  CheckRefused("num_local_experts", "1000000000", "gpt_oss");
 }
 
 TEST_CASE("a family's defaults are those of transformers where config.json says nothing") {

@@ -19,7 +19,7 @@ absl::Status Read(const nlohmann::json& document, DecoderConfig& config) {
   reader.Number("swiglu_limit", experts.gate_limit);
   experts.size = config.intermediate_size;
   DISTILL_RETURN_IF_ERROR(reader.status());
-  DISTILL_RETURN_IF_ERROR(CheckExperts(experts));
+  DISTILL_RETURN_IF_ERROR(CheckExperts(document, experts));
   if (reader.Find("rope_parameters") == nullptr && reader.Find("rope_scaling") == nullptr) {
     return absl::InvalidArgumentError(
         "no \"rope_parameters\" and no \"rope_scaling\": positions of gpt_oss are stretched");

@@ -41,7 +41,7 @@ absl::Status ReadExperts(const json& document, DecoderConfig& config) {
   std::vector<int64_t> without;
   reader.Counts("mlp_only_layers", without);
   DISTILL_RETURN_IF_ERROR(reader.status());
-  DISTILL_RETURN_IF_ERROR(CheckExperts(experts));
+  DISTILL_RETURN_IF_ERROR(CheckExperts(document, experts));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     config.layers[i].has_experts = (i + 1) % step == 0 && std::find(without.begin(), without.end(), i) == without.end();
   }
