@@ -17,8 +17,8 @@ def changed(folder, out):
 
 def arguments(folder, out, **options):
     return ["--config_file", job.config(folder, dataset_name=f"{folder}/chat.jsonl", teacher_model=f"{folder}/teacher",
-                                        student_model=f"{folder}/student", output_dir=f"{folder}/{out}", max_steps=4,
-                                        per_device_train_batch_size=4, learning_rate=1e-2, **options)]
+                                        output_dir=f"{folder}/{out}", max_steps=4, per_device_train_batch_size=4, learning_rate=1e-2,
+                                        **{"student_model": f"{folder}/student", **options})]
 
 
 def check_layers(folder):
@@ -56,18 +56,28 @@ def check_adapters(folder):
         job.check(json.load(file)["base_model_name_or_path"] == f"{folder}/student", "what the adapters are for")
     job.check(not os.path.exists(f"{folder}/adapter/model.safetensors") and os.path.exists(f"{folder}/adapter/tokenizer.json"),
               f"{os.listdir(f'{folder}/adapter')}")
-    print("ok: adapters, merged and apart")
+    job.must_run(arguments(folder, "adapter", overwrite_output_dir=True))
+    left = set(os.listdir(f"{folder}/adapter"))
+    job.check("model.safetensors" in left and not any("adapter" in name for name in left), f"adapters beside a whole model: {left}")
+    job.must_run(arguments(folder, "adapter", use_peft=True, lora_save="adapter", overwrite_output_dir=True))
+    left = set(os.listdir(f"{folder}/adapter"))
+    job.check("adapter_model.safetensors" in left and not left & {"model.safetensors", "config.json"}, f"a whole model beside adapters: {left}")
+    print("ok: adapters, merged and apart, and each in the other's place")
 
 
 def check_plan(folder):
+    """Of a student that is large enough for its moments to be seen in what is printed."""
+    job.make_shape(f"{folder}/planned", hidden=512, layers=8, heads=8, kv_heads=2, intermediate=1536, vocab=None)
+
     def part(kind, *more):
-        output = job.must_run([*arguments(folder, "none"), "--plan", *more])
+        output = job.must_run([*arguments(folder, "none", student_model=f"{folder}/planned"), "--plan", *more])
         found = re.search(rf"([\d.]+) GiB +{kind}", output)
         flops = re.search(r"the student ([\d.e-]+)", output)
         return float(found[1]) if found else 0.0, float(flops[1])
 
     for more in (["--layers_to_unfreeze", f"{folder}/layers.yaml"], ["--use_peft", "true"]):
-        job.check(part("optimizer's moments", *more)[0] <= part("optimizer's moments")[0], f"{more}: moments")
+        some, all_of_them = part("optimizer's moments", *more)[0], part("optimizer's moments")[0]
+        job.check(0 < some < 0.5 * all_of_them, f"{more}: moments {some} GiB of {all_of_them}")
         job.check(part("activations", *more)[1] < 0.9 * part("activations")[1], f"{more}: {part('a', *more)} {part('a')} operations")
     print("ok: --plan")
 
