@@ -1,6 +1,8 @@
 """distill_llm with hidden_weight: states within the student become the teacher's, on one rank and on two, whole and sharded; projections are
 saved apart and resumed."""
 import os
+import re
+import statistics
 import struct
 import json
 import sys
@@ -97,6 +99,28 @@ def check_not_finite(folder):
     print("ok: states that are not finite are named as such")
 
 
+def check_memory(folder):
+    """--plan counts projections four times (weights, gradients, moments) and a state of both models for each pair and token; what a run
+    takes is no more. Medians, since the heap's holes differ from run to run."""
+    job.make_chat(f"{folder}/many.jsonl", rows=400)
+    job.make_model(f"{folder}/wide", seed=3, hidden=512, layers=8, heads=8, kv_heads=1, intermediate=128)
+    job.make_shape(f"{folder}/deep", hidden=256, layers=8, heads=4, kv_heads=2, intermediate=768, vocab=None)
+    planned, measured = {}, {}
+    for weight in (0, 1):
+        run = ["--config_file", job.config(folder, dataset_name=f"{folder}/many.jsonl", teacher_model=f"{folder}/wide", max_steps=2,
+                                           student_model=f"{folder}/deep", per_device_train_batch_size=16, packing=True, max_length=128,
+                                           print_metrics=True, save_strategy="no", output_dir=f"{folder}/memory_{weight}", hidden_weight=weight)]
+        planned[weight] = float(re.search(r"([\d.]+) GiB +a rank", job.must_run([*run, "--plan"]))[1])
+        peaks = [float(re.search(r"peak_memory_gib = ([\d.]+)", job.must_run([*run, "--overwrite_output_dir"]))[1]) for _ in range(3)]
+        measured[weight] = statistics.median(peaks)
+    rises = [memory[1] - memory[0] for memory in (planned, measured)]
+    pairs, tokens, size, gib = 8, 16 * 128, 4, 2**30
+    expected = pairs * size * (4 * 512 * 256 + tokens * (512 + 256)) / gib
+    job.check(abs(rises[0] - expected) < 0.002, f"planned {planned}, expected {expected} more")
+    job.check(0 < rises[1] < 1.1 * rises[0] and measured[1] < planned[1], f"planned {planned}, measured {measured}")
+    print(f"ok: memory rises by {rises[1]:.3f} GiB over {measured[0]:.3f}, planned {rises[0]:.3f}")
+
+
 def main():
     folder = job.workspace()
     job.make_model(f"{folder}/teacher", seed=1, hidden=48, layers=4)
@@ -107,6 +131,7 @@ def main():
     check_resume(folder)
     check_refusals(folder)
     check_not_finite(folder)
+    check_memory(folder)
 
 
 main()
