@@ -1,7 +1,6 @@
 #include "libdistill/nn/generate.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -24,19 +23,19 @@ constexpr size_t kMaxTokens = 16384;
 constexpr int64_t kFewTokens = 4;
 
 // The model's weights, and while this is alive on CPUs copies of them that products with few rows read (PackedMatrix).
-// They cost about what one pass over the weights does, and as much memory as the weights.
+// They cost about what one pass over the weights does, and as much memory as the weights, as far as copied_bytes goes.
 class Weights {
  public:
-  Weights(Decoder& model, const GenerateOptions& options, size_t prompts) : model_(model) {
-    vocabulary_ = options.vocabulary > 0 ? options.vocabulary : model.head_weight().size(0);
+  // By another constructor first: where packing throws, the destructor takes the copies off again.
+  Weights(Decoder& model, const GenerateOptions& options, size_t prompts) : Weights(model, options) {
     // One row's products take as long as reading the weights does, either way.
     if (prompts < 2 || options.max_new_tokens < kFewTokens) return;
-    head_ = PackedMatrix::Of(model.head_weight().narrow(0, 0, vocabulary_));
-    if (head_ == nullptr || model.weight_gate() != nullptr || model.block_source() != nullptr) return;
+    head_ = Pack(model.head_weight().narrow(0, 0, vocabulary_));
+    if (model.weight_gate() != nullptr || model.block_source() != nullptr) return;
     for (Linear* linear : PartsOf<Linear>(model)) {
       if (linear->weight.is_same(model.head_weight())) continue;
-      linear->packed = PackedMatrix::Of(linear->weight);
       packed_.push_back(linear);
+      linear->packed = Pack(linear->weight);
     }
   }
   ~Weights() {
@@ -52,49 +51,77 @@ class Weights {
   }
 
  private:
+  Weights(const Decoder& model, const GenerateOptions& options)
+      : model_(model),
+        vocabulary_(options.vocabulary > 0 ? options.vocabulary : model.head_weight().size(0)),
+        left_bytes_(options.copied_bytes) {}
+
+  // Null, too, where there is no memory for it.
+  std::shared_ptr<const PackedMatrix> Pack(const Tensor& weight) {
+    const size_t bytes = weight.nbytes();
+    if (bytes > left_bytes_) return nullptr;
+    std::shared_ptr<const PackedMatrix> packed = PackedMatrix::Of(weight);
+    if (packed != nullptr) left_bytes_ -= bytes;
+    return packed;
+  }
+
   const Decoder& model_;
-  int64_t vocabulary_;
+  const int64_t vocabulary_;
+  uint64_t left_bytes_;
   std::shared_ptr<const PackedMatrix> head_;
   std::vector<Linear*> packed_;
 };
 
-// Continues prompts together; `numbers` are their places among all prompts.
+// One prompt.
+struct Row {
+  size_t number;                // its place among all prompts
+  Random random;                // its own: what it gets does not depend on what shares its batch
+  std::vector<int32_t> tokens;  // its own, and of its answer what is there already
+};
+
+// Continues rows together.
 class Batch {
  public:
-  Batch(Decoder& model, const Weights& weights, const std::vector<std::vector<int32_t>>& prompts,
-        std::vector<size_t> numbers, const GenerateOptions& options)
+  Batch(Decoder& model, const Weights& weights, std::vector<Row> rows, const GenerateOptions& options)
       : model_(model),
         weights_(weights),
         options_(options),
         penalises_(options.sampling.repetition_penalty != 1),
         border_(BorderOf(model.config())),
         keeps_seen_(penalises_ || border_ > 0),
-        cache_(model.config()),
-        active_(std::move(numbers)) {
-    for (const size_t number : active_) next_.push_back(prompts[number]);
+        cache_(model.config()) {
+    for (Row& row : rows) {
+      active_.push_back(row.number);
+      randoms_.push_back(row.random);
+      next_.push_back(std::move(row.tokens));
+    }
     if (keeps_seen_) seen_ = next_;
-    // A generator for each prompt: what it gets does not depend on what shares its batch.
-    for (const size_t number : active_) randoms_.emplace_back(options.seed, options.first_prompt + number);
   }
 
-  void Run(std::vector<std::vector<int32_t>>& answers, const OnTokens& on_tokens) {
-    for (int64_t step = 1; !active_.empty(); ++step) {
+  // Until every answer has ended, but for rows that have come one token beyond the border, which are returned: keys
+  // that were rotated at the old speeds fit no query any more, so that they begin anew with all of their tokens.
+  std::vector<Row> Run(std::vector<std::vector<int32_t>>& answers, const OnTokens& on_tokens) {
+    std::vector<Row> crossed;
+    while (!active_.empty()) {
       Tensor logits = Logits();
       if (penalises_) PenaliseRepetition(seen_, options_.sampling.repetition_penalty, logits);
       std::vector<NewToken> chosen = Choose(logits);
       for (NewToken& token : chosen) {
-        answers[token.prompt].push_back(token.id);
-        token.is_last = step >= options_.max_new_tokens || IsStop(token.id);
+        std::vector<int32_t>& answer = answers[token.prompt];
+        answer.push_back(token.id);
+        token.is_last = static_cast<int64_t>(answer.size()) >= options_.max_new_tokens || IsStop(token.id);
       }
       if (on_tokens != nullptr) on_tokens(absl::MakeSpan(chosen));
       // From the last row on, since it is the last one that takes the place of a row that ends.
       for (size_t row = chosen.size(); row-- > 0;) {
         next_[row] = {chosen[row].id};
         if (keeps_seen_) seen_[row].push_back(chosen[row].id);
-        if (chosen[row].is_last) Drop(row);
+        const bool crosses = border_ > 0 && static_cast<int64_t>(seen_[row].size()) == border_ + 1;
+        if (crosses && !chosen[row].is_last) crossed.push_back({active_[row], randoms_[row], seen_[row]});
+        if (crosses || chosen[row].is_last) Drop(row);
       }
-      StartAnewAtBorder();
     }
+    return crossed;
   }
 
  private:
@@ -108,17 +135,6 @@ class Batch {
       if (rope.type == RopeType::kLongRope) border = static_cast<int64_t>(rope.original_length);
     }
     return border;
-  }
-
-  // A row that has come one token beyond the border begins anew with all of its tokens, and the others with it: keys
-  // that were rotated at the old speeds fit no query any more.
-  void StartAnewAtBorder() {
-    const auto has_crossed = [this](const std::vector<int32_t>& row) {
-      return static_cast<int64_t>(row.size()) == border_ + 1;
-    };
-    if (border_ == 0 || std::none_of(seen_.begin(), seen_.end(), has_crossed)) return;
-    cache_ = KeyValueCache(model_.config());
-    next_ = seen_;
   }
 
   bool IsStop(int32_t id) const {
@@ -168,18 +184,17 @@ class Batch {
   std::vector<std::vector<int32_t>> seen_;  // prompt and answer of each row, where somebody asks for them
 };
 
-// Prompts of about the same length together, the short ones first.
-std::vector<std::vector<size_t>> CutIntoBatches(const std::vector<std::vector<int32_t>>& prompts) {
-  std::vector<size_t> numbers(prompts.size());
-  std::iota(numbers.begin(), numbers.end(), 0);
-  std::stable_sort(numbers.begin(), numbers.end(),
-                   [&](size_t a, size_t b) { return prompts[a].size() < prompts[b].size(); });
-  std::vector<std::vector<size_t>> batches;
-  for (const size_t number : numbers) {
+// Rows of about the same length together, the short ones first.
+std::vector<std::vector<Row>> CutIntoBatches(std::vector<Row> rows) {
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::pair(a.tokens.size(), a.number) < std::pair(b.tokens.size(), b.number);
+  });
+  std::vector<std::vector<Row>> batches;
+  for (Row& row : rows) {
     const bool has_room = !batches.empty() && batches.back().size() < kMaxRows &&
-                          (batches.back().size() + 1) * prompts[number].size() <= kMaxTokens;
+                          (batches.back().size() + 1) * row.tokens.size() <= kMaxTokens;
     if (!has_room) batches.emplace_back();
-    batches.back().push_back(number);
+    batches.back().push_back(std::move(row));
   }
   return batches;
 }
@@ -201,8 +216,14 @@ std::vector<std::vector<int32_t>> Generate(Decoder& model, const std::vector<std
   std::vector<std::vector<int32_t>> answers(prompts.size());
   if (options.max_new_tokens <= 0) return answers;
   const Weights weights(model, options, prompts.size());
-  for (std::vector<size_t>& numbers : CutIntoBatches(prompts)) {
-    Batch(model, weights, prompts, std::move(numbers), options).Run(answers, on_tokens);
+  const auto run = [&](std::vector<Row> rows) {
+    return Batch(model, weights, std::move(rows), options).Run(answers, on_tokens);
+  };
+  std::vector<Row> rows;
+  for (size_t i = 0; i < prompts.size(); ++i) rows.push_back({i, {options.seed, options.first_prompt + i}, prompts[i]});
+  for (std::vector<Row>& batch : CutIntoBatches(std::move(rows))) {
+    // None of these crosses the border again.
+    for (std::vector<Row>& again : CutIntoBatches(run(std::move(batch)))) run(std::move(again));
   }
   return answers;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -18,6 +19,9 @@ struct GenerateOptions {
   size_t first_prompt = 0;  // the number of the first of these prompts, where they are some of many: draws go by it
   std::vector<int32_t> stop_ids = {};
   int64_t vocabulary = 0;  // only the first so many ids are ever chosen; 0: all of the head's rows
+  // On CPUs, while prompts share batches: copies of weights, which make passes faster, take up to so much memory, and
+  // would take as much as the weights; what does not fit is not copied. By default there is no bound.
+  uint64_t copied_bytes = std::numeric_limits<uint64_t>::max();
 };
 
 // What one step adds to the answer to a prompt.

@@ -1,11 +1,15 @@
 #include "libdistill/nn/generate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "absl/strings/match.h"
 #include "libdistill/core/random.h"
 #include "libdistill/nn/generation_config.h"
+#include "libdistill/nn/layers.h"
+#include "libdistill/nn/packed_matrix.h"
+#include "libdistill/nn/weight_gate.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "tests/nn/tiny_models.h"
 #include "tests/support/temp_folder.h"
@@ -167,6 +171,106 @@ TEST_CASE("prompts of different lengths share every pass of the model") {
   model.SetWeightGate(gate);
   Generate(model, MixedPrompts(30), {.max_new_tokens = 12, .stop_ids = {}});
   CHECK(gate->passes == 12);
+}
+
+// Of the tiny model, whose angles change for texts of more than `border` tokens (LongRoPE).
+DecoderConfig BorderConfig(int border) {
+  const std::string rope = absl::StrCat(R"("rope_scaling": {"rope_type": "longrope", "factor": 8, )",
+                                        R"("short_factor": [1, 1.1, 1.3, 1.5], "long_factor": [1.5, 3, 7, 11], )",
+                                        R"("original_max_position_embeddings": )", border, "},");
+  auto config = ParseDecoderConfig(absl::StrCat("{", rope, TinyConfigJson().substr(1)), "tiny");
+  INFO(config.status());
+  REQUIRE(config.ok());
+  return *config;
+}
+
+TEST_CASE("prompts of different lengths before and behind LongRoPE's border get what each gets alone") {
+  for (const torch::Device& device : TestDevices()) {
+    Decoder model(BorderConfig(30));
+    model.to(device);
+    const Ids prompts = MixedPrompts(30);  // of 1 to 40 tokens
+    GenerateOptions options{.max_new_tokens = 20};
+    options.stop_ids = {Generate(model, prompts, options)[0][2]};
+    const Ids together = Generate(model, prompts, options);
+    size_t crossed = 0;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      INFO("prompt " << i << " of " << prompts[i].size() << " tokens");
+      const std::vector<int32_t> slowly = GenerateSlowly(model, prompts[i], 20, 61);
+      CHECK(std::vector<int32_t>(slowly.begin(), slowly.begin() + together[i].size()) == together[i]);
+      CHECK(together[i] == Generate(model, {prompts[i]}, options)[0]);
+      crossed += prompts[i].size() <= 30 && prompts[i].size() + together[i].size() > 31 ? 1 : 0;
+    }
+    CHECK(crossed > 3);
+    options.sampling = {.temperature = 1.5, .repetition_penalty = 1.2};
+    const Ids drawn = Generate(model, prompts, options);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      options.first_prompt = i;
+      CHECK(drawn[i] == Generate(model, {prompts[i]}, options)[0]);
+    }
+  }
+}
+
+TEST_CASE("rows that cross LongRoPE's border begin anew in batches of at most 16,384 tokens") {
+  Decoder model(BorderConfig(100));
+  const auto gate = std::make_shared<CountPasses>();
+  model.SetWeightGate(gate);
+  const Ids answers = Generate(model, Ids(200, {5}), {.max_new_tokens = 105});
+  CHECK(std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.size() == 105; }));
+  CHECK(gate->passes == 100 + 2 * 5);  // 162 rows of 101 tokens, and the others
+}
+
+TEST_CASE("what some of many prompts get goes by their number among all") {
+  Decoder model(TinyConfig());
+  GenerateOptions options{.max_new_tokens = 12, .sampling = {.temperature = 2.0}};
+  const std::vector<int32_t> same = {1, 2, 3};
+  const Ids both = Generate(model, {same, same}, options);
+  CHECK(both[0] != both[1]);
+  CHECK(Generate(model, {same}, options)[0] == both[0]);
+  options.first_prompt = 1;
+  CHECK(Generate(model, {same}, options)[0] == both[1]);
+}
+
+size_t CountPacked(Decoder& model) {
+  const std::vector<Linear*> all = PartsOf<Linear>(model);
+  return std::count_if(all.begin(), all.end(), [](const Linear* linear) { return linear->packed != nullptr; });
+}
+
+TEST_CASE("weights are copied as far as memory is granted, and only while prompts are answered") {
+  Decoder model(TinyConfig());
+  const std::vector<Linear*> all = PartsOf<Linear>(model);
+  const bool can_pack = PackedMatrix::Of(all[0]->weight) != nullptr;
+  const size_t most = all.size() - std::count_if(all.begin(), all.end(), [&](const Linear* linear) {
+                        return linear->weight.is_same(model.head_weight());
+                      });
+  GenerateOptions options{.max_new_tokens = 9};
+  Ids answers;
+  const auto packed_with = [&](uint64_t bytes) {
+    size_t packed = 0;
+    options.copied_bytes = bytes;
+    const Ids now = Generate(model, kPrompts, options, [&](absl::Span<NewToken>) { packed = CountPacked(model); });
+    CHECK((answers.empty() || now == answers));
+    answers = now;
+    CHECK(CountPacked(model) == 0);
+    return packed;
+  };
+  const size_t head = model.head_weight().nbytes();
+  CHECK(packed_with(GenerateOptions().copied_bytes) == (can_pack ? most : 0));
+  CHECK(packed_with(head + all[0]->weight.nbytes()) == (can_pack ? 1 : 0));
+  CHECK(packed_with(0) == 0);
+}
+
+TEST_CASE("copies of weights are taken off again where one of them cannot be made") {
+  Decoder model(TinyConfig());
+  const std::vector<Linear*> all = PartsOf<Linear>(model);
+  if (PackedMatrix::Of(all[0]->weight) == nullptr) return;
+  Linear* const broken = *std::find_if(
+      all.rbegin(), all.rend(), [&](const Linear* linear) { return !linear->weight.is_same(model.head_weight()); });
+  const torch::Tensor whole = broken->weight;
+  broken->weight = torch::ones({24});
+  CHECK_THROWS_AS(Generate(model, kPrompts, {.max_new_tokens = 9}), c10::Error);
+  CHECK(CountPacked(model) == 0);
+  broken->weight = whole;
+  CHECK(Generate(model, kPrompts, {.max_new_tokens = 9})[0] == GenerateSlowly(model, kPrompts[0], 9, 61));
 }
 
 TEST_CASE("the ids that end an answer come from generation_config.json, else from config.json") {
