@@ -40,13 +40,26 @@ def check(case):
     print(f"{case.name}: {dtype}, relative difference {difference:.1e}")
 
 
+def keeps_generation(case):
+    """Whether the model says how it is asked; then the saved one says the same."""
+    before, after = (case / name / "generation_config.json" for name in ("model", "saved"))
+    if not before.exists():
+        return False
+    assert after.exists() and after.read_bytes() == before.read_bytes(), f"{after} is not the model's"
+    return True
+
+
 def main():
     torch.set_num_threads(1)
+    kept = 0
     for folder in sys.argv[1:]:
         cases = sorted(p.parent for p in pathlib.Path(folder).glob("*/model"))
         assert cases, f"no models in {folder}"
         for case in cases:
             check(case)
+            kept += keeps_generation(case)
+    assert kept, "no model has a generation_config.json"
+    print(f"{kept} models keep their generation_config.json")
 
 
 if __name__ == "__main__":
