@@ -37,6 +37,13 @@ def prepare(folder, page):
 
 def check_results(folder, printed):
     job.check(sum(text.count("<|im_start|>user") > 0 for text in printed) >= 2, "--show-batch printed no conversation")
+    for text in printed:
+        if "<|im_start|>user" not in text:
+            continue
+        _, _, answers = text.partition("the likeliest tokens at the first places with a loss\n")
+        for model in ("teacher", "student"):
+            # Each token with its probability.
+            job.check(re.search(rf"^  {model} \| .*\d", answers, flags=re.M), f"--show-batch has no tokens of the {model}:\n{text}")
     with open(f"{folder}/plan.txt", encoding="utf-8") as file:
         job.check("student" in file.read(), "--plan names no part of the memory")
     job.check(max(job.metrics(f"{folder}/runs/short")) == 30, "the short run was not resumed to step 30")
