@@ -24,11 +24,9 @@ absl::Status RunReports::Open(int64_t done_steps, bool starts_anew) {
 
 absl::Status RunReports::Tell(absl::FunctionRef<absl::Status(Observer&)> tell) {
   const BusyPhase phase(run_.communicator(), "telling observers", ToldBusy::kWithNextBeat);
-  return CatchTorch([&] {
-    absl::Status status;
-    for (const auto& observer : observers_) status.Update(tell(*observer));
-    return status;
-  });
+  absl::Status status;  // each is told, whatever others do: one may wait for itself on the other ranks
+  for (const auto& observer : observers_) status.Update(CatchTorch([&] { return tell(*observer); }));
+  return status;
 }
 
 absl::Status RunReports::TellStep(int64_t step, const StepOutcome& outcome, NamedValues beside, bool is_last) {

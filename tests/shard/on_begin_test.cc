@@ -1,5 +1,6 @@
 // Observer::OnBegin: what a program looks at before the first step, by a module that is whole or sharded.
 #include <cmath>
+#include <stdexcept>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
@@ -59,8 +60,22 @@ class Look : public Observer, public Evaluator {
   const std::string records_;
 };
 
+// Is told first, and throws on rank 1.
+class Throw : public Observer {
+ public:
+  explicit Throw(const World& world) : world_(world) {}
+  absl::Status OnBegin(int64_t) override {
+    if (world_.rank == 1) throw std::runtime_error("no such place");
+    return absl::OkStatus();
+  }
+
+ private:
+  const World& world_;
+};
+
 struct Looked {
   int64_t stage = 0, steps = 2;
+  bool throws = false;
   std::string folder, resume = {};
   absl::Status error = {};
 };
@@ -82,6 +97,7 @@ absl::StatusOr<std::shared_ptr<Look>> TrainLooked(const World& world, const Look
   DISTILL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(run, model, options));
   const auto look = std::make_shared<Look>(*trainer, *objective, world, absl::StrCat(c.folder, "/metrics.jsonl"));
   look->error = c.error;
+  if (c.throws) trainer->AddObserver(std::make_shared<Throw>(world));
   trainer->AddObserver(look);
   DISTILL_RETURN_IF_ERROR(trainer->Fit(sentences).status());
   return look;
@@ -130,6 +146,14 @@ TEST_CASE("an observer's error at the beginning ends every rank, and leaves no r
                              {"a loss as of chance"});
         })) == "");
   CHECK_FALSE(FileExists(absl::StrCat(folder.path(), "/metrics.jsonl")));
+}
+
+TEST_CASE("an observer that throws on one rank does not keep those behind it from evaluating on all") {
+  const TempFolder folder;
+  const Looked c = {.stage = 3, .throws = true, .folder = folder.path()};
+  CHECK(Failures(RunRanks(2, kLookLimit, [&](const World& world) {
+          return ExpectError(TrainLooked(world, c).status(), absl::StatusCode::kInternal, {"no such place"});
+        })) == "");
 }
 
 }  // namespace
