@@ -18,6 +18,7 @@
 #include "libdistill/store/hub_path.h"
 #include "libdistill/text/stop_strings.h"
 #include "libdistill/text/token_stream.h"
+#include "libdistill/world/available_memory.h"
 
 namespace distill {
 namespace {
@@ -85,6 +86,8 @@ absl::StatusOr<Answerer> LoadAnswerer(const LlmCommand& command, c10::Device dev
   DISTILL_ASSIGN_OR_RETURN(auto model, LoadDecoder(folder, load));
   DISTILL_ASSIGN_OR_RETURN(options.stop_ids, EndsOfAnswer(folder, tokenizer));
   options.vocabulary = std::min(tokenizer.vocab_size(), model->head_weight().size(0));
+  // The other half is for keys, values and passes.
+  if (device.is_cpu()) options.copied_bytes = ReadAvailableMemory("").bytes / 2;
   // A special token gives no text, so that it is found by its id alone.
   std::vector<std::string> strings;
   for (const std::string& stop : flags.stop) {
