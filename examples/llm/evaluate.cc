@@ -145,9 +145,11 @@ absl::Status FetchSources(RunContext& run, Arguments& arguments) {
 absl::Status LoadFor(const std::string& folder, const Arguments& arguments, std::optional<HeldOut>& held_out) {
   DISTILL_ASSIGN_OR_RETURN(auto tokenizer, Tokenizer::Load(folder));
   absl::StatusOr<ChatTemplate> chat = ChatTemplate::Create(arguments.chat_template, tokenizer);
-  const absl::Status missing = chat.status();
-  // Plain texts need none.
-  if (!chat.ok() && arguments.chat_template.empty()) chat = ChatTemplate::Create("chatml", tokenizer);
+  const bool asks_for_own = arguments.chat_template.empty() || arguments.chat_template == "auto";
+  const bool has_none = asks_for_own && tokenizer.chat_template().empty();
+  // Plain texts need none; a template that is there and cannot be read is an error.
+  const absl::Status missing = has_none ? chat.status() : absl::OkStatus();
+  if (!missing.ok()) chat = ChatTemplate::Create("chatml", tokenizer);
   if (!chat.ok()) return Annotate(chat.status(), folder);
   const bool has_teacher = !arguments.teacher.empty();
   const bool is_alike = held_out && held_out->chat_template == chat->text() &&
@@ -162,13 +164,18 @@ absl::Status LoadFor(const std::string& folder, const Arguments& arguments, std:
   return has_teacher ? RequireSameTokenizer(held_out->tokenizer, tokenizer) : absl::OkStatus();
 }
 
+absl::Status CheckFolder(const std::string& folder) {
+  DISTILL_RETURN_IF_ERROR(CheckModelFolder(folder));
+  return CheckGgufTokenizer(folder);
+}
+
 absl::Status Evaluate(RunContext& run, Arguments arguments) {
   DISTILL_RETURN_IF_ERROR(FetchSources(run, arguments));
   const LoadOptions options = {.dtype = arguments.dtype == WeightType::kBFloat16 ? torch::kBFloat16 : torch::kFloat32,
                                .device = run.device(),
                                .dequantise = true};
-  if (!arguments.teacher.empty()) DISTILL_RETURN_IF_ERROR(CheckGgufTokenizer(arguments.teacher));
-  for (const auto& [name, folder] : arguments.models) DISTILL_RETURN_IF_ERROR(CheckGgufTokenizer(folder));
+  if (!arguments.teacher.empty()) DISTILL_RETURN_IF_ERROR(Annotate(CheckFolder(arguments.teacher), "teacher_model"));
+  for (const auto& [name, folder] : arguments.models) DISTILL_RETURN_IF_ERROR(Annotate(CheckFolder(folder), name));
   std::shared_ptr<Decoder> teacher;
   if (!arguments.teacher.empty()) {
     DISTILL_ASSIGN_OR_RETURN(teacher, LoadDecoder(arguments.teacher, options));

@@ -14,6 +14,8 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 TOKENIZER = os.path.join(SOURCE, "examples", "llm", "student")
 PROGRAM = os.path.join(os.environ["DISTILL_BUILD_DIR"], "bin", "evaluate_llm")
 BINS = 15
+TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>the ' + message['role'] + ' says\\n' + message['content'] + '<|im_end|>' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ '<|im_start|>the assistant says\\n' }}{% endif %}")
 
 
 def check(right, what):
@@ -79,8 +81,9 @@ def calibration_error(found, labels):
     return error / len(labels)
 
 
-def expected(folder, teacher, rows, vocab):
+def expected(folder, teacher, rows, vocab, chat_template=None):
     model, tokenizer = read(folder)
+    tokenizer.chat_template = chat_template or tokenizer.chat_template
     tokens = list(answer_tokens(tokenizer, rows))
     found, labels = log_probabilities(model, tokens, vocab)
     figures = {"loss": torch.nn.functional.nll_loss(found, labels).item(), "calibration_error": calibration_error(found, labels),
@@ -145,14 +148,24 @@ def main():
         compare("another alone", found["other"], expected(near, None, rows, 1088))
         check(found["student"]["kl"] is None and found["student"]["top1_agreement"] is None, f"{found}")
 
+        found, _ = figures_of(folder, "--dataset", data, f"student={student}", "--chat_template", TEMPLATE)
+        compare("by another template", found["student"], expected(student, None, rows, 1024, TEMPLATE))
+
         texts = os.path.join(folder, "texts.jsonl")
         write(texts, [{"text": row["messages"][0]["content"]} for row in rows])
         found, output = figures_of(folder, "--dataset", texts, f"student={student}", "--dtype", "bfloat16")
         check(found["student"]["exact_match"] is None and found["student"]["loss"] > 1, f"{found}")
 
+        torn = f"{folder}/torn"
+        shutil.copytree(student, torn)
+        with open(f"{torn}/chat_template.jinja", "w", encoding="utf-8") as file:
+            file.write("{% for %}")
         for arguments, part in (([f"x={student}"], "--dataset_name is required"), (["--dataset", data], "NAME=FOLDER"),
                                 (["--dataset", data, student], "expected NAME=FOLDER"),
-                                (["--dataset", data, f"x={folder}/none"], "none"),
+                                (["--dataset", data, f"x={folder}/none"], f"x: no folder {folder}/none"),
+                                (["--dataset", data, f"x={student}", "--teacher", f"{folder}/none"], f"teacher_model: no folder {folder}/none"),
+                                (["--dataset", texts, f"x={torn}"], "the tokenizer's chat template"),
+                                (["--dataset", texts, f"x={student}", "--chat_template", f"{folder}/none.jinja"], "none.jinja"),
                                 (["--dataset", data, f"x={student}", "--dtype", "int8"], "must be one of float32, bfloat16")):
             code, output = call(*arguments)
             check(code != 0 and part in output and output.count("error: ") == 1, f"{arguments}: exit code {code}: {output}")
