@@ -125,16 +125,11 @@ class Chunks {
   static void AddNarrowProduct(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum) {
     const int64_t rows = a.size(0), slice = b.is_cpu() ? std::min(rows, SliceRows(b.size(1), b.element_size())) : rows;
     const Tensor narrow = torch::empty({slice, b.size(1)}, b.options());
-    const Tensor wide = adds && b.is_cpu() ? torch::empty(narrow.sizes(), sum.options()) : Tensor();
     for (int64_t first = 0; first < rows; first += slice) {
       const int64_t count = std::min(slice, rows - first);
       Tensor product = narrow.narrow(0, 0, count), part = sum.narrow(0, first, count);
       at::mm_out(product, a.narrow(0, first, count), b);
-      if (!adds) {
-        part.copy_(product);
-      } else {
-        part.add_(wide.defined() ? wide.narrow(0, 0, count).copy_(product) : product);
-      }
+      adds ? part.add_(product) : part.copy_(product);
     }
   }
 

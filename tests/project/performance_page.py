@@ -34,7 +34,7 @@ def main():
         check_line(line)
     assert all("--rounds" in line["command"] for line in lines)
     benches = {line["bench"] for line in lines}
-    assert benches == {"allreduce", "collectives", "distill_loss", "loader", "optimizer", "overlap", "recipes", "start", "train_step"}, benches
+    assert benches == {"allreduce", "collectives", "distill_loss", "generate", "loader", "optimizer", "overlap", "recipes", "start", "train_step"}, benches
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([f"{REPO}/scripts/performance_page", f"{REPO}/docs/performance.json", f"{folder}/page.md"], check=True)
         made = read(f"{folder}/page.md")

@@ -108,7 +108,8 @@ def distilbert_options(folder):
         other = gib("a rank", plan("distilbert", "--device", "cpu", "--world_size", "2", *arguments))
         job.check(other < rank, f"{arguments}: {other} GiB, without {rank}")
     dropping = gib("a rank", plan("distilbert", "--device", "cpu", "--world_size", "2", "--dropout"))
-    job.check(dropping == rank, f"--dropout keeps seeds on CPUs: {dropping} GiB, without {rank}")
+    # A process's own size differs from one to the next.
+    job.check(abs(dropping - rank) < 0.01, f"--dropout keeps seeds on CPUs: {dropping} GiB, without {rank}")
     # The nearest lower multiple: 48 ranks of 85 rows, in micro-batches of 32.
     odd, run = rows_of_table(plan("distilbert", "--device", "cuda", "--world_size", "48", "--ranks_per_host", "8"))
     job.check(run == (32, 3, 48 * 85), f"of this run: {run}")
