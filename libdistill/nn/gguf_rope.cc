@@ -100,7 +100,7 @@ absl::Status AddScaling(GgufFields& fields) {
   return absl::OkStatus();
 }
 
-// How much of each head is turned.
+// How much of each head is rotated.
 absl::Status AddRotated(GgufFields& fields) {
   const ordered_json rotated = fields.Get("rope.dimension_count");
   const int64_t size = fields.Count("head_dim");

@@ -6,7 +6,7 @@
 
 namespace distill {
 
-// Base, turned part and scaling, where head_dim is there already. Blocks while a table of factors is read.
+// Base, rotated part and scaling, where head_dim is there already. Blocks while a table of factors is read.
 // InvalidArgument: a type or a key of the scaling that is not read, by its name, or factors alone.
 [[nodiscard]] absl::Status AddGgufRope(GgufFields& fields);
 

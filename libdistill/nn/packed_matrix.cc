@@ -1,8 +1,7 @@
 #include "libdistill/nn/packed_matrix.h"
 
-#include <ATen/Parallel.h>
-
 #include "libdistill/nn/row_products.h"
+#include "libdistill/tensor/parallel.h"
 
 namespace distill {
 namespace {
@@ -24,9 +23,8 @@ std::shared_ptr<const PackedMatrix> PackedMatrix::Of(const Tensor& weight) {
   made->loops_ = loops, made->out_ = weight.size(0), made->in_ = weight.size(1);
   const MatrixView view{weight.const_data_ptr(), made->out_, made->in_, made->in_, 1};
   made->packed_ = at::empty({PackedElements(*loops, view)}, weight.options().requires_grad(false));
-  at::parallel_for(0, PanelsOf(*loops, made->out_), 1, [&](int64_t begin, int64_t end) {
-    loops->pack(view, made->packed_.mutable_data_ptr(), begin, end);
-  });
+  ParallelFor(PanelsOf(*loops, made->out_), 1,
+              [&](int64_t begin, int64_t end) { loops->pack(view, made->packed_.mutable_data_ptr(), begin, end); });
   return made;
 }
 
@@ -37,7 +35,7 @@ Tensor PackedMatrix::Multiply(const Tensor& x) const {
   const Tensor result = at::empty({rows.size(0), out_}, rows.options().dtype(torch::kFloat32));
   const MatrixView view{nullptr, out_, in_, in_, 1};
   const RowProduct product{rows.const_data_ptr(), result.mutable_data_ptr<float>(), rows.size(0)};
-  at::parallel_for(0, PanelsOf(*loops_, out_), 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(PanelsOf(*loops_, out_), 1, [&](int64_t begin, int64_t end) {
     loops_->multiply(view, packed_.const_data_ptr(), product, begin, end);
   });
   return result;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -30,10 +31,6 @@ bool IsOfAdapters(absl::string_view name) { return name == kAdapterConfig || abs
 
 bool HoldsWeights(absl::string_view name) {
   return IsReadAsWeights(name) || IsOfAdapters(name) || name == kStateProjectionsFile;
-}
-
-bool IsIn(const std::vector<std::string>& names, absl::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 absl::StatusOr<std::vector<std::string>> Remove(const std::string& folder, const std::vector<std::string>& written) {
@@ -63,9 +60,9 @@ std::vector<std::string> WeightsOfOthers(const std::vector<std::string>& found,
                                          const std::vector<std::string>& written) {
   std::vector<std::string> old;
   if (std::none_of(written.begin(), written.end(), HoldsWeights)) return old;
-  const bool has_adapters = IsIn(written, kAdapterConfig);
+  const bool has_adapters = absl::c_linear_search(written, kAdapterConfig);
   std::copy_if(found.begin(), found.end(), std::back_inserter(old), [&](const std::string& name) {
-    return (HoldsWeights(name) || (has_adapters && name == kConfig)) && !IsIn(written, name);
+    return (HoldsWeights(name) || (has_adapters && name == kConfig)) && !absl::c_linear_search(written, name);
   });
   return old;
 }

@@ -90,8 +90,7 @@ absl::Status Fitting::Prepare() {
   torch::manual_seed(options_.seed + static_cast<uint64_t>(run_.rank()));  // dropout of ranks must not be alike
   DISTILL_RETURN_IF_ERROR(Resume());
   DISTILL_RETURN_IF_ERROR(trained_.MakeReducer(state_.gradient_order, task_.losses_are_final()));
-  const auto begin = [this](Observer& observer) { return observer.OnBegin(state_.step); };
-  DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell(begin)));
+  DISTILL_RETURN_IF_ERROR(Agree(comm(), reports_->Tell([&](Observer& o) { return o.OnBegin(state_.step); })));
   before_ = {.samples = state_.samples, .steps = state_.step, .tokens = state_.tokens};
   DISTILL_RETURN_IF_ERROR(Agree(comm(), run_.rank() == 0 ? OpenReports() : absl::OkStatus()));
   interruption_ = std::make_unique<Interruption>();
