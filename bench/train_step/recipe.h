@@ -32,8 +32,8 @@ struct BenchRecipe {
 [[nodiscard]] absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder,
                                                      torch::Dtype dtype);
 
-// Seconds that the recipe's matrix products take by themselves for one step of one rank: those of every weight of both
-// models, forward and backward, in `dtype`, each shape timed once.
+// Seconds that the recipe's matrix products take by themselves for one step of one rank, and one pass over both models'
+// logits: products of every weight of both models, forward and backward, in `dtype`, each shape timed once.
 double ProductSeconds(const BenchRecipe& recipe, torch::Dtype dtype);
 
 }  // namespace distill

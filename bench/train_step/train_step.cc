@@ -159,7 +159,8 @@ int main(int argc, char** argv) {
   app.add_option("--accumulation", bench.accumulation, "micro-batches of a step (default: 1)")
       ->check(CLI::Range(1, 64));
   app.add_option("--zero_stage", bench.zero_stage)->check(CLI::Range(0, 3));
-  app.add_flag("--products", bench.products, "time the step's matrix products by themselves, too");
+  app.add_flag("--products", bench.products,
+               "time the step's matrix products and one pass over the logits by themselves, too");
   app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");
   app.add_option("--compare", bench.peer_folder,
                  "what the recipe's peer wrote with --save: repeat its run, compare the losses");

@@ -24,6 +24,7 @@ absl::Status CheckSchedules(const DistillationOptions& options, Divergence chose
   DISTILL_RETURN_IF_ERROR(CheckWeightSchedule("temperature", options.temperature_schedule));
   DISTILL_RETURN_IF_ERROR(CheckWeightSchedule("beta", options.beta_schedule));
   DISTILL_RETURN_IF_ERROR(CheckWeightSchedule("skew", options.skew_schedule));
+  DISTILL_RETURN_IF_ERROR(CheckWeightSchedule("hidden_weight", options.hidden_weight_schedule));
   if (options.beta_schedule.end.has_value() && chosen != Divergence::kJensenShannon) {
     return NotUsed("beta_schedule", chosen, "jensen_shannon, whose beta stays above 0 and below 1");
   }

@@ -42,6 +42,7 @@ struct DistillationOptions {
   std::string layer_map = "";  // "STUDENT:TEACHER,...", as task/layer_map.h reads it
   // Over the steps of a run; the loss itself looks at none of them, but at what OptionsAt makes of them.
   WeightSchedule alpha_schedule = {}, temperature_schedule = {}, beta_schedule = {}, skew_schedule = {};
+  WeightSchedule hidden_weight_schedule = {};  // of the term, which the loss does not look at either
   // Tokens whose logits are alive at one time, at most; fewer where these would be large (ChunkTokens, loss_memory.h).
   int64_t chunk_tokens = 256;
   // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
@@ -99,6 +100,8 @@ void Describe(V& v, DistillationOptions& o) {
   v.Field("hidden_weight", o.hidden_weight, AtLeast(0),
           "of the squared difference between states within both models, after a projection that is trained; 0: none")
       .Similar("hidden_states_weight", "hidden_loss_weight", "feature_weight");
+  v.Field("hidden_weight_schedule", o.hidden_weight_schedule.shape, kShape);
+  v.Field("hidden_weight_end", o.hidden_weight_schedule.end, AtLeast(0), kEnd);
   v.Field(
        "layer_map", o.layer_map,
        "which layers' states are compared: STUDENT:TEACHER,..., 0 for the embeddings; empty: all of the student's with "
@@ -108,6 +111,10 @@ void Describe(V& v, DistillationOptions& o) {
   v.Field("vocabulary", o.vocabulary, "tokens that take part; 0: all that the smaller head has").InCodeOnly();
   v.Field("gradient_scale", o.gradient_scale, Above(0), "what the backward pass multiplies the loss by").InCodeOnly();
   v.Together([&o] { return CheckDivergence(o); });
+  v.Together([&o]() -> absl::Status {
+    if (!o.hidden_weight_schedule.end.has_value() || o.hidden_weight > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError("hidden_weight_schedule begins at hidden_weight, and that is 0: begin above it");
+  });
   v.Together([&o]() -> absl::Status {
     if (o.layer_map.empty() || o.hidden_weight > 0) return absl::OkStatus();
     return absl::InvalidArgumentError("layer_map says which states are compared, and hidden_weight is 0: none are");

@@ -11,7 +11,7 @@ int64_t ModelsOf(const LossShape& shape) { return shape.teacher_hidden > 0 || sh
 }  // namespace
 
 int64_t ChunkTokens(const LossShape& shape) {
-  constexpr int64_t kSmall = 96 << 20;
+  constexpr int64_t kSmall = 80 << 20;
   const int64_t of_a_token = ModelsOf(shape) * shape.vocabulary * shape.element_bytes;
   const int64_t of_head = shape.vocabulary * shape.student_hidden * shape.element_bytes;
   const int64_t most = std::clamp<int64_t>(std::max(kSmall, of_head) / of_a_token, 1, shape.chunk_tokens);

@@ -30,7 +30,7 @@ struct LossMemory {
 LossMemory MemoryOf(const LossShape& shape);
 
 // How many tokens a chunk has, but for the last: shape.chunk_tokens at most, and fewer where the logits of both models
-// would take more than the student's head does, or 96 MiB if that is more. Each chunk packs both heads' weights anew
+// would take more than the student's head does, or 80 MiB if that is more. Each chunk packs both heads' weights anew
 // for its products, which for 256 tokens takes a twelfth of the time; so chunks are no smaller than that, and alike.
 int64_t ChunkTokens(const LossShape& shape);
 

@@ -30,12 +30,10 @@ Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& va
 }
 
 // On CPUs LibTorch drops of whole matrices, in float32, by masks of one draw after another. Its fused kernel, for what
-// drops nothing, multiplies bfloat16 by MKL, which has instructions for that on Intel's alone; repeated keys would take
-// more memory than that is worth.
-bool PrefersTiles(const Tensor& query, const Tensor& keys, double dropout, bool is_plain) {
+// drops nothing, multiplies bfloat16 by MKL, which has instructions for that on Intel's alone.
+bool PrefersTiles(const Tensor& query, double dropout, bool is_plain) {
   if (!TakesTiles(query)) return false;
-  const bool is_grouped = keys.size(1) != query.size(1);
-  return dropout > 0 || !is_plain || (query.scalar_type() == torch::kBFloat16 && CpuMultipliesBf16() && !is_grouped);
+  return dropout > 0 || !is_plain || (query.scalar_type() == torch::kBFloat16 && CpuMultipliesBf16());
 }
 
 // Of one rectangle; query [n, A, L, D], keys and values [n, K, L, D]. `real`: bool [n, 1, 1, L], undefined where all
@@ -44,7 +42,7 @@ Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor&
                           const TokenLayout::Rectangle& rectangle, const Tensor& real, bool is_causal, double dropout,
                           const AttentionTraits& traits) {
   const bool is_plain = traits.is_plain(rectangle.length);
-  if (PrefersTiles(query, keys, dropout, is_plain)) {
+  if (PrefersTiles(query, dropout, is_plain)) {
     TiledAttention options = {.traits = traits, .is_causal = is_causal, .real_keys = rectangle.real_lengths};
     if (dropout > 0) options.dropping = DrawDropping(dropout);
     return AttendByTiles(query, keys, values, options);

@@ -132,7 +132,11 @@ absl::Status LogitDistillation::MatchStates() {
 
 std::vector<TermWeight> LogitDistillation::LossTerms() const {
   if (student_layers_.empty()) return {{"loss"}};
-  return {{"logits"}, {"hidden", options_.hidden_weight}};
+  const double start = options_.hidden_weight;
+  const auto at = [start, schedule = options_.hidden_weight_schedule](double progress) {
+    return WeightAt(start, schedule, progress);
+  };
+  return {{"logits"}, {"hidden", at(1), at}};
 }
 
 std::vector<std::string> LogitDistillation::Reported() const {

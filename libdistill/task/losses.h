@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -65,7 +66,11 @@ struct Losses {
 // The name and weight of a loss term.
 struct TermWeight {
   std::string name;
-  double weight = 1;
+  double weight = 1;  // as it is at PassScale::progress 1: of evaluations, and of all steps where it does not change
+  // The weight at a progress, where it changes over a run; the same on every rank.
+  std::function<double(double progress)> at = nullptr;
+
+  double At(double progress) const { return at == nullptr ? weight : at(progress); }
 };
 
 // Whether there is a loss: where one of these counts of loss terms is not 0.
@@ -81,13 +86,14 @@ struct LossOfMeans {
   size_t terms = 0;  // how many of them have a mean; the others, which counted nothing, add nothing
 };
 
-// The loss of a step, or of an evaluation, out of its means by name.
-inline LossOfMeans WeighMeans(const std::vector<TermWeight>& terms, const std::map<std::string, double>& means) {
+// The loss of a step, or of an evaluation, out of its means by name. `progress`: PassScale::progress.
+inline LossOfMeans WeighMeans(const std::vector<TermWeight>& terms, const std::map<std::string, double>& means,
+                              double progress = 1) {
   LossOfMeans loss;
   for (const TermWeight& term : terms) {
     const auto mean = means.find(term.name);
     if (mean == means.end()) continue;
-    loss.value += term.weight * mean->second;
+    loss.value += term.At(progress) * mean->second;
     ++loss.terms;
   }
   return loss;

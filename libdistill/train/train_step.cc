@@ -36,8 +36,8 @@ std::vector<const MicroStep*> WithLoss(const std::vector<MicroStep>& micro_steps
 
 // "loss" first.
 std::vector<std::pair<std::string, double>> InOrder(const std::vector<TermWeight>& terms,
-                                                    std::map<std::string, double> means) {
-  std::vector<std::pair<std::string, double>> named = {{kLossName, WeighMeans(terms, means).value}};
+                                                    std::map<std::string, double> means, double progress) {
+  std::vector<std::pair<std::string, double>> named = {{kLossName, WeighMeans(terms, means, progress).value}};
   means.erase(kLossName);
   named.insert(named.end(), means.begin(), means.end());
   return named;
@@ -58,9 +58,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rate
   StepOutcome outcome;
   DISTILL_RETURN_IF_ERROR(CountStep(micro_steps, wait.Seconds(), mine, outcome));
   if (loss_scale_ != nullptr) loss_scale_->StartStep(outcome.divisor);
-  scale_ = ScaleOf(outcome);
-  scale_.progress = progress;
-
+  scale_ = ScaleOf(outcome, progress);
   mine = absl::OkStatus();
   const auto on_bucket = [&](size_t bucket) {
     if (!waits_for_norm() && outcome.divisor > 0 && mine.ok()) UpdateArrived(bucket, outcome, rates);
@@ -69,7 +67,7 @@ absl::StatusOr<StepOutcome> TrainStep::Run(Task& task, const LearningRates& rate
   absl::StatusOr<MeansAndRequest> step = MeansOverRanks(comm_, agreed_.names, sums_, mine, request());
   sums_.Clear();
   if (!step.ok()) return step.status();
-  outcome.means = InOrder(agreed_.terms, std::move(step->means));
+  outcome.means = InOrder(agreed_.terms, std::move(step->means), progress);
   outcome.request = step->request;
   if (outcome.divisor == 0) return outcome;
   outcome.grad_norm = reducer_.buckets().Norm() / Divisor(outcome);
@@ -108,12 +106,12 @@ absl::Status TrainStep::CountStep(const std::vector<MicroStep>& micro_steps, dou
   return absl::OkStatus();
 }
 
-PassScale TrainStep::ScaleOf(const StepOutcome& outcome) const {
-  PassScale scale{.gradient_scale = loss_scale_ != nullptr ? loss_scale_->factor() : 1.0};
+PassScale TrainStep::ScaleOf(const StepOutcome& outcome, double progress) const {
+  PassScale scale{.gradient_scale = loss_scale_ != nullptr ? loss_scale_->factor() : 1.0, .progress = progress};
   for (size_t term = 0; term < agreed_.terms.size(); ++term) {
     const int64_t count = outcome.counts[term];
     const double share = count > 0 ? static_cast<double>(outcome.divisor) / static_cast<double>(count) : 0;
-    scale.factors.push_back(agreed_.terms[term].weight * share);
+    scale.factors.push_back(agreed_.terms[term].At(progress) * share);
   }
   return scale;
 }
@@ -190,7 +188,7 @@ absl::StatusOr<torch::Tensor> TrainStep::Total(const Losses& losses, const std::
     const TermWeight& term = agreed_.terms[i];
     const LossTerm* found = losses.Find(term.name);
     if (found == nullptr) {
-      if (term.weight == 0 || counts[i] == 0) continue;
+      if (scale_.factors[i] == 0 || counts[i] == 0) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("a pass gave no loss term '", term.name, "', which the task names (Task::LossTerms)"));
     }
@@ -199,7 +197,7 @@ absl::StatusOr<torch::Tensor> TrainStep::Total(const Losses& losses, const std::
                                                      " in a batch of ", counts[i],
                                                      ": both must be the same, or means are wrong"));
     }
-    if (losses.total.defined() || term.weight == 0 || found->count == 0) continue;
+    if (losses.total.defined() || scale_.factors[i] == 0 || found->count == 0) continue;
     const torch::Tensor scaled = scale_.factors[i] == 1 ? found->sum : found->sum * scale_.factors[i];
     total = total.defined() ? total + scaled : scaled;
   }

@@ -60,7 +60,7 @@ class TrainStep {
  private:
   absl::Status CountStep(const std::vector<MicroStep>& micro_steps, double waited_seconds, const absl::Status& mine,
                          StepOutcome& outcome);
-  PassScale ScaleOf(const StepOutcome& outcome) const;
+  PassScale ScaleOf(const StepOutcome& outcome, double progress) const;
   // Forward and backward passes of all micro-steps, until the buckets are summed.
   absl::Status Backward(const std::vector<MicroStep>& micro_steps, absl::Status& mine,
                         const std::function<void(size_t)>& on_bucket);

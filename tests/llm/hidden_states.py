@@ -42,6 +42,16 @@ def check_ranks(folder):
     print(f"ok: hidden {hidden[0]:.4f} to {hidden[-1]:.4f}, the same on two ranks, sharded and recomputed")
 
 
+def check_schedule(folder):
+    train(folder, "scheduled", ranks=2, hidden_weight=2.0, hidden_weight_schedule="linear", hidden_weight_end=0.5)
+    hidden, logits, loss = (series(folder, "scheduled", name) for name in ("hidden", "logits", "loss"))
+    weights = [2.0 - 1.5 * step / 5 for step in range(6)]
+    job.check(all(abs(a + w * b - c) < 1e-4 * c for a, w, b, c in zip(logits, weights, hidden, loss)), f"{logits} {hidden} {loss}")
+    plain = series(folder, "one", "hidden")
+    job.check(abs(hidden[0] - plain[0]) < 1e-4 * plain[0] and hidden[-1] > plain[-1], f"a smaller weight trains less: {hidden} {plain}")
+    print("ok: a weight that changes over the run")
+
+
 def check_files(folder):
     for out in ("one", "two"):
         shapes = names(f"{folder}/{out}/{FILE}")
@@ -64,6 +74,7 @@ def check_resume(folder):
 
 def check_refusals(folder):
     for options, words in (({"layer_map": "1:9"}, "teacher has layers 0"), ({"hidden_weight": 0, "layer_map": "1:1"}, "none are"),
+                           ({"hidden_weight": 0, "hidden_weight_schedule": "linear", "hidden_weight_end": 1}, "begin above it"),
                            ({"alpha": 0, "teacher_model": "none"}, "hidden_weight")):
         values = {"hidden_weight": 1.0, "teacher_model": f"{folder}/teacher", **options}
         config = job.config(folder, dataset_name=f"{folder}/chat.jsonl", student_model=f"{folder}/student",
@@ -127,6 +138,7 @@ def main():
     job.make_model(f"{folder}/student", seed=2, layers=2)
     job.make_chat(f"{folder}/chat.jsonl", rows=32)
     check_ranks(folder)
+    check_schedule(folder)
     check_files(folder)
     check_resume(folder)
     check_refusals(folder)
