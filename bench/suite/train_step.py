@@ -75,7 +75,8 @@ def in_precision(options, python, recipe, precision, ranks):
 
 def bench(options):
     """Cases RECIPE/PRECISION/RANKS. The limit is the best rate of products of 4096 x 4096 matrices; of memory, what
-    weights, gradients and moments take; of a step's time, its own matrix products and one pass over both models' logits by themselves."""
+    weights, gradients and moments take; of a step's time, its own matrix products (heads' in the loss's chunks) and one pass over both models'
+    logits, by themselves."""
     python = build("bench_train_step", peers=options.peers)
     for recipe in sorted(name for name in RECIPES if name.startswith(options.recipe or "")):
         if options.peers:

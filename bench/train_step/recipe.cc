@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/distilbert.h"
 #include "libdistill/core/random.h"
+#include "libdistill/loss/loss_memory.h"
 
 namespace distill {
 namespace {
@@ -111,6 +112,11 @@ absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, BenchRe
   };
   // Each token's query meets half the sequence.
   const auto attention = [](const LlmShape& shape) { return 2.0 * shape.layers * shape.hidden * 512; };
+  const auto shape_of = [](const LlmShape& shape) -> AttentionShape {
+    return {shape.layers, shape.heads, shape.hidden / shape.heads, /*is_causal=*/true};
+  };
+  recipe.teacher_attention = shape_of(kLlmTeacher);
+  recipe.student_attention = shape_of(kLlmStudent);
   recipe.flops_per_token = 3 * attention(kLlmStudent) + attention(kLlmTeacher);
   return absl::OkStatus();
 }
@@ -152,16 +158,24 @@ absl::Status MakeDistilBert(const std::string& folder, BenchRecipe& recipe) {
     }
     return batch;
   };
+  recipe.teacher_attention = {12, 12, 64, /*is_causal=*/false};
+  recipe.student_attention = {6, 12, 64, /*is_causal=*/false};
   // 4 FLOPs a layer, state and key; 6 layers of the student, forward and backward, and the teacher's 12.
   recipe.flops_per_token = 4.0 * (3 * 6 + 12) * 768 * 128;
   return absl::OkStatus();
 }
 
-double TimeProduct(const torch::Tensor& a, const torch::Tensor& b) {
-  torch::mm(a, b);
+// The second call's: the first has to make room.
+template <typename Call>
+double TimeCall(Call&& call) {
+  call();
   const auto start = std::chrono::steady_clock::now();
-  torch::mm(a, b);
+  call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double TimeProduct(const torch::Tensor& a, const torch::Tensor& b) {
+  return TimeCall([&] { torch::mm(a, b); });
 }
 
 // Of one weight [out, in] and `tokens`: the forward product, and with gradients the two of the backward pass.
@@ -174,15 +188,34 @@ double TimeWeight(int64_t out, int64_t in, int64_t tokens, bool with_gradients, 
   return seconds;
 }
 
-// One pass over both models' logits, in chunks whose products a loss could have at once.
-double TimePass(const LanguageModel& student, int64_t tokens, torch::Dtype dtype) {
-  constexpr int64_t kChunk = 128;
-  torch::Tensor ours = torch::randn({kChunk, student.head_weight().size(0)}).to(dtype);
+// Of a head [out, in], in the loss's chunks, and its gradient in the loss's slices.
+double TimeHead(int64_t out, int64_t in, int64_t tokens, int64_t chunk, bool with_gradients, torch::Dtype dtype) {
+  const torch::Tensor weight = torch::randn({out, in}).to(dtype), x = torch::randn({chunk, in}).to(dtype);
+  double seconds = TimeProduct(x, weight.t());
+  if (with_gradients) {
+    const torch::Tensor gradient = torch::randn({chunk, out}).to(dtype);
+    const bool is_sliced = dtype != torch::kFloat32;  // what has to be widened
+    const int64_t rows = is_sliced ? std::min(out, SliceRows(in, weight.element_size())) : out;
+    seconds += TimeProduct(gradient, weight) +
+               TimeProduct(gradient.narrow(1, 0, rows).t(), x) * static_cast<double>(out) / static_cast<double>(rows);
+  }
+  return seconds * static_cast<double>(tokens) / static_cast<double>(chunk);
+}
+
+// The products of queries with keys and of probabilities with values, of which causal attention needs half; each has
+// two in the backward pass.
+double TimeAttention(const BenchRecipe& recipe, const AttentionShape& shape, bool with_gradients, torch::Dtype dtype) {
+  const torch::Tensor query = torch::randn({recipe.rows * shape.heads, recipe.length, shape.head_size}).to(dtype);
+  const torch::Tensor keys = query.transpose(1, 2), products = torch::bmm(query, keys);
+  const double seconds = TimeCall([&] { torch::bmm(query, keys); }) + TimeCall([&] { torch::bmm(products, query); });
+  return static_cast<double>(shape.layers) * seconds * (shape.is_causal ? 0.5 : 1) * (with_gradients ? 3 : 1);
+}
+
+// One pass over both models' logits, in the loss's chunks.
+double TimePass(int64_t vocabulary, int64_t tokens, int64_t chunk, torch::Dtype dtype) {
+  torch::Tensor ours = torch::randn({chunk, vocabulary}).to(dtype);
   const torch::Tensor teachers = torch::randn_like(ours);
-  ours.sub_(teachers);
-  const auto start = std::chrono::steady_clock::now();
-  for (int64_t first = 0; first < tokens; first += kChunk) ours.sub_(teachers);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return TimeCall([&] { ours.sub_(teachers); }) * static_cast<double>(tokens) / static_cast<double>(chunk);
 }
 
 }  // namespace
@@ -200,15 +233,28 @@ absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::strin
 
 double ProductSeconds(const BenchRecipe& recipe, torch::Dtype dtype) {
   const torch::NoGradGuard no_grad;
+  const int64_t tokens = recipe.rows * recipe.length;
+  const torch::Tensor head = recipe.student->head_weight(), teachers_head = recipe.teacher->head_weight();
+  const int64_t chunk = ChunkTokens({.tokens = tokens,
+                                     .chunk_tokens = DistillationOptions().chunk_tokens,
+                                     .vocabulary = head.size(0),
+                                     .student_hidden = head.size(1),
+                                     .teacher_hidden = teachers_head.size(1),
+                                     .element_bytes = static_cast<int64_t>(torch::elementSize(dtype))});
   std::map<std::pair<int64_t, int64_t>, double> seconds[2];  // of the teacher and the student, by shape
-  double total = TimePass(*recipe.student, recipe.rows * recipe.length, dtype);
+  double total = TimePass(head.size(0), tokens, chunk, dtype);
   for (const bool is_student : {false, true}) {
     const LanguageModel& model = is_student ? *recipe.student : *recipe.teacher;
+    total += TimeAttention(recipe, is_student ? recipe.student_attention : recipe.teacher_attention, is_student, dtype);
     for (const auto& item : model.named_parameters()) {
       if (!IsMultiplied(item.key(), item.value())) continue;
       const int64_t out = item.value().size(0), in = item.value().size(1);
       double& of_shape = seconds[is_student][{out, in}];
-      if (of_shape == 0) of_shape = TimeWeight(out, in, recipe.rows * recipe.length, is_student, dtype);
+      if (of_shape == 0) {
+        of_shape = item.value().is_same(is_student ? head : teachers_head)
+                       ? TimeHead(out, in, tokens, chunk, is_student, dtype)
+                       : TimeWeight(out, in, tokens, is_student, dtype);
+      }
       total += of_shape;
     }
   }

@@ -11,6 +11,11 @@
 
 namespace distill {
 
+struct AttentionShape {
+  int64_t layers = 0, heads = 0, head_size = 0;
+  bool is_causal = false;
+};
+
 struct BenchRecipe {
   std::shared_ptr<LanguageModel> teacher, student;
   std::function<torch::Tensor(const TokenBatch&)> loss;  // the sum that is differentiated, over loss_count tokens
@@ -20,6 +25,7 @@ struct BenchRecipe {
   // Model FLOPs a token (student 6, teacher 2 a parameter that is multiplied, heads included, and attention's
   // products).
   double flops_per_token = 0;
+  AttentionShape teacher_attention, student_attention;
   int64_t rows = 0, length = 0;
   // One step's batch of this rank: random tokens, the same for the same rank and step.
   std::function<TokenBatch(int rank, int64_t step)> random_batch;
@@ -33,7 +39,8 @@ struct BenchRecipe {
                                                      torch::Dtype dtype);
 
 // Seconds that the recipe's matrix products take by themselves for one step of one rank, and one pass over both models'
-// logits: products of every weight of both models, forward and backward, in `dtype`, each shape timed once.
+// logits: products of every weight of both models, forward and backward, in `dtype`, heads in the loss's chunks, and
+// attention's. Each shape is timed once.
 double ProductSeconds(const BenchRecipe& recipe, torch::Dtype dtype);
 
 }  // namespace distill
