@@ -9,7 +9,11 @@
 // After a failed call the communicator is poisoned: this and every later call return that first error, which names
 // the operation, its sequence number, this rank and, where it is known, the rank that was lost.
 // All ranks end with identical bits; the same call on the same inputs gives the same bits again.
-// A communicator is used by one thread at a time, but for Abort; several communicators know nothing of each other.
+// Sums of integers wrap in their type. Their average (kAverage) is that wrapped sum divided by the number of ranks,
+// truncated towards zero, on every backend: -7 over 2 ranks gives -3, and uint8 200 and 100 (44, wrapped) give 22. So
+// an average is exact only where the sum fits the type. uint8 holds few: over 256 ranks and more its averages are all
+// 0. Convert to int64 or a float type first. A communicator is used by one thread at a time, but for Abort; several
+// communicators know nothing of each other.
 #pragma once
 
 #include <cstdint>

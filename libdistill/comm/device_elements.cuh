@@ -59,6 +59,13 @@ __host__ __device__ T Apply(ReduceOp op, T a, T b) {
   return a;
 }
 
+// The divisor is never narrowed to the type: 256 ranks would be 0 in a uint8.
+template <typename T>
+__host__ __device__ T Divided(T sum, int divisor) {
+  using Wide = typename std::conditional<(sizeof(T) < sizeof(int)), int, T>::type;
+  return static_cast<T>(static_cast<Wide>(sum) / static_cast<Wide>(divisor));
+}
+
 template <typename Stored>
 __host__ __device__ void ReduceElement(Stored* out, const DeviceSources& sources, int64_t i, ReduceOp op, int divisor) {
   using Element = DeviceElement<Stored>;
@@ -67,7 +74,7 @@ __host__ __device__ void ReduceElement(Stored* out, const DeviceSources& sources
   for (int s = 1; s < sources.count; ++s) {
     sum = Apply<Sum>(op, sum, Element::Widen(static_cast<const Stored*>(sources.at[s])[i]));
   }
-  if (divisor > 1) sum = static_cast<Sum>(sum / static_cast<Sum>(divisor));
+  if (divisor > 1) sum = Divided(sum, divisor);
   out[i] = Element::Narrow(sum);
 }
 

@@ -19,10 +19,17 @@ namespace {
 // What a rank sent before it left may still be on its way.
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
-// 16-bit floats, which MPI cannot add, do not come here as such (mpi_communicator.cc).
-MPI_Datatype MpiType(DType dtype) {
-  const MPI_Datatype types[] = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT8_T, MPI_UINT8_T,
-                                MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};  // in the order of DType
+// 16-bit floats, which MPI cannot add, do not come here as such (mpi_communicator.cc). Sums and products of integers
+// wrap (communicator.h), which MPI does with unsigned types alone: the bits are the same.
+MPI_Datatype MpiType(DType dtype, ReduceOp op) {
+  const bool is_signed = op == ReduceOp::kMin || op == ReduceOp::kMax;
+  const MPI_Datatype types[] = {MPI_FLOAT,
+                                MPI_DOUBLE,
+                                MPI_UINT8_T,
+                                MPI_UINT8_T,
+                                is_signed ? MPI_INT32_T : MPI_UINT32_T,
+                                is_signed ? MPI_INT64_T : MPI_UINT64_T,
+                                MPI_UINT8_T};  // in the order of DType
   return types[static_cast<size_t>(dtype)];
 }
 
@@ -90,7 +97,7 @@ absl::Status MpiCalls::CheckWait(const char* what, int peer, Waiting& waiting) c
 
 absl::Status MpiCalls::Make(const CommCall& call, const char* what) const {
   const int count = static_cast<int>(call.count);
-  const MPI_Datatype type = MpiType(call.dtype);
+  const MPI_Datatype type = MpiType(call.dtype, call.op);
   const MPI_Op op = MpiOp(call.op);
   const MPI_Comm comm = comm_->comm;
   const void* const in = call.input == call.output ? MPI_IN_PLACE : call.input;

@@ -1,7 +1,8 @@
 // Open MPI's own collectives: reference and fallback. 16-bit floats travel as float32, which MPI can add, and are
-// rounded once. What goes through MPI in one call is bounded, so that its int counts suffice. Before each collective
-// the ranks tell each other which one they make: MPI itself may crash, wait for ever or add the wrong numbers where
-// they differ.
+// rounded once. Bytes that are added or multiplied travel as 32-bit integers and are cut to 8 bits in the end: Open MPI
+// 4.1 adds uint8 with saturation where the CPU has AVX, and sums here wrap (communicator.h). What goes through MPI in
+// one call is bounded, so that its int counts suffice. Before each collective the ranks tell each other which one they
+// make: MPI itself may crash, wait for ever or add the wrong numbers where they differ.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -21,19 +22,32 @@ namespace {
 constexpr int64_t kDirectElements = int64_t{64} << 20;
 constexpr int64_t kStagedElements = int64_t{1} << 20;  // over all ranks' blocks
 
-// The type that MPI adds for us.
-DType WireType(DType dtype) { return SizeOf(dtype) == 2 ? DType::kFloat32 : dtype; }
-
-// `count` values of `dtype` of the caller's buffer into one of MPI's, which holds WireType(dtype).
-void ToWire(const char* in, char* out, int64_t count, DType dtype) {
-  if (SizeOf(dtype) == 2) return WidenToFloat(in, reinterpret_cast<float*>(out), count, dtype);
-  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+// The type that MPI reduces for us.
+DType WireType(DType dtype, ReduceOp op) {
+  if (SizeOf(dtype) == 2) return DType::kFloat32;
+  const bool wraps = op != ReduceOp::kMin && op != ReduceOp::kMax;
+  return dtype == DType::kUInt8 && wraps ? DType::kInt32 : dtype;
 }
 
-// And back, rounded once.
-void FromWire(const char* in, char* out, int64_t count, DType dtype) {
+// `count` values of `dtype` of the caller's buffer into one of MPI's, which holds values of `wire`.
+void ToWire(const char* in, char* out, int64_t count, DType dtype, DType wire) {
+  if (SizeOf(dtype) == 2) return WidenToFloat(in, reinterpret_cast<float*>(out), count, dtype);
+  if (wire == dtype) {
+    std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+  } else {
+    std::copy_n(reinterpret_cast<const uint8_t*>(in), count, reinterpret_cast<int32_t*>(out));
+  }
+}
+
+// And back: floats are rounded once, integers wrap.
+void FromWire(const char* in, char* out, int64_t count, DType dtype, DType wire) {
   if (SizeOf(dtype) == 2) return NarrowFromFloat(reinterpret_cast<const float*>(in), out, count, dtype);
-  std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+  if (wire == dtype) {
+    std::memcpy(out, in, static_cast<size_t>(count * SizeOf(dtype)));
+  } else {
+    std::transform(reinterpret_cast<const int32_t*>(in), reinterpret_cast<const int32_t*>(in) + count,
+                   reinterpret_cast<uint8_t*>(out), [](int32_t sum) { return static_cast<uint8_t>(sum); });
+  }
 }
 
 class MpiCommunicator : public CommBackend {
@@ -87,7 +101,7 @@ absl::Status MpiCommunicator::Execute(const CommCall& call) {
   DISTILL_RETURN_IF_ERROR(Begin(call));
   if (call.operation == CommOperation::kBarrier) return calls_.Make(call);
   const bool direct = call.operation == CommOperation::kBroadcast ||
-                      (call.operation == CommOperation::kAllReduce && WireType(call.dtype) == call.dtype);
+                      (call.operation == CommOperation::kAllReduce && WireType(call.dtype, call.op) == call.dtype);
   return direct ? Direct(call) : Staged(call);
 }
 
@@ -127,7 +141,7 @@ absl::Status MpiCommunicator::Direct(const CommCall& call) {
 absl::Status MpiCommunicator::Staged(const CommCall& call) {
   const bool reduces = Reduces(call.operation);
   const DType dtype = reduces ? call.dtype : DType::kUInt8;
-  const DType wire = WireType(dtype);
+  const DType wire = reduces ? WireType(dtype, call.op) : dtype;
   const int64_t size = SizeOf(dtype), wire_size = SizeOf(wire);
   const int64_t count = call.bytes() / size;
   const int in_blocks = call.input_blocks(world_size()), out_blocks = call.output_blocks(world_size());
@@ -144,13 +158,15 @@ absl::Status MpiCommunicator::Staged(const CommCall& call) {
   for (int64_t begin = 0; begin < count; begin += per_call) {
     part.count = std::min(per_call, count - begin);
     for (int64_t b = 0; b < in_blocks; ++b) {
-      ToWire(call.in() + (b * count + begin) * size, own_->staged.data() + b * part.bytes(), part.count, dtype);
+      ToWire(call.in() + (b * count + begin) * size, own_->staged.data() + b * part.bytes(), part.count, dtype, wire);
     }
     DISTILL_RETURN_IF_ERROR(calls_.Make(part));
     if (!takes) continue;
-    if (reduces) Finish(part.output, part.count, wire, call.op);
+    // Floats are divided before they are rounded, integers after they have wrapped.
+    if (reduces && wire == DType::kFloat32) Finish(part.output, part.count, wire, call.op);
+    if (reduces && wire != DType::kFloat32) Finish(call.out() + begin * size, part.count, dtype, call.op);
     for (int64_t b = 0; b < out_blocks; ++b) {
-      FromWire(part.out() + b * part.bytes(), call.out() + (b * count + begin) * size, part.count, dtype);
+      FromWire(part.out() + b * part.bytes(), call.out() + (b * count + begin) * size, part.count, dtype, wire);
     }
   }
   return absl::OkStatus();

@@ -1,6 +1,6 @@
 // The arithmetic of collectives: element by element over several buffers, on the widest vectors that the CPU has.
 // float16 and bfloat16 are accumulated in float32 and rounded once per call (to nearest, ties to even); integers wrap,
-// and their average is the wrapped sum divided with truncation.
+// and their average is the wrapped sum divided by the number of ranks, truncated towards zero (communicator.h).
 #pragma once
 
 #include <cstdint>

@@ -28,6 +28,13 @@ template <typename T>
 using Wrapping =
     typename std::conditional<std::is_integral<T>::value, std::make_unsigned<T>, std::remove_cv<T>>::type::type;
 
+// The divisor is never narrowed to the type: 256 ranks would be 0 in a uint8.
+template <typename T>
+inline T Divided(T sum, int divisor) {
+  using Wide = typename std::conditional<(sizeof(T) < sizeof(int)), int, T>::type;
+  return static_cast<T>(static_cast<Wide>(sum) / static_cast<Wide>(divisor));
+}
+
 struct Sum {
   template <typename T>
   static T Apply(T a, T b) {
@@ -80,7 +87,7 @@ inline void Sweep(void* const* outs, const void* const* sources, int64_t count, 
 #pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     T value = Op::template Apply<T>(a[i], b[i]);
-    if constexpr (kDivide) value = static_cast<T>(value / static_cast<T>(divisor));
+    if constexpr (kDivide) value = Divided(value, divisor);
     first[i] = value;
     if constexpr (kTwo) second[i] = value;
   }
@@ -129,7 +136,7 @@ void Loop(void* const* outs, int out_count, const void* const* sources, int sour
       Accumulate<Element, Op>(sum, static_cast<const Stored*>(sources[s]) + begin, length, widened);
     }
     if (divisor > 1) {
-      for (int64_t i = 0; i < length; ++i) sum[i] = static_cast<T>(sum[i] / static_cast<T>(divisor));
+      for (int64_t i = 0; i < length; ++i) sum[i] = Divided(sum[i], divisor);
     }
     const Stored* result = nullptr;
     if constexpr (kSame) {

@@ -7,6 +7,7 @@
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/grid_buffers.h"
+#include "tests/comm/integer_average.h"
 
 namespace distill::testing {
 namespace {
@@ -136,6 +137,37 @@ absl::Status SendAndReceive(Communicator& comm, Arena& arena, const Case& c) {
   return absl::OkStatus();
 }
 
+// Random bits, of which every rank knows those of all: sums wrap, and are below zero as often as above.
+absl::Status IntegerAverages(Communicator& comm, DType dtype) {
+  constexpr int64_t kPerRank = 701;
+  const int n = comm.world_size();
+  const int64_t size = SizeOf(dtype), count = n * kPerRank;
+  std::vector<std::vector<char>> inputs(static_cast<size_t>(n), std::vector<char>(static_cast<size_t>(count * size)));
+  for (int r = 0; r < n; ++r) {
+    Random random(23, static_cast<uint64_t>(r));
+    for (char& byte : inputs[static_cast<size_t>(r)]) byte = static_cast<char>(random.Below(256));
+  }
+  const std::vector<char>& mine = inputs[static_cast<size_t>(comm.rank())];
+  std::vector<char> all(mine.size()), reduced(mine.size()), part(mine.size() / static_cast<size_t>(n));
+  DISTILL_RETURN_IF_ERROR(comm.AllReduce(mine.data(), all.data(), count, dtype, ReduceOp::kAverage));
+  DISTILL_RETURN_IF_ERROR(comm.ReduceScatter(mine.data(), part.data(), kPerRank, dtype, ReduceOp::kAverage));
+  DISTILL_RETURN_IF_ERROR(comm.Reduce(mine.data(), reduced.data(), count, dtype, ReduceOp::kAverage, n - 1));
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t sum = 0;
+    for (const std::vector<char>& input : inputs) {
+      sum += static_cast<uint64_t>(LoadInteger(input.data() + i * size, dtype));
+    }
+    const int64_t expected = AverageOf(sum, n, dtype);
+    const auto is = [&](const std::vector<char>& got, int64_t at) {
+      return LoadInteger(got.data() + at * size, dtype) == expected;
+    };
+    const bool right = is(all, i) && (comm.rank() != n - 1 || is(reduced, i)) &&
+                       (i / kPerRank != comm.rank() || is(part, i % kPerRank));
+    if (!right) return absl::InternalError(absl::StrCat("average of ", NameOf(dtype), " ", i, " is not ", expected));
+  }
+  return absl::OkStatus();
+}
+
 // For the two buffers of a case whose blocks have `bytes` bytes.
 int64_t ArenaBytes(const Communicator& comm, int64_t bytes) {
   return 2 * comm.world_size() * (bytes + 4096) + 2 * bytes;
@@ -156,6 +188,9 @@ absl::Status CheckAllReduces(Communicator& comm, const GridOptions& options) {
         DISTILL_RETURN_IF_ERROR(AllGather(comm, arena, {count, dtype, ReduceOp::kSum, in_place}));
       }
     }
+  }
+  for (const DType dtype : {DType::kInt32, DType::kInt64, DType::kUInt8}) {
+    DISTILL_RETURN_IF_ERROR(IntegerAverages(comm, dtype));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/random.h"
 #include "tests/comm/device_elements.h"
+#include "tests/comm/integer_average.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -53,6 +54,30 @@ TEST_CASE("the device's arithmetic gives the bits of the CPU's") {
         testing::ReduceElements(got.data(), sources.data(), source_count, kCount, dtype, op, divisor);
         CHECK(got == expected);
       }
+    }
+  }
+}
+
+// As after NCCL, whose sums wrap in the type, and as where one rank adds all.
+TEST_CASE("averages of integers over up to 4,096 ranks are the wrapped sum divided, as a device does it") {
+  constexpr int64_t kCount = 256;
+  const DType dtype = GENERATE(DType::kUInt8, DType::kInt32, DType::kInt64);
+  for (const int ranks : {2, 3, 127, 128, 255, 256, 257, 300, 500, 512, 1000, 4095, 4096}) {
+    CAPTURE(NameOf(dtype), ranks);
+    Random random(7, static_cast<uint64_t>(ranks));
+    const int source_count = ranks <= kMostDeviceSources ? ranks : 1;
+    std::vector<std::vector<char>> data;
+    std::vector<const void*> sources;
+    for (int s = 0; s < source_count; ++s) data.push_back(Numbers(random, kCount, dtype));
+    for (const std::vector<char>& one : data) sources.push_back(one.data());
+    std::vector<char> got(data[0].size());
+    testing::ReduceElements(got.data(), sources.data(), source_count, kCount, dtype, ReduceOp::kAverage, ranks);
+    for (int64_t i = 0; i < kCount; ++i) {
+      uint64_t sum = 0;
+      for (const std::vector<char>& one : data) {
+        sum += static_cast<uint64_t>(testing::LoadInteger(one.data() + i * SizeOf(dtype), dtype));
+      }
+      REQUIRE(testing::LoadInteger(got.data() + i * SizeOf(dtype), dtype) == testing::AverageOf(sum, ranks, dtype));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "libdistill/comm/reduce_table.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/vectors.h"
+#include "tests/comm/integer_average.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -174,6 +175,56 @@ TEST_CASE("integers wrap, and averages are divided once, with truncation") {
   uint8_t sum = 0;
   Reduce(&sum, two, 2, 1, DType::kUInt8, ReduceOp::kSum);
   CHECK(sum == 44);
+}
+
+TEST_CASE("averages of integers over up to 4,096 ranks are the wrapped sum divided, on every instruction set") {
+  constexpr int64_t kCount = 67;  // a vector and a rest
+  const DType dtype = GENERATE(DType::kUInt8, DType::kInt32, DType::kInt64);
+  const int ranks = GENERATE(1, 2, 3, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1000, 2048, 4095, 4096);
+  CAPTURE(NameOf(dtype), ranks);
+  Random random(5, static_cast<uint64_t>(ranks));
+  std::vector<std::vector<char>> data(static_cast<size_t>(ranks));
+  std::vector<const void*> all;
+  std::vector<uint64_t> sums(kCount);
+  for (std::vector<char>& source : data) {
+    source.resize(static_cast<size_t>(kCount * SizeOf(dtype)));
+    for (char& byte : source) byte = static_cast<char>(random.Below(256));
+    all.push_back(source.data());
+    for (int64_t i = 0; i < kCount; ++i) {
+      sums[static_cast<size_t>(i)] +=
+          static_cast<uint64_t>(testing::LoadInteger(source.data() + i * SizeOf(dtype), dtype));
+    }
+  }
+  std::vector<char> sum(data[0].size());
+  std::vector<char> rest(data[0].size());
+  std::vector<char> got(data[0].size());
+  Reduce(sum.data(), all.data(), ranks, kCount, dtype, ReduceOp::kSum);
+  if (ranks > 1) Reduce(rest.data(), all.data() + 1, ranks - 1, kCount, dtype, ReduceOp::kSum);
+  const void* const one[] = {sum.data()};                   // a sum that is divided afterwards
+  const void* const two[] = {rest.data(), data[0].data()};  // the last step of a ring
+  const auto check = [&](const void* const* sources, int source_count) {
+    for (const ReduceTable* table : Tables()) {
+      std::fill(got.begin(), got.end(), 'x');
+      void* out = got.data();
+      table->loops[static_cast<size_t>(dtype)][0](&out, 1, sources, source_count, kCount, ranks, 0);
+      for (int64_t i = 0; i < kCount; ++i) {
+        REQUIRE(testing::LoadInteger(got.data() + i * SizeOf(dtype), dtype) ==
+                testing::AverageOf(sums[static_cast<size_t>(i)], ranks, dtype));
+      }
+    }
+  };
+  check(all.data(), ranks);
+  check(one, 1);
+  check(two, 2);
+}
+
+TEST_CASE("averages of floats over 4,096 ranks are divided by 4,096") {
+  const std::vector<float> value(4096, 3.0f);
+  std::vector<const void*> sources;
+  for (const float& x : value) sources.push_back(&x);
+  float average = 0;
+  Reduce(&average, sources.data(), 4096, 1, DType::kFloat32, ReduceOp::kAverage, 4096);
+  CHECK(average == 3.0f);
 }
 
 TEST_CASE("the result may take the place of a source") {
