@@ -6,11 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/comm/host_memory.h"
 #include "libdistill/comm/plain_memory.h"
 #include "libdistill/comm/same_calls.h"
+#include "libdistill/comm/setup.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
+
+CommBackend::CommBackend(const Setup& setup)
+    : Communicator(setup.world.rank, setup.Names()),
+      host_(setup.hosts[static_cast<size_t>(setup.world.rank)]),
+      host_id_(setup.host_ids[static_cast<size_t>(setup.world.rank)]),
+      memory_root_(setup.memory_root) {}
 
 absl::Status CommBackend::Attach(std::shared_ptr<Rendezvous> rendezvous, absl::Duration timeout, absl::Duration grace) {
   const absl::Status attached = lifeline_.Attach(std::move(rendezvous), timeout, grace,
@@ -150,12 +158,51 @@ absl::StatusOr<std::unique_ptr<CommMemory>> CommBackend::Allocate(int64_t bytes,
   DISTILL_RETURN_IF_ERROR(CheckPlacement(placement));
   absl::StatusOr<std::unique_ptr<CommMemory>> memory = absl::UnknownError("not tried");
   DISTILL_RETURN_IF_ERROR(Guard({.operation = CommOperation::kAllocate, .count = bytes}, [&] {
-    memory = DoAllocate(bytes, placement);
+    memory = AllocateInCall(bytes, placement);
     return absl::IsResourceExhausted(memory.status()) ? absl::OkStatus() : memory.status();
   }));
   // The memory of a rank is mapped by the others: they keep it while they hold theirs, so freeing needs no agreement.
   DISTILL_RETURN_IF_ERROR(Agree(*this, memory.status()));
   return memory;
+}
+
+// The whole has checked what its parts allocate; memory of a GPU is its rank's alone.
+absl::StatusOr<std::unique_ptr<CommMemory>> CommBackend::AllocateInCall(int64_t bytes, Placement placement) {
+  if (is_part_ || placement.on_device) return DoAllocate(bytes, placement);
+  DISTILL_RETURN_IF_ERROR(CheckMemoryOfHosts(bytes));
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, DoAllocate(bytes, placement));
+  TakePages(*memory);
+  return memory;
+}
+
+// Every rank has read what is left before any of them goes on to take some of it.
+absl::Status CommBackend::CheckMemoryOfHosts(int64_t bytes) {
+  if (host_id_.empty() && world_size() > 1) return absl::OkStatus();  // around another one, which checks
+  const MemoryRequest mine = {host_, host_id_, bytes, ReadMemoryLimits(memory_root_)};
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherInCall(mine.Encode()));
+  std::vector<MemoryRequest> requests(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    DISTILL_ASSIGN_OR_RETURN(requests[rank], MemoryRequest::Decode(texts[rank]));
+  }
+  return CheckHostMemory(requests);
+}
+
+absl::StatusOr<std::vector<std::string>> CommBackend::GatherInCall(const std::string& mine) {
+  const auto ranks = static_cast<size_t>(world_size());
+  const auto gather = [this](const void* in, void* out, int64_t count) {
+    return Execute({.operation = CommOperation::kAllGather, .input = in, .output = out, .count = count});
+  };
+  std::vector<uint64_t> lengths(ranks);
+  const uint64_t length = mine.size();
+  DISTILL_RETURN_IF_ERROR(gather(&length, lengths.data(), sizeof(length)));
+  const uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string padded = mine;
+  padded.resize(longest);
+  std::string all(ranks * longest, '\0');
+  DISTILL_RETURN_IF_ERROR(gather(padded.data(), all.data(), static_cast<int64_t>(longest)));
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < ranks; ++rank) texts.push_back(all.substr(rank * longest, lengths[rank]));
+  return texts;
 }
 
 absl::StatusOr<std::unique_ptr<CommMemory>> CommBackend::DoAllocate(int64_t bytes, Placement) {

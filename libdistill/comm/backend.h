@@ -32,6 +32,8 @@ struct SplitPart {
   std::vector<int> members;  // their ranks in the parent, in their new order; empty for a color below 0
 };
 
+struct Setup;  // comm/setup.h
+
 class CommBackend : public Communicator {
  public:
   absl::Status Run(const CommCall& call) final;
@@ -69,6 +71,8 @@ class CommBackend : public Communicator {
 
  protected:
   using Communicator::Communicator;
+  // Knows the ranks' hosts, whose memory Allocate then looks at for all of their ranks together.
+  explicit CommBackend(const Setup& setup);
 
   // Does one call. Its arguments were checked, its count is above 0 (but for a barrier), and world_size is above 1
   // unless the backend is "alone". One that waits ends as soon as its rendezvous has failed: that is how an Abort and a
@@ -98,7 +102,15 @@ class CommBackend : public Communicator {
   absl::Status CheckArguments(const CommCall& call) const;
   absl::Status CheckBuffers(const CommCall& call) const;
   absl::Status CheckPlacement(Placement placement) const;
+  // DoAllocate, where every host has what its ranks ask for together. Inside of a call.
+  absl::StatusOr<std::unique_ptr<CommMemory>> AllocateInCall(int64_t bytes, Placement placement);
+  absl::Status CheckMemoryOfHosts(int64_t bytes);
+  // As GatherTexts (agree.h), inside of a call.
+  absl::StatusOr<std::vector<std::string>> GatherInCall(const std::string& mine);
 
+  const std::string host_;
+  const std::string host_id_;      // "": nobody said so
+  const std::string memory_root_;  // Setup::memory_root
   bool is_part_ = false;
   bool compares_calls_ = false;
   int64_t sequence_ = 0;  // collectives

@@ -49,7 +49,7 @@ class FabricCommunicator : public CommBackend {
 
  private:
   FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress, FabricWriting writing)
-      : CommBackend(setup.world.rank, setup.Names()),
+      : CommBackend(setup),
         seed_(setup),
         layout_(LayoutOf(HostLayout(setup.host_ids))),
         writing_(writing),

@@ -71,7 +71,7 @@ class HierarchicalCommunicator : public CommBackend {
 };
 
 HierarchicalCommunicator::HierarchicalCommunicator(const Setup& setup, HierarchicalParts parts)
-    : CommBackend(setup.world.rank, setup.Names()),
+    : CommBackend(setup),
       seed_(setup),
       name_(absl::StrCat(parts.inside->takes_device_memory() ? "nccl" : "shm", "+fabric")),
       layout_(std::move(parts.layout)),

@@ -53,10 +53,7 @@ void FromWire(const char* in, char* out, int64_t count, DType dtype, DType wire)
 class MpiCommunicator : public CommBackend {
  public:
   explicit MpiCommunicator(const Setup& setup)
-      : CommBackend(setup.world.rank, setup.Names()),
-        seed_(setup),
-        own_(std::make_shared<Own>()),
-        calls_(*this, setup.options.timeout, own_) {}
+      : CommBackend(setup), seed_(setup), own_(std::make_shared<Own>()), calls_(*this, setup.options.timeout, own_) {}
   // Whoever is still in a call hears that this rank has done its part in it.
   ~MpiCommunicator() override {
     if (calls_.has_started()) calls_.rendezvous().NoteFinishedCalls(calls_.call());
@@ -164,10 +161,10 @@ absl::Status MpiCommunicator::Staged(const CommCall& call) {
     if (!takes) continue;
     // Floats are divided before they are rounded, integers after they have wrapped.
     if (reduces && wire == DType::kFloat32) Finish(part.output, part.count, wire, call.op);
-    if (reduces && wire != DType::kFloat32) Finish(call.out() + begin * size, part.count, dtype, call.op);
     for (int64_t b = 0; b < out_blocks; ++b) {
       FromWire(part.out() + b * part.bytes(), call.out() + (b * count + begin) * size, part.count, dtype, wire);
     }
+    if (reduces && wire != DType::kFloat32) Finish(call.out() + begin * size, part.count, dtype, call.op);
   }
   return absl::OkStatus();
 }

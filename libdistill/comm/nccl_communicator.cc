@@ -63,7 +63,7 @@ constexpr int kMaxBlocks = 32;
 class NcclCommunicator : public CommBackend {
  public:
   explicit NcclCommunicator(const Setup& setup)
-      : CommBackend(setup.world.rank, setup.Names()),
+      : CommBackend(setup),
         seed_(setup),
         timeout_(setup.options.timeout),
         rendezvous_(setup.rendezvous),

@@ -30,7 +30,8 @@ struct Setup {
   // which errors call them.
   std::vector<int> job_ranks = {};
   std::shared_ptr<SharedMemorySource> memory = std::make_shared<SharedMemorySource>();
-  CommTuning tuning = {};  // the same on every rank
+  std::string memory_root = "";  // in front of /proc and /sys where a rank looks what memory is left, for tests
+  CommTuning tuning = {};        // the same on every rank
   // Set where the buffers of a communicator over the fabric are all in it.
   std::shared_ptr<DeviceMemory> device_memory = nullptr;
 

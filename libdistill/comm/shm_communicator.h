@@ -43,7 +43,7 @@ namespace distill {
 class ShmCommunicator : public CommBackend {
  public:
   ShmCommunicator(Setup setup, std::vector<SharedMemory> segments, ShmGroup group)
-      : CommBackend(setup.world.rank, setup.Names()),
+      : CommBackend(setup),
         seed_(setup),
         timeout_(setup.options.timeout),
         rendezvous_(std::move(setup.rendezvous)),

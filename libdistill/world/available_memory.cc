@@ -1,5 +1,7 @@
 #include "libdistill/world/available_memory.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -49,14 +51,31 @@ std::optional<uint64_t> LeftIn(const std::string& folder) {
   return std::nullopt;
 }
 
+// The kernel numbers groups alike for all who see them.
+std::string IdOf(const std::string& folder) {
+  struct stat about = {};
+  if (stat(folder.c_str(), &about) != 0) return folder;
+  return absl::StrCat("group ", about.st_dev, ":", about.st_ino);
+}
+
 }  // namespace
 
-AvailableMemory ReadAvailableMemory(const std::string& root) {
-  const std::optional<uint64_t> kibibytes = SumOf(root + "/proc/meminfo", {"MemAvailable:"});
-  AvailableMemory available = {kibibytes ? *kibibytes << 10 : kUnlimited, "this host"};
+std::vector<MemoryLimit> ReadMemoryLimits(const std::string& root) {
+  std::vector<MemoryLimit> limits;
+  if (const std::optional<uint64_t> kibibytes = SumOf(root + "/proc/meminfo", {"MemAvailable:"})) {
+    limits.push_back({"this host", "host", *kibibytes << 10});
+  }
   for (const std::string& folder : GroupFolders(root, "memory")) {
     const std::optional<uint64_t> left = LeftIn(folder);
-    if (left && *left < available.bytes) available = {*left, absl::StrCat("the memory limit of ", folder)};
+    if (left) limits.push_back({absl::StrCat("the memory limit of ", folder), IdOf(folder), *left});
+  }
+  return limits;
+}
+
+AvailableMemory ReadAvailableMemory(const std::string& root) {
+  AvailableMemory available = {kUnlimited, "this host"};
+  for (const MemoryLimit& limit : ReadMemoryLimits(root)) {
+    if (limit.left_bytes < available.bytes) available = {limit.left_bytes, limit.name};
   }
   return available;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace distill {
 
@@ -17,5 +18,14 @@ struct AvailableMemory {
 // kernel would drop of its copies of files. More would not fail, but summon the kernel's out-of-memory killer. `root`
 // is a folder in front of /proc and /sys, for tests. Never fails: what cannot be read does not limit.
 AvailableMemory ReadAvailableMemory(const std::string& root);
+
+// One of the limits that this is the least of.
+struct MemoryLimit {
+  std::string name;  // as AvailableMemory::limited_by
+  // Equal for two processes of a host that share the limit, even where each sees its group under another path.
+  std::string id;
+  uint64_t left_bytes = 0;
+};
+std::vector<MemoryLimit> ReadMemoryLimits(const std::string& root);
 
 }  // namespace distill

@@ -27,7 +27,8 @@ inline absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, co
 // minute, as ranks take their time to start on a loaded machine.
 inline absl::StatusOr<std::unique_ptr<Communicator>> JoinForCallsOf(absl::Duration timeout, World world,
                                                                     BackendPreference backend,
-                                                                    const std::vector<std::string>& hosts) {
+                                                                    const std::vector<std::string>& hosts,
+                                                                    const std::string& memory_root = "") {
   setenv("FI_TCP_IFACE", "lo", 1);
   world.host = world.host_id = hosts[static_cast<size_t>(world.rank)];
   CommunicatorOptions options;
@@ -37,6 +38,7 @@ inline absl::StatusOr<std::unique_ptr<Communicator>> JoinForCallsOf(absl::Durati
   rendezvous->StartHeartbeat(options.heartbeat_timeout);
   Setup setup = {.world = world, .options = options, .deadline = deadline, .rendezvous = rendezvous, .hosts = hosts};
   setup.host_ids = hosts;
+  setup.memory_root = memory_root;
   setup.one_host = backend == BackendPreference::kShm;
   DISTILL_ASSIGN_OR_RETURN(auto comm, backend == BackendPreference::kShm ? CreateShmCommunicator(std::move(setup))
                                       : backend == BackendPreference::kFabric

@@ -1,5 +1,7 @@
 #include "libdistill/world/available_memory.h"
 
+#include <unistd.h>
+
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -42,6 +44,30 @@ TEST_CASE("of version 2 the tightest limit of the group and all above it counts,
   PutHost(root, "0");
   root.Write("sys/fs/cgroup/job/step/memory.max", "9000000000");
   CHECK(ReadAvailableMemory(root.path()).limited_by == "this host");
+}
+
+TEST_CASE("every limit is named, with what is left of it, and known again under another path") {
+  const TempFolder root;
+  PutHost(root, "5000");
+  root.Write("proc/self/cgroup", "0::/job/step");
+  for (const char* group : {"sys/fs/cgroup/job", "sys/fs/cgroup/job/step"}) {
+    root.Write(std::string(group) + "/memory.max", "1000000");
+    root.Write(std::string(group) + "/memory.current", "700000");
+  }
+  const std::vector<MemoryLimit> limits = ReadMemoryLimits(root.path());
+  REQUIRE(limits.size() == 3);
+  CHECK(limits[0].name == "this host");
+  CHECK(limits[0].left_bytes == 5000 * 1024);
+  CHECK_THAT(limits[1].name, Catch::EndsWith("/sys/fs/cgroup/job/step"));
+  CHECK(limits[1].left_bytes == 300000);
+  CHECK(limits[1].id != limits[2].id);
+  const TempFolder other;  // as a container sees it, whose own group is the top
+  REQUIRE(symlink((root.path() + "/sys").c_str(), (other.path() + "/sys").c_str()) == 0);
+  other.Write("proc/self/cgroup", "0::/job");
+  const std::vector<MemoryLimit> seen = ReadMemoryLimits(other.path());
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].name != limits[2].name);
+  CHECK(seen[0].id == limits[2].id);
 }
 
 TEST_CASE("of version 1 a container's limit is at the top, and none is a number that is never reached") {
