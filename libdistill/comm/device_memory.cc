@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,7 @@ class CudaMemory : public DeviceMemory {
     DISTILL_RETURN_IF_ERROR(Begin(to, from, bytes, static_cast<cudaStream_t>(stream), called_));
     return Await(called_, kCopy);
   }
+  absl::Status CopyRows(absl::Span<const Rows> copies, void* stream) override;
   absl::Status Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
                       int divisor) override;
   absl::Status AwaitNetwork() override;
@@ -68,11 +70,14 @@ class CudaMemory : public DeviceMemory {
  private:
   static constexpr const char* kCopy = "a copy between device and host memory";
   absl::Status Begin(void* to, const void* from, int64_t bytes, cudaStream_t stream, cudaEvent_t done) const;
+  // Returns a cudaError_t.
+  int Enqueue(const Rows& copy, cudaStream_t stream) const;
   absl::Status Await(cudaEvent_t done, const char* what) const;
 
   const int device_;
   const absl::Duration timeout_;
-  bool flushes_ = false;  // what network cards write has to be flushed before it is read
+  int64_t longest_pitch_ = 0;  // of cudaMemcpy2D
+  bool flushes_ = false;       // what network cards write has to be flushed before it is read
   std::array<cudaStream_t, 2> copies_ = {nullptr, nullptr};  // segments alternate: one's way out, the other's way in
   cudaStream_t reductions_ = nullptr;
   cudaEvent_t called_ = nullptr;
@@ -94,6 +99,10 @@ absl::Status CudaMemory::Open() {
   for (cudaEvent_t* event : {&copied_[0], &copied_[1], &called_, &reduced_}) {
     DISTILL_RETURN_IF_ERROR(CudaError("cudaEventCreate", cudaEventCreateWithFlags(event, cudaEventDisableTiming)));
   }
+  int pitch = 0;
+  DISTILL_RETURN_IF_ERROR(
+      CudaError("asking for the longest pitch", cudaDeviceGetAttribute(&pitch, cudaDevAttrMaxPitch, device_)));
+  longest_pitch_ = pitch;
   int ordering = 0;
   DISTILL_RETURN_IF_ERROR(
       CudaError("asking for the order of a network card's writes",
@@ -121,6 +130,31 @@ absl::Status CudaMemory::Begin(void* to, const void* from, int64_t bytes, cudaSt
   DISTILL_RETURN_IF_ERROR(
       CudaError("cudaMemcpyAsync", cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream)));
   return CudaError("cudaEventRecord", cudaEventRecord(done, stream));
+}
+
+int CudaMemory::Enqueue(const Rows& copy, cudaStream_t stream) const {
+  const auto width = static_cast<size_t>(copy.row_bytes);
+  const auto rows = static_cast<size_t>(copy.rows);
+  if (copy.solid()) return cudaMemcpyAsync(copy.to, copy.from, width * rows, cudaMemcpyDeviceToDevice, stream);
+  if (std::max(copy.to_pitch, copy.from_pitch) <= longest_pitch_) {
+    return cudaMemcpy2DAsync(copy.to, static_cast<size_t>(copy.to_pitch), copy.from,
+                             static_cast<size_t>(copy.from_pitch), width, rows, cudaMemcpyDeviceToDevice, stream);
+  }
+  cudaError_t code = cudaSuccess;  // rows that lie so far apart are long
+  for (int64_t row = 0; row < copy.rows && code == cudaSuccess; ++row) {
+    code = cudaMemcpyAsync(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch, width,
+                           cudaMemcpyDeviceToDevice, stream);
+  }
+  return code;
+}
+
+absl::Status CudaMemory::CopyRows(absl::Span<const Rows> copies, void* stream) {
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
+  for (const Rows& copy : copies) {
+    DISTILL_RETURN_IF_ERROR(CudaError("a copy of rows", Enqueue(copy, static_cast<cudaStream_t>(stream))));
+  }
+  DISTILL_RETURN_IF_ERROR(CudaError("cudaEventRecord", cudaEventRecord(called_, static_cast<cudaStream_t>(stream))));
+  return Await(called_, "a copy of rows");
 }
 
 absl::Status CudaMemory::Await(cudaEvent_t done, const char* what) const {

@@ -9,8 +9,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "libdistill/comm/memory.h"
 #include "libdistill/comm/reduce_op.h"
+#include "libdistill/comm/rows.h"
 #include "libdistill/core/dtype.h"
 
 namespace distill {
@@ -40,6 +42,9 @@ class DeviceMemory {
   [[nodiscard]] virtual absl::Status AwaitCopy(int64_t segment) = 0;
   // A copy after what is enqueued on `stream` (a cudaStream_t). Blocks until it has ended.
   [[nodiscard]] virtual absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
+  // The same of rows inside this memory: all copies are enqueued, one call of CUDA each, before the last one is waited
+  // for.
+  [[nodiscard]] virtual absl::Status CopyRows(absl::Span<const Rows> copies, void* stream) = 0;
 
   // As distill::Reduce, on the device's memory. Blocks until it is done, after which a network card may read the
   // result.

@@ -41,16 +41,28 @@ struct LaneCut {
   int64_t segments = 1;
 };
 
-// The same for a block of `count` elements a rank: a segment is a part of every block, `blocks` of which lie together.
+// What a lane sends to one host at a time in a reduce-scatter or an all-gather of long blocks: on many hosts a step of
+// the ring is a message of this length, and not of a share of kLaneSegmentBytes, so that the wire's bandwidth counts
+// and not its latency.
+constexpr int64_t kBlockMessageBytes = 1 << 20;
+// But a lane's segment, of which there are two slots (on a GPU four), is no longer than this: from 64 hosts on the
+// messages get shorter.
+constexpr int64_t kLongestBlockSegmentBytes = 64 << 20;
+
+// The same for a block of `count` elements a rank: a segment is a part of every block, of which a lane carries `seats`
+// for each host.
 struct BlockCut {
-  BlockCut(int64_t count, int64_t blocks, int64_t element_bytes)
-      : count(count), per_segment(std::clamp<int64_t>(kLaneSegmentBytes / element_bytes / blocks, 1, count)) {
+  BlockCut(int64_t count, int64_t hosts, int64_t seats, int64_t element_bytes) : count(count) {
+    const int64_t message =
+        std::max(kLaneSegmentBytes / hosts, std::min(kBlockMessageBytes, kLongestBlockSegmentBytes / hosts));
+    per_segment = std::clamp<int64_t>(message / element_bytes / seats, 1, count);
     segments = (count + per_segment - 1) / per_segment;
   }
   int64_t Begin(int64_t segment) const { return segment * per_segment; }
   int64_t Length(int64_t segment) const { return std::min(per_segment, count - Begin(segment)); }
 
-  int64_t count, per_segment;
+  int64_t count;
+  int64_t per_segment = 1;
   int64_t segments = 1;
 };
 

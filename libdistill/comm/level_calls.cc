@@ -1,4 +1,5 @@
 // Collectives in two levels: inside each host through memory (or between its GPUs), and across hosts over the fabric.
+// Those that go with ranks' blocks, reduce-scatter and all-gather, are in level_blocks.cc.
 //
 //            host A                 host B
 //        rank 0   rank 1        rank 2   rank 3
@@ -29,13 +30,6 @@
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
-namespace {
-
-// What is divided is divided at the end, once.
-ReduceOp Undivided(ReduceOp op) { return op == ReduceOp::kAverage ? ReduceOp::kSum : op; }
-
-}  // namespace
-
 absl::Status LevelCalls::Run(const CommCall& call) {
   constexpr absl::Status (LevelCalls::*kWays[])(const CommCall&) = {
       &LevelCalls::AllReduce, &LevelCalls::ReduceScatter, &LevelCalls::AllGather, &LevelCalls::Broadcast,
@@ -137,51 +131,6 @@ absl::Status LevelCalls::CollectAtRoot(const CommCall& call, const LaneCut& cut,
   return absl::OkStatus();
 }
 
-// What this host has for a rank goes in that rank's lane; a lane's block for a host are those for its ranks there.
-absl::Status LevelCalls::ReduceScatter(const CommCall& call) {
-  const int64_t size = SizeOf(call.dtype);
-  const BlockCut cut(call.count, layout_.hosts() * seats(), size);
-  SegmentSlots& sums = ScratchIn(call.placement).out;
-  SegmentSlots& results = ScratchIn(call.placement).in;
-  const int64_t longest = seats() * cut.per_segment * size;  // of a host's blocks
-  DISTILL_RETURN_IF_ERROR(sums.Fit(layout_.hosts() * longest, DeviceOf(call.placement)));
-  DISTILL_RETURN_IF_ERROR(results.Fit(longest, DeviceOf(call.placement)));
-  const auto before = [&](int64_t k) -> absl::Status {
-    for (int r = 0; r < ranks_.world_size(); ++r) {
-      char* place = sums.at(k) + (layout_.HostOf(r) * seats() + SeatOf(r)) * cut.Length(k) * size;
-      DISTILL_RETURN_IF_ERROR(inside_.Reduce(call.in() + (r * call.count + cut.Begin(k)) * size, place, cut.Length(k),
-                                             call.dtype, Undivided(call.op), LaneOf(r), call.placement));
-    }
-    return absl::OkStatus();
-  };
-  const auto part = [&](int64_t k) -> LanePart {
-    if (lanes_.lane() == nullptr) return {};
-    const int64_t bytes = seats() * cut.Length(k) * size;
-    return {sums.at(k), layout_.hosts() * bytes, results.at(k), bytes, 0, host() * bytes};
-  };
-  const auto across = [&](const LaneCall& lane) -> absl::Status {
-    const int64_t length = seats() * cut.Length(lane.segment);
-    DISTILL_RETURN_IF_ERROR(
-        lane.comm.ReduceScatter(lane.in, lane.out, length, call.dtype, Undivided(call.op), lane.placement));
-    return Divide(call, lane, length);
-  };
-  const auto after = [&](int64_t k) -> absl::Status {
-    char* place = call.out() + cut.Begin(k) * size;
-    for (const int r : layout_.RanksOn(host())) {
-      const char* block = results.at(k) + SeatOf(r) * cut.Length(k) * size;
-      if (r == ranks_.rank() && SeatOf(r) == 0) {
-        DISTILL_RETURN_IF_ERROR(Move(place, block, cut.Length(k) * size, call.placement));
-      } else if (r == ranks_.rank()) {
-        DISTILL_RETURN_IF_ERROR(inside_.Receive(place, cut.Length(k), call.dtype, LaneOf(r), call.placement));
-      } else if (LaneOf(r) == local_rank()) {
-        DISTILL_RETURN_IF_ERROR(inside_.Send(block, cut.Length(k), call.dtype, layout_.LocalRankOf(r), call.placement));
-      }
-    }
-    return absl::OkStatus();
-  };
-  return lanes_.Run(cut.segments, layout_.hosts() * longest, call.placement, {before, part, across, after});
-}
-
 absl::Status LevelCalls::Broadcast(const CommCall& call) {
   const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
   const int root_host = layout_.HostOf(call.root);
@@ -221,57 +170,6 @@ absl::Status LevelCalls::SpreadFromLanes(const CommCall& call, const LaneCut& cu
   if (cut.Rest(segment) == 0) return absl::OkStatus();
   return inside_.Broadcast(begin + cut.lanes * even * cut.size, cut.Rest(segment), call.dtype, cut.lanes - 1,
                            call.placement);
-}
-
-// The ranks of a host learn each other's blocks, each lane exchanges those of its seats with the other hosts, and its
-// rank shows what it got to the others of its host.
-absl::Status LevelCalls::AllGather(const CommCall& call) {
-  const int64_t size = SizeOf(call.dtype);
-  const int64_t seats_in_all = layout_.hosts() * seats();
-  const BlockCut cut(call.count, seats_in_all, size);
-  Scratch& scratch = ScratchIn(call.placement);
-  const int64_t longest = cut.per_segment * size;
-  DISTILL_RETURN_IF_ERROR(scratch.local.Fit(inside_.world_size() * longest, DeviceOf(call.placement)));
-  DISTILL_RETURN_IF_ERROR(scratch.out.Fit(seats() * longest, DeviceOf(call.placement)));
-  DISTILL_RETURN_IF_ERROR(scratch.in.Fit(seats_in_all * longest, DeviceOf(call.placement)));
-  DISTILL_RETURN_IF_ERROR(scratch.out_of_lane.Fit(seats_in_all * longest, DeviceOf(call.placement)));
-  const auto bytes = [&](int64_t k) { return cut.Length(k) * size; };
-  const auto take = [&](int r, int64_t k, const char* block) {
-    char* place = call.out() + (r * call.count + cut.Begin(k)) * size;
-    return Move(place, block, bytes(k), call.placement);
-  };
-  const auto before = [&](int64_t k) -> absl::Status {
-    const char* mine = call.in() + cut.Begin(k) * size;
-    DISTILL_RETURN_IF_ERROR(inside_.AllGather(mine, scratch.local.at(k), cut.Length(k), call.dtype, call.placement));
-    for (const int r : layout_.RanksOn(host())) {
-      const char* block = scratch.local.at(k) + layout_.LocalRankOf(r) * bytes(k);
-      const bool is_there = r == ranks_.rank() && mine == call.out() + (r * call.count + cut.Begin(k)) * size;
-      if (!is_there) DISTILL_RETURN_IF_ERROR(take(r, k, block));
-      if (LaneOf(r) != local_rank()) continue;
-      DISTILL_RETURN_IF_ERROR(Move(scratch.out.at(k) + SeatOf(r) * bytes(k), block, bytes(k), call.placement));
-    }
-    return absl::OkStatus();
-  };
-  const auto part = [&](int64_t k) -> LanePart {
-    if (lanes_.lane() == nullptr) return {};
-    const int64_t own = seats() * bytes(k);
-    return {scratch.out.at(k), own, scratch.in.at(k), layout_.hosts() * own, host() * own, 0};
-  };
-  const auto across = [&](const LaneCall& lane) {
-    return lane.comm.AllGather(lane.in, lane.out, seats() * cut.Length(lane.segment), call.dtype, lane.placement);
-  };
-  const auto after = [&](int64_t k) -> absl::Status {
-    for (int lane = 0; lane < lane_count_; ++lane) {
-      char* got = lane == local_rank() ? scratch.in.at(k) : scratch.out_of_lane.at(k);
-      DISTILL_RETURN_IF_ERROR(inside_.Broadcast(got, seats_in_all * cut.Length(k), call.dtype, lane, call.placement));
-      for (int r = 0; r < ranks_.world_size(); ++r) {
-        if (layout_.HostOf(r) == host() || LaneOf(r) != lane) continue;
-        DISTILL_RETURN_IF_ERROR(take(r, k, got + (layout_.HostOf(r) * seats() + SeatOf(r)) * bytes(k)));
-      }
-    }
-    return absl::OkStatus();
-  };
-  return lanes_.Run(cut.segments, seats_in_all * longest, call.placement, {before, part, across, after});
 }
 
 absl::Status LevelCalls::Meet(const CommCall&) {

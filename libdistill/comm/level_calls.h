@@ -1,16 +1,23 @@
-// The collectives in two levels: see level_calls.cc for what moves where. Internal to comm/.
+// The collectives in two levels: see level_calls.cc for what moves where, level_blocks.cc for reduce-scatter and
+// all-gather. Internal to comm/.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "libdistill/comm/backend.h"
 #include "libdistill/comm/call.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/host_layout.h"
+#include "libdistill/comm/lane_blocks.h"
 #include "libdistill/comm/lane_cut.h"
 #include "libdistill/comm/lane_pipeline.h"
+#include "libdistill/comm/rows.h"
 
 namespace distill {
 
@@ -45,24 +52,44 @@ class LevelCalls {
   absl::Status SpreadFromLanes(const CommCall& call, const LaneCut& cut, int64_t segment);
   // The root, on this host, gets all pieces of the segment; `piece` is this rank's own.
   absl::Status CollectAtRoot(const CommCall& call, const LaneCut& cut, int64_t segment, const char* piece);
+  // What is divided is divided at the end, once.
+  static ReduceOp Undivided(ReduceOp op) { return op == ReduceOp::kAverage ? ReduceOp::kSum : op; }
   // An average's one division, of the lane's sums over all ranks.
   absl::Status Divide(const CommCall& call, const LaneCall& lane, int64_t count) const;
   // Of memory on this rank, without overlap.
   absl::Status Move(void* to, const void* from, int64_t bytes, Placement placement) const;
-  // For blocks that go with ranks, not with lanes: the lane that carries a rank's block, and the block's number among
-  // those of its host in that lane, of which every host has so many, some of them empty.
-  int LaneOf(int other) const { return layout_.LocalRankOf(other) % lane_count_; }
-  int SeatOf(int other) const { return layout_.LocalRankOf(other) / lane_count_; }
-  int64_t seats() const { return (layout_.most() + lane_count_ - 1) / lane_count_; }
+  // The same of rows that lie apart.
+  absl::Status MoveRows(absl::Span<const Rows> rows, Placement placement) const;
+
+  // Of a reduce-scatter or an all-gather, whose blocks go with ranks, not with lanes. The tiles of each segment, and
+  // memory for the longest of them.
+  absl::StatusOr<std::vector<BlockTile>> FitTiles(const CommCall& call, const BlockCut& cut);
+  // Where the blocks of a tile lie in the user's memory.
+  struct TilePlace {
+    std::optional<int64_t> at;  // bytes from its begin, where they lie as in the tile
+    std::vector<BlockRun> runs;
+  };
+  TilePlace PlaceOf(const CommCall& call, const BlockCut& cut, const BlockTile& tile) const;
+  // Reduces a tile inside the host: `sums` gets this rank's lane's blocks for all hosts, tile after tile.
+  absl::Status ReduceTile(const CommCall& call, const BlockCut& cut, int64_t segment, const BlockTile& tile,
+                          char* sums);
+  // All ranks of the host get a tile's blocks, which their lanes have: this rank's in `got`, for all hosts.
+  absl::Status ShowTile(const CommCall& call, const BlockCut& cut, int64_t segment, const BlockTile& tile, char* got);
+  // Ranks beyond the lanes give their blocks to the ranks that carry them, which have room for them in `blocks`, and
+  // get theirs from there.
+  absl::Status BringToSeats(const CommCall& call, const BlockCut& cut, int64_t segment, char* blocks);
+  absl::Status TakeFromSeats(const CommCall& call, const BlockCut& cut, int64_t segment, const char* blocks);
 
   struct Scratch {
-    SegmentSlots out, in, local, out_of_lane;
+    SegmentSlots out, in;
+    std::unique_ptr<CommMemory> tile;
   };
   Scratch& ScratchIn(Placement placement) { return placement.on_device ? device_scratch_ : host_scratch_; }
   std::shared_ptr<DeviceMemory> DeviceOf(Placement placement) const { return placement.on_device ? device_ : nullptr; }
 
   const HostLayout& layout_;
   const int lane_count_ = layout_.fewest();
+  const LaneBlocks blocks_{&layout_};
   const Communicator& ranks_;
   CommBackend& inside_;
   LanePipeline& lanes_;

@@ -1,0 +1,67 @@
+// Which lane carries a rank's block of a reduce-scatter or an all-gather in two levels, and how blocks lie while they
+// go through a host. Pure functions of what is the same on every rank. Internal to comm/.
+//
+//   user's memory, by ranks         [rank 0][rank 1][rank 2][rank 3]     2 hosts x 2 ranks, A: 0 and 1, B: 2 and 3
+//   a tile, by lane, host, seat     [lane 0: A, B][lane 1: A, B]    =    [rank 0][rank 2][rank 1][rank 3]
+//
+// A call inside the host moves one tile: as many bytes for each lane, which lie together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "libdistill/comm/host_layout.h"
+
+namespace distill {
+
+// The blocks of some lanes for some hosts, in the order [lane][host][seat].
+struct BlockTile {
+  int first_lane = 0;
+  int lanes = 0;
+  int first_host = 0;
+  int hosts = 0;
+};
+
+// Blocks that are evenly spaced both among the ranks and in a tile: one strided copy. Places and steps are in blocks.
+struct BlockRun {
+  int64_t rank = 0;
+  int64_t rank_step = 1;
+  int64_t place = 0;  // in the tile
+  int64_t place_step = 1;
+  int64_t blocks = 0;
+};
+
+class LaneBlocks {
+ public:
+  // `layout` outlives this.
+  explicit LaneBlocks(const HostLayout* layout);
+
+  int lanes() const { return lanes_; }
+  int hosts() const { return layout_.hosts(); }
+  // A lane carries so many blocks of each host, of which some are empty where a host has fewer ranks than another.
+  int64_t seats() const { return seats_; }
+  int LaneOf(int rank) const { return layout_.LocalRankOf(rank) % lanes_; }
+  int SeatOf(int rank) const { return layout_.LocalRankOf(rank) / lanes_; }
+
+  // The tiles that a host with so many ranks moves, one call inside each. Where every rank has a lane: all lanes, for
+  // as many hosts as `tile_bytes` hold, at least one; else one lane for all hosts. So there are at most as many tiles
+  // as hosts or lanes, whatever the number of ranks. `host_bytes`: what a lane carries for one host.
+  std::vector<BlockTile> Tiles(int ranks_of_host, int64_t host_bytes, int64_t tile_bytes) const;
+  int64_t BlocksIn(const BlockTile& tile) const { return tile.lanes * tile.hosts * seats_; }
+
+  // Where a tile's blocks lie among the ranks' ones. As few runs as its hosts or its lanes where ranks are numbered
+  // host by host or in rounds over the hosts, at most one for each rank where they are numbered in another way.
+  std::vector<BlockRun> Runs(const BlockTile& tile) const;
+  // Whether the runs are the whole tile in its own order, so that nothing need be moved.
+  bool InOrder(const BlockTile& tile, const std::vector<BlockRun>& runs) const;
+
+ private:
+  enum class Walk { kByHosts, kByLanes };
+  std::vector<BlockRun> RunsOf(const BlockTile& tile, Walk walk) const;
+
+  const HostLayout& layout_;
+  const int lanes_;
+  const int64_t seats_;
+};
+
+}  // namespace distill
