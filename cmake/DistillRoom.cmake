@@ -91,13 +91,11 @@ set(DISTILL_VECTOR_MATH FLAGS -O3 -ffp-contract=fast -Wno-psabi X86 -mfma -mf16c
 # links it, users of the installed package among them.
 function(distill_cuda_objects out)
   set(objects "")
-  set(flags -std=c++17 -O3 -Werror=all-warnings -Xcompiler=-fPIC,-Wall,-Wextra -I${PROJECT_SOURCE_DIR})
+  set(flags -std=c++17 -O3 -Werror=all-warnings -Xcompiler=-fPIC,-Wall,-Wextra -I${PROJECT_SOURCE_DIR}
+      ${DISTILL_CUDA_GENCODE})
   if(CMAKE_CUDA_HOST_COMPILER)
     list(APPEND flags -ccbin=${CMAKE_CUDA_HOST_COMPILER})
   endif()
-  foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
-    list(APPEND flags -gencode=arch=compute_${architecture},code=[sm_${architecture},compute_${architecture}])
-  endforeach()
   foreach(source IN LISTS ARGN)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
     add_custom_command(OUTPUT ${object} DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d
