@@ -15,7 +15,7 @@ struct RankCard {
   std::string host_id;
   std::string build;  // BuildId()
   BackendPreference backend = BackendPreference::kAuto;
-  std::string gpu;  // which GPU of its host it computes on (NameGpu); empty: none
+  std::string gpu;  // which GPU of its host it computes on (GpuAddress); empty: none
   AlgorithmPreference algorithm = AlgorithmPreference::kAuto;  // of its options, or else of its environment
   std::string costs = {};                                      // CostTable::Encode(), on rank 0
   bool debug = false;                                          // wants collectives to be compared

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/comm/choose_backend.h"
+#include "libdistill/comm/gpu.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/tuning_file.h"
 #include "libdistill/core/description.h"
@@ -32,7 +33,7 @@ bool AsksForDebug() {
 // Every rank learns who the others are, and comes to the same choice.
 absl::StatusOr<ChosenBackend> Introduce(Setup& setup) {
   const absl::Status& own_error = setup.options.own_error;
-  absl::StatusOr<std::string> mine = own_error.ok() ? NameGpu(setup.options.device_index) : own_error;
+  absl::StatusOr<std::string> mine = own_error.ok() ? GpuAddress(setup.options.device_index) : own_error;
   if (mine.ok()) mine = EncodeCard(setup, *mine);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all, setup.Exchange(mine));
   std::vector<RankCard> cards;

@@ -1,13 +1,16 @@
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/gpu.h"
 #include "libdistill/comm/setup.h"
 
 namespace distill {
 
 bool HasNccl() { return false; }
 
-absl::StatusOr<std::string> NameGpu(int device_index) {
+absl::StatusOr<std::string> GpuAddress(int device_index) {
   return device_index < 0 ? std::string() : absl::StrCat("GPU ", device_index);
 }
+
+absl::Status CheckGpuAge(int) { return absl::OkStatus(); }
 
 MadeCommunicator CreateNcclCommunicator(Setup) {
   return absl::InvalidArgumentError(

@@ -7,12 +7,12 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/cuda_calls.h"
 #include "libdistill/comm/device_reduce.h"
+#include "libdistill/comm/nccl_start.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/core/status_macros.h"
@@ -80,7 +80,9 @@ class NcclCommunicator : public CommBackend {
     return host_ != nullptr ? host_->CheckPeers() : absl::OkStatus();
   }
 
-  absl::Status Start(const ncclUniqueId& id);
+  // What NCCL's start needs of this rank's device.
+  absl::Status Prepare();
+  void set_comm(ncclComm_t comm) { comm_ = comm; }
   void set_host_communicator(std::unique_ptr<CommBackend> host) {
     host_ = std::move(host);
     host_->BecomePart();
@@ -115,7 +117,6 @@ class NcclCommunicator : public CommBackend {
   int EnqueueDivision(const CommCall& call) const;
   absl::Status AwaitEnqueued(const char* what, ncclResult_t result) const;
   absl::Status AwaitDevice(const char* what) const;
-  absl::Status NcclError(const char* what, ncclResult_t state) const;
 
   const SplitSeed seed_;
   const absl::Duration timeout_;
@@ -127,14 +128,10 @@ class NcclCommunicator : public CommBackend {
   absl::Status ended_;  // the error that ended this communicator
 };
 
-absl::Status NcclCommunicator::Start(const ncclUniqueId& id) {
+absl::Status NcclCommunicator::Prepare() {
   DISTILL_RETURN_IF_ERROR(CudaError("cudaSetDevice", cudaSetDevice(device_)));
   DISTILL_RETURN_IF_ERROR(CudaError("cudaEventCreate", cudaEventCreateWithFlags(&done_, cudaEventDisableTiming)));
-  DISTILL_RETURN_IF_ERROR(CudaError("loading kernels", LoadReduceKernels()));
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  config.maxCTAs = kMaxBlocks;
-  return AwaitEnqueued("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, world_size(), id, rank(), &config));
+  return CudaError("loading kernels", LoadReduceKernels());
 }
 
 ncclResult_t NcclCommunicator::Enqueue(const CommCall& call) const {
@@ -205,10 +202,10 @@ absl::Status NcclCommunicator::AwaitEnqueued(const char* what, ncclResult_t resu
     if (result == ncclSuccess) result = state;
     if (result == ncclSuccess) return absl::OkStatus();
     if (!backoff.slow()) continue;
-    if (host_ != nullptr) DISTILL_RETURN_IF_ERROR(host_->CheckPeers());
+    DISTILL_RETURN_IF_ERROR(host_->CheckPeers());
     if (deadline.Passed()) return deadline.Error(absl::StrCat(what, ": a rank never came; it"));
   }
-  return NcclError(what, result);
+  return NcclError(what, result, comm_);
 }
 
 absl::Status NcclCommunicator::AwaitDevice(const char* what) const {
@@ -222,7 +219,7 @@ absl::Status NcclCommunicator::AwaitDevice(const char* what) const {
     if (!backoff.slow()) continue;
     ncclResult_t failed = ncclSuccess;
     if (const ncclResult_t asked = ncclCommGetAsyncError(comm_, &failed); asked != ncclSuccess) failed = asked;
-    if (failed != ncclSuccess && failed != ncclInProgress) return NcclError(what, failed);
+    if (failed != ncclSuccess && failed != ncclInProgress) return NcclError(what, failed, comm_);
     // What a peer has sent before it went may still be on its way.
     if (peers.ok() && !(peers = host_->CheckPeers()).ok()) {
       deadline = Deadline::After(std::min(kLastWords, deadline.Left()));
@@ -232,43 +229,14 @@ absl::Status NcclCommunicator::AwaitDevice(const char* what) const {
   }
 }
 
-absl::Status NcclCommunicator::NcclError(const char* what, ncclResult_t state) const {
-  const char* detail = ncclGetLastError(comm_);
-  const bool known = detail != nullptr && *detail != '\0';
-  return absl::UnavailableError(
-      absl::StrCat(what, ": ", ncclGetErrorString(state), known ? ": " : "", known ? detail : ""));
-}
-
-// Rank 0 makes the name under which NCCL's ranks meet.
-absl::StatusOr<std::string> MakeId(int rank) {
-  if (rank != 0) return std::string();
-  ncclUniqueId id;
-  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
-    return absl::UnavailableError(absl::StrCat("ncclGetUniqueId: ", ncclGetErrorString(result)));
-  }
-  return std::string(id.internal, sizeof(id.internal));
-}
-
 }  // namespace
 
 bool HasNccl() { return true; }
 
-absl::StatusOr<std::string> NameGpu(int device_index) {
-  if (device_index < 0) return std::string();
-  char address[32] = {};
-  DISTILL_RETURN_IF_ERROR(CudaError(absl::StrCat("asking for the PCI address of GPU ", device_index),
-                                    cudaDeviceGetPCIBusId(address, sizeof(address), device_index)));
-  return std::string(address);
-}
-
 MadeCommunicator CreateNcclCommunicator(Setup setup) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> ids, setup.Exchange(MakeId(setup.world.rank)));
-  ncclUniqueId id;
-  if (ids[0].size() != sizeof(id.internal)) return absl::FailedPreconditionError("rank 0 uses another NCCL");
-  std::memcpy(id.internal, ids[0].data(), sizeof(id.internal));
   auto made = std::make_unique<NcclCommunicator>(setup);
-  DISTILL_RETURN_IF_ERROR(
-      setup.ExchangeStatus(Annotate(made->Start(id), "starting NCCL (comm_backend shm goes without it)")));
+  DISTILL_ASSIGN_OR_RETURN(ncclComm_t comm, StartNccl(setup, made->Prepare(), kMaxBlocks));
+  made->set_comm(comm);
   const bool alone = setup.world.world_size == 1 && setup.job_ranks.empty();
   MadeCommunicator host = alone ? CreateAloneBackend() : CreateShmCommunicator(std::move(setup));
   DISTILL_RETURN_IF_ERROR(host.status());

@@ -58,8 +58,6 @@ std::unique_ptr<CommBackend> CreateAloneBackend();
 [[nodiscard]] MadeCommunicator CreateMpiCommunicator(Setup setup);
 // Whether this build has NCCL.
 bool HasNccl();
-// What tells a host's GPUs apart in every process: the PCI address. Empty for -1, no GPU.
-[[nodiscard]] absl::StatusOr<std::string> NameGpu(int device_index);
 // Device memory over NCCL; host memory over shared memory.
 [[nodiscard]] MadeCommunicator CreateNcclCommunicator(Setup setup);
 // In two levels: over shared memory inside a host, or over NCCL where every rank has a GPU of its own, and over the
