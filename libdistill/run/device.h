@@ -4,6 +4,8 @@
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 #include "libdistill/run/run_options.h"
@@ -30,10 +32,13 @@ void UseDeterministicAlgorithms();
 void UseShareOfCores(const World& world);
 
 // Binds this thread, and with it those that it starts from now on (the pool, the gradients' communication, the thread
-// that makes batches), to this rank's own cores (world/own_cores.h), and makes the pool as large as they are. Threads
+// that makes batches), to this rank's own cores (world/own_cores.h), and makes the pool as large as they are: to those
+// near its GPU, of the PCI address `gpu`, which is empty where CPUs compute. Says in the log which they are. Threads
 // that run already, the network's and the watchdogs, stay free. Nothing is bound where the user has bound threads
 // (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY are set) or a quota limits the time and not the cores.
 // Every rank must call it; the error is the communicator's.
-[[nodiscard]] absl::Status UseOwnCores(Communicator& comm, const World& world, bool binds);
+// `root`: a folder in front of /sys, for tests.
+[[nodiscard]] absl::Status UseOwnCores(Communicator& comm, const World& world, bool binds, const std::string& gpu = "",
+                                       const std::string& root = "");
 
 }  // namespace distill

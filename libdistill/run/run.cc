@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "libdistill/comm/agree.h"
+#include "libdistill/comm/gpu.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
@@ -58,7 +59,9 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, Run
   communicator_options.own_error = mine;
   communicator_options.device_index = device.is_cuda() ? device.index() : -1;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, CreateCommunicator(world, communicator_options));
-  DISTILL_RETURN_IF_ERROR(UseOwnCores(*communicator, world, options.pin_threads && device.is_cpu()));
+  // That there is one the ranks have told one another: no error can come here.
+  const std::string gpu = GpuAddress(communicator_options.device_index).value_or("");
+  DISTILL_RETURN_IF_ERROR(UseOwnCores(*communicator, world, options.pin_threads, gpu));
   return std::make_unique<RunContext>(std::move(world), std::move(communicator), device, began);
 }
 

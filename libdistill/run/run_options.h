@@ -19,7 +19,8 @@ struct RunOptions {
   // The same bits from run to run, on the same machines with the same number of ranks and threads; on GPUs some
   // operations are slower, and those that have no deterministic algorithm throw.
   bool deterministic = false;
-  // Where CPUs compute, threads stay on this rank's own cores (run/device.h, UseOwnCores); the same on every rank.
+  // Threads stay on this rank's own cores, with a GPU on those near it (run/device.h, UseOwnCores); the same on every
+  // rank.
   bool pin_threads = true;
   CommunicatorOptions communicator = {};
   StoreOptions store = {};  // set for the whole process
@@ -39,7 +40,8 @@ void Describe(V& v, RunOptions& o) {
           "the same bits from run to run of as many ranks and threads; free on CPUs, slower on GPUs")
       .Alias("full_determinism");
   v.Field("pin_threads", o.pin_threads,
-          "ranks of a host divide its cores, and each stays on its own, unless a launcher or the user has bound it");
+          "ranks of a host divide its cores (with GPUs: those near each one's), and each stays on its own, unless a "
+          "launcher or the user has bound it");
   Describe(v, o.communicator);
   Describe(v, o.store);
 }

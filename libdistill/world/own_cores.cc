@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <compare>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/world/control_groups.h"
 
@@ -91,23 +95,46 @@ std::vector<int> AllowedCores() {
   return cores;
 }
 
+bool RankCores::HasNear() const { return Overlap(cores, near); }
+
+std::vector<int> RankCores::Wanted() const {
+  std::vector<int> both;
+  std::set_intersection(cores.begin(), cores.end(), near.begin(), near.end(), std::back_inserter(both));
+  return both.empty() ? cores : both;
+}
+
+PciPlace FindPciPlace(const std::string& address, const std::string& root) {
+  unsigned domain = 0, bus = 0, device = 0, function = 0;
+  char rest = 0;
+  if (std::sscanf(address.c_str(), "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &rest) != 4) return {};
+  const std::string folder =
+      absl::StrFormat("%s/sys/bus/pci/devices/%04x:%02x:%02x.%x/", root, domain, bus, device, function);
+  return {NumberIn(folder + "numa_node"), ParseCores(FirstLine(folder + "local_cpulist"))};
+}
+
 OwnCores DivideCores(const std::vector<RankCores>& ranks, int rank, const std::string& root) {
   const RankCores& mine = ranks[static_cast<size_t>(rank)];
-  const int processors = static_cast<int>(mine.cores.size());
+  const std::vector<int> wanted = mine.Wanted();
+  const int processors = static_cast<int>(wanted.size());
+  // Where the cores are not divided.
+  OwnCores own{.cores = wanted == mine.cores ? std::vector<int>() : wanted, .threads = 0};
   int sharing = 0, before = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].host_id != mine.host_id) continue;
-    const bool same = ranks[i].cores == mine.cores;
-    if (ranks[i].cores.empty()) return {};  // they may be any
-    if (!same && Overlap(ranks[i].cores, mine.cores)) return {};
+    const std::vector<int> theirs = ranks[i].Wanted();
+    const bool same = theirs == wanted;
+    if (theirs.empty()) return own;  // they may be any
+    if (!same && Overlap(theirs, wanted)) return own;
     sharing += same ? 1 : 0;
     before += same && static_cast<int>(i) < rank ? 1 : 0;
   }
   if (processors == 0) return {};
-  if (sharing == 1) return {.cores = {}, .threads = processors};
-  if (sharing > processors) return {.cores = {}, .threads = 1};
-  OwnCores own{.cores = Part(PlacesOf(mine.cores, root), before, sharing), .threads = processors / sharing};
-  if (!own.cores.empty()) own.threads = std::min(own.threads, static_cast<int>(own.cores.size()));
+  own.threads = std::max(1, processors / sharing);
+  if (sharing == 1 || sharing > processors) return own;
+  std::vector<int> part = Part(PlacesOf(wanted, root), before, sharing);
+  if (part.empty()) return own;
+  own.threads = std::min(own.threads, static_cast<int>(part.size()));
+  own.cores = std::move(part);
   return own;
 }
 

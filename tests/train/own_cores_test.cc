@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 
 #include "absl/strings/ascii.h"
@@ -18,6 +19,7 @@
 #include "libdistill/world/own_cores.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -45,10 +47,11 @@ std::map<std::string, std::string> CoresByThread() {
 
 // Joins, divides the cores, and expects `main` of this thread and of every thread that starts later, `threads` in the
 // pool. Threads that ran before stay on `before`.
-absl::Status Check(const World& world, bool binds, const std::string& before, const std::string& own, int threads) {
+absl::Status Check(const World& world, bool binds, const std::string& before, const std::string& own, int threads,
+                   const std::string& gpu = "", const std::string& root = "") {
   DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, {.timeout = absl::Seconds(60)}));
   std::map<std::string, std::string> earlier = CoresByThread();
-  DISTILL_RETURN_IF_ERROR(UseOwnCores(*comm, world, binds));
+  DISTILL_RETURN_IF_ERROR(UseOwnCores(*comm, world, binds, gpu, root));
   DISTILL_RETURN_IF_ERROR(
       Expect(at::get_num_threads() == threads, absl::StrCat(at::get_num_threads(), " threads, not ", threads)));
   DISTILL_ASSIGN_OR_RETURN(const auto calls, AsyncCalls::Start(comm.get()));
@@ -92,6 +95,36 @@ TEST_CASE("what taskset or a launcher gave a rank is its own, and all of it") {
           DISTILL_RETURN_IF_ERROR(BindThread(given));
           return Check(world, true, FormatCores(given), FormatCores(given), static_cast<int>(given.size()));
         })) == "");
+}
+
+// By what a folder says in /sys's place: the first rank's GPU is near the last core, and the other way round.
+TEST_CASE("ranks with GPUs are on the cores near those, and a launcher's choice is only narrowed") {
+  const std::vector<int> all = AllowedCores();
+  if (!HasTwoCores(all)) return;
+  const testing::TempFolder root;
+  const std::vector<std::string> near = {FormatCores({all.back()}), FormatCores({all.front()})};
+  for (size_t gpu = 0; gpu < 2; ++gpu) {
+    const std::string folder = absl::StrCat("sys/bus/pci/devices/0000:0", gpu, ":00.0/");
+    root.Write(folder + "local_cpulist", near[gpu]);
+    root.Write(folder + "numa_node", absl::StrCat(1 - gpu));
+  }
+  const auto run = [&](int ranks, const std::function<std::vector<int>(int rank)>& given, bool narrows) {
+    return Failures(RunRanks(ranks, kLimit, [&](const World& world) -> absl::Status {
+      unsetenv("OMP_NUM_THREADS");
+      const std::vector<int> before = given(world.rank);
+      DISTILL_RETURN_IF_ERROR(BindThread(before));
+      return Check(world, true, FormatCores(before),
+                   narrows ? near[static_cast<size_t>(world.rank)] : FormatCores(before), 1,
+                   absl::StrCat("0000:0", world.rank, ":00.0"), root.path());
+    }));
+  };
+  CHECK(run(
+            2, [&](int) { return all; }, true) == "");
+  CHECK(run(
+            1, [&](int) { return all; }, true) == "");  // also the only rank
+  // Each was put on the core that is far from its GPU.
+  CHECK(run(
+            2, [&](int rank) { return std::vector<int>{rank == 0 ? all.front() : all.back()}; }, false) == "");
 }
 
 TEST_CASE("more ranks than cores are not bound") {
