@@ -39,8 +39,8 @@ std::string IpIn(uint32_t format, const char* name) {
 
 FabricDomain::~FabricDomain() {
   for (fid* handle :
-       {endpoint ? &endpoint->fid : nullptr, queue ? &queue->fid : nullptr, addresses ? &addresses->fid : nullptr,
-        domain ? &domain->fid : nullptr, fabric ? &fabric->fid : nullptr}) {
+       {endpoint ? &endpoint->fid : nullptr, events ? &events->fid : nullptr, queue ? &queue->fid : nullptr,
+        addresses ? &addresses->fid : nullptr, domain ? &domain->fid : nullptr, fabric ? &fabric->fid : nullptr}) {
     if (handle != nullptr) fi_close(handle);
   }
 }
@@ -67,10 +67,8 @@ absl::Status FabricDomain::Open() {
   DISTILL_RETURN_IF_ERROR(check("fi_endpoint", fi_endpoint(domain, info.get(), &endpoint, nullptr)));
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &addresses->fid, 0)));
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV)));
-  if ((info->caps & FI_HMEM) != 0) {
-    const int wanted = FI_HMEM_P2P_REQUIRED;
-    direct = fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &wanted, sizeof(wanted)) == 0;
-  }
+  DISTILL_RETURN_IF_ERROR(OpenEvents());
+  if ((info->caps & FI_HMEM) != 0) direct = ForbidCopies();
   return check("fi_enable", fi_enable(endpoint));
 }
 
@@ -85,6 +83,29 @@ int FabricDomain::OpenQueue() {
   }
   attributes.wait_obj = FI_WAIT_NONE;
   return fi_cq_open(domain, &attributes, &queue, nullptr);
+}
+
+// efa reports what fails inside it, and is no operation's, as an event of the endpoint. Where no queue is bound it ends
+// the process (abort() in its efa_base_ep_write_eq_error).
+absl::Status FabricDomain::OpenEvents() {
+  fi_eq_attr attributes = {};
+  attributes.wait_obj = FI_WAIT_NONE;
+  int rc = fi_eq_open(fabric, &attributes, &events, nullptr);
+  if (rc == -FI_ENOSYS) return absl::OkStatus();
+  if (rc == 0) rc = fi_ep_bind(endpoint, &events->fid, 0);
+  return rc == 0 ? absl::OkStatus() : FabricError(absl::StrCat("an event queue (provider ", provider(), ")"), rc);
+}
+
+// Whether the card alone moves a device's memory; from here on, where that is so. efa would else also copy by CUDA
+// calls, from version 1.18 of the interface on, which wait for kernels of NCCL's that may wait for this very rank.
+bool FabricDomain::ForbidCopies() {
+  const int required = FI_HMEM_P2P_REQUIRED;
+  if (fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &required, sizeof(required)) != 0) return false;
+  if (provider() != "efa") return true;
+  constexpr int kCudaPermitted = FI_OPT_XPU_TRIGGER + 1;  // FI_OPT_CUDA_API_PERMITTED in headers from 1.18 on
+  const bool permitted = false;
+  const int rc = fi_setopt(&endpoint->fid, FI_OPT_ENDPOINT, kCudaPermitted, &permitted, sizeof(permitted));
+  return rc == 0 || rc == -FI_ENOPROTOOPT;  // a library that does not know the option does not make such calls
 }
 
 // tcp's fabrics are subnets; the NICs of efa are one fabric, and are told apart by their order.
@@ -187,7 +208,10 @@ absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)>
   constexpr size_t kAtOnce = 16;
   fi_cq_data_entry entries[kAtOnce];
   const ssize_t count = fi_cq_read(queue, entries, kAtOnce);
-  if (count == -FI_EAGAIN || count == -FI_EINTR) return false;
+  if (count == -FI_EAGAIN || count == -FI_EINTR) {
+    DISTILL_RETURN_IF_ERROR(CheckEvents());
+    return false;
+  }
   if (count == -FI_EAVAIL) {
     DISTILL_RETURN_IF_ERROR(TakeError());
     return true;
@@ -207,6 +231,23 @@ absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)>
     }
   }
   return true;
+}
+
+// Events that are no errors are of things that were never asked for.
+absl::Status FabricDomain::CheckEvents() {
+  if (events == nullptr) return absl::OkStatus();
+  uint32_t kind = 0;
+  fi_eq_entry event = {};
+  ssize_t rc = fi_eq_read(events, &kind, &event, sizeof(event), 0);
+  if (rc >= 0 || rc == -FI_EAGAIN || rc == -FI_EINTR) return absl::OkStatus();
+  fi_eq_err_entry error = {};
+  if (rc == -FI_EAVAIL) rc = fi_eq_readerr(events, &error, 0);
+  if (rc == -FI_EAGAIN) return absl::OkStatus();
+  const std::string what = absl::StrCat("libfabric's provider ", provider(), " failed on ", info->domain_attr->name);
+  if (rc < 0) return FabricError(absl::StrCat(what, " (fi_eq_readerr)"), rc);
+  const char* text = fi_eq_strerror(events, error.prov_errno, error.err_data, nullptr, 0);
+  return FabricError(
+      absl::StrCat(what, " (its error ", error.prov_errno, ": ", text == nullptr ? "no text" : text, ")"), -error.err);
 }
 
 absl::Status FabricDomain::TakeError() {

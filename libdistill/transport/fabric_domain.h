@@ -1,5 +1,5 @@
-// libfabric's objects for one rail: a network interface with an endpoint, an address vector and a completion queue of
-// its own. Internal to transport/.
+// libfabric's objects for one rail: a network interface with an endpoint, an address vector, and queues of completions
+// and events of its own. Internal to transport/.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct fid_av;
 struct fid_cq;
 struct fid_domain;
 struct fid_ep;
+struct fid_eq;
 struct fid_fabric;
 struct fid_mr;
 
@@ -45,6 +46,7 @@ struct FabricDomain {
   // From here on, of connections of tcp's as they come up between endpoint `own` of these and the others.
   void BoundSendBuffers(std::vector<std::string> endpoints, size_t own);
   // The next completions, or error, of the queue; `arrived` gets the notices of peers' writes. False: there are none.
+  // An error event of the endpoint's is returned: it names the provider and the interface.
   absl::StatusOr<bool> Poll(absl::FunctionRef<void(uint32_t notice)> arrived);
 
   FabricInfo info;
@@ -52,7 +54,8 @@ struct FabricDomain {
   fid_domain* domain = nullptr;
   fid_av* addresses = nullptr;
   fid_cq* queue = nullptr;
-  int wait = -1;  // the queue's file descriptor, where it has one; its own
+  int wait = -1;             // the queue's file descriptor, where it has one; its own
+  fid_eq* events = nullptr;  // of the endpoint; null where the provider has none
   fid_ep* endpoint = nullptr;
   std::vector<uint64_t> peers;     // fi_addr_t
   std::vector<std::string> names;  // of the peers, in errors
@@ -64,8 +67,11 @@ struct FabricDomain {
  private:
   std::string provider() const;
   int OpenQueue();
+  absl::Status OpenEvents();
+  bool ForbidCopies();
   bool EmulatesWrites() const;
   absl::Status TakeError();
+  absl::Status CheckEvents();
   void NoteReached(int peer);
   void BoundNewSendBuffers();
   const std::string& NameOf(const FabricOperation& operation) const {

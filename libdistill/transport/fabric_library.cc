@@ -48,6 +48,7 @@ absl::StatusOr<FabricLibrary> Open() {
   void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NoFabric(dlerror());
   FabricLibrary functions = {};
+  DISTILL_RETURN_IF_ERROR(Find<decltype(fi_version)>(library, "fi_version", DISTILL_FI_VERSION, functions.version));
   DISTILL_RETURN_IF_ERROR(Find<decltype(fi_getinfo)>(library, "fi_getinfo", DISTILL_FI_GETINFO, functions.getinfo));
   DISTILL_RETURN_IF_ERROR(Find<decltype(fi_freeinfo)>(library, "fi_freeinfo", DISTILL_FI_FREEINFO, functions.freeinfo));
   DISTILL_RETURN_IF_ERROR(Find<decltype(fi_dupinfo)>(library, "fi_dupinfo", DISTILL_FI_DUPINFO, functions.dupinfo));

@@ -15,6 +15,7 @@ struct fid_fabric;
 namespace distill {
 
 struct FabricLibrary {
+  uint32_t (*version)();  // of the library that was loaded, which may be newer or older than the headers
   int (*getinfo)(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
                  fi_info** found);
   void (*freeinfo)(fi_info* info);

@@ -23,8 +23,6 @@
 namespace distill {
 namespace {
 
-constexpr uint32_t kVersion = FI_VERSION(1, 17);
-
 // tcp and verbs know connections only; the utility provider rxm makes reliable datagrams of them.
 std::string FullName(const std::string& provider) {
   if (provider == "tcp" || provider == "verbs") return provider + ";ofi_rxm";
@@ -55,7 +53,7 @@ int Ask(const FabricLibrary& library, const std::string& provider, const char* n
   const auto ask = [&](uint64_t caps) {
     fi_info* found = nullptr;
     const FabricInfo hints = MakeHints(library, provider, caps, options.device_memory);
-    const int rc = library.getinfo(kVersion, node, nullptr, flags, hints.get(), &found);
+    const int rc = library.getinfo(AskedFabricVersion(library.version()), node, nullptr, flags, hints.get(), &found);
     answer.reset(found);
     return rc;
   };
@@ -124,6 +122,20 @@ std::vector<FabricInfo> KeepNearest(std::vector<FabricInfo> found, const std::st
 }
 
 }  // namespace
+
+// What the version changes is efa's behaviour (fi_efa(7), and efa_rdm_get_use_device_rdma in its sources). From 1.18
+// on:
+//   - Device RDMA is used wherever the card has it. Below, it stays off on P4d's cards (0xefa0, 0xefa1), and with it
+//     writes into a peer's memory, and FI_HMEM, which then needs RDMA.
+//   - FI_HMEM for CUDA is offered also where the card cannot reach the GPU: efa then copies by CUDA calls of its own.
+//     By default FI_OPT_FI_HMEM_P2P is "preferred" in place of "required". FabricDomain::ForbidCopies asks for what we
+//     need.
+//   - FI_OPT_EFA_USE_DEVICE_RDMA and FI_OPT_CUDA_API_PERMITTED can be set.
+// No newer version than 1.18 is asked for: from 1.19 on providers read members of fi_mr_attr, and from 1.20 on of
+// fi_domain_attr, that the structures of older headers do not have. In these structures 1.18 is the same as 1.17.
+uint32_t AskedFabricVersion(uint32_t loaded) {
+  return FI_VERSION_GE(loaded, FI_VERSION(1, 18)) ? FI_VERSION(1, 18) : FI_VERSION(1, 17);
+}
 
 void FabricInfoDeleter::operator()(fi_info* info) const { (*LoadFabricLibrary())->freeinfo(info); }
 

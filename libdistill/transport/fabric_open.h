@@ -1,6 +1,7 @@
 // Which of libfabric's providers to use, and what we ask of it. Internal to transport/.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ struct FabricInfoDeleter {
   void operator()(fi_info* info) const;
 };
 using FabricInfo = std::unique_ptr<fi_info, FabricInfoDeleter>;
+
+// The version of libfabric's interface that we ask for, given that of the loaded library (fi_version()): 1.18 where it
+// has that, else 1.17. A pure function.
+uint32_t AskedFabricVersion(uint32_t loaded);
 
 // The first match of libfabric's for the options, then what can be a rail beside it, at most max_rails in all.
 // Unavailable names the providers that were tried.

@@ -5,6 +5,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 
 #include "absl/status/status.h"
 #include "libdistill/core/status_macros.h"
@@ -16,6 +17,7 @@ namespace distill::testing {
 struct FabricWatch {
   void (*on_domain)(fid_domain& domain) = nullptr;
   void (*on_endpoint)(fid_ep& endpoint) = nullptr;
+  void (*on_events)(fid_eq& events) = nullptr;
 };
 
 class WatchedFabric {
@@ -40,6 +42,7 @@ class WatchedFabric {
     if (rc != 0) return rc;
     real_fabric_ops_ = fabric_ops_ = *(*fabric)->ops;
     fabric_ops_.domain = &OpenDomain;
+    fabric_ops_.eq_open = &OpenEvents;
     (*fabric)->ops = &fabric_ops_;
     return 0;
   }
@@ -52,6 +55,12 @@ class WatchedFabric {
     (*domain)->ops = &domain_ops_;
     if (watch_.on_domain != nullptr) watch_.on_domain(**domain);
     return 0;
+  }
+
+  static int OpenEvents(fid_fabric* fabric, fi_eq_attr* attributes, fid_eq** events, void* context) {
+    const int rc = real_fabric_ops_.eq_open(fabric, attributes, events, context);
+    if (rc == 0 && watch_.on_events != nullptr) watch_.on_events(**events);
+    return rc;
   }
 
   static int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
