@@ -10,6 +10,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/join_server.h"
+#include "libdistill/world/own_cores.h"
 
 namespace distill {
 namespace {
@@ -136,14 +137,14 @@ absl::StatusOr<ChosenBackend> Choose(const std::vector<RankCard>& cards, bool ha
 }  // namespace
 
 std::string RankCard::Encode() const {
-  return PackStrings(
-      {host, host_id, build, FieldText(backend), gpu, FieldText(algorithm), costs, debug ? "debug" : ""});
+  return PackStrings({host, host_id, build, FieldText(backend), gpu, FieldText(algorithm), costs, debug ? "debug" : "",
+                      FormatCores(cores)});
 }
 
 absl::StatusOr<RankCard> RankCard::Decode(const std::string& bytes) {
   const absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(bytes);
   RankCard card;
-  if (!fields.ok() || fields->size() != 8 || !ParseField((*fields)[3], card.backend) ||
+  if (!fields.ok() || fields->size() != 9 || !ParseField((*fields)[3], card.backend) ||
       !ParseField((*fields)[5], card.algorithm)) {
     return absl::FailedPreconditionError("it runs another version of libdistill");
   }
@@ -153,6 +154,7 @@ absl::StatusOr<RankCard> RankCard::Decode(const std::string& bytes) {
   card.gpu = (*fields)[4];
   card.costs = (*fields)[6];
   card.debug = !(*fields)[7].empty();
+  card.cores = ParseCores((*fields)[8]);
   return card;
 }
 

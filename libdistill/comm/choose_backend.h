@@ -19,6 +19,7 @@ struct RankCard {
   AlgorithmPreference algorithm = AlgorithmPreference::kAuto;  // of its options, or else of its environment
   std::string costs = {};                                      // CostTable::Encode(), on rank 0
   bool debug = false;                                          // wants collectives to be compared
+  std::vector<int> cores = {};                                 // that it may run on; empty: not known
 
   std::string Encode() const;
   // FailedPrecondition: another version's card.

@@ -13,6 +13,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/build_id.h"
 #include "libdistill/world/crash_signals.h"
+#include "libdistill/world/own_cores.h"
 
 namespace distill {
 namespace {
@@ -20,14 +21,27 @@ namespace {
 absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
   const World& world = setup.world;
   DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
-  return RankCard{world.host,          world.host_id,           BuildId(),          setup.options.backend, gpu,
-                  tuning.preference(), tuning.table().Encode(), setup.options.debug}
+  return RankCard{world.host,          world.host_id,           BuildId(),           setup.options.backend, gpu,
+                  tuning.preference(), tuning.table().Encode(), setup.options.debug, AllowedCores()}
       .Encode();
 }
 
 bool AsksForDebug() {
   const char* value = std::getenv("DISTILL_COMM_DEBUG");
   return value != nullptr && absl::string_view(value) == "1";
+}
+
+// Where the ranks of this one's host work: on their GPUs, or on the cores that the trainer binds them to.
+void NoteNeighbours(Setup& setup, const std::vector<RankCard>& cards) {
+  const size_t self = static_cast<size_t>(setup.world.rank);
+  std::vector<RankCores> all;
+  for (const RankCard& card : cards) all.push_back({card.host_id, card.cores});
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    if (cards[rank].host_id != cards[self].host_id) continue;
+    if (rank == self) setup.self = setup.neighbours.size();
+    const OwnCores own = DivideCores(all, static_cast<int>(rank), "");
+    setup.neighbours.push_back({cards[rank].gpu, own.cores.empty() ? cards[rank].cores : own.cores});
+  }
 }
 
 // Every rank learns who the others are, and comes to the same choice.
@@ -46,6 +60,7 @@ absl::StatusOr<ChosenBackend> Introduce(Setup& setup) {
     cards.push_back(*std::move(card));
   }
   setup.one_host = ShareOneHost(cards);
+  NoteNeighbours(setup, cards);
   DISTILL_ASSIGN_OR_RETURN(const CostTable table, CostTable::Decode(cards[0].costs));
   setup.tuning = CommTuning(table, cards[0].algorithm);
   absl::StatusOr<ChosenBackend> chosen = ChooseBackend(cards, HasNccl());

@@ -30,6 +30,8 @@ class FabricCommunicator : public CommBackend {
   }
 
   absl::string_view backend() const override { return "fabric"; }
+  // Not once closed.
+  size_t rails() const { return progress_->endpoint().networks().size(); }
   bool takes_device_memory() const override { return work_.on_device(); }
   absl::Status CheckPeers() override { return calls_.rendezvous()->CheckPeers(); }
   // Memory of the kind of this communicator's buffers, registered, of this rank alone: nobody else needs to call it.

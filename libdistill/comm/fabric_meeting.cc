@@ -42,10 +42,15 @@ absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
   }
   if (const char* provider = std::getenv("DISTILL_FABRIC_PROVIDER")) options.provider = provider;
   options.writes = WritesPreference() != "0";
+  options.neighbours = setup.neighbours;
+  options.self = setup.self;
   options.device_memory = setup.device_memory != nullptr;
   if (options.device_memory) {
     options.cuda_device = setup.device_memory->device_index();
-    options.device_address = setup.device_memory->pci_address();
+    // Where nothing is known of the others, the cards nearest to the GPU are all this rank's.
+    if (options.neighbours.empty()) options.neighbours.emplace_back();
+    RankSpot& own = options.neighbours[options.self];
+    if (own.gpu.empty()) own.gpu = setup.device_memory->pci_address();
   }
   // The interface that reaches rank 0 reaches the others, but for loopback.
   options.local_address = setup.rendezvous->local_address();
@@ -69,8 +74,9 @@ absl::StatusOr<FabricWriting> ChooseWriting(const std::vector<FabricWriteAccess>
                                                  names[static_cast<size_t>(worst - access.begin())]));
 }
 
-absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup) {
-  DISTILL_ASSIGN_OR_RETURN(const FabricOptions options, ChooseFabric(setup));
+absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup, int most_rails) {
+  DISTILL_ASSIGN_OR_RETURN(FabricOptions options, ChooseFabric(setup));
+  if (options.max_rails == 0 || (most_rails > 0 && most_rails < options.max_rails)) options.max_rails = most_rails;
   return FabricEndpoint::Create(options);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/device_path.h"
 #include "libdistill/comm/fabric_meeting.h"
+#include "libdistill/comm/flat_calls.h"
 #include "libdistill/comm/lane_pipeline.h"
 #include "libdistill/comm/level_calls.h"
 #include "libdistill/comm/part_rendezvous.h"
@@ -24,7 +25,7 @@ struct HierarchicalParts {
   HostLayout layout;
   std::unique_ptr<CommBackend> inside;  // the ranks of this host, by their local ranks
   LaneParts lane;
-  std::unique_ptr<CommBackend> flat;  // all ranks
+  std::unique_ptr<FlatCalls> flat;  // all ranks
 };
 
 class HierarchicalCommunicator : public CommBackend {
@@ -65,7 +66,7 @@ class HierarchicalCommunicator : public CommBackend {
   const std::shared_ptr<JobCalls> job_;
   const std::shared_ptr<DeviceMemory> device_;  // null without GPUs
   std::unique_ptr<CommBackend> inside_;
-  std::unique_ptr<CommBackend> flat_;
+  std::unique_ptr<FlatCalls> flat_;
   LanePipeline lane_;
   LevelCalls levels_;
 };
@@ -194,7 +195,8 @@ absl::StatusOr<std::unique_ptr<FabricCommunicator>> MakeDeviceLane(const Setup& 
   return FabricCommunicator::Join(std::move(lane), std::move(endpoint));
 }
 
-absl::Status MakeLanes(const Setup& setup, HierarchicalParts& parts) {
+// Returns how many rails this rank's lane has, also where the rank then goes without.
+absl::StatusOr<size_t> MakeLanes(const Setup& setup, HierarchicalParts& parts) {
   const HostLayout& layout = parts.layout;
   Setup lane = PartOf(setup, parts.lane.job, layout.RanksAt(layout.LocalRankOf(setup.world.rank)));
   lane.options.timeout += kLaneGrace;
@@ -204,16 +206,18 @@ absl::Status MakeLanes(const Setup& setup, HierarchicalParts& parts) {
     device_lane.device_memory = parts.lane.device;
     DISTILL_ASSIGN_OR_RETURN(parts.lane.device_lane, MakeDeviceLane(setup, std::move(device_lane)));
   }
-  DISTILL_ASSIGN_OR_RETURN(parts.lane.lane, CreateFabricCommunicator(std::move(lane)));
+  absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint = OpenFabric(lane);
+  DISTILL_ASSIGN_OR_RETURN(auto made, FabricCommunicator::Join(std::move(lane), std::move(endpoint)));
+  const size_t rails = made->rails();
   if (!has_lane) {
-    parts.lane.lane.reset();
     parts.lane.device_lane.reset();
-    return absl::OkStatus();
+    return rails;
   }
+  parts.lane.lane = std::move(made);
   parts.lane.lane->BecomePart();
   if (parts.lane.device_lane != nullptr) parts.lane.device_lane->BecomePart();
   DISTILL_ASSIGN_OR_RETURN(parts.lane.calls, AsyncCalls::Start(parts.lane.lane.get()));
-  return absl::OkStatus();
+  return rails;
 }
 
 absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, std::shared_ptr<DeviceMemory> device,
@@ -227,14 +231,10 @@ absl::StatusOr<HierarchicalParts> MakeParts(const Setup& setup, std::shared_ptr<
   inside.one_host = true;
   DISTILL_ASSIGN_OR_RETURN(parts.inside, make_inside(std::move(inside)));
   parts.inside->BecomePart();
-  DISTILL_RETURN_IF_ERROR(MakeLanes(setup, parts));
-  std::vector<int> all;
-  for (int rank = 0; rank < layout.ranks(); ++rank) all.push_back(rank);
+  DISTILL_ASSIGN_OR_RETURN(const size_t rails, MakeLanes(setup, parts));
   Setup flat = setup;
-  flat.rendezvous = std::make_shared<PartRendezvous>(parts.lane.job, std::move(all));
   flat.options.timeout += kLaneGrace;
-  DISTILL_ASSIGN_OR_RETURN(parts.flat, CreateFabricCommunicator(std::move(flat)));
-  parts.flat->BecomePart();
+  DISTILL_ASSIGN_OR_RETURN(parts.flat, FlatCalls::Open(flat, parts.lane.job, rails));
   return parts;
 }
 

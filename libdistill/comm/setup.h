@@ -12,6 +12,7 @@
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/tuning.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/transport/fabric_nearness.h"
 #include "libdistill/transport/shared_memory.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/world.h"
@@ -32,6 +33,10 @@ struct Setup {
   std::shared_ptr<SharedMemorySource> memory = std::make_shared<SharedMemorySource>();
   std::string memory_root = "";  // in front of /proc and /sys where a rank looks what memory is left, for tests
   CommTuning tuning = {};        // the same on every rank
+  // Where the job's ranks of this host work, this one being number `self`: they divide the host's network cards. The
+  // same in every part. Empty: not known.
+  std::vector<RankSpot> neighbours = {};
+  size_t self = 0;
   // Set where the buffers of a communicator over the fabric are all in it.
   std::shared_ptr<DeviceMemory> device_memory = nullptr;
 

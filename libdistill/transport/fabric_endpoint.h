@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "libdistill/transport/fabric_nearness.h"
 #include "libdistill/transport/tcp_send_buffer.h"
 
 namespace distill {
@@ -35,15 +36,20 @@ struct FabricOptions {
   std::string provider;
   // tcp uses the interface with this numeric address; empty (or FI_TCP_IFACE set): libfabric's choice.
   std::string local_address;
-  // How many rails to use at most; 0: every NIC of efa's, and every interface of tcp's that is as fast as the first.
+  // How many rails to use at most; 0: every NIC that is this rank's (below), and every interface of tcp's that is as
+  // fast as the first.
   int max_rails = 0;
   std::string host;  // tells hosts apart: rails that do not join different hosts are none
   // The buffers are memory of this GPU (of the host, for tests, where it is -1), which the provider takes as it is.
   bool device_memory = false;
   int cuda_device = -1;
-  std::string device_address = {};     // its PCI address: of the network cards those nearest to it are rails
   bool writes = true;                  // Write is wanted, where the provider has it
   int64_t send_buffer = kByRoundTrip;  // of tcp's connections, in bytes; 0: what the kernel chooses
+  // The ranks of this host, this one being number `self`, which divide its network cards (fabric_nearness.h) but for
+  // tcp's; empty: this rank uses all.
+  std::vector<RankSpot> neighbours = {};
+  size_t self = 0;
+  std::string sysfs = "/sys";
 };
 
 // One send, receive, write or wait for one under way; lives, at its place, until `done`. Reusable after that.

@@ -8,17 +8,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_library.h"
-#include "libdistill/transport/fabric_rails.h"
+#include "libdistill/transport/fabric_nearness.h"
 
 namespace distill {
 namespace {
@@ -95,28 +93,25 @@ std::vector<FabricInfo> Choose(const FabricLibrary& library, const fi_info& firs
   return chosen;
 }
 
-// Where a PCI device ("0000:10:1b.0") hangs; empty where it is not known.
-std::string PlaceOf(const std::string& address) {
-  std::error_code error;
-  const auto place =
-      std::filesystem::canonical(absl::StrCat("/sys/bus/pci/devices/", absl::AsciiStrToLower(address)), error);
-  return error || address.empty() ? "" : place.string();
-}
-
-std::string PlaceOf(const fi_info& info) {
+// As sysfs names it, "0000:10:1b.0"; empty where the provider does not say.
+std::string PciAddressOf(const fi_info& info) {
   if (info.nic == nullptr || info.nic->bus_attr == nullptr || info.nic->bus_attr->bus_type != FI_BUS_PCI) return "";
   const fi_pci_attr& pci = info.nic->bus_attr->attr.pci;
-  return PlaceOf(absl::StrCat(absl::Hex(pci.domain_id, absl::kZeroPad4), ":", absl::Hex(pci.bus_id, absl::kZeroPad2),
-                              ":", absl::Hex(pci.device_id, absl::kZeroPad2), ".", absl::Hex(pci.function_id)));
+  return absl::StrCat(absl::Hex(pci.domain_id, absl::kZeroPad4), ":", absl::Hex(pci.bus_id, absl::kZeroPad2), ":",
+                      absl::Hex(pci.device_id, absl::kZeroPad2), ".", absl::Hex(pci.function_id));
 }
 
-// A card moves a GPU's memory at full speed where both hang on the same switch.
-std::vector<FabricInfo> KeepNearest(std::vector<FabricInfo> found, const std::string& device_address, int max_rails) {
-  std::vector<std::string> places;
-  for (const FabricInfo& info : found) places.push_back(PlaceOf(*info));
+// Of all of the host's, those that are this rank's.
+std::vector<FabricInfo> KeepOwn(std::vector<FabricInfo> found, const FabricOptions& options) {
+  std::vector<std::string> cards;
+  for (const FabricInfo& info : found) cards.push_back(PciAddressOf(*info));
+  std::vector<std::vector<int>> distances;
+  for (const RankSpot& rank : options.neighbours) distances.push_back(CardDistances(rank, cards, options.sysfs));
   std::vector<FabricInfo> kept;
-  for (const size_t i : NearestTo(PlaceOf(device_address), places)) {
-    if (max_rails == 0 || kept.size() < static_cast<size_t>(max_rails)) kept.push_back(std::move(found[i]));
+  for (const size_t i : ChooseRails(distances, options.self)) {
+    if (options.max_rails == 0 || kept.size() < static_cast<size_t>(options.max_rails)) {
+      kept.push_back(std::move(found[i]));
+    }
   }
   return kept;
 }
@@ -158,11 +153,12 @@ absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options
     rc = Ask(*library, provider, by_address ? options.local_address.c_str() : nullptr, options, first);
     if (rc != 0) continue;
     FabricInfo all;
-    if (!named && (options.max_rails != 1 || !options.device_address.empty()) && !IsLoopback(*first)) {
+    const bool divided = !tcp && !options.neighbours.empty();
+    if (!named && (options.max_rails != 1 || divided) && !IsLoopback(*first)) {
       (void)Ask(*library, provider, nullptr, options, all);
     }
-    if (options.device_address.empty()) return Choose(*library, *first, all.get(), tcp, options.max_rails);
-    return KeepNearest(Choose(*library, *first, all.get(), tcp, 0), options.device_address, options.max_rails);
+    if (!divided) return Choose(*library, *first, all.get(), tcp, options.max_rails);
+    return KeepOwn(Choose(*library, *first, all.get(), tcp, 0), options);
   }
   if (options.device_memory) {
     return FabricError(

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "libdistill/world/framing.h"
 
 namespace distill {
@@ -77,21 +76,6 @@ absl::Status CheckAddresses(const std::vector<FabricCard>& cards, const std::vec
     }
   }
   return absl::OkStatus();
-}
-
-std::vector<size_t> NearestTo(const std::string& device, const std::vector<std::string>& cards) {
-  const std::vector<std::string> to = absl::StrSplit(device, '/');
-  std::vector<size_t> shared;  // parts of the way
-  for (const std::string& card : cards) {
-    const std::vector<std::string> from = absl::StrSplit(card, '/');
-    const auto parted = std::mismatch(to.begin(), to.end(), from.begin(), from.end());
-    shared.push_back(device.empty() ? 0 : static_cast<size_t>(parted.first - to.begin()));
-  }
-  std::vector<size_t> nearest;
-  for (size_t card = 0; card < cards.size(); ++card) {
-    if (shared[card] == *std::max_element(shared.begin(), shared.end())) nearest.push_back(card);
-  }
-  return nearest;
 }
 
 }  // namespace distill

@@ -38,9 +38,4 @@ std::vector<std::vector<size_t>> CommonRails(const std::vector<FabricCard>& card
                                           const std::vector<std::vector<size_t>>& common, size_t self,
                                           const std::vector<std::string>& names);
 
-// Which of these network cards share most switches with a device, by their places in sysfs
-// ("/sys/devices/pci0000:10/0000:10:1b.0"): all of those that come equally near, in their order; every one where the
-// device's place is not known.
-std::vector<size_t> NearestTo(const std::string& device, const std::vector<std::string>& cards);
-
 }  // namespace distill

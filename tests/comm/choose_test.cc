@@ -125,6 +125,7 @@ TEST_CASE("ranks that differ in device, build or backend are named") {
 
 TEST_CASE("a rank's card survives the way, and another version's is refused") {
   RankCard card = {"node", "node/boot/1", "libdistill 1", BackendPreference::kAuto, "0000:3b:00.0"};
+  card.cores = {0, 1, 2, 7};
   card.debug = true;
   const absl::StatusOr<RankCard> read = RankCard::Decode(card.Encode());
   REQUIRE(read.ok());

@@ -18,6 +18,9 @@ struct FabricWatch {
   void (*on_domain)(fid_domain& domain) = nullptr;
   void (*on_endpoint)(fid_ep& endpoint) = nullptr;
   void (*on_events)(fid_eq& events) = nullptr;
+  // With what a domain is opened with before that, and an endpoint after it.
+  void (*before_domain)(fi_info& info) = nullptr;
+  void (*after_endpoint)(fi_info& info) = nullptr;
 };
 
 class WatchedFabric {
@@ -48,6 +51,7 @@ class WatchedFabric {
   }
 
   static int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
+    if (watch_.before_domain != nullptr) watch_.before_domain(*info);
     const int rc = real_fabric_ops_.domain(fabric, info, domain, context);
     if (rc != 0) return rc;
     real_domain_ops_ = domain_ops_ = *(*domain)->ops;
@@ -66,6 +70,7 @@ class WatchedFabric {
   static int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
     const int rc = real_domain_ops_.endpoint(domain, info, endpoint, context);
     if (rc == 0 && watch_.on_endpoint != nullptr) watch_.on_endpoint(**endpoint);
+    if (rc == 0 && watch_.after_endpoint != nullptr) watch_.after_endpoint(*info);
     return rc;
   }
 

@@ -66,19 +66,5 @@ TEST_CASE("an address of another length, on whichever rail in use, is an error t
   }
 }
 
-TEST_CASE("the network cards that hang nearest to a GPU are its rails") {
-  const std::string gpu = "/sys/devices/pci0000:10/0000:10:00.0/0000:11:1c.0";
-  const std::string beside = "/sys/devices/pci0000:10/0000:10:00.0/0000:11:1b.0";
-  const std::string farther = "/sys/devices/pci0000:10/0000:10:08.0/0000:15:1b.0";
-  const std::string elsewhere = "/sys/devices/pci0000:20/0000:20:1b.0";
-  using Cards = std::vector<size_t>;
-  CHECK(NearestTo(gpu, {elsewhere, beside, farther, beside}) == Cards{1, 3});
-  CHECK(NearestTo(gpu, {elsewhere, farther}) == Cards{1});
-  CHECK(NearestTo(gpu, {elsewhere, elsewhere}) == Cards{0, 1});
-  CHECK(NearestTo(gpu, {"", elsewhere}) == Cards{1});
-  CHECK(NearestTo("", {beside, elsewhere}) == Cards{0, 1});
-  CHECK(NearestTo(gpu, {}).empty());
-}
-
 }  // namespace
 }  // namespace distill

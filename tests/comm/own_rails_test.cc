@@ -1,0 +1,216 @@
+// How many endpoints a rank opens on hosts with many network cards, and when: libfabric says here that its provider efa
+// has eight of them, all of which are loopback in truth, and all of which want registered buffers, as efa's do.
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "libdistill/comm/create.h"
+#include "libdistill/core/status_macros.h"
+#include "tests/comm/load_fabric.h"
+#include "tests/comm/watch_fabric.h"
+#include "tests/support/catch.h"
+#include "tests/support/ranks.h"
+
+namespace distill {
+namespace {
+
+using testing::Expect;
+using testing::Failures;
+using testing::RunRanks;
+using testing::WatchedFabric;
+
+constexpr int kCards = 8;
+int cards_here = kCards;
+std::atomic<int> endpoints{0}, registrations{0};
+
+void Rename(fi_info& info, const std::string& name) {
+  free(info.domain_attr->name);
+  info.domain_attr->name = strdup(name.c_str());
+}
+
+int GetInfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+            fi_info** found) {
+  const FabricLibrary& real = WatchedFabric::real;
+  if (std::strcmp(hints->fabric_attr->prov_name, "efa") != 0) {
+    return real.getinfo(version, node, service, flags, hints, found);
+  }
+  fi_info* of_tcp = real.dupinfo(hints);
+  free(of_tcp->fabric_attr->prov_name);
+  of_tcp->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
+  fi_info* loopback = nullptr;
+  const int rc = real.getinfo(version, node, service, flags, of_tcp, &loopback);
+  real.freeinfo(of_tcp);
+  if (rc != 0) return rc;
+  loopback->domain_attr->mr_mode |= FI_MR_LOCAL;
+  for (int card = cards_here - 1; card >= 0; --card) {
+    fi_info* info = real.dupinfo(loopback);
+    Rename(*info, absl::StrCat("rdmap", card, "s0"));
+    info->next = *found;
+    *found = info;
+  }
+  real.freeinfo(loopback);
+  return 0;
+}
+
+fi_ops_mr mr_ops, real_mr_ops;
+int Register(fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr** region) {
+  ++registrations;
+  return real_mr_ops.regattr(domain, attributes, flags, region);
+}
+
+// In a process of a test's own: for good. Its cards' addresses are no IP addresses, as far as we see.
+absl::Status WatchFabric() {
+  testing::FabricWatch watch;
+  watch.before_domain = [](fi_info& info) { Rename(info, "lo"); };
+  watch.after_endpoint = [](fi_info& info) {
+    info.addr_format = FI_ADDR_EFA;
+    ++endpoints;
+  };
+  watch.on_domain = [](fid_domain& domain) {
+    real_mr_ops = mr_ops = *domain.mr;
+    mr_ops.regattr = &Register;
+    domain.mr = &mr_ops;
+  };
+  return WatchedFabric::Watch(watch, &GetInfo);
+}
+
+absl::Status ExpectCount(const char* what, int count, int wanted) {
+  return Expect(count == wanted, absl::StrCat(count, " ", what, ", and not ", wanted));
+}
+
+// Two ranks on each of two hosts.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinOnTwoHosts(World world) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  world.host = world.host_id = world.rank < 2 ? "host-a" : "host-b";
+  CommunicatorOptions options;
+  options.timeout = absl::Seconds(60);
+  return CreateCommunicator(world, options);
+}
+
+// A float32 for each pair of ranks, `each` times.
+absl::Status CheckAllToAll(Communicator& comm, float* in, float* out, int64_t each) {
+  const int ranks = comm.world_size();
+  for (int to = 0; to < ranks; ++to) {
+    std::fill_n(in + to * each, each, static_cast<float>(10 * comm.rank() + to));
+  }
+  DISTILL_RETURN_IF_ERROR(comm.AllToAll(in, out, each, DType::kFloat32));
+  for (int from = 0; from < ranks; ++from) {
+    const float wanted = static_cast<float>(10 * from + comm.rank());
+    for (int64_t i = 0; i < each; ++i) {
+      if (out[from * each + i] != wanted) return absl::InternalError(absl::StrCat("wrong data of rank ", from));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One number to the rank of the other host that has another local rank.
+absl::Status CheckMessage(Communicator& comm) {
+  const int peer = 3 - comm.rank();
+  int64_t number = comm.rank();
+  if (comm.rank() < 2) return comm.Send(&number, 1, DType::kInt64, peer);
+  DISTILL_RETURN_IF_ERROR(comm.Receive(&number, 1, DType::kInt64, peer));
+  return Expect(number == peer, "another rank's number");
+}
+
+absl::Status RunRank(const World& world) {
+  constexpr int kOwn = kCards / 2;
+  constexpr int64_t kEach = 100'000;
+  DISTILL_RETURN_IF_ERROR(WatchFabric());
+  DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+  DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints at first", endpoints, kOwn + 1));
+  DISTILL_ASSIGN_OR_RETURN(auto in, comm->Allocate(4 * kEach * 4));
+  DISTILL_ASSIGN_OR_RETURN(auto out, comm->Allocate(4 * kEach * 4));
+  DISTILL_ASSIGN_OR_RETURN(auto freed_before, comm->Allocate(1000));
+  auto* from = reinterpret_cast<float*>(in->data());
+  auto* to = reinterpret_cast<float*>(out->data());
+  freed_before.reset();
+  DISTILL_RETURN_IF_ERROR(comm->Barrier());
+  DISTILL_RETURN_IF_ERROR(comm->AllReduce(from, to, 4 * kEach, DType::kFloat32, ReduceOp::kSum));
+  DISTILL_RETURN_IF_ERROR(comm->AllReduce(from, to, 10, DType::kFloat32, ReduceOp::kSum));
+  DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, from, to, 1000));
+  DISTILL_RETURN_IF_ERROR(CheckMessage(*comm));
+  DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints before a long all-to-all", endpoints, kOwn + 1));
+  DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, from, to, kEach));
+  DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints after a long all-to-all", endpoints, 2 * kOwn + 1));
+  // What was allocated before is registered there, and so is what is allocated now: a call registers none of it.
+  DISTILL_ASSIGN_OR_RETURN(auto later, comm->Allocate(4 * kEach * 4));
+  const int before = registrations;
+  DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, from, to, kEach));
+  DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, reinterpret_cast<float*>(later->data()), to, kEach));
+  DISTILL_RETURN_IF_ERROR(ExpectCount("registrations in calls", registrations - before, 0));
+  in.reset();
+  DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, reinterpret_cast<float*>(later->data()), to, kEach));
+  // A part with one rank of each host has that rank's cards, and no more.
+  DISTILL_ASSIGN_OR_RETURN(auto part, comm->Split(world.rank % 2, world.rank));
+  DISTILL_RETURN_IF_ERROR(part->Barrier());
+  DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints with those of a part", endpoints, 3 * kOwn + 1));
+  comm.reset();
+  out.reset();
+  return absl::OkStatus();
+}
+
+TEST_CASE("a rank opens endpoints on its own cards, and between all ranks when a call first needs that") {
+  testing::LoadFabric();
+  CHECK(Failures(RunRanks(4, absl::Seconds(100), &RunRank)) == "");
+}
+
+TEST_CASE("where one host has fewer cards than another, the ranks of both use as many") {
+  testing::LoadFabric();
+  const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
+    cards_here = world.rank < 2 ? 8 : 5;
+    DISTILL_RETURN_IF_ERROR(WatchFabric());
+    DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+    std::vector<float> in(400'000), out(in.size());
+    DISTILL_RETURN_IF_ERROR(comm->AllReduce(in.data(), out.data(), 400'000, DType::kFloat32, ReduceOp::kSum));
+    return CheckAllToAll(*comm, in.data(), out.data(), 100'000);
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("with one rail no second communicator is opened between all ranks") {
+  testing::LoadFabric();
+  const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
+    cards_here = 1;
+    DISTILL_RETURN_IF_ERROR(WatchFabric());
+    DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+    std::vector<float> in(400'000), out(in.size());
+    DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, in.data(), out.data(), 100'000));
+    return ExpectCount("endpoints", endpoints, 2);
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+// The arithmetic of the above for P5: 32 cards, 8 ranks with GPUs, the job's communicator and two parts of it. An
+// endpoint of efa's pins its receive queue when it is first polled: about 8,192 packets (a card's max_rq_wr by its
+// max_rq_sge, rounded down to a power of two) of 8,928 bytes and their headers. An estimate, of no card of ours.
+TEST_CASE("endpoints and pinned bytes of a rank on P5, by calculation") {
+  constexpr int kHostCards = 32, kOwn = kHostCards / 8, kCommunicators = 3;
+  constexpr int64_t kPinned = int64_t{8192} * (8928 + 48);
+  struct Row {
+    const char* what;
+    int endpoints;
+  };
+  const Row rows[] = {
+      {"every rank on all cards (lane, lane of device memory on the nearest, flat)", kHostCards + kOwn + kHostCards},
+      {"every rank on its own cards, before a long flat call", kOwn + kOwn + 1},
+      {"every rank on its own cards, after a long flat call", kOwn + kOwn + 1 + kOwn}};
+  for (const Row& row : rows) {
+    const int all = kCommunicators * row.endpoints;
+    std::printf("%-78s: %3d endpoints, %5.2f GB pinned\n", row.what, all, static_cast<double>(all * kPinned) / 1e9);
+  }
+  CHECK(kCommunicators * rows[0].endpoints == 204);
+  CHECK(kCommunicators * rows[2].endpoints == 39);
+}
+
+}  // namespace
+}  // namespace distill
