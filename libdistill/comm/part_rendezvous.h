@@ -65,6 +65,7 @@ class PartRendezvous : public Rendezvous {
   absl::Status CheckPeersIn(uint64_t) override { return job_->Check(job_->rendezvous().CheckPeersIn(job_->call())); }
   bool HasLeft(int rank) const override { return job_->rendezvous().HasLeft(members_[static_cast<size_t>(rank)]); }
   void Announce(const absl::Status& error) override { job_->rendezvous().Announce(error); }
+  std::string secret() const override { return job_->rendezvous().secret(); }
   std::string local_address() const override { return job_->rendezvous().local_address(); }
 
  private:

@@ -1,41 +1,32 @@
 #include "libdistill/comm/split.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/world/framing.h"
+#include "libdistill/world/handshake.h"
 #include "libdistill/world/socket.h"
 #include "libdistill/world/tcp_rendezvous.h"
 
 namespace distill {
 namespace {
 
-std::string NewSecret() {
-  std::random_device random;
-  std::string secret;
-  for (int i = 0; i < 8; ++i) absl::StrAppendFormat(&secret, "%08x", random());
-  return secret;
-}
-
-// Where rank 0 of a part waits for the others, and what they prove themselves with.
+// Where rank 0 of a part waits for the others.
 struct Place {
   Socket listener;  // on rank 0 of the part
   std::string rendezvous;
-  std::string secret;
 };
 
 absl::StatusOr<Place> Open(const SplitSeed& seed) {
-  const std::string host = seed.address.empty() ? seed.setup.world.host : seed.address;
+  std::string host = seed.address.empty() ? seed.setup.world.host : seed.address;
+  if (seed.secret.empty()) host = "127.0.0.1";  // nothing would tell a stranger from a rank
   Place place;
   DISTILL_ASSIGN_OR_RETURN(place.listener, Listen({host, "0"}));
   const bool v6 = host.find(':') != std::string::npos;
   place.rendezvous = absl::StrCat(v6 ? "[" : "", host, v6 ? "]:" : ":", LocalPort(place.listener));
-  place.secret = seed.setup.world.job_secret.empty() ? NewSecret() : seed.setup.world.job_secret;
   return place;
 }
 
@@ -44,13 +35,8 @@ absl::StatusOr<Place> Announce(Communicator& parent, const SplitSeed& seed, cons
   absl::StatusOr<Place> mine = Place();
   if (members.size() > 1 && members[0] == parent.rank()) mine = Open(seed);
   DISTILL_RETURN_IF_ERROR(Agree(parent, mine.status()));
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                           GatherTexts(parent, PackStrings({mine->rendezvous, mine->secret})));
-  if (members.empty()) return mine;
-  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[static_cast<size_t>(members[0])]));
-  if (fields.size() != 2) return absl::InternalError("a place to meet that cannot be read");
-  mine->rendezvous = std::move(fields[0]);
-  mine->secret = std::move(fields[1]);
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> all, GatherTexts(parent, mine->rendezvous));
+  if (!members.empty()) mine->rendezvous = std::move(all[static_cast<size_t>(members[0])]);
   return mine;
 }
 
@@ -73,7 +59,9 @@ MadeCommunicator SplitFrom(Communicator& parent, const SplitSeed& seed, const st
   Setup setup = seed.setup.Part(members);
   setup.deadline = Deadline::After(options.timeout);
   setup.world.rendezvous = place.rendezvous;
-  setup.world.job_secret = place.secret;
+  // The places that parts meet at differ, and so do their secrets: who joins the wrong one is refused.
+  setup.world.job_secret =
+      DerivePartSecret(seed.secret, absl::StrCat(place.rendezvous, "/", absl::StrJoin(members, ",")));
   setup.one_host =
       std::count(setup.host_ids.begin(), setup.host_ids.end(), setup.host_ids[0]) == setup.world.world_size;
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Rendezvous> rendezvous, Meet(setup, std::move(place.listener)));

@@ -12,11 +12,13 @@ namespace distill {
 
 // What a communicator keeps of its setup for those split from it.
 struct SplitSeed {
-  explicit SplitSeed(const Setup& whole) : setup(whole), address(whole.rendezvous->local_address()) {
+  explicit SplitSeed(const Setup& whole)
+      : setup(whole), address(whole.rendezvous->local_address()), secret(whole.rendezvous->secret()) {
     setup.rendezvous = nullptr;
   }
   Setup setup;          // without the rendezvous: parts meet by one of their own
   std::string address;  // where the other hosts reach this one; empty: by its name
+  std::string secret;   // what the parts' are made of: none is ever sent
 };
 
 // Every rank of `parent` must call it; one whose color is below 0 (`members` is empty) gets null. `members[i]`: the

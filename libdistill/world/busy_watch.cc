@@ -40,13 +40,16 @@ std::vector<BusyRank> BusyWatch::Collect(bool at_beat) {
   return all;
 }
 
-std::string BusyWatch::News(bool at_beat) {
+SharedMessage BusyWatch::News(bool at_beat) {
   std::vector<BusyRank> mine = Collect(at_beat);
   std::vector<std::pair<std::string, int64_t>> news;
   for (const BusyRank& rank : mine) news.emplace_back(rank.name, rank.phase);
   const bool due = at_beat || world_.rank != 0 || news.empty() != told_.empty();
-  const std::string frame = due && news != told_ ? EncodeFrame(FrameKind::kBusy, 0, EncodeBusy(mine)) : "";
-  if (!frame.empty()) told_ = std::move(news);
+  SharedMessage message;
+  if (due && news != told_) {
+    message = MakeMessage(FrameKind::kBusy, 0, EncodeBusy(mine));
+    told_ = std::move(news);
+  }
   if (world_.rank == 0) {
     busy_ = std::move(mine);
   } else if (peers_.empty() || peers_.front().left) {
@@ -54,7 +57,7 @@ std::string BusyWatch::News(bool at_beat) {
     std::erase_if(busy_, [](const BusyRank& rank) { return !rank.is_overdue(); });
   }
   ranks_->Know(busy_);
-  return frame;
+  return message;
 }
 
 std::string BusyWatch::TextToShow() {

@@ -24,9 +24,9 @@ class BusyWatch {
   BusyRanks& ranks() const { return *ranks_; }
   // What a peer said.
   void Take(StarPeer& peer, const std::string& payload);
-  // The frame that the peers are to get now, or "". Rank 0 says at once whether anybody is busy, and who else at the
+  // What the peers are to be told now, or null. Rank 0 says at once whether anybody is busy, and who else at the
   // next beat: one frame for many ranks that begin together.
-  std::string News(bool at_beat);
+  SharedMessage News(bool at_beat);
   // On rank 0, now and then for a phase that lasts: "rank 1 on host-b is saving a checkpoint, 40s"; else "".
   std::string TextToShow();
 

@@ -1,15 +1,20 @@
 #include "libdistill/world/framing.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/mac.h"
 
 namespace distill {
 namespace {
 
-constexpr size_t kHeaderBytes = 16;
+// Of short frames that came together one call of the kernel's gets all.
+constexpr size_t kReadAheadBytes = size_t{16} << 10;
+constexpr size_t kMostAtOnceBytes = size_t{64} << 10;
 
 template <typename T>
 void Append(std::string& out, T value) {
@@ -27,46 +32,57 @@ T Read(absl::string_view bytes, size_t offset) {
 
 }  // namespace
 
-std::string EncodeFrame(FrameKind kind, uint32_t sequence, absl::string_view payload) {
-  std::string out;
-  out.reserve(kHeaderBytes + payload.size());
-  Append(out, static_cast<uint32_t>(kind));
-  Append(out, sequence);
-  Append(out, static_cast<uint64_t>(payload.size()));
-  out.append(payload.data(), payload.size());
-  return out;
-}
-
 absl::StatusOr<bool> FrameReader::Poll(const Socket& socket) {
   for (;;) {
-    if (have_header_ && frame_.payload.size() == length_) return true;
-    const size_t wanted = have_header_ ? length_ - frame_.payload.size() : kHeaderBytes - header_.size();
-    DISTILL_ASSIGN_OR_RETURN(const std::string some, ReceiveSome(socket, wanted));
-    if (some.empty()) return false;
-    received_bytes_ += some.size();
-    if (have_header_) {
-      frame_.payload += some;
-      continue;
-    }
-    header_ += some;
-    if (header_.size() < kHeaderBytes) continue;
-    const uint32_t kind = Read<uint32_t>(header_, 0);
-    const uint64_t length = Read<uint64_t>(header_, 8);
-    if (kind < static_cast<uint32_t>(FrameKind::kReady) || kind > static_cast<uint32_t>(FrameKind::kBusy) ||
-        length > max_payload_) {
-      return absl::DataLossError(
-          absl::StrCat("a message of kind ", kind, " and ", length, " bytes: damaged, or from another version"));
-    }
-    frame_.kind = static_cast<FrameKind>(kind);
-    frame_.sequence = Read<uint32_t>(header_, 4);
-    length_ = length;
-    have_header_ = true;
+    DISTILL_RETURN_IF_ERROR(TakeArrived());
+    if (whole_) return true;
+    // A call that got less than it asked for has emptied the socket: the next would say so, and no more.
+    if (std::exchange(drained_, false)) return false;
+    DISTILL_ASSIGN_OR_RETURN(const bool more, ReceiveMore(socket));
+    if (!more) return false;
   }
 }
 
+absl::StatusOr<bool> FrameReader::ReceiveMore(const Socket& socket) {
+  const size_t missing = have_header_ ? header_.length - frame_.payload.size() : 0;
+  const size_t asked = std::min(std::max(missing, kReadAheadBytes), kMostAtOnceBytes);
+  ++receive_calls_;
+  DISTILL_ASSIGN_OR_RETURN(const std::string some, ReceiveSome(socket, asked));
+  received_bytes_ += some.size();
+  arrived_ += some;
+  drained_ = !some.empty() && some.size() < asked;
+  return !some.empty();
+}
+
+// Moves on what belongs to the frame that is being put together.
+absl::Status FrameReader::TakeArrived() {
+  if (whole_) return absl::OkStatus();
+  if (!have_header_) {
+    if (arrived_.size() < kFrameHeaderBytes) return absl::OkStatus();
+    DISTILL_ASSIGN_OR_RETURN(header_, seal_.Open(absl::string_view(arrived_).substr(0, kFrameHeaderBytes)));
+    if (header_.length > max_payload_) {
+      return absl::DataLossError(absl::StrCat("a message of ", header_.length, " bytes, of which at most ",
+                                              max_payload_, " are possible here"));
+    }
+    arrived_.erase(0, kFrameHeaderBytes);
+    have_header_ = true;
+    frame_.kind = header_.kind;
+    frame_.sequence = header_.sequence;
+    frame_.payload.reserve(header_.length);
+  }
+  const size_t part = std::min<size_t>(arrived_.size(), header_.length - frame_.payload.size());
+  frame_.payload.append(arrived_, 0, part);
+  arrived_.erase(0, part);
+  if (frame_.payload.size() < header_.length) return absl::OkStatus();
+  if (!SameBytes(Sha256(frame_.payload), header_.digest)) {
+    return absl::DataLossError(absl::StrCat("a message of ", header_.length, " bytes was changed on the way"));
+  }
+  whole_ = true;
+  return absl::OkStatus();
+}
+
 void FrameReader::Drop() {
-  have_header_ = false;
-  header_.clear();
+  have_header_ = whole_ = false;
   frame_ = Frame();
 }
 

@@ -1,5 +1,5 @@
-// Messages on a rendezvous connection, after the peer proved itself: kind, sequence, length, bytes; lengths are bounded
-// before anything is allocated.
+// Messages on a rendezvous connection, after the peer proved itself: each proves itself, too (world/frame_seal.h), and
+// lengths are bounded before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "libdistill/world/frame_seal.h"
 #include "libdistill/world/socket.h"
 
 namespace distill {
@@ -16,44 +17,42 @@ namespace distill {
 // How large one rank's contribution to an exchange may be.
 constexpr size_t kMaxBlobBytes = size_t{16} << 20;
 
-enum class FrameKind : uint32_t {
-  kReady = 1,  // rank 0: every rank has joined; carries rank 0's host name
-  kBlob,       // one rank's contribution
-  kAll,        // rank 0: all contributions, packed
-  kError,      // a status: the sender gives up
-  kGoodbye,    // a rank is done (rank 0 passes it on): the end of its stream is no loss
-  kBeat,       // nothing to say, but still there
-  kLate,       // to rank 0: the sender's call has taken too long; carries its number and how long it was given
-  kBusy,       // which phases the sender is in (to rank 0), or which ranks are in one (from it): world/busy_ranks.h
-};
-
 struct Frame {
   FrameKind kind = FrameKind::kReady;
   uint32_t sequence = 0;
   std::string payload;
 };
 
-std::string EncodeFrame(FrameKind kind, uint32_t sequence, absl::string_view payload);
-
 // Puts one connection's frames together out of what arrives.
 class FrameReader {
  public:
-  explicit FrameReader(size_t max_payload) : max_payload_(max_payload) {}
+  // `key`: FrameKeys::receive.
+  FrameReader(size_t max_payload, std::string key) : max_payload_(max_payload), seal_(std::move(key)) {}
 
-  // Reads what is there, without blocking. True when a whole frame waits in frame(); it stays until Drop().
-  // Unavailable at the end of the stream; DataLoss for what is no frame.
+  // Reads what is there, without blocking. True when a whole frame waits in frame(); it stays until Drop(). False: no
+  // more is to be had before the socket is readable again. Unavailable at the end of the stream; DataLoss for what is
+  // not the peer's next frame, or too long.
   absl::StatusOr<bool> Poll(const Socket& socket);
   Frame& frame() { return frame_; }
   void Drop();
   // Of whole frames and parts of them.
   uint64_t received_bytes() const { return received_bytes_; }
+  // How often the kernel was asked for bytes.
+  int64_t receive_calls() const { return receive_calls_; }
 
  private:
+  absl::Status TakeArrived();
+  absl::StatusOr<bool> ReceiveMore(const Socket& socket);
+
   const size_t max_payload_;
+  FrameSeal seal_;
+  std::string arrived_;  // and not yet part of frame_
+  bool drained_ = false;
   bool have_header_ = false;
-  size_t length_ = 0;
+  bool whole_ = false;
+  FrameHeader header_;
   uint64_t received_bytes_ = 0;
-  std::string header_;
+  int64_t receive_calls_ = 0;
   Frame frame_;
 };
 

@@ -1,8 +1,5 @@
 #include "libdistill/world/handshake.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -10,11 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/check.h"
+#include "libdistill/world/mac.h"
 
 namespace distill {
 namespace {
 
-constexpr char kMagic[] = "distill1";
+constexpr char kMagic[] = "distill2";
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kNonceBytes = 32;
 constexpr size_t kMacBytes = 32;
@@ -22,21 +20,17 @@ constexpr size_t kHostBytes = 64;
 constexpr char kProofLabel[] = "libdistill proof";
 constexpr char kVerdictLabel[] = "libdistill verdict";
 
+constexpr char kToRootLabel[] = "libdistill frames to rank 0";
+constexpr char kFromRootLabel[] = "libdistill frames from rank 0";
+constexpr char kPartLabel[] = "libdistill part";
+
 std::string Mac(const std::string& secret, const char* label, const Nonces& nonces, absl::string_view message) {
-  const std::string text =
-      absl::StrCat(label, nonces.joiner, nonces.root, absl::string_view(message.data(), message.size()));
-  unsigned char mac[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  const unsigned char* made = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-                                   reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac, &size);
-  DISTILL_CHECK(made != nullptr && size == kMacBytes, "OpenSSL has no HMAC-SHA256");
-  return std::string(reinterpret_cast<char*>(mac), size);
+  return HmacSha256(secret, absl::StrCat(label, nonces.joiner, nonces.root, message));
 }
 
 bool EndsWithMac(const std::string& secret, const char* label, const Nonces& nonces, absl::string_view bytes) {
   const absl::string_view message = bytes.substr(0, bytes.size() - kMacBytes);
-  const std::string expected = Mac(secret, label, nonces, message);
-  return CRYPTO_memcmp(expected.data(), bytes.data() + message.size(), kMacBytes) == 0;
+  return SameBytes(Mac(secret, label, nonces, message), bytes.substr(message.size()));
 }
 
 }  // namespace
@@ -82,6 +76,18 @@ std::optional<Verdict> CheckVerdict(const std::string& secret, const Nonces& non
   if (verdict == Verdict::kWrongSecret) return verdict;
   if (!EndsWithMac(secret, kVerdictLabel, nonces, bytes)) return std::nullopt;
   return verdict;
+}
+
+FrameKeys DeriveFrameKeys(const std::string& secret, const Nonces& nonces, bool of_root) {
+  std::string to_root = Mac(secret, kToRootLabel, nonces, "");
+  std::string from_root = Mac(secret, kFromRootLabel, nonces, "");
+  if (of_root) return {std::move(from_root), std::move(to_root)};
+  return {std::move(to_root), std::move(from_root)};
+}
+
+std::string DerivePartSecret(const std::string& secret, absl::string_view part) {
+  if (secret.empty()) return "";
+  return HmacSha256(secret, absl::StrCat(kPartLabel, part));
 }
 
 }  // namespace distill

@@ -4,7 +4,8 @@
 //   rank 0 -> joiner   hello: magic, nonce
 //   joiner -> rank 0   proof: rank, world size, host name, HMAC over label, both nonces and these
 //   rank 0 -> joiner   verdict: one byte, HMAC over another label, both nonces and it
-// HMAC-SHA256 with the job secret. All messages have a fixed size; fresh nonces make replays worthless.
+// HMAC-SHA256 with the job secret. All messages have a fixed size; fresh nonces make replays worthless. Of both nonces
+// and the secret each side then makes two keys, one a direction, for the frames that follow (world/frame_seal.h).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "libdistill/world/frame_seal.h"
 
 namespace distill {
 
@@ -42,7 +44,15 @@ std::string EncodeProof(const std::string& secret, const Nonces& nonces, const J
 std::optional<JoinRequest> CheckProof(const std::string& secret, const Nonces& nonces, absl::string_view bytes);
 
 std::string EncodeVerdict(const std::string& secret, const Nonces& nonces, Verdict verdict);
-// Nothing when the sender does not know the secret. kWrongSecret is believed as it is: who says so shares no secret.
+// Nothing when the sender does not know the secret. kWrongSecret comes as it is: who says so shares no secret with this
+// process, and may be anybody.
 std::optional<Verdict> CheckVerdict(const std::string& secret, const Nonces& nonces, absl::string_view bytes);
+
+// For rank 0's side of a connection, or the joiner's.
+FrameKeys DeriveFrameKeys(const std::string& secret, const Nonces& nonces, bool of_root);
+
+// What the ranks of a part prove themselves with: made of what all of the whole know and `part`, a text that no other
+// part has, so that it need not be sent. Empty without a secret.
+std::string DerivePartSecret(const std::string& secret, absl::string_view part);
 
 }  // namespace distill

@@ -35,7 +35,9 @@ absl::Status JoinServer::Run(const Deadline& deadline) {
       for (int rank = 1; rank < world_size_; ++rank) {
         if (!members_[static_cast<size_t>(rank)].socket.open()) missing.push_back(rank);
       }
-      return deadline.Error(absl::StrCat("waiting for ", DescribeRanks(missing), " of ", world_size_, " to join"));
+      return deadline.Error(absl::StrCat(
+          "waiting for ", DescribeRanks(missing), " of ", world_size_, " to join",
+          refused_ == 0 ? "" : absl::StrCat(" (", refused_, " connections did not prove the job secret)")));
     }
     WaitForEvents(deadline);
     DISTILL_RETURN_IF_ERROR(AcceptWaiting());
@@ -121,7 +123,7 @@ absl::StatusOr<JoinServer::Step> JoinServer::Judge(Guest& guest) {
   if (!answer(Verdict::kWelcome).ok()) return Step::kDrop;
   Member& member = members_[request->rank];
   if (!member.socket.open()) ++joined_;
-  member = {std::move(guest.socket), request->host};
+  member = {std::move(guest.socket), request->host, DeriveFrameKeys(secret_, guest.nonces, /*of_root=*/true)};
   return Step::kDrop;
 }
 

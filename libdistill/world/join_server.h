@@ -17,6 +17,7 @@ class JoinServer {
   struct Member {
     Socket socket;  // not open: this rank has not come
     std::string host;
+    FrameKeys keys;
   };
 
   JoinServer(Socket listener, int world_size, std::string secret);

@@ -90,6 +90,10 @@ class Rendezvous {
   // For a wait for other ranks: no time runs while one of them says that it is busy. The rendezvous must outlive it.
   Deadline DeadlineAfter(absl::Duration timeout) const { return Deadline::After(timeout, &busy_->pause()); }
 
+  // What only the ranks of the job know, the same on each: for what they prove to one another later
+  // (world/handshake.h). Never sent where there is a job secret.
+  virtual std::string secret() const { return ""; }
+
   // A numeric address of this host on the network that reaches the other ranks; empty when unknown.
   virtual std::string local_address() const { return ""; }
 

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -163,26 +164,26 @@ absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline) 
   return error;
 }
 
-absl::Status SendSome(const Socket& socket, absl::string_view& bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      break;
-    } else if (errno != EINTR) {
-      return Lost("sending");
-    }
+absl::StatusOr<size_t> SendBoth(const Socket& socket, absl::string_view first, absl::string_view second) {
+  iovec parts[2] = {{const_cast<char*>(first.data()), first.size()}, {const_cast<char*>(second.data()), second.size()}};
+  msghdr message = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  for (;;) {
+    const ssize_t sent = sendmsg(socket.fd(), &message, MSG_NOSIGNAL);
+    if (sent >= 0) return static_cast<size_t>(sent);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    if (errno != EINTR) return Lost("sending");
   }
-  return absl::OkStatus();
 }
 
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Deadline& deadline) {
-  for (;;) {
-    DISTILL_RETURN_IF_ERROR(SendSome(socket, bytes));
-    if (bytes.empty()) return absl::OkStatus();
-    DISTILL_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline, "sending"));
+  while (!bytes.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(const size_t sent, SendBoth(socket, bytes, ""));
+    bytes.remove_prefix(sent);
+    if (sent == 0) DISTILL_RETURN_IF_ERROR(WaitFor(socket, POLLOUT, deadline, "sending"));
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReceiveSome(const Socket& socket, size_t limit) {

@@ -54,8 +54,9 @@ bool IsLoopback(const std::string& host);
 // What has arrived, at most `limit` bytes; empty when nothing has. Unavailable at the end of the stream.
 [[nodiscard]] absl::StatusOr<std::string> ReceiveSome(const Socket& socket, size_t limit);
 
-// Hands the kernel what it takes at once and removes that from `bytes`. Unavailable when the other side is gone.
-[[nodiscard]] absl::Status SendSome(const Socket& socket, absl::string_view& bytes);
+// Hands the kernel what it takes at once of one text and then another; returns how many bytes. Unavailable when the
+// other side is gone.
+[[nodiscard]] absl::StatusOr<size_t> SendBoth(const Socket& socket, absl::string_view first, absl::string_view second);
 
 // Exactly `count` bytes.
 [[nodiscard]] absl::StatusOr<std::string> ReceiveAll(const Socket& socket, size_t count, const Deadline& deadline);

@@ -1,14 +1,9 @@
 #include "libdistill/world/star.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "libdistill/core/check.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/core/thread.h"
@@ -17,12 +12,8 @@
 
 namespace distill {
 Star::Star(const World& world, std::string place, std::shared_ptr<BusyRanks> busy)
-    : world_(world),
-      place_(std::move(place)),
-      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      busy_(world_, std::move(busy), peers_) {
-  DISTILL_CHECK(wake_ >= 0, "no eventfd: this process has too many open files");
-  busy_.ranks().OnChange([this] { Wake(); });
+    : world_(world), place_(std::move(place)), busy_(world_, std::move(busy), peers_) {
+  busy_.ranks().OnChange([this] { sockets_.Wake(); });
 }
 
 Star::~Star() {
@@ -32,21 +23,23 @@ Star::~Star() {
       const std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
     }
-    Wake();
+    sockets_.Wake();
     thread_.join();
   }
   const Goodbye mine = {world_.rank, finished_calls_, absl::StrCat("rank ", world_.rank, " on ", world_.host)};
-  Tell(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(mine)));
+  Tell(MakeMessage(FrameKind::kGoodbye, 0, EncodeGoodbye(mine)));
   for (StarPeer& peer : peers_) peer.Drain();
-  close(wake_);
 }
 
-void Star::Add(int rank, std::string name, Socket socket, size_t max_payload) {
-  peers_.emplace_back(rank, std::move(name), std::move(socket), max_payload);
+void Star::Add(int rank, std::string name, Socket socket, FrameKeys keys, size_t max_payload) {
+  StarPeer& peer = peers_.emplace_back(rank, std::move(name), std::move(socket), std::move(keys), max_payload);
+  sockets_.Add(peer.socket.fd(), &peer);
 }
 
 absl::Status Star::Start() {
-  absl::StatusOr<std::thread> thread = StartThread("the heartbeats", [this] { Serve(); });
+  const absl::Status can_wait = sockets_.status();
+  absl::StatusOr<std::thread> thread =
+      can_wait.ok() ? StartThread("the heartbeats", [this] { Serve(); }) : absl::StatusOr<std::thread>(can_wait);
   if (!thread.ok()) return Fail(Annotate(thread.status(), absl::StrCat("rank ", world_.rank, " on ", world_.host)));
   thread_ = *std::move(thread);
   return absl::OkStatus();
@@ -65,38 +58,26 @@ void Star::StartHeartbeat(absl::Duration timeout) {
     clock_.Start(timeout);
     for (StarPeer& peer : peers_) peer.patience = clock_.Patience();
   }
-  Wake();
-}
-
-void Star::Wake() const {
-  const uint64_t one = 1;
-  // A counter that is full wakes the thread as well.
-  if (write(wake_, &one, sizeof(one)) < 0) return;
+  sockets_.Wake();
 }
 
 void Star::Serve() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
-    std::vector<pollfd> entries = {{wake_, POLLIN, 0}};
-    for (const StarPeer& peer : peers_) {
-      const int writing = peer.outbox.empty() ? 0 : POLLOUT;
-      if (!peer.left) entries.push_back({peer.socket.fd(), static_cast<short>(POLLIN | writing), 0});
-    }
     const int wait = watch_.PollMilliseconds();
     lock.unlock();
-    poll(entries.data(), entries.size(), wait);
-    uint64_t count = 0;
-    const bool woken = read(wake_, &count, sizeof(count)) > 0;
+    const std::vector<ReadySockets::Ready> ready = sockets_.Wait(wait);
     lock.lock();
-    for (StarPeer& peer : peers_) {
-      Read(peer);
-      peer.Send();
+    for (const ReadySockets::Ready& socket : ready) {
+      StarPeer& peer = *static_cast<StarPeer*>(socket.owner);
+      if (socket.readable) Read(peer);
+      Send(peer);
     }
     const bool beats = clock_.due();
     if (beats) Beat();
     Note(watch_.JudgeLate());
-    if (const std::string news = busy_.News(beats); !news.empty()) TellLocked(news);
-    if (woken || entries.size() > 1) changed_.notify_all();
+    if (const SharedMessage news = busy_.News(beats)) TellLocked(news);
+    changed_.notify_all();
     if (const std::string shown = busy_.TextToShow(); !shown.empty()) {
       lock.unlock();
       LogInfo(shown);
@@ -110,15 +91,16 @@ void Star::Beat() {
   const bool ran = clock_.Begin();
   const std::vector<CallView> calls = watch_.LastCalls();
   if (root()) Note(watch_.Compare(calls));
+  const SharedMessage beat = MakeMessage(FrameKind::kBeat, 0, root() ? "" : EncodeCalls(calls));
   for (StarPeer& peer : peers_) {
     if (peer.left) continue;
     if (peer.outbox.empty()) {
-      peer.outbox = EncodeFrame(FrameKind::kBeat, 0, root() ? "" : EncodeCalls(calls));
-      peer.Send();
+      peer.outbox.Add(beat);
+      Send(peer);
     }
     if (!ran) peer.patience = clock_.Patience();
     if (!peer.patience.Passed()) continue;
-    peer.left = true;
+    Leave(peer);
     Note(peer.Silent(clock_.timeout()));
   }
 }
@@ -134,9 +116,9 @@ absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
   const std::string report = CallWatch::LateReport(call, allowed);
   if (root()) {
     watch_.TakeLate(report);
-    Wake();
+    sockets_.Wake();
   } else {
-    TellLocked(EncodeFrame(FrameKind::kLate, 0, report));
+    TellLocked(MakeMessage(FrameKind::kLate, 0, report));
   }
   return watch_.AnswersWithin();
 }
@@ -146,11 +128,14 @@ void Star::Read(StarPeer& peer) {
     const uint64_t before = peer.reader.received_bytes();
     const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket);
     if (peer.reader.received_bytes() != before) peer.patience = clock_.Patience();
+    if (absl::IsDataLoss(whole.status())) {
+      Note(Annotate(whole.status(), absl::StrCat(peer.name, " (", RemoteAddress(peer.socket), ")")));
+      return Leave(peer);  // told: what it hears is still proven to it
+    }
     if (!whole.ok()) {
-      peer.left = true;
-      Note(absl::UnavailableError(
+      Leave(peer);
+      return Note(absl::UnavailableError(
           absl::StrCat(peer.name, " was lost (", RemoteAddress(peer.socket), ": ", whole.status().message(), ")")));
-      return;
     }
     if (!*whole) return;
     Frame frame = std::move(peer.reader.frame());
@@ -192,15 +177,17 @@ void Star::Take(StarPeer& peer, Frame frame) {
 void Star::TakeGoodbye(StarPeer& peer, const std::string& payload) {
   absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(payload);
   if (!goodbye.ok()) return Note(Annotate(goodbye.status(), peer.name));
-  if (goodbye->rank == peer.rank) peer.left = true;
-  if (root()) TellLocked(EncodeFrame(FrameKind::kGoodbye, 0, EncodeGoodbye(*goodbye)));
+  if (goodbye->rank == peer.rank) Leave(peer);
+  if (root()) TellLocked(MakeMessage(FrameKind::kGoodbye, 0, EncodeGoodbye(*goodbye)));
   left_.push_back(*std::move(goodbye));
   some_left_.store(true, std::memory_order_release);
 }
 
 absl::Status Star::CheckPeers() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (StarPeer& peer : peers_) Read(peer);
+  for (const ReadySockets::Ready& socket : sockets_.Look()) {
+    if (socket.readable) Read(*static_cast<StarPeer*>(socket.owner));
+  }
   return failure_;
 }
 
@@ -226,19 +213,31 @@ void Star::Note(const absl::Status& error) {
   if (error.ok() || !failure_.ok()) return;
   failure_ = error;
   failed_.store(true, std::memory_order_release);
-  TellLocked(EncodeFrame(FrameKind::kError, 0, EncodeStatus(failure_)));
+  TellLocked(MakeMessage(FrameKind::kError, 0, EncodeStatus(failure_)));
   changed_.notify_all();
 }
 
-void Star::TellLocked(const std::string& frame) {
-  bool left_over = false;
+void Star::TellLocked(const SharedMessage& message) {
   for (StarPeer& peer : peers_) {
     if (peer.left) continue;
-    peer.outbox += frame;
-    peer.Send();
-    left_over = left_over || !peer.outbox.empty();
+    peer.outbox.Add(message);
+    Send(peer);
   }
-  if (left_over) Wake();
+}
+
+void Star::Send(StarPeer& peer) {
+  if (peer.left) return;
+  // Reading shows what became of a peer that takes nothing more.
+  if (!peer.outbox.Send(peer.socket).ok()) peer.outbox.Clear();
+  const bool waits = !peer.outbox.empty();
+  if (waits != peer.waits_to_send) sockets_.WaitToSend(peer.socket.fd(), &peer, waits);
+  peer.waits_to_send = waits;
+}
+
+// Nothing is read or sent any more.
+void Star::Leave(StarPeer& peer) {
+  if (!peer.left) sockets_.Remove(peer.socket.fd());
+  peer.left = true;
 }
 
 absl::Status Star::Flush(const Deadline& deadline) {
@@ -273,14 +272,21 @@ absl::StatusOr<std::vector<std::string>> Star::Await(FrameKind kind, uint32_t se
   }
   std::vector<std::string> payloads;
   for (StarPeer& peer : peers_) {
-    const Frame frame = *std::exchange(peer.waiting, std::nullopt);
+    Frame frame = *std::exchange(peer.waiting, std::nullopt);
     if (frame.kind != kind || frame.sequence != sequence) {
       return FailLocked(DifferentCalls(absl::StrCat(peer.name, " is at exchange ", frame.sequence),
                                        absl::StrCat("this rank at exchange ", sequence)));
     }
-    payloads.push_back(frame.payload);
+    payloads.push_back(std::move(frame.payload));
   }
   return payloads;
+}
+
+int64_t Star::receive_calls() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int64_t calls = 0;
+  for (const StarPeer& peer : peers_) calls += peer.reader.receive_calls();
+  return calls;
 }
 
 std::string Star::local_address() const {

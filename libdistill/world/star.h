@@ -24,6 +24,7 @@
 #include "libdistill/world/call_watch.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/heartbeat_clock.h"
+#include "libdistill/world/ready_sockets.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
 #include "libdistill/world/star_peer.h"
@@ -41,8 +42,8 @@ class Star {
   Star& operator=(const Star&) = delete;
 
   // Before Start.
-  void Add(int rank, std::string name, Socket socket, size_t max_payload);
-  // ResourceExhausted: there is no thread for it, which the peers are told.
+  void Add(int rank, std::string name, Socket socket, FrameKeys keys, size_t max_payload);
+  // ResourceExhausted: there is no thread or no descriptor for it, which the peers are told.
   [[nodiscard]] absl::Status Start();
   void Rename(int rank, std::string name);
 
@@ -57,11 +58,13 @@ class Star {
   void Announce(const absl::Status& error) { Fail(error).IgnoreError(); }
   void NoteFinishedCalls(uint64_t calls) { finished_calls_ = calls; }
   std::string local_address() const;
+  // How often the kernel was asked for what peers sent: it grows with what comes, not with the number of peers.
+  int64_t receive_calls() const;
 
-  // To every peer; the thread sends it.
-  void Tell(const std::string& frame) {
+  // To every peer; the thread sends it. All share the one message.
+  void Tell(const SharedMessage& message) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    TellLocked(frame);
+    TellLocked(message);
   }
   // Blocks until the kernel has taken all that was told.
   [[nodiscard]] absl::Status Flush(const Deadline& deadline);
@@ -81,19 +84,20 @@ class Star {
   // These want the lock held. Note(OK) does nothing.
   void Note(const absl::Status& error);
   absl::Status FailLocked(const absl::Status& error) { return Note(error), failure_; }
-  void TellLocked(const std::string& frame);
+  void TellLocked(const SharedMessage& message);
+  void Send(StarPeer& peer);
   void Read(StarPeer& peer);
+  void Leave(StarPeer& peer);
   void Take(StarPeer& peer, Frame frame);
   void TakeGoodbye(StarPeer& peer, const std::string& payload);
   void Beat();
-  void Wake() const;
 
   const World world_;
   const std::string place_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> some_left_{false};
   std::atomic<uint64_t> finished_calls_{0};
-  int wake_ = -1;  // an eventfd
+  ReadySockets sockets_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -14,26 +14,24 @@
 #include "libdistill/core/deadline.h"
 #include "libdistill/world/busy_ranks.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/outbox.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
 
 namespace distill {
 
 struct StarPeer {
-  StarPeer(int rank, std::string name, Socket socket, size_t max_payload)
-      : rank(rank), name(std::move(name)), socket(std::move(socket)), reader(max_payload) {}
+  StarPeer(int rank, std::string name, Socket socket, FrameKeys keys, size_t max_payload)
+      : rank(rank),
+        name(std::move(name)),
+        socket(std::move(socket)),
+        reader(max_payload, std::move(keys.receive)),
+        outbox(std::move(keys.send)) {}
 
-  // What the kernel takes of the outbox at once.
-  void Send() {
-    if (left || outbox.empty()) return;
-    absl::string_view rest = outbox;
-    // Reading shows what became of a peer that takes nothing more.
-    const bool sent = SendSome(socket, rest).ok();
-    outbox.erase(0, sent ? outbox.size() - rest.size() : outbox.size());
-  }
-  // No more is sent, and what has come is thrown away: a socket that is closed with unread bytes resets the connection,
-  // and what was sent last might be lost with it.
+  // What the kernel takes at once of the outbox is sent, no more, and what has come is thrown away: a socket that is
+  // closed with unread bytes resets the connection, and what was sent last might be lost with it.
   void Drain() {
+    for (auto sent = outbox.Send(socket); sent.ok() && *sent > 0;) sent = outbox.Send(socket);
     shutdown(socket.fd(), SHUT_WR);
     for (auto some = ReceiveSome(socket, 1 << 16); some.ok() && !some->empty();) some = ReceiveSome(socket, 1 << 16);
   }
@@ -49,7 +47,8 @@ struct StarPeer {
   Socket socket;
   FrameReader reader;
   std::optional<Frame> waiting;  // for its exchange; a peer sends no second one before the first was taken
-  std::string outbox;
+  Outbox outbox;
+  bool waits_to_send = false;             // until the kernel takes more of the outbox
   Deadline patience = Deadline::Never();  // renewed by whatever the peer sends
   bool left = false;
   std::vector<CallView> calls;  // its last ones

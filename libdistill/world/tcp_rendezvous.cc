@@ -37,7 +37,13 @@ absl::Status Explain(const World& world, std::optional<Verdict> verdict) {
       "it refused the job secret: DISTILL_JOB_SECRET differs between the ranks, or another job has this port");
 }
 
-absl::StatusOr<Socket> JoinOnce(const World& world, const HostPort& place, const Deadline& deadline) {
+// A socket that rank 0 has accepted as this rank's.
+struct Joined {
+  Socket socket;
+  FrameKeys keys;
+};
+
+absl::StatusOr<Joined> JoinOnce(const World& world, const HostPort& place, const Deadline& deadline) {
   DISTILL_ASSIGN_OR_RETURN(Socket socket, Connect(place, deadline));
   Nonces nonces;
   nonces.joiner = MakeNonce();
@@ -50,27 +56,63 @@ absl::StatusOr<Socket> JoinOnce(const World& world, const HostPort& place, const
   DISTILL_RETURN_IF_ERROR(SendAll(socket, EncodeProof(world.job_secret, nonces, request), deadline));
   DISTILL_ASSIGN_OR_RETURN(const std::string verdict, ReceiveAll(socket, kVerdictBytes, deadline));
   DISTILL_RETURN_IF_ERROR(Explain(world, CheckVerdict(world.job_secret, nonces, verdict)));
-  return socket;
+  return Joined{std::move(socket), DeriveFrameKeys(world.job_secret, nonces, /*of_root=*/false)};
 }
 
+// What a joiner has met so far, and whether it may still hope.
+//
+// Who does not prove the job secret may be anybody: another job's rank 0 at one of several addresses, or a stranger who
+// took the port for a moment. So that answer alone ends nothing. But ranks whose secrets do differ meet nothing else,
+// and should not wait for the deadline: it ends a joiner once every place has given it in each of the last rounds,
+// which takes about two seconds.
+class Attempts {
+ public:
+  explicit Attempts(size_t places) : places_(places) {}
+
+  // OK: try again.
+  absl::Status Note(absl::Status failure, const HostPort& place) {
+    last_ = std::move(failure);
+    if (absl::IsPermissionDenied(last_)) {
+      refusal_ = Annotate(last_, absl::StrCat(place.host, ":", place.port));
+      return ++refusals_in_a_row_ < kRounds * places_ ? absl::OkStatus() : refusal_;
+    }
+    refusals_in_a_row_ = 0;
+    return absl::IsUnavailable(last_) || absl::IsDeadlineExceeded(last_) ? absl::OkStatus() : last_;
+  }
+  // For a joiner whose time is over. PermissionDenied where somebody had answered, who did not prove the secret.
+  absl::Status Error(const Deadline& deadline, absl::string_view where) const {
+    if (!refusal_.ok()) {
+      return Annotate(refusal_,
+                      absl::StrCat(deadline.Error(where).message(), " (last attempt: ", last_.message(), ")"));
+    }
+    return deadline.Error(
+        absl::StrCat(where, " (last attempt: ", last_.message(), "; is rank 0 running, and is this port reachable?)"));
+  }
+
+ private:
+  static constexpr size_t kRounds = 10;
+
+  const size_t places_;
+  size_t refusals_in_a_row_ = 0;
+  absl::Status refusal_;  // the latest
+  absl::Status last_;
+};
+
 // Connects to rank 0 at one of the places, however often it takes until the deadline, and proves the job secret both
-// ways. The socket is one that rank 0 has accepted as this rank's. PermissionDenied: the secrets differ;
-// InvalidArgument: the rank is taken or the world sizes differ; DeadlineExceeded: with what the last attempt met.
-absl::StatusOr<Socket> JoinRankZero(const World& world, const std::vector<HostPort>& places, const Deadline& deadline) {
+// ways. PermissionDenied: the secrets differ; InvalidArgument: the rank is taken or the world sizes differ;
+// DeadlineExceeded: with what the last attempt met.
+absl::StatusOr<Joined> JoinRankZero(const World& world, const std::vector<HostPort>& places, const Deadline& deadline) {
   const std::string where =
       absl::StrCat("rank ", world.rank, " on ", world.host, " joins rank 0 at ", world.rendezvous);
+  Attempts attempts(places.size());
   absl::Duration pause = kFirstPause;
   for (size_t attempt = 0;; ++attempt) {
     const HostPort& place = places[attempt % places.size()];
-    absl::StatusOr<Socket> socket = JoinOnce(world, place, Deadline::After(std::min(kAttemptTime, deadline.Left())));
-    if (socket.ok()) return socket;
-    if (!absl::IsUnavailable(socket.status()) && !absl::IsDeadlineExceeded(socket.status())) {
-      return Annotate(socket.status(), where);
-    }
-    if (deadline.Left() <= pause) {
-      return deadline.Error(absl::StrCat(where, " (last attempt: ", socket.status().message(),
-                                         "; is rank 0 running, and is this port reachable?)"));
-    }
+    absl::StatusOr<Joined> joined = JoinOnce(world, place, Deadline::After(std::min(kAttemptTime, deadline.Left())));
+    if (joined.ok()) return joined;
+    const absl::Status final_error = attempts.Note(joined.status(), place);
+    if (!final_error.ok()) return Annotate(final_error, where);
+    if (deadline.Left() <= pause) return attempts.Error(deadline, where);
     if ((attempt + 1) % places.size() != 0) continue;
     absl::SleepFor(pause);
     pause = std::min(2 * pause, kLongestPause);
@@ -80,7 +122,7 @@ absl::StatusOr<Socket> JoinRankZero(const World& world, const std::vector<HostPo
 class TcpRendezvous : public Rendezvous {
  public:
   TcpRendezvous(const World& world, std::string kind)
-      : world_(world), kind_(std::move(kind)), star_(world, world.rendezvous, busy()) {}
+      : world_(world), kind_(std::move(kind)), secret_(world.job_secret), star_(world, world.rendezvous, busy()) {}
 
   absl::string_view kind() const override { return kind_; }
   absl::Status Host(Socket listener, const Deadline& deadline);
@@ -97,11 +139,13 @@ class TcpRendezvous : public Rendezvous {
   bool HasLeft(int rank) const override { return star_.HasLeft(rank); }
   void NoteFinishedCalls(uint64_t calls) override { star_.NoteFinishedCalls(calls); }
   void Announce(const absl::Status& error) override { star_.Announce(error); }
+  std::string secret() const override { return secret_; }
   std::string local_address() const override { return star_.local_address(); }
 
  private:
   const World world_;
   const std::string kind_;
+  std::string secret_;
   uint32_t sequence_ = 0;
   Star star_;
 };
@@ -112,22 +156,31 @@ absl::Status TcpRendezvous::Host(Socket listener, const Deadline& deadline) {
   for (int rank = 1; rank < world_.world_size; ++rank) {
     JoinServer::Member& member = server.members()[static_cast<size_t>(rank)];
     if (!member.socket.open()) continue;
-    star_.Add(rank, absl::StrCat("rank ", rank, " on ", member.host), std::move(member.socket), kMaxBlobBytes);
+    star_.Add(rank, absl::StrCat("rank ", rank, " on ", member.host), std::move(member.socket), std::move(member.keys),
+              kMaxBlobBytes);
   }
   if (!met.ok()) return star_.Fail(Annotate(met, absl::StrCat("rank 0 at ", world_.rendezvous)));
   DISTILL_RETURN_IF_ERROR(star_.Start());
-  star_.Tell(EncodeFrame(FrameKind::kReady, sequence_, world_.host));
+  // A job on loopback without a secret: what its parts prove themselves with comes from here. Who could read it there
+  // could have joined the job itself.
+  const std::string for_parts = secret_.empty() ? MakeNonce() : "";
+  if (secret_.empty()) secret_ = for_parts;
+  star_.Tell(MakeMessage(FrameKind::kReady, sequence_, PackStrings({world_.host, for_parts})));
   return absl::OkStatus();
 }
 
 absl::Status TcpRendezvous::Join(const std::vector<HostPort>& places, const Deadline& deadline) {
-  DISTILL_ASSIGN_OR_RETURN(Socket socket, JoinRankZero(world_, places, deadline));
+  DISTILL_ASSIGN_OR_RETURN(Joined joined, JoinRankZero(world_, places, deadline));
   const size_t max_payload = (kMaxBlobBytes + 64) * static_cast<size_t>(world_.world_size);
-  star_.Add(0, absl::StrCat("rank 0 at ", world_.rendezvous), std::move(socket), max_payload);
+  star_.Add(0, absl::StrCat("rank 0 at ", world_.rendezvous), std::move(joined.socket), std::move(joined.keys),
+            max_payload);
   DISTILL_RETURN_IF_ERROR(star_.Start());
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> hosts,
+  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> ready,
                            star_.Await(FrameKind::kReady, sequence_, Deadline::After(deadline.Left() + kGrace)));
-  star_.Rename(0, absl::StrCat("rank 0 on ", hosts[0]));
+  DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(ready[0]));
+  if (fields.size() != 2) return star_.Fail(absl::DataLossError("rank 0's first message cannot be read"));
+  star_.Rename(0, absl::StrCat("rank 0 on ", fields[0]));
+  if (secret_.empty()) secret_ = std::move(fields[1]);
   return absl::OkStatus();
 }
 
@@ -138,14 +191,14 @@ absl::StatusOr<std::vector<std::string>> TcpRendezvous::AllGather(const std::str
   }
   ++sequence_;
   if (world_.rank != 0) {
-    star_.Tell(EncodeFrame(FrameKind::kBlob, sequence_, blob));
+    star_.Tell(MakeMessage(FrameKind::kBlob, sequence_, blob));
     DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> packed,
                              star_.Await(FrameKind::kAll, sequence_, Deadline::After(deadline.Left() + kGrace)));
     return UnpackStrings(packed[0]);
   }
   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> blobs, star_.Await(FrameKind::kBlob, sequence_, deadline));
   blobs.insert(blobs.begin(), blob);
-  star_.Tell(EncodeFrame(FrameKind::kAll, sequence_, PackStrings(blobs)));
+  star_.Tell(MakeMessage(FrameKind::kAll, sequence_, PackStrings(blobs)));
   DISTILL_RETURN_IF_ERROR(star_.Flush(deadline));
   return blobs;
 }

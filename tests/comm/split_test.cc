@@ -1,6 +1,9 @@
 // Communicators that were split from another: who is in them, and that each lives and fails for itself.
+#include "libdistill/comm/split.h"
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/call.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/comm/setup.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
@@ -95,6 +98,59 @@ TEST_CASE("a part outlives the communicator that it was split from") {
           comm.reset();
           return testing::CheckSameBits(*part);
         })) == "");
+}
+
+// A communicator that notes what is sent over it: a split only gathers.
+class Tapped : public Communicator {
+ public:
+  explicit Tapped(Communicator& inner) : Communicator(inner.rank(), inner.world_size()), inner_(inner) {}
+  absl::string_view backend() const override { return "tapped"; }
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(int, int) override { return absl::UnimplementedError("split"); }
+  absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t, Placement) override {
+    return absl::UnimplementedError("allocate");
+  }
+  void Abort(const absl::Status&) override {}
+  void SetErrorContext(std::function<std::string()>) override {}
+  const std::string& sent() const { return sent_; }
+
+ private:
+  absl::Status Run(const CommCall& call) override {
+    if (call.operation != CommOperation::kAllGather) return absl::UnimplementedError("no gather");
+    sent_.append(call.in(), static_cast<size_t>(call.bytes()));
+    return inner_.AllGather(call.input, call.output, call.count, call.dtype);
+  }
+
+  Communicator& inner_;
+  std::string sent_;
+};
+
+TEST_CASE("a split sends no secret: each rank makes the part's of the job's, or of what rank 0 told it without one") {
+  for (const bool has_secret : {true, false}) {
+    CHECK(Failures(RunRanks(2, absl::Seconds(30), [has_secret](World world) -> absl::Status {
+            if (!has_secret) world.job_secret.clear();
+            CommunicatorOptions options;
+            DISTILL_ASSIGN_OR_RETURN(const auto comm, CreateCommunicator(world, options));
+            DISTILL_RETURN_IF_ERROR(comm->Barrier());
+            Setup setup = {world, options, Deadline::After(absl::Seconds(20)), nullptr, {"a", "a"}, true};
+            setup.host_ids = {"a", "a"};
+            DISTILL_ASSIGN_OR_RETURN(setup.rendezvous, CreateRendezvous(world, setup.deadline));
+            const SplitSeed seed(setup);
+            DISTILL_RETURN_IF_ERROR(Expect(!seed.secret.empty(), "the ranks share no secret"));
+            Tapped tapped(*comm);
+            std::string secret;
+            DISTILL_RETURN_IF_ERROR(SplitFrom(tapped, seed, {0, 1}, [&secret](Setup part) -> MadeCommunicator {
+                                      secret = part.world.job_secret;
+                                      return CreateAloneBackend();
+                                    }).status());
+            DISTILL_RETURN_IF_ERROR(Expect(!secret.empty() && secret != seed.secret, "no secret of the part's own"));
+            DISTILL_RETURN_IF_ERROR(Expect(tapped.sent().find("127.0.0.1:") != std::string::npos || world.rank == 1,
+                                           "the place was not sent"));
+            for (const std::string& kept : {secret, seed.secret}) {
+              DISTILL_RETURN_IF_ERROR(Expect(tapped.sent().find(kept) == std::string::npos, "a secret was sent"));
+            }
+            return comm->Barrier();
+          })) == "");
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <sys/socket.h>
 
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/outbox.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -18,14 +20,40 @@ struct Pair {
   Socket near, far;
 };
 
+// The bytes of these frames, as one side sends them.
+std::string Stream(const std::vector<Message>& messages, const std::string& key = "a key") {
+  FrameSeal seal(key);
+  std::string bytes;
+  for (const Message& message : messages) {
+    const SharedMessage sealed = MakeMessage(message.kind, message.sequence, message.payload);
+    bytes += seal.Seal(*sealed) + sealed->payload;
+  }
+  return bytes;
+}
+
+// What the reader says to a stream, until it wants more.
+absl::Status ReadAll(const std::string& bytes, std::vector<std::string>& payloads, size_t limit = 100) {
+  Pair pair;
+  FrameReader reader(limit, "a key");
+  pair.Write(bytes);
+  for (;;) {
+    DISTILL_ASSIGN_OR_RETURN(const bool whole, reader.Poll(pair.near));
+    if (!whole) return absl::OkStatus();
+    payloads.push_back(reader.frame().payload);
+    reader.Drop();
+  }
+}
+
 TEST_CASE("frames arrive whole, in whatever pieces their bytes come") {
   Pair pair;
-  FrameReader reader(100);
-  const std::string bytes = EncodeFrame(FrameKind::kBlob, 7, "hello") + EncodeFrame(FrameKind::kAll, 8, "");
+  FrameReader reader(100, "a key");
+  const std::string bytes = Stream({{FrameKind::kBlob, 7, "hello", ""}, {FrameKind::kAll, 8, "", ""}});
   int frames = 0;
   for (const char byte : bytes) {
     pair.Write(std::string(1, byte));
-    const absl::StatusOr<bool> whole = reader.Poll(pair.near);
+    // After a frame, or a part of one, the reader wants to be asked again when there is more.
+    absl::StatusOr<bool> whole = reader.Poll(pair.near);
+    if (whole.ok() && !*whole) whole = reader.Poll(pair.near);
     REQUIRE(whole.ok());
     if (!*whole) continue;
     ++frames;
@@ -38,22 +66,82 @@ TEST_CASE("frames arrive whole, in whatever pieces their bytes come") {
 }
 
 TEST_CASE("a frame that is too long, or of no known kind, is refused before anything is allocated") {
-  Pair pair;
-  FrameReader reader(100);
-  pair.Write(EncodeFrame(FrameKind::kBlob, 0, std::string(101, 'x')).substr(0, 16));
-  CHECK(absl::IsDataLoss(reader.Poll(pair.near).status()));
-  Pair other;
-  FrameReader another(100);
-  other.Write(EncodeFrame(static_cast<FrameKind>(99), 0, ""));
-  CHECK(absl::IsDataLoss(another.Poll(other.near).status()));
+  std::vector<std::string> got;
+  const std::string too_long = Stream({{FrameKind::kBlob, 0, std::string(101, 'x'), ""}});
+  CHECK(absl::IsDataLoss(ReadAll(too_long.substr(0, kFrameHeaderBytes), got)));
+  CHECK(absl::IsDataLoss(ReadAll(Stream({{static_cast<FrameKind>(99), 0, "", ""}}), got)));
+  CHECK(got.empty());
 }
 
 TEST_CASE("the end of the stream is an error") {
   Pair pair;
-  FrameReader reader(100);
+  FrameReader reader(100, "a key");
   CHECK(reader.Poll(pair.near).value() == false);
   shutdown(pair.far.fd(), SHUT_RDWR);
   CHECK(absl::IsUnavailable(reader.Poll(pair.near).status()));
+}
+
+TEST_CASE("a frame that was changed, repeated, left out, moved, or made with another key is refused") {
+  const Message a = {FrameKind::kBlob, 1, "first", ""}, b = {FrameKind::kBlob, 2, "second", ""};
+  const std::string stream = Stream({a, b});
+  const std::string first = Stream({a});
+  const std::string second = stream.substr(first.size());
+  std::vector<std::string> got;
+  REQUIRE(ReadAll(stream, got).ok());
+  CHECK(got == std::vector<std::string>{"first", "second"});
+  for (size_t i = 0; i < first.size(); ++i) {
+    std::string changed = first;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    got.clear();
+    CHECK(absl::IsDataLoss(ReadAll(changed, got)));
+    CHECK(got.empty());
+  }
+  for (const std::string& forged : {first + first, first + second + second, first + second + first}) {
+    got.clear();
+    CHECK(absl::IsDataLoss(ReadAll(forged, got)));
+    CHECK(got.size() == (forged.size() > stream.size() ? 2u : 1u));
+  }
+  for (const std::string& forged : {second, second + first, Stream({a}, "another key")}) {
+    got.clear();
+    CHECK(absl::IsDataLoss(ReadAll(forged, got)));
+    CHECK(got.empty());
+  }
+}
+
+TEST_CASE("a short frame costs one call of the kernel's, and so do many that came together") {
+  Pair pair;
+  FrameReader reader(100, "a key");
+  pair.Write(Stream({{FrameKind::kBeat, 0, "x", ""}, {FrameKind::kBeat, 0, "", ""}, {FrameKind::kBeat, 0, "y", ""}}));
+  for (int frames = 0; frames < 3; ++frames) {
+    REQUIRE(reader.Poll(pair.near).value());
+    reader.Drop();
+  }
+  CHECK(reader.Poll(pair.near).value() == false);
+  CHECK(reader.receive_calls() == 1);
+}
+
+TEST_CASE("messages to many peers leave in pieces, and each peer can read its own") {
+  const SharedMessage message = MakeMessage(FrameKind::kAll, 3, std::string(5 << 20, 'm'));
+  for (const std::string key : {"one", "other"}) {
+    Pair pair;
+    Outbox outbox(key);
+    FrameReader reader(8 << 20, key);
+    outbox.Add(message);
+    outbox.Add(MakeMessage(FrameKind::kBeat, 0, ""));
+    int frames = 0;
+    while (frames < 2) {
+      const absl::StatusOr<size_t> sent = outbox.Send(pair.far);
+      REQUIRE(sent.ok());
+      REQUIRE(*sent <= Outbox::kPieceBytes);
+      const absl::StatusOr<bool> whole = reader.Poll(pair.near);
+      REQUIRE(whole.ok());
+      if (!*whole) continue;
+      CHECK((++frames == 1 ? reader.frame().payload == message->payload : reader.frame().payload.empty()));
+      reader.Drop();
+    }
+    CHECK(outbox.empty());
+  }
+  CHECK(message.use_count() == 1);
 }
 
 TEST_CASE("statuses and packed strings survive the wire; damaged ones are errors") {

@@ -1,5 +1,7 @@
 #include "libdistill/world/handshake.h"
 
+#include "absl/strings/escaping.h"
+#include "libdistill/world/mac.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -46,6 +48,29 @@ TEST_CASE("a verdict is believed from who knows the secret, and is no proof") {
   CHECK(!CheckVerdict("secret", kNonces, changed));
   CHECK(CheckVerdict("other", kNonces, EncodeVerdict("secret", kNonces, Verdict::kWrongSecret)) ==
         Verdict::kWrongSecret);
+}
+
+TEST_CASE("each direction of each connection has a key of its own, which both sides make") {
+  const FrameKeys root = DeriveFrameKeys("secret", kNonces, true), joiner = DeriveFrameKeys("secret", kNonces, false);
+  CHECK(root.send == joiner.receive);
+  CHECK(root.receive == joiner.send);
+  CHECK(root.send != root.receive);
+  CHECK(DeriveFrameKeys("other", kNonces, true).send != root.send);
+  CHECK(DeriveFrameKeys("secret", {kNonces.joiner, std::string(32, 'c')}, true).send != root.send);
+}
+
+TEST_CASE("each part of a job has a secret of its own, and none without one") {
+  CHECK(DerivePartSecret("secret", "1,2") == DerivePartSecret("secret", "1,2"));
+  CHECK(DerivePartSecret("secret", "1,2") != DerivePartSecret("secret", "1,3"));
+  CHECK(DerivePartSecret("secret", "1,2") != DerivePartSecret("other", "1,2"));
+  CHECK(DerivePartSecret("", "1,2").empty());
+}
+
+TEST_CASE("hashes and codes are those of the standards") {
+  // FIPS 180-4's example, and RFC 4231's test case 2.
+  CHECK(absl::BytesToHexString(Sha256("abc")) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(absl::BytesToHexString(HmacSha256("Jefe", "what do ya want for nothing?")) ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 
 TEST_CASE("hellos carry nonces, which never repeat") {

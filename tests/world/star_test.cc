@@ -1,0 +1,118 @@
+// What a star costs the rank in its middle, with as many peers as a process may have: memory and calls of the kernel.
+#include "libdistill/world/star.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/world/outbox.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+constexpr int kPeers = 200;
+constexpr size_t kPayloadBytes = size_t{2} << 20;
+
+Deadline In(int seconds) { return Deadline::After(absl::Seconds(seconds)); }
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// Rank 0's star, and the other ends of its connections.
+struct ManyPeers {
+  ManyPeers() : world(MakeWorld()), star(world, "a test", std::make_shared<BusyRanks>()) {
+    for (int rank = 1; rank <= kPeers; ++rank) {
+      int fds[2];
+      REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+      star.Add(rank, absl::StrCat("rank ", rank, " on a"), Socket(fds[0]), {"down", "up"}, kMaxBlobBytes);
+      far.emplace_back(fds[1]);
+    }
+    REQUIRE(star.Start().ok());
+  }
+  static World MakeWorld() {
+    World world;
+    world.world_size = world.local_size = kPeers + 1;
+    world.host = "a";
+    return world;
+  }
+  World world;
+  Star star;
+  std::vector<Socket> far;
+};
+
+TEST_CASE("what rank 0 tells many peers is in memory once, and comes to each of them") {
+  ManyPeers peers;
+  const int64_t before = ResidentBytes();
+  peers.star.Tell(MakeMessage(FrameKind::kAll, 1, std::string(kPayloadBytes, 'p')));
+  const int64_t grown = ResidentBytes() - before;
+  std::printf("a message of %zu bytes to %d peers: %lld bytes more in memory\n", kPayloadBytes, kPeers,
+              static_cast<long long>(grown));
+  CHECK(grown < 4 * static_cast<int64_t>(kPayloadBytes));  // 400 MB if each had its own
+  std::vector<FrameReader> readers;
+  for (int i = 0; i < kPeers; ++i) readers.emplace_back(kPayloadBytes, "down");
+  // One after the other, so that one peer's copy at a time is in this process.
+  for (size_t i = 0; i < readers.size(); ++i) {
+    const Deadline deadline = In(60);
+    absl::StatusOr<bool> whole = false;
+    while (whole.ok() && !*whole && !deadline.Passed()) whole = readers[i].Poll(peers.far[i]);
+    REQUIRE(whole.ok());
+    REQUIRE(*whole);
+    REQUIRE(readers[i].frame().payload.size() == kPayloadBytes);
+    readers[i].Drop();
+  }
+  CHECK(peers.star.Flush(In(10)).ok());
+}
+
+TEST_CASE("a beat of one peer costs rank 0 one look at that peer, however many there are") {
+  ManyPeers peers;
+  constexpr int kBeats = 50;
+  Outbox outbox("up");
+  const int64_t before = peers.star.receive_calls();
+  for (int beat = 1; beat <= kBeats; ++beat) {
+    outbox.Add(MakeMessage(FrameKind::kBeat, 0, "x"));
+    REQUIRE(outbox.Send(peers.far[7]).ok());
+    for (const Deadline deadline = In(10); peers.star.receive_calls() < before + beat && !deadline.Passed();) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
+  // All peers at once: what each sent is read with one call, too.
+  std::vector<Outbox> outboxes(static_cast<size_t>(kPeers), Outbox("up"));
+  for (size_t i = 0; i < outboxes.size(); ++i) {
+    if (i == 7) continue;
+    outboxes[i].Add(MakeMessage(FrameKind::kBlob, 1, absl::StrCat("of ", i + 1)));
+    REQUIRE(outboxes[i].Send(peers.far[i]).ok());
+  }
+  outbox.Add(MakeMessage(FrameKind::kBlob, 1, "of 8"));
+  REQUIRE(outbox.Send(peers.far[7]).ok());
+  const absl::StatusOr<std::vector<std::string>> blobs = peers.star.Await(FrameKind::kBlob, 1, In(10));
+  REQUIRE(blobs.ok());
+  for (int i = 0; i < kPeers; ++i) CHECK((*blobs)[static_cast<size_t>(i)] == absl::StrCat("of ", i + 1));
+  const int64_t calls = peers.star.receive_calls() - before;
+  std::printf("%d beats of one of %d peers and a blob of each: %lld receive calls\n", kBeats, kPeers,
+              static_cast<long long>(calls));
+  CHECK(calls <= 2 * (kBeats + kPeers));  // 10,000 for the beats alone if each were asked at each
+}
+
+TEST_CASE("a peer that sends what it cannot prove is named, and ends the star") {
+  ManyPeers peers;
+  Outbox forged("not its key");
+  forged.Add(MakeMessage(FrameKind::kBeat, 0, ""));
+  REQUIRE(forged.Send(peers.far[3]).ok());
+  absl::Status status;
+  for (const Deadline deadline = In(10); status.ok() && !deadline.Passed();) status = peers.star.CheckPeers();
+  CHECK(absl::IsDataLoss(status));
+  CHECK(std::string(status.message()).find("rank 4 on a") == 0);
+}
+
+}  // namespace
+}  // namespace distill
