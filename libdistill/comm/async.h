@@ -11,12 +11,9 @@
 // The thread's name is distill-comm.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,16 +24,22 @@ namespace distill {
 // One call that was handed over; copies are the same call, and may outlive the AsyncCalls.
 class AsyncCall {
  public:
+  // How a kind of AsyncCalls keeps a call.
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual absl::Status Wait() = 0;
+    virtual bool done() const = 0;
+  };
+  explicit AsyncCall(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
   // Blocks until the call has ended, which its own deadline bounds, and those before it; from any thread, any number of
   // times. Cancelled: the AsyncCalls was destroyed before the call began.
-  [[nodiscard]] absl::Status Wait() const;
+  [[nodiscard]] absl::Status Wait() const { return state_->Wait(); }
   // Whether Wait would return at once.
-  bool done() const;
+  bool done() const { return state_->done(); }
 
  private:
-  friend class AsyncCalls;
-  struct State;
-  explicit AsyncCall(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
 };
 
@@ -45,24 +48,16 @@ class AsyncCalls {
   // `communicator` must outlive the result. ResourceExhausted: no thread is to be had.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<AsyncCalls>> Start(Communicator* communicator);
   // Begins no further call: those that wait end with Cancelled. Waits for the one that runs.
-  ~AsyncCalls();
+  virtual ~AsyncCalls() = default;
   AsyncCalls(const AsyncCalls&) = delete;
   AsyncCalls& operator=(const AsyncCalls&) = delete;
 
   // Returns at once. What `call` refers to, its buffers above all, must stay until the call has ended. It must not
   // throw. From any thread; one at a time, if the order matters.
-  AsyncCall Run(std::function<absl::Status(Communicator&)> call);
+  virtual AsyncCall Run(std::function<absl::Status(Communicator&)> call) = 0;
 
- private:
-  explicit AsyncCalls(Communicator* communicator) : communicator_(*communicator) {}
-  void Serve();
-
-  Communicator& communicator_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<AsyncCall::State>> waiting_;
-  bool stopping_ = false;
-  std::thread thread_;
+ protected:
+  AsyncCalls() = default;
 };
 
 }  // namespace distill

@@ -88,7 +88,7 @@ class Exchange {
   // Looked at while waiting, with a rank that is waited for: a deadline, or news of lost ranks. An error ends the call.
   using Check = absl::FunctionRef<absl::Status(int peer, bool receiving)>;
 
-  Exchange(FabricEndpoint* endpoint, BufferWork* work) : endpoint_(endpoint), work_(*work) {}
+  Exchange(MessageEndpoint* endpoint, BufferWork* work) : endpoint_(endpoint), work_(*work) {}
 
   // Blocks until all messages have gone out and come in. After an error, withdraw the endpoint before the buffers go,
   // or their registrations.
@@ -98,7 +98,7 @@ class Exchange {
   absl::StatusOr<bool> Post(const Call& call, const ExchangeMessage& message, bool receive, FabricOperation* operation);
   void Reduce(const ExchangeReduction& reduction, const Call& call);
 
-  FabricEndpoint* const endpoint_;
+  MessageEndpoint* const endpoint_;
   BufferWork& work_;
   std::vector<FabricOperation> sends_;  // message m uses entry m % window
   std::vector<FabricOperation> receives_;

@@ -45,7 +45,7 @@ struct FabricScratch {
 class FabricCalls {
  public:
   // What is pointed at outlives this. `joining`: the deadline until the first Begin.
-  FabricCalls(const Communicator* ranks, FabricEndpoint* endpoint, BufferWork* work, absl::Duration timeout,
+  FabricCalls(const Communicator* ranks, MessageEndpoint* endpoint, BufferWork* work, absl::Duration timeout,
               const Deadline& joining)
       : ranks_(*ranks), endpoint_(*endpoint), work_(*work), timeout_(timeout), deadline_(joining) {}
 
@@ -79,7 +79,7 @@ class FabricCalls {
 
  private:
   const Communicator& ranks_;
-  FabricEndpoint& endpoint_;
+  MessageEndpoint& endpoint_;
   BufferWork& work_;
   const absl::Duration timeout_;
   Deadline deadline_;

@@ -1,4 +1,4 @@
-// Internal to comm/: see fabric_ring.h and exchange.h for what moves where.
+// Internal to comm/: see fabric_collectives.h for what moves where.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,9 @@
 #include <string>
 
 #include "libdistill/comm/buffer_work.h"
-#include "libdistill/comm/exchange.h"
 #include "libdistill/comm/fabric_calls.h"
+#include "libdistill/comm/fabric_collectives.h"
 #include "libdistill/comm/fabric_meeting.h"
-#include "libdistill/comm/fabric_ring.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/split.h"
 #include "libdistill/transport/fabric_progress.h"
@@ -53,33 +52,27 @@ class FabricCommunicator : public CommBackend {
   FabricCommunicator(const Setup& setup, std::unique_ptr<FabricProgress> progress, FabricWriting writing)
       : CommBackend(setup),
         seed_(setup),
-        layout_(LayoutOf(HostLayout(setup.host_ids))),
         writing_(writing),
         work_(setup.device_memory),
         calls_(this, &progress->endpoint(), &work_, setup.options.timeout, setup.deadline),
-        ring_(this, &progress->endpoint(), &work_, &calls_, writing),
-        exchange_(&progress->endpoint(), &work_),
+        collectives_(this, &progress->endpoint(), &work_, &calls_, writing, LayoutOf(HostLayout(setup.host_ids)),
+                     setup.tuning),
         progress_(std::move(progress)) {}
   // What this rank does alone: gives the others' addresses to the endpoint, starts its thread, registers buffers.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricCommunicator>> Create(
       const Setup& setup, std::unique_ptr<FabricEndpoint> endpoint, const FabricMeeting& meeting);
   // Provider, rails, and whether blocks are written, for the log.
   std::string DescribeFabric() const;
-  CommAlgorithm Choose(const CommCall& call) const;
-  absl::Status RunExchange(CommAlgorithm algorithm, const CommCall& call);
 
   // Ends what is under way, then the registrations, of memory that may outlive this, then the endpoint and its thread:
   // nothing writes to the caller's buffers from then on.
   void Close();
 
   const SplitSeed seed_;
-  const CommLayout layout_;
   const FabricWriting writing_;
   BufferWork work_;
   FabricCalls calls_;
-  FabricRing ring_;
-  Exchange exchange_;
-  FabricScratch exchange_landing_;
+  FabricCollectives collectives_;
   std::unique_ptr<FabricProgress> progress_;  // null once closed
 };
 

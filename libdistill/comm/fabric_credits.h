@@ -14,7 +14,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <unordered_map>
 
 #include "absl/status/statusor.h"
 #include "libdistill/transport/fabric_endpoint.h"
@@ -29,8 +29,7 @@ class FabricCredits {
   static constexpr int64_t kBytes = 2;
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
 
-  FabricCredits(FabricEndpoint* endpoint, int rank, int ranks)
-      : endpoint_(endpoint), rank_(rank), peers_(static_cast<size_t>(ranks)) {}
+  FabricCredits(MessageEndpoint* endpoint, int rank) : endpoint_(endpoint), rank_(rank) {}
 
   // Before the first call: kBytes of the kind of memory that the endpoint moves.
   void Use(char* bytes, const FabricMemory* memory) {
@@ -39,8 +38,8 @@ class FabricCredits {
   }
 
   // How many messages may be started to the peer now.
-  int64_t Left(int peer) const { return 2 * kEvery - at(peer).sent + at(peer).credited; }
-  int64_t taken(int peer) const { return at(peer).taken; }
+  int64_t Left(int peer) { return 2 * kEvery - at(peer).sent + at(peer).credited; }
+  int64_t taken(int peer) { return at(peer).taken; }
   void NoteSent(int peer, int64_t messages) { at(peer).sent += messages; }
   void NoteTaken(int peer, int64_t messages) { at(peer).taken += messages; }
 
@@ -60,12 +59,12 @@ class FabricCredits {
     int64_t told = 0;  // of them, by the credits that went
     FabricOperation outgoing;
   };
-  Peer& at(int peer) { return peers_[static_cast<size_t>(peer)]; }
-  const Peer& at(int peer) const { return peers_[static_cast<size_t>(peer)]; }
+  Peer& at(int peer) { return peers_[peer]; }
 
-  FabricEndpoint* const endpoint_;
+  MessageEndpoint* const endpoint_;
   const int rank_;
-  std::vector<Peer> peers_;
+  // Made when first used: of hundreds of ranks, one has to do with few in this way. A node keeps its place.
+  std::unordered_map<int, Peer> peers_;
   char* bytes_ = nullptr;
   const FabricMemory* memory_ = nullptr;
 };

@@ -23,7 +23,7 @@ namespace distill {
 class FabricRing {
  public:
   // What is pointed at outlives this.
-  FabricRing(const Communicator* ranks, FabricEndpoint* endpoint, BufferWork* work, FabricCalls* calls,
+  FabricRing(const Communicator* ranks, MessageEndpoint* endpoint, BufferWork* work, FabricCalls* calls,
              FabricWriting writing)
       : ranks_(*ranks),
         work_(*work),
@@ -31,7 +31,7 @@ class FabricRing {
         writing_(writing),
         chunk_bytes_(work->on_device() ? kDeviceChunkBytes : kFabricChunkBytes),
         ring_(endpoint),
-        credits_(endpoint, ranks->rank(), ranks->world_size()),
+        credits_(endpoint, ranks->rank()),
         writes_(endpoint),
         sent_(static_cast<size_t>(ranks->world_size())),
         received_(sent_.size()) {}

@@ -7,14 +7,14 @@
 
 namespace distill {
 
-absl::Status FabricWrites::Message::Open(FabricEndpoint& endpoint, void* its_data, size_t its_bytes) {
+absl::Status FabricWrites::Message::Open(MessageEndpoint& endpoint, void* its_data, size_t its_bytes) {
   data = its_data;
   bytes = its_bytes;
   DISTILL_ASSIGN_OR_RETURN(memory, endpoint.Register(data, bytes, FabricUse::kHostMemory));
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> FabricWrites::Message::Move(FabricEndpoint& endpoint, int peer, uint64_t tag) {
+absl::StatusOr<bool> FabricWrites::Message::Move(MessageEndpoint& endpoint, int peer, uint64_t tag) {
   if (posted) DISTILL_RETURN_IF_ERROR(operation.status);  // OK while it is under way
   if (!wanted || posted) return false;
   DISTILL_ASSIGN_OR_RETURN(posted, receives ? endpoint.Receive(peer, tag, data, bytes, memory, &operation)
@@ -23,7 +23,7 @@ absl::StatusOr<bool> FabricWrites::Message::Move(FabricEndpoint& endpoint, int p
 }
 
 absl::Status FabricWrites::Open() {
-  place_here_.resize(endpoint_->networks().size());
+  place_here_.resize(static_cast<size_t>(endpoint_->rails()));
   place_there_.resize(place_here_.size());
   const size_t place_bytes = place_here_.size() * sizeof(FabricSpot);
   DISTILL_RETURN_IF_ERROR(note_out_.Open(*endpoint_, &here_, sizeof(here_)));

@@ -25,7 +25,7 @@ namespace distill {
 // Used on the endpoint's thread, in its calls; the neighbours are the same in all of them.
 class FabricWrites {
  public:
-  explicit FabricWrites(FabricEndpoint* endpoint) : endpoint_(endpoint) {}
+  explicit FabricWrites(MessageEndpoint* endpoint) : endpoint_(endpoint) {}
 
   // Before the first call, and after the last one, once the endpoint is withdrawn.
   absl::Status Open();
@@ -43,7 +43,7 @@ class FabricWrites {
   bool writes() const { return there_.region != 0; }
   bool is_written() const { return here_.region != 0; }
 
-  // As FabricEndpoint's; the n-th Write of a rank is for the n-th Await of the next one. `at`: bytes behind the begin
+  // As MessageEndpoint's; the n-th Write of a rank is for the n-th Await of the next one. `at`: bytes behind the begin
   // of the result.
   absl::StatusOr<bool> Write(const char* data, size_t bytes, const FabricMemory& memory, int64_t at,
                              FabricOperation* operation);
@@ -57,9 +57,9 @@ class FabricWrites {
   };
   // One of them, each way; in host memory, also where the blocks are not.
   struct Message {
-    absl::Status Open(FabricEndpoint& endpoint, void* its_data, size_t its_bytes);
+    absl::Status Open(MessageEndpoint& endpoint, void* its_data, size_t its_bytes);
     // In a call. Starts it, if that is yet to be done; an error is also one that it ended with.
-    absl::StatusOr<bool> Move(FabricEndpoint& endpoint, int peer, uint64_t tag);
+    absl::StatusOr<bool> Move(MessageEndpoint& endpoint, int peer, uint64_t tag);
     void Begin(bool is_wanted) {
       wanted = is_wanted;
       posted = false;
@@ -81,7 +81,7 @@ class FabricWrites {
   template <typename T>
   static T& At(std::vector<T>& table, int64_t region);
 
-  FabricEndpoint* const endpoint_;
+  MessageEndpoint* const endpoint_;
   std::vector<int64_t> told_;       // the numbers of regions of which the previous rank has the keys
   std::vector<FabricPlace> known_;  // of the next rank's
   uint32_t written_ = 0;

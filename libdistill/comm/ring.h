@@ -48,7 +48,7 @@ class Ring {
   // Looked at while waiting: a deadline, or news of lost ranks. An error ends the call.
   using Check = absl::FunctionRef<absl::Status(const RingSchedule&, bool waits_for_previous)>;
 
-  explicit Ring(FabricEndpoint* endpoint) : endpoint_(endpoint), sends_(kRingWindow), receives_(kRingWindow) {}
+  explicit Ring(MessageEndpoint* endpoint) : endpoint_(endpoint), sends_(kRingWindow), receives_(kRingWindow) {}
 
   // Blocks until all messages have gone out and come in. `outgoing(m)`, `incoming(m)`: where message m lies;
   // `taken(m)`: message m has arrived, in order. After an error, withdraw the endpoint before the buffers go, or
@@ -59,7 +59,7 @@ class Ring {
  private:
   class Credits;
 
-  FabricEndpoint* const endpoint_;
+  MessageEndpoint* const endpoint_;
   std::vector<FabricOperation> sends_;  // message m uses entry m % kRingWindow
   std::vector<FabricOperation> receives_;
 };

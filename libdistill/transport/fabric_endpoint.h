@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "libdistill/transport/fabric_nearness.h"
+#include "libdistill/transport/message_endpoint.h"
 #include "libdistill/transport/tcp_send_buffer.h"
 
 namespace distill {
@@ -83,28 +84,23 @@ class FabricMemory {
   std::vector<void*> regions_;  // a fid_mr for each rail; empty: not registered
 };
 
-// What a registration is for: a buffer of calls; memory of the host, whatever the buffers are; or any call from now on
-// and peers' writes, registered whether the provider asks for it or not.
-enum class FabricUse { kBuffer, kHostMemory, kForGood };
-
 // Where memory that is registered for good begins, for peers that write into it: for each rail what libfabric
 // calls the place, and the key.
 struct FabricSpot {
   uint64_t address = 0;
   uint64_t key = 0;
 };
-using FabricPlace = std::vector<FabricSpot>;
 
 // kGood: efa, where the card writes by itself. kPoor: the provider has Write, but leaves it to processors, or it does
 // not end as it should: shm's peers continue when this endpoint is withdrawn, and libfabric 1.17's rxm over tcp crashes
 // when a connection ends in the middle of a write that comes in.
 enum class FabricWriteAccess { kNone, kPoor, kGood };
 
-class FabricEndpoint {
+class FabricEndpoint : public MessageEndpoint {
  public:
   // Unavailable: no such provider, or no device for it.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricEndpoint>> Create(const FabricOptions& options);
-  ~FabricEndpoint();
+  ~FabricEndpoint() override;
 
   const std::string& provider() const { return provider_; }
   // Of device memory: whether the network card reads and writes it. Else the provider copies by itself.
@@ -116,43 +112,44 @@ class FabricEndpoint {
   [[nodiscard]] absl::Status Connect(const std::vector<std::string>& addresses, const std::vector<std::string>& names);
   // Those in use, by their networks' names; after Connect.
   const std::vector<std::string>& networks() const { return networks_; }
+  int rails() const override { return static_cast<int>(networks_.size()); }
 
   // Needed for every buffer; free where the provider needs no registration. The memory must outlive the result. After
   // Connect, or to see whether it can be done. ResourceExhausted: this host lets no more memory be locked.
   [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes,
-                                                      FabricUse use = FabricUse::kBuffer);
+                                                      FabricUse use = FabricUse::kBuffer) override;
 
   // False: the provider is busy, poll and try again. A receive takes the message of `peer` with this very tag.
   [[nodiscard]] absl::StatusOr<bool> Send(int peer, uint64_t tag, const void* data, size_t bytes,
-                                          const FabricMemory& memory, FabricOperation* operation);
+                                          const FabricMemory& memory, FabricOperation* operation) override;
   [[nodiscard]] absl::StatusOr<bool> Receive(int peer, uint64_t tag, void* data, size_t bytes,
-                                             const FabricMemory& memory, FabricOperation* operation);
+                                             const FabricMemory& memory, FabricOperation* operation) override;
 
   // Whether the following can be done over every rail, if the peer says the same.
   FabricWriteAccess write_access() const;
-  FabricPlace PlaceOf(const FabricMemory& memory) const;
+  FabricPlace PlaceOf(const FabricMemory& memory) const override;
   // As Send, but straight into the peer's memory, `offset` bytes behind the begin of `place`; the peer's Await of the
   // same notice is then done. No two writes that are on their way to one endpoint have the same notice, whoever makes
   // them. Rails alternate with the notices.
   [[nodiscard]] absl::StatusOr<bool> Write(int peer, uint32_t notice, const void* data, size_t bytes,
                                            const FabricMemory& memory, const FabricPlace& place, uint64_t offset,
-                                           FabricOperation* operation);
+                                           FabricOperation* operation) override;
   // Done once the peer's write with this notice is in this rank's memory, which may have been before.
-  void Await(int peer, uint32_t notice, FabricOperation* operation);
+  void Await(int peer, uint32_t notice, FabricOperation* operation) override;
 
   // Marks finished operations as done. True when there were any; an error is one of the endpoint itself.
-  [[nodiscard]] absl::StatusOr<bool> Poll();
+  [[nodiscard]] absl::StatusOr<bool> Poll() override;
 
   // Ends all operations, without a completion: after that the provider no longer touches their buffers. Nothing can be
   // sent, received or polled from then on.
-  void Withdraw();
+  void Withdraw() override;
 
   // Whether the provider says when there is something for Poll; Sleep then ends at once.
-  bool wakes() const;
+  bool wakes() const override;
   // Whether operations proceed, and peers are served, while nobody polls.
   bool progresses_alone() const;
   // Blocks until there may be something for Poll, `other` (a file descriptor, or -1) can be read, or the time is over.
-  void Sleep(absl::Duration limit, int other);
+  void Sleep(absl::Duration limit, int other) override;
 
  private:
   FabricEndpoint();

@@ -8,14 +8,14 @@
 //   }
 #pragma once
 
-#include "libdistill/transport/fabric_endpoint.h"
+#include "libdistill/transport/message_endpoint.h"
 #include "libdistill/world/backoff.h"
 
 namespace distill {
 
 class FabricWait {
  public:
-  explicit FabricWait(FabricEndpoint* endpoint) : endpoint_(endpoint) {}
+  explicit FabricWait(MessageEndpoint* endpoint) : endpoint_(endpoint) {}
   void Restart() {
     backoff_ = Backoff();
     pauses_ = 0;
@@ -39,8 +39,13 @@ class FabricWait {
   static constexpr absl::Duration kLook = absl::Milliseconds(2);
   bool asleep() const { return endpoint_->wakes() && pauses_ >= before_sleep_; }
 
-  FabricEndpoint* const endpoint_;
-  const int before_sleep_ = Backoff::polite() ? kBeforePoliteSleep : kBeforeSleep;
+  int BeforeSleep() const {
+    if (!endpoint_->sleeps_late()) return 0;
+    return Backoff::polite() ? kBeforePoliteSleep : kBeforeSleep;
+  }
+
+  MessageEndpoint* const endpoint_;
+  const int before_sleep_ = BeforeSleep();
   Backoff backoff_;
   int pauses_ = 0;
 };

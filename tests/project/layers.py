@@ -14,6 +14,7 @@ ALLOWED = {
     "world": ["core"],
     "transport": ["core", "world"],
     "comm": ["core", "world", "transport"],
+    "simulate": ["core", "world", "transport", "comm"],
     "jinja": ["core"],
     "text": ["core", "proto", "store", "jinja"],
     "data": ["core", "store", "text"],

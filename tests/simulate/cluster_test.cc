@@ -1,0 +1,137 @@
+// Collectives' real code in virtual time, beside the formulas that its essays give.
+#include "libdistill/simulate/cluster.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "libdistill/simulate/virtual_time.h"
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+// One rank a host, with one card, where a message costs a latency and its bytes, and nothing else takes time.
+Cluster PlainHosts() {
+  return {.name = "plain",
+          .ranks_per_host = 1,
+          .cards_per_host = 1,
+          .card_gigabytes_per_second = 10,
+          .inside_gigabytes_per_second = 1e15,
+          .memory_gigabytes_per_second = 1e15,
+          .latency_us = 20,
+          .eager_bytes = int64_t{1} << 40};
+}
+
+double MicrosecondsOf(const Cluster& cluster, const SimulatedCall& call) {
+  const absl::StatusOr<SimulatedTime> time = Simulate(cluster, call);
+  INFO(time.status());
+  REQUIRE(time.ok());
+  return time->microseconds;
+}
+
+int64_t StepsOf(const Cluster& cluster, const SimulatedCall& call) {
+  const absl::StatusOr<int64_t> steps = CountDependentSteps(cluster, call);
+  INFO(steps.status());
+  REQUIRE(steps.ok());
+  return *steps;
+}
+
+TEST_CASE("fibers take the clock's time in the order of their events") {
+  VirtualTime time;
+  std::vector<int> order;
+  VirtualTime::Fiber* waiting = nullptr;
+  time.Spawn([&] {
+    waiting = time.current();
+    time.Wait();
+    CHECK(time.now() == Microseconds(2));
+    order.push_back(2);
+  });
+  time.Spawn([&] {
+    time.Advance(Microseconds(1));
+    order.push_back(1);
+    time.Advance(Microseconds(1));
+    time.Wake(waiting);
+    time.Advance(Microseconds(3));
+    order.push_back(3);
+  });
+  REQUIRE(time.Run().ok());
+  CHECK(order == std::vector<int>{1, 2, 3});
+  CHECK(time.now() == Microseconds(5));
+}
+
+TEST_CASE("fibers that nobody will wake are an error with their number") {
+  VirtualTime time;
+  time.Spawn([&] { time.Wait(); });
+  const absl::Status status = time.Run();
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK(status.message().find("1 fibers wait for ever") == 0);
+}
+
+TEST_CASE("the ring all-reduce takes the time of its formula on 2 to 64 hosts") {
+  const Cluster cluster = PlainHosts();
+  for (const int hosts : {2, 3, 8, 64}) {
+    const SimulatedCall call = {.hosts = hosts,
+                                .bytes = hosts * (64 << 10),  // a chunk a step
+                                .preference = AlgorithmPreference::kRing,
+                                .flat = true};
+    CAPTURE(hosts);
+    CHECK(StepsOf(cluster, call) == 2 * (hosts - 1) + 1);  // the last message's acknowledgement
+    const double step = cluster.latency_us + (64 << 10) / (cluster.card_gigabytes_per_second * 1e3);
+    CHECK(MicrosecondsOf(cluster, call) == Approx(2 * (hosts - 1) * step + cluster.latency_us).epsilon(0.001));
+  }
+}
+
+// From the second exchange on a rank adds into what it sends, once it hears that this has arrived.
+TEST_CASE("recursive doubling takes the time of its formula on 2 to 64 hosts") {
+  const Cluster cluster = PlainHosts();
+  for (const auto& [hosts, steps] : std::vector<std::pair<int, int>>{{2, 1}, {8, 3}, {64, 6}}) {
+    const SimulatedCall call = {
+        .hosts = hosts, .bytes = 8 << 10, .preference = AlgorithmPreference::kRecursiveDoubling, .flat = true};
+    CAPTURE(hosts);
+    CHECK(StepsOf(cluster, call) == std::max(2, 2 * steps - 1));
+    const double bytes_us = steps * (8 << 10) / (cluster.card_gigabytes_per_second * 1e3);
+    const double latencies_us = std::max(2, 2 * steps - 1) * cluster.latency_us;
+    CHECK(MicrosecondsOf(cluster, call) == Approx(latencies_us + bytes_us).epsilon(0.001));
+  }
+}
+
+TEST_CASE("every operation ends in virtual time, in two levels and flat, and the same twice") {
+  constexpr CommOperation kOperations[] = {CommOperation::kAllReduce, CommOperation::kReduceScatter,
+                                           CommOperation::kAllGather, CommOperation::kBroadcast,
+                                           CommOperation::kReduce,    CommOperation::kAllToAll};
+  for (const Cluster& cluster : {P4d(), P5()}) {
+    for (const bool flat : {false, true}) {
+      for (const CommOperation operation : kOperations) {
+        if (operation == CommOperation::kAllToAll && !flat) continue;  // never goes in two levels
+        const SimulatedCall call = {.hosts = 3, .operation = operation, .bytes = 3 << 20, .flat = flat};
+        CAPTURE(cluster.name, flat, NameOf(operation));
+        const double first = MicrosecondsOf(cluster, call);
+        CHECK(first > cluster.latency_us);
+        CHECK(MicrosecondsOf(cluster, call) == first);
+      }
+    }
+  }
+}
+
+TEST_CASE("a slow host holds all up, and a late one by as much as it is late") {
+  const SimulatedCall call = {.hosts = 4, .bytes = 64 << 20};
+  Cluster cluster = P5();
+  const double before = MicrosecondsOf(cluster, call);
+  cluster.stragglers = {{.host = 2, .late_us = 500}};
+  CHECK(MicrosecondsOf(cluster, call) == Approx(before + 500).epsilon(0.05));
+  cluster.stragglers = {{.host = 2, .slower = 4}};
+  CHECK(MicrosecondsOf(cluster, call) > 2 * before);
+}
+
+TEST_CASE("a cluster that cannot be is refused") {
+  Cluster cluster = P5();
+  CHECK(Simulate(cluster, {.hosts = 0, .bytes = 4}).status().message() ==
+        "0 hosts of 8 ranks: a simulated call needs two ranks");
+  cluster.cards_per_host = 3;
+  CHECK(Simulate(cluster, {.hosts = 2, .bytes = 4}).status().message() ==
+        "3 cards for 8 ranks a host: give a divisor or a multiple");
+}
+
+}  // namespace
+}  // namespace distill
