@@ -11,6 +11,7 @@ class AloneCommunicator : public CommBackend {
  public:
   AloneCommunicator() : CommBackend(0, 1) {}
   absl::string_view backend() const override { return "alone"; }
+  bool takes_strides(Placement) const override { return true; }  // of its one block
 
  protected:
   absl::Status Execute(const CommCall& call) override {

@@ -63,6 +63,9 @@ class CommBackend : public Communicator {
   // Ends a part of a communicator with the error of the whole, which its peers in the part are told.
   void EndPart(const absl::Status& error);
 
+  // Whether it heeds CommCall::stride for buffers in this placement.
+  virtual bool takes_strides(Placement) const { return false; }
+
   // Registers memory that another communicator's Allocate made with this one too, for this rank alone, until what is
   // returned is freed; not during a call. ResourceExhausted: this host lets no more memory be locked.
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory) {

@@ -65,10 +65,14 @@ struct CommCall {
   int root = 0;
   int peer = -1;       // whom Send and Receive concern
   int64_t number = 0;  // of the collectives of this rank, or of its messages to or from the peer: from 1
+  // Elements from the begin of one rank's block to that of the next in a reduce-scatter's input or an all-gather's
+  // output: at least `count`; 0: as many. For backends that take strides (CommBackend) alone.
+  int64_t stride = 0;
 
   const char* in() const { return static_cast<const char*>(input); }
   char* out() const { return static_cast<char*>(output); }
   int64_t bytes() const { return count * SizeOf(dtype); }
+  int64_t stride_bytes() const { return (stride == 0 ? count : stride) * SizeOf(dtype); }
   // How many times `count` elements the input and the output hold, among so many ranks.
   int input_blocks(int ranks) const {
     return operation == CommOperation::kReduceScatter || operation == CommOperation::kAllToAll ? ranks : 1;

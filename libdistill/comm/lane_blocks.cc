@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "libdistill/comm/lane_cut.h"
+#include "libdistill/comm/lane_pipeline.h"
+
 namespace distill {
 namespace {
 
@@ -25,7 +28,20 @@ void Append(std::vector<BlockRun>& runs, int64_t rank, int64_t place) {
   runs.push_back({.rank = rank, .place = place, .blocks = 1});
 }
 
+// The hosts of a tile, of which each has `host_bytes` for each lane.
+int HostsOfTile(int hosts, int lanes, int64_t host_bytes, int64_t tile_bytes) {
+  return static_cast<int>(std::clamp<int64_t>(tile_bytes / (lanes * host_bytes), 1, hosts));
+}
+
 }  // namespace
+
+int64_t BlockScratchBytes(int hosts, int ranks_per_host, int64_t count, int64_t element_bytes, bool on_device) {
+  const BlockCut cut(count, hosts, /*seats=*/1, element_bytes);
+  const int64_t part = cut.per_segment * element_bytes;
+  const int64_t tile = HostsOfTile(hosts, ranks_per_host, part, TileBytes(on_device)) * ranks_per_host * part;
+  const int64_t stage = on_device ? std::max(SlotsBytes(hosts * part), 2 * kLaneSegmentBytes) : 0;
+  return SlotsBytes(hosts * part) + SlotsBytes(part) + tile + stage;
+}
 
 LaneBlocks::LaneBlocks(const HostLayout* layout)
     : layout_(*layout), lanes_(layout_.fewest()), seats_((layout_.most() + lanes_ - 1) / lanes_) {}
@@ -36,8 +52,7 @@ std::vector<BlockTile> LaneBlocks::Tiles(int ranks_of_host, int64_t host_bytes, 
     for (int lane = 0; lane < lanes_; ++lane) tiles.push_back({lane, 1, 0, hosts()});
     return tiles;
   }
-  const int64_t fit = std::clamp<int64_t>(tile_bytes / (lanes_ * host_bytes), 1, hosts());
-  const int at_once = static_cast<int>(fit);
+  const int at_once = HostsOfTile(hosts(), lanes_, host_bytes, tile_bytes);
   for (int host = 0; host < hosts(); host += at_once) {
     tiles.push_back({0, lanes_, host, std::min(at_once, hosts() - host)});
   }
@@ -75,8 +90,7 @@ std::vector<BlockRun> LaneBlocks::Runs(const BlockTile& tile) const {
 }
 
 bool LaneBlocks::InOrder(const BlockTile& tile, const std::vector<BlockRun>& runs) const {
-  if (runs.size() != 1 || runs[0].blocks != BlocksIn(tile)) return false;
-  return runs[0].blocks == 1 || (runs[0].rank_step == 1 && runs[0].place_step == 1);
+  return runs.size() == 1 && runs[0].blocks == BlocksIn(tile) && runs[0].place_step == 1;
 }
 
 }  // namespace distill

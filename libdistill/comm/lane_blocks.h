@@ -14,6 +14,15 @@
 
 namespace distill {
 
+// A tile of several hosts is no longer than this. In host memory ranks wait for each other after each slot of shared
+// memory anyway, and longer tiles leave the caches; on a GPU a call costs the start of a kernel and the wait for it, as
+// long as so many bytes take.
+constexpr int64_t TileBytes(bool on_device) { return on_device ? 32 << 20 : 256 << 10; }
+
+// Bytes that a rank keeps for reduce-scatters and all-gathers of blocks of `count` elements at most, between hosts of
+// as many ranks each: two slots of a lane's segment and of a host's part of it, and a tile; on a GPU the lane's slots.
+int64_t BlockScratchBytes(int hosts, int ranks_per_host, int64_t count, int64_t element_bytes, bool on_device);
+
 // The blocks of some lanes for some hosts, in the order [lane][host][seat].
 struct BlockTile {
   int first_lane = 0;
@@ -52,7 +61,8 @@ class LaneBlocks {
   // Where a tile's blocks lie among the ranks' ones. As few runs as its hosts or its lanes where ranks are numbered
   // host by host or in rounds over the hosts, at most one for each rank where they are numbered in another way.
   std::vector<BlockRun> Runs(const BlockTile& tile) const;
-  // Whether the runs are the whole tile in its own order, so that nothing need be moved.
+  // Whether the runs are one, the whole tile in its own order: at even distances, which are one block where it lies
+  // together.
   bool InOrder(const BlockTile& tile, const std::vector<BlockRun>& runs) const;
 
  private:

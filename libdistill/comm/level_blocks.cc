@@ -1,7 +1,6 @@
 // Reduce-scatter and all-gather in two levels: each rank has a block, which one lane carries between the hosts.
 //
-//            host A (ranks 0, 1)                          host B (ranks 2, 3)                 blocks are called as
-//            ranks
+//            host A (ranks 0, 1)                          host B (ranks 2, 3)                 a block is its rank
 //   in       0  1  2  3     0  1  2  3                    0  1  2  3     0  1  2  3
 //   tile     0  2 | 1  3    0  2 | 1  3                   0  2 | 1  3    0  2 | 1  3          [lane][host][seat]
 //   inside   0  2           1  3                          0  2           1  3                 one reduce-scatter
@@ -13,27 +12,15 @@
 // to that lane: as many calls as lanes. A rank beyond the lanes gets its block from the rank that carries it, one
 // message. So for l ranks on a host a segment takes
 //   max(h, lanes) calls inside + 1 across + (l - lanes) messages at most
-// Where a tile's blocks lie in the user's memory in its own order it is used there: whole blocks of a host after each
-// other, as they are where ranks are numbered host by host. Else they are gathered by strided copies, a few for a tile
-// and not one for a block; S is read and written once more.
-#include <algorithm>
-#include <cstring>
-
+// Where a tile's blocks lie in the user's memory in its own order, together or (over shared memory) a block a lane at
+// even distances, they are used there: those for one host, where ranks are numbered host by host or in rounds. Else
+// they are gathered by strided copies, a few for a tile and not one for a block; S is read and written once more.
 #include "libdistill/comm/buffer_work.h"
 #include "libdistill/comm/level_calls.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
-namespace {
-
-// Tiles get no longer by one more host than this. In host memory the ranks wait for each other after each slot of
-// shared memory anyway, and longer tiles leave the caches; on a GPU a call costs the start of a kernel and the wait for
-// it, as long as this takes.
-constexpr int64_t kTileBytes = 256 << 10;
-constexpr int64_t kDeviceTileBytes = 32 << 20;
-
-}  // namespace
 
 absl::Status LevelCalls::MoveRows(absl::Span<const Rows> rows, Placement placement) const {
   if (placement.on_device) return device_->CopyRows(rows, placement.stream);
@@ -43,8 +30,8 @@ absl::Status LevelCalls::MoveRows(absl::Span<const Rows> rows, Placement placeme
 
 absl::StatusOr<std::vector<BlockTile>> LevelCalls::FitTiles(const CommCall& call, const BlockCut& cut) {
   const int64_t longest = cut.per_segment * SizeOf(call.dtype);
-  std::vector<BlockTile> tiles = blocks_.Tiles(inside_.world_size(), blocks_.seats() * longest,
-                                               call.placement.on_device ? kDeviceTileBytes : kTileBytes);
+  std::vector<BlockTile> tiles =
+      blocks_.Tiles(inside_.world_size(), blocks_.seats() * longest, TileBytes(call.placement.on_device));
   const int64_t wanted = blocks_.BlocksIn(tiles[0]) * longest;  // none is larger than the first
   std::unique_ptr<CommMemory>& memory = ScratchIn(call.placement).tile;
   if (memory != nullptr && memory->bytes() >= wanted) return tiles;
@@ -56,8 +43,13 @@ absl::StatusOr<std::vector<BlockTile>> LevelCalls::FitTiles(const CommCall& call
 LevelCalls::TilePlace LevelCalls::PlaceOf(const CommCall& call, const BlockCut& cut, const BlockTile& tile) const {
   TilePlace place;
   place.runs = blocks_.Runs(tile);
-  const bool whole_blocks = cut.segments == 1 || blocks_.BlocksIn(tile) == 1;
-  if (whole_blocks && blocks_.InOrder(tile, place.runs)) place.at = place.runs[0].rank * call.bytes();
+  if (tile.lanes != inside_.world_size() || !blocks_.InOrder(tile, place.runs)) return place;
+  const BlockRun& run = place.runs[0];
+  const bool together = run.blocks == 1 || (run.rank_step == 1 && cut.segments == 1);
+  const bool strided = run.blocks == tile.lanes && inside_.takes_strides(call.placement);
+  if (!together && !strided) return place;
+  place.at = run.rank * call.count;
+  if (!together) place.stride = run.rank_step * call.count;
   return place;
 }
 
@@ -68,7 +60,7 @@ absl::Status LevelCalls::ReduceTile(const CommCall& call, const BlockCut& cut, i
   const char* in = call.in() + cut.Begin(segment) * size;
   const TilePlace place = PlaceOf(call, cut, tile);
   if (place.at.has_value()) {
-    in += *place.at;
+    in += *place.at * size;
   } else {
     char* gathered = ScratchIn(call.placement).tile->data();
     std::vector<Rows> rows;
@@ -87,7 +79,14 @@ absl::Status LevelCalls::ReduceTile(const CommCall& call, const BlockCut& cut, i
   char* out = sums + tile.first_host * blocks_.seats() * bytes;
   const int64_t count = of_lane * cut.Length(segment);
   if (tile.lanes == inside_.world_size()) {
-    return inside_.ReduceScatter(in, out, count, call.dtype, Undivided(call.op), call.placement);
+    return inside_.Run({.operation = CommOperation::kReduceScatter,
+                        .input = in,
+                        .output = out,
+                        .count = count,
+                        .dtype = call.dtype,
+                        .placement = call.placement,
+                        .op = Undivided(call.op),
+                        .stride = place.stride});
   }
   return inside_.Reduce(in, out, count, call.dtype, Undivided(call.op), tile.first_lane, call.placement);
 }
@@ -101,9 +100,14 @@ absl::Status LevelCalls::ShowTile(const CommCall& call, const BlockCut& cut, int
   const int64_t count = tile.hosts * blocks_.seats() * cut.Length(segment);
   const TilePlace place = PlaceOf(call, cut, tile);
   if (tile.lanes == inside_.world_size()) {
-    if (place.at.has_value()) shown = out + *place.at;
-    const char* mine = got + tile.first_host * blocks_.seats() * bytes;
-    DISTILL_RETURN_IF_ERROR(inside_.AllGather(mine, shown, count, call.dtype, call.placement));
+    if (place.at.has_value()) shown = out + *place.at * size;
+    DISTILL_RETURN_IF_ERROR(inside_.Run({.operation = CommOperation::kAllGather,
+                                         .input = got + tile.first_host * blocks_.seats() * bytes,
+                                         .output = shown,
+                                         .count = count,
+                                         .dtype = call.dtype,
+                                         .placement = call.placement,
+                                         .stride = place.stride}));
     if (place.at.has_value()) return absl::OkStatus();
   } else {
     if (local_rank() == tile.first_lane) shown = got;
@@ -163,8 +167,8 @@ absl::Status LevelCalls::ReduceScatter(const CommCall& call) {
   const int64_t seats = blocks_.seats();
   const BlockCut cut(call.count, hosts, seats, size);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<BlockTile> tiles, FitTiles(call, cut));
-  SegmentSlots& sums = ScratchIn(call.placement).out;
-  SegmentSlots& results = ScratchIn(call.placement).in;
+  SegmentSlots& sums = ScratchIn(call.placement).whole;
+  SegmentSlots& results = ScratchIn(call.placement).part;
   const int64_t longest = seats * cut.per_segment * size;  // of a host's blocks
   DISTILL_RETURN_IF_ERROR(sums.Fit(hosts * longest, DeviceOf(call.placement)));
   DISTILL_RETURN_IF_ERROR(results.Fit(longest, DeviceOf(call.placement)));
@@ -193,8 +197,8 @@ absl::Status LevelCalls::AllGather(const CommCall& call) {
   const int64_t seats = blocks_.seats();
   const BlockCut cut(call.count, hosts, seats, size);
   DISTILL_ASSIGN_OR_RETURN(const std::vector<BlockTile> tiles, FitTiles(call, cut));
-  SegmentSlots& own = ScratchIn(call.placement).out;
-  SegmentSlots& got = ScratchIn(call.placement).in;
+  SegmentSlots& own = ScratchIn(call.placement).part;
+  SegmentSlots& got = ScratchIn(call.placement).whole;
   const int64_t longest = seats * cut.per_segment * size;  // of a host's blocks
   DISTILL_RETURN_IF_ERROR(own.Fit(longest, DeviceOf(call.placement)));
   DISTILL_RETURN_IF_ERROR(got.Fit(hosts * longest, DeviceOf(call.placement)));

@@ -93,7 +93,7 @@ absl::Status LevelCalls::AllReduce(const CommCall& call) {
 absl::Status LevelCalls::Reduce(const CommCall& call) {
   const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
   const int root_host = layout_.HostOf(call.root);
-  SegmentSlots& sums = ScratchIn(call.placement).out;
+  SegmentSlots& sums = ScratchIn(call.placement).whole;
   DISTILL_RETURN_IF_ERROR(sums.Fit(cut.longest_piece_bytes(), DeviceOf(call.placement)));
   const auto before = [&](int64_t k) { return ReduceToLanes(call, cut, k, sums.at(k)); };
   const auto part = [&](int64_t k) -> LanePart {

@@ -66,7 +66,9 @@ class LevelCalls {
   absl::StatusOr<std::vector<BlockTile>> FitTiles(const CommCall& call, const BlockCut& cut);
   // Where the blocks of a tile lie in the user's memory.
   struct TilePlace {
-    std::optional<int64_t> at;  // bytes from its begin, where they lie as in the tile
+    // Elements from its begin, where the call inside can use them there; between the begins of two lanes' blocks.
+    std::optional<int64_t> at;
+    int64_t stride = 0;
     std::vector<BlockRun> runs;
   };
   TilePlace PlaceOf(const CommCall& call, const BlockCut& cut, const BlockTile& tile) const;
@@ -81,7 +83,8 @@ class LevelCalls {
   absl::Status TakeFromSeats(const CommCall& call, const BlockCut& cut, int64_t segment, const char* blocks);
 
   struct Scratch {
-    SegmentSlots out, in;
+    SegmentSlots whole;  // a lane's segment
+    SegmentSlots part;   // one host's blocks of it
     std::unique_ptr<CommMemory> tile;
   };
   Scratch& ScratchIn(Placement placement) { return placement.on_device ? device_scratch_ : host_scratch_; }

@@ -119,14 +119,15 @@ absl::Status ShmCommunicator::ExchangeBlocks(const CommCall& call) {
     slot_stores_.Write((blocks > 1 ? blocks - 1 : 1) * here * size, [&](Stores stores) {
       for (int b = 0; b < blocks; ++b) {
         if (blocks > 1 && b == rank()) continue;
-        CopyBytes(group_.slot(rank()) + b * piece, call.in() + (b * call.count + begin) * size, here * size, stores);
+        CopyBytes(group_.slot(rank()) + b * piece, call.in() + b * call.stride_bytes() + begin * size, here * size,
+                  stores);
       }
     });
   };
   const auto take = [&](uint64_t round, int64_t begin, int64_t here) {
-    TakeBlocks(call, Slots(round, mine * piece, call.in() + (mine * call.count + begin) * size), begin, here);
+    TakeBlocks(call, Slots(round, mine * piece, call.in() + mine * call.stride_bytes() + begin * size), begin, here);
   };
-  const auto in_places = [&] { TakeBlocks(call, Places(mine * call.bytes()), 0, call.count); };
+  const auto in_places = [&] { TakeBlocks(call, Places(mine * call.stride_bytes()), 0, call.count); };
   return RunRounds(call, per_round, {copy_in, take, in_places});
 }
 
@@ -141,7 +142,7 @@ void ShmCommunicator::TakeBlocks(const CommCall& call, const void* const* blocks
     return;
   }
   for (int r = 0; r < world_size(); ++r) {
-    char* target = out + r * call.bytes();
+    char* target = out + r * call.stride_bytes();
     if (target != blocks[r]) CopyBytes(target, blocks[r], here * size);
   }
 }

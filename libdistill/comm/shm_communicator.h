@@ -55,6 +55,7 @@ class ShmCommunicator : public CommBackend {
   ~ShmCommunicator() override { group_.Leave(); }
 
   absl::string_view backend() const override { return "shm"; }
+  bool takes_strides(Placement) const override { return true; }
   absl::Status CheckPeers() override { return group_.Look(); }
 
  protected:
@@ -67,8 +68,9 @@ class ShmCommunicator : public CommBackend {
   absl::Status Meet(const CommCall& call);
   // What the others are told of a call, and where its input lies if that is registered.
   ShmCall Shown(const CommCall& call) const {
-    return {.signature = call.signature(),
-            .send = regions_->Find(call.input, call.input_blocks(world_size()) * call.bytes())};
+    return {
+        .signature = call.signature(),
+        .send = regions_->Find(call.input, (call.input_blocks(world_size()) - 1) * call.stride_bytes() + call.bytes())};
   }
   // Begins a call: with `copy_in` done unless the source is registered, waits for all and learns whether every rank's
   // buffers lie in one region. A mixture begins anew, with all sources copied in.

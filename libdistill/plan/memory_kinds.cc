@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "libdistill/comm/lane_blocks.h"
 #include "libdistill/comm/shm_group.h"
 #include "libdistill/gradients/gradient_buckets.h"
 #include "libdistill/gradients/gradient_plan.h"
@@ -17,6 +18,12 @@ namespace distill {
 // In stage 3.
 static std::vector<int64_t> SharedBlocks(const MemoryPlanTask& task, int stage) {
   return stage == 3 ? task.student.block_of : std::vector<int64_t>();
+}
+
+static int64_t LargestSlice(const ShardPlan& plan) {
+  int64_t largest = 0;
+  for (size_t b = 0; b < plan.num_buckets(); ++b) largest = std::max(largest, plan.slice(b));
+  return largest;
 }
 
 MemoryKinds::MemoryKinds(const MemoryPlanTask& task)
@@ -51,8 +58,9 @@ void MemoryKinds::CountTeacher() {
     elements.insert(elements.end(), model.blocks[block].begin(), model.blocks[block].end());
     block_of.resize(elements.size(), static_cast<int64_t>(block));
   }
-  const ShardedBlocks::Sizes blocks =
-      ShardedBlocks::SizesOf(PlanOfFrozen(elements, block_of, task_.world_size), block_of);
+  const ShardPlan plan = PlanOfFrozen(elements, block_of, task_.world_size);
+  const ShardedBlocks::Sizes blocks = ShardedBlocks::SizesOf(plan, block_of);
+  slice_of_teacher = LargestSlice(plan);
   teacher = {teacher.rest - std::accumulate(elements.begin(), elements.end(), int64_t{0}), blocks.shares,
              blocks.places};
   for (const int64_t weight : ElementsOf(model.parameters)) {
@@ -96,6 +104,18 @@ int64_t MemoryKinds::Wire() const {
 int64_t MemoryKinds::Segments() const {
   const int64_t communicators = 1 + (stage == 3 ? 1 : 0) + (shards_teacher ? 1 : 0);
   return communicators * static_cast<int64_t>(ShmGroup::SegmentBytes(task_.ranks_per_host));
+}
+
+// Each communicator has its own: the run's, for gradients and weights, and those of the sharded models.
+int64_t MemoryKinds::Lanes() const {
+  const int ranks = task_.ranks_per_host, hosts = task_.world_size / ranks;
+  if (hosts < 2 || (ranks < 2 && !task_.on_gpu)) return 0;
+  const auto of = [&](int64_t slice, int64_t size) {
+    return slice == 0 ? 0 : BlockScratchBytes(hosts, ranks, slice, size, task_.on_gpu);
+  };
+  const int64_t slice = LargestSlice(plan_);
+  return (stage > 0 ? of(slice, kFloatBytes) : 0) + (stage == 3 ? of(slice, element_bytes) : 0) +
+         of(slice_of_teacher, element_bytes);
 }
 
 // Of weights what collectives write: shares of blocks are in memory of their own.

@@ -34,6 +34,7 @@ class MemoryKinds {
   int64_t Gradients() const;       // their buckets, and this rank's slices
   int64_t Wire() const;            // of gradients that travel in another type
   int64_t Segments() const;        // of the communicators, in shared memory
+  int64_t Lanes() const;           // of the communicators, for what goes between hosts in two levels
   int64_t InSharedMemory() const;  // of all of these
   int64_t Holes() const;           // of the heap
   int64_t Waiting() const;         // of gradients that are in no bucket yet
@@ -49,6 +50,7 @@ class MemoryKinds {
   ShardedElements shared;                       // the student, in stage 3
   ShardedElements teacher;                      // all in `rest` where it is not sharded
   bool shards_teacher = false;
+  int64_t slice_of_teacher = 0;  // elements that a rank has of a bucket of its sharded weights, at most
 
  private:
   void CountTeacher();

@@ -106,6 +106,7 @@ class Planner {
     if (task_.ranks_per_host > 1 && !task_.on_gpu) {
       parts.push_back({"communicator", of_.Segments(), "slots in shared memory"});
     }
+    parts.push_back({"lanes", of_.Lanes(), "segments on their way between hosts"});
     if (!task_.on_gpu)
       parts.push_back({"holes of the allocator", of_.Holes(), "one of the largest blocks of the heap"});
     return parts;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/device_path.h"
+#include "libdistill/comm/lane_blocks.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/status_macros.h"
@@ -61,7 +62,13 @@ class HostAsDevice : public DeviceMemory {
   int device_index() const override { return -1; }
   std::string pci_address() const override { return ""; }
   absl::Status CheckNetworkAccess() const override { return absl::OkStatus(); }
+  // By all of this process.
+  static int64_t& allocated_bytes() {
+    static int64_t bytes = 0;
+    return bytes;
+  }
   absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes) override {
+    allocated_bytes() += bytes;
     return std::unique_ptr<CommMemory>(new Bytes(static_cast<size_t>(bytes)));
   }
   absl::StatusOr<std::unique_ptr<CommMemory>> AllocatePinned(int64_t bytes) override { return Allocate(bytes); }
@@ -178,6 +185,25 @@ TEST_CASE("collectives on device memory in two levels are exact, through pinned 
   // Several segments of every call.
   const auto large = [](Communicator& comm) { return testing::CheckLargeCollectives(comm, 5 << 20); };
   for (const std::string places : {"ABB", "AABB"}) CHECK(RunOn(places, path, large) == "");
+}
+
+TEST_CASE("what a rank keeps for blocks on their way between hosts is what plans count") {
+  testing::LoadFabric();
+  for (const int64_t count : {int64_t{1009}, int64_t{1'300'001}}) {
+    CAPTURE(count);
+    CHECK(RunOn("AABB", Path::kPinned, [count](Communicator& comm) -> absl::Status {
+            std::vector<float> whole(static_cast<size_t>(4 * count)), own(static_cast<size_t>(count));
+            const int64_t before = HostAsDevice::allocated_bytes();
+            for (int round = 0; round < 2; ++round) {
+              DISTILL_RETURN_IF_ERROR(
+                  comm.ReduceScatter(whole.data(), own.data(), count, DType::kFloat32, ReduceOp::kSum));
+              DISTILL_RETURN_IF_ERROR(comm.AllGather(own.data(), whole.data(), count, DType::kFloat32));
+            }
+            const int64_t taken = HostAsDevice::allocated_bytes() - before;
+            const int64_t planned = BlockScratchBytes(2, 2, count, SizeOf(DType::kFloat32), /*on_device=*/true);
+            return Expect(taken == planned, absl::StrCat(taken, " bytes, and ", planned, " are planned"));
+          }) == "");
+  }
 }
 
 TEST_CASE("a rank that is killed ends the others' calls on device memory in two levels, by name") {

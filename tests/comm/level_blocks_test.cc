@@ -62,9 +62,10 @@ size_t CheckRuns(const HostLayout& layout, const LaneBlocks& blocks, const Block
 // Counts what a host's communicator is asked for.
 class Counting : public CommBackend {
  public:
-  Counting(std::unique_ptr<CommBackend> to, std::map<CommOperation, int>* calls)
-      : CommBackend(to->rank(), to->world_size()), to_(std::move(to)), calls_(*calls) {}
+  Counting(std::unique_ptr<CommBackend> to, bool strides, std::map<CommOperation, int>* calls)
+      : CommBackend(to->rank(), to->world_size()), to_(std::move(to)), strides_(strides), calls_(*calls) {}
   absl::string_view backend() const override { return to_->backend(); }
+  bool takes_strides(Placement placement) const override { return strides_ && to_->takes_strides(placement); }
   absl::Status CheckPeers() override { return to_->CheckPeers(); }
 
  protected:
@@ -81,11 +82,12 @@ class Counting : public CommBackend {
 
  private:
   const std::unique_ptr<CommBackend> to_;
+  const bool strides_;
   std::map<CommOperation, int>& calls_;
 };
 
 // Two levels between the hosts that the letters name, over a counting communicator inside each.
-MadeCommunicator Join(World world, const std::string& places, std::map<CommOperation, int>* calls) {
+MadeCommunicator Join(World world, const std::string& places, bool strides, std::map<CommOperation, int>* calls) {
   const auto host_of = [&](size_t rank) { return absl::StrCat("host-", places.substr(rank, 1)); };
   world.host = world.host_id = host_of(static_cast<size_t>(world.rank));
   CommunicatorOptions options;
@@ -96,10 +98,10 @@ MadeCommunicator Join(World world, const std::string& places, std::map<CommOpera
   Setup setup = {.world = world, .options = options, .deadline = deadline, .rendezvous = rendezvous, .hosts = {}};
   for (size_t rank = 0; rank < places.size(); ++rank) setup.hosts.push_back(host_of(rank));
   setup.host_ids = setup.hosts;
-  const auto inside = [calls](Setup part) -> MadeCommunicator {
+  const auto inside = [&](Setup part) -> MadeCommunicator {
     const bool alone = part.world.world_size == 1;
     DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> shm, CreateShmCommunicator(std::move(part)));
-    return std::make_unique<Counting>(alone ? CreateAloneBackend() : std::move(shm), calls);
+    return std::make_unique<Counting>(alone ? CreateAloneBackend() : std::move(shm), strides, calls);
   };
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made,
                            CreateHierarchicalCommunicatorOf(std::move(setup), nullptr, inside));
@@ -123,14 +125,15 @@ absl::Status ExpectFewCalls(const std::map<CommOperation, int>& calls, const Hos
 TEST_CASE("a segment of blocks takes as many calls inside a host as there are hosts or lanes, whatever the world") {
   const std::string places = GENERATE(as<std::string>(), "AABB", "AAAABBBBCCCCDDDD", "AAAAAAAABBBBBBBB", "ABBB",
                                       "ABABABAB", "AABBBBB", "ABCCC");
-  CAPTURE(places);
+  const bool strides = GENERATE(true, false);
+  CAPTURE(places, strides);
   const HostLayout layout = Layout(places);
   const int world = static_cast<int>(places.size());
   testing::LoadFabric();
   CHECK(Failures(RunRanks(world, absl::Seconds(200), [&](const World& of) -> absl::Status {
           setenv("FI_TCP_IFACE", "lo", 1);
           std::map<CommOperation, int> calls;
-          DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(of, places, &calls));
+          DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(of, places, strides, &calls));
           for (const int64_t count : {int64_t{1}, int64_t{1009}, int64_t{40'009}, int64_t{700'001}}) {
             if (count > 100'000 && world > 8) continue;
             const auto n = static_cast<size_t>(count * world);
@@ -194,6 +197,8 @@ TEST_CASE("on 64 hosts of 8 ranks a bucket takes few calls and few strided copie
   const LaneBlocks in_rounds(&rounds);
   const BlockTile all = {.lanes = 8, .hosts = 64};
   CHECK(in_rounds.InOrder(all, in_rounds.Runs(all)));
+  CHECK(in_rounds.InOrder(host, in_rounds.Runs(host)));
+  CHECK(in_rounds.Runs(host)[0].rank_step == 64);
   CHECK_FALSE(blocks.InOrder(all, blocks.Runs(all)));
 }
 

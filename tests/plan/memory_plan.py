@@ -95,7 +95,7 @@ def check_plan_of_a_large_job(folder):
     plan = job.must_run([f"--plan", "--config_file", config, "--world-size", "4096", "--ranks-per-host=8"])
     print(f"a plan took {time.monotonic() - start:.1f} s")
     for line in ("Memory of 4096 rank(s), 8 on each host", "teacher's weights", "student's weights", "optimizer's moments",
-                 "gradients", "activations", "communicator", "a host", "of it in shared memory"):
+                 "gradients", "activations", "communicator", "lanes", "a host", "of it in shared memory"):
         job.check(line in plan, f"no '{line}' in\n{plan}")
     job.check(gib("optimizer's moments", plan) < 0.001, plan)
     launched = job.must_run(["--plan", "--config_file", config], ranks=2)

@@ -246,6 +246,25 @@ TEST_CASE("the ranks of a host have the program once") {
   CHECK(without->in_shared_memory_bytes > BytesOf(*without, "gradients"));
 }
 
+TEST_CASE("slices on their way between hosts take memory where some host has several ranks") {
+  MemoryPlanTask task = Task();
+  const auto lanes = [&](int hosts, int ranks_per_host, int stage) {
+    task.world_size = hosts * ranks_per_host;
+    task.ranks_per_host = ranks_per_host;
+    task.zero_stage = stage;
+    return BytesOf(PlanMemory(task).value(), "lanes");
+  };
+  CHECK(lanes(1, 8, 2) == 0);
+  CHECK(lanes(8, 1, 2) == 0);
+  CHECK(lanes(8, 8, 0) == 0);
+  // A slice of the embedding is longer than the 2 MiB that a message between two hosts has at most: two slots of 4 MiB
+  // and two of 2 MiB, and 2 MiB of each of the 8 lanes.
+  const int64_t two = lanes(2, 8, 2);
+  CHECK(two == int64_t{28} << 20);
+  CHECK(lanes(2, 8, 3) > two);
+  CHECK(lanes(512, 8, 2) < 2 * two);
+}
+
 TEST_CASE("models that are sharded are not there whole when they are loaded") {
   MemoryPlanTask task = Task();
   task.student = Planned(Shape(3000, 512, 48));
