@@ -144,6 +144,22 @@ function(distill_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} FIXTURES_REQUIRED "${ARG_FIXTURES}")
 endfunction()
 
+# distill_test_part(NAME OF TEST FILTER f [LABELS ...] [TIMEOUT seconds]): the cases of a distill_test's program that the
+# filter names, as an entry of CTest by themselves. For those that a machine may not be able to run, which print "skipped: "
+# and why: CTest reports the entry as skipped, where it would report a program that has other cases as passed. The
+# distill_test itself leaves them out by its ARGS.
+function(distill_test_part name)
+  cmake_parse_arguments(ARG "" "OF;FILTER;TIMEOUT" "LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_test(NAME ${name} COMMAND test_${ARG_OF} ${ARG_FILTER} WORKING_DIRECTORY ${PROJECT_BINARY_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "skipped: ")
+endfunction()
+
 # distill_test_on_lower_cpus(NAME [ARGS ...]): runs the program of a distill_test again as each kind of CPU that is lower
 # than this machine's, since kinds multiply matrices by other instructions and take other memory for it. NAME_as_KIND; the
 # label is `cpu`.

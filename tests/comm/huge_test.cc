@@ -160,7 +160,7 @@ bool HasMemory() {
   return false;
 }
 
-TEST_CASE("buffers of more than 2^31 bytes arrive whole") {
+TEST_CASE("buffers of more than 2^31 bytes arrive whole", "[memory]") {
   if (!HasMemory()) return;
   CHECK(RunHuge(BackendPreference::kShm, nullptr) == "");
   const Space space;
@@ -169,7 +169,7 @@ TEST_CASE("buffers of more than 2^31 bytes arrive whole") {
   CHECK(RunHuge(BackendPreference::kFabric, &space) == "");
 }
 
-TEST_CASE("buffers of more than 2^31 bytes arrive whole in two levels") {
+TEST_CASE("buffers of more than 2^31 bytes arrive whole in two levels", "[memory]") {
   if (!HasMemory()) return;
   const Space space;
   REQUIRE(space.ok());

@@ -114,7 +114,7 @@ TEST_CASE("another exception that nobody catches says what it is") {
   CHECK(ending.said.find("what it is") != std::string::npos);
 }
 
-TEST_CASE("a signal ends the first process of a container, too") {
+TEST_CASE("a signal ends the first process of a container, too", "[namespace]") {
   constexpr int kNoNamespace = 77;
   const Ending ending = EndOf([] {
     if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(kNoNamespace);

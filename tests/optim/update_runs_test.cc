@@ -31,7 +31,7 @@ TEST_CASE("the number of threads changes no bit") {
   CHECK(one.SameAs(whole));
 }
 
-TEST_CASE("a GPU makes the CPU's update") {
+TEST_CASE("a GPU makes the CPU's update", "[gpu]") {
   if (!at::globalContext().hasCUDA()) return static_cast<void>(std::printf("skipped: no GPU here\n"));
   AdamWState expected(100'003, 4);
   AdamWState start(100'003, 4);

@@ -33,7 +33,7 @@ bool IsAdvised(const torch::Tensor& tensor) {
   return FlagsAt(middle).find(" hg ") != std::string::npos;
 }
 
-TEST_CASE("large tensors ask for large pages, and small ones do not") {
+TEST_CASE("large tensors ask for large pages, and small ones do not", "[large_pages]") {
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled").good()) {
     std::printf("skipped: this kernel has no large pages\n");
     return;

@@ -74,7 +74,7 @@ bool HasTwoCores(const std::vector<int>& cores) {
   return false;
 }
 
-TEST_CASE("two ranks each have half of the cores for all that they start") {
+TEST_CASE("two ranks each have half of the cores for all that they start", "[two_cores]") {
   const std::vector<int> all = AllowedCores();
   if (!HasTwoCores(all)) return;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) {
@@ -85,7 +85,7 @@ TEST_CASE("two ranks each have half of the cores for all that they start") {
         })) == "");
 }
 
-TEST_CASE("what taskset or a launcher gave a rank is its own, and all of it") {
+TEST_CASE("what taskset or a launcher gave a rank is its own, and all of it", "[two_cores]") {
   const std::vector<int> all = AllowedCores();
   if (!HasTwoCores(all)) return;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) -> absl::Status {
@@ -148,7 +148,7 @@ TEST_CASE("pin_threads: false and the user's own settings leave threads where th
   }
 }
 
-TEST_CASE("OMP_NUM_THREADS is the pool's size also where cores are divided") {
+TEST_CASE("OMP_NUM_THREADS is the pool's size also where cores are divided", "[two_cores]") {
   const std::vector<int> all = AllowedCores();
   if (!HasTwoCores(all)) return;
   CHECK(Failures(RunRanks(2, kLimit, [&](const World& world) {

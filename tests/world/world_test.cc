@@ -227,7 +227,7 @@ std::string HostIdBehind(int namespaces) {
   return id;
 }
 
-TEST_CASE("containers that share a host's network, but not its processes, are two hosts") {
+TEST_CASE("containers that share a host's network, but not its processes, are two hosts", "[namespace]") {
   const std::string same = HostIdBehind(0);
   const std::string other = HostIdBehind(CLONE_NEWPID);
   if (same.empty() || other.empty()) {
