@@ -91,10 +91,12 @@ std::string CheckpointFolder(const std::string& output_dir, int64_t step);
 // cannot be removed is a warning, once, and goes with a later save.
 void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best = "");
 
-// Puts the files that `write` makes in a fresh folder into `folder` (made when missing), each synced and renamed into
-// its place: a reader never sees half a file. Under s3:// `write` uses the functions of store/; files are sent as they
-// are written, and get their names when all of them are there, config.json last. Then files of `folder` that are read
-// as another model's weights go (store/weight_files.h).
+// Puts the files that `write` makes in a fresh folder into `folder` (made when missing), and takes away what is read
+// there as another model's weights (store/weight_files.h). A reader never finds files of two saves: on a local disk a
+// crash leaves the model that was there, the new one, or for a moment none, until the next run, save or checkpoint in
+// that folder completes what was begun (checkpoint/local_publish.cc); so nobody should read there meanwhile. Under
+// s3:// `write` uses the functions of store/; files are sent as they are written, and get their names when all of them
+// are there, config.json last; before that config.json of the model that was there goes.
 [[nodiscard]] absl::Status PublishFiles(const std::string& folder,
                                         const std::function<absl::Status(const std::string& folder)>& write);
 

@@ -93,6 +93,31 @@ absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string&
   return sum.Entry(name);
 }
 
+FollowFile WrittenSums::Follower() {
+  return [this](const std::string& name) -> ByteFollower {
+    const auto sum = std::make_shared<RunningChecksum>();
+    const std::lock_guard lock(mutex_);
+    sums_[name] = sum;
+    return [sum](absl::string_view bytes) { sum->Add(bytes); };
+  };
+}
+
+std::optional<FileEntry> WrittenSums::Find(const std::string& name, uint64_t size_bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sums_.find(name);
+  if (found == sums_.end()) return std::nullopt;
+  FileEntry entry = found->second->Entry(name);
+  if (entry.size_bytes != size_bytes) return std::nullopt;  // something else wrote it again
+  return entry;
+}
+
+std::vector<FileEntry> WrittenSums::All() {
+  const std::lock_guard lock(mutex_);
+  std::vector<FileEntry> entries;
+  for (const auto& [name, sum] : sums_) entries.push_back(sum->Entry(name));
+  return entries;
+}
+
 int64_t CountParts(const CheckpointManifest& manifest) {
   int64_t parts = 0;
   for (const FileEntry& file : manifest.files) parts += static_cast<int64_t>(file.parts.size());

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/proto/checkpoint_messages.h"
+#include "libdistill/store/followed_folder.h"
 
 namespace distill {
 
@@ -34,6 +38,21 @@ class RunningChecksum {
   const uint64_t part_bytes_;
   std::vector<PartHash> whole_parts_;
   std::unique_ptr<Part> part_;
+};
+
+// Of the files that are written into a folder, taken while their bytes pass by (store/followed_folder.h). Any thread.
+class WrittenSums {
+ public:
+  // Lives no longer than this.
+  FollowFile Follower();
+  // Of a file that was followed and has `size_bytes` now; none for what other programs' functions wrote.
+  std::optional<FileEntry> Find(const std::string& name, uint64_t size_bytes);
+  // Of all that were followed.
+  std::vector<FileEntry> All();
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<RunningChecksum>> sums_;
 };
 
 // How many parts all files of a manifest have together.

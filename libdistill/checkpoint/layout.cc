@@ -12,6 +12,12 @@
 
 namespace distill {
 
+const std::vector<std::string>& ModelEntries() {
+  static const auto* const entries = new std::vector<std::string>{
+      "pytorch_model.bin.index.json", "model.safetensors.index.json", "adapter_config.json", "config.json"};
+  return *entries;
+}
+
 std::optional<NamedStep> StepOfName(absl::string_view name) {
   NamedStep of;
   absl::string_view number = name;

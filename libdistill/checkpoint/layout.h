@@ -21,6 +21,9 @@ constexpr char kCheckpointPrefix[] = "checkpoint-";
 constexpr char kDraftSuffix[] = ".tmp";     // of a hidden folder: being written, or being removed
 constexpr char kSetAsideSuffix[] = ".old";  // of a hidden folder: a whole checkpoint that is being replaced
 
+// Files by which a reader finds a published model and its shards, in the order in which they come: after all others.
+const std::vector<std::string>& ModelEntries();
+
 // Of a folder's name: of checkpoint-N, and of .checkpoint-N.old; none for other names.
 struct NamedStep {
   int64_t step = 0;

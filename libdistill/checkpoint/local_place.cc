@@ -7,12 +7,13 @@
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/checkpoint/checkpoint_place.h"
 #include "libdistill/checkpoint/checksums.h"
+#include "libdistill/checkpoint/local_publish.h"
 #include "libdistill/checkpoint/remove_or_warn.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
-#include "libdistill/store/weight_files.h"
+#include "libdistill/store/store.h"
 
 namespace distill {
 namespace {
@@ -27,8 +28,14 @@ std::string FreeHiddenFolder(const std::string& output_dir, int64_t step, const 
   return folder;
 }
 
-// Syncs what the folder holds, then the folder itself, and lists it with checksums.
-absl::StatusOr<std::vector<FileEntry>> SyncAndSum(const std::string& folder) {
+absl::StatusOr<int64_t> SizeOfFile(const std::string& path) {
+  DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(path));
+  return file->size();
+}
+
+// Syncs what the folder holds, and lists it with checksums: those of the bytes as they were written, where they passed
+// by, so that no file is read back.
+absl::StatusOr<std::vector<FileEntry>> SyncAndSum(const std::string& folder, WrittenSums& written) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(folder));
   std::vector<FileEntry> entries;
   for (const std::string& name : names) {
@@ -37,8 +44,12 @@ absl::StatusOr<std::vector<FileEntry>> SyncAndSum(const std::string& folder) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": a checkpoint holds files only, no folders"));
     }
     DISTILL_RETURN_IF_ERROR(Sync(path));
-    DISTILL_ASSIGN_OR_RETURN(FileEntry entry, Checksum(folder, name));
-    entries.push_back(std::move(entry));
+    DISTILL_ASSIGN_OR_RETURN(const int64_t size_bytes, SizeOfFile(path));
+    std::optional<FileEntry> entry = written.Find(name, static_cast<uint64_t>(size_bytes));
+    if (!entry.has_value()) {
+      DISTILL_ASSIGN_OR_RETURN(entry, Checksum(folder, name));
+    }
+    entries.push_back(*std::move(entry));
   }
   return entries;
 }
@@ -58,24 +69,16 @@ absl::Status Replace(const std::string& from, const std::string& output_dir, int
   return absl::OkStatus();
 }
 
-// And then, never before, takes the weights away that these replace.
-absl::Status MoveIntoPlace(const std::string& draft, const std::string& folder) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListEntries(draft));
-  for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(Sync(JoinPath(draft, name)));
-  for (const std::string& name : names) {
-    DISTILL_RETURN_IF_ERROR(Rename(JoinPath(draft, name), JoinPath(folder, name)));
-  }
-  RemoveWeightsOfOthers(folder, names);
-  return absl::OkStatus();
-}
-
 class LocalDraft : public DraftFolder {
  public:
   LocalDraft(std::string output_dir, std::string folder, int64_t step)
-      : output_dir_(std::move(output_dir)), folder_(std::move(folder)), step_(step) {}
+      : output_dir_(std::move(output_dir)),
+        folder_(std::move(folder)),
+        step_(step),
+        followed_(folder_, sums_.Follower()) {}
 
   const std::string& folder() const override { return folder_; }
-  absl::StatusOr<std::vector<FileEntry>> Seal() override { return SyncAndSum(folder_); }
+  absl::StatusOr<std::vector<FileEntry>> Seal() override { return SyncAndSum(folder_, sums_); }
   absl::Status Place(const std::string& manifest) override {
     const std::string path = JoinPath(folder_, kManifestFile);
     DISTILL_RETURN_IF_ERROR(WriteWholeFile(path, manifest));
@@ -88,6 +91,8 @@ class LocalDraft : public DraftFolder {
  private:
   const std::string output_dir_, folder_;
   const int64_t step_;
+  WrittenSums sums_;
+  const FollowedFolder followed_;
 };
 
 class LocalPlace : public CheckpointPlace {
@@ -131,19 +136,15 @@ class LocalPlace : public CheckpointPlace {
   }
 
   absl::Status Publish(const std::function<absl::Status(const std::string& folder)>& write) override {
-    const std::string draft = JoinPath(output_dir_, ".model.tmp");
-    DISTILL_RETURN_IF_ERROR(RemoveFolder(draft));
-    DISTILL_RETURN_IF_ERROR(MakeFolder(draft));
-    absl::Status published = write(draft);
-    if (published.ok()) published = MoveIntoPlace(draft, output_dir_);
-    RemoveOrWarn(draft);
-    published.Update(Sync(output_dir_));
-    return published;
+    return PublishLocally(output_dir_, write);
   }
 
  private:
   // What a crashed run left in hidden folders, and what could not be removed before.
   absl::Status ClearLeftovers() {
+    if (const absl::Status finished = FinishPublishing(output_dir_); !finished.ok()) {
+      LogWarning(absl::StrCat(finished.message(), "; the next save tries again"));
+    }
     DISTILL_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(output_dir_));
     for (const FoundCheckpoint& entry : found) {
       if (!entry.of.is_aside) continue;

@@ -91,16 +91,14 @@ class RemoteDraft : public DraftFolder {
       : checkpoint_(checkpoint),
         inner_(inner),
         staged_(JoinPath(checkpoint, inner + kDraftSuffix), inner.empty() ? checkpoint : JoinPath(checkpoint, inner),
-                [this](const std::string& name) { return Follow(name); }) {}
+                sums_.Follower()) {}
 
   const std::string& folder() const override { return staged_.folder(); }
   std::string inner_folder() const override { return inner_; }
 
   absl::StatusOr<std::vector<FileEntry>> Seal() override {
     DISTILL_RETURN_IF_ERROR(staged_.Commit());
-    std::vector<FileEntry> entries;
-    for (const auto& [name, sums] : sums_) entries.push_back(sums->Entry(name));
-    return entries;
+    return sums_.All();
   }
 
   absl::Status Place(const std::string& manifest) override {
@@ -116,12 +114,6 @@ class RemoteDraft : public DraftFolder {
   }
 
  private:
-  ByteFollower Follow(const std::string& name) {
-    const auto sums = std::make_shared<RunningChecksum>();
-    sums_[name] = sums;
-    return [sums](absl::string_view bytes) { sums->Add(bytes); };
-  }
-
   absl::Status RemoveWhatWasBefore() {
     DISTILL_ASSIGN_OR_RETURN(const Names names, NamesIn(checkpoint_));
     DISTILL_ASSIGN_OR_RETURN(const Names old, NotListed(checkpoint_, names));
@@ -129,7 +121,7 @@ class RemoteDraft : public DraftFolder {
   }
 
   const std::string checkpoint_, inner_;
-  std::map<std::string, std::shared_ptr<RunningChecksum>> sums_;
+  WrittenSums sums_;
   StagedFolder staged_;
 };
 
@@ -170,12 +162,28 @@ class RemotePlace : public CheckpointPlace {
                                                      ": what saves a model under s3:// uses WriteWholeFile, ",
                                                      "CreateFile or WriteSafetensors, and no files of its own"));
     }
-    DISTILL_RETURN_IF_ERROR(staged.Commit({"config.json"}));  // who waits for a model waits for this
+    HideModel(names);
+    DISTILL_RETURN_IF_ERROR(staged.Commit(ModelEntries()));  // who waits for a model waits for config.json, the last
     RemoveWeightsOfOthers(output_dir_, names);
     return absl::OkStatus();
   }
 
  private:
+  // The files come one by one: a crash in the middle must not leave shards of two saves that look like one model, and
+  // leaves none.
+  void HideModel(const std::vector<std::string>& written) {
+    if (written.size() < 2) return;  // one comes at once
+    Names entries;
+    for (const std::string& name : ModelEntries()) {
+      const bool is_written = std::find(written.begin(), written.end(), name) != written.end();
+      if (is_written && FileExists(JoinPath(output_dir_, name))) entries.insert(name);
+    }
+    const absl::Status removed = RemoveFiles(output_dir_, entries);
+    if (removed.ok()) return;
+    LogWarning(absl::StrCat(removed.message(), ": until the new model is there, ", output_dir_,
+                            " may hold files of it and of the older one"));
+  }
+
   static bool IsDraft(const Names& names) { return names.count(kDraftMark) > 0 && names.count(kManifestFile) == 0; }
 
   static std::string FreeInnerFolder(const Names& names) {

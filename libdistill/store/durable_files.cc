@@ -13,6 +13,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/followed_folder.h"
 #include "libdistill/store/store.h"
 
 namespace distill {
@@ -71,7 +72,8 @@ bool EntryExists(const std::string& path) {
 
 absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
   if (IsRemote(path)) return WriteRemoteFile(path, bytes);
-  return WithFile(path, O_WRONLY | O_CREAT | O_TRUNC, [&](int fd) {
+  const ByteFollower follower = FollowerOf(path);
+  const absl::Status written = WithFile(path, O_WRONLY | O_CREAT | O_TRUNC, [&](int fd) {
     for (size_t done = 0; done < bytes.size();) {
       const ssize_t count = write(fd, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno != EINTR) return FileError("write", path, errno, static_cast<int64_t>(bytes.size()));
@@ -79,6 +81,8 @@ absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
     }
     return absl::OkStatus();
   });
+  if (written.ok() && follower != nullptr) follower(bytes);
+  return written;
 }
 
 absl::Status Sync(const std::string& path) {
@@ -100,10 +104,15 @@ absl::Status RemoveFolder(const std::string& folder) {
 }
 
 absl::Status MakeFolder(const std::string& folder) {
-  if (IsRemote(folder)) return absl::OkStatus();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  return error ? FileError("make", folder, error.value(), 0) : absl::OkStatus();
+  if (IsRemote(folder) || folder.empty() || FolderExists(folder)) return absl::OkStatus();
+  const std::string parent = ParentFolder(folder);
+  DISTILL_RETURN_IF_ERROR(MakeFolder(parent));
+  if (mkdir(folder.c_str(), 0777) != 0 && !(errno == EEXIST && FolderExists(folder))) {
+    return FileError("make", folder, errno, 0);
+  }
+  // The new folder's entry is its parent's: without this a crash may take the folder away with all that it holds.
+  const absl::Status synced = Sync(parent.empty() ? "." : parent);
+  return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;  // one may write where one may not read
 }
 
 std::string TemporaryName(const std::string& path) {

@@ -24,7 +24,7 @@ bool EntryExists(const std::string& path);
 // Removes the folder and all that is in it; one that is not there is fine.
 [[nodiscard]] absl::Status RemoveFolder(const std::string& folder);
 
-// With its parents; one that is there already is fine.
+// With its parents, each new one on disk when this returns (its parent is synced); one that is there already is fine.
 [[nodiscard]] absl::Status MakeFolder(const std::string& folder);
 
 // "PATH.RANDOM", which no other process or host takes: for a file that gets the name PATH when it is whole.

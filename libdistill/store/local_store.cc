@@ -17,6 +17,7 @@
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/file_error.h"
 #include "libdistill/store/files.h"
+#include "libdistill/store/followed_folder.h"
 
 namespace distill {
 namespace {
@@ -82,7 +83,7 @@ absl::StatusOr<std::string> ReadToEnd(const std::string& path, int fd) {
 class LocalFileWriter : public FileWriter {
  public:
   LocalFileWriter(std::string path, std::string temporary, int fd)
-      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+      : path_(std::move(path)), temporary_(std::move(temporary)), follower_(FollowerOf(path_)), fd_(fd) {}
   ~LocalFileWriter() override {
     if (fd_ < 0) return;
     close(fd_);
@@ -96,6 +97,7 @@ class LocalFileWriter : public FileWriter {
       const ssize_t count = write(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return FileError("write", path_, errno, static_cast<int64_t>(bytes.size()));
+      if (follower_ != nullptr) follower_(bytes.substr(0, static_cast<size_t>(count)));
       bytes.remove_prefix(static_cast<size_t>(count));
     }
     return absl::OkStatus();
@@ -115,6 +117,7 @@ class LocalFileWriter : public FileWriter {
 
  private:
   const std::string path_, temporary_;
+  const ByteFollower follower_;
   int fd_;
 };
 

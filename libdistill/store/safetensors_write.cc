@@ -11,6 +11,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/file_error.h"
 #include "libdistill/store/file_writer.h"
+#include "libdistill/store/followed_folder.h"
 #include "libdistill/store/safetensors.h"
 #include "libdistill/store/store.h"
 
@@ -91,6 +92,7 @@ absl::Status WriteLocal(const std::string& path, absl::string_view begin, const 
                         TensorWriter write_tensor) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return FileError("create", path, errno);
+  const ByteFollower follower = FollowerOf(path);
   auto size_bytes = static_cast<int64_t>(begin.size());
   for (const Entry* entry : order) size_bytes += entry->second.size_bytes;
   absl::Status status = WriteBytes(path, begin, order, write_tensor, [&](absl::string_view bytes) {
@@ -98,6 +100,7 @@ absl::Status WriteLocal(const std::string& path, absl::string_view begin, const 
       const ssize_t written = write(fd, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return FileError("write", path, errno, size_bytes);
+      if (follower != nullptr) follower(bytes.substr(0, static_cast<size_t>(written)));
       bytes.remove_prefix(written);
     }
     return absl::OkStatus();

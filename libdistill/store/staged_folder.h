@@ -7,21 +7,15 @@
 //   DISTILL_RETURN_IF_ERROR(staged.Commit({"config.json"}));
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "libdistill/store/file_writer.h"
+#include "libdistill/store/followed_folder.h"
 
 namespace distill {
-
-// Sees the bytes of one file, in their order.
-using ByteFollower = std::function<void(absl::string_view bytes)>;
-// Of the file of that name, which begins; one that is written again begins again.
-using FollowFile = std::function<ByteFollower(const std::string& name)>;
 
 class StagedFolder {
  public:

@@ -216,7 +216,7 @@ TEST_CASE("a folder inside a checkpoint is refused, and nothing is committed") {
   CHECK_FALSE(FolderExists(out.path() + "/checkpoint-3"));
 }
 
-TEST_CASE("published files appear together, and a failed writer changes nothing") {
+TEST_CASE("a published file takes the place of the older one, and a failed writer changes nothing") {
   const TempFolder out;
   const std::string folder = out.path() + "/model";
   const auto write = [](const char* text) {

@@ -44,7 +44,7 @@ std::set<std::string> NamesIn(const TempFolder& out) {
 
 }  // namespace
 
-TEST_CASE("an old checkpoint with a file that cannot be removed is hidden, warned of once, and goes later") {
+TEST_CASE("an old checkpoint with a file that cannot be removed is hidden, warned of once, and goes later", "[immutable]") {
   const TempFolder out;
   REQUIRE(Save(out.path(), 1) == absl::OkStatus());
   {
@@ -66,7 +66,7 @@ TEST_CASE("an old checkpoint with a file that cannot be removed is hidden, warne
   CHECK(NamesIn(out) == std::set<std::string>{"checkpoint-4"});
 }
 
-TEST_CASE("an old checkpoint whose folder cannot be renamed stays whole, and goes later") {
+TEST_CASE("an old checkpoint whose folder cannot be renamed stays whole, and goes later", "[immutable]") {
   const TempFolder out;
   REQUIRE(Save(out.path(), 1) == absl::OkStatus());
   {
@@ -85,7 +85,7 @@ TEST_CASE("an old checkpoint whose folder cannot be renamed stays whole, and goe
   CHECK(NamesIn(out) == std::set<std::string>{"checkpoint-4"});
 }
 
-TEST_CASE("a replaced checkpoint that cannot be removed does not fail the save") {
+TEST_CASE("a replaced checkpoint that cannot be removed does not fail the save", "[immutable]") {
   const TempFolder out;
   REQUIRE(Save(out.path(), 5) == absl::OkStatus());
   const Immutable held(out / "checkpoint-5/config.json");

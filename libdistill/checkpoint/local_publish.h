@@ -1,0 +1,20 @@
+// A save's files in a folder that people read with other programs: all of them are of one save. Inside checkpoint/
+// only.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace distill {
+
+// PublishFiles (checkpoint.h) into a local folder, after FinishPublishing.
+[[nodiscard]] absl::Status PublishLocally(const std::string& folder,
+                                          const std::function<absl::Status(const std::string& folder)>& write);
+
+// Completes a save that a crash or an error kept from being completed, if there is one. An error leaves it as it is, to
+// be completed later.
+[[nodiscard]] absl::Status FinishPublishing(const std::string& folder);
+
+}  // namespace distill
