@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "launcher/guard.h"
 #include "launcher/hand_over.h"
 #include "launcher/local_job.h"
 #include "launcher/options.h"
@@ -46,6 +48,70 @@ pid_t PidFrom(const std::string& path) {
     absl::SleepFor(absl::Milliseconds(10));
   }
   return -1;
+}
+
+// As distillrun runs it; the guard is a child of the test, which keeps nobody from becoming an orphan.
+pid_t Launch(LocalJob job) {
+  const pid_t guard = fork();
+  if (guard != 0) return guard;
+  _exit(RunGuarded([&](int guard_fd) {
+    job.guard_fd = guard_fd;
+    return RunLocalJob(job).value_or(2);
+  }));
+}
+
+int ExitCode(pid_t launcher) {
+  int status = 0;
+  waitpid(launcher, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// All that carry the mark in their environment, whoever their parents are now. A zombie has no environment.
+std::vector<pid_t> ProcessesOf(const std::string& mark) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (absl::StrContains(ReadAll(entry.path() / "environ"), "DISTILL_TEST_MARK=" + mark))
+      found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+// A job whose ranks are scripts with children that nobody waits for when the script is gone: one in the background, a
+// grandchild that ignores SIGTERM, and one that left for a session of its own and is an orphan from the begin. Each
+// is a shell with a sleep below it. `then`: what rank 1 does once all are there.
+LocalJob Orphans(const std::string& folder, const std::string& then) {
+  const std::string up = folder + "/$DISTILL_RANK";
+  const std::string stubborn = "trap \"\" TERM HUP INT; echo > " + up;
+  LocalJob job = Shell(2, "sh -c 'echo > " + up + ".child; sleep 60; :' & " +                                 //
+                              "sh -c 'sh -c '\\''" + stubborn + ".grandchild; sleep 60; :'\\'' & wait' & " +  //
+                              "(setsid sh -c '" + stubborn + ".orphan; sleep 60; :' &) ; " +                  //
+                              "if [ $DISTILL_RANK = 1 ]; then cd " + folder +
+                              "; for file in 0.child 0.grandchild 0.orphan 1.child 1.grandchild 1.orphan; do "
+                              "until [ -e $file ]; do sleep 0.02; done; done; " +
+                              then + "; fi; sleep 60; :");
+  job.environment = {{"DISTILL_TEST_MARK", folder}};
+  return job;
+}
+
+// Of two ranks: nine processes each, with the sleeps.
+constexpr size_t kOrphansAndRanks = 18;
+
+bool AwaitProcesses(const std::string& mark, size_t count) {
+  for (int i = 0; i < 3000; ++i) {
+    if (ProcessesOf(mark).size() >= count) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return false;
+}
+
+bool AwaitNone(const std::string& mark) {
+  for (int i = 0; i < 3000; ++i) {
+    if (ProcessesOf(mark).empty()) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return false;
 }
 
 TEST_CASE("the usual command line is understood") {
@@ -140,15 +206,19 @@ TEST_CASE("every rank learns who it is, where to meet, and the job's secret") {
   }
 }
 
-TEST_CASE("the first failing rank's exit code is the job's, and no rank is left") {
-  const TempFolder temporary;
-  const std::string& folder = temporary.path();
-  const auto code = RunLocalJob(Shell(2, "if [ $DISTILL_RANK = 1 ]; then exit 7; fi; echo $$ > " + folder +
-                                             "/pid; "
-                                             "exec sleep 60"));
-  REQUIRE(code.ok());
-  CHECK(*code == 7);
-  CHECK_FALSE(IsAlive(PidFrom(folder + "/pid")));
+TEST_CASE("the first failing rank's exit code is the job's, and nothing that ranks have started is left") {
+  const TempFolder folder;
+  CHECK(ExitCode(Launch(Orphans(folder.path(), "exit 7"))) == 7);
+  CHECK(ProcessesOf(folder.path()) == std::vector<pid_t>{});
+}
+
+TEST_CASE("a job that is told to end leaves nothing that ranks have started") {
+  const TempFolder folder;
+  const pid_t launcher = Launch(Orphans(folder.path(), ":"));
+  CHECK(AwaitProcesses(folder.path(), kOrphansAndRanks));
+  kill(launcher, SIGTERM);
+  CHECK(ExitCode(launcher) == 128 + SIGTERM);
+  CHECK(ProcessesOf(folder.path()) == std::vector<pid_t>{});
 }
 
 TEST_CASE("a rank that ignores SIGTERM is killed") {
@@ -221,20 +291,21 @@ TEST_CASE("a program that does not exist is an error that names it") {
   CHECK(absl::StrContains(std::string(code.status().message()), "/no/such/program"));
 }
 
-TEST_CASE("killing the launcher leaves no rank behind") {
-  const TempFolder temporary;
-  const std::string& folder = temporary.path();
-  const pid_t launcher = fork();
-  if (launcher == 0) {
-    (void)RunLocalJob(Shell(2, "echo $$ > " + folder + "/$DISTILL_RANK; exec sleep 60"));
-    _exit(0);
-  }
-  const pid_t ranks[] = {PidFrom(folder + "/0"), PidFrom(folder + "/1")};
-  kill(launcher, SIGKILL);
-  waitpid(launcher, nullptr, 0);
-  for (pid_t rank : ranks) {
-    for (int i = 0; i < 500 && IsAlive(rank); ++i) absl::SleepFor(absl::Milliseconds(10));
-    CHECK_FALSE(IsAlive(rank));
+TEST_CASE("killing either process of the launcher leaves nothing behind") {
+  for (const bool kills_guard : {true, false}) {
+    CAPTURE(kills_guard);
+    const TempFolder folder;
+    const pid_t guard = Launch(Orphans(folder.path(), ":"));
+    CHECK(AwaitProcesses(folder.path(), kOrphansAndRanks));
+    pid_t killed = guard;
+    if (!kills_guard) {
+      const std::string children = ReadAll(absl::StrCat("/proc/", guard, "/task/", guard, "/children"));
+      REQUIRE(!children.empty());
+      killed = std::stoi(children);
+    }
+    kill(killed, SIGKILL);
+    CHECK(ExitCode(guard) == 128 + SIGKILL);
+    CHECK(AwaitNone(folder.path()));
   }
 }
 
