@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/descriptors.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/socket.h"
 #include "libdistill/world/tcp_rendezvous.h"
@@ -20,7 +21,8 @@ struct Place {
   std::string rendezvous;
 };
 
-absl::StatusOr<Place> Open(const SplitSeed& seed) {
+absl::StatusOr<Place> Open(const SplitSeed& seed, size_t ranks) {
+  DISTILL_RETURN_IF_ERROR(PrepareDescriptors(static_cast<int>(ranks), seed.setup.world.host).status());
   std::string host = seed.address.empty() ? seed.setup.world.host : seed.address;
   if (seed.secret.empty()) host = "127.0.0.1";  // nothing would tell a stranger from a rank
   Place place;
@@ -33,7 +35,7 @@ absl::StatusOr<Place> Open(const SplitSeed& seed) {
 // Every rank of the parent takes part, whichever part it is in; each learns the place of its own.
 absl::StatusOr<Place> Announce(Communicator& parent, const SplitSeed& seed, const std::vector<int>& members) {
   absl::StatusOr<Place> mine = Place();
-  if (members.size() > 1 && members[0] == parent.rank()) mine = Open(seed);
+  if (members.size() > 1 && members[0] == parent.rank()) mine = Open(seed, members.size());
   DISTILL_RETURN_IF_ERROR(Agree(parent, mine.status()));
   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> all, GatherTexts(parent, mine->rendezvous));
   if (!members.empty()) mine->rendezvous = std::move(all[static_cast<size_t>(members[0])]);

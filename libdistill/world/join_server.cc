@@ -1,6 +1,8 @@
 #include "libdistill/world/join_server.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,61 +13,127 @@
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/process.h"
+#include "libdistill/world/star_peer.h"
 
 namespace distill {
 namespace {
 
 // A rank of the job answers within milliseconds; this only has to outlast a busy machine.
 constexpr absl::Duration kHandshakeTime = absl::Seconds(5);
+// Where guests wait for a place: a rank says hello as it connects, and its proof when it has rank 0's nonce.
+constexpr absl::Duration kTimeToGreet = absl::Milliseconds(20);
+constexpr absl::Duration kTimeToProve = absl::Milliseconds(250);
 constexpr int kMaxRefusalsLogged = 3;
 
 }  // namespace
 
-JoinServer::JoinServer(Socket listener, int world_size, std::string secret)
+JoinServer::JoinServer(Socket listener, int world_size, std::string secret, size_t max_guests)
     : listener_(std::move(listener)),
+      spare_(fcntl(listener_.fd(), F_DUPFD_CLOEXEC, 0)),
       world_size_(world_size),
       secret_(std::move(secret)),
-      max_guests_(static_cast<size_t>(std::max(64, 2 * world_size))),
+      max_guests_(max_guests),
       members_(static_cast<size_t>(world_size)) {}
+
+// A descriptor of it may be open elsewhere: in a script that started this rank, in a child.
+JoinServer::~JoinServer() { shutdown(listener_.fd(), SHUT_RDWR); }
+
+void JoinServer::Refuse(absl::Status error) {
+  refusal_ = std::move(error);
+  LogWarning(absl::StrCat("every rank is told: ", std::string(refusal_.message())));
+  for (Member& member : members_) {
+    if (member.socket.open()) Dismiss(member);
+  }
+}
+
+// The error is proven, as every frame is, and the joiner reads it before the end of the stream.
+void JoinServer::Dismiss(Member& member) const {
+  StarPeer peer(0, "", std::move(member.socket), member.keys, kMaxBlobBytes);
+  peer.outbox.Add(MakeMessage(FrameKind::kError, 0, EncodeStatus(refusal_)));
+  peer.Drain();
+  member.socket = Socket();
+  member.dismissed = true;
+}
 
 absl::Status JoinServer::Run(const Deadline& deadline) {
   while (joined_ < world_size_ - 1) {
-    if (deadline.Passed()) {
-      std::vector<int> missing;
-      for (int rank = 1; rank < world_size_; ++rank) {
-        if (!members_[static_cast<size_t>(rank)].socket.open()) missing.push_back(rank);
-      }
-      return deadline.Error(absl::StrCat(
-          "waiting for ", DescribeRanks(missing), " of ", world_size_, " to join",
-          refused_ == 0 ? "" : absl::StrCat(" (", refused_, " connections did not prove the job secret)")));
-    }
+    if (deadline.Passed()) return TimeOut(deadline);
     WaitForEvents(deadline);
-    DISTILL_RETURN_IF_ERROR(AcceptWaiting());
+    AcceptWaiting();
     DISTILL_RETURN_IF_ERROR(ServeGuests());
   }
-  return absl::OkStatus();
+  return refusal_;
+}
+
+absl::Status JoinServer::TimeOut(const Deadline& deadline) const {
+  if (!refusal_.ok()) return refusal_;
+  std::vector<int> missing;
+  for (int rank = 1; rank < world_size_; ++rank) {
+    if (!members_[static_cast<size_t>(rank)].socket.open()) missing.push_back(rank);
+  }
+  const std::string unproven =
+      refused_ == 0 ? "" : absl::StrCat(" (", refused_, " connections did not prove the job secret)");
+  return deadline.Error(
+      absl::StrCat("waiting for ", DescribeRanks(missing), " of ", world_size_, " to join", unproven));
 }
 
 void JoinServer::WaitForEvents(const Deadline& deadline) {
-  std::vector<pollfd> entries = {{lacks_descriptors_ ? -1 : listener_.fd(), POLLIN, 0}};
+  const bool accepts = !lacks_descriptors_ && HasRoom();
+  std::vector<pollfd> entries = {{accepts ? listener_.fd() : -1, POLLIN, 0}};
   for (const Guest& guest : guests_) entries.push_back({guest.socket.fd(), POLLIN, 0});
   constexpr int kTickMilliseconds = 200;  // for the guests' own deadlines
+  constexpr int kFullTickMilliseconds = 10;
+  const int tick = guests_.size() < max_guests_ ? kTickMilliseconds : kFullTickMilliseconds;
   const int left = deadline.PollMilliseconds();
-  poll(entries.data(), entries.size(), left < 0 ? kTickMilliseconds : std::min(left, kTickMilliseconds));
+  poll(entries.data(), entries.size(), left < 0 ? tick : std::min(left, tick));
 }
 
-// Guests become members, or are dropped: only where there is none will no descriptor become free.
-absl::Status JoinServer::AcceptWaiting() {
-  for (Socket socket = AcceptOne(listener_); socket.open(); socket = AcceptOne(listener_)) {
-    if (guests_.size() == max_guests_) guests_.pop_front();
-    guests_.push_back({std::move(socket), Deadline::After(kHandshakeTime), "", false, {}});
+// For one more guest. Where all places are taken the oldest guest that could have said something gives up its own:
+// first of those that have said nothing, as a rank says hello at once. So strangers who only connect keep nobody out
+// for long, and a thousand ranks that come together do not push out one another.
+bool JoinServer::HasRoom() {
+  if (guests_.size() < max_guests_) return true;
+  const auto may_go = [](bool greeted) {
+    return [greeted](const Guest& guest) {
+      return guest.greeted == greeted && (greeted ? guest.must_have_proved : guest.must_have_greeted).Passed();
+    };
+  };
+  auto dropped = std::find_if(guests_.begin(), guests_.end(), may_go(false));
+  if (dropped == guests_.end()) dropped = std::find_if(guests_.begin(), guests_.end(), may_go(true));
+  if (dropped == guests_.end()) return false;
+  guests_.erase(dropped);
+  return true;
+}
+
+// Guests become members, or are dropped: only where there is none will no descriptor become free. The ranks are then
+// told, one at a time, with the one that was kept for this.
+void JoinServer::AcceptWaiting() {
+  lacks_descriptors_ = false;
+  while (HasRoom()) {
+    Socket socket = AcceptOne(listener_);
+    if (!socket.open()) {
+      const int error = errno;
+      lacks_descriptors_ = error == EMFILE || error == ENFILE;
+      if (lacks_descriptors_ && guests_.empty()) LackDescriptors(error);
+      return;
+    }
+    guests_.push_back({std::move(socket),
+                       Deadline::After(kHandshakeTime),
+                       Deadline::After(kTimeToGreet),
+                       Deadline::After(kTimeToProve),
+                       "",
+                       false,
+                       {}});
   }
-  const int error = errno;
-  lacks_descriptors_ = error == EMFILE || error == ENFILE;
-  if (!lacks_descriptors_ || !guests_.empty()) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("rank 0 cannot accept rank number ", joined_ + 1, " of ",
+}
+
+void JoinServer::LackDescriptors(int error) {
+  if (!refusal_.ok()) return;  // not even one: ranks wait until there is
+  lacks_descriptors_ = false;
+  spare_ = Socket();
+  Refuse(absl::ResourceExhaustedError(absl::StrCat("rank 0 cannot accept rank number ", joined_ + 1, " of ",
                                                    world_size_ - 1, " that join: ", std::strerror(error),
-                                                   DescriptorRemedy(error)));
+                                                   DescriptorRemedy(error))));
 }
 
 absl::Status JoinServer::ServeGuests() {
@@ -122,8 +190,9 @@ absl::StatusOr<JoinServer::Step> JoinServer::Judge(Guest& guest) {
   }
   if (!answer(Verdict::kWelcome).ok()) return Step::kDrop;
   Member& member = members_[request->rank];
-  if (!member.socket.open()) ++joined_;
+  if (!member.socket.open() && !member.dismissed) ++joined_;
   member = {std::move(guest.socket), request->host, DeriveFrameKeys(secret_, guest.nonces, /*of_root=*/true)};
+  if (!refusal_.ok()) Dismiss(member);
   return Step::kDrop;
 }
 

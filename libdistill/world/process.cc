@@ -97,9 +97,10 @@ std::string DescriptorRemedy(int error) {
   if (error != EMFILE) return "";
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return absl::StrCat(" (this process may open ", limit.rlim_cur,
-                      " files: rank 0 needs about 2 for each rank and 100 more; raise the hard limit, ulimit -Hn, or "
-                      "LimitNOFILE of the service that starts the job)");
+  return absl::StrCat(
+      " (this process may open ", limit.rlim_cur,
+      " files: rank 0 needs about 2 for each rank of each communicator and 100 more; raise the hard limit, "
+      "ulimit -Hn, or LimitNOFILE= of the service that starts the job)");
 }
 
 }  // namespace distill

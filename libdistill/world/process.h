@@ -16,10 +16,11 @@ inline constexpr char kLauncherPipe[] = "DISTILL_LAUNCHER_PIPE";
 
 // The first lines of a rank. Opens /dev/null for each of stdin, stdout and stderr that is closed. Ignores SIGPIPE and
 // SIGXFSZ: output that nobody reads is dropped, a file that grows too large is an error of its write. Raises the
-// limit of open files to what is allowed. Lets malloc keep what is freed in blocks below 32 MiB (with glibc), and
-// oneDNN kernels of 128 shapes, unless ONEDNN_PRIMITIVE_CACHE_CAPACITY says otherwise. Handles
-// std::bad_alloc that nobody catches (core/out_of_memory.h), and notes SIGUSR1 (core/interruption.h). Under distillrun,
-// the kernel ends this process when the launcher is gone. Idempotent; before the first thread.
+// limit of open files to what is allowed (world/descriptors.h says what that means for children). Lets malloc keep what
+// is freed in blocks below 32 MiB (with glibc), and oneDNN kernels of 128 shapes, unless
+// ONEDNN_PRIMITIVE_CACHE_CAPACITY says otherwise. Handles std::bad_alloc that nobody catches (core/out_of_memory.h),
+// and notes SIGUSR1 (core/interruption.h). Under distillrun, the kernel ends this process when the launcher is gone.
+// Idempotent; before the first thread.
 void PrepareProcess();
 
 // The parts that a launcher needs itself.

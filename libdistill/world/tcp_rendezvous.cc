@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/descriptors.h"
 #include "libdistill/world/framing.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/join_server.h"
@@ -151,7 +152,10 @@ class TcpRendezvous : public Rendezvous {
 };
 
 absl::Status TcpRendezvous::Host(Socket listener, const Deadline& deadline) {
-  JoinServer server(std::move(listener), world_.world_size, world_.job_secret);
+  const absl::StatusOr<MeetingDescriptors> room = PrepareDescriptors(world_.world_size, world_.host);
+  JoinServer server(std::move(listener), world_.world_size, world_.job_secret,
+                    room.ok() ? room->guests : kFewestGuests);
+  if (!room.ok()) server.Refuse(room.status());
   const absl::Status met = server.Run(deadline);
   for (int rank = 1; rank < world_.world_size; ++rank) {
     JoinServer::Member& member = server.members()[static_cast<size_t>(rank)];

@@ -1,11 +1,14 @@
 // Communicators that were split from another: who is in them, and that each lives and fails for itself.
 #include "libdistill/comm/split.h"
+#include <sys/resource.h>
+
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/call.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/descriptors.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -98,6 +101,25 @@ TEST_CASE("a part outlives the communicator that it was split from") {
           comm.reset();
           return testing::CheckSameBits(*part);
         })) == "");
+}
+
+TEST_CASE("a split for which a rank may open too few files is an error on every rank, and leaves the whole as it was") {
+  CHECK(RunOver(BackendPreference::kShm, 3, [](Communicator& comm) -> absl::Status {
+          rlimit limit = {};
+          getrlimit(RLIMIT_NOFILE, &limit);
+          if (comm.rank() == 0) {
+            limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(OpenDescriptors()) + 10;
+            setrlimit(RLIMIT_NOFILE, &limit);
+          }
+          DISTILL_RETURN_IF_ERROR(ExpectError(comm.Split(0, 0).status(), absl::StatusCode::kResourceExhausted,
+                                              {"rank 0 on ", "descriptors to meet the other 2 ranks", "LimitNOFILE="}));
+          int64_t sum = 1;
+          DISTILL_RETURN_IF_ERROR(comm.AllReduce(&sum, &sum, 1, DType::kInt64, ReduceOp::kSum));
+          // Rank 1 is rank 0 of the part, and its limit suffices.
+          DISTILL_ASSIGN_OR_RETURN(const auto part, comm.Split(comm.rank() == 0 ? -1 : 0, 0));
+          DISTILL_RETURN_IF_ERROR(Expect((part == nullptr) == (comm.rank() == 0), "another part"));
+          return Expect(sum == 3, absl::StrCat("a sum of ", sum));
+        }) == "");
 }
 
 // A communicator that notes what is sent over it: a split only gathers.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/descriptors.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/socket.h"
 #include "tests/support/catch.h"
@@ -163,18 +164,96 @@ TEST_CASE("a rank does not join a rank 0 that only pretends to know the secret")
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("a rank 0 that may open too few files says so, and what to do") {
+// Descriptors that are open lie below `limit`.
+void LimitDescriptors(rlim_t soft, rlim_t hard) {
+  const rlimit limit = {soft, hard};
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_CASE("a rank 0 that may open too few files tells every rank before they meet, and what to do") {
   const auto outcomes = RunRanks(6, absl::Seconds(20), [](const World& world) -> absl::Status {
-    if (world.rank != 0) return CreateRendezvous(world, In(5)).ok() ? absl::InternalError("joined") : absl::OkStatus();
-    const int lowest_free = dup(0);
-    close(lowest_free);
-    const rlim_t few = static_cast<rlim_t>(lowest_free) + 4;
-    const rlimit limit = {few, few};
-    setrlimit(RLIMIT_NOFILE, &limit);
-    return ExpectError(CreateRendezvous(world, In(5)).status(), absl::StatusCode::kResourceExhausted,
-                       {"rank 0 cannot accept", "Too many open files", "ulimit -Hn"});
+    if (world.rank == 0) {
+      const rlim_t few = static_cast<rlim_t>(OpenDescriptors()) + 8;
+      LimitDescriptors(few, few);
+    }
+    return ExpectError(CreateRendezvous(world, In(10)).status(), absl::StatusCode::kResourceExhausted,
+                       {absl::StrCat("rank 0 on ", world.host, " needs "), "descriptors to meet the other 5 ranks",
+                        "a process may have ", "ulimit -n", "LimitNOFILE="});
   });
   CHECK(Failures(outcomes) == "");
+}
+
+// Waits until rank 0 serves strangers, and then opens files until there are no descriptors left.
+void UseUpDescriptors(const HostPort& place) {
+  for (const Deadline deadline = In(10); !deadline.Passed();) {
+    const absl::StatusOr<Socket> stranger = Connect(place, In(1));
+    if (!stranger.ok() || !SendAll(*stranger, EncodeHello(MakeNonce()), In(1)).ok()) continue;
+    if (ReceiveAll(*stranger, kHelloBytes, In(1)).ok()) break;
+  }
+  while (dup(0) >= 0) continue;
+}
+
+TEST_CASE("a rank 0 that has no descriptors left while the ranks come tells every rank, and does not spin") {
+  const auto outcomes = RunRanks(6, absl::Seconds(20), [](const World& world) -> absl::Status {
+    if (world.rank != 0) {
+      DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
+      return ExpectError(CreateRendezvous(world, In(10)).status(), absl::StatusCode::kResourceExhausted,
+                         {"rank 0 cannot accept", "Too many open files", "ulimit -Hn"});
+    }
+    const rlim_t few = static_cast<rlim_t>(OpenDescriptors()) + 60;
+    LimitDescriptors(few, few);
+    std::thread thread([&world] {
+      UseUpDescriptors(*ParseHostPort(world.rendezvous));
+      AwaitAllRanks().IgnoreError();
+    });
+    const absl::Status status = CreateRendezvous(world, In(10)).status();
+    thread.join();
+    rusage used = {};
+    getrusage(RUSAGE_SELF, &used);
+    DISTILL_RETURN_IF_ERROR(Expect(used.ru_utime.tv_sec + used.ru_stime.tv_sec < 2, "rank 0 spins"));
+    return ExpectError(status, absl::StatusCode::kResourceExhausted,
+                       {"rank 0 cannot accept rank number ", "Too many open files", "ulimit -Hn"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("the limit of open files is raised as far as a meeting needs, and no further") {
+  CHECK(Failures(RunRanks(1, absl::Seconds(20), [](const World& world) -> absl::Status {
+          LimitDescriptors(64, 4096);
+          DISTILL_RETURN_IF_ERROR(PrepareDescriptors(512, world.host).status());
+          rlimit limit = {};
+          getrlimit(RLIMIT_NOFILE, &limit);
+          const auto open = static_cast<rlim_t>(OpenDescriptors());
+          DISTILL_RETURN_IF_ERROR(Expect(limit.rlim_cur >= open + 511 + kMostGuests && limit.rlim_cur <= open + 700,
+                                         absl::StrCat("a limit of ", limit.rlim_cur)));
+          return ExpectError(PrepareDescriptors(5000, "host-a").status(), absl::StatusCode::kResourceExhausted,
+                             {"rank 0 on host-a needs 50", "the other 4999 ranks", "ulimit -Hn, is 4096"});
+        })) == "");
+}
+
+TEST_CASE("a hundred ranks that join together beside idle strangers all get in") {
+  constexpr int kRanks = 100;
+  CHECK(Failures(RunRanks(kRanks + 1, absl::Seconds(60), [](World world) -> absl::Status {
+          const HostPort place = *ParseHostPort(world.rendezvous);
+          std::vector<Socket> idle;
+          if (world.rank == kRanks) {
+            for (const Deadline deadline = In(10); !Connect(place, In(1)).ok() && !deadline.Passed();) continue;
+            while (idle.size() < 100) {
+              DISTILL_ASSIGN_OR_RETURN(Socket socket, Connect(place, In(5)));
+              idle.push_back(std::move(socket));
+            }
+            return AwaitAllRanks();
+          }
+          world.world_size = kRanks;
+          if (world.rank != 0) {
+            DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
+            return CreateRendezvous(world, In(30)).status();
+          }
+          std::thread thread([] { AwaitAllRanks().IgnoreError(); });
+          const absl::Status status = CreateRendezvous(world, In(30)).status();
+          thread.join();
+          return status;
+        })) == "");
 }
 
 TEST_CASE("two processes with one rank, and another world size, are errors that say so") {
