@@ -29,7 +29,7 @@ struct ExchangeMessage {
 };
 
 // When the incoming message with this index is taken in:
-//   result[result_first ...] = landing[0] op .. op own[own_first ...] op .. op landing[sources - 1]
+//   into[result_first ...] = landing[0] op .. op own[own_first ...] op .. op landing[sources - 1]
 // with this rank's own data at `own_place` of the order; landing[i] begins at landing_first + i * landing_stride.
 struct ExchangeReduction {
   int64_t incoming = 0;
@@ -43,6 +43,7 @@ struct ExchangeReduction {
   int sources = 1;
   int own_place = 0;
   bool last = false;  // nothing else is added to these elements: averages are divided now
+  ExchangeBuffer into = ExchangeBuffer::kResult;
 };
 
 // One rank's part in a call. Messages start and are taken in in the order of the lists, `window` of them at a time.

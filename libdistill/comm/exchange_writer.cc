@@ -18,10 +18,11 @@ ElementRange ExchangeWriter::Piece(ElementRange range, int64_t c) const {
   return {begin, std::min(begin + shape_.chunk, range.end)};
 }
 
-void ExchangeWriter::Send(int step, int peer, ExchangeBuffer buffer, ElementRange range, Bound available) {
+void ExchangeWriter::Send(int step, int peer, ExchangePlace from, ElementRange range, Bound available) {
   for (int64_t c = 0; c < Chunks(range.length()); ++c) {
     const ElementRange piece = Piece(range, c);
-    plan_.outgoing.push_back({peer, Number(step, c), buffer, piece.begin, piece.length(), available(piece.end), 0});
+    plan_.outgoing.push_back(
+        {peer, Number(step, c), from.buffer, from.at + piece.begin, piece.length(), available(piece.end), 0});
   }
 }
 
@@ -32,7 +33,8 @@ void ExchangeWriter::Store(int step, int peer, ElementRange range, Bound left) {
   }
 }
 
-void ExchangeWriter::Add(int step, int peer, ExchangeBuffer own, ElementRange range, bool last, Bound left) {
+void ExchangeWriter::Add(int step, int peer, ExchangePlace own, ExchangePlace into, ElementRange range, bool last,
+                         Bound left) {
   for (int64_t c = 0; c < Chunks(range.length()); ++c) {
     const ElementRange piece = Piece(range, c);
     const int64_t index = in();
@@ -42,27 +44,36 @@ void ExchangeWriter::Add(int step, int peer, ExchangeBuffer own, ElementRange ra
     plan_.incoming.push_back({peer, Number(step, c), ExchangeBuffer::kLanding, landing, piece.length(), 0, 0});
     plan_.reductions.push_back({.incoming = index,
                                 .after_outgoing = left(c),
-                                .own = own,
-                                .own_first = piece.begin,
-                                .result_first = piece.begin,
+                                .own = own.buffer,
+                                .own_first = own.at + piece.begin,
+                                .result_first = into.at + piece.begin,
                                 .count = piece.length(),
                                 .landing_first = landing,
                                 .own_place = peer < shape_.rank ? 1 : 0,
-                                .last = last});
+                                .last = last,
+                                .into = into.buffer});
   }
+}
+
+ExchangePlace ExchangeWriter::Spare() {
+  const int64_t lands = plan_.window * std::min(shape_.chunk, shape_.count);
+  if (shape_.count > lands) return kResultPlace;
+  plan_.landing = lands + shape_.count;
+  return {ExchangeBuffer::kLanding, lands};
 }
 
 ExchangePlan PlanHandOver(const ExchangeShape& shape, int unfold) {
   ExchangeWriter writer(shape);
-  writer.Send(0, shape.rank + 1, ExchangeBuffer::kInput, writer.Whole(), [](int64_t) -> int64_t { return 0; });
+  writer.Send(0, shape.rank + 1, kInputPlace, writer.Whole(), [](int64_t) -> int64_t { return 0; });
   writer.Store(unfold, shape.rank + 1, writer.Whole(), [&](int64_t c) { return shape.in_place ? c + 1 : 0; });
   return writer.Take();
 }
 
-ExchangeBuffer TakeOver(const ExchangeFold& fold, const ExchangeShape& shape, ExchangeWriter& writer) {
-  if (!fold.takes_over) return ExchangeBuffer::kInput;
-  writer.Add(0, shape.rank - 1, ExchangeBuffer::kInput, writer.Whole(), false, [](int64_t) -> int64_t { return 0; });
-  return ExchangeBuffer::kResult;
+ExchangePlace TakeOver(const ExchangeFold& fold, const ExchangeShape& shape, ExchangeWriter& writer) {
+  if (!fold.takes_over) return kInputPlace;
+  const auto at_once = [](int64_t) -> int64_t { return 0; };
+  writer.Add(0, shape.rank - 1, kInputPlace, kResultPlace, writer.Whole(), false, at_once);
+  return kResultPlace;
 }
 
 }  // namespace distill

@@ -26,6 +26,15 @@ struct ElementRange {
   int64_t length() const { return end - begin; }
 };
 
+// Elements 0 ... of a rank's data lie at `at` of a buffer.
+struct ExchangePlace {
+  ExchangeBuffer buffer = ExchangeBuffer::kInput;
+  int64_t at = 0;
+  bool operator==(const ExchangePlace&) const = default;
+};
+constexpr ExchangePlace kInputPlace = {ExchangeBuffer::kInput, 0};
+constexpr ExchangePlace kResultPlace = {ExchangeBuffer::kResult, 0};
+
 // Writes a plan step by step; a step's messages are cut from one range of elements, each `chunk` long but the last.
 class ExchangeWriter {
  public:
@@ -37,12 +46,14 @@ class ExchangeWriter {
   int64_t Chunks(int64_t length) const { return (length + shape_.chunk - 1) / shape_.chunk; }
 
   // `available(end)`: how many incoming messages must be in before the elements up to `end` may go.
-  void Send(int step, int peer, ExchangeBuffer buffer, ElementRange range, Bound available);
+  void Send(int step, int peer, ExchangePlace from, ElementRange range, Bound available);
   // What comes is the result, and overwrites it: message c not before `left(c)` messages have gone.
   void Store(int step, int peer, ElementRange range, Bound left);
-  // What comes is added to `own`, the lower rank's data first, and the sum is the result: message c not before
+  // What comes is added to `own`, the lower rank's data first, and the sum goes to `into`: message c not before
   // `left(c)` have gone. `last`: nothing else is added to these elements.
-  void Add(int step, int peer, ExchangeBuffer own, ElementRange range, bool last, Bound left);
+  void Add(int step, int peer, ExchangePlace own, ExchangePlace into, ElementRange range, bool last, Bound left);
+  // Room for all elements behind what lands; none where that is longer than what lands.
+  ExchangePlace Spare();
 
   // So many messages there are by now.
   int64_t in() const { return static_cast<int64_t>(plan_.incoming.size()); }
@@ -60,6 +71,6 @@ class ExchangeWriter {
 // `unfold`.
 ExchangePlan PlanHandOver(const ExchangeShape& shape, int unfold);
 // The first step of the others: adds what is handed over, if anything is. Where this rank's data are after that.
-ExchangeBuffer TakeOver(const ExchangeFold& fold, const ExchangeShape& shape, ExchangeWriter& writer);
+ExchangePlace TakeOver(const ExchangeFold& fold, const ExchangeShape& shape, ExchangeWriter& writer);
 
 }  // namespace distill

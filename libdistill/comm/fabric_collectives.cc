@@ -2,19 +2,27 @@
 
 #include <algorithm>
 
-#include "libdistill/comm/device_reduce.h"
 #include "libdistill/comm/fabric_cut.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
 
-// Chunks are shorter where more of them land at one time.
-int64_t ChunkElements(int ranks, DType dtype) {
+// Between pairs of ranks: on a device as long as the ring's, since each is a kernel to start, but so many that all
+// rails are used.
+int64_t PairChunkBytes(int64_t bytes, int rails, bool on_device) {
+  if (!on_device) return kFabricChunkBytes;
+  return std::clamp(bytes / (2 * rails), kFabricChunkBytes, kDeviceChunkBytes);
+}
+
+// Of direct exchange, where a chunk of every other rank lands at one time, twice: shorter among more ranks. A device
+// has more room, and a kernel to start for each group.
+int64_t DirectChunkBytes(int ranks, bool on_device) {
   constexpr int64_t kLandingBytes = 4 << 20;
+  constexpr int64_t kDeviceLandingBytes = 64 << 20;
   constexpr int64_t kShortest = 16 << 10;
-  const int64_t bytes = std::clamp(kLandingBytes / (2 * (ranks - 1)), kShortest, kFabricChunkBytes);
-  return bytes / SizeOf(dtype);
+  const int64_t landing = on_device ? kDeviceLandingBytes : kLandingBytes;
+  return std::clamp(landing / (2 * (ranks - 1)), kShortest, kFabricChunkBytes);
 }
 
 ExchangePlan PlanOf(CommAlgorithm algorithm, CommOperation operation, const ExchangeShape& shape) {
@@ -41,7 +49,6 @@ absl::Status FabricCollectives::Run(const CommCall& call) {
 
 CommAlgorithm FabricCollectives::Choose(const CommCall& call) const {
   if (!HasAlgorithms(call.operation)) return CommAlgorithm::kRing;
-  if (work_.on_device() && ranks_.world_size() > kMostDeviceSources) return CommAlgorithm::kRing;
   return tuning_.Choose(call.operation, call.blocks(ranks_.world_size()) * call.bytes(), layout_,
                         /*flat_only=*/true);
 }
@@ -56,9 +63,11 @@ absl::Status FabricCollectives::RunExchange(CommAlgorithm algorithm, const CommC
     input = call.output;
   }
   const bool in_place = call.operation != CommOperation::kReduceScatter && input == call.output;
+  const int64_t chunk_bytes = algorithm == CommAlgorithm::kDirectExchange
+                                  ? DirectChunkBytes(ranks_.world_size(), work_.on_device())
+                                  : PairChunkBytes(all * size, endpoint_.rails(), work_.on_device());
   const ExchangePlan plan =
-      PlanOf(algorithm, call.operation,
-             {ranks_.rank(), ranks_.world_size(), all, ChunkElements(ranks_.world_size(), call.dtype), in_place});
+      PlanOf(algorithm, call.operation, {ranks_.rank(), ranks_.world_size(), all, chunk_bytes / size, in_place});
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, calls_.Use(input, all * size));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion to,
                            calls_.Use(call.output, call.output_blocks(ranks_.world_size()) * call.bytes()));

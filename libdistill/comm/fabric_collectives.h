@@ -23,6 +23,7 @@ class FabricCollectives {
   FabricCollectives(const Communicator* ranks, MessageEndpoint* endpoint, BufferWork* work, FabricCalls* calls,
                     FabricWriting writing, const CommLayout& layout, const CommTuning& tuning)
       : ranks_(*ranks),
+        endpoint_(*endpoint),
         work_(*work),
         calls_(*calls),
         layout_(layout),
@@ -44,6 +45,7 @@ class FabricCollectives {
   absl::Status RunExchange(CommAlgorithm algorithm, const CommCall& call);
 
   const Communicator& ranks_;
+  MessageEndpoint& endpoint_;
   BufferWork& work_;
   FabricCalls& calls_;
   const CommLayout layout_;

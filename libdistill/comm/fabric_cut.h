@@ -12,6 +12,13 @@ namespace distill {
 constexpr int64_t kFabricChunkBytes = 256 << 10;
 constexpr int64_t kDeviceChunkBytes = 1 << 20;
 
+// Of blocks of this length: so many to a block that every rail carries a part of each step, if they get no shorter than
+// what is worth a message, and on a device a kernel.
+constexpr int64_t RailChunkBytes(int64_t block_bytes, int rails, int64_t chunk_bytes) {
+  const int64_t shortest = chunk_bytes / 4;
+  return rails == 1 ? chunk_bytes : std::clamp(block_bytes / rails, shortest, chunk_bytes);
+}
+
 // `blocks` of nearly `count / blocks` elements, each of `chunks` pieces, the last ones short or empty. A pure function
 // of arguments that are the same on every rank.
 struct FabricCut {

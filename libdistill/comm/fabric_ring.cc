@@ -14,7 +14,7 @@ namespace distill {
 
 // What lands here, and the credits' bytes behind it.
 absl::Status FabricRing::Open() {
-  const int64_t bytes = kRingWindow * chunk_bytes_;
+  const int64_t bytes = ring_.window() * chunk_bytes_;
   DISTILL_RETURN_IF_ERROR(calls_.Fit(landing_, bytes + FabricCredits::kBytes));
   credits_.Use(landing_.region.data + bytes, &landing_.region.memory());
   return writes_.Open();
@@ -99,12 +99,12 @@ absl::Status FabricRing::AllReduce(const CommCall& call) {
 absl::Status FabricRing::Reduce(const CommCall& call) {
   const FabricCut cut = Cut(call.count, 1, call.dtype);
   const bool last = rank() == call.root;
-  DISTILL_RETURN_IF_ERROR(calls_.Fit(partial_, kRingWindow * chunk_bytes_));
+  DISTILL_RETURN_IF_ERROR(calls_.Fit(partial_, ring_.window() * chunk_bytes_));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, calls_.Use(call.input, call.bytes()));
   const bool first = Modulo(rank() - 1) == call.root;
   const auto own = [&](int64_t m) { return from.Piece(cut.ChunkBegin(m), cut.ChunkLength(0, m), cut.size); };
   const auto sum = [&](int64_t m) {
-    return partial_.region.Piece(m % kRingWindow * cut.per_chunk, cut.ChunkLength(0, m), cut.size);
+    return partial_.region.Piece(m % ring_.window() * cut.per_chunk, cut.ChunkLength(0, m), cut.size);
   };
   const auto taken = [&](int64_t m) {
     const int64_t elements = cut.ChunkLength(0, m);
@@ -114,7 +114,7 @@ absl::Status FabricRing::Reduce(const CommCall& call) {
   };
   RingSchedule schedule = OneWay(cut.chunks, /*outgoing=*/!last, /*incoming=*/!first);
   schedule.lag = first ? cut.chunks : 0;
-  schedule.reuse = last ? cut.chunks : kRingWindow;  // a sum that has left makes room for the next
+  schedule.reuse = last ? cut.chunks : ring_.window();  // a sum that has left makes room for the next
   return RunRing(
       schedule, [&](int64_t m) { return first ? own(m) : sum(m); },
       [&](int64_t m) { return Landing(m, cut.ChunkLength(0, m), cut.size); }, taken);

@@ -30,6 +30,7 @@ class FabricRing {
         calls_(*calls),
         writing_(writing),
         chunk_bytes_(work->on_device() ? kDeviceChunkBytes : kFabricChunkBytes),
+        rails_(endpoint->rails()),
         ring_(endpoint),
         credits_(endpoint, ranks->rank()),
         writes_(endpoint),
@@ -68,11 +69,12 @@ class FabricRing {
   absl::Status RunRing(const RingSchedule& schedule, absl::FunctionRef<RingPiece(int64_t)> outgoing,
                        absl::FunctionRef<RingPiece(int64_t)> incoming, absl::FunctionRef<void(int64_t)> taken);
   FabricCut Cut(int64_t count, int64_t blocks, DType dtype) const {
-    return FabricCut(count, blocks, SizeOf(dtype), chunk_bytes_);
+    const int64_t block_bytes = (count + blocks - 1) / blocks * SizeOf(dtype);
+    return FabricCut(count, blocks, SizeOf(dtype), RailChunkBytes(block_bytes, rails_, chunk_bytes_));
   }
   // Where message m lands before it is added to this rank's own data.
   RingPiece Landing(int64_t m, int64_t elements, int64_t size) const {
-    return {landing_.region.data + m % kRingWindow * chunk_bytes_, static_cast<size_t>(elements * size),
+    return {landing_.region.data + m % ring_.window() * chunk_bytes_, static_cast<size_t>(elements * size),
             &landing_.region.own};
   }
 
@@ -81,6 +83,7 @@ class FabricRing {
   FabricCalls& calls_;
   const FabricWriting writing_;
   const int64_t chunk_bytes_;
+  const int rails_;
   Ring ring_;
   FabricCredits credits_;
   FabricWrites writes_;

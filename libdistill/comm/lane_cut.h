@@ -13,14 +13,23 @@ constexpr int64_t kLaneSegmentBytes = 4 << 20;
 // A call is cut into so many segments, if they get no shorter than this.
 constexpr int64_t kFewestSegments = 4;
 constexpr int64_t kShortestLaneSegmentBytes = 512 << 10;
+// A step between many hosts moves a share of a segment, one of so many as there are hosts: segments grow with the
+// hosts, so that such a message's bytes take as long as its latency at least, up to what a rank's two slots may take.
+constexpr int64_t kShortestStepBytes = 64 << 10;
+constexpr int64_t kLongestStepBytes = 1 << 20;
+constexpr int64_t kMostLaneSegmentBytes = 64 << 20;
 // Up to here one lane takes all: what counts is how often ranks wait for each other, and one wait is saved.
 constexpr int64_t kOneLaneBytes = 32 << 10;
 
 struct LaneCut {
-  LaneCut(int64_t count, int lanes, int64_t element_bytes)
+  LaneCut(int64_t count, int lanes, int64_t element_bytes, int hosts)
       : count(count), size(element_bytes), lanes(count * element_bytes <= kOneLaneBytes ? 1 : lanes) {
     const int64_t bytes = (count * size + this->lanes - 1) / this->lanes;
-    const int64_t wanted = std::clamp(bytes / kFewestSegments, kShortestLaneSegmentBytes, kLaneSegmentBytes);
+    const auto at_least = [&](int64_t step, int64_t least) {
+      return std::clamp<int64_t>(hosts * step, least, kMostLaneSegmentBytes);
+    };
+    const int64_t wanted = std::clamp(bytes / kFewestSegments, at_least(kShortestStepBytes, kShortestLaneSegmentBytes),
+                                      at_least(kLongestStepBytes, kLaneSegmentBytes));
     per_segment = std::max<int64_t>(1, wanted / size) * this->lanes;
     segments = (count + per_segment - 1) / per_segment;
   }

@@ -71,7 +71,7 @@ absl::Status LevelCalls::Divide(const CommCall& call, const LaneCall& lane, int6
 }
 
 absl::Status LevelCalls::AllReduce(const CommCall& call) {
-  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
+  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype), layout_.hosts());
   const bool carries = Carries(cut.lanes);
   const auto piece = [&](int64_t k) { return call.out() + (carries ? cut.PieceBegin(k, local_rank()) : 0) * cut.size; };
   const auto before = [&](int64_t k) { return ReduceToLanes(call, cut, k, piece(k)); };
@@ -91,7 +91,7 @@ absl::Status LevelCalls::AllReduce(const CommCall& call) {
 }
 
 absl::Status LevelCalls::Reduce(const CommCall& call) {
-  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
+  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype), layout_.hosts());
   const int root_host = layout_.HostOf(call.root);
   SegmentSlots& sums = ScratchIn(call.placement).whole;
   DISTILL_RETURN_IF_ERROR(sums.Fit(cut.longest_piece_bytes(), DeviceOf(call.placement)));
@@ -132,7 +132,7 @@ absl::Status LevelCalls::CollectAtRoot(const CommCall& call, const LaneCut& cut,
 }
 
 absl::Status LevelCalls::Broadcast(const CommCall& call) {
-  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype));
+  const LaneCut cut(call.count, lane_count_, SizeOf(call.dtype), layout_.hosts());
   const int root_host = layout_.HostOf(call.root);
   const bool here = host() == root_host;
   char* data = call.out();

@@ -33,7 +33,7 @@ ExchangePlan PlanRabenseifner(const ExchangeShape& shape) {
   for (int distance = 1; distance < fold.parts; distance *= 2) unfold += 2;
   const auto at_once = [](int64_t) -> int64_t { return 0; };
   if (fold.hands_over) return PlanHandOver(shape, unfold);
-  ExchangeBuffer own = TakeOver(fold, shape, writer);
+  ExchangePlace own = TakeOver(fold, shape, writer);
   std::vector<Halving> halvings;
   ElementRange mine = writer.Whole();
   int64_t before = 0;  // incoming messages before those that `mine` was summed from
@@ -44,12 +44,11 @@ ExchangePlan PlanRabenseifner(const ExchangeShape& shape) {
     const bool keeps_upper = (fold.part & distance) != 0;
     Halving halving = {fold.RankOf(fold.part ^ distance), keeps_upper ? upper : lower, keeps_upper ? lower : upper, 0};
     const int64_t here = writer.in();
-    writer.Send(step, halving.peer, own, halving.sent, [&](int64_t end) {
-      return own == ExchangeBuffer::kInput ? 0 : before + writer.Chunks(end - mine.begin);
-    });
+    writer.Send(step, halving.peer, own, halving.sent,
+                [&](int64_t end) { return own == kInputPlace ? 0 : before + writer.Chunks(end - mine.begin); });
     halving.left = writer.out();
-    writer.Add(step, halving.peer, own, halving.kept, distance == 1, at_once);
-    own = ExchangeBuffer::kResult;
+    writer.Add(step, halving.peer, own, kResultPlace, halving.kept, distance == 1, at_once);
+    own = kResultPlace;
     before = here;
     mine = halving.kept;
     halvings.push_back(halving);

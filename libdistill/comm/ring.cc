@@ -10,7 +10,7 @@
 //   time = 2(n-1)/n * S / bandwidth + 2(n-1) * latency
 // Blocks are cut into chunks, and steps and chunks together form one stream of messages: message m = step * chunks +
 // chunk. Message m goes out as soon as message m - chunks (the same chunk, one step before) has arrived and been added,
-// so links and the adding work at the same time, and the next step starts before this one has ended. Up to kRingWindow
+// so links and the adding work at the same time, and the next step starts before this one has ended. Up to RingWindow
 // messages are under way each way. Tags carry the number of the call and of the message; nothing is inferred from the
 // order of arrival. One rank finishes each block and its bits are copied: all ranks end with the same.
 // In the second half blocks are written straight into the next rank's result where that can be done (fabric_writes.h);
@@ -88,8 +88,8 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
     return endpoint_->Send(schedule.next, schedule.tag + static_cast<uint64_t>(m), piece.data, piece.bytes,
                            *piece.memory, operation);
   };
-  MessageLane in = {schedule.incoming, kRingWindow, receives_};
-  MessageLane out = {schedule.outgoing, kRingWindow, sends_};
+  MessageLane in = {schedule.incoming, window_, receives_};
+  MessageLane out = {schedule.outgoing, window_, sends_};
   FabricWait wait(endpoint_);
   Credits credits(schedule, in, out);
   while (out.finished < out.total || in.finished < in.total || (writes != nullptr && !writes->settled())) {

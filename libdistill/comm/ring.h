@@ -2,6 +2,7 @@
 // comm/.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -40,15 +41,22 @@ struct RingSchedule {
   int64_t first_written = 0;
 };
 
-// Messages under way, each way: enough to hide the fabric's latency, few enough to bound its buffers.
+// Messages under way, each way: enough to hide the fabric's latency on every rail, few enough to bound its buffers.
 constexpr int64_t kRingWindow = 4;
+constexpr int64_t RingWindow(int rails) { return std::clamp<int64_t>(2 * rails, kRingWindow, 4 * kRingWindow); }
 
 class Ring {
  public:
   // Looked at while waiting: a deadline, or news of lost ranks. An error ends the call.
   using Check = absl::FunctionRef<absl::Status(const RingSchedule&, bool waits_for_previous)>;
 
-  explicit Ring(MessageEndpoint* endpoint) : endpoint_(endpoint), sends_(kRingWindow), receives_(kRingWindow) {}
+  explicit Ring(MessageEndpoint* endpoint)
+      : window_(RingWindow(endpoint->rails())),
+        endpoint_(endpoint),
+        sends_(static_cast<size_t>(window_)),
+        receives_(static_cast<size_t>(window_)) {}
+
+  int64_t window() const { return window_; }
 
   // Blocks until all messages have gone out and come in. `outgoing(m)`, `incoming(m)`: where message m lies;
   // `taken(m)`: message m has arrived, in order. After an error, withdraw the endpoint before the buffers go, or
@@ -59,8 +67,9 @@ class Ring {
  private:
   class Credits;
 
+  const int64_t window_;
   MessageEndpoint* const endpoint_;
-  std::vector<FabricOperation> sends_;  // message m uses entry m % kRingWindow
+  std::vector<FabricOperation> sends_;  // message m uses entry m % window_
   std::vector<FabricOperation> receives_;
 };
 

@@ -3,14 +3,16 @@
 // byte added. n ranks, h hosts, l ranks on a host, whose link they share; S bytes; p the largest power of two up to n.
 //   ring                2(n-1) a                          + 2(n-1)/n x S b        + (n-1)/n S c
 //   recursive doubling  (log2 p + f) a                    + (log2 p + f) l S b    + log2 n S c     f = 2 unless n = p
-//   direct exchange     2 a + 2(n-2) g                    + 2(n-1)/n l S b        + (n-1)/n S c
+//   direct exchange     2 a, and the longer of 2(n-2) g and 2(n-1)/n l S b          + (n-1)/n S c
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
 //   hierarchical        2 a of memory, and the longer of 2 S b of memory (inside) and the best of the above for h ranks
 //                       (across): the two run at the same time, segment by segment
 // Bytes count more where links idle between steps or several ranks send to one: ring 1.1, recursive doubling 1.2,
 // direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md). A
-// flat ring in the order of the hosts crosses each link once each way (x = 1), however many ranks are on a host. Costs
-// of flat algorithms are linear in S, so as S grows the choice moves on from algorithm to algorithm and never back.
+// flat ring in the order of the hosts crosses each link once each way (x = 1), however many ranks are on a host. As S
+// grows no cost begins to grow more slowly, and those that start higher grow more slowly in the end: so the choice
+// moves on from algorithm to algorithm and never back. That a rank's thread starts messages while others are on the
+// wire is what virtual time shows for many hosts (docs/collectives.md, "At 64 hosts").
 #include "libdistill/comm/tuning.h"
 
 #include <algorithm>
@@ -23,6 +25,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "libdistill/comm/device_reduce.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 
@@ -33,13 +36,16 @@ constexpr CommAlgorithm kAlgorithms[] = {CommAlgorithm::kRecursiveDoubling, Comm
                                          CommAlgorithm::kRabenseifner, CommAlgorithm::kRing,
                                          CommAlgorithm::kHierarchical};
 
-// More peers at once than this would need too much memory to land in.
-constexpr int kMostDirectRanks = 64;
+// More peers at once than this would need too much memory to land in: 16 KiB twice from each, at least.
+constexpr int kMostDirectRanks = 256;
+static_assert(kMostDirectRanks <= kMostDeviceSources);
 
-// A call's cost: microseconds at 0 bytes, and those of each byte.
+// A call's cost: microseconds at 0 bytes, those that hide behind the wire, and those of each byte on it and added.
 struct Line {
   double start = 0;
+  double hidden = 0;
   double slope = 0;
+  double adds = 0;
 };
 
 int Log2(int n) {
@@ -84,17 +90,20 @@ Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout
 Line FlatLine(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout, const CostTable& table) {
   const Moves moves = MovesOf(algorithm, operation, layout);
   const LinkCost& link = table.network;
-  return {moves.messages * link.latency_us + moves.at_once * link.gap_us,
-          moves.sent / (link.gigabytes_per_second * 1e3) + moves.added / (table.reduction_gigabytes_per_second * 1e3)};
+  return {moves.messages * link.latency_us, moves.at_once * link.gap_us, moves.sent / (link.gigabytes_per_second * 1e3),
+          moves.added / (table.reduction_gigabytes_per_second * 1e3)};
 }
 
-double At(const Line& line, int64_t bytes) { return line.start + line.slope * static_cast<double>(bytes); }
+double At(const Line& line, int64_t bytes) {
+  const auto all = static_cast<double>(bytes);
+  return line.start + std::max(line.hidden, line.slope * all) + line.adds * all;
+}
 
 // Every local rank reduces and passes on its share at the same time; together they use the link as one rank would.
 double HierarchicalMicroseconds(CommOperation operation, int64_t bytes, const CommLayout& layout,
                                 const CostTable& table) {
   const LinkCost& memory = table.shared_memory;
-  const Line inside = {0, 2 / (memory.gigabytes_per_second * 1e3)};
+  const Line inside = {.slope = 2 / (memory.gigabytes_per_second * 1e3)};
   const CommLayout across = {layout.hosts, layout.hosts, 1};
   double best = std::numeric_limits<double>::infinity();
   for (const CommAlgorithm algorithm : kAlgorithms) {

@@ -56,8 +56,13 @@ CostTable Cluster::Costs() const {
   const double cards_per_rank = static_cast<double>(cards_per_host) / ranks_per_host;
   CostTable table;
   table.shared_memory = {inside_latency_us, 0, inside_gigabytes_per_second};
-  table.network = {latency_us, 2 * post_us, card_gigabytes_per_second * cards_per_rank};
-  table.reduction_gigabytes_per_second = memory_gigabytes_per_second / 3;  // two are read, one is written
+  // Of a message that is added: a send, a receive and a kernel go with it.
+  table.network = {latency_us + 2 * post_us + kernel_us, 2 * post_us, card_gigabytes_per_second * cards_per_rank};
+  // Two are read, one is written, by a kernel for each message; so recursive doubling, which adds all data again and
+  // again, is for short data.
+  constexpr double kMessageBytes = 256 << 10;
+  table.reduction_gigabytes_per_second =
+      kMessageBytes / 1e3 / (kernel_us + 3 * kMessageBytes / 1e3 / memory_gigabytes_per_second);
   return table;
 }
 

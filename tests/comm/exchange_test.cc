@@ -137,7 +137,7 @@ bool IsSentWhole(const ExchangePlan& plan, size_t o, bool in_place) {
   for (const ExchangeReduction& r : plan.reductions) {
     const bool added_before = sent.after_incoming > r.incoming;
     const bool added_after = r.after_outgoing > static_cast<int64_t>(o);
-    if (read.Overlaps({ExchangeBuffer::kResult, r.result_first, r.count}, in_place) && !added_before && !added_after) {
+    if (read.Overlaps({r.into, r.result_first, r.count}, in_place) && !added_before && !added_after) {
       return false;
     }
   }
@@ -179,6 +179,18 @@ size_t StartsAtOnce(const ExchangePlan& plan, const std::vector<ExchangeMessage>
     ++count;
   }
   return count;
+}
+
+// An acknowledgement takes a latency of its own: a step that waits for one takes two.
+TEST_CASE("recursive doubling of short data waits for no message of the same step to have left") {
+  for (const int ranks : {2, 4, 8, 64}) {
+    const ExchangePlan plan = PlanRecursiveDoubling({0, ranks, 100, 100, false});
+    CAPTURE(ranks);
+    for (size_t step = 0; step < plan.reductions.size(); ++step) {
+      CHECK(plan.reductions[step].after_outgoing <= static_cast<int64_t>(step));
+    }
+    CHECK(plan.reductions.back().into == ExchangeBuffer::kResult);
+  }
 }
 
 TEST_CASE("long data are cut so that at least two chunks are under way each way") {

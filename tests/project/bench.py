@@ -78,6 +78,10 @@ for kind, precision in ("", "fp32"), ("-bf16", "bf16"):
     wanted = {f"shm/3/{operation}{kind}/auto/{size}" for operation in operations for size in (1024, 262144)}
     assert cases == wanted | {f"shm/3/barrier{kind}/auto/0"}, cases
 
+assert results_of("simulate") == {f"{cluster}/{hosts}x8/{operation}/1048576" for cluster in ("p4d", "p5")
+                                  for hosts, operation in ((2, "all-reduce"), (64, "reduce-scatter"), (64, "all-gather"),
+                                                           (64, "broadcast"), (64, "reduce"))}
+
 for program, *options in (["bench_overlap", "--rounds", "1", "--rows", "1"],
                           ["bench_distill_loss", "--tokens", "64", "--vocabulary", "1000"],
                           ["bench_optimizer", "--elements", "1000000"],
