@@ -112,7 +112,7 @@ absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, BenchRe
   };
   // Each token's query meets half the sequence.
   const auto attention = [](const LlmShape& shape) { return 2.0 * shape.layers * shape.hidden * 512; };
-  const auto shape_of = [](const LlmShape& shape) -> AttentionShape {
+  const auto shape_of = [](const LlmShape& shape) -> AttentionSizes {
     return {shape.layers, shape.heads, shape.hidden / shape.heads, /*is_causal=*/true};
   };
   recipe.teacher_attention = shape_of(kLlmTeacher);
@@ -204,7 +204,7 @@ double TimeHead(int64_t out, int64_t in, int64_t tokens, int64_t chunk, bool wit
 
 // The products of queries with keys and of probabilities with values, of which causal attention needs half; each has
 // two in the backward pass.
-double TimeAttention(const BenchRecipe& recipe, const AttentionShape& shape, bool with_gradients, torch::Dtype dtype) {
+double TimeAttention(const BenchRecipe& recipe, const AttentionSizes& shape, bool with_gradients, torch::Dtype dtype) {
   const torch::Tensor query = torch::randn({recipe.rows * shape.heads, recipe.length, shape.head_size}).to(dtype);
   const torch::Tensor keys = query.transpose(1, 2), products = torch::bmm(query, keys);
   const double seconds = TimeCall([&] { torch::bmm(query, keys); }) + TimeCall([&] { torch::bmm(products, query); });

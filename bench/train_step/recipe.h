@@ -11,7 +11,7 @@
 
 namespace distill {
 
-struct AttentionShape {
+struct AttentionSizes {
   int64_t layers = 0, heads = 0, head_size = 0;
   bool is_causal = false;
 };
@@ -25,7 +25,7 @@ struct BenchRecipe {
   // Model FLOPs a token (student 6, teacher 2 a parameter that is multiplied, heads included, and attention's
   // products).
   double flops_per_token = 0;
-  AttentionShape teacher_attention, student_attention;
+  AttentionSizes teacher_attention, student_attention;
   int64_t rows = 0, length = 0;
   // One step's batch of this rank: random tokens, the same for the same rank and step.
   std::function<TokenBatch(int rank, int64_t step)> random_batch;

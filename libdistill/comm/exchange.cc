@@ -81,8 +81,8 @@ void Exchange::Reduce(const ExchangeReduction& reduction, const Call& call) {
   sources_.insert(sources_.begin() + reduction.own_place,
                   RegionOf(call, reduction.own).data + reduction.own_first * size);
   const int divisor = reduction.last && call.op == ReduceOp::kAverage ? call.ranks : 1;
-  work_.Reduce(RegionOf(call, reduction.into).data + reduction.result_first * size, sources_.data(), reduction.sources + 1,
-               reduction.count, call.dtype, call.op, divisor);
+  work_.Reduce(RegionOf(call, reduction.into).data + reduction.result_first * size, sources_.data(),
+               reduction.sources + 1, reduction.count, call.dtype, call.op, divisor);
 }
 
 }  // namespace distill

@@ -44,7 +44,8 @@ std::set<std::string> NamesIn(const TempFolder& out) {
 
 }  // namespace
 
-TEST_CASE("an old checkpoint with a file that cannot be removed is hidden, warned of once, and goes later", "[immutable]") {
+TEST_CASE("an old checkpoint with a file that cannot be removed is hidden, warned of once, and goes later",
+          "[immutable]") {
   const TempFolder out;
   REQUIRE(Save(out.path(), 1) == absl::OkStatus());
   {
