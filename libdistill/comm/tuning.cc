@@ -3,7 +3,7 @@
 // byte added. n ranks, h hosts, l ranks on a host, whose link they share; S bytes; p the largest power of two up to n.
 //   ring                2(n-1) a                          + 2(n-1)/n x S b        + (n-1)/n S c
 //   recursive doubling  (log2 p + f) a                    + (log2 p + f) l S b    + log2 n S c     f = 2 unless n = p
-//   direct exchange     2 a, and the longer of 2(n-2) g and 2(n-1)/n l S b          + (n-1)/n S c
+//   direct exchange     2 a + 2 m g + the longer of 2(n-2-m) g and 2(n-1)/n l S b   + (n-1)/n S c  m = min(n-2, 8)
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
 //   hierarchical        2 a of memory, and the longer of 2 S b of memory (inside) and the best of the above for h ranks
 //                       (across): the two run at the same time, segment by segment
@@ -11,8 +11,9 @@
 // direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md). A
 // flat ring in the order of the hosts crosses each link once each way (x = 1), however many ranks are on a host. As S
 // grows no cost begins to grow more slowly, and those that start higher grow more slowly in the end: so the choice
-// moves on from algorithm to algorithm and never back. That a rank's thread starts messages while others are on the
-// wire is what virtual time shows for many hosts (docs/collectives.md, "At 64 hosts").
+// moves on from algorithm to algorithm and never back. Of more than eight messages at a time a rank's thread
+// starts one while others are on the wire: for few, sums are what was measured; for many hosts virtual time shows the
+// longer of the two (docs/collectives.md, "At 64 hosts").
 #include "libdistill/comm/tuning.h"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ constexpr CommAlgorithm kAlgorithms[] = {CommAlgorithm::kRecursiveDoubling, Comm
 constexpr int kMostDirectRanks = 256;
 static_assert(kMostDirectRanks <= kMostDeviceSources);
 
-// A call's cost: microseconds at 0 bytes, those that hide behind the wire, and those of each byte on it and added.
+// A call's cost: microseconds at 0 bytes, those that hide behind the wire, and of each byte on it and added.
 struct Line {
   double start = 0;
   double hidden = 0;
@@ -90,8 +91,12 @@ Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout
 Line FlatLine(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout, const CostTable& table) {
   const Moves moves = MovesOf(algorithm, operation, layout);
   const LinkCost& link = table.network;
-  return {moves.messages * link.latency_us, moves.at_once * link.gap_us, moves.sent / (link.gigabytes_per_second * 1e3),
-          moves.added / (table.reduction_gigabytes_per_second * 1e3)};
+  constexpr double kVisible = 8;
+  const double visible = std::min(moves.at_once, kVisible * moves.messages);
+  return {.start = moves.messages * link.latency_us + visible * link.gap_us,
+          .hidden = (moves.at_once - visible) * link.gap_us,
+          .slope = moves.sent / (link.gigabytes_per_second * 1e3),
+          .adds = moves.added / (table.reduction_gigabytes_per_second * 1e3)};
 }
 
 double At(const Line& line, int64_t bytes) {
