@@ -52,7 +52,7 @@ class ExchangeWriter {
   // What comes is added to `own`, the lower rank's data first, and the sum goes to `into`: message c not before
   // `left(c)` have gone. `last`: nothing else is added to these elements.
   void Add(int step, int peer, ExchangePlace own, ExchangePlace into, ElementRange range, bool last, Bound left);
-  // Room for all elements behind what lands; none where that is longer than what lands.
+  // Memory for all elements behind what lands; none where that is longer than what lands.
   ExchangePlace Spare();
 
   // So many messages there are by now.

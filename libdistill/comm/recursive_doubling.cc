@@ -12,8 +12,9 @@
 // (ExchangeFold): two steps more. Both ranks of a pair add the lower ranks' sum to the higher ranks', in this order: by
 // induction all ranks of a group hold the same bits after every step. Long data travel in chunks: a chunk's next step
 // starts when its last one has ended, whatever the others do.
-// Sums go to the result and to spare room alternately, so that no step waits until what the last one sent has arrived:
-// a sender hears of that a whole latency later. Data that are longer than what lands at one time have no spare room.
+// Sums go to the result and to spare memory alternately, so that no step waits until what the last one sent has
+// arrived: a sender hears of that a whole latency later. Data that are longer than what lands at one time have no spare
+// memory.
 #include "libdistill/comm/exchange_writer.h"
 
 namespace distill {
@@ -28,7 +29,7 @@ ExchangePlan PlanRecursiveDoubling(const ExchangeShape& shape) {
   const ExchangePlace spare = writer.Spare();
   int64_t before = 0;  // incoming messages before those of the last step
   const auto available = [&](int64_t end) { return own == kInputPlace ? 0 : before + writer.Chunks(end); };
-  // The last step that sends from the result, and from the spare room: its first message; -1: none does.
+  // The last step that sends from the result, and from the spare memory: its first message; -1: none does.
   int64_t from_result = -1, from_spare = -1;
   for (int step = fold.surplus > 0 ? 1 : 0; step < unfold; ++step) {
     const int distance = 1 << (step - (fold.surplus > 0 ? 1 : 0));
