@@ -40,6 +40,7 @@ class VirtualDevice : public DeviceMemory {
   absl::Status BeginCopy(int64_t segment, void* to, const void* from, int64_t bytes) override;
   absl::Status AwaitCopy(int64_t segment) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) override;
+  absl::Status CopyRows(absl::Span<const Rows> copies, void* stream) override;
   absl::Status Reduce(void* out, const void* const* sources, int source_count, int64_t count, DType dtype, ReduceOp op,
                       int divisor) override;
   absl::Status AwaitNetwork() override { return absl::OkStatus(); }
