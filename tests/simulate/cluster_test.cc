@@ -182,6 +182,17 @@ TEST_CASE("the steps that follow one another hardly grow with the hosts") {
   }
 }
 
+TEST_CASE("on 64 hosts every half of an all-reduce is two steps, and broadcasts and reductions are a chain") {
+  for (const CommOperation operation : {CommOperation::kReduceScatter, CommOperation::kAllGather}) {
+    CAPTURE(NameOf(operation));
+    CHECK(StepsOf(P5(), {.hosts = 64, .operation = operation, .bytes = 8 << 20}) == 2);
+  }
+  for (const CommOperation operation : {CommOperation::kBroadcast, CommOperation::kReduce}) {
+    CAPTURE(NameOf(operation));
+    CHECK(StepsOf(P5(), {.hosts = 64, .operation = operation, .bytes = 4 << 10}) == 64);
+  }
+}
+
 // A ring over segments of 4 MiB, which is what was there, gives 0.03 of P5's cards and 0.1 of P4d's.
 TEST_CASE("on 64 hosts an all-reduce uses the cards as far as latencies and the way inside a host let it") {
   const auto share = [](const Cluster& cluster, int64_t bytes) {
@@ -192,6 +203,10 @@ TEST_CASE("on 64 hosts an all-reduce uses the cards as far as latencies and the 
   CHECK(share(P4d(), 64 << 20) >= 0.85);
   CHECK(share(P5(), 64 << 20) >= 0.45);
   CHECK(share(P5(), 256 << 20) >= 0.62);
+  const absl::StatusOr<SimulatedTime> gathered =
+      Simulate(P4d(), {.hosts = 64, .operation = CommOperation::kAllGather, .bytes = 64 << 20});
+  REQUIRE(gathered.ok());
+  CHECK(gathered->share_of_network >= 0.7);
 }
 
 TEST_CASE("a cluster that cannot be is refused") {
