@@ -1,15 +1,10 @@
 #include "launcher/local_job.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -17,25 +12,12 @@
 #include "launcher/job_watch.h"
 #include "launcher/start_program.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/handed_socket.h"
 #include "libdistill/world/process.h"
+#include "libdistill/world/socket.h"
 
 namespace distill {
 namespace {
-
-// A port of this host that was free a moment ago; rank 0 listens on it.
-absl::StatusOr<int> FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  const int error = errno;
-  if (fd >= 0) close(fd);
-  if (!bound) return absl::UnavailableError(absl::StrCat("no free port on loopback: ", std::strerror(error)));
-  return ntohs(address.sin_port);
-}
 
 // As under mpirun, only rank 0 reads this process's input. From a terminal no rank does: it belongs to the launcher's
 // process group, and a rank that read it would be stopped.
@@ -65,14 +47,21 @@ struct LauncherPipe {
   int ends[2];
 };
 
-absl::Status StartRank(const LocalJob& job, int rank, const LauncherPipe& pipe, const WatchedSignals& signals,
+// What the ranks inherit.
+struct Inherited {
+  LauncherPipe pipe;
+  Socket meeting;  // rank 0: where the ranks meet
+};
+
+absl::Status StartRank(const LocalJob& job, int rank, const Inherited& inherited, const WatchedSignals& signals,
                        RankOutput& output, Rank& started) {
   const int own_stderr = output.OpenFor(rank);
   const absl::StatusOr<pid_t> pid = StartProgram(job.program, [&] {
     setpgid(0, 0);
     setenv("DISTILL_RANK", absl::StrCat(rank).c_str(), 1);
     setenv("DISTILL_LOCAL_RANK", absl::StrCat(rank).c_str(), 1);
-    pipe.Inherit();
+    inherited.pipe.Inherit();
+    if (rank == 0) HandOver(inherited.meeting);
     TakeInput(rank);
     if (own_stderr >= 0) dup2(own_stderr, STDERR_FILENO);
     signals.Restore();
@@ -85,7 +74,7 @@ absl::Status StartRank(const LocalJob& job, int rank, const LauncherPipe& pipe, 
   return absl::OkStatus();
 }
 
-void ExportJob(const LocalJob& job, int port) {
+void ExportJob(const LocalJob& job, const std::string& port) {
   setenv("DISTILL_WORLD_SIZE", absl::StrCat(job.ranks).c_str(), 1);
   setenv("DISTILL_LOCAL_SIZE", absl::StrCat(job.ranks).c_str(), 1);
   setenv("DISTILL_RENDEZVOUS", absl::StrCat("127.0.0.1:", port).c_str(), 1);
@@ -98,17 +87,19 @@ void ExportJob(const LocalJob& job, int port) {
 }  // namespace
 
 absl::StatusOr<int> RunLocalJob(const LocalJob& job) {
-  DISTILL_ASSIGN_OR_RETURN(const int port, FreePort());
-  ExportJob(job, port);
+  Inherited inherited;
+  DISTILL_ASSIGN_OR_RETURN(inherited.meeting, BindFreePort());
+  ExportJob(job, LocalPort(inherited.meeting));
   const WatchedSignals signals;
-  const LauncherPipe pipe;
   RankOutput output(job.ranks);
   std::vector<Rank> ranks(static_cast<size_t>(job.ranks));
   JobWatch watch(job, ranks, output);
   absl::Status started;
   for (int rank = 0; rank < job.ranks && started.ok(); ++rank) {
-    started = StartRank(job, rank, pipe, signals, output, ranks[static_cast<size_t>(rank)]);
+    started = StartRank(job, rank, inherited, signals, output, ranks[static_cast<size_t>(rank)]);
   }
+  // From here on it is rank 0's alone: when that ends, nobody listens.
+  inherited.meeting = Socket();
   started.Update(output.Start());
   if (!started.ok()) watch.Terminate(SIGTERM);
   const int exit_code = watch.WaitForAll(signals);

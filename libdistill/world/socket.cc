@@ -22,22 +22,24 @@
 namespace distill {
 namespace {
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
 absl::Status Lost(absl::string_view what) {
   const int error = errno;
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(error), DescriptorRemedy(error)));
+  const std::string text = absl::StrCat(what, ": ", std::strerror(error), DescriptorRemedy(error));
+  // Trying again helps against the one, and not against the other.
+  return error == EMFILE || error == ENFILE ? absl::ResourceExhaustedError(text) : absl::UnavailableError(text);
 }
 
-absl::StatusOr<Addresses> Resolve(const char* host, const std::string& port, int flags) {
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Where this host can listen: no name server is asked.
+absl::StatusOr<Addresses> OwnAddresses(const HostPort& place) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  const int rc = getaddrinfo(host, port.c_str(), &hints, &found);
-  if (rc != 0)
-    return absl::UnavailableError(absl::StrCat("cannot resolve ", host ? host : "*", ": ", gai_strerror(rc)));
-  return Addresses(found, &freeaddrinfo);
+  const int rc = getaddrinfo(IsLoopback(place.host) ? place.host.c_str() : nullptr, place.port.c_str(), &hints, &found);
+  if (rc == 0) return Addresses(found, &freeaddrinfo);
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", place.host, ":", place.port, ": ", gai_strerror(rc)));
 }
 
 Socket Open(const addrinfo& address) {
@@ -124,9 +126,7 @@ bool IsLoopback(const std::string& host) {
 }
 
 absl::StatusOr<Socket> Listen(const HostPort& place) {
-  const bool loopback = IsLoopback(place.host);
-  DISTILL_ASSIGN_OR_RETURN(const Addresses found,
-                           Resolve(loopback ? place.host.c_str() : nullptr, place.port, AI_PASSIVE));
+  DISTILL_ASSIGN_OR_RETURN(const Addresses found, OwnAddresses(place));
   absl::Status error = absl::UnavailableError("no address to listen on");
   // IPv6 first: its wildcard takes IPv4 connections as well.
   for (const int family : {AF_INET6, AF_INET}) {
@@ -154,7 +154,12 @@ Socket AcceptOne(const Socket& listener) {
 }
 
 absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline) {
-  DISTILL_ASSIGN_OR_RETURN(const Addresses found, Resolve(place.host.c_str(), place.port, 0));
+  NameLookup names;
+  return Connect(place, deadline, names);
+}
+
+absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline, NameLookup& names) {
+  DISTILL_ASSIGN_OR_RETURN(const NameLookup::Addresses found, names.Find(place.host, place.port, deadline));
   absl::Status error;
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     absl::StatusOr<Socket> made = ConnectTo(*address, deadline);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/core/deadline.h"
+#include "libdistill/world/name_lookup.h"
 
 namespace distill {
 
@@ -39,13 +40,16 @@ struct HostPort {
 bool IsLoopback(const std::string& host);
 
 // Listens on `port` (0: one that is free): on loopback alone when `host` is a loopback address, else on every
-// interface, for `host` may be a name that only the others can resolve.
+// interface, for `host` may be a name that only the others can resolve. Unavailable: the port is taken;
+// ResourceExhausted: no descriptor is left.
 [[nodiscard]] absl::StatusOr<Socket> Listen(const HostPort& place);
 
 // The next connection that waits, or a socket that is not open; then errno says why (EAGAIN: none waits).
 [[nodiscard]] Socket AcceptOne(const Socket& listener);
 
-// One attempt on every address of the name. Unavailable: nobody listens, the name is unknown; DeadlineExceeded.
+// One attempt on every address of the name, which `names` finds. Unavailable: nobody listens, the name is unknown;
+// DeadlineExceeded, also where the name is not resolved in time; ResourceExhausted: no descriptor is left.
+[[nodiscard]] absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline, NameLookup& names);
 [[nodiscard]] absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline);
 
 // Blocks until all is handed to the kernel. Unavailable when the other side is gone.

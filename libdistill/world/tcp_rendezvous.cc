@@ -7,6 +7,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/descriptors.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/handed_socket.h"
 #include "libdistill/world/handshake.h"
 #include "libdistill/world/join_server.h"
 #include "libdistill/world/star.h"
@@ -44,8 +45,9 @@ struct Joined {
   FrameKeys keys;
 };
 
-absl::StatusOr<Joined> JoinOnce(const World& world, const HostPort& place, const Deadline& deadline) {
-  DISTILL_ASSIGN_OR_RETURN(Socket socket, Connect(place, deadline));
+absl::StatusOr<Joined> JoinOnce(const World& world, const HostPort& place, NameLookup& names,
+                                const Deadline& deadline) {
+  DISTILL_ASSIGN_OR_RETURN(Socket socket, Connect(place, deadline, names));
   Nonces nonces;
   nonces.joiner = MakeNonce();
   DISTILL_RETURN_IF_ERROR(SendAll(socket, EncodeHello(nonces.joiner), deadline));
@@ -102,14 +104,17 @@ class Attempts {
 // Connects to rank 0 at one of the places, however often it takes until the deadline, and proves the job secret both
 // ways. PermissionDenied: the secrets differ; InvalidArgument: the rank is taken or the world sizes differ;
 // DeadlineExceeded: with what the last attempt met.
-absl::StatusOr<Joined> JoinRankZero(const World& world, const std::vector<HostPort>& places, const Deadline& deadline) {
+absl::StatusOr<Joined> JoinRankZero(const World& world, const MeetingPlace& meeting, const Deadline& deadline) {
   const std::string where =
       absl::StrCat("rank ", world.rank, " on ", world.host, " joins rank 0 at ", world.rendezvous);
+  const std::vector<HostPort>& places = meeting.places;
+  NameLookup names(meeting.resolve);
   Attempts attempts(places.size());
   absl::Duration pause = kFirstPause;
   for (size_t attempt = 0;; ++attempt) {
     const HostPort& place = places[attempt % places.size()];
-    absl::StatusOr<Joined> joined = JoinOnce(world, place, Deadline::After(std::min(kAttemptTime, deadline.Left())));
+    absl::StatusOr<Joined> joined =
+        JoinOnce(world, place, names, Deadline::After(std::min(kAttemptTime, deadline.Left())));
     if (joined.ok()) return joined;
     const absl::Status final_error = attempts.Note(joined.status(), place);
     if (!final_error.ok()) return Annotate(final_error, where);
@@ -127,7 +132,7 @@ class TcpRendezvous : public Rendezvous {
 
   absl::string_view kind() const override { return kind_; }
   absl::Status Host(Socket listener, const Deadline& deadline);
-  absl::Status Join(const std::vector<HostPort>& places, const Deadline& deadline);
+  absl::Status Join(const MeetingPlace& meeting, const Deadline& deadline);
   absl::StatusOr<std::vector<std::string>> AllGather(const std::string& blob, const Deadline& deadline) override;
   void StartHeartbeat(absl::Duration timeout) override { star_.StartHeartbeat(timeout); }
   void CompareCalls(std::function<std::vector<CallView>()> last_calls) override {
@@ -173,8 +178,8 @@ absl::Status TcpRendezvous::Host(Socket listener, const Deadline& deadline) {
   return absl::OkStatus();
 }
 
-absl::Status TcpRendezvous::Join(const std::vector<HostPort>& places, const Deadline& deadline) {
-  DISTILL_ASSIGN_OR_RETURN(Joined joined, JoinRankZero(world_, places, deadline));
+absl::Status TcpRendezvous::Join(const MeetingPlace& meeting, const Deadline& deadline) {
+  DISTILL_ASSIGN_OR_RETURN(Joined joined, JoinRankZero(world_, meeting, deadline));
   const size_t max_payload = (kMaxBlobBytes + 64) * static_cast<size_t>(world_.world_size);
   star_.Add(0, absl::StrCat("rank 0 at ", world_.rendezvous), std::move(joined.socket), std::move(joined.keys),
             max_payload);
@@ -219,7 +224,8 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvous(const World& wor
                                   " (this host alone, for want of a job secret)");
   }
   MeetingPlace meeting = {"tcp", Socket(), {place}};
-  if (world.rank == 0) {
+  if (world.rank == 0) meeting.listener = TakeHandedSocket(place);
+  if (world.rank == 0 && !meeting.listener.open()) {
     DISTILL_ASSIGN_OR_RETURN(meeting.listener, Listen(place));
   }
   return CreateTcpRendezvousAt(met, std::move(meeting), deadline);
@@ -229,7 +235,7 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvousAt(const World& w
                                                                   const Deadline& deadline) {
   auto rendezvous = std::make_unique<TcpRendezvous>(world, std::move(place.kind));
   DISTILL_RETURN_IF_ERROR(world.rank == 0 ? rendezvous->Host(std::move(place.listener), deadline)
-                                          : rendezvous->Join(place.places, deadline));
+                                          : rendezvous->Join(place, deadline));
   return rendezvous;
 }
 

@@ -11,7 +11,8 @@
 
 namespace distill {
 
-// At world.rendezvous; without a job secret at its port on loopback, so for the ranks of one host.
+// At world.rendezvous; without a job secret at its port on loopback, so for the ranks of one host. Rank 0 listens on
+// the socket that the launcher has bound for it (world/handed_socket.h), or else binds one.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvous(const World& world,
                                                                               const Deadline& deadline);
 
@@ -20,6 +21,7 @@ struct MeetingPlace {
   std::string kind;              // what told the ranks
   Socket listener;               // rank 0
   std::vector<HostPort> places;  // the others: rank 0's addresses, tried in order
+  NameLookup::Function resolve = &getaddrinfo;
 };
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Rendezvous>> CreateTcpRendezvousAt(const World& world, MeetingPlace place,
                                                                                 const Deadline& deadline);

@@ -206,6 +206,15 @@ TEST_CASE("every rank learns who it is, where to meet, and the job's secret") {
   }
 }
 
+TEST_CASE("rank 0 alone inherits the socket that the ranks meet at") {
+  const auto code = RunLocalJob(Shell(2,
+                                      "named=$DISTILL_RENDEZVOUS_SOCKET; "
+                                      "if [ $DISTILL_RANK = 1 ]; then [ -z \"$named\" ]; exit; fi; "
+                                      "[ \"$(readlink /proc/$$/fd/${named%%:*})\" = \"socket:[${named##*:}]\" ]"));
+  REQUIRE(code.ok());
+  CHECK(*code == 0);
+}
+
 TEST_CASE("the first failing rank's exit code is the job's, and nothing that ranks have started is left") {
   const TempFolder folder;
   CHECK(ExitCode(Launch(Orphans(folder.path(), "exit 7"))) == 7);
