@@ -188,7 +188,8 @@ class GradientReducer {
   bool in_step_ = false;
   bool adds_ = false;  // to the sums of the pass before
   std::atomic<bool> syncs_{true};
-  std::atomic<bool> lost_{false};  // a bucket has failed: the backward pass need not continue
+  std::optional<c10::Stream> stream_;  // on a GPU, where buckets are summed: one and the same
+  std::atomic<bool> lost_{false};      // a bucket has failed: the backward pass need not continue
 
   std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above
 };

@@ -1,12 +1,11 @@
 #include "libdistill/gradients/gradient_wire.h"
 
-#include <ATen/ops/linalg_vector_norm.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "libdistill/comm/reduce.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/gradients/device_bucket.h"
 #include "libdistill/gradients/gradient_blocks.h"
 #include "libdistill/gradients/tensor_collectives.h"
 
@@ -19,7 +18,7 @@ int64_t GradientWire::RoundedElements(const ShardPlan& plan) {
 }
 
 absl::Status GradientWire::Prepare(Communicator& comm, c10::Device device, const ShardPlan& plan) {
-  if (!bfloat16_ || comm.world_size() == 1 || !device.is_cpu()) return absl::OkStatus();
+  if (!bfloat16_ || comm.world_size() == 1) return absl::OkStatus();
   const int64_t largest = RoundedElements(plan);
   if (rounded_.defined() && rounded_.numel() >= largest) return absl::OkStatus();
   rounded_ = torch::Tensor();
@@ -93,23 +92,10 @@ absl::Status GradientWire::SumSlices(Communicator& comm, GradientBucket& bucket)
 }
 
 absl::Status GradientWire::SumOnDevice(Communicator& comm, GradientBucket& bucket, bool adds) {
-  if (comm.world_size() > 1) {
-    const torch::Tensor& values = bucket.is_sharded() ? bucket.padded : bucket.values;
-    const torch::Tensor travels = bfloat16_ ? values.to(torch::kBFloat16) : values;
-    DISTILL_RETURN_IF_ERROR(bucket.is_sharded() ? ReduceScatterSum(comm, travels) : AllReduceSum(comm, travels));
-    if (bfloat16_) torch::Tensor(values).copy_(travels);
-  }
-  const torch::Tensor summed = bucket.values.narrow(0, bucket.part.begin, bucket.part.count);
-  if (adds) {
-    bucket.mine.add_(summed);
-  } else if (bucket.mine.data_ptr() != summed.data_ptr()) {
-    bucket.mine.copy_(summed);
-  }
-  // Also waits until the stream is done.
-  const double norm = at::linalg_vector_norm(bucket.mine, 2, {}, false, torch::kFloat64).item<double>();
+  DISTILL_ASSIGN_OR_RETURN(const double squares, SumDeviceBucket(comm, bucket, adds, rounded_, squares_));
   bucket.summed = bucket.values.numel();
-  if (bucket.is_sharded()) return ShareSquares(comm, bucket, norm * norm);
-  bucket.sum_of_squares = norm * norm;
+  if (bucket.is_sharded()) return ShareSquares(comm, bucket, squares);
+  bucket.sum_of_squares = squares;
   return absl::OkStatus();
 }
 

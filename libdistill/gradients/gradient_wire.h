@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/gradients/device_squares.h"
 #include "libdistill/gradients/gradient_buckets.h"
 
 namespace distill {
@@ -36,7 +37,8 @@ class GradientWire {
   static absl::Status ShareSquares(Communicator& comm, GradientBucket& bucket, double mine);
 
   const bool bfloat16_;
-  torch::Tensor rounded_;  // bfloat16, host memory
+  torch::Tensor rounded_;  // bfloat16, where the buckets are; kept, and undefined where nothing is rounded
+  DeviceSquares squares_;
 };
 
 }  // namespace distill

@@ -40,18 +40,19 @@ absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body)
 }
 
 std::function<absl::Status(Communicator&)> BehindStream(c10::Device device,
-                                                        std::function<absl::Status(Communicator&)> body) {
+                                                        std::function<absl::Status(Communicator&)> body,
+                                                        std::optional<c10::Stream> stream) {
   std::shared_ptr<const c10::Event> ready;
   const absl::Status recorded = CatchTorch([&] {
     if (!device.is_cpu()) ready = std::make_shared<const c10::Event>(RecordEvent(device));
   });
-  return [device, ready, recorded, body = std::move(body)](Communicator& comm) {
+  return [device, ready, recorded, stream, body = std::move(body)](Communicator& comm) {
     return OrAbort(comm, [&]() -> absl::Status {
       if (!recorded.ok()) throw StatusError(recorded);
       if (ready == nullptr) return body(comm);
-      const OwnStream stream(device, *ready);
+      const OwnStream own(stream.has_value() ? *stream : StreamOfPool(device, /*first=*/true), *ready);
       DISTILL_RETURN_IF_ERROR(body(comm));
-      stream.Synchronize();
+      own.Synchronize();
       return absl::OkStatus();
     });
   };

@@ -96,8 +96,9 @@ int64_t MemoryKinds::Gradients() const {
 }
 
 int64_t MemoryKinds::Wire() const {
-  if (task_.gradient_compression == GradientCompression::kNone || task_.world_size == 1) return 0;
-  return GradientWire::RoundedElements(plan_) * static_cast<int64_t>(torch::elementSize(torch::kBFloat16));
+  const int64_t squares = task_.on_gpu ? DeviceSquares::kBytes : 0;
+  if (task_.gradient_compression == GradientCompression::kNone || task_.world_size == 1) return squares;
+  return squares + GradientWire::RoundedElements(plan_) * static_cast<int64_t>(torch::elementSize(torch::kBFloat16));
 }
 
 // Of the run's communicator, and of one for each model that is sharded.

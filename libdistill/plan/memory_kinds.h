@@ -32,7 +32,7 @@ class MemoryKinds {
   // Bytes.
   int64_t Weights() const;         // the student's in use, but for gathered blocks and what is frozen
   int64_t Gradients() const;       // their buckets, and this rank's slices
-  int64_t Wire() const;            // of gradients that travel in another type
+  int64_t Wire() const;            // of gradients that travel in another type, and of their norm on GPUs
   int64_t Segments() const;        // of the communicators, in shared memory
   int64_t Lanes() const;           // of the communicators, for what goes between hosts in two levels
   int64_t InSharedMemory() const;  // of all of these

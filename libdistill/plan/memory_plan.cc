@@ -122,7 +122,12 @@ class Planner {
             Masters(),
             {"optimizer's moments", AdamW::MomentElements(of_.own) * kFloatBytes, absl::StrCat("2 x float32", Share())},
             {"gradients", of_.Gradients(), what[std::min(of_.stage, 2)]},
-            {"gradients on the way", of_.Wire(), "one bucket, rounded to bfloat16"}};
+            {"gradients on the way", of_.Wire(), OnTheWay()}};
+  }
+
+  std::string OnTheWay() const {
+    const bool is_rounded = task_.gradient_compression != GradientCompression::kNone && task_.world_size > 1;
+    return is_rounded ? "one bucket, rounded to bfloat16" : "parts of sums of squares";
   }
 
   MemoryPart Kept() const {

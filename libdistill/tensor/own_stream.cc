@@ -14,7 +14,7 @@ c10::Stream StreamOfPool(c10::Device device, bool first) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device, /*isHighPriority=*/first);
 }
 
-OwnStream::OwnStream(c10::Device device, const c10::Event& ready) : guard_(StreamOfPool(device, /*first=*/true)) {
+OwnStream::OwnStream(const c10::Stream& stream, const c10::Event& ready) : guard_(stream) {
   ready.block(guard_.current_stream());
 }
 
