@@ -21,8 +21,8 @@ namespace {
 // A rank of the job answers within milliseconds; this only has to outlast a busy machine.
 constexpr absl::Duration kHandshakeTime = absl::Seconds(5);
 // Where guests wait for a place: a rank says hello as it connects, and its proof when it has rank 0's nonce.
-constexpr absl::Duration kTimeToGreet = absl::Milliseconds(20);
-constexpr absl::Duration kTimeToProve = absl::Milliseconds(250);
+constexpr absl::Duration kTimeToGreet = absl::Milliseconds(50);
+constexpr absl::Duration kTimeToProve = absl::Seconds(1);
 constexpr int kMaxRefusalsLogged = 3;
 
 }  // namespace
@@ -78,21 +78,30 @@ absl::Status JoinServer::TimeOut(const Deadline& deadline) const {
 }
 
 void JoinServer::WaitForEvents(const Deadline& deadline) {
-  const bool accepts = !lacks_descriptors_ && HasRoom();
+  // Where all places are taken a look now and then shows who may give up its own.
+  const bool accepts = !lacks_descriptors_ && guests_.size() < Places();
   std::vector<pollfd> entries = {{accepts ? listener_.fd() : -1, POLLIN, 0}};
   for (const Guest& guest : guests_) entries.push_back({guest.socket.fd(), POLLIN, 0});
   constexpr int kTickMilliseconds = 200;  // for the guests' own deadlines
   constexpr int kFullTickMilliseconds = 10;
-  const int tick = guests_.size() < max_guests_ ? kTickMilliseconds : kFullTickMilliseconds;
+  const int tick = guests_.size() < Places() ? kTickMilliseconds : kFullTickMilliseconds;
   const int left = deadline.PollMilliseconds();
   poll(entries.data(), entries.size(), left < 0 ? tick : std::min(left, tick));
 }
 
-// For one more guest. Where all places are taken the oldest guest that could have said something gives up its own:
-// first of those that have said nothing, as a rank says hello at once. So strangers who only connect keep nobody out
-// for long, and a thousand ranks that come together do not push out one another.
-bool JoinServer::HasRoom() {
-  if (guests_.size() < max_guests_) return true;
+// For guests. Those that are ranks use what is kept for ranks, so however many of them come together, and however
+// slowly a busy machine lets them speak, they do not push out one another.
+size_t JoinServer::Places() const {
+  const size_t missing = static_cast<size_t>(world_size_ - 1 - joined_);
+  return refusal_.ok() && missing > 0 ? max_guests_ + missing - 1 : max_guests_;
+}
+
+// For one more guest. Where all places are taken the oldest guest that had time to speak gives up its own: first of
+// those that have said nothing, as a rank says hello at once. So strangers keep nobody out for long.
+bool JoinServer::MakeRoom() {
+  if (guests_.size() < Places()) return true;
+  pollfd waiting = {listener_.fd(), POLLIN, 0};
+  if (poll(&waiting, 1, 0) != 1) return false;
   const auto may_go = [](bool greeted) {
     return [greeted](const Guest& guest) {
       return guest.greeted == greeted && (greeted ? guest.must_have_proved : guest.must_have_greeted).Passed();
@@ -109,7 +118,7 @@ bool JoinServer::HasRoom() {
 // told, one at a time, with the one that was kept for this.
 void JoinServer::AcceptWaiting() {
   lacks_descriptors_ = false;
-  while (HasRoom()) {
+  while (MakeRoom()) {
     Socket socket = AcceptOne(listener_);
     if (!socket.open()) {
       const int error = errno;

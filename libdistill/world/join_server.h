@@ -21,7 +21,8 @@ class JoinServer {
     bool dismissed = false;
   };
 
-  // `max_guests`: how many connections that have not proved themselves may be open at one time.
+  // `max_guests`: how many connections that have not proved themselves may be open at one time, beside one for each
+  // rank.
   JoinServer(Socket listener, int world_size, std::string secret, size_t max_guests);
   // Nobody listens at the port any more, whoever else inherited it.
   ~JoinServer();
@@ -51,7 +52,8 @@ class JoinServer {
   };
   enum class Step { kWait, kDrop };
 
-  bool HasRoom();
+  size_t Places() const;
+  bool MakeRoom();
   void WaitForEvents(const Deadline& deadline);
   void AcceptWaiting();
   void LackDescriptors(int error);
