@@ -60,7 +60,8 @@ void UseUpDescriptors(const HostPort& place) {
   while (dup(0) >= 0) continue;
 }
 
-TEST_CASE("a rank 0 that has no descriptors left while the ranks come tells every rank, and does not spin") {
+TEST_CASE("a rank 0 that has no descriptors left while the ranks come tells every rank, and does not spin",
+          "[no_descriptors]") {
   const auto outcomes = RunRanks(6, absl::Seconds(20), [](const World& world) -> absl::Status {
     if (world.rank != 0) {
       DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
@@ -84,7 +85,7 @@ TEST_CASE("a rank 0 that has no descriptors left while the ranks come tells ever
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("a rank that has no descriptor left to join with says so at once") {
+TEST_CASE("a rank that has no descriptor left to join with says so at once", "[no_descriptors]") {
   const auto outcomes = RunRanks(2, absl::Seconds(20), [](const World& world) -> absl::Status {
     if (world.rank == 0) return absl::OkStatus();
     const rlim_t few = static_cast<rlim_t>(OpenDescriptors()) + 10;
