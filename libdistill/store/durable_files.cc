@@ -49,6 +49,19 @@ absl::Status RemoveRemoteFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
+// Errors name what was asked for, whichever of its parents cannot be made.
+absl::Status MakeFolderAndParents(const std::string& folder, const std::string& asked) {
+  if (folder.empty() || FolderExists(folder)) return absl::OkStatus();
+  const std::string parent = ParentFolder(folder);
+  DISTILL_RETURN_IF_ERROR(MakeFolderAndParents(parent, asked));
+  if (mkdir(folder.c_str(), 0777) != 0 && !(errno == EEXIST && FolderExists(folder))) {
+    return FileError("make", asked, errno, 0);
+  }
+  // The new folder's entry is its parent's: without this a crash may take the folder away with all that it holds.
+  const absl::Status synced = Sync(parent.empty() ? "." : parent);
+  return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;  // one may write where one may not read
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ListEntries(const std::string& folder) {
@@ -104,15 +117,8 @@ absl::Status RemoveFolder(const std::string& folder) {
 }
 
 absl::Status MakeFolder(const std::string& folder) {
-  if (IsRemote(folder) || folder.empty() || FolderExists(folder)) return absl::OkStatus();
-  const std::string parent = ParentFolder(folder);
-  DISTILL_RETURN_IF_ERROR(MakeFolder(parent));
-  if (mkdir(folder.c_str(), 0777) != 0 && !(errno == EEXIST && FolderExists(folder))) {
-    return FileError("make", folder, errno, 0);
-  }
-  // The new folder's entry is its parent's: without this a crash may take the folder away with all that it holds.
-  const absl::Status synced = Sync(parent.empty() ? "." : parent);
-  return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;  // one may write where one may not read
+  if (IsRemote(folder)) return absl::OkStatus();
+  return MakeFolderAndParents(folder, folder);
 }
 
 std::string TemporaryName(const std::string& path) {
