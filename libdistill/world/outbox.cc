@@ -7,6 +7,13 @@
 
 namespace distill {
 
+void Outbox::Break() {
+  messages_.clear();
+  header_.clear();
+  sent_ = 0;
+  broken_ = true;
+}
+
 absl::StatusOr<size_t> Outbox::Send(const Socket& socket, size_t limit) {
   size_t taken = 0;
   while (!messages_.empty() && taken < limit) {

@@ -19,11 +19,15 @@ class Outbox {
 
   explicit Outbox(std::string key) : seal_(std::move(key)) {}
 
-  void Add(SharedMessage message) { messages_.push_back(std::move(message)); }
+  void Add(SharedMessage message) {
+    if (!broken_) messages_.push_back(std::move(message));
+  }
   bool empty() const { return messages_.empty(); }
-  void Clear() { messages_.clear(); }
+  // For a connection that can take nothing more: what waits is dropped, and so is all that is added from now on. The
+  // peer may have got a part of a frame, behind which no other one can be understood.
+  void Break();
   // Hands the kernel what it takes at once, at most `limit` bytes; never blocks. Returns how many it took. Unavailable:
-  // the other side is gone.
+  // the other side is gone; the outbox is then to be broken.
   absl::StatusOr<size_t> Send(const Socket& socket, size_t limit = kPieceBytes);
 
  private:
@@ -31,6 +35,7 @@ class Outbox {
   std::deque<SharedMessage> messages_;
   std::string header_;  // of the first message, once it is begun
   size_t sent_ = 0;     // of the first message's header and payload
+  bool broken_ = false;
 };
 
 }  // namespace distill

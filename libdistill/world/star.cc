@@ -228,7 +228,7 @@ void Star::TellLocked(const SharedMessage& message) {
 void Star::Send(StarPeer& peer) {
   if (peer.left) return;
   // Reading shows what became of a peer that takes nothing more.
-  if (!peer.outbox.Send(peer.socket).ok()) peer.outbox.Clear();
+  if (!peer.outbox.Send(peer.socket).ok()) peer.outbox.Break();
   const bool waits = !peer.outbox.empty();
   if (waits != peer.waits_to_send) sockets_.WaitToSend(peer.socket.fd(), &peer, waits);
   peer.waits_to_send = waits;

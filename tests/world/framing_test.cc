@@ -144,6 +144,22 @@ TEST_CASE("messages to many peers leave in pieces, and each peer can read its ow
   CHECK(message.use_count() == 1);
 }
 
+TEST_CASE("an outbox whose connection broke in the middle of a frame sends nothing more") {
+  Pair pair;
+  Outbox outbox("a key");
+  outbox.Add(MakeMessage(FrameKind::kAll, 1, std::string(5 << 20, 'm')));
+  REQUIRE(outbox.Send(pair.far).value() > 0);
+  pair.near = Socket();
+  REQUIRE(absl::IsUnavailable(outbox.Send(pair.far).status()));
+  outbox.Break();
+  CHECK(outbox.empty());
+  Pair other;  // takes whatever is sent
+  outbox.Add(MakeMessage(FrameKind::kBeat, 0, "x"));
+  CHECK(outbox.empty());
+  CHECK(outbox.Send(other.far).value() == 0);
+  CHECK(ReceiveSome(other.near, 100).value().empty());
+}
+
 TEST_CASE("statuses and packed strings survive the wire; damaged ones are errors") {
   const absl::Status status = DecodeStatus(EncodeStatus(absl::NotFoundError("no such file")));
   CHECK(status == absl::NotFoundError("no such file"));
