@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/world/mac.h"
 
 namespace distill {
 namespace {
@@ -32,12 +31,13 @@ T Read(absl::string_view bytes, size_t offset) {
 
 }  // namespace
 
-absl::StatusOr<bool> FrameReader::Poll(const Socket& socket) {
+absl::StatusOr<bool> FrameReader::Poll(const Socket& socket, uint64_t until) {
   for (;;) {
     DISTILL_RETURN_IF_ERROR(TakeArrived());
     if (whole_) return true;
     // A call that got less than it asked for has emptied the socket: the next would say so, and no more.
     if (std::exchange(drained_, false)) return false;
+    if (received_bytes_ >= until) return false;
     DISTILL_ASSIGN_OR_RETURN(const bool more, ReceiveMore(socket));
     if (!more) return false;
   }
@@ -72,9 +72,10 @@ absl::Status FrameReader::TakeArrived() {
   }
   const size_t part = std::min<size_t>(arrived_.size(), header_.length - frame_.payload.size());
   frame_.payload.append(arrived_, 0, part);
+  hash_.Add(absl::string_view(arrived_).substr(0, part));
   arrived_.erase(0, part);
   if (frame_.payload.size() < header_.length) return absl::OkStatus();
-  if (!SameBytes(Sha256(frame_.payload), header_.digest)) {
+  if (!SameBytes(hash_.Finish(), header_.digest)) {
     return absl::DataLossError(absl::StrCat("a message of ", header_.length, " bytes was changed on the way"));
   }
   whole_ = true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "libdistill/world/frame_seal.h"
+#include "libdistill/world/mac.h"
 #include "libdistill/world/socket.h"
 
 namespace distill {
@@ -30,9 +32,10 @@ class FrameReader {
   FrameReader(size_t max_payload, std::string key) : max_payload_(max_payload), seal_(std::move(key)) {}
 
   // Reads what is there, without blocking. True when a whole frame waits in frame(); it stays until Drop(). False: no
-  // more is to be had before the socket is readable again. Unavailable at the end of the stream; DataLoss for what is
-  // not the peer's next frame, or too long.
-  absl::StatusOr<bool> Poll(const Socket& socket);
+  // more is to be had before the socket is readable again, which it is at once where the kernel was asked for no more
+  // because received_bytes() has reached `until`. Unavailable at the end of the stream; DataLoss for what is not the
+  // peer's next frame, or too long.
+  absl::StatusOr<bool> Poll(const Socket& socket, uint64_t until = std::numeric_limits<uint64_t>::max());
   Frame& frame() { return frame_; }
   void Drop();
   // Of whole frames and parts of them.
@@ -46,6 +49,7 @@ class FrameReader {
 
   const size_t max_payload_;
   FrameSeal seal_;
+  Sha256Stream hash_;    // of frame_'s payload so far: a long one is hashed as it comes, not at its end
   std::string arrived_;  // and not yet part of frame_
   bool drained_ = false;
   bool have_header_ = false;

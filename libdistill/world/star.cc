@@ -123,10 +123,14 @@ absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
   return watch_.AnswersWithin();
 }
 
+// A peer that sends much is read in pieces, for the others wait, and so does who wants the lock: what is left in its
+// socket is reported again.
 void Star::Read(StarPeer& peer) {
+  constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+  const uint64_t until = peer.reader.received_bytes() + kPieceBytes;
   while (!peer.left) {
     const uint64_t before = peer.reader.received_bytes();
-    const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket);
+    const absl::StatusOr<bool> whole = peer.reader.Poll(peer.socket, until);
     if (peer.reader.received_bytes() != before) peer.patience = clock_.Patience();
     if (absl::IsDataLoss(whole.status())) {
       Note(Annotate(whole.status(), absl::StrCat(peer.name, " (", RemoteAddress(peer.socket), ")")));

@@ -120,6 +120,41 @@ TEST_CASE("a short frame costs one call of the kernel's, and so do many that cam
   CHECK(reader.receive_calls() == 1);
 }
 
+TEST_CASE("a reader asks for no more than it may, and what has arrived is not held back") {
+  Pair pair;
+  FrameReader reader(100 << 10, "a key");
+  const std::string payload(100 << 10, 'p');
+  pair.Write(
+      Stream({{FrameKind::kBlob, 1, payload, ""}, {FrameKind::kBeat, 0, "x", ""}, {FrameKind::kBeat, 0, "y", ""}}));
+  REQUIRE(reader.Poll(pair.near, 1).value() == false);
+  const uint64_t first = reader.received_bytes();
+  CHECK(reader.receive_calls() == 1);
+  CHECK(first < payload.size());
+  REQUIRE(reader.Poll(pair.near, first).value() == false);
+  CHECK(reader.received_bytes() == first);
+  // As the socket is reported again and again, all of it comes; frames behind a whole one need no further call.
+  int rounds = 1;
+  while (!reader.Poll(pair.near, reader.received_bytes() + 1).value()) REQUIRE(++rounds < 100);
+  CHECK(rounds > 1);
+  CHECK(reader.frame().payload == payload);
+  reader.Drop();
+  REQUIRE(reader.Poll(pair.near, reader.received_bytes() + 1).value());
+  CHECK(reader.frame().payload == "x");
+  reader.Drop();
+  const int64_t calls = reader.receive_calls();
+  REQUIRE(reader.Poll(pair.near, 0).value());
+  CHECK(reader.frame().payload == "y");
+  CHECK(reader.receive_calls() == calls);
+}
+
+TEST_CASE("a hash of bytes that come in pieces is that of the whole, again and again") {
+  Sha256Stream stream;
+  for (const std::string text : {"", "a", "a longer text"}) {
+    for (size_t i = 0; i < text.size(); i += 3) stream.Add(absl::string_view(text).substr(i, 3));
+    CHECK(stream.Finish() == Sha256(text));
+  }
+}
+
 TEST_CASE("messages to many peers leave in pieces, and each peer can read its own") {
   const SharedMessage message = MakeMessage(FrameKind::kAll, 3, std::string(5 << 20, 'm'));
   for (const std::string key : {"one", "other"}) {
