@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/world/process.h"
@@ -30,18 +31,26 @@ ReadySockets::~ReadySockets() {
   }
 }
 
-void ReadySockets::Add(int fd, void* owner) {
+// The kernel keeps some memory for each, and a user's share of it may be used up (ENOSPC).
+absl::Status ReadySockets::Control(int operation, int fd, uint32_t events, void* owner) const {
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.ptr = owner;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+  if (epoll_ctl(epoll_, operation, fd, &event) == 0) return absl::OkStatus();
+  const int error = errno;
+  const char* remedy = error == ENOSPC ? " (raise sysctl fs.epoll.max_user_watches on this host)" : "";
+  const std::string text =
+      absl::StrCat("the kernel cannot watch the connection at descriptor ", fd, ": ", std::strerror(error), remedy);
+  return error == ENOMEM || error == ENOSPC ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
 }
 
-void ReadySockets::WaitToSend(int fd, void* owner, bool wait) {
-  epoll_event event = {};
-  event.events = wait ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  event.data.ptr = owner;
-  epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
+void ReadySockets::Add(int fd, void* owner) {
+  if (status_.ok()) status_ = Control(EPOLL_CTL_ADD, fd, EPOLLIN, owner);
+}
+
+absl::Status ReadySockets::WaitToSend(int fd, void* owner, bool wait) {
+  if (epoll_ < 0) return absl::OkStatus();  // status() has said so
+  return Control(EPOLL_CTL_MOD, fd, wait ? EPOLLIN | EPOLLOUT : EPOLLIN, owner);
 }
 
 void ReadySockets::Remove(int fd) { epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,13 +22,17 @@ class ReadySockets {
   ReadySockets(const ReadySockets&) = delete;
   ReadySockets& operator=(const ReadySockets&) = delete;
 
-  // ResourceExhausted: this process, or its host, has no descriptors left for it. All else then does nothing.
+  // ResourceExhausted: this process, or its host, has no descriptors left for it; all else then does nothing. Or what
+  // an Add has met: that socket is never reported.
   [[nodiscard]] absl::Status status() const { return status_; }
 
-  // These may be called from any thread while another one waits. A socket is reported for as long as it is ready.
+  // A socket is reported for as long as it is ready. Before another thread waits or asks for the status.
   void Add(int fd, void* owner);
-  // Whether it is reported, too, while it takes something to send.
-  void WaitToSend(int fd, void* owner, bool wait);
+
+  // These may be called from any thread while another one waits.
+  // Whether it is reported, too, while it takes something to send. An error: it is reported as before, so what waits to
+  // be sent would wait for ever.
+  [[nodiscard]] absl::Status WaitToSend(int fd, void* owner, bool wait);
   void Remove(int fd);
   void Wake() const;
 
@@ -37,6 +42,7 @@ class ReadySockets {
   std::vector<Ready> Look() const;
 
  private:
+  [[nodiscard]] absl::Status Control(int operation, int fd, uint32_t events, void* owner) const;
   // True: Wake was called.
   bool Ask(int milliseconds, std::vector<Ready>& ready) const;
 

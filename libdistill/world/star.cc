@@ -1,6 +1,7 @@
 #include "libdistill/world/star.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -234,8 +235,8 @@ void Star::Send(StarPeer& peer) {
   // Reading shows what became of a peer that takes nothing more.
   if (!peer.outbox.Send(peer.socket).ok()) peer.outbox.Break();
   const bool waits = !peer.outbox.empty();
-  if (waits != peer.waits_to_send) sockets_.WaitToSend(peer.socket.fd(), &peer, waits);
-  peer.waits_to_send = waits;
+  if (waits == std::exchange(peer.waits_to_send, waits)) return;
+  Note(Annotate(sockets_.WaitToSend(peer.socket.fd(), &peer, waits), peer.name));
 }
 
 // Nothing is read or sent any more.

@@ -43,7 +43,8 @@ class Star {
 
   // Before Start.
   void Add(int rank, std::string name, Socket socket, FrameKeys keys, size_t max_payload);
-  // ResourceExhausted: there is no thread or no descriptor for it, which the peers are told.
+  // ResourceExhausted: there is no thread or no descriptor for it, or the kernel cannot watch one of the connections
+  // (Internal where that is no want of memory). The peers are told.
   [[nodiscard]] absl::Status Start();
   void Rename(int rank, std::string name);
 

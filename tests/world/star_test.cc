@@ -1,6 +1,7 @@
 // What a star costs the rank in its middle, with as many peers as a process may have: memory and calls of the kernel.
 #include "libdistill/world/star.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ struct ManyPeers {
       int fds[2];
       REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
       star.Add(rank, absl::StrCat("rank ", rank, " on a"), Socket(fds[0]), {"down", "up"}, kMaxBlobBytes);
+      near.push_back(fds[0]);
       far.emplace_back(fds[1]);
     }
     REQUIRE(star.Start().ok());
@@ -47,6 +49,7 @@ struct ManyPeers {
   }
   World world;
   Star star;
+  std::vector<int> near;  // the star's
   std::vector<Socket> far;
 };
 
@@ -101,6 +104,52 @@ TEST_CASE("a beat of one peer costs rank 0 one look at that peer, however many t
   std::printf("%d beats of one of %d peers and a blob of each: %lld receive calls\n", kBeats, kPeers,
               static_cast<long long>(calls));
   CHECK(calls <= 2 * (kBeats + kPeers));  // 10,000 for the beats alone if each were asked at each
+}
+
+TEST_CASE("what a peer sends in many pieces arrives whole, and so does what follows") {
+  ManyPeers peers;
+  Outbox outbox("up");
+  const std::string large(kMaxBlobBytes, 'l');
+  outbox.Add(MakeMessage(FrameKind::kBlob, 1, large));
+  outbox.Add(MakeMessage(FrameKind::kGoodbye, 0, EncodeGoodbye({6, 3, "rank 6 on a"})));
+  for (const Deadline deadline = In(60); !outbox.empty() && !deadline.Passed();)
+    REQUIRE(outbox.Send(peers.far[5]).ok());
+  for (size_t i = 0; i < peers.far.size(); ++i) {
+    if (i == 5) continue;
+    Outbox short_one("up");
+    short_one.Add(MakeMessage(FrameKind::kBlob, 1, "s"));
+    REQUIRE(short_one.Send(peers.far[i]).ok());
+  }
+  const absl::StatusOr<std::vector<std::string>> blobs = peers.star.Await(FrameKind::kBlob, 1, In(60));
+  REQUIRE(blobs.ok());
+  CHECK((*blobs)[5] == large);
+  for (const Deadline deadline = In(60); !peers.star.HasLeft(6) && !deadline.Passed();) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  CHECK(peers.star.HasLeft(6));
+}
+
+TEST_CASE("a connection that the kernel cannot watch is an error of the start, and not a peer that is never heard") {
+  Star star(ManyPeers::MakeWorld(), "a test", std::make_shared<BusyRanks>());
+  Socket file(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));  // epoll takes no files
+  REQUIRE(file.open());
+  star.Add(1, "rank 1 on a", std::move(file), {"down", "up"}, kMaxBlobBytes);
+  const absl::Status status = star.Start();
+  CHECK(status.code() == absl::StatusCode::kInternal);
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("rank 0 on a: the kernel cannot watch the connection at descriptor"));
+}
+
+TEST_CASE("a connection of which the kernel cannot say when it takes more ends the star, with the peer's name") {
+  ManyPeers peers;
+  int fds[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+  const Socket unread(fds[1]), unwatched(fds[0]);
+  REQUIRE(dup2(unwatched.fd(), peers.near[3]) >= 0);
+  peers.star.Tell(MakeMessage(FrameKind::kAll, 1, std::string(8 << 20, 'p')));  // more than any socket takes at once
+  const absl::Status status = peers.star.Flush(In(60));
+  CHECK(status.code() == absl::StatusCode::kInternal);
+  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 4 on a: the kernel cannot watch the connection"));
 }
 
 TEST_CASE("a peer that sends what it cannot prove is named, and ends the star") {
