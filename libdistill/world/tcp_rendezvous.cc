@@ -66,18 +66,20 @@ absl::StatusOr<Joined> JoinOnce(const World& world, const HostPort& place, NameL
 //
 // Who does not prove the job secret may be anybody: another job's rank 0 at one of several addresses, or a stranger who
 // took the port for a moment. So that answer alone ends nothing. But ranks whose secrets do differ meet nothing else,
-// and should not wait for the deadline: it ends a joiner once every place has given it in each of the last rounds,
-// which takes about two seconds.
+// and should not wait for the deadline: it ends a joiner once every place has given it in each of the last rounds, and
+// nobody has given another answer for a tenth of the joiner's time, or half a minute: so long a stranger has to stay.
 class Attempts {
  public:
-  explicit Attempts(size_t places) : places_(places) {}
+  Attempts(size_t places, const Deadline& deadline)
+      : places_(places), patience_(std::min(kLongestPatience, deadline.Left() / 10)) {}
 
   // OK: try again.
   absl::Status Note(absl::Status failure, const HostPort& place) {
     last_ = std::move(failure);
     if (absl::IsPermissionDenied(last_)) {
       refusal_ = Annotate(last_, absl::StrCat(place.host, ":", place.port));
-      return ++refusals_in_a_row_ < kRounds * places_ ? absl::OkStatus() : refusal_;
+      if (refusals_in_a_row_++ == 0) patient_until_ = Deadline::After(patience_);
+      return refusals_in_a_row_ < kRounds * places_ || !patient_until_.Passed() ? absl::OkStatus() : refusal_;
     }
     refusals_in_a_row_ = 0;
     return absl::IsUnavailable(last_) || absl::IsDeadlineExceeded(last_) ? absl::OkStatus() : last_;
@@ -94,9 +96,12 @@ class Attempts {
 
  private:
   static constexpr size_t kRounds = 10;
+  static constexpr absl::Duration kLongestPatience = absl::Seconds(30);
 
   const size_t places_;
+  const absl::Duration patience_;
   size_t refusals_in_a_row_ = 0;
+  Deadline patient_until_ = Deadline::Never();
   absl::Status refusal_;  // the latest
   absl::Status last_;
 };
@@ -109,7 +114,7 @@ absl::StatusOr<Joined> JoinRankZero(const World& world, const MeetingPlace& meet
       absl::StrCat("rank ", world.rank, " on ", world.host, " joins rank 0 at ", world.rendezvous);
   const std::vector<HostPort>& places = meeting.places;
   NameLookup names(meeting.resolve);
-  Attempts attempts(places.size());
+  Attempts attempts(places.size(), deadline);
   absl::Duration pause = kFirstPause;
   for (size_t attempt = 0;; ++attempt) {
     const HostPort& place = places[attempt % places.size()];
