@@ -73,13 +73,18 @@ absl::Status JoinServer::TimeOut(const Deadline& deadline) const {
   }
   const std::string unproven =
       refused_ == 0 ? "" : absl::StrCat(" (", refused_, " connections did not prove the job secret)");
+  const std::string unaccepted =
+      accept_error_ == 0 ? ""
+                         : absl::StrCat(" (no connection could be accepted here: ", std::strerror(accept_error_),
+                                        DescriptorRemedy(accept_error_), ")");
   return deadline.Error(
-      absl::StrCat("waiting for ", DescribeRanks(missing), " of ", world_size_, " to join", unproven));
+      absl::StrCat("waiting for ", DescribeRanks(missing), " of ", world_size_, " to join", unproven, unaccepted));
 }
 
 void JoinServer::WaitForEvents(const Deadline& deadline) {
   // Where all places are taken a look now and then shows who may give up its own.
-  const bool accepts = !lacks_descriptors_ && guests_.size() < Places();
+  // So it is where none can be accepted: what is not taken stays ready, and poll would not wait.
+  const bool accepts = accept_error_ == 0 && guests_.size() < Places();
   std::vector<pollfd> entries = {{accepts ? listener_.fd() : -1, POLLIN, 0}};
   for (const Guest& guest : guests_) entries.push_back({guest.socket.fd(), POLLIN, 0});
   constexpr int kTickMilliseconds = 200;  // for the guests' own deadlines
@@ -114,16 +119,18 @@ bool JoinServer::MakeRoom() {
   return true;
 }
 
-// Guests become members, or are dropped: only where there is none will no descriptor become free. The ranks are then
-// told, one at a time, with the one that was kept for this.
+// Where descriptors are lacking, guests become members, or are dropped: only where there is no guest will none become
+// free. The ranks are then told, one at a time, with the one that was kept for this. What else fails (ENOBUFS, a
+// firewall's EPERM) may be over at the next look; it is named if it is not.
 void JoinServer::AcceptWaiting() {
-  lacks_descriptors_ = false;
+  accept_error_ = 0;
   while (MakeRoom()) {
     Socket socket = AcceptOne(listener_);
     if (!socket.open()) {
       const int error = errno;
-      lacks_descriptors_ = error == EMFILE || error == ENFILE;
-      if (lacks_descriptors_ && guests_.empty()) LackDescriptors(error);
+      if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ECONNABORTED) return;
+      accept_error_ = error;
+      if ((error == EMFILE || error == ENFILE) && guests_.empty()) LackDescriptors(error);
       return;
     }
     guests_.push_back({std::move(socket),
@@ -138,7 +145,7 @@ void JoinServer::AcceptWaiting() {
 
 void JoinServer::LackDescriptors(int error) {
   if (!refusal_.ok()) return;  // not even one: ranks wait until there is
-  lacks_descriptors_ = false;
+  accept_error_ = 0;
   spare_ = Socket();
   Refuse(absl::ResourceExhaustedError(absl::StrCat("rank 0 cannot accept rank number ", joined_ + 1, " of ",
                                                    world_size_ - 1, " that join: ", std::strerror(error),

@@ -72,7 +72,7 @@ class JoinServer {
   const size_t max_guests_;
   int joined_ = 0;  // or told why they cannot
   int refused_ = 0;
-  bool lacks_descriptors_ = false;
+  int accept_error_ = 0;  // why no connection could be accepted just now (errno), and none is asked for in this round
   absl::Status refusal_;
   std::list<Guest> guests_;
   std::vector<Member> members_;

@@ -1,5 +1,6 @@
 // Who comes to rank 0's door while the ranks meet: all of them, strangers, and more than there is room for.
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/descriptors.h"
 #include "libdistill/world/handshake.h"
+#include "libdistill/world/join_server.h"
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
 #include "tests/support/catch.h"
@@ -83,6 +85,24 @@ TEST_CASE("a rank 0 that has no descriptors left while the ranks come tells ever
                        {"rank 0 cannot accept rank number ", "Too many open files", "ulimit -Hn"});
   });
   CHECK(Failures(outcomes) == "");
+}
+
+TEST_CASE("a rank 0 that can accept nobody says why at its deadline, and does not spin") {
+  Socket deaf(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));  // accept: EINVAL; poll: ready
+  REQUIRE(deaf.open());
+  JoinServer server(std::move(deaf), 2, "a secret", kFewestGuests);
+  rusage before = {}, after = {};
+  getrusage(RUSAGE_THREAD, &before);
+  const absl::Status status = server.Run(In(2));
+  getrusage(RUSAGE_THREAD, &after);
+  CHECK(ExpectError(status, absl::StatusCode::kDeadlineExceeded,
+                    {"waiting for rank 1 of 2 to join", "no connection could be accepted here: Invalid argument"}) ==
+        absl::OkStatus());
+  // A spinning thread makes some hundred thousand calls, which the system counts as its time.
+  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * time.tv_usec; };
+  const double used =
+      seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
+  CHECK(used < 0.5);
 }
 
 TEST_CASE("a rank that has no descriptor left to join with says so at once", "[no_descriptors]") {
