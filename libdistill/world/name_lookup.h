@@ -13,6 +13,9 @@
 
 namespace distill {
 
+// For one thread: Find must not be called by two at a time. What it has begun belongs to nobody: a lookup that has not
+// ended runs on a detached thread, which outlives this object, keeps what it needs itself, and may still be inside
+// getaddrinfo when the process ends.
 class NameLookup {
  public:
   using Function = int (*)(const char* host, const char* port, const addrinfo* hints, addrinfo** found);

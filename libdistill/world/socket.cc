@@ -31,13 +31,18 @@ absl::Status Lost(absl::string_view what) {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
+// The host, but for the one name whose address everybody knows: neither side asks a name server for it, nor do two
+// sides get different answers.
+std::string KnownAddress(const std::string& host) { return host == "localhost" ? "127.0.0.1" : host; }
+
 // Where this host can listen: no name server is asked.
 absl::StatusOr<Addresses> OwnAddresses(const HostPort& place) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV | AI_NUMERICHOST;
   addrinfo* found = nullptr;
-  const int rc = getaddrinfo(IsLoopback(place.host) ? place.host.c_str() : nullptr, place.port.c_str(), &hints, &found);
+  const std::string host = KnownAddress(place.host);
+  const int rc = getaddrinfo(IsLoopback(host) ? host.c_str() : nullptr, place.port.c_str(), &hints, &found);
   if (rc == 0) return Addresses(found, &freeaddrinfo);
   return absl::UnavailableError(absl::StrCat("cannot listen on ", place.host, ":", place.port, ": ", gai_strerror(rc)));
 }
@@ -153,13 +158,9 @@ Socket AcceptOne(const Socket& listener) {
   return accepted;
 }
 
-absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline) {
-  NameLookup names;
-  return Connect(place, deadline, names);
-}
-
 absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline, NameLookup& names) {
-  DISTILL_ASSIGN_OR_RETURN(const NameLookup::Addresses found, names.Find(place.host, place.port, deadline));
+  DISTILL_ASSIGN_OR_RETURN(const NameLookup::Addresses found,
+                           names.Find(KnownAddress(place.host), place.port, deadline));
   absl::Status error;
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     absl::StatusOr<Socket> made = ConnectTo(*address, deadline);

@@ -36,12 +36,12 @@ struct HostPort {
 // "host:port" or "[v6 address]:port". InvalidArgument for anything else.
 [[nodiscard]] absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 
-// Whether only this host can be meant: "localhost", "::1", "127...".
+// Whether only this host can be meant: "localhost" (127.0.0.1 here, whatever name servers say), "::1", "127...".
 bool IsLoopback(const std::string& host);
 
 // Listens on `port` (0: one that is free): on loopback alone when `host` is a loopback address, else on every
-// interface, for `host` may be a name that only the others can resolve. Unavailable: the port is taken;
-// ResourceExhausted: no descriptor is left.
+// interface, for `host` may be a name that only the others can resolve. Asks no name server. Unavailable: the port is
+// taken; ResourceExhausted: no descriptor is left.
 [[nodiscard]] absl::StatusOr<Socket> Listen(const HostPort& place);
 
 // The next connection that waits, or a socket that is not open; then errno says why (EAGAIN: none waits).
@@ -50,7 +50,6 @@ bool IsLoopback(const std::string& host);
 // One attempt on every address of the name, which `names` finds. Unavailable: nobody listens, the name is unknown;
 // DeadlineExceeded, also where the name is not resolved in time; ResourceExhausted: no descriptor is left.
 [[nodiscard]] absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline, NameLookup& names);
-[[nodiscard]] absl::StatusOr<Socket> Connect(const HostPort& place, const Deadline& deadline);
 
 // Blocks until all is handed to the kernel. Unavailable when the other side is gone.
 [[nodiscard]] absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Deadline& deadline);

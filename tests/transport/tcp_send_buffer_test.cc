@@ -12,6 +12,7 @@
 #include "libdistill/transport/fabric_endpoint.h"
 #include "libdistill/world/socket.h"
 #include "tests/support/catch.h"
+#include "tests/support/connect.h"
 
 namespace distill {
 namespace {
@@ -29,7 +30,7 @@ int SendBufferOf(int fd) {
 struct Pair {
   explicit Pair(const std::string& host) : listener(Listen({host, "0"}).value()) {
     const Deadline deadline = Deadline::After(absl::Seconds(10));
-    near = Connect({host, LocalPort(listener)}, deadline).value();
+    near = testing::Connect({host, LocalPort(listener)}, deadline).value();
     while (!accepted.open() && !deadline.Passed()) accepted = AcceptOne(listener);
     REQUIRE(accepted.open());
     socklen_t length = sizeof(sockaddr_storage);

@@ -13,12 +13,14 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/rendezvous.h"
 #include "tests/support/catch.h"
+#include "tests/support/connect.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
 namespace {
 
 using testing::AwaitAllRanks;
+using testing::Connect;
 using testing::Expect;
 using testing::Failures;
 using testing::RunRanks;

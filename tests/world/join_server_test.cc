@@ -15,12 +15,14 @@
 #include "libdistill/world/rendezvous.h"
 #include "libdistill/world/socket.h"
 #include "tests/support/catch.h"
+#include "tests/support/connect.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
 namespace {
 
 using testing::AwaitAllRanks;
+using testing::Connect;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "absl/time/clock.h"
+#include "libdistill/world/socket.h"
 #include "libdistill/world/tcp_rendezvous.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -29,6 +31,8 @@ TEST_CASE("a name that is not resolved in time is an error that names it, and on
     const absl::Status status = names.Find("node0.invalid", "1", Deadline::After(absl::Milliseconds(100))).status();
     CHECK(ExpectError(status, absl::StatusCode::kDeadlineExceeded, {"node0.invalid", "/etc/resolv.conf"}).ok());
   }
+  const Deadline patience = Deadline::After(absl::Seconds(60));  // until its thread runs
+  while (lookups == 0 && !patience.Passed()) absl::SleepFor(absl::Milliseconds(1));
   CHECK(lookups == 1);
   // An address is no name, and no name server's business.
   const auto numeric = names.Find("127.0.0.1", "80", Deadline::After(absl::Seconds(5)));
@@ -41,6 +45,24 @@ TEST_CASE("a name that is not resolved in time is an error that names it, and on
   CHECK(ExpectError(told, absl::StatusCode::kUnavailable, {"cannot resolve node0.invalid"}).ok());
   CHECK(names.Find("node0.invalid", "1", Deadline::After(absl::Seconds(30))).status() == told);
   CHECK(lookups == 2);
+}
+
+TEST_CASE("listening, and joining on localhost, asks no name server") {
+  const Deadline deadline = Deadline::After(absl::Seconds(30));
+  const absl::StatusOr<Socket> listener = Listen({"localhost", "0"});
+  REQUIRE(listener.ok());
+  CHECK(LocalAddress(*listener) == "127.0.0.1");
+  lookups = 0;
+  NameLookup names(&Hang);
+  const absl::StatusOr<Socket> joiner = Connect({"localhost", LocalPort(*listener)}, deadline, names);
+  REQUIRE(joiner.ok());
+  CHECK(LocalAddress(*joiner) == "127.0.0.1");
+  CHECK(lookups == 0);
+  // It begins as an address of loopback does, and is a name: refused as such, where a name server would be asked.
+  const absl::Status status = Listen({"127.name.invalid", "0"}).status();
+  CHECK(ExpectError(status, absl::StatusCode::kUnavailable,
+                    {"cannot listen on 127.name.invalid:0", gai_strerror(EAI_NONAME)})
+            .ok());
 }
 
 TEST_CASE("a rank whose name server does not answer gives up at its deadline, and says so") {

@@ -15,11 +15,13 @@
 #include "libdistill/world/socket.h"
 #include "libdistill/world/tcp_rendezvous.h"
 #include "tests/support/catch.h"
+#include "tests/support/connect.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
 namespace {
 
+using testing::Connect;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
