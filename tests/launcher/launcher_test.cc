@@ -79,7 +79,7 @@ std::vector<pid_t> ProcessesOf(const std::string& mark) {
 }
 
 // A job whose ranks are scripts with children that nobody waits for when the script is gone: one in the background, a
-// grandchild that ignores SIGTERM, and one that left for a session of its own and is an orphan from the begin. Each
+// grandchild that ignores SIGTERM, and one that left for a session of its own and is an orphan from the beginning. Each
 // is a shell with a sleep below it. `then`: what rank 1 does once all are there.
 LocalJob Orphans(const std::string& folder, const std::string& then) {
   const std::string up = folder + "/$DISTILL_RANK";
@@ -207,10 +207,15 @@ TEST_CASE("every rank learns who it is, where to meet, and the job's secret") {
 }
 
 TEST_CASE("rank 0 alone inherits the socket that the ranks meet at") {
-  const auto code = RunLocalJob(Shell(2,
-                                      "named=$DISTILL_RENDEZVOUS_SOCKET; "
-                                      "if [ $DISTILL_RANK = 1 ]; then [ -z \"$named\" ]; exit; fi; "
-                                      "[ \"$(readlink /proc/$$/fd/${named%%:*})\" = \"socket:[${named##*:}]\" ]"));
+  const TempFolder folder;
+  // Rank 0 tells the socket's inode; rank 1 looks for it among its own descriptors, of which it has some.
+  const auto code = RunLocalJob(
+      Shell(2, "cd " + folder.path() +
+                   "; named=$DISTILL_RENDEZVOUS_SOCKET; if [ $DISTILL_RANK = 0 ]; then "
+                   "echo \"socket:[${named##*:}]\" > told; mv told inode; "
+                   "[ \"$(readlink /proc/$$/fd/${named%%:*})\" = \"$(cat inode)\" ]; exit; fi; "
+                   "until [ -e inode ]; do sleep 0.02; done; [ -z \"$named\" ] && [ -e /proc/$$/fd/0 ] || exit 3; "
+                   "for fd in /proc/$$/fd/*; do [ \"$(readlink $fd)\" != \"$(cat inode)\" ] || exit 4; done"));
   REQUIRE(code.ok());
   CHECK(*code == 0);
 }
