@@ -2,9 +2,10 @@
 // about to open. Rank 0 of a meeting asks before the ranks meet, so that a limit that is too low is one error on every
 // rank and not a connection that fails somewhere.
 //
-// Only the soft limit is raised, and only as far as is asked for. Children inherit it; programs that use select()
-// cannot handle a descriptor from 1024 on, but everything is opened close-on-exec here, so a child starts with few and
-// meets one only if it opens so many itself.
+// Only the soft limit is raised: by PrepareProcess (world/process.h), which a rank begins with, as far as the hard one
+// allows, at most 2^20; in a process that did not call it, as far as a meeting needs. Children inherit it; programs
+// that use select() cannot handle a descriptor from 1024 on, but everything is opened close-on-exec here, so a child
+// starts with few and meets one only if it opens so many itself.
 #pragma once
 
 #include <cstdint>

@@ -97,10 +97,11 @@ std::string DescriptorRemedy(int error) {
   if (error != EMFILE) return "";
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
-  return absl::StrCat(
-      " (this process may open ", limit.rlim_cur,
-      " files: rank 0 needs about 2 for each rank of each communicator and 100 more; raise the hard limit, "
-      "ulimit -Hn, or LimitNOFILE= of the service that starts the job)");
+  return absl::StrCat(" (this process may open ", limit.rlim_cur,
+                      " files: rank 0 of each communicator needs one for each of its ranks, over libfabric's tcp "
+                      "another one, and about "
+                      "50 for all else; raise the hard limit, "
+                      "ulimit -Hn, or LimitNOFILE= of the service that starts the job)");
 }
 
 }  // namespace distill
