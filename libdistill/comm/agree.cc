@@ -20,21 +20,27 @@ std::string Entry(const std::vector<std::string>& flat, size_t i) {
 }  // namespace
 
 // The lengths first, then the texts, padded to the longest.
-absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine) {
-  const size_t ranks = static_cast<size_t>(comm.world_size());
+absl::StatusOr<std::vector<std::string>> GatherTextsBy(int world_size, const std::string& mine, GatherElements gather) {
+  const size_t ranks = static_cast<size_t>(world_size);
   std::vector<int64_t> lengths(ranks);
   const int64_t length = static_cast<int64_t>(mine.size());
-  DISTILL_RETURN_IF_ERROR(comm.AllGather(&length, lengths.data(), 1, DType::kInt64));
+  DISTILL_RETURN_IF_ERROR(gather(&length, lengths.data(), 1, DType::kInt64));
   const size_t longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
   std::string padded = mine;
   padded.resize(longest);
   std::string all(ranks * longest, '\0');
-  DISTILL_RETURN_IF_ERROR(comm.AllGather(padded.data(), all.data(), static_cast<int64_t>(longest), DType::kUInt8));
+  DISTILL_RETURN_IF_ERROR(gather(padded.data(), all.data(), static_cast<int64_t>(longest), DType::kUInt8));
   std::vector<std::string> texts(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     texts[rank] = all.substr(rank * longest, static_cast<size_t>(lengths[rank]));
   }
   return texts;
+}
+
+absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine) {
+  return GatherTextsBy(comm.world_size(), mine, [&comm](const void* in, void* out, int64_t count, DType dtype) {
+    return comm.AllGather(in, out, count, dtype);
+  });
 }
 
 absl::StatusOr<std::vector<std::string>> GatherBytes(Communicator& comm, const std::string& mine) {

@@ -2,15 +2,23 @@
 // of: texts and bytes, from all ranks to all or to rank 0. All of these block.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "libdistill/comm/communicator.h"
 
 namespace distill {
+
+// All ranks' `count` elements at `in`, in the order of ranks, at `out`. `count` may be 0.
+using GatherElements = absl::FunctionRef<absl::Status(const void* in, void* out, int64_t count, DType dtype)>;
+// Every rank must call it: the texts of all `ranks`, in their order, by two gathers.
+[[nodiscard]] absl::StatusOr<std::vector<std::string>> GatherTextsBy(int ranks, const std::string& mine,
+                                                                     GatherElements gather);
 
 // Every rank must call it: every rank's text, in the order of ranks.
 [[nodiscard]] absl::StatusOr<std::vector<std::string>> GatherTexts(Communicator& comm, const std::string& mine);

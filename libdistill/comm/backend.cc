@@ -188,21 +188,11 @@ absl::Status CommBackend::CheckMemoryOfHosts(int64_t bytes) {
 }
 
 absl::StatusOr<std::vector<std::string>> CommBackend::GatherInCall(const std::string& mine) {
-  const auto ranks = static_cast<size_t>(world_size());
-  const auto gather = [this](const void* in, void* out, int64_t count) {
-    return Execute({.operation = CommOperation::kAllGather, .input = in, .output = out, .count = count});
-  };
-  std::vector<uint64_t> lengths(ranks);
-  const uint64_t length = mine.size();
-  DISTILL_RETURN_IF_ERROR(gather(&length, lengths.data(), sizeof(length)));
-  const uint64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::string padded = mine;
-  padded.resize(longest);
-  std::string all(ranks * longest, '\0');
-  DISTILL_RETURN_IF_ERROR(gather(padded.data(), all.data(), static_cast<int64_t>(longest)));
-  std::vector<std::string> texts;
-  for (size_t rank = 0; rank < ranks; ++rank) texts.push_back(all.substr(rank * longest, lengths[rank]));
-  return texts;
+  return GatherTextsBy(world_size(), mine, [this](const void* in, void* out, int64_t count, DType dtype) {
+    if (count == 0) return absl::OkStatus();
+    return Execute(
+        {.operation = CommOperation::kAllGather, .input = in, .output = out, .count = count, .dtype = dtype});
+  });
 }
 
 absl::StatusOr<std::unique_ptr<CommMemory>> CommBackend::DoAllocate(int64_t bytes, Placement) {

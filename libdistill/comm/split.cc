@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "libdistill/comm/agree.h"
+#include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/descriptors.h"
 #include "libdistill/world/handshake.h"
@@ -23,8 +24,8 @@ struct Place {
 
 absl::StatusOr<Place> Open(const SplitSeed& seed, size_t ranks) {
   DISTILL_RETURN_IF_ERROR(PrepareDescriptors(static_cast<int>(ranks), seed.setup.world.host).status());
-  std::string host = seed.address.empty() ? seed.setup.world.host : seed.address;
-  if (seed.secret.empty()) host = "127.0.0.1";  // nothing would tell a stranger from a rank
+  DISTILL_CHECK(!seed.secret.empty(), "a rendezvous of several ranks has no secret for its parts");
+  const std::string host = seed.address.empty() ? seed.setup.world.host : seed.address;
   Place place;
   DISTILL_ASSIGN_OR_RETURN(place.listener, Listen({host, "0"}));
   const bool v6 = host.find(':') != std::string::npos;

@@ -91,7 +91,8 @@ class Rendezvous {
   Deadline DeadlineAfter(absl::Duration timeout) const { return Deadline::After(timeout, &busy_->pause()); }
 
   // What only the ranks of the job know, the same on each: for what they prove to one another later
-  // (world/handshake.h). Never sent where there is a job secret.
+  // (world/handshake.h). Never sent where there is a job secret. Empty only where there is but one rank, or where ranks
+  // are simulated, and so have no parts that meet.
   virtual std::string secret() const { return ""; }
 
   // A numeric address of this host on the network that reaches the other ranks; empty when unknown.

@@ -192,7 +192,9 @@ absl::Status TcpRendezvous::Join(const MeetingPlace& meeting, const Deadline& de
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> ready,
                            star_.Await(FrameKind::kReady, sequence_, Deadline::After(deadline.Left() + kGrace)));
   DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(ready[0]));
-  if (fields.size() != 2) return star_.Fail(absl::DataLossError("rank 0's first message cannot be read"));
+  // A job without a secret is told one for its parts.
+  if (fields.size() != 2 || (secret_.empty() && fields[1].empty()))
+    return star_.Fail(absl::DataLossError("rank 0's first message cannot be read"));
   star_.Rename(0, absl::StrCat("rank 0 on ", fields[0]));
   if (secret_.empty()) secret_ = std::move(fields[1]);
   return absl::OkStatus();
