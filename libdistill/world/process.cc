@@ -98,10 +98,9 @@ std::string DescriptorRemedy(int error) {
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
   return absl::StrCat(" (this process may open ", limit.rlim_cur,
-                      " files: rank 0 of each communicator needs one for each of its ranks, over libfabric's tcp "
-                      "another one, and about "
-                      "50 for all else; raise the hard limit, "
-                      "ulimit -Hn, or LimitNOFILE= of the service that starts the job)");
+                      " files: rank 0 of each communicator needs one for each of its ranks, over libfabric's tcp two, "
+                      "and about 50 for all else; raise the hard limit, ulimit -Hn, or LimitNOFILE= of the service "
+                      "that starts the job)");
 }
 
 }  // namespace distill

@@ -49,7 +49,7 @@ void ReadySockets::Add(int fd, void* owner) {
 }
 
 absl::Status ReadySockets::WaitToSend(int fd, void* owner, bool wait) {
-  if (epoll_ < 0) return absl::OkStatus();  // status() has said so
+  if (!status_.ok()) return absl::OkStatus();  // which has said so
   return Control(EPOLL_CTL_MOD, fd, wait ? EPOLLIN | EPOLLOUT : EPOLLIN, owner);
 }
 

@@ -124,8 +124,8 @@ absl::Duration Star::ReportLate(int64_t call, absl::Duration allowed) {
   return watch_.AnswersWithin();
 }
 
-// A peer that sends much is read in pieces, for the others wait, and so does who wants the lock: what is left in its
-// socket is reported again.
+// A peer that sends much is read a piece at a time: the other peers wait meanwhile, and so do threads that want the
+// lock. What is left in its socket is reported again.
 void Star::Read(StarPeer& peer) {
   constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
   const uint64_t until = peer.reader.received_bytes() + kPieceBytes;

@@ -67,7 +67,8 @@ absl::StatusOr<Joined> JoinOnce(const World& world, const HostPort& place, NameL
 // Who does not prove the job secret may be anybody: another job's rank 0 at one of several addresses, or a stranger who
 // took the port for a moment. So that answer alone ends nothing. But ranks whose secrets do differ meet nothing else,
 // and should not wait for the deadline: it ends a joiner once every place has given it in each of the last rounds, and
-// nobody has given another answer for a tenth of the joiner's time, or half a minute: so long a stranger has to stay.
+// nobody has given another answer for a tenth of the joiner's time, 30 s at most: so long a stranger would have to
+// stay.
 class Attempts {
  public:
   Attempts(size_t places, const Deadline& deadline)
