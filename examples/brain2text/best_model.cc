@@ -20,18 +20,20 @@ double ValueOf(const std::map<std::string, double>& metrics, const char* name) {
 
 }  // namespace
 
-void BestModel::TakeEarlier() {
+absl::Status BestModel::TakeEarlier() {
+  DISTILL_RETURN_IF_ERROR(FinishPublishing(folder_));
   const absl::StatusOr<std::string> text = ReadFile(JoinPath(folder_, kBestMetricsFile));
-  if (!text.ok()) return;
+  if (!text.ok()) return absl::OkStatus();
   const nlohmann::json metrics = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!metrics.is_object()) return;
+  if (!metrics.is_object()) return absl::OkStatus();
   best_rate_ = metrics.value("phoneme_error_rate", 1e30);
   best_loss_ = metrics.value("loss", 1e30);
   has_best_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status BestModel::OnEvaluate(const EvaluationRecord& record, TrainingControl&) {
-  if (std::exchange(looks_for_earlier_, false)) TakeEarlier();
+  if (std::exchange(looks_for_earlier_, false)) DISTILL_RETURN_IF_ERROR(TakeEarlier());
   const double rate = ValueOf(record.metrics, "phoneme_error_rate"), loss = ValueOf(record.metrics, "loss");
   const bool is_better = rate < best_rate_ || (rate == best_rate_ && loss < best_loss_);
   if (has_best_ && !is_better) return absl::OkStatus();

@@ -23,7 +23,7 @@ class BestModel : public Observer {
   absl::Status OnEvaluate(const EvaluationRecord& record, TrainingControl& control) override;
 
  private:
-  void TakeEarlier();
+  absl::Status TakeEarlier();
 
   const std::string folder_;
   const std::function<absl::Status(const std::string& folder)> write_;

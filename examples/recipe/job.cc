@@ -51,7 +51,12 @@ absl::Status CheckFolders(const TrainerOptions& trainer, const NamedSources& sou
   // Another run that writes there is no less in the way now than when data and models are loaded, nor is a store that
   // does not let this one write; a local folder is made when there is something to write.
   const std::string& folder = trainer.output_dir;
-  return IsRemote(folder) || FolderExists(folder) ? OutputLock::Take(folder).status() : absl::OkStatus();
+  if (!IsRemote(folder) && !FolderExists(folder)) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<OutputLock> lock, OutputLock::Take(folder));
+  // What a crash has left of a run's last save is a model as any: it may be loaded from there, and must not be lost.
+  if (IsRemote(folder)) return absl::OkStatus();
+  DISTILL_RETURN_IF_ERROR(FinishPublishing(folder));
+  return CheckOutputFolder(trainer);
 }
 
 absl::Status AgreeOnFolders(RunContext& run, const TrainerOptions& trainer, const NamedSources& sources) {

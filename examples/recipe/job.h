@@ -26,7 +26,7 @@ using NamedSources = std::vector<std::pair<std::string, std::string>>;
 // For rank 0, before anything is loaded; `trainer` is TrainerOptionsOf's. InvalidArgument: a source lies in an
 // output_dir that the run may replace; the folder holds checkpoints of this same run, so that the command was repeated
 // without --resume_from_checkpoint; what CheckOutputFolder refuses (train/trainer_state.h). FailedPrecondition: another
-// run writes there.
+// run writes there. Completes a save there that a crash has interrupted (FinishPublishing, checkpoint/checkpoint.h).
 [[nodiscard]] absl::Status CheckFolders(const TrainerOptions& trainer, const NamedSources& sources);
 
 // Every rank must call it; blocks. CheckFolders on rank 0, and its error on every rank.

@@ -91,13 +91,22 @@ std::string CheckpointFolder(const std::string& output_dir, int64_t step);
 // cannot be removed is a warning, once, and goes with a later save.
 void RemoveOldCheckpoints(const std::string& output_dir, int64_t keep, int64_t step, const std::string& best = "");
 
-// Puts the files that `write` makes in a fresh folder into `folder` (made when missing), and takes away what is read
-// there as another model's weights (store/weight_files.h). A reader never finds files of two saves: on a local disk a
-// crash leaves the model that was there, the new one, or for a moment none, until the next run, save or checkpoint in
-// that folder completes what was begun (checkpoint/local_publish.cc); so nobody should read there meanwhile. Under
-// s3:// `write` uses the functions of store/; files are sent as they are written, and get their names when all of them
-// are there, config.json last; before that config.json of the model that was there goes.
+// Puts the files that `write` makes in a fresh folder (files only: InvalidArgument names a folder) into `folder` (made
+// when missing), and takes away what is read there as another model's weights (store/weight_files.h). A reader never
+// finds files of two saves: on a local disk a crash leaves the model that was there, the new one, or for a moment none,
+// until FinishPublishing or the next save or checkpoint in that folder completes what was begun
+// (checkpoint/local_publish.cc); so nobody should read there meanwhile. What cannot be removed there is an error, and
+// the save is completed later. Under s3:// `write` uses the functions of store/; files are sent as they are written,
+// and get their names when all of them are there, config.json last. Before that config.json and weights of the model
+// that was there go: where the names then cannot be given, no model is left, and PublishFiles has to be called again.
+// What cannot be removed there is a warning.
 [[nodiscard]] absl::Status PublishFiles(const std::string& folder,
                                         const std::function<absl::Status(const std::string& folder)>& write);
+
+// Completes a save of PublishFiles that a crash or an error kept from being completed, if there is one in the local
+// `folder`; under s3:// there is none. For who reads a model there that a run before may have left: the first thing,
+// and once at a time with the folder's lock (output_lock.h). Blocks while another process completes it. An error leaves
+// it as it is, to be completed later.
+[[nodiscard]] absl::Status FinishPublishing(const std::string& folder);
 
 }  // namespace distill

@@ -18,6 +18,14 @@ const std::vector<std::string>& ModelEntries() {
   return *entries;
 }
 
+std::vector<std::string> NamesToHide(const std::vector<std::string>& names) {
+  std::vector<std::string> entries;
+  for (const std::string& entry : ModelEntries()) {
+    if (std::find(names.begin(), names.end(), entry) != names.end()) entries.push_back(entry);
+  }
+  return entries.empty() ? names : entries;
+}
+
 std::optional<NamedStep> StepOfName(absl::string_view name) {
   NamedStep of;
   absl::string_view number = name;

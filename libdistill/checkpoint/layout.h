@@ -24,6 +24,10 @@ constexpr char kSetAsideSuffix[] = ".old";  // of a hidden folder: a whole check
 // Files by which a reader finds a published model and its shards, in the order in which they come: after all others.
 const std::vector<std::string>& ModelEntries();
 
+// Of a save's files, those whose older ones go before any of them comes: its ModelEntries; where it has none, so that
+// any file may be the one by which a reader finds it, all.
+std::vector<std::string> NamesToHide(const std::vector<std::string>& names);
+
 // Of a folder's name: of checkpoint-N, and of .checkpoint-N.old; none for other names.
 struct NamedStep {
   int64_t step = 0;

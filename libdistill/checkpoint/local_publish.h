@@ -13,8 +13,4 @@ namespace distill {
 [[nodiscard]] absl::Status PublishLocally(const std::string& folder,
                                           const std::function<absl::Status(const std::string& folder)>& write);
 
-// Completes a save that a crash or an error kept from being completed, if there is one. An error leaves it as it is, to
-// be completed later.
-[[nodiscard]] absl::Status FinishPublishing(const std::string& folder);
-
 }  // namespace distill

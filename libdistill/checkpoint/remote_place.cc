@@ -162,26 +162,29 @@ class RemotePlace : public CheckpointPlace {
                                                      ": what saves a model under s3:// uses WriteWholeFile, ",
                                                      "CreateFile or WriteSafetensors, and no files of its own"));
     }
-    HideModel(names);
-    DISTILL_RETURN_IF_ERROR(staged.Commit(ModelEntries()));  // who waits for a model waits for config.json, the last
-    RemoveWeightsOfOthers(output_dir_, names);
-    return absl::OkStatus();
+    WarnWhereMixed(HideModel(names));
+    WarnWhereMixed(RemoveWeightsOfOthers(output_dir_, names));
+    return staged.Commit(ModelEntries());  // who waits for a model waits for config.json, the last
   }
 
  private:
   // The files come one by one: a crash in the middle must not leave shards of two saves that look like one model, and
-  // leaves none.
-  void HideModel(const std::vector<std::string>& written) {
-    if (written.size() < 2) return;  // one comes at once
-    Names entries;
-    for (const std::string& name : ModelEntries()) {
-      const bool is_written = std::find(written.begin(), written.end(), name) != written.end();
-      if (is_written && FileExists(JoinPath(output_dir_, name))) entries.insert(name);
+  // leaves none. So does a Commit that fails: the older model is lost then, and a next try brings the new one.
+  absl::Status HideModel(const std::vector<std::string>& written) {
+    if (written.size() < 2) return absl::OkStatus();  // one comes at once
+    Names old;
+    for (const std::string& name : NamesToHide(written)) {
+      if (FileExists(JoinPath(output_dir_, name))) old.insert(name);
     }
-    const absl::Status removed = RemoveFiles(output_dir_, entries);
+    return RemoveFiles(output_dir_, old);
+  }
+
+  // Who may write there and not remove still gets the new model, at last.
+  void WarnWhereMixed(const absl::Status& removed) {
     if (removed.ok()) return;
-    LogWarning(absl::StrCat(removed.message(), ": until the new model is there, ", output_dir_,
-                            " may hold files of it and of the older one"));
+    LogWarning(absl::StrCat(removed.message(), ": ", output_dir_,
+                            " may hold files of the new model and of an older one",
+                            " (see what the folder's owner lets you remove)"));
   }
 
   static bool IsDraft(const Names& names) { return names.count(kDraftMark) > 0 && names.count(kManifestFile) == 0; }

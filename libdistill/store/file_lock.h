@@ -19,6 +19,11 @@ class FileLock {
   // it does. A file system without locks gives one to all who ask. NotFound, PermissionDenied.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FileLock>> Take(const std::string& path,
                                                                       const std::function<void()>& waiting);
+  // The same without waiting: null where somebody else holds it.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FileLock>> TryTake(const std::string& path);
+  // Whether the locked file still has that name: who waited for the lock may find it removed, or renamed, by who had
+  // it.
+  bool IsAt(const std::string& path) const;
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

@@ -67,15 +67,18 @@ std::vector<std::string> WeightsOfOthers(const std::vector<std::string>& found,
   return old;
 }
 
-void RemoveWeightsOfOthers(const std::string& folder, const std::vector<std::string>& written) {
+absl::Status RemoveWeightsOfOthers(const std::string& folder, const std::vector<std::string>& written) {
   const absl::StatusOr<std::vector<std::string>> removed = Remove(folder, written);
   if (!removed.ok()) {
-    LogWarning(absl::StrCat("weights of another model may be left in ", folder,
-                            " beside the new ones, which a reader may take for theirs: ", removed.status().message(),
-                            "; remove what is older than the new files"));
-  } else if (!removed->empty()) {
+    return absl::Status(removed.status().code(),
+                        absl::StrCat("weights of another model are left in ", folder,
+                                     ", which a reader may take for the new one's: ", removed.status().message(),
+                                     "; remove what is older than the new files"));
+  }
+  if (!removed->empty()) {
     LogInfo(absl::StrCat("removed from ", folder, ", as weights of another model: ", absl::StrJoin(*removed, ", ")));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace distill

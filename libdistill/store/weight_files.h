@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace distill {
@@ -21,8 +22,8 @@ bool IsReadAsWeights(absl::string_view name);
 std::vector<std::string> WeightsOfOthers(const std::vector<std::string>& found,
                                          const std::vector<std::string>& written);
 
-// Removes them from a folder of any store, whose files of `written` are complete, and says so in a line of the log.
-// Blocks. What cannot be removed is a warning: the new model stands, and a reader may take the old files for its own.
-void RemoveWeightsOfOthers(const std::string& folder, const std::vector<std::string>& written);
+// Removes them from a folder of any store, and says so in a line of the log. Blocks. Before the new model can be found
+// there: a reader would take the old files for its own. An error of the store says what is left, and what to do.
+[[nodiscard]] absl::Status RemoveWeightsOfOthers(const std::string& folder, const std::vector<std::string>& written);
 
 }  // namespace distill
