@@ -171,14 +171,14 @@ absl::StatusOr<std::unique_ptr<CommMemory>> CommBackend::AllocateInCall(int64_t 
   if (is_part_ || placement.on_device) return DoAllocate(bytes, placement);
   DISTILL_RETURN_IF_ERROR(CheckMemoryOfHosts(bytes));
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommMemory> memory, DoAllocate(bytes, placement));
-  TakePages(*memory);
+  DISTILL_RETURN_IF_ERROR(TakePages(*memory));
   return memory;
 }
 
 // Every rank has read what is left before any of them goes on to take some of it.
 absl::Status CommBackend::CheckMemoryOfHosts(int64_t bytes) {
   if (host_id_.empty() && world_size() > 1) return absl::OkStatus();  // around another one, which checks
-  const MemoryRequest mine = {host_, host_id_, bytes, ReadMemoryLimits(memory_root_)};
+  const MemoryRequest mine = {host_, bytes, ReadMemoryLimits(memory_root_)};
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> texts, GatherInCall(mine.Encode()));
   std::vector<MemoryRequest> requests(texts.size());
   for (size_t rank = 0; rank < texts.size(); ++rank) {

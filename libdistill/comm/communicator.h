@@ -91,9 +91,9 @@ class Communicator {
   // takes device memory. Every rank must call it, with the same size, above 0. Freed with the object, by each rank for
   // itself, on any thread, also beside a call that does not use it; it may outlive the communicator. ResourceExhausted
   // on every rank, without poisoning the communicator, when a host has not what its ranks ask for together (it is
-  // named, with what they ask for and what is left), or a rank has not that much. Two communicators that allocate at
-  // one time know nothing of each other. A call is free of copies where every rank passes parts of memory of the same
-  // Allocate; other pointers, and a mixture, work as well.
+  // named, with what they ask for and what is left), or a rank has not that much. Two communicators (parts of a
+  // Split, too) that allocate at one time know nothing of each other. A call is free of copies where every rank passes
+  // parts of memory of the same Allocate; other pointers, and a mixture, work as well.
   [[nodiscard]] virtual absl::StatusOr<std::unique_ptr<CommMemory>> Allocate(int64_t bytes,
                                                                              Placement placement = {}) = 0;
 

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/framing.h"
+#include "libdistill/world/host_id.h"
 
 namespace distill {
 namespace {
@@ -20,7 +23,6 @@ constexpr int64_t kPage = 4096;
 // The ranks that share one limit.
 struct Sharers {
   const std::string* host = nullptr;
-  const std::string* host_id = nullptr;
   const MemoryLimit* limit = nullptr;
   uint64_t left_bytes = 0;  // the least that any of them saw
   uint64_t asked_bytes = 0;
@@ -29,15 +31,15 @@ struct Sharers {
 
 Sharers& FindSharers(std::vector<Sharers>& all, const MemoryRequest& request, const MemoryLimit& limit) {
   for (Sharers& sharers : all) {
-    if (*sharers.host_id == request.host_id && sharers.limit->id == limit.id) return sharers;
+    if (sharers.limit->id == limit.id) return sharers;
   }
-  return all.emplace_back(Sharers{&request.host, &request.host_id, &limit, limit.left_bytes});
+  return all.emplace_back(Sharers{&request.host, &limit, limit.left_bytes});
 }
 
 }  // namespace
 
 std::string MemoryRequest::Encode() const {
-  std::vector<std::string> fields = {host, host_id, absl::StrCat(bytes)};
+  std::vector<std::string> fields = {host, absl::StrCat(bytes)};
   for (const MemoryLimit& limit : limits) {
     fields.insert(fields.end(), {limit.name, limit.id, absl::StrCat(limit.left_bytes)});
   }
@@ -47,14 +49,13 @@ std::string MemoryRequest::Encode() const {
 absl::StatusOr<MemoryRequest> MemoryRequest::Decode(const std::string& text) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> fields, UnpackStrings(text));
   MemoryRequest request;
-  bool good = fields.size() >= 3 && fields.size() % 3 == 0 && absl::SimpleAtoi(fields[2], &request.bytes);
-  for (size_t i = 3; good && i < fields.size(); i += 3) {
+  bool good = fields.size() >= 2 && fields.size() % 3 == 2 && absl::SimpleAtoi(fields[1], &request.bytes);
+  for (size_t i = 2; good && i < fields.size(); i += 3) {
     MemoryLimit& limit = request.limits.emplace_back(MemoryLimit{fields[i], fields[i + 1], 0});
     good = absl::SimpleAtoi(fields[i + 2], &limit.left_bytes);
   }
   if (!good) return absl::InternalError("a rank's request for memory cannot be read");
   request.host = fields[0];
-  request.host_id = fields[1];
   return request;
 }
 
@@ -81,12 +82,24 @@ absl::Status CheckHostMemory(const std::vector<MemoryRequest>& requests) {
   return absl::OkStatus();
 }
 
-// A page that is written is there; it is zero as it was. Older kernels know no call for it.
-void TakePages(const CommMemory& memory) {
-  if (madvise(memory.data(), static_cast<size_t>(memory.bytes()), kMadvisePopulateWrite) == 0) return;
+// A page that is written is there; it is zero as it was. EINVAL: this kernel knows no call for it, or not for such
+// memory.
+absl::Status TakePages(const CommMemory& memory) {
+  int error = 0;
+  do {
+    error = madvise(memory.data(), static_cast<size_t>(memory.bytes()), kMadvisePopulateWrite) == 0 ? 0 : errno;
+  } while (error == EINTR || error == EAGAIN);
+  if (error == 0) return absl::OkStatus();
+  if (error != EINVAL) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "host ", HostName(), " cannot give the ", memory.bytes(),
+        " bytes that a rank has allocated: ", std::strerror(error),
+        "; use fewer ranks a host, a smaller model, a larger /dev/shm, or end what ", "else uses its memory"));
+  }
   for (int64_t at = 0; at < memory.bytes(); at += kPage) {
     const_cast<volatile char*>(memory.data())[at] = 0;
   }
+  return absl::OkStatus();
 }
 
 }  // namespace distill

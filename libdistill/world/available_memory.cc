@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/world/control_groups.h"
+#include "libdistill/world/host_id.h"
 
 namespace distill {
 namespace {
@@ -51,6 +52,12 @@ std::optional<uint64_t> LeftIn(const std::string& folder) {
   return std::nullopt;
 }
 
+// Of the kernel that gives out the memory; where it does not say so, its name.
+std::string BootId(const std::string& root) {
+  const std::string id = FirstLine(root + "/proc/sys/kernel/random/boot_id");
+  return id.empty() ? HostName() : id;
+}
+
 // The kernel numbers groups alike for all who see them.
 std::string IdOf(const std::string& folder) {
   struct stat about = {};
@@ -62,12 +69,14 @@ std::string IdOf(const std::string& folder) {
 
 std::vector<MemoryLimit> ReadMemoryLimits(const std::string& root) {
   std::vector<MemoryLimit> limits;
+  const std::string boot_id = BootId(root);
   if (const std::optional<uint64_t> kibibytes = SumOf(root + "/proc/meminfo", {"MemAvailable:"})) {
-    limits.push_back({"this host", "host", *kibibytes << 10});
+    limits.push_back({"this host", absl::StrCat(boot_id, " host"), *kibibytes << 10});
   }
   for (const std::string& folder : GroupFolders(root, "memory")) {
     const std::optional<uint64_t> left = LeftIn(folder);
-    if (left) limits.push_back({absl::StrCat("the memory limit of ", folder), IdOf(folder), *left});
+    if (!left) continue;
+    limits.push_back({absl::StrCat("the memory limit of ", folder), absl::StrCat(boot_id, " ", IdOf(folder)), *left});
   }
   return limits;
 }

@@ -22,7 +22,8 @@ AvailableMemory ReadAvailableMemory(const std::string& root);
 // One of the limits that this is the least of.
 struct MemoryLimit {
   std::string name;  // as AvailableMemory::limited_by
-  // Equal for two processes of a host that share the limit, even where each sees its group under another path.
+  // Equal for two processes that share the limit, and for no others: it has the kernel's boot id. So containers of one
+  // host share what the host has, and a group that each of them sees under another path.
   std::string id;
   uint64_t left_bytes = 0;
 };

@@ -3,6 +3,9 @@
 #include "libdistill/comm/host_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
@@ -22,11 +25,17 @@ using testing::RunRanks;
 using testing::TempFolder;
 
 MemoryRequest Request(const std::string& host, int64_t bytes, std::vector<MemoryLimit> limits) {
-  return {host, host + "-id", bytes, std::move(limits)};
+  for (MemoryLimit& limit : limits) limit.id = absl::StrCat("boot of ", host, " ", limit.id);
+  return {host, bytes, std::move(limits)};
 }
 
 MemoryLimit OfHost(uint64_t left) { return {"this host", "host", left}; }
 MemoryLimit OfGroup(const std::string& name, uint64_t left) { return {"the memory limit of /" + name, name, left}; }
+
+// Memory that somebody else made.
+struct MappedMemory : CommMemory {
+  MappedMemory(void* data, int64_t bytes) : CommMemory(static_cast<char*>(data), bytes) {}
+};
 
 std::string ErrorOf(const std::vector<MemoryRequest>& requests) {
   const absl::Status status = CheckHostMemory(requests);
@@ -69,16 +78,58 @@ TEST_CASE("ranks share the limits of the control groups that they are in togethe
   CHECK(ErrorOf({Request("a", 400, {OfGroup("job", 400)}), Request("b", 400, {OfGroup("job", 400)})}) == "");
 }
 
+TEST_CASE("ranks in containers of their own share their host's memory, and a group that all of them are in") {
+  const auto rank = [](const std::string& container, uint64_t left, uint64_t in_group) {
+    return MemoryRequest{
+        container, 400, {{"this host", "boot host", left}, {"the memory limit of /pod", "boot group 1:2", in_group}}};
+  };
+  CHECK(ErrorOf({rank("a", 800, 900), rank("b", 800, 900)}) == "");
+  CHECK(absl::StrContains(ErrorOf({rank("a", 700, 900), rank("b", 799, 900)}),
+                          "2 ranks ask for 800 bytes in all, 700 are available (limited by this host)"));
+  CHECK(
+      absl::StrContains(ErrorOf({rank("a", 900, 799), rank("b", 900, 799)}), "(limited by the memory limit of /pod)"));
+}
+
+TEST_CASE("pages that the kernel cannot give are an error, and not a signal") {
+  constexpr int64_t kPages = 4 * 4096;
+  const int file = memfd_create("pages", MFD_CLOEXEC);
+  REQUIRE(file >= 0);
+  REQUIRE(ftruncate(file, 4096) == 0);  // there is nothing behind the first page
+  void* const cut = mmap(nullptr, kPages, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  REQUIRE(cut != MAP_FAILED);
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+  if (madvise(cut, 4096, kPopulateWrite) != 0 && errno == EINVAL) {
+    WARN("skipped: this kernel (before 5.14) gives pages only by a signal");
+  } else {
+    const absl::Status status = TakePages(MappedMemory(cut, kPages));
+    CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+    CHECK(absl::StrContains(status.message(), "cannot give the 16384 bytes that a rank has allocated: "));
+  }
+  munmap(cut, kPages);
+}
+
+TEST_CASE("where the kernel knows no call for it, each page is touched") {
+  constexpr int64_t kPages = 4 * 4096;
+  void* const all = mmap(nullptr, kPages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(all != MAP_FAILED);
+  // An address within a page gives the same error, EINVAL.
+  CHECK(TakePages(MappedMemory(static_cast<char*>(all) + 1, kPages - 1)) == absl::OkStatus());
+  std::vector<unsigned char> there(4);
+  REQUIRE(mincore(all, kPages, there.data()) == 0);
+  for (const unsigned char page : there) CHECK((page & 1) != 0);
+  munmap(all, kPages);
+}
+
 TEST_CASE("a request for memory comes over as it was sent") {
   const MemoryRequest sent = Request("a", 123, {OfHost(5), OfGroup("job", ~uint64_t{0})});
   const auto got = MemoryRequest::Decode(sent.Encode());
   REQUIRE(got.ok());
   CHECK(got->host == "a");
-  CHECK(got->host_id == "a-id");
   CHECK(got->bytes == 123);
   REQUIRE(got->limits.size() == 2);
   CHECK(got->limits[1].name == "the memory limit of /job");
-  CHECK(got->limits[1].id == "job");
+  CHECK(got->limits[1].id == "boot of a job");
   CHECK(got->limits[1].left_bytes == ~uint64_t{0});
   CHECK_FALSE(MemoryRequest::Decode("no request").ok());
 }
@@ -87,7 +138,9 @@ namespace {
 
 constexpr int64_t kBytes = 1 << 20;
 
+// Each root is another host's: containers of one host share its memory.
 void PutAvailable(const TempFolder& root, int64_t bytes) {
+  root.Write("proc/sys/kernel/random/boot_id", root.path());
   root.Write("proc/meminfo", absl::StrCat("MemAvailable: ", bytes >> 10, " kB\n"));
 }
 

@@ -68,6 +68,8 @@ TEST_CASE("every limit is named, with what is left of it, and known again under 
   REQUIRE(seen.size() == 1);
   CHECK(seen[0].name != limits[2].name);
   CHECK(seen[0].id == limits[2].id);
+  other.Write("proc/sys/kernel/random/boot_id", "another kernel");  // may number its groups alike
+  CHECK(ReadMemoryLimits(other.path())[0].id != limits[2].id);
 }
 
 TEST_CASE("of version 1 a container's limit is at the top, and none is a number that is never reached") {
