@@ -93,22 +93,32 @@ absl::StatusOr<FileEntry> Checksum(const std::string& folder, const std::string&
   return sum.Entry(name);
 }
 
+class WrittenSums::Sum : public FileFollower {
+ public:
+  void Add(absl::string_view bytes) override { sum_.Add(bytes); }
+  void End(const std::string& version) override { version_ = version; }
+  FileEntry Entry(const std::string& name) const { return sum_.Entry(name); }
+  const std::string& version() const { return version_; }  // "": not complete
+
+ private:
+  RunningChecksum sum_;
+  std::string version_;
+};
+
 FollowFile WrittenSums::Follower() {
-  return [this](const std::string& name) -> ByteFollower {
-    const auto sum = std::make_shared<RunningChecksum>();
+  return [this](const std::string& name) -> std::shared_ptr<FileFollower> {
+    auto sum = std::make_shared<Sum>();
     const std::lock_guard lock(mutex_);
     sums_[name] = sum;
-    return [sum](absl::string_view bytes) { sum->Add(bytes); };
+    return sum;
   };
 }
 
-std::optional<FileEntry> WrittenSums::Find(const std::string& name, uint64_t size_bytes) {
+std::optional<FileEntry> WrittenSums::Find(const std::string& name, const std::string& version) {
   const std::lock_guard lock(mutex_);
   const auto found = sums_.find(name);
-  if (found == sums_.end()) return std::nullopt;
-  FileEntry entry = found->second->Entry(name);
-  if (entry.size_bytes != size_bytes) return std::nullopt;  // something else wrote it again
-  return entry;
+  if (found == sums_.end() || found->second->version() != version) return std::nullopt;
+  return found->second->Entry(name);
 }
 
 std::vector<FileEntry> WrittenSums::All() {

@@ -45,14 +45,16 @@ class WrittenSums {
  public:
   // Lives no longer than this.
   FollowFile Follower();
-  // Of a file that was followed and has `size_bytes` now; none for what other programs' functions wrote.
-  std::optional<FileEntry> Find(const std::string& name, uint64_t size_bytes);
+  // Of a local file that was followed and has this version (ReadableFile::version) still; none for what other programs'
+  // functions wrote, or wrote again: at the same length, too.
+  std::optional<FileEntry> Find(const std::string& name, const std::string& version);
   // Of all that were followed.
   std::vector<FileEntry> All();
 
  private:
+  class Sum;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<RunningChecksum>> sums_;
+  std::map<std::string, std::shared_ptr<Sum>> sums_;
 };
 
 // How many parts all files of a manifest have together.

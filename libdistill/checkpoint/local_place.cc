@@ -28,9 +28,9 @@ std::string FreeHiddenFolder(const std::string& output_dir, int64_t step, const 
   return folder;
 }
 
-absl::StatusOr<int64_t> SizeOfFile(const std::string& path) {
+absl::StatusOr<std::string> VersionOfFile(const std::string& path) {
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<const ReadableFile> file, OpenFile(path));
-  return file->size();
+  return file->version();
 }
 
 // Syncs what the folder holds, and lists it with checksums: those of the bytes as they were written, where they passed
@@ -44,8 +44,8 @@ absl::StatusOr<std::vector<FileEntry>> SyncAndSum(const std::string& folder, Wri
       return absl::InvalidArgumentError(absl::StrCat(path, ": a checkpoint holds files only, no folders"));
     }
     DISTILL_RETURN_IF_ERROR(Sync(path));
-    DISTILL_ASSIGN_OR_RETURN(const int64_t size_bytes, SizeOfFile(path));
-    std::optional<FileEntry> entry = written.Find(name, static_cast<uint64_t>(size_bytes));
+    DISTILL_ASSIGN_OR_RETURN(const std::string version, VersionOfFile(path));
+    std::optional<FileEntry> entry = written.Find(name, version);
     if (!entry.has_value()) {
       DISTILL_ASSIGN_OR_RETURN(entry, Checksum(folder, name));
     }

@@ -85,17 +85,17 @@ bool EntryExists(const std::string& path) {
 
 absl::Status WriteWholeFile(const std::string& path, const std::string& bytes) {
   if (IsRemote(path)) return WriteRemoteFile(path, bytes);
-  const ByteFollower follower = FollowerOf(path);
-  const absl::Status written = WithFile(path, O_WRONLY | O_CREAT | O_TRUNC, [&](int fd) {
+  const std::shared_ptr<FileFollower> follower = FollowerOf(path);
+  return WithFile(path, O_WRONLY | O_CREAT | O_TRUNC, [&](int fd) {
     for (size_t done = 0; done < bytes.size();) {
       const ssize_t count = write(fd, bytes.data() + done, bytes.size() - done);
       if (count < 0 && errno != EINTR) return FileError("write", path, errno, static_cast<int64_t>(bytes.size()));
       if (count > 0) done += static_cast<size_t>(count);
     }
+    if (follower != nullptr) follower->Add(bytes);
+    EndFollowed(follower.get(), fd);
     return absl::OkStatus();
   });
-  if (written.ok() && follower != nullptr) follower(bytes);
-  return written;
 }
 
 absl::Status Sync(const std::string& path) {

@@ -27,11 +27,7 @@ constexpr size_t kMostAtOnce = size_t{1} << 30;  // read(2) gives at most 2 GiB 
 class LocalFile : public ReadableFile {
  public:
   LocalFile(std::string path, int fd, const struct stat& about)
-      : path_(std::move(path)),
-        fd_(fd),
-        size_(about.st_size),
-        version_(
-            absl::StrCat(about.st_size, "-", about.st_ino, "-", about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec)) {}
+      : path_(std::move(path)), fd_(fd), size_(about.st_size), version_(LocalVersion(about)) {}
   ~LocalFile() override { close(fd_); }
   LocalFile(const LocalFile&) = delete;
   LocalFile& operator=(const LocalFile&) = delete;
@@ -97,13 +93,14 @@ class LocalFileWriter : public FileWriter {
       const ssize_t count = write(fd_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return FileError("write", path_, errno, static_cast<int64_t>(bytes.size()));
-      if (follower_ != nullptr) follower_(bytes.substr(0, static_cast<size_t>(count)));
+      if (follower_ != nullptr) follower_->Add(bytes.substr(0, static_cast<size_t>(count)));
       bytes.remove_prefix(static_cast<size_t>(count));
     }
     return absl::OkStatus();
   }
 
   absl::Status Commit() override {
+    EndFollowed(follower_.get(), fd_);
     if (fsync(fd_) != 0) return FileError("sync", path_, errno);
     close(std::exchange(fd_, -1));
     DISTILL_RETURN_IF_ERROR(Rename(temporary_, path_));
@@ -117,7 +114,7 @@ class LocalFileWriter : public FileWriter {
 
  private:
   const std::string path_, temporary_;
-  const ByteFollower follower_;
+  const std::shared_ptr<FileFollower> follower_;
   int fd_;
 };
 
@@ -195,6 +192,10 @@ class LocalStore : public Store {
 };
 
 }  // namespace
+
+std::string LocalVersion(const struct stat& about) {
+  return absl::StrCat(about.st_size, "-", about.st_ino, "-", about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec);
+}
 
 std::shared_ptr<Store> MakeLocalStore() { return std::make_shared<LocalStore>(); }
 

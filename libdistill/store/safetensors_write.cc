@@ -92,7 +92,7 @@ absl::Status WriteLocal(const std::string& path, absl::string_view begin, const 
                         TensorWriter write_tensor) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return FileError("create", path, errno);
-  const ByteFollower follower = FollowerOf(path);
+  const std::shared_ptr<FileFollower> follower = FollowerOf(path);
   auto size_bytes = static_cast<int64_t>(begin.size());
   for (const Entry* entry : order) size_bytes += entry->second.size_bytes;
   absl::Status status = WriteBytes(path, begin, order, write_tensor, [&](absl::string_view bytes) {
@@ -100,11 +100,12 @@ absl::Status WriteLocal(const std::string& path, absl::string_view begin, const 
       const ssize_t written = write(fd, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return FileError("write", path, errno, size_bytes);
-      if (follower != nullptr) follower(bytes.substr(0, static_cast<size_t>(written)));
+      if (follower != nullptr) follower->Add(bytes.substr(0, static_cast<size_t>(written)));
       bytes.remove_prefix(written);
     }
     return absl::OkStatus();
   });
+  if (status.ok()) EndFollowed(follower.get(), fd);
   if (status.ok() && fsync(fd) != 0) status = FileError("sync", path, errno, size_bytes);
   if (close(fd) != 0 && status.ok()) status = FileError("close", path, errno);
   return status;

@@ -40,12 +40,13 @@ class StagedFolder::Files : public StagedFiles, public std::enable_shared_from_t
 // Hands the file over where others give it its name.
 class StagedFolder::Files::Writer : public FileWriter {
  public:
-  Writer(std::shared_ptr<Files> files, std::string name, std::unique_ptr<FileWriter> file, ByteFollower follower)
+  Writer(std::shared_ptr<Files> files, std::string name, std::unique_ptr<FileWriter> file,
+         std::shared_ptr<FileFollower> follower)
       : files_(std::move(files)), name_(std::move(name)), file_(std::move(file)), follower_(std::move(follower)) {}
 
   absl::Status Append(absl::string_view bytes) override {
     DISTILL_RETURN_IF_ERROR(AsDiskError(file_->Append(bytes)));
-    if (follower_ != nullptr) follower_(bytes);
+    if (follower_ != nullptr) follower_->Add(bytes);
     return absl::OkStatus();
   }
 
@@ -61,7 +62,7 @@ class StagedFolder::Files::Writer : public FileWriter {
   const std::shared_ptr<Files> files_;
   const std::string name_;
   std::unique_ptr<FileWriter> file_;
-  const ByteFollower follower_;
+  const std::shared_ptr<FileFollower> follower_;
 };
 
 absl::StatusOr<std::unique_ptr<FileWriter>> StagedFolder::Files::Create(const std::string& path) {

@@ -1,11 +1,17 @@
 // What is left of a save, and of the one before it, when the process that publishes it is killed at any moment.
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <functional>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "libdistill/checkpoint/checkpoint.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/store/durable_files.h"
@@ -70,15 +76,69 @@ std::string SaveIn(const std::string& folder) {
   return *config;
 }
 
-// Kills the second save before call `at` of those that change names or sync; false: it has fewer.
-bool PublishUntil(const std::string& folder, int shards, int at) {
+const Names kBare = {"metrics.json", "model.safetensors", "model_options.yaml"};
+
+// As distill_brain2text's best model: none of its files is one by which other programs find a model.
+absl::Status PublishBare(const std::string& folder, const std::string& save) {
+  return PublishFiles(folder, [&](const std::string& draft) -> absl::Status {
+    for (const std::string& name : kBare) DISTILL_RETURN_IF_ERROR(WriteWholeFile(JoinPath(draft, name), save));
+    return absl::OkStatus();
+  });
+}
+
+std::string BareSaveIn(const std::string& folder) {
+  std::set<std::string> texts;
+  for (const std::string& name : kBare) texts.insert(ReadFile(JoinPath(folder, name)).value_or("none"));
+  if (texts.size() == 1) return *texts.begin();
+  return texts.size() == 2 && texts.count("none") > 0 ? "none" : "mixed";
+}
+
+// Kills the save before call `at` of those that change names or sync; false: it has fewer.
+bool RunUntil(const std::function<absl::Status()>& save, int at) {
   int calls = 0;
-  const TraceEnd end = Trace([&] { return Publish(folder, "two", shards); },
-                             [&](const TracedCall& call) {
-                               return (testing::ChangesNames(call) || call.number == SYS_fsync) && ++calls == at;
-                             });
+  const TraceEnd end = Trace(save, [&](const TracedCall& call) {
+    return (testing::ChangesNames(call) || call.number == SYS_fsync) && ++calls == at;
+  });
   REQUIRE((end == TraceEnd::kKilled || end == TraceEnd::kFinished));
   return end == TraceEnd::kKilled;
+}
+
+bool PublishUntil(const std::string& folder, int shards, int at) {
+  return RunUntil([&] { return Publish(folder, "two", shards); }, at);
+}
+
+// Leaves a save that stands, and waits in .model.new.
+void LeaveStanding(const std::string& folder) {
+  bool stands = false;
+  for (int at = 1; !stands && PublishUntil(folder, 2, at); ++at) stands = EntryExists(JoinPath(folder, ".model.new"));
+  REQUIRE(stands);
+}
+
+// Syncs and changes of names in `folder`, in their order, up to the end of .model.new: "sync .", "rename A B",
+// "remove A". Syncs of one thing that follow one another are one.
+Names StepsOf(const std::string& folder, const std::function<absl::Status()>& save) {
+  Names steps;
+  bool ended = false;
+  const auto relative = [&](std::string path) {
+    if (path == folder) return std::string(".");
+    path = absl::StrReplaceAll(path, {{absl::StrCat(folder, "/"), ""}});
+    const size_t draft = path.find(".model.tmp.");
+    if (draft == 0) path.erase(10, path.find('/') == std::string::npos ? path.npos : path.find('/') - 10);
+    return path;
+  };
+  const TraceEnd end = Trace(save, [&](const TracedCall& call) {
+    Names paths = testing::PathsOf(call);
+    const bool syncs = call.number == SYS_fsync;
+    if (syncs) paths = {testing::FileOf(call)};
+    if (ended || paths.empty()) return false;
+    std::string step = syncs ? "sync" : paths.size() == 2 ? "rename" : "remove";
+    for (const std::string& path : paths) absl::StrAppend(&step, " ", relative(path));
+    ended = step == "rename .model.new .model.tmp";
+    if (steps.empty() || steps.back() != step) steps.push_back(step);
+    return false;
+  });
+  REQUIRE(end == TraceEnd::kFinished);
+  return steps;
 }
 
 bool MayTrace() {
@@ -126,13 +186,99 @@ TEST_CASE("a process that is killed between any two steps of publishing leaves f
   }
 }
 
+TEST_CASE("a save without config.json that is killed between any two steps leaves files of one save", "[traced]") {
+  if (!MayTrace()) return;
+  bool was_old = false, was_new = false;
+  for (int at = 1;; ++at) {
+    const TempFolder out;
+    REQUIRE(PublishBare(out.path(), "one") == absl::OkStatus());
+    const bool killed = RunUntil([&] { return PublishBare(out.path(), "two"); }, at);
+    CAPTURE(at, ListEntries(out.path()).value());
+    const std::string found = BareSaveIn(out.path());
+    CHECK((found == "one" || found == "two" || found == "none"));
+    REQUIRE(FinishPublishing(out.path()) == absl::OkStatus());
+    const std::string completed = BareSaveIn(out.path());
+    CHECK((completed == "one" || completed == "two"));
+    CHECK_FALSE((was_new && completed == "one"));
+    was_old = was_old || completed == "one";
+    was_new = was_new || completed == "two";
+    if (!killed) break;
+  }
+  CHECK(was_old);
+  CHECK(was_new);
+}
+
+TEST_CASE("what a save does is on disk before its next step", "[traced]") {
+  if (!MayTrace()) return;
+  const TempFolder out;
+  REQUIRE(Publish(out.path(), "one", 1) == absl::OkStatus());
+  CHECK(StepsOf(out.path(), [&] { return Publish(out.path(), "two", 1); }) ==
+        Names{"sync .", "sync .model.tmp/config.json", "sync .model.tmp/model.safetensors",
+              "sync .model.tmp/tokenizer.json", "sync .model.tmp/.files", "sync .model.tmp",
+              "rename .model.tmp .model.new", "sync .", "remove config.json", "sync .",
+              "rename .model.new/model.safetensors model.safetensors",
+              "rename .model.new/tokenizer.json tokenizer.json", "sync .", "rename .model.new/config.json config.json",
+              "sync .", "rename .model.new .model.tmp"});
+}
+
+// The other one comes while the first stands before a step, and would do all that is left, were there no lock.
+TEST_CASE("of two processes that complete a save one waits, and the new files stay", "[traced]") {
+  if (!MayTrace()) return;
+  for (int at = 0; at < 5; ++at) {
+    const TempFolder out;
+    const std::string& folder = out.path();
+    REQUIRE(Publish(folder, "one", 1) == absl::OkStatus());
+    LeaveStanding(folder);
+    int calls = 0;
+    pid_t other = -1;
+    const TraceEnd end = Trace([&] { return FinishPublishing(folder); },
+                               [&](const TracedCall& call) {
+                                 if (testing::PathsOf(call).empty() || calls++ != at) return false;
+                                 other = fork();
+                                 if (other == 0) _exit(FinishPublishing(folder).ok() ? 0 : 1);
+                                 // Time to come in between; more of it finds no less.
+                                 for (int i = 0; i < 20 && EntryExists(folder + "/.model.new"); ++i) {
+                                   absl::SleepFor(absl::Milliseconds(10));
+                                 }
+                                 return false;
+                               });
+    CAPTURE(at);
+    CHECK(end == TraceEnd::kFinished);
+    REQUIRE(other > 0);
+    int status = 0;
+    REQUIRE(waitpid(other, &status, 0) == other);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    CHECK(SaveIn(folder) == "two");
+    CHECK(*ListEntries(folder) == Names{"config.json", Shards(2)[0], Shards(2)[1], kIndex, "tokenizer.json"});
+  }
+}
+
+TEST_CASE("a folder in a save, or a name with a line's end, is refused before anything is replaced") {
+  const TempFolder out;
+  REQUIRE(Publish(out.path(), "one", 1) == absl::OkStatus());
+  const auto add = [&](const std::string& name, bool is_folder) {
+    return PublishFiles(out.path(), [&](const std::string& draft) -> absl::Status {
+      const std::string path = JoinPath(draft, name);
+      DISTILL_RETURN_IF_ERROR(is_folder ? MakeFolder(path) : WriteWholeFile(path, "two"));
+      return WriteWholeFile(JoinPath(draft, "config.json"), "two");
+    });
+  };
+  const absl::Status folder = add("parts", true), name = add("a\nb", false);
+  CHECK(folder.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(folder.message(), "/parts: a model is saved as files only, without folders"));
+  CHECK(name.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(name.message(), "a name with a line's end"));
+  CHECK(SaveIn(out.path()) == "one");
+  CHECK(ListEntries(out.path())->size() == 3);
+  REQUIRE(Publish(out.path(), "two", 1) == absl::OkStatus());
+  CHECK(SaveIn(out.path()) == "two");
+}
+
 TEST_CASE("a save that was interrupted is completed by the next checkpoint in its folder", "[traced]") {
   if (!MayTrace()) return;
   const TempFolder out;
   REQUIRE(Publish(out.path(), "one", 2) == absl::OkStatus());
-  bool stands = false;
-  for (int at = 1; !stands && PublishUntil(out.path(), 2, at); ++at) stands = EntryExists(out / ".model.new");
-  REQUIRE(stands);
+  LeaveStanding(out.path());
   REQUIRE(testing::Save(out.path(), 3) == absl::OkStatus());
   CHECK(SaveIn(out.path()) == "two");
   CHECK_FALSE(EntryExists(out / ".model.new"));
@@ -170,7 +316,9 @@ TEST_CASE("a file that something else wrote into a checkpoint has its checksum, 
   auto draft = CheckpointDraft::Begin(out.path(), 7);
   REQUIRE(draft.ok());
   REQUIRE(WriteWholeFile(JoinPath(draft->folder(), "config.json"), "{}") == absl::OkStatus());
+  REQUIRE(WriteWholeFile(JoinPath(draft->folder(), "vocab.txt"), "one two") == absl::OkStatus());
   std::ofstream(JoinPath(draft->folder(), "config.json")) << "{\"other\": 1}";  // over it, unseen
+  std::ofstream(JoinPath(draft->folder(), "vocab.txt")) << "two one";           // at the same length, and at once
   std::ofstream(JoinPath(draft->folder(), "notes.txt")) << "unseen";
   REQUIRE(draft->WriteTensors({}, testing::WriteNoTensor) == absl::OkStatus());
   REQUIRE(draft->Commit(testing::StateOf(7)) == absl::OkStatus());

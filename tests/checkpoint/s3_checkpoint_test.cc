@@ -217,4 +217,34 @@ TEST_CASE("a model is published with config.json last; where S3 refuses it, it g
   CHECK(CheckSpace(out, {.model_bytes = int64_t{1} << 60}) == absl::OkStatus());
 }
 
+TEST_CASE("files by which an older model in S3 is found, and its weights, go before any file of the new one comes") {
+  if (!S3Server::IsThere()) return;
+  S3Server server;
+  const std::string out = server.Bucket() + "/out", place = out.substr(5);
+  const auto write = [](const std::string& folder) -> absl::Status {
+    DISTILL_RETURN_IF_ERROR(WriteWholeFile(JoinPath(folder, "config.json"), "{}"));
+    return WriteWholeFile(JoinPath(folder, "model-00001-of-00001.safetensors"), "weights");
+  };
+  REQUIRE(PublishFiles(out, write) == absl::OkStatus());
+  for (const char* name : {"adapter_config.json", "model.safetensors"}) {
+    REQUIRE(WriteWholeFile(JoinPath(out, name), "old") == absl::OkStatus());
+  }
+  server.Fault({});
+  REQUIRE(PublishFiles(out, write) == absl::OkStatus());
+  const std::vector<std::string> log = server.Log();
+  const auto at = [&](const std::string& request) {
+    const auto found =
+        std::find_if(log.begin(), log.end(), [&](const auto& line) { return absl::StrContains(line, request); });
+    INFO(request);
+    REQUIRE(found != log.end());
+    return found - log.begin();
+  };
+  const auto first_put = at("PUT /" + place + "/");
+  for (const char* name : {"config.json", "adapter_config.json", "model.safetensors"}) {
+    CHECK(at("DELETE /" + place + "/" + name) < first_put);
+  }
+  CHECK(first_put < at("PUT /" + place + "/config.json"));
+  CHECK(*ListEntries(out) == Names{"config.json", "model-00001-of-00001.safetensors"});
+}
+
 }  // namespace distill::testing

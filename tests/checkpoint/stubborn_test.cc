@@ -44,6 +44,32 @@ std::set<std::string> NamesIn(const TempFolder& out) {
 
 }  // namespace
 
+TEST_CASE("weights of another model that cannot be removed keep a save waiting, until they can be", "[immutable]") {
+  const TempFolder out;
+  const auto publish = [&] {
+    return PublishFiles(out.path(), [](const std::string& draft) -> absl::Status {
+      for (const char* name : {"config.json", "model.safetensors"}) {
+        if (auto written = WriteWholeFile(JoinPath(draft, name), "new"); !written.ok()) return written;
+      }
+      return absl::OkStatus();
+    });
+  };
+  out.Write("pytorch_model.bin", "old");
+  {
+    const Immutable held(out / "pytorch_model.bin");
+    if (!held.holds()) {
+      WARN(kSkipped);
+      return;
+    }
+    const absl::Status refused = publish();
+    CHECK(refused.code() == absl::StatusCode::kPermissionDenied);
+    CHECK(absl::StrContains(refused.message(), "weights of another model are left in " + out.path()));
+    CHECK(NamesIn(out) == std::set<std::string>{".model.new", "pytorch_model.bin"});
+  }
+  CHECK(FinishPublishing(out.path()) == absl::OkStatus());
+  CHECK(NamesIn(out) == std::set<std::string>{"config.json", "model.safetensors"});
+}
+
 TEST_CASE("an old checkpoint with a file that cannot be removed is hidden, warned of once, and goes later",
           "[immutable]") {
   const TempFolder out;

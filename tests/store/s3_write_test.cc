@@ -67,10 +67,12 @@ TEST_CASE("staged files come into their folder together, with what was named las
   S3Server server;
   const std::string out = server.Bucket() + "/out";
   std::map<std::string, std::string> seen;
-  const auto follow = [&](const std::string& name) {
-    seen[name] = "";
-    return [&seen, name](absl::string_view bytes) { absl::StrAppend(&seen[name], bytes); };
+  struct Seen : FileFollower {
+    explicit Seen(std::string& text) : text(text) { text.clear(); }
+    void Add(absl::string_view bytes) override { absl::StrAppend(&text, bytes); }
+    std::string& text;
   };
+  const auto follow = [&](const std::string& name) { return std::make_shared<Seen>(seen[name]); };
   const std::string large(size_t{9} << 20, 'w');
   {
     StagedFolder staged(out + "/.model.tmp", out, follow);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,14 @@ bool ReadCall(pid_t child, TracedCall& call) {
   call = {.process = child, .number = static_cast<long>(info.entry.nr)};
   std::copy(std::begin(info.entry.args), std::end(info.entry.args), call.arguments);
   return true;
+}
+
+std::string TextAt(pid_t process, uint64_t address) {
+  std::ifstream memory(absl::StrCat("/proc/", process, "/mem"), std::ios::binary);
+  memory.seekg(static_cast<std::streamoff>(address));
+  std::string text;
+  std::getline(memory, text, '\0');
+  return text;
 }
 
 TraceEnd EndOf(int wait_status) {
@@ -70,6 +79,25 @@ std::string FileOf(const TracedCall& call) {
   char path[4096] = {};
   const std::string link = absl::StrCat("/proc/", call.process, "/fd/", static_cast<int>(call.arguments[0]));
   return readlink(link.c_str(), path, sizeof(path) - 1) < 0 ? "" : path;
+}
+
+std::vector<std::string> PathsOf(const TracedCall& call) {
+  switch (call.number) {
+#ifdef SYS_rename
+    case SYS_rename:
+      return {TextAt(call.process, call.arguments[0]), TextAt(call.process, call.arguments[1])};
+    case SYS_unlink:
+    case SYS_rmdir:
+      return {TextAt(call.process, call.arguments[0])};
+#endif
+    case SYS_renameat:
+    case SYS_renameat2:
+      return {TextAt(call.process, call.arguments[1]), TextAt(call.process, call.arguments[3])};
+    case SYS_unlinkat:
+      return {TextAt(call.process, call.arguments[1])};
+    default:
+      return {};
+  }
 }
 
 bool ChangesNames(const TracedCall& call) {

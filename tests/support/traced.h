@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -33,6 +34,9 @@ TraceEnd Trace(const std::function<absl::Status()>& body, const std::function<bo
 
 // What the call's first argument, a descriptor, is open on.
 std::string FileOf(const TracedCall& call);
+
+// The paths that it gets, as it gets them: of a rename, old and new; of an unlink or rmdir, one. None of other calls.
+std::vector<std::string> PathsOf(const TracedCall& call);
 
 // Whether the call changes what names a disk holds: it renames, removes or makes something.
 bool ChangesNames(const TracedCall& call);
