@@ -42,7 +42,7 @@
 namespace distill {
 namespace {
 
-constexpr char kDraft[] = ".model.tmp", kStanding[] = ".model.new", kList[] = ".files";
+constexpr char kDraft[] = ".model.tmp", kList[] = ".files";
 
 // A save's folder, draft or standing, that no other process touches meanwhile.
 absl::StatusOr<std::unique_ptr<FileLock>> LockSave(const std::string& save) {
@@ -89,13 +89,13 @@ absl::Status LetStand(const std::string& draft, const std::string& folder) {
   for (const std::string& name : names) DISTILL_RETURN_IF_ERROR(Sync(JoinPath(draft, name)));
   DISTILL_RETURN_IF_ERROR(Sync(list));
   DISTILL_RETURN_IF_ERROR(Sync(draft));
-  DISTILL_RETURN_IF_ERROR(Rename(draft, JoinPath(folder, kStanding)));
+  DISTILL_RETURN_IF_ERROR(Rename(draft, JoinPath(folder, kStandingSave)));
   return Sync(folder);
 }
 
 // Of `names`, those that have not come into their places yet.
 std::vector<std::string> Waiting(const std::string& folder, std::vector<std::string> names) {
-  const std::string standing = JoinPath(folder, kStanding);
+  const std::string standing = JoinPath(folder, kStandingSave);
   std::erase_if(names, [&](const std::string& name) { return !EntryExists(JoinPath(standing, name)); });
   return names;
 }
@@ -118,14 +118,14 @@ absl::Status HideOld(const std::string& folder, const std::vector<std::string>& 
 // A part of step 4.
 absl::Status Move(const std::string& folder, const std::vector<std::string>& names) {
   for (const std::string& name : Waiting(folder, names)) {
-    DISTILL_RETURN_IF_ERROR(Rename(JoinPath(JoinPath(folder, kStanding), name), JoinPath(folder, name)));
+    DISTILL_RETURN_IF_ERROR(Rename(JoinPath(JoinPath(folder, kStandingSave), name), JoinPath(folder, name)));
   }
   return Sync(folder);
 }
 
 // Steps 3 to 5, by who holds its lock; again after a crash in any of them.
 absl::Status Complete(const std::string& folder) {
-  const std::string standing = JoinPath(folder, kStanding);
+  const std::string standing = JoinPath(folder, kStandingSave);
   DISTILL_ASSIGN_OR_RETURN(const std::string list, ReadFile(JoinPath(standing, kList)));
   const std::vector<std::string> names = absl::StrSplit(list, '\n', absl::SkipEmpty());
   DISTILL_RETURN_IF_ERROR(HideOld(folder, names));
@@ -148,7 +148,7 @@ absl::Status Complete(const std::string& folder) {
 
 // Null: there is no such save any more.
 absl::StatusOr<std::unique_ptr<FileLock>> LockStanding(const std::string& folder) {
-  const std::string standing = JoinPath(folder, kStanding), list = JoinPath(standing, kList);
+  const std::string standing = JoinPath(folder, kStandingSave), list = JoinPath(standing, kList);
   while (EntryExists(standing)) {
     if (!EntryExists(list) && EntryExists(standing)) return absl::NotFoundError(absl::StrCat(list, " is missing"));
     absl::StatusOr<std::unique_ptr<FileLock>> lock = LockSave(standing);
@@ -161,7 +161,7 @@ absl::StatusOr<std::unique_ptr<FileLock>> LockStanding(const std::string& folder
 }  // namespace
 
 absl::Status FinishPublishing(const std::string& folder) {
-  const std::string standing = JoinPath(folder, kStanding);
+  const std::string standing = JoinPath(folder, kStandingSave);
   if (IsRemote(folder) || !EntryExists(standing)) return absl::OkStatus();
   const auto finish = [&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<FileLock> lock, LockStanding(folder));

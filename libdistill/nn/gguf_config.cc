@@ -8,6 +8,7 @@
 #include "libdistill/nn/gguf_families.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/gguf.h"
+#include "libdistill/store/weight_files.h"
 #include "libdistill/store/weights_folder.h"
 
 namespace distill {
@@ -41,8 +42,11 @@ absl::StatusOr<ConfigText> ReadConfigJson(const std::string& folder) {
     if (names.ok() && !names->empty()) return ConfigOf(folder, JoinPath(folder, names->front()));
   }
   if (FileExists(folder)) return absl::NotFoundError(absl::StrCat(folder, " is a file; name the folder that holds it"));
-  DISTILL_ASSIGN_OR_RETURN(std::string text, ReadFile(path));  // whose error says what is wrong
-  return ConfigText{std::move(text), std::move(path)};
+  absl::StatusOr<std::string> text = ReadFile(path);  // whose error says what is wrong
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat(text.status().message(), AdviceOnStandingSave(folder)));
+  }
+  return ConfigText{*std::move(text), std::move(path)};
 }
 
 std::string ConfigPath(const std::string& folder) {

@@ -43,6 +43,13 @@ absl::StatusOr<std::vector<std::string>> Remove(const std::string& folder, const
 
 }  // namespace
 
+std::string AdviceOnStandingSave(const std::string& folder) {
+  const std::string save = JoinPath(folder, kStandingSave);
+  if (!FolderExists(save)) return "";
+  return absl::StrCat("; ", save, " is a save of a model that was interrupted, or is not complete yet: the run that ",
+                      "wrote it completes it, and so does the next one with this output_dir");
+}
+
 bool IsReadAsWeights(absl::string_view name) {
   for (const auto& [stem, ending] : {std::pair("model", ".safetensors"), std::pair("pytorch_model", ".bin")}) {
     absl::string_view rest = name;

@@ -12,6 +12,14 @@ namespace distill {
 // What a student's states are compared through while it is trained (nn/state_projections.h), beside the saved model.
 inline constexpr char kStateProjectionsFile[] = "hidden_projections.safetensors";
 
+// The folder, in that of a model, of a save that stands and has not come into its place yet
+// (checkpoint/local_publish.cc).
+inline constexpr char kStandingSave[] = ".model.new";
+
+// For the end of an error of a model that is not found in `folder`: that such a save waits there, and what completes
+// it. "" where there is none.
+std::string AdviceOnStandingSave(const std::string& folder);
+
 // Whole models: model.safetensors and pytorch_model.bin, parts of them (model-00001-of-00003.safetensors), and the
 // indices of parts.
 bool IsReadAsWeights(absl::string_view name);

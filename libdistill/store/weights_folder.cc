@@ -15,6 +15,7 @@
 #include "libdistill/store/store.h"
 #include "libdistill/store/strict_json.h"
 #include "libdistill/store/torch_file.h"
+#include "libdistill/store/weight_files.h"
 
 namespace distill {
 namespace {
@@ -164,7 +165,7 @@ absl::StatusOr<WeightsFolder> WeightsFolder::Open(const std::string& folder) {
   return absl::NotFoundError(
       absl::StrCat(folder, ": neither model.safetensors nor pytorch_model.bin, nor an index of ",
                    "parts (model.safetensors.index.json, pytorch_model.bin.index.json), nor GGUF; ",
-                   "weights in another format must be saved as safetensors first"));
+                   "weights in another format must be saved as safetensors first", AdviceOnStandingSave(folder)));
 }
 
 absl::Status WeightsFolder::ScaleTensor(const std::string& name, std::optional<ScaledBlock> block) {

@@ -124,6 +124,15 @@ TEST_CASE("weights of eight bits are multiplied by the scales of their blocks, w
   CHECK(std::vector<float>(values + 18, values + 24) == std::vector<float>{5, 5, 6, 6, 7, 7});
 }
 
+TEST_CASE("a folder in which a save waits to be completed says so where no model is found") {
+  const TempFolder folder;
+  CHECK_FALSE(absl::StrContains(WeightsFolder::Open(folder.path()).status().message(), ".model.new"));
+  folder.Write(".model.new/config.json", "{}");
+  const absl::Status missing = WeightsFolder::Open(folder.path()).status();
+  CHECK(missing.code() == absl::StatusCode::kNotFound);
+  CHECK(absl::StrContains(missing.message(), folder / ".model.new is a save of a model that was interrupted"));
+}
+
 TEST_CASE("scales that fit no weight are refused with tensor and shapes") {
   const TempFolder folder;
   const auto refused = [&](const std::string& file, std::optional<ScaledBlock> block) {
