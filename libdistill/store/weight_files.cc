@@ -34,8 +34,10 @@ bool HoldsWeights(absl::string_view name) {
 }
 
 absl::StatusOr<std::vector<std::string>> Remove(const std::string& folder, const std::vector<std::string>& written) {
-  DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> found, ListFiles(folder, "", ""));
-  const std::vector<std::string> old = WeightsOfOthers(found, written);
+  const absl::StatusOr<std::vector<std::string>> found = ListFiles(folder, "", "");
+  if (absl::IsNotFound(found.status())) return std::vector<std::string>();  // in S3 a folder comes with its first file
+  DISTILL_RETURN_IF_ERROR(found.status());
+  const std::vector<std::string> old = WeightsOfOthers(*found, written);
   DISTILL_ASSIGN_OR_RETURN(const std::shared_ptr<Store> store, StoreOf(folder));
   for (const std::string& name : old) DISTILL_RETURN_IF_ERROR(store->Remove(JoinPath(folder, name)));
   return old;
