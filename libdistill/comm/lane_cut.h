@@ -42,7 +42,10 @@ struct LaneCut {
   int64_t PieceLength(int64_t segment, int lane) const {
     return Even(segment) + (lane + 1 == lanes ? Rest(segment) : 0);
   }
-  int64_t longest_piece_bytes() const { return (per_segment / lanes + lanes) * size; }
+  int64_t longest_piece_bytes() const {
+    const int64_t longest = std::min(per_segment, count);  // of a segment: a short call is less than a whole one
+    return std::min(longest, longest / lanes + lanes - 1) * size;
+  }
 
   int64_t count, size;
   int lanes;
