@@ -15,7 +15,6 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/gradients/tensor_collectives.h"
 #include "libdistill/tensor/catch_torch.h"
-#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -66,8 +65,7 @@ absl::StatusOr<std::unique_ptr<GradientReducer>> GradientReducer::Create(
   if (mine.ok()) {
     reducer->thread_ = *std::move(thread);
     mine = CatchTorch([&] {
-      const c10::Device device = parameters[0].tensor.device();
-      if (!device.is_cpu()) reducer->stream_ = StreamOfPool(device, /*first=*/true);
+      reducer->stream_ = std::make_shared<const HeldStream>(parameters[0].tensor.device());
       reducer->AddHooks();
     });
   }
@@ -205,14 +203,11 @@ void GradientReducer::Launch() {
   // Until the memory is free that this bucket shares. Finish says what became of that one.
   if (const int64_t before = buckets_.bucket(b).before; before >= 0) calls_[before].Wait().IgnoreError();
   staging_->OnLaunch(b);
-  const auto sum = BehindStream(
-      buckets_.bucket(b).values.device(),
-      [this, b](Communicator& comm) {
-        const absl::Status status = wire_.Sum(comm, buckets_.bucket(b), adds_);
-        if (!buckets_.bucket(b).has_place) buckets_.TakeMemory(b);
-        return status;
-      },
-      stream_);
+  const auto sum = BehindStream(stream_, [this, b](Communicator& comm) {
+    const absl::Status status = wire_.Sum(comm, buckets_.bucket(b), adds_);
+    if (!buckets_.bucket(b).has_place) buckets_.TakeMemory(b);
+    return status;
+  });
   calls_.push_back(thread_->Run([this, sum](Communicator& comm) {
     const absl::Status summed = sum(comm);
     if (!summed.ok()) lost_ = true;

@@ -46,6 +46,7 @@
 #include "libdistill/gradients/gradient_rows.h"
 #include "libdistill/gradients/gradient_staging.h"
 #include "libdistill/gradients/gradient_wire.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace torch::autograd {
 struct Node;
@@ -188,8 +189,8 @@ class GradientReducer {
   bool in_step_ = false;
   bool adds_ = false;  // to the sums of the pass before
   std::atomic<bool> syncs_{true};
-  std::optional<c10::Stream> stream_;  // on a GPU, where buckets are summed: one and the same
-  std::atomic<bool> lost_{false};      // a bucket has failed: the backward pass need not continue
+  std::shared_ptr<const HeldStream> stream_;  // where buckets are summed on a GPU
+  std::atomic<bool> lost_{false};             // a bucket has failed: the backward pass need not continue
 
   std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above
 };

@@ -2,12 +2,11 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <memory>
+#include <utility>
 
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
-#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -39,18 +38,17 @@ absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body)
   return thrown;
 }
 
-std::function<absl::Status(Communicator&)> BehindStream(c10::Device device,
-                                                        std::function<absl::Status(Communicator&)> body,
-                                                        std::optional<c10::Stream> stream) {
+std::function<absl::Status(Communicator&)> BehindStream(std::shared_ptr<const HeldStream> stream,
+                                                        std::function<absl::Status(Communicator&)> body) {
   std::shared_ptr<const c10::Event> ready;
   const absl::Status recorded = CatchTorch([&] {
-    if (!device.is_cpu()) ready = std::make_shared<const c10::Event>(RecordEvent(device));
+    if (stream->stream().has_value()) ready = std::make_shared<const c10::Event>(RecordEvent(stream->device()));
   });
-  return [device, ready, recorded, stream, body = std::move(body)](Communicator& comm) {
+  return [ready, recorded, stream = std::move(stream), body = std::move(body)](Communicator& comm) {
     return OrAbort(comm, [&]() -> absl::Status {
       if (!recorded.ok()) throw StatusError(recorded);
       if (ready == nullptr) return body(comm);
-      const OwnStream own(stream.has_value() ? *stream : StreamOfPool(device, /*first=*/true), *ready);
+      const OwnStream own(*stream->stream(), *ready);
       DISTILL_RETURN_IF_ERROR(body(comm));
       own.Synchronize();
       return absl::OkStatus();

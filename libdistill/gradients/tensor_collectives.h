@@ -2,14 +2,14 @@
 #pragma once
 
 #include <functional>
-#include <optional>
+#include <memory>
 
-#include <c10/core/Stream.h>
 #include <torch/types.h>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "libdistill/comm/communicator.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 
@@ -18,11 +18,10 @@ namespace distill {
 [[nodiscard]] absl::Status OrAbort(Communicator& comm, absl::FunctionRef<absl::Status()> body);
 
 // A call for another thread: `body`, and on a GPU behind what the device's current stream holds now, beside what comes
-// there later, and done when the call returns. OrAbort, also where the GPU fails. `stream`: where it works, for calls
-// that allocate (StreamOfPool); none: on any of the pool's, another one in each call. The CPU has none.
-std::function<absl::Status(Communicator&)> BehindStream(c10::Device device,
-                                                        std::function<absl::Status(Communicator&)> body,
-                                                        std::optional<c10::Stream> stream = std::nullopt);
+// there later, and done when the call returns. OrAbort, also where the GPU fails. `stream`: of the device, where `body`
+// works; the same one in all calls of a communicator, and no other communicator's.
+std::function<absl::Status(Communicator&)> BehindStream(std::shared_ptr<const HeldStream> stream,
+                                                        std::function<absl::Status(Communicator&)> body);
 
 // Sums a tensor over all ranks, in place. Every rank must call it; blocks. InvalidArgument: a type that collectives do
 // not add.

@@ -27,9 +27,13 @@ int64_t FlatParameters::Elements(const ShardPlan& plan, const std::vector<int64_
 absl::StatusOr<std::unique_ptr<FlatParameters>> FlatParameters::Create(
     Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan,
     const std::vector<int64_t>& block_of, size_t blocks, const ShardedBlocks::Options& options) {
-  DISTILL_RETURN_IF_ERROR(Agree(comm, RequireOneType(parameters)));
   const std::vector<bool> in_block = AreOfBlocks(plan, block_of);
   auto flat = std::make_unique<FlatParameters>();
+  DISTILL_RETURN_IF_ERROR(Agree(comm, CatchTorch([&]() -> absl::Status {
+                                  DISTILL_RETURN_IF_ERROR(RequireOneType(parameters));
+                                  flat->stream_ = std::make_shared<const HeldStream>(options.device);
+                                  return absl::OkStatus();
+                                })));
   flat->parts_.resize(parameters.size());
   DISTILL_RETURN_IF_ERROR(flat->Flatten(comm, parameters, plan, in_block, options.dtype, options.device));
   if (std::find(in_block.begin(), in_block.end(), true) == in_block.end()) return flat;
@@ -68,7 +72,7 @@ absl::Status FlatParameters::Flatten(Communicator& comm, const std::vector<Train
 std::function<absl::Status(Communicator&)> FlatParameters::GatherCall(size_t bucket) const {
   const torch::Tensor padded = buckets_[bucket];
   if (!padded.defined()) return [](Communicator&) { return absl::OkStatus(); };
-  return BehindStream(padded.device(), [padded](Communicator& comm) { return AllGatherSlices(comm, padded); });
+  return BehindStream(stream_, [padded](Communicator& comm) { return AllGatherSlices(comm, padded); });
 }
 
 absl::Status FlatParameters::GatherAll(Communicator& comm) const {

@@ -15,6 +15,7 @@
 #include "libdistill/gradients/gradient_plan.h"
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/shard/sharded_blocks.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 
@@ -45,7 +46,8 @@ class FlatParameters {
   absl::Status Flatten(Communicator& comm, const std::vector<TrainedParameter>& parameters, const ShardPlan& plan,
                        const std::vector<bool>& in_block, torch::Dtype dtype, c10::Device device);
 
-  std::vector<torch::Tensor> buckets_;  // padded; undefined where a block has them
+  std::shared_ptr<const HeldStream> stream_;  // of GatherCall
+  std::vector<torch::Tensor> buckets_;        // padded; undefined where a block has them
   std::vector<torch::Tensor> parts_;
   std::shared_ptr<ShardedBlocks> blocks_;
 };

@@ -44,6 +44,7 @@ absl::StatusOr<std::shared_ptr<ShardedBlocks>> ShardedBlocks::Create(Communicato
   DISTILL_RETURN_IF_ERROR(Agree(*blocks->comm_, OrAbort(*blocks->comm_, [&]() -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(blocks->values_,
                              TakeValues(*blocks->comm_, blocks->plan_, options, parameters, blocks->blocks_));
+    blocks->stream_ = std::make_shared<const HeldStream>(options.device);
     DISTILL_ASSIGN_OR_RETURN(blocks->thread_, AsyncCalls::Start(blocks->comm_.get()));
     return absl::OkStatus();
   })));
@@ -200,7 +201,7 @@ AsyncCall ShardedBlocks::StartGather(size_t block) {
   const size_t place = std::exchange(next_place_, (next_place_ + 1) % kPlaces);
   // Behind it: not before the block that had this place was computed, nor before the shares were written.
   return thread_->Run(
-      BehindStream(device_, [this, block, place](Communicator& comm) { return Gather(comm, block, place); }));
+      BehindStream(stream_, [this, block, place](Communicator& comm) { return Gather(comm, block, place); }));
 }
 
 absl::Status ShardedBlocks::Gather(Communicator& comm, size_t index, size_t place) const {

@@ -34,6 +34,7 @@
 #include "libdistill/gradients/parameters.h"
 #include "libdistill/nn/weight_gate.h"
 #include "libdistill/shard/sharded_values.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 
@@ -131,7 +132,8 @@ class ShardedBlocks : public WeightGate {
   bool whole_ = false;
 
   std::unique_ptr<Communicator> comm_;
-  std::unique_ptr<AsyncCalls> thread_;  // last: its calls use what is above
+  std::shared_ptr<const HeldStream> stream_;  // where blocks are gathered on a GPU, beside the gradients' sums
+  std::unique_ptr<AsyncCalls> thread_;        // last: its calls use what is above
 };
 
 }  // namespace distill

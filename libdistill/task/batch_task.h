@@ -30,7 +30,7 @@ std::unique_ptr<Loader<B>> MakeLoader(Batches<B>& batches, const LoaderOptions& 
                                       std::shared_ptr<const Objective<B>> objective, c10::Device device,
                                       int64_t steps = std::numeric_limits<int64_t>::max()) {
   std::optional<c10::Stream> copies;
-  if (!device.is_cpu()) copies = StreamOfPool(device, /*first=*/false);
+  if (!device.is_cpu()) copies = StreamOfPool(device);
   const auto prepare = [objective = std::move(objective), copies](B& batch) {
     objective->Prepare(batch, copies.has_value() ? &*copies : nullptr);
   };

@@ -62,7 +62,7 @@ TEST_CASE("batches that were sent to a GPU ahead arrive whole, also while it com
   for (const torch::Device device : TestDevices()) {
     if (device.is_cpu()) continue;
     Random random(12, 0);
-    const c10::Stream copies = StreamOfPool(device, /*first=*/false);
+    const c10::Stream copies = StreamOfPool(device);
     torch::Tensor busy = torch::ones({2048, 2048}, device);
     for (int round = 0; round < 20; ++round) {
       std::vector<TokenBatch> batches;
