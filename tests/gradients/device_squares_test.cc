@@ -75,7 +75,7 @@ TEST_CASE("the reference adds up rows in float32, to a millionth") {
   CHECK(std::isnan(SumOfSquaresByRows(torch::full({5000}, std::numeric_limits<float>::quiet_NaN()))));
 }
 
-TEST_CASE("a GPU gives the bits of the kernels' arithmetic") {
+TEST_CASE("a GPU gives the bits of the kernels' arithmetic", "[gpu]") {
   if (!at::globalContext().hasCUDA()) return static_cast<void>(std::printf("skipped: no GPU here\n"));
   DeviceSquares squares;
   for (const int64_t count : kCounts) {
