@@ -40,10 +40,14 @@ struct FabricCut {
 };
 
 // A reduce-scatter's messages: all steps of a group of chunks, then those of the next group, so that partial sums take
-// the room of a group, however long the blocks are. A group is several windows long: the stream does not stop for it.
+// the room of a group, however long the blocks are. A chunk of a step waits for the same one of the step before, a
+// group earlier: of several groups none is shorter than the ring's window, so that as many messages are under way.
 struct ReduceScatterOrder {
-  ReduceScatterOrder(int64_t ranks, int64_t chunks)
-      : steps(ranks - 1), groups(CeilDivide(chunks, 4 * kRingWindow)), group(CeilDivide(chunks, groups)) {}
+  // `window`: Ring::window().
+  ReduceScatterOrder(int64_t ranks, int64_t chunks, int64_t window)
+      : steps(ranks - 1), groups(CeilDivide(chunks, MostChunks(window))), group(CeilDivide(chunks, groups)) {}
+  // Of a group; a rank keeps twice so many as partial sums.
+  static constexpr int64_t MostChunks(int64_t window) { return std::max<int64_t>(4 * kRingWindow, 2 * window); }
   static int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
   int64_t Step(int64_t m) const { return m / group % steps; }
   int64_t Chunk(int64_t m) const { return m / (group * steps) * group + m % group; }

@@ -124,7 +124,7 @@ absl::Status FabricRing::ReduceScatter(const CommCall& call) {
   const int64_t n = ranks_.world_size();
   const int64_t size = SizeOf(call.dtype);
   const FabricCut cut = Cut(n * call.count, n, call.dtype);
-  const ReduceScatterOrder order(n, cut.chunks);
+  const ReduceScatterOrder order(n, cut.chunks, ring_.window());
   const int64_t chunk = cut.per_chunk, kept = order.group * chunk;
   DISTILL_RETURN_IF_ERROR(calls_.Fit(partial_, n > 2 ? 2 * kept * size : 1));
   DISTILL_ASSIGN_OR_RETURN(const FabricRegion from, calls_.Use(call.input, n * call.bytes()));
