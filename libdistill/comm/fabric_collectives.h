@@ -32,13 +32,13 @@ class FabricCollectives {
         exchange_(endpoint, work) {}
 
   // Before the first call, and after the last one, once the endpoint is withdrawn.
-  absl::Status Open() { return ring_.Open(); }
+  [[nodiscard]] absl::Status Open() { return ring_.Open(); }
   void Close();
 
   // One call of any operation.
-  absl::Status Run(const CommCall& call);
+  [[nodiscard]] absl::Status Run(const CommCall& call);
   // The ranks wait for each other, outside of any call.
-  absl::Status Meet() { return ring_.Meet(); }
+  [[nodiscard]] absl::Status Meet() { return ring_.Meet(); }
 
  private:
   CommAlgorithm Choose(const CommCall& call) const;

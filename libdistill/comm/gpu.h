@@ -1,8 +1,7 @@
 // What CUDA says of the GPUs of this process that LibTorch's interfaces do not. Asking starts nothing on them.
 //
 //   DISTILL_RETURN_IF_ERROR(CheckGpuAge(0));
-//   const PciPlace place = FindPciPlace(GpuAddress(0).value_or(""), "");   // world/own_cores.h: its NUMA node, its
-//   cores
+//   const PciPlace place = FindPciPlace(GpuAddress(0).value_or(""), "");  // of world/own_cores.h
 #pragma once
 
 #include <string>

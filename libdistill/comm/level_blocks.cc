@@ -21,6 +21,29 @@
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
+namespace {
+
+enum class Into { kTile, kRanks };
+
+// Blocks of `bytes` each, between a tile and memory in which each rank has `rank_bytes`.
+std::vector<Rows> CopiesOf(const std::vector<BlockRun>& runs, int64_t bytes, int64_t rank_bytes, Into into, char* to,
+                           const char* from) {
+  std::vector<Rows> copies;
+  for (const BlockRun& run : runs) {
+    const int64_t in_tile = run.place * bytes, tile_pitch = run.place_step * bytes;
+    const int64_t of_rank = run.rank * rank_bytes, ranks_pitch = run.rank_step * rank_bytes;
+    const bool gathers = into == Into::kTile;
+    copies.push_back({.to = to + (gathers ? in_tile : of_rank),
+                      .to_pitch = gathers ? tile_pitch : ranks_pitch,
+                      .from = from + (gathers ? of_rank : in_tile),
+                      .from_pitch = gathers ? ranks_pitch : tile_pitch,
+                      .row_bytes = bytes,
+                      .rows = run.blocks});
+  }
+  return copies;
+}
+
+}  // namespace
 
 absl::Status LevelCalls::MoveRows(absl::Span<const Rows> rows, Placement placement) const {
   if (placement.on_device) return device_->CopyRows(rows, placement.stream);
@@ -63,16 +86,8 @@ absl::Status LevelCalls::ReduceTile(const CommCall& call, const BlockCut& cut, i
     in += *place.at * size;
   } else {
     char* gathered = ScratchIn(call.placement).tile->data();
-    std::vector<Rows> rows;
-    for (const BlockRun& run : place.runs) {
-      rows.push_back({.to = gathered + run.place * bytes,
-                      .to_pitch = run.place_step * bytes,
-                      .from = in + run.rank * call.bytes(),
-                      .from_pitch = run.rank_step * call.bytes(),
-                      .row_bytes = bytes,
-                      .rows = run.blocks});
-    }
-    DISTILL_RETURN_IF_ERROR(MoveRows(rows, call.placement));
+    DISTILL_RETURN_IF_ERROR(
+        MoveRows(CopiesOf(place.runs, bytes, call.bytes(), Into::kTile, gathered, in), call.placement));
     in = gathered;
   }
   const int64_t of_lane = tile.hosts * blocks_.seats();
@@ -113,16 +128,7 @@ absl::Status LevelCalls::ShowTile(const CommCall& call, const BlockCut& cut, int
     if (local_rank() == tile.first_lane) shown = got;
     DISTILL_RETURN_IF_ERROR(inside_.Broadcast(shown, count, call.dtype, tile.first_lane, call.placement));
   }
-  std::vector<Rows> rows;
-  for (const BlockRun& run : place.runs) {
-    rows.push_back({.to = out + run.rank * call.bytes(),
-                    .to_pitch = run.rank_step * call.bytes(),
-                    .from = shown + run.place * bytes,
-                    .from_pitch = run.place_step * bytes,
-                    .row_bytes = bytes,
-                    .rows = run.blocks});
-  }
-  return MoveRows(rows, call.placement);
+  return MoveRows(CopiesOf(place.runs, bytes, call.bytes(), Into::kRanks, out, shown), call.placement);
 }
 
 absl::Status LevelCalls::BringToSeats(const CommCall& call, const BlockCut& cut, int64_t segment, char* blocks) {

@@ -27,7 +27,7 @@ class DeviceSquares {
 
 // By LibTorch alone, on any device, for which it waits: float32 norms of rows of 1024 values, whose squares are added
 // up in float64. Within 1e-6 of the exact sum; infinite already where a row's squares leave float32's range. Takes
-// memory of a sixtieth of the values. Throws c10::Error.
+// 12 bytes for each 1024 values, a row's norm in both types. Throws c10::Error.
 double SumOfSquaresByRows(const torch::Tensor& values);
 
 }  // namespace distill
