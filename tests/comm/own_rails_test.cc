@@ -4,6 +4,8 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/collectives_grid.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/comm/watch_fabric.h"
 #include "tests/support/catch.h"
@@ -25,13 +28,17 @@ namespace distill {
 namespace {
 
 using testing::Expect;
+using testing::ExpectError;
+using testing::ExpectWithin;
 using testing::Failures;
 using testing::RunRanks;
 using testing::WatchedFabric;
 
 constexpr int kCards = 8;
 int cards_here = kCards;
-std::atomic<int> endpoints{0}, registrations{0};
+enum class Asked { kAnswers, kFails, kKills };
+std::atomic<Asked> asked{Asked::kAnswers};  // what happens to a rank that asks for its cards
+std::atomic<int> endpoints{0}, closed_endpoints{0}, registrations{0};
 
 void Rename(fi_info& info, const std::string& name) {
   free(info.domain_attr->name);
@@ -41,6 +48,8 @@ void Rename(fi_info& info, const std::string& name) {
 int GetInfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** found) {
   const FabricLibrary& real = WatchedFabric::real;
+  if (asked == Asked::kFails) return -FI_ENOMEM;
+  if (asked == Asked::kKills) kill(getpid(), SIGKILL);
   if (std::strcmp(hints->fabric_attr->prov_name, "efa") != 0) {
     return real.getinfo(version, node, service, flags, hints, found);
   }
@@ -68,6 +77,12 @@ int Register(fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr**
   return real_mr_ops.regattr(domain, attributes, flags, region);
 }
 
+fi_ops endpoint_ops, real_endpoint_ops;
+int CloseEndpoint(fid* endpoint) {
+  ++closed_endpoints;
+  return real_endpoint_ops.close(endpoint);
+}
+
 // In a process of a test's own: for good. Its cards' addresses are no IP addresses, as far as we see.
 absl::Status WatchFabric() {
   testing::FabricWatch watch;
@@ -76,12 +91,22 @@ absl::Status WatchFabric() {
     info.addr_format = FI_ADDR_EFA;
     ++endpoints;
   };
+  watch.on_endpoint = [](fid_ep& endpoint) {
+    real_endpoint_ops = endpoint_ops = *endpoint.fid.ops;
+    endpoint_ops.close = &CloseEndpoint;
+    endpoint.fid.ops = &endpoint_ops;
+  };
   watch.on_domain = [](fid_domain& domain) {
     real_mr_ops = mr_ops = *domain.mr;
     mr_ops.regattr = &Register;
     domain.mr = &mr_ops;
   };
   return WatchedFabric::Watch(watch, &GetInfo);
+}
+
+// Sums, and what reduce-scatter and all-gather give, compared with exact ones.
+absl::Status CheckSums(Communicator& comm, const std::vector<int64_t>& counts) {
+  return testing::CheckAllReduces(comm, {.counts = counts, .dtypes = {DType::kFloat32}, .ops = {ReduceOp::kSum}});
 }
 
 absl::Status ExpectCount(const char* what, int count, int wanted) {
@@ -93,6 +118,16 @@ absl::StatusOr<std::unique_ptr<Communicator>> JoinOnTwoHosts(World world) {
   setenv("FI_TCP_IFACE", "lo", 1);
   world.host = world.host_id = world.rank < 2 ? "host-a" : "host-b";
   CommunicatorOptions options;
+  options.timeout = absl::Seconds(60);
+  return CreateCommunicator(world, options);
+}
+
+// Each on a host of its own, around the ring.
+absl::StatusOr<std::unique_ptr<Communicator>> JoinApart(World world) {
+  setenv("FI_TCP_IFACE", "lo", 1);
+  world.host = world.host_id = absl::StrCat("host-", world.rank);
+  CommunicatorOptions options;
+  options.algorithm = AlgorithmPreference::kRing;
   options.timeout = absl::Seconds(60);
   return CreateCommunicator(world, options);
 }
@@ -135,8 +170,7 @@ absl::Status RunRank(const World& world) {
   auto* to = reinterpret_cast<float*>(out->data());
   freed_before.reset();
   DISTILL_RETURN_IF_ERROR(comm->Barrier());
-  DISTILL_RETURN_IF_ERROR(comm->AllReduce(from, to, 4 * kEach, DType::kFloat32, ReduceOp::kSum));
-  DISTILL_RETURN_IF_ERROR(comm->AllReduce(from, to, 10, DType::kFloat32, ReduceOp::kSum));
+  DISTILL_RETURN_IF_ERROR(CheckSums(*comm, {10, kEach}));
   DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, from, to, 1000));
   DISTILL_RETURN_IF_ERROR(CheckMessage(*comm));
   DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints before a long all-to-all", endpoints, kOwn + 1));
@@ -167,14 +201,35 @@ TEST_CASE("a rank opens endpoints on its own cards, and between all ranks when a
 TEST_CASE("where one host has fewer cards than another, the ranks of both use as many") {
   testing::LoadFabric();
   const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
+    // Of the five cards there rank 2 has two and rank 3 three: their lanes use as many, and what joins all ranks two.
+    const int of_lane = world.rank % 2 == 0 ? 2 : 3;
     cards_here = world.rank < 2 ? 8 : 5;
     DISTILL_RETURN_IF_ERROR(WatchFabric());
     DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
     std::vector<float> in(400'000), out(in.size());
-    DISTILL_RETURN_IF_ERROR(comm->AllReduce(in.data(), out.data(), 400'000, DType::kFloat32, ReduceOp::kSum));
-    return CheckAllToAll(*comm, in.data(), out.data(), 100'000);
+    DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints at first", endpoints - closed_endpoints, of_lane + 1));
+    DISTILL_RETURN_IF_ERROR(CheckSums(*comm, {400'000}));
+    DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, in.data(), out.data(), 100'000));
+    return ExpectCount("endpoints after a long all-to-all", endpoints - closed_endpoints, of_lane + 1 + 2);
   });
   CHECK(Failures(outcomes) == "");
+}
+
+// Each rank is a host by itself here, so that all cards are its own, and the ring goes over as many rails.
+TEST_CASE("sums and gathers around a ring over one, three and eight rails are exact") {
+  testing::LoadFabric();
+  for (const int cards : {1, 3, 8}) {
+    CAPTURE(cards);
+    const auto outcomes = RunRanks(3, absl::Seconds(100), [cards](const World& world) -> absl::Status {
+      cards_here = cards;
+      DISTILL_RETURN_IF_ERROR(WatchFabric());
+      DISTILL_ASSIGN_OR_RETURN(auto comm, JoinApart(world));
+      DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints", endpoints, cards));
+      // Of blocks of many chunks and a rest, of a chunk for each rail at most, and of less than one.
+      return CheckSums(*comm, {3'000'017, 100'003, 5});
+    });
+    CHECK(Failures(outcomes) == "");
+  }
 }
 
 TEST_CASE("with one rail no second communicator is opened between all ranks") {
@@ -187,6 +242,38 @@ TEST_CASE("with one rail no second communicator is opened between all ranks") {
     DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, in.data(), out.data(), 100'000));
     return ExpectCount("endpoints", endpoints, 2);
   });
+  CHECK(Failures(outcomes) == "");
+}
+
+// Where something happens to rank 2 as it opens its cards for the first long call between all ranks: that call's error.
+absl::Status ExpectNoCardsOf2(const World& world, Asked what, const std::string& error) {
+  DISTILL_RETURN_IF_ERROR(WatchFabric());
+  DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+  std::vector<float> in(400'000), out(in.size());
+  DISTILL_RETURN_IF_ERROR(CheckAllToAll(*comm, in.data(), out.data(), 1000));
+  if (world.rank == 2) asked = what;
+  const absl::Status status =
+      ExpectWithin(absl::Seconds(30), [&] { return CheckAllToAll(*comm, in.data(), out.data(), 100'000); });
+  DISTILL_RETURN_IF_ERROR(
+      ExpectError(status, absl::StatusCode::kUnavailable,
+                  {absl::StrCat("all-to-all number 2 over shm+fabric failed on rank ", world.rank), error}));
+  return Expect(comm->Barrier() == status, "not poisoned");
+}
+
+TEST_CASE("where a rank cannot open its cards for a long call between all ranks, the call fails on every rank") {
+  testing::LoadFabric();
+  CHECK(Failures(RunRanks(4, absl::Seconds(100), [](const World& world) {
+          return ExpectNoCardsOf2(world, Asked::kFails, "rank 2 on host-b: no fabric: libfabric has nothing for");
+        })) == "");
+}
+
+TEST_CASE("a rank that is killed as it opens its cards for a long call ends the others' call, by name") {
+  testing::LoadFabric();
+  auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) {
+    return ExpectNoCardsOf2(world, Asked::kKills, "rank 2 on host-b was lost");
+  });
+  CHECK(outcomes[2].signal == SIGKILL);
+  outcomes.erase(outcomes.begin() + 2);
   CHECK(Failures(outcomes) == "");
 }
 
