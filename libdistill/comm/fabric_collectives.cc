@@ -2,28 +2,11 @@
 
 #include <algorithm>
 
-#include "libdistill/comm/fabric_cut.h"
+#include "libdistill/comm/fabric_scratch.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
 namespace {
-
-// Between pairs of ranks: on a device as long as the ring's, since each is a kernel to start, but so many that all
-// rails are used.
-int64_t PairChunkBytes(int64_t bytes, int rails, bool on_device) {
-  if (!on_device) return kFabricChunkBytes;
-  return std::clamp(bytes / (2 * rails), kFabricChunkBytes, kDeviceChunkBytes);
-}
-
-// Of direct exchange, where a chunk of every other rank lands at one time, twice: shorter among more ranks. A device
-// has more room, and a kernel to start for each group.
-int64_t DirectChunkBytes(int ranks, bool on_device) {
-  constexpr int64_t kLandingBytes = 4 << 20;
-  constexpr int64_t kDeviceLandingBytes = 64 << 20;
-  constexpr int64_t kShortest = 16 << 10;
-  const int64_t landing = on_device ? kDeviceLandingBytes : kLandingBytes;
-  return std::clamp(landing / (2 * (ranks - 1)), kShortest, kFabricChunkBytes);
-}
 
 ExchangePlan PlanOf(CommAlgorithm algorithm, CommOperation operation, const ExchangeShape& shape) {
   if (operation == CommOperation::kReduceScatter) return PlanDirectReduceScatter(shape);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libdistill/comm/fabric_scratch.h"
 #include "libdistill/comm/lane_cut.h"
 #include "libdistill/comm/lane_pipeline.h"
 
@@ -39,8 +40,21 @@ int64_t BlockScratchBytes(int hosts, int ranks_per_host, int64_t count, int64_t 
   const BlockCut cut(count, hosts, /*seats=*/1, element_bytes);
   const int64_t part = cut.per_segment * element_bytes;
   const int64_t tile = HostsOfTile(hosts, ranks_per_host, part, TileBytes(on_device)) * ranks_per_host * part;
-  const int64_t stage = on_device ? std::max(SlotsBytes(hosts * part), 2 * kLaneSegmentBytes) : 0;
-  return SlotsBytes(hosts * part) + SlotsBytes(part) + tile + stage;
+  return SlotsBytes(hosts * part) + SlotsBytes(part) + tile + (on_device ? StageBytes(hosts * part) : 0);
+}
+
+int64_t LaneScratchBytes(int hosts, int ranks_per_host, int64_t reduced, int64_t block, int64_t element_bytes) {
+  int64_t bytes = 0, slot = 0;  // of the lane's calls
+  if (block > 0) {
+    bytes = BlockScratchBytes(hosts, ranks_per_host, block, element_bytes, /*on_device=*/true);
+    slot = hosts * BlockCut(block, hosts, /*seats=*/1, element_bytes).per_segment * element_bytes;
+    bytes -= StageBytes(slot);
+  }
+  if (reduced > 0) {
+    slot = std::max(slot, LaneCut(reduced, ranks_per_host, element_bytes, hosts).longest_piece_bytes());
+  }
+  return bytes + StageBytes(slot) +
+         FabricScratchBytes(hosts, kRailsOfLongestWindow, slot, /*scatters=*/block > 0, /*on_device=*/true);
 }
 
 LaneBlocks::LaneBlocks(const HostLayout* layout)

@@ -23,6 +23,12 @@ constexpr int64_t TileBytes(bool on_device) { return on_device ? 32 << 20 : 256 
 // as many ranks each: two slots of a lane's segment and of a host's part of it, and a tile; on a GPU the lane's slots.
 int64_t BlockScratchBytes(int hosts, int ranks_per_host, int64_t count, int64_t element_bytes, bool on_device);
 
+// Bytes that a rank keeps on a GPU at most for what goes between such hosts: for blocks of `block` elements
+// BlockScratchBytes, for all-reduces of `reduced` elements the lane's slots, which are the same, and what the lane's
+// own communicator keeps, over however many rails. 0 elements: no such calls. Where the fabric cannot use the GPU's
+// memory, slots and communicator are in the host's.
+int64_t LaneScratchBytes(int hosts, int ranks_per_host, int64_t reduced, int64_t block, int64_t element_bytes);
+
 // The blocks of some lanes for some hosts, in the order [lane][host][seat].
 struct BlockTile {
   int first_lane = 0;

@@ -57,9 +57,8 @@ absl::Status LanePipeline::RunSegments(int64_t segments, Placement placement, co
 // memory as a whole.
 absl::Status LanePipeline::FitStage(int64_t slot_bytes) {
   if (parts_.lane == nullptr) return absl::OkStatus();
-  const int64_t bytes = SlotsBytes(slot_bytes);
-  if (stage_ != nullptr && stage_->bytes() >= bytes) return absl::OkStatus();
-  const int64_t wanted = std::max<int64_t>(bytes, 2 * kLaneSegmentBytes);
+  if (stage_ != nullptr && stage_->bytes() >= SlotsBytes(slot_bytes)) return absl::OkStatus();
+  const int64_t wanted = StageBytes(slot_bytes);
   stage_ = nullptr;
   DISTILL_ASSIGN_OR_RETURN(stage_, parts_.device_lane != nullptr ? parts_.device_lane->AllocateHere(wanted)
                                                                  : parts_.device->AllocatePinned(wanted));

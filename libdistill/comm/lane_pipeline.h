@@ -1,6 +1,7 @@
 // The way of a call's segments through the levels: inside the host, across on a lane, inside again. Internal to comm/.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "libdistill/comm/backend.h"
 #include "libdistill/comm/device_memory.h"
 #include "libdistill/comm/fabric_communicator.h"
+#include "libdistill/comm/lane_cut.h"
 #include "libdistill/comm/part_rendezvous.h"
 
 namespace distill {
@@ -52,6 +54,11 @@ inline char* SegmentSlot(const CommMemory& memory, int64_t segment) {
 }
 // Bytes of two slots of at least so many: the second is aligned as well as the first.
 constexpr int64_t SlotsBytes(int64_t bytes) { return 2 * ((bytes + 255) / 256 * 256); }
+// Bytes of the two slots where parts of device memory, of so many bytes at most, wait for the fabric: no fewer than
+// long calls between few hosts take, since slots that must grow are allocated anew.
+constexpr int64_t StageBytes(int64_t slot_bytes) {
+  return std::max<int64_t>(SlotsBytes(slot_bytes), 2 * kLaneSegmentBytes);
+}
 struct SegmentSlots {
   char* at(int64_t segment) const { return SegmentSlot(*memory, segment); }
   // At least so many bytes each; `device`: where they are; null: in the host.

@@ -111,11 +111,15 @@ int64_t MemoryKinds::Segments() const {
 int64_t MemoryKinds::Lanes() const {
   const int ranks = task_.ranks_per_host, hosts = task_.world_size / ranks;
   if (hosts < 2 || (ranks < 2 && !task_.on_gpu)) return 0;
-  const auto of = [&](int64_t slice, int64_t size) {
-    return slice == 0 ? 0 : BlockScratchBytes(hosts, ranks, slice, size, task_.on_gpu);
+  const auto of = [&](int64_t slice, int64_t size) -> int64_t {
+    if (slice == 0) return 0;
+    return task_.on_gpu ? LaneScratchBytes(hosts, ranks, /*reduced=*/0, slice, size)
+                        : BlockScratchBytes(hosts, ranks, slice, size, /*on_device=*/false);
   };
   const int64_t slice = LargestSlice(plan_);
-  return (stage > 0 ? of(slice, kFloatBytes) : 0) + (stage == 3 ? of(slice, element_bytes) : 0) +
+  const int64_t buckets =
+      stage == 0 && task_.on_gpu ? LaneScratchBytes(hosts, ranks, slice, /*block=*/0, kFloatBytes) : 0;
+  return buckets + (stage > 0 ? of(slice, kFloatBytes) : 0) + (stage == 3 ? of(slice, element_bytes) : 0) +
          of(slice_of_teacher, element_bytes);
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/device_path.h"
 #include "libdistill/comm/lane_blocks.h"
+#include "libdistill/comm/lane_pipeline.h"
 #include "libdistill/comm/reduce.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/status_macros.h"
@@ -202,6 +203,30 @@ TEST_CASE("what a rank keeps for blocks on their way between hosts is what plans
             const int64_t taken = HostAsDevice::allocated_bytes() - before;
             const int64_t planned = BlockScratchBytes(2, 2, count, SizeOf(DType::kFloat32), /*on_device=*/true);
             return Expect(taken == planned, absl::StrCat(taken, " bytes, and ", planned, " are planned"));
+          }) == "");
+  }
+}
+
+TEST_CASE("a rank keeps no more for all-reduces and blocks between hosts than plans count, also in its lane") {
+  testing::LoadFabric();
+  constexpr int64_t kCount = 1'300'001;
+  const bool reduces = GENERATE(true, false);
+  for (const std::string places : {"AABB", "ABC"}) {
+    CAPTURE(reduces, places);
+    const int ranks = places == "ABC" ? 1 : 2, hosts = static_cast<int>(places.size()) / ranks;
+    const int64_t planned = reduces ? LaneScratchBytes(hosts, ranks, kCount, 0, SizeOf(DType::kFloat32))
+                                    : LaneScratchBytes(hosts, ranks, 0, kCount, SizeOf(DType::kFloat32));
+    CHECK(RunOn(places, Path::kFabric, [&](Communicator& comm) -> absl::Status {
+            std::vector<float> whole(places.size() * kCount);
+            for (int round = 0; round < 2; ++round) {
+              DISTILL_RETURN_IF_ERROR(
+                  reduces ? comm.AllReduce(whole.data(), whole.data(), kCount, DType::kFloat32, ReduceOp::kSum)
+                          : comm.ReduceScatter(whole.data(), whole.data() + comm.rank() * kCount, kCount,
+                                               DType::kFloat32, ReduceOp::kSum));
+            }
+            const int64_t taken = HostAsDevice::allocated_bytes();  // since the ranks met
+            return Expect(taken <= planned && taken > StageBytes(0),
+                          absl::StrCat(taken, " bytes, and ", planned, " are planned"));
           }) == "");
   }
 }

@@ -265,6 +265,25 @@ TEST_CASE("slices on their way between hosts take memory where some host has sev
   CHECK(lanes(512, 8, 2) < 2 * two);
 }
 
+TEST_CASE(
+    "on GPUs what a rank's lane keeps is counted in every stage, and does not grow beyond a bound with the hosts") {
+  MemoryPlanTask task = Task();
+  task.on_gpu = true;
+  const auto lanes = [&](int hosts, int ranks_per_host, int stage) {
+    task.world_size = hosts * ranks_per_host;
+    task.ranks_per_host = ranks_per_host;
+    task.zero_stage = stage;
+    return BytesOf(PlanMemory(task).value(), "lanes");
+  };
+  CHECK(lanes(1, 8, 0) == 0);
+  // The lane's two slots of 4 MiB, and 16 MiB where the ring's messages land, at least.
+  CHECK(lanes(2, 8, 0) > int64_t{24} << 20);
+  CHECK(lanes(2, 1, 0) > int64_t{24} << 20);
+  CHECK(lanes(2, 8, 2) > lanes(2, 8, 0));
+  // Slots of 64 MiB, direct exchange's 64 MiB and the ring's 16 MiB, at most.
+  for (const int hosts : {16, 64, 512}) CHECK(lanes(hosts, 8, 0) < int64_t{209} << 20);
+}
+
 TEST_CASE("models that are sharded are not there whole when they are loaded") {
   MemoryPlanTask task = Task();
   task.student = Planned(Shape(3000, 512, 48));
