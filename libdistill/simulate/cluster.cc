@@ -10,7 +10,6 @@
 namespace distill {
 namespace {
 
-// Shares of a rank's block, so that every rank has some of the data.
 absl::Status CheckShape(const Cluster& cluster, const SimulatedCall& call) {
   if (call.hosts < 1 || cluster.ranks_per_host < 1 || call.hosts * cluster.ranks_per_host < 2) {
     return absl::InvalidArgumentError(
@@ -26,7 +25,8 @@ absl::Status CheckShape(const Cluster& cluster, const SimulatedCall& call) {
   return absl::OkStatus();
 }
 
-// A call's elements, per block where there are blocks. Its buffers are one, of addresses alone.
+// A call's elements, per block where there are blocks; one at least, so that every rank has some of the data. All ranks
+// have the same two buffers, of addresses alone.
 CommCall CallOf(const SimulatedCall& call, int ranks) {
   static const VirtualMemory input(1), output(1);
   CommCall made;

@@ -41,7 +41,7 @@ struct Cluster {
   double handshake = 0;          // take so many latencies more
   double inside_latency_us = 0;  // of a call inside a host
   double kernel_us = 0;          // to start a kernel on a GPU and to hear that it has ended
-  double handover_us = 0;        // from one of a rank's threads to another
+  double handover_us = 0;        // from one of a rank's threads to another, which waits for it
   std::vector<Straggler> stragglers = {};
 
   double host_gigabytes_per_second() const { return cards_per_host * card_gigabytes_per_second; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libdistill/core/status_macros.h"
+
 namespace distill {
 
 VirtualTicks VirtualDevice::Cost(int64_t bytes_moved) const {
@@ -68,12 +70,18 @@ absl::Status VirtualInside::Execute(const CommCall& call) {
   return absl::OkStatus();
 }
 
-namespace {
-
-class VirtualState : public AsyncCall::State {
+class VirtualCalls::State : public AsyncCall::State {
  public:
-  explicit VirtualState(VirtualTime* time) : time_(*time) {}
+  State(VirtualTime* time, VirtualTicks handover) : time_(*time), handover_(handover) {}
+  // On a thread of the waiter's own.
   absl::Status Wait() override {
+    if (ended_) return status_;
+    DISTILL_RETURN_IF_ERROR(AwaitEnd());
+    time_.Advance(handover_);
+    return status_;
+  }
+  // On the thread of the calls, which the next one has without a change.
+  absl::Status AwaitEnd() {
     while (!ended_) {
       waiting_.push_back(time_.current());
       time_.Wait();
@@ -90,18 +98,17 @@ class VirtualState : public AsyncCall::State {
 
  private:
   VirtualTime& time_;
+  const VirtualTicks handover_;
   bool ended_ = false;
   absl::Status status_;
   std::vector<VirtualTime::Fiber*> waiting_;
 };
 
-}  // namespace
-
 AsyncCall VirtualCalls::Run(std::function<absl::Status(Communicator&)> call) {
-  auto state = std::make_shared<VirtualState>(&time_);
+  auto state = std::make_shared<State>(&time_, handover_);
   time_.Spawn([this, state, before = last_, call = std::move(call)] {
-    absl::Status status = before == nullptr ? absl::OkStatus() : before->Wait();
     time_.Advance(handover_);
+    absl::Status status = before == nullptr ? absl::OkStatus() : before->AwaitEnd();
     if (status.ok()) status = call(communicator_);
     state->End(std::move(status));
   });

@@ -93,16 +93,17 @@ class VirtualInside : public CommBackend {
 // What AsyncCalls' thread does, on fibers: one call after the other.
 class VirtualCalls : public AsyncCalls {
  public:
-  // `handover`: from one thread to another.
+  // `handover`: from one thread to another; a call takes one to the thread, and one back where somebody waits for it.
   VirtualCalls(VirtualTime* time, Communicator* communicator, VirtualTicks handover)
       : time_(*time), communicator_(*communicator), handover_(handover) {}
   AsyncCall Run(std::function<absl::Status(Communicator&)> call) override;
 
  private:
+  class State;
   VirtualTime& time_;
   Communicator& communicator_;
   const VirtualTicks handover_;
-  std::shared_ptr<AsyncCall::State> last_;
+  std::shared_ptr<State> last_;
 };
 
 }  // namespace distill

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/status_macros.h"
+
 namespace distill {
 
 struct VirtualNetwork::Message {
@@ -13,8 +16,22 @@ struct VirtualNetwork::Message {
   uint64_t tag = 0;
   int64_t bytes = 0;
   FabricOperation *send = nullptr, *receive = nullptr;  // null until it is posted, and once it is done
+  VirtualTicks sent = 0;                                // when its last byte leaves the sender's card
   bool departed = false, here = false, delivered = false, acknowledged = false;
 };
+
+namespace {
+
+// No memory of a process, nor of VirtualMemory, lies so low: such an address is an offset from null, of a communicator
+// that has not been opened.
+absl::Status CheckAddress(const void* data) {
+  constexpr uintptr_t kLowest = 1 << 16;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  if (address >= kLowest) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("a message at address ", address, " of no memory: open the communicator"));
+}
+
+}  // namespace
 
 VirtualTicks VirtualPipe::Take(VirtualTicks from, int64_t bytes) {
   const VirtualTicks begin = std::max(from, free);
@@ -46,6 +63,7 @@ void VirtualNetwork::Depart(Message* message) {
   const bool is_long = message->bytes > costs_.eager_bytes;
   const auto handshake = static_cast<VirtualTicks>(costs_.handshake * static_cast<double>(message->latency));
   const VirtualTicks begin = message->out->Take(time_.now() + (is_long ? handshake : 0), message->bytes);
+  message->sent = message->out->free;
   time_.At(begin + message->latency, &VirtualNetwork::Arrive, message);
 }
 
@@ -53,7 +71,8 @@ void VirtualNetwork::Arrive(void* on) {
   auto* message = static_cast<Message*>(on);
   VirtualTime& time = message->network->time_;
   message->in->Take(time.now(), message->bytes);
-  time.At(message->in->free, &VirtualNetwork::Finish, message);
+  // A receiver is no sooner through than its sender.
+  time.At(std::max(message->in->free, message->sent + message->latency), &VirtualNetwork::Finish, message);
 }
 
 void VirtualNetwork::Finish(void* on) {
@@ -84,8 +103,9 @@ void VirtualNetwork::ReleaseDone(Message* message) {
   if (message->delivered && message->acknowledged) unused_.push_back(message);
 }
 
-absl::StatusOr<bool> VirtualEndpoint::Send(int peer, uint64_t tag, const void*, size_t bytes, const FabricMemory&,
+absl::StatusOr<bool> VirtualEndpoint::Send(int peer, uint64_t tag, const void* data, size_t bytes, const FabricMemory&,
                                            FabricOperation* operation) {
+  DISTILL_RETURN_IF_ERROR(CheckAddress(data));
   time_.Advance(network_.costs_.post);
   VirtualEndpoint& to = *peers_[static_cast<size_t>(peer)];
   operation->done = false;
@@ -107,8 +127,9 @@ absl::StatusOr<bool> VirtualEndpoint::Send(int peer, uint64_t tag, const void*, 
   return true;
 }
 
-absl::StatusOr<bool> VirtualEndpoint::Receive(int peer, uint64_t tag, void*, size_t, const FabricMemory&,
+absl::StatusOr<bool> VirtualEndpoint::Receive(int peer, uint64_t tag, void* data, size_t, const FabricMemory&,
                                               FabricOperation* operation) {
+  DISTILL_RETURN_IF_ERROR(CheckAddress(data));
   time_.Advance(network_.costs_.post);
   operation->done = false;
   operation->status = absl::OkStatus();

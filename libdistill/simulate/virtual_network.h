@@ -1,7 +1,7 @@
 // A network in virtual time, and the endpoints of ranks on it. A message waits for its sender's card, takes its bytes'
 // time there, travels for the latency, and takes its bytes' time on the receiver's card, which starts while the first
-// is still sending (cut-through); both cards take one message after the other, each way. No byte is moved: buffers are
-// not looked at.
+// is still sending (cut-through); it is there a latency after its last byte has left, at the earliest. Both cards take
+// one message after the other, each way. No byte is moved: buffers are addresses alone.
 #pragma once
 
 #include <cstdint>

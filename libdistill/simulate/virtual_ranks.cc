@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/comm/fabric_collectives.h"
 #include "libdistill/comm/level_calls.h"
+#include "libdistill/core/check.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -38,10 +39,13 @@ VirtualNetworkCosts NetworkCosts(const Cluster& cluster) {
 
 class VirtualFabric : public CommBackend {
  public:
-  VirtualFabric(int rank, const CommLayout& layout, std::unique_ptr<VirtualEndpoint> endpoint,
-                std::shared_ptr<DeviceMemory> device, const CommTuning& tuning,
-                const std::shared_ptr<Rendezvous>& rendezvous)
+  // `handover`: from one thread to another.
+  VirtualFabric(int rank, const CommLayout& layout, VirtualTime* time, VirtualTicks handover,
+                std::unique_ptr<VirtualEndpoint> endpoint, std::shared_ptr<DeviceMemory> device,
+                const CommTuning& tuning, const std::shared_ptr<Rendezvous>& rendezvous)
       : CommBackend(rank, layout.ranks),
+        time_(*time),
+        handover_(handover),
         endpoint_(std::move(endpoint)),
         work_(std::move(device)),
         calls_(this, endpoint_.get(), &work_, absl::InfiniteDuration(), Deadline::Never()),
@@ -58,8 +62,17 @@ class VirtualFabric : public CommBackend {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart&) override {
     return absl::UnimplementedError("virtual ranks do not split");
   }
+  // FabricCommunicator's calls are made on its endpoint's thread: there and back.
+  absl::Status OnCallThread(absl::FunctionRef<absl::Status()> call) override {
+    time_.Advance(handover_);
+    absl::Status status = call();
+    time_.Advance(handover_);
+    return status;
+  }
 
  private:
+  VirtualTime& time_;
+  const VirtualTicks handover_;
   const std::unique_ptr<VirtualEndpoint> endpoint_;
   BufferWork work_;
   FabricCalls calls_;
@@ -154,8 +167,10 @@ std::vector<VirtualFabric*> VirtualRanks::Join(const std::vector<int>& members, 
   for (int i = 0; i < layout.ranks; ++i) {
     const auto rank = static_cast<size_t>(members[static_cast<size_t>(i)]);
     auto endpoint = std::make_unique<VirtualEndpoint>(&network_, i, places_[rank], &peers);
-    fabrics.push_back(
-        new VirtualFabric(i, layout, std::move(endpoint), ranks_[rank]->device, tuning, ranks_[rank]->rendezvous));
+    fabrics.push_back(new VirtualFabric(i, layout, &time_, Microseconds(cluster_.handover_us), std::move(endpoint),
+                                        ranks_[rank]->device, tuning, ranks_[rank]->rendezvous));
+    const absl::Status opened = fabrics.back()->Open();
+    DISTILL_CHECK(opened.ok(), opened.ToString());
     peers.push_back(fabrics.back()->endpoint());
   }
   return fabrics;

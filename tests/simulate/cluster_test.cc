@@ -1,6 +1,7 @@
 // Collectives' real code in virtual time, beside the formulas that its essays give.
 #include "libdistill/simulate/cluster.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
@@ -98,6 +99,44 @@ TEST_CASE("recursive doubling takes the time of its formula on 2 to 64 hosts") {
   }
 }
 
+TEST_CASE("a message takes the time of the slower one of its two cards") {
+  Cluster cluster = PlainHosts();
+  const SimulatedCall one_message = {
+      .hosts = 2, .operation = CommOperation::kBroadcast, .bytes = 64 << 10, .flat = true};
+  const double bytes = (64 << 10) / (cluster.card_gigabytes_per_second * 1e3);
+  CHECK(MicrosecondsOf(cluster, one_message) == Approx(2 * cluster.latency_us + bytes).epsilon(0.001));
+  for (const int slow : {0, 1}) {  // host 0 sends
+    CAPTURE(slow);
+    cluster.stragglers = {{.host = slow, .slower = 4}};
+    CHECK(MicrosecondsOf(cluster, one_message) == Approx(2 * cluster.latency_us + 4 * bytes).epsilon(0.001));
+  }
+}
+
+TEST_CASE("a call over the network costs two changes of threads, and one of several segments four at least") {
+  Cluster cluster = PlainHosts();
+  cluster.ranks_per_host = cluster.cards_per_host = 2;
+  const auto added = [&](const SimulatedCall& call) {
+    cluster.handover_us = 0;
+    const double before = MicrosecondsOf(cluster, call);
+    cluster.handover_us = 5;
+    return MicrosecondsOf(cluster, call) - before;
+  };
+  CHECK(added({.hosts = 2, .bytes = 4 << 10, .flat = true}) == Approx(10));
+  CHECK(added({.hosts = 2, .bytes = 4 << 10}) == Approx(10));
+  // To the lane's thread and to the fabric's, and back both ways; the segments after the first find the lane's awake.
+  const double segments = 4;
+  CHECK(added({.hosts = 2, .bytes = 16 << 20}) >= 20);
+  CHECK(added({.hosts = 2, .bytes = 16 << 20}) <= 10 + segments * 10 + 0.001);
+}
+
+// Broadcasts and reductions of more than 16 messages move credits, in memory that opening a communicator makes.
+TEST_CASE("virtual ranks' communicators are open, and send from memory that there is") {
+  for (const CommOperation operation : {CommOperation::kBroadcast, CommOperation::kReduce, CommOperation::kBarrier}) {
+    CAPTURE(NameOf(operation));
+    CHECK(MicrosecondsOf(PlainHosts(), {.hosts = 3, .operation = operation, .bytes = 64 << 20, .flat = true}) > 0);
+  }
+}
+
 TEST_CASE("every operation ends in virtual time, in two levels and flat, and the same twice") {
   constexpr CommOperation kOperations[] = {CommOperation::kAllReduce, CommOperation::kReduceScatter,
                                            CommOperation::kAllGather, CommOperation::kBroadcast,
@@ -154,6 +193,34 @@ TEST_CASE("what the table of costs chooses on 2 to 512 hosts is hardly slower th
         const double best = BestOf(cluster, call, name);
         CAPTURE(cluster.name, hosts, bytes, best, name);
         CHECK(MicrosecondsOf(cluster, call) <= 1.2 * best);
+      }
+    }
+  }
+}
+
+// A lane by itself: one rank a host, with its share of the cards.
+Cluster LaneOf(Cluster cluster) {
+  const int ranks = std::exchange(cluster.ranks_per_host, 1);
+  const int cards = std::max(1, cluster.cards_per_host / ranks);
+  cluster.card_gigabytes_per_second *= static_cast<double>(cluster.cards_per_host) / (ranks * cards);
+  cluster.cards_per_host = cards;
+  return cluster;
+}
+
+TEST_CASE("of direct exchange and the ring, a lane's reduce-scatter and all-gather take one that is hardly slower") {
+  for (const Cluster& cluster : {LaneOf(P4d()), LaneOf(P5())}) {
+    for (const CommOperation operation : {CommOperation::kReduceScatter, CommOperation::kAllGather}) {
+      for (const int hosts : {8, 64, 256}) {
+        for (const int64_t bytes : {4 << 10, 1 << 20, 8 << 20, 64 << 20}) {
+          SimulatedCall call = {.hosts = hosts, .operation = operation, .bytes = bytes, .flat = true};
+          const double chosen = MicrosecondsOf(cluster, call);
+          call.preference = PreferenceFor(CommAlgorithm::kDirectExchange);
+          const double direct = MicrosecondsOf(cluster, call);
+          call.preference = PreferenceFor(CommAlgorithm::kRing);
+          const double ring = MicrosecondsOf(cluster, call);
+          CAPTURE(cluster.name, NameOf(operation), hosts, bytes, direct, ring);
+          CHECK(chosen <= 1.2 * std::min(direct, ring));
+        }
       }
     }
   }
