@@ -200,6 +200,34 @@ inline V Tanh(V x) {
   return x < 0 ? -y : y;
 }
 
+// Whether all are below the limit; false where one is NaN.
+inline bool AllBelow(float x, float limit) { return x < limit; }
+inline bool AllBelow(FloatVector x, float limit) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask(x, FloatVector{} + limit, _CMP_LT_OQ) == 0xffff;
+#elif defined(__AVX2__)
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, FloatVector{} + limit, _CMP_LT_OQ)) == 0xff;
+#else
+  bool all = true;
+  for (int64_t i = 0; i < kWidth; ++i) all = all && x[i] < limit;
+  return all;
+#endif
+}
+
+// As Tanh, in half the time where all |x| are below 0.625, as they mostly are under a cap: there the odd polynomial of
+// Cephes (tanhf.c), relative error 2^-22.
+template <typename V>
+inline V TanhNearZero(V x) {
+  if (!AllBelow(x < 0 ? -x : x, 0.625f)) return Tanh(x);
+  const V z = x * x;
+  V y = V{} - 5.70498872745e-3f;
+  y = y * z + 2.06390887954e-2f;
+  y = y * z - 5.37397155531e-2f;
+  y = y * z + 1.33314422036e-1f;
+  y = y * z - 3.33332819422e-1f;
+  return y * z * x + x;
+}
+
 inline void WidenBFloats(const uint16_t* from, float* to, int64_t count) {
   ForEach(count, [&](auto v, int64_t i) { Store(to + i, Load<decltype(v)>(from + i)); });
 }

@@ -10,6 +10,8 @@
 #include "libdistill/loss/distillation_loss.h"
 #include "libdistill/loss/inputs.h"
 #include "libdistill/loss/loss_memory.h"
+#include "libdistill/loss/widening_sum.h"
+#include "libdistill/tensor/parallel.h"
 
 // Shapes: N loss tokens, C of them in one chunk, V vocabulary, H hidden.
 //
@@ -129,8 +131,23 @@ class Chunks {
       const int64_t count = std::min(slice, rows - first);
       Tensor product = narrow.narrow(0, 0, count), part = sum.narrow(0, first, count);
       at::mm_out(product, a.narrow(0, first, count), b);
-      adds ? part.add_(product) : part.copy_(product);
+      adds ? AddTo(part, product) : (void)part.copy_(product);
     }
+  }
+
+  // LibTorch would widen all of the product first.
+  static void AddTo(Tensor& sum, const Tensor& product) {
+    const bool has_loops = product.is_cpu() && product.element_size() == 2 && sum.scalar_type() == torch::kFloat32;
+    if (!has_loops || !product.is_contiguous() || !sum.is_contiguous()) {
+      sum.add_(product);
+      return;
+    }
+    const bool is_half = product.scalar_type() == torch::kFloat16;
+    const auto* parts = static_cast<const uint16_t*>(product.const_data_ptr());
+    auto* sums = sum.data_ptr<float>();
+    constexpr int64_t kGrain = 32 << 10;
+    ParallelFor(product.numel(), kGrain,
+                [&](int64_t begin, int64_t end) { AddWidened(parts + begin, is_half, sums + begin, end - begin); });
   }
 
   const DistillationInputs& inputs_;

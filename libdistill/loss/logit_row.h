@@ -39,8 +39,9 @@ class Row {
     for (int64_t i = 0; i < count; ++i) buffer[i] *= head_.scale;
     if (head_.softcap > 0) {
       const float cap = head_.softcap, inverse = 1 / cap;
-      ForEach(count,
-              [&](auto v, int64_t i) { Store(buffer + i, cap * Tanh(inverse * Load<decltype(v)>(buffer + i))); });
+      ForEach(count, [&](auto v, int64_t i) {
+        Store(buffer + i, cap * TanhNearZero(inverse * Load<decltype(v)>(buffer + i)));
+      });
     }
     return buffer;
   }

@@ -34,10 +34,10 @@ LossMemory MemoryOf(const LossShape& shape) {
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;
   if (shape.trains_head && !shape.is_borrowed)
     memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
-  // The product [V, H] in the narrow type; on CPUs rows of it, and what torch makes of them to add them to float32.
+  // The product [V, H] in the narrow type; on CPUs rows of it.
   if (shape.trains_head && bytes < kWide) {
     const int64_t rows = std::min(shape.vocabulary, SliceRows(shape.student_hidden, bytes));
-    memory.rounding_bytes = shape.student_hidden * (shape.on_gpu ? shape.vocabulary * bytes : rows * (bytes + kWide));
+    memory.rounding_bytes = shape.student_hidden * (shape.on_gpu ? shape.vocabulary : rows) * bytes;
   }
   memory.teacher_bytes = shape.tokens * shape.teacher_hidden * bytes;
   return memory;
