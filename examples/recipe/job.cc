@@ -7,6 +7,7 @@
 #include "libdistill/store/durable_files.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
+#include "libdistill/store/weight_files.h"
 #include "libdistill/train/trainer_state.h"
 
 namespace distill {
@@ -41,22 +42,26 @@ absl::Status CheckSameRun(const TrainerOptions& trainer) {
       "true"));
 }
 
+// A save that a crash has interrupted is a model as any once it is complete: one that the checks see, and that this run
+// may load.
+absl::Status FinishEarlierSave(const std::string& folder) {
+  if (folder.empty() || IsRemote(folder) || !FolderExists(JoinPath(folder, kStandingSave))) return absl::OkStatus();
+  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<OutputLock> lock, OutputLock::Take(folder));
+  return FinishPublishing(folder);
+}
+
 }  // namespace
 
 // When data and models are loaded the trainer checks the output folder again.
 absl::Status CheckFolders(const TrainerOptions& trainer, const NamedSources& sources) {
   DISTILL_RETURN_IF_ERROR(CheckSources(trainer, sources));
   DISTILL_RETURN_IF_ERROR(CheckSameRun(trainer));
+  DISTILL_RETURN_IF_ERROR(FinishEarlierSave(trainer.output_dir));
   DISTILL_RETURN_IF_ERROR(CheckOutputFolder(trainer));
   // Another run that writes there is no less in the way now than when data and models are loaded, nor is a store that
   // does not let this one write; a local folder is made when there is something to write.
   const std::string& folder = trainer.output_dir;
-  if (!IsRemote(folder) && !FolderExists(folder)) return absl::OkStatus();
-  DISTILL_ASSIGN_OR_RETURN(const std::unique_ptr<OutputLock> lock, OutputLock::Take(folder));
-  // What a crash has left of a run's last save is a model as any: it may be loaded from there, and must not be lost.
-  if (IsRemote(folder)) return absl::OkStatus();
-  DISTILL_RETURN_IF_ERROR(FinishPublishing(folder));
-  return CheckOutputFolder(trainer);
+  return IsRemote(folder) || FolderExists(folder) ? OutputLock::Take(folder).status() : absl::OkStatus();
 }
 
 absl::Status AgreeOnFolders(RunContext& run, const TrainerOptions& trainer, const NamedSources& sources) {
