@@ -1,12 +1,12 @@
 #include "libdistill/world/framing.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/world/raw_bytes.h"
 
 namespace distill {
 namespace {
@@ -14,20 +14,6 @@ namespace {
 // Of short frames that came together one call of the kernel's gets all.
 constexpr size_t kReadAheadBytes = size_t{16} << 10;
 constexpr size_t kMostAtOnceBytes = size_t{64} << 10;
-
-template <typename T>
-void Append(std::string& out, T value) {
-  char bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof(T));
-  out.append(bytes, sizeof(T));
-}
-
-template <typename T>
-T Read(absl::string_view bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
 
 }  // namespace
 
@@ -116,7 +102,7 @@ absl::StatusOr<Goodbye> DecodeGoodbye(absl::string_view bytes) {
 std::string PackStrings(const std::vector<std::string>& strings) {
   std::string out;
   for (const std::string& text : strings) {
-    Append(out, static_cast<uint64_t>(text.size()));
+    AppendRaw(out, static_cast<uint64_t>(text.size()));
     out += text;
   }
   return out;
@@ -126,7 +112,7 @@ absl::StatusOr<std::vector<std::string>> UnpackStrings(absl::string_view bytes) 
   std::vector<std::string> strings;
   while (!bytes.empty()) {
     if (bytes.size() < sizeof(uint64_t)) return absl::DataLossError("packed strings: cut off in a length");
-    const uint64_t length = Read<uint64_t>(bytes, 0);
+    const uint64_t length = ReadRaw<uint64_t>(bytes, 0);
     bytes.remove_prefix(sizeof(uint64_t));
     if (length > bytes.size()) return absl::DataLossError("packed strings: cut off in a text");
     strings.emplace_back(bytes.substr(0, length));
