@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/crash_signals.h"
@@ -23,6 +24,12 @@ constexpr char kEagerBytes[] = "262144";
 // they take 80 MB and 0.06 s a rank. Longer messages go straight from the sender's memory, and are no slower.
 constexpr char kBounceBuffer[] = "FI_OFI_RXM_BUFFER_SIZE";
 constexpr char kBounceBytes[] = "4096";
+
+// How many of them wait for messages over tcp, of all connections together: of the default, 4096, they take 18 MB an
+// endpoint, and a rank in two levels has two endpoints for each communicator. One that is taken is replaced at once, by
+// a new one where the message has to wait. Over verbs each connection has so many; its default, 128, stays.
+constexpr char kPostedBuffers[] = "FI_OFI_RXM_MSG_RX_SIZE";
+constexpr char kPostedCount[] = "512";
 
 absl::Status NoFabric(const std::string& why) {
   return absl::UnavailableError(absl::StrCat("no fabric: ", why,
@@ -44,6 +51,10 @@ absl::StatusOr<FabricLibrary> Open() {
   // Once: other threads may be reading the environment later on.
   setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);
   setenv(kBounceBuffer, kBounceBytes, /*overwrite=*/0);
+  const char* const provider = std::getenv("DISTILL_FABRIC_PROVIDER");
+  if (provider == nullptr || !absl::StartsWith(provider, "verbs")) {
+    setenv(kPostedBuffers, kPostedCount, /*overwrite=*/0);
+  }
   const KeepCrashSignals keep;
   void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NoFabric(dlerror());

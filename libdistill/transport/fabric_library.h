@@ -25,7 +25,8 @@ struct FabricLibrary {
 };
 
 // Loads it on the first call in this process, which also sets what libfabric reads from the environment and the user
-// has not set (FI_OFI_RXM_EAGER_LIMIT, FI_OFI_RXM_BUFFER_SIZE): no other thread should be reading the environment then.
+// has not set (FI_OFI_RXM_EAGER_LIMIT, FI_OFI_RXM_BUFFER_SIZE, and FI_OFI_RXM_MSG_RX_SIZE unless
+// DISTILL_FABRIC_PROVIDER names verbs): no other thread should be reading the environment then.
 // It stays loaded, since its own threads and handlers may outlive any object of ours. Unavailable says why there is
 // none. Any thread may call it.
 [[nodiscard]] absl::StatusOr<const FabricLibrary*> LoadFabricLibrary();
