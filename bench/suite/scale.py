@@ -20,6 +20,8 @@ COUNTS = [(2, 4), (2, 16), (4, 16), (8, 16), (16, 16)]  # hosts, ranks on each
 QUICK = [(2, 2)]
 HANG_SECONDS = 400  # a guard: nothing here is measured by it
 MIB = 1 << 20
+# What a rank with two communicators in two levels has open by itself, over libfabric 1.17's tcp: its four endpoints' above all.
+FIXED_DESCRIPTORS = 56
 # Beside what the kernel counts as a process's: buffers of connections, page tables, and what grows with the ranks.
 SPARE = 1.5
 
@@ -129,6 +131,27 @@ FIGURES = {"memory": ("MiB", lambda said: said["memory"] / MIB), "descriptors": 
            "rendezvous": ("KiB", lambda said: (said["meeting_bytes_sent"] + said["meeting_bytes_received"]) / 1024)}
 
 
+def rounds_to(ranks):
+    """How often a rank hears of others until it has heard of all, where each round doubles them."""
+    return math.ceil(math.log2(ranks))
+
+
+def most_connections(count, per_host):
+    """Over the fabric, of a rank in two levels: to each other host in its lane, and to those that it meets at distances 1, 2, 4, ...
+    on both sides."""
+    ranks = count * per_host
+    return count - 1 + min(ranks - 1, 2 * rounds_to(ranks) - (ranks & (ranks - 1) == 0))
+
+
+def most_descriptors(said, count, per_host):
+    """What docs/collectives.md says that a rank has open at most, which has a communicator of all ranks and one of every other rank
+    of each host."""
+    parts = [per_host, per_host // 2]
+    fabric = sum(most_connections(count, local) for local in parts)
+    meetings = max(1, said["rank"] == 0 and count * parts[0] - 1) + max(1, said["rank"] <= 1 and count * parts[1] - 1)
+    return FIXED_DESCRIPTORS + meetings + fabric + sum(2 * local - 1 for local in parts)
+
+
 def left_on_machine():
     """Bytes and processes (threads count as such) that can still be had here; a container's limits count."""
     def number(path, missing):
@@ -156,11 +179,13 @@ def how_many(ranks, found, left):
     return ranks, ""
 
 
-def results(where, found, seconds):
-    ranks = len(found)
+def results(count, per_host, found, seconds):
+    where, ranks = f"{count}x{per_host}", len(found)
+    in_levels = per_host >= 4 and per_host % 2 == 0
     for role, of_role in roles(found).items():
         for figure, (unit, value) in FIGURES.items():
-            yield line("scale", f"{where}/{role}/{figure}", unit, [max(map(value, of_role))])
+            bounds = [most_descriptors(said, count, per_host) for said in of_role] if figure == "descriptors" and in_levels else []
+            yield line("scale", f"{where}/{role}/{figure}", unit, [max(map(value, of_role))], bounds)
     for step in found[0]["steps"]:
         yield line("scale", f"{where}/{step}", "s", [max(said["steps"][step]["s"] for said in found.values())])
     yield line("scale", f"{where}/all of it", "s", [seconds])
@@ -186,8 +211,9 @@ def wanted(options):
 
 
 def bench(options):
-    """Cases HOSTSxPER_HOST/ROLE/FIGURE and HOSTSxPER_HOST/STEP; with --kill, HOSTSxPER_HOST/lost/named and .../ended of the largest
-    job. One run of each: what is counted is the same in every run."""
+    """Cases HOSTSxPER_HOST/ROLE/FIGURE, the most of the ranks with that role, and HOSTSxPER_HOST/STEP, the slowest rank's; with --kill,
+    HOSTSxPER_HOST/lost/named and .../ended of the largest job. The limit of descriptors is what docs/collectives.md says. One run of
+    each: what is counted hardly differs from run to run."""
     if hosts.outside():
         build("bench_scale")
     net.hosts.enter()
@@ -205,7 +231,7 @@ def bench(options):
         found, seconds = measure(count, per_host, PORT + number)
         largest = count, per_host
         all_found[f"{count}x{per_host}"] = found
-        yield from results(f"{count}x{per_host}", found, seconds)
+        yield from results(count, per_host, found, seconds)
     if options.kill:
         named, ended = lose_one(*largest, PORT + len(counts))
         where = f"{largest[0]}x{largest[1]}"

@@ -1,5 +1,5 @@
 """bench/run between emulated hosts with a rank each, and with two each: every case over the fabric, or in two levels,
-verified, with the rate of the link as its limit.
+verified, with the rate of the link as its limit; and bench/run scale, with a rank that is killed.
 
 Skipped, with the reason, where network namespaces are not allowed."""
 import json
@@ -32,6 +32,23 @@ def check(layout, most, *flags):
     print(f"{len(results)} results of {layout}")
 
 
+def check_scale():
+    """Every rank's figures, by what it is in the job, and every step's time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "results.json")
+        subprocess.run([f"{REPO}/bench/run", "scale", "--quick", "--kill", "--json", path], check=True)
+        with open(path, encoding="utf-8") as file:
+            results = {result["case"]: result for result in map(json.loads, file)}
+    roles, figures = ("rank 0", "rank 1", "first of a host", "others"), ("memory", "descriptors", "messages", "rendezvous")
+    steps = ("meeting", "all-reduce of 8 bytes", "first all-reduce", "all-reduce", "reduce-scatter", "split", "all-reduce in a part", "end",
+             "all of it", "lost/named", "lost/ended")
+    wanted = {f"2x2/{role}/{figure}" for role in roles for figure in figures} | {f"2x2/{step}" for step in steps}
+    assert set(results) == wanted, set(results) ^ wanted
+    assert all(result["ours"] > 0 for result in results.values()), results
+    print(f"scale: {len(results)} results")
+
+
 check("2", 0.134)
 # A host of two ranks sends as much as a host of one; each of four ranks moves 1.5 times as much as each of two.
 check("2x2", 1.5 * 0.134, "--per-host", "2")
+check_scale()
