@@ -205,6 +205,29 @@ TEST_CASE("the environment is written when libfabric is loaded, and not again") 
   }
 }
 
+// Far more than the endpoint has posted buffers for (FI_OFI_RXM_MSG_RX_SIZE).
+TEST_CASE("thousands of messages that nobody waits for yet wait, and stop none that is waited for") {
+  Pair pair;
+  constexpr size_t kMessages = 3000;
+  std::vector<std::vector<char>> sent(kMessages), received(kMessages, std::vector<char>(64));
+  std::vector<FabricOperation> sends(kMessages), receives(kMessages);
+  std::vector<FabricOperation*> all;
+  for (size_t i = 0; i < kMessages; ++i) {
+    sent[i].assign(64, static_cast<char>(i % 251));
+    pair.Send(i, sent[i], 64, pair.nothing, &sends[i]);
+    all.push_back(&sends[i]);
+    REQUIRE(pair.right->Poll().ok());
+  }
+  for (size_t i = kMessages; i-- > 0;) {  // the last one first
+    const absl::StatusOr<bool> posted = pair.right->Receive(0, i, received[i].data(), 64, pair.nothing, &receives[i]);
+    REQUIRE(posted.ok());
+    REQUIRE(*posted);
+    pair.PollUntil({&receives[i]});
+  }
+  pair.PollUntil(all);
+  CHECK(received == sent);
+}
+
 // Of this process, in bytes.
 int64_t Resident() {
   int64_t all = 0, resident = 0;
