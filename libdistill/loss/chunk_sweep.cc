@@ -63,8 +63,12 @@ ChunkSums RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, c
   const Tensor label_values = labels.contiguous();
   // [2, C]: divergences, then cross-entropies.
   const Tensor sums = torch::empty({2, labels.size(0)}, student.values.options().dtype(torch::kFloat64));
+  const auto stride_of = [](const Tensor& values) { return values.defined() ? values.stride(0) : 0; };
   const char* const error = EnqueueSweep({.student = RowOf(student, 0),
                                           .teacher = RowOf(teacher, 0),
+                                          .student_stride = stride_of(student.values),
+                                          .teacher_stride = stride_of(teacher.values),
+                                          .gradient = *FromTorch(student.gradient().scalar_type()),
                                           .labels = label_values.data_ptr<int64_t>(),
                                           .tokens = labels.size(0),
                                           .divergences = sums[0].data_ptr<double>(),
@@ -104,7 +108,8 @@ ChunkSums SweepChunk(const ChunkProducts& student, const ChunkProducts& teacher,
   };
   const Tensor& like = teacher.values.defined() ? teacher.values : student.values;
   const bool has_loops = HasLoops(student.values) && HasLoops(like);
-  if (has_loops && student.values.is_cpu()) return RunRows(student, teacher, labels, row_options());
+  const bool is_in_place = !student.narrow_gradient.defined();
+  if (has_loops && is_in_place && student.values.is_cpu()) return RunRows(student, teacher, labels, row_options());
   if (has_loops && student.values.is_cuda() && HasCudaSweep()) {
     return RunOnGpu(student, teacher, labels, row_options());
   }

@@ -70,7 +70,14 @@ __global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
   // The label's logit, before its place takes the gradient.
   if (threadIdx.x == 0) sweep.ces[blockIdx.x] = row.CrossEntropy();
   __syncthreads();
-  const double terms = OverBlock(row.Finish(), sums_of_warps, add);
+  double terms = 0;
+  float gradients[DeviceSweep::kAtOnce];
+  for (int64_t step = 0; step < row.steps(); ++step) {
+    row.Differentiate(step, gradients, terms);
+    if (row.narrows()) __syncthreads();
+    row.Put(step, gradients);
+  }
+  terms = OverBlock(terms, sums_of_warps, add);
   if (threadIdx.x == 0) sweep.divergences[blockIdx.x] = row.DivergenceOf(terms);
 }
 

@@ -113,8 +113,9 @@ class DeviceTopKSearch {
 class DeviceSweep {
  public:
   __host__ __device__ DeviceSweep(const GpuSweep& sweep, int64_t row, int first, int threads)
-      : student_(RowAt(sweep.student, row, sweep.options.vocabulary)),
-        teacher_(RowAt(sweep.teacher, row, sweep.options.vocabulary)),
+      : student_(RowAt(sweep.student, row, sweep.student_stride)),
+        teacher_(RowAt(sweep.teacher, row, sweep.teacher_stride)),
+        gradient_{student_.values, sweep.gradient, nullptr},
         label_(sweep.labels[row]),
         options_(sweep.options),
         kind_(sweep.options.divergence),
@@ -196,21 +197,32 @@ class DeviceSweep {
     second_ = of_row.second;
   }
 
-  // Pass 2: the gradient in place, and this thread's part of the divergence's terms.
-  __host__ __device__ double Finish() const {
-    double divergence = 0;
-    const float of_ce = label_ < 0 ? 0 : IsWord() ? 1 - options_.alpha : NAN;
-    for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
-      const float x = LogitOf(student_, options_.student, i), log_q = LogQOf(x);
-      const float y = has_teacher_ ? LogitOf(teacher_, options_.teacher, i) : 0;
-      float gradient = of_ce * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
-      if (has_teacher_) gradient += options_.alpha * options_.temperature * Differ(x, y, log_q, divergence);
-      if (!options_.wants_gradient) continue;
-      const HeadOutput& head = options_.student;
-      if (head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
-      StoreProduct(student_, i, gradient * (head.scale * options_.gradient_scale));
+  // Pass 2, step by step: the gradient, and this thread's part of the divergence's terms.
+  //   for (int64_t step = 0; step < row.steps(); ++step) {
+  //     row.Differentiate(step, gradients, terms);
+  //     if (row.narrows()) wait for all threads of the row;
+  //     row.Put(step, gradients);
+  //   }
+  // A narrow gradient takes the front half of the float32 products, so what a thread writes lies where others have read
+  // in this step or before, and where nobody reads later: element i of it covers half of product i / 2.
+  static constexpr int kAtOnce = 4;  // logits of a thread in a step, so that threads wait seldom
+  __host__ __device__ int64_t steps() const {
+    const int64_t in_step = int64_t{kAtOnce} * threads_;
+    return (options_.vocabulary + in_step - 1) / in_step;
+  }
+  __host__ __device__ bool narrows() const { return options_.wants_gradient && gradient_.dtype != student_.dtype; }
+  __host__ __device__ void Differentiate(int64_t step, float (&gradients)[kAtOnce], double& terms) const {
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int64_t i = PlaceIn(step, j);
+      if (i < options_.vocabulary) gradients[j] = GradientAt(i, terms);
     }
-    return divergence;
+  }
+  __host__ __device__ void Put(int64_t step, const float (&gradients)[kAtOnce]) const {
+    if (!options_.wants_gradient) return;
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int64_t i = PlaceIn(step, j);
+      if (i < options_.vocabulary) StoreProduct(gradient_, i, gradients[j]);
+    }
   }
 
   // Out of the sum of all threads' terms (divergence_terms.h, Value).
@@ -237,12 +249,23 @@ class DeviceSweep {
   }
 
  private:
-  static __host__ __device__ RowOfProducts RowAt(const RowOfProducts& rows, int64_t row, int64_t vocabulary) {
+  static __host__ __device__ RowOfProducts RowAt(const RowOfProducts& rows, int64_t row, int64_t stride) {
     const int64_t element_bytes = rows.dtype == DType::kFloat32 ? 4 : 2;
-    return {static_cast<char*>(rows.values) + row * vocabulary * element_bytes, rows.dtype,
+    return {static_cast<char*>(rows.values) + row * stride * element_bytes, rows.dtype,
             rows.tail != nullptr ? rows.tail + row : nullptr};
   }
   __host__ __device__ bool IsWord() const { return label_ < options_.vocabulary; }
+  __host__ __device__ int64_t PlaceIn(int64_t step, int j) const { return (step * kAtOnce + j) * threads_ + first_; }
+  __host__ __device__ float GradientAt(int64_t i, double& terms) const {
+    const float x = LogitOf(student_, options_.student, i), log_q = LogQOf(x);
+    const float y = has_teacher_ ? LogitOf(teacher_, options_.teacher, i) : 0;
+    const float of_ce = label_ < 0 ? 0 : IsWord() ? 1 - options_.alpha : NAN;
+    float gradient = of_ce * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
+    if (has_teacher_) gradient += options_.alpha * options_.temperature * Differ(x, y, log_q, terms);
+    const HeadOutput& head = options_.student;
+    if (head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
+    return gradient * (head.scale * options_.gradient_scale);
+  }
 
   // 2^power; 0 for a logit of minus infinity, also before any larger one was seen.
   static __host__ __device__ float PowerOf(float power, float logit) { return logit == -INFINITY ? 0 : exp2f(power); }
@@ -332,7 +355,7 @@ class DeviceSweep {
     return q * (static_cast<float>(kSweepLn2) * (of_student - row_sum_) - (inverse - static_cast<float>(second_)));
   }
 
-  const RowOfProducts student_, teacher_;
+  const RowOfProducts student_, teacher_, gradient_;
   const int64_t label_;
   const SweepOptions options_;
   const Divergence kind_;

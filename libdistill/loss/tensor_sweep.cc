@@ -120,7 +120,7 @@ ChunkSums SweepTensors(const ChunkProducts& student, const ChunkProducts& teache
   if (!wants_gradient) return sums;
   const double scale = student.scaling.scale * options.gradient_scale, softcap = student.scaling.softcap;
   if (softcap > 0) gradient.mul_(1 - (logits / softcap).square());
-  student.values.copy_(scale != 1 ? gradient * scale : gradient);
+  student.gradient().copy_(scale != 1 ? gradient * scale : gradient);
   return sums;
 }
 

@@ -1,5 +1,7 @@
 #include "tests/loss/sweep_as_threads.h"
 
+#include <vector>
+
 #include "libdistill/loss/sweep_device.cuh"
 
 namespace distill::testing {
@@ -32,15 +34,37 @@ SweepSums SweepRowAsThreads(const GpuSweep& sweep, int64_t row, int threads) {
     of_row.first += mine.first;
     of_row.second += mine.second;
   }
-  SweepSums sums;
-  double terms = 0;
+  std::vector<DeviceSweep> parts;
   for (int thread = 0; thread < threads; ++thread) {
-    DeviceSweep part = part_of(thread);
-    if (part.NeedsRow()) part.SetRow(of_row);
-    if (thread == 0) sums.ce = part.CrossEntropy();
-    terms += part.Finish();
-    sums.divergence = part.DivergenceOf(terms);  // the last one counts
+    parts.push_back(part_of(thread));
+    if (parts.back().NeedsRow()) parts.back().SetRow(of_row);
   }
+  SweepSums sums;
+  sums.ce = parts[0].CrossEntropy();
+  struct Gradients {
+    float of[DeviceSweep::kAtOnce];
+  };
+  std::vector<Gradients> gradients(parts.size());
+  double terms = 0;
+  const auto differentiate = [&](int64_t step, size_t begin, size_t end) {
+    if (step == parts[0].steps()) return;
+    for (size_t thread = begin; thread < end; ++thread) {
+      parts[thread].Differentiate(step, gradients[thread].of, terms);
+    }
+  };
+  const auto put = [&](int64_t step, size_t begin, size_t end) {
+    for (size_t thread = begin; thread < end; ++thread) parts[thread].Put(step, gradients[thread].of);
+  };
+  // As far apart as a GPU's threads may be: one half reads of the next step before the other writes of this one.
+  const size_t half = parts.size() / 2;
+  differentiate(0, 0, parts.size());
+  for (int64_t step = 0; step < parts[0].steps(); ++step) {
+    put(step, 0, half);
+    differentiate(step + 1, 0, half);
+    put(step, half, parts.size());
+    differentiate(step + 1, half, parts.size());
+  }
+  sums.divergence = parts[0].DivergenceOf(terms);
   return sums;
 }
 

@@ -31,7 +31,14 @@ struct Rows {
       : student(Random(static_cast<size_t>(3 * vocabulary), 1)),
         teacher(Random(static_cast<size_t>(3 * vocabulary), 2)),
         labels({vocabulary / 2, 0, -1}) {
-    sweep = {{student.data(), dtype}, {teacher.data(), dtype}, labels.data(), 3, nullptr, nullptr, options};
+    sweep = {.student = {student.data(), dtype},
+             .teacher = {teacher.data(), dtype},
+             .student_stride = vocabulary,
+             .teacher_stride = vocabulary,
+             .gradient = dtype,
+             .labels = labels.data(),
+             .tokens = 3,
+             .options = options};
     if (dtype == DType::kFloat32) return;
     narrow_student = dtype == DType::kFloat16 ? Halfs(student) : Upper(student);
     narrow_teacher = dtype == DType::kFloat16 ? Halfs(teacher) : Upper(teacher);
@@ -113,6 +120,76 @@ TEST_CASE("a GPU's threads give what the CPU's loops give") {
               largest = std::max(largest, std::abs(expected.Gradient(i)));
             }
             CHECK(worst / largest < tolerance);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Rows of float32 products that are further apart than the vocabulary, and what lies behind it.
+struct SparseRows {
+  static constexpr float kBehind = -7;
+  int64_t stride;
+  std::vector<float> values;
+
+  SparseRows(const std::vector<float>& rows, int64_t vocabulary) : stride(vocabulary + 5) {
+    values.assign(static_cast<size_t>(3 * stride), kBehind);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      values[static_cast<size_t>(at / vocabulary * stride + at % vocabulary)] = rows[i];
+    }
+  }
+  // What a narrow gradient has at an index of the row.
+  double NarrowGradient(int64_t row, int64_t i, DType dtype) const {
+    const char* const at = reinterpret_cast<const char*>(values.data() + row * stride) + 2 * i;
+    if (dtype == DType::kFloat16) {
+      _Float16 half;
+      std::memcpy(&half, at, sizeof(half));
+      return half;
+    }
+    uint16_t upper;
+    std::memcpy(&upper, at, sizeof(upper));
+    const uint32_t bits = static_cast<uint32_t>(upper) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+};
+
+TEST_CASE("of float32 products a narrow gradient takes the front of each row, and nothing behind it") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    const double rounding = dtype == DType::kBFloat16 ? 1.0 / 256 : 1.0 / 2048;
+    for (const int64_t vocabulary : {1, 2, 63, 64, 255, 256, 257, 5003}) {
+      for (const Divergence divergence : {Divergence::kNone, Divergence::kForwardKl, Divergence::kJensenShannon}) {
+        SweepOptions options;
+        options.vocabulary = vocabulary;
+        options.divergence = divergence;
+        options.beta = 0.3f;
+        options.temperature = 2;
+        options.alpha = divergence == Divergence::kNone ? 0.0f : 0.6f;
+        options.gradient_scale = 64;
+        Rows expected(vocabulary, DType::kFloat32, options);
+        SparseRows student(expected.student, vocabulary), teacher(expected.teacher, vocabulary);
+        GpuSweep sweep = expected.sweep;
+        sweep.student.values = student.values.data();
+        sweep.teacher.values = teacher.values.data();
+        sweep.student_stride = student.stride;
+        sweep.teacher_stride = teacher.stride;
+        sweep.gradient = dtype;
+        for (int64_t row = 0; row < 3; ++row) {
+          INFO(NameOf(dtype) << ", " << vocabulary << " words, divergence " << static_cast<int>(divergence) << ", row "
+                             << row);
+          const SweepSums e = testing::SweepRowAsThreads(expected.sweep, row, 64);
+          const SweepSums a = testing::SweepRowAsThreads(sweep, row, 64);
+          CHECK(a.divergence == e.divergence);
+          CHECK(a.ce == e.ce);
+          for (int64_t i = 0; i < vocabulary; ++i) {
+            const double gradient = expected.Gradient(row * vocabulary + i);
+            REQUIRE(std::abs(student.NarrowGradient(row, i, dtype) - gradient) <= rounding * std::abs(gradient) + 1e-7);
+          }
+          for (int64_t i = vocabulary; i < student.stride; ++i) {
+            REQUIRE(student.values[static_cast<size_t>(row * student.stride + i)] == SparseRows::kBehind);
           }
         }
       }
