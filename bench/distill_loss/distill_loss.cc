@@ -87,7 +87,9 @@ int64_t ChunkOf(const Case& c, const DistillationOptions& options) {
                       .vocabulary = c.vocabulary,
                       .student_hidden = c.student,
                       .teacher_hidden = c.teacher,
-                      .element_bytes = c.bf16 ? 2 : 4});
+                      .element_bytes = c.bf16 ? 2 : 4,
+                      .on_gpu = c.device != "cpu",
+                      .device_bytes = DeviceMemoryBytes(torch::Device(c.device))});
 }
 
 // The matrix products that no head can do without, chunk by chunk, and one pass over a chunk's logits: both models' are
@@ -192,7 +194,8 @@ absl::Status Bench(const Case& c) {
   const double ours = ms[ms.size() / 2];
   std::printf("head and loss: %.0f ms in chunks of %ld tokens; the matrix products alone %.0f ms, in chunks of %ld\n",
               ours, chunk, limit.ms, limit.chunk);
-  const double chunk_gib = 2.0 * static_cast<double>(chunk * c.vocabulary) * (c.bf16 ? 2 : 4) / (1 << 30);
+  const int64_t logit_bytes = c.bf16 && c.device == "cpu" ? 2 : 4;  // on GPUs they are float32
+  const double chunk_gib = 2.0 * static_cast<double>(chunk * c.vocabulary * logit_bytes) / (1 << 30);
   std::printf(
       "JSON {\"case\": \"%s/%s/%ld\", \"ms\": %.2f, \"limit_ms\": %.2f, \"memory_gib\": {%s}, \"limit_memory_gib\": "
       "%.4f}\n",

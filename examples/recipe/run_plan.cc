@@ -1,7 +1,5 @@
 #include "examples/recipe/run_plan.h"
 
-#include <ATen/DeviceAccelerator.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/world/available_memory.h"
 
@@ -51,7 +50,7 @@ MemoryAtHand AtHand(const PlannedJob& job, bool on_gpu, bool has_gpu) {
     return {static_cast<int64_t>(available.bytes), available.limited_by};
   }
   if (!has_gpu) return {};
-  return {static_cast<int64_t>(at::accelerator::getMemoryInfo(/*device_index=*/0).second), "a GPU of this host"};
+  return {DeviceMemoryBytes(c10::Device(c10::kCUDA, 0)), "a GPU of this host"};
 }
 
 // The rows of the longest batch; shorter ones have more of them and as many tokens.
@@ -139,6 +138,11 @@ absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trai
   task.on_gpu = has_gpu || device == DeviceChoice::kCuda || job.instance.has_value();
   DISTILL_RETURN_IF_ERROR(FillIn(trainer, job, plan));
   DISTILL_ASSIGN_OR_RETURN(const int64_t steps, StepsOf(plan, trainer));
+  if (job.instance.has_value()) {
+    task.device_bytes = static_cast<int64_t>(job.instance->gpu_memory_gb * 1e9);
+  } else if (has_gpu) {
+    task.device_bytes = DeviceMemoryBytes(*here);
+  }
   const torch::Dtype on_gpus = TypeOnGpus(trainer, job);
   if (task.on_gpu && !has_gpu) {
     task.dtype = on_gpus;

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "libdistill/loss/head_products.h"
 #include "libdistill/loss/inputs.h"
+#include "libdistill/loss/loss_memory.h"
 
 namespace distill {
 namespace {
@@ -15,14 +17,26 @@ constexpr double kMostMass = 1.05;
 }  // namespace
 
 Head::Head(const Tensor& weight, const Tensor& bias, const LogitScaling& scaling, int64_t vocabulary, int64_t chunk)
-    : weight_(weight.detach().narrow(0, 0, vocabulary)), weight_t_(weight_.t()), scaling_(scaling) {
+    : weight_(weight.detach().narrow(0, 0, vocabulary)),
+      weight_t_(weight_.t()),
+      scaling_(scaling),
+      is_wide_(HasWideProducts(weight)) {
   const torch::Dtype wide = at::promote_types(weight.scalar_type(), torch::kFloat32);
   if (bias.defined()) bias_ = bias.detach().narrow(0, 0, vocabulary).to(wide).contiguous();
-  buffer_ = torch::empty({chunk, vocabulary}, weight_.options());
+  buffer_ = is_wide_ ? torch::empty({chunk, WideRowStride(vocabulary)}, weight_.options().dtype(torch::kFloat32))
+                     : torch::empty({chunk, vocabulary}, weight_.options());
 }
 
 ChunkProducts Head::Products(const Tensor& hidden) const {
-  Tensor values = buffer_.narrow(0, 0, hidden.size(0));
+  const Tensor rows = buffer_.narrow(0, 0, hidden.size(0));
+  if (is_wide_) {
+    const int64_t vocabulary = weight_.size(0);
+    const Tensor values = rows.narrow(1, 0, vocabulary);
+    WideMultiply(hidden.contiguous(), weight_t_, /*adds=*/false, values);
+    const Tensor gradient = rows.view(weight_.scalar_type()).narrow(1, 0, vocabulary);
+    return {.values = values, .bias = bias_, .scaling = scaling_, .narrow_gradient = gradient};
+  }
+  Tensor values = rows;
   at::mm_out(values, hidden, weight_t_);
   return {.values = values, .bias = bias_, .scaling = scaling_};
 }

@@ -12,12 +12,14 @@
 
 namespace distill {
 
-// A head's first V rows, and its products chunk by chunk.
+// A head's first V rows, and its products chunk by chunk: in float32 where the device has such products of narrow
+// matrices (head_products.h), elsewhere in the type of the weight.
 class Head {
  public:
   Head(const torch::Tensor& weight, const torch::Tensor& bias, const LogitScaling& scaling, int64_t vocabulary,
        int64_t chunk);
   const torch::Tensor& weight() const { return weight_; }
+  bool is_wide() const { return is_wide_; }  // float32 products of a narrow weight
 
   // In a buffer that the next call writes to. `hidden`: [C, H].
   ChunkProducts Products(const torch::Tensor& hidden) const;
@@ -25,8 +27,9 @@ class Head {
  private:
   const torch::Tensor weight_, weight_t_;
   const LogitScaling scaling_;
+  const bool is_wide_;
   torch::Tensor bias_;
-  torch::Tensor buffer_;  // [C, V]
+  torch::Tensor buffer_;  // [C, V], or [C, WideRowStride(V)] of wide products
 };
 
 // The teacher's products in each of its forms: a head's, its logits as they are, or top-k values spread over [C, V].

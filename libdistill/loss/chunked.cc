@@ -8,20 +8,25 @@
 #include "libdistill/loss/chunk_products.h"
 #include "libdistill/loss/chunk_sweep.h"
 #include "libdistill/loss/distillation_loss.h"
+#include "libdistill/loss/head_products.h"
 #include "libdistill/loss/inputs.h"
 #include "libdistill/loss/loss_memory.h"
 #include "libdistill/loss/widening_sum.h"
 #include "libdistill/tensor/parallel.h"
+#include "libdistill/tensor/peak_memory.h"
 
 // Shapes: N loss tokens, C of them in one chunk, V vocabulary, H hidden.
 //
 // Logits of all tokens times the vocabulary are what runs out of memory first: 4096 tokens of 152,064 words are 2.5 GB
 // in float32, and autograd would keep several such tensors. Here the forward goes through the tokens chunk by chunk,
 // and takes the gradient along while a chunk's logits are at hand:
-//   products   hidden[chunk] W^T of both models, two buffers of [C, V] in the type of the weights; of a teacher that is
+//   products   hidden[chunk] W^T of both models, two buffers of [C, V] in the type of the weights, or in float32 by
+//              products that give it of narrow matrices, as GPUs have (loss/head_products.h); of a teacher that is
 //              logits or top-k values, these (loss/chunk_products.h)
-//   sweep      losses, and gradient_scale times the gradient, G, in place of the student's products (loss/sweep.h)
+//   sweep      losses, and gradient_scale times the gradient, G, in the type of the weights, in place of the student's
+//              products (loss/sweep.h)
 //   products   grad_hidden[chunk] = G W        grad_weight += G^T hidden[chunk]        grad_bias += sum over rows of G
+//              grad_weight is float32, and the product itself adds to it, but for narrow types on CPUs
 // What is kept is [N, H], [V, H] and [V], what the backward would give anyway. The backward multiplies them by the
 // incoming scalar over gradient_scale. Cost: the three matrix products of any head and the teacher's one, and the
 // sweep.
@@ -52,7 +57,9 @@ class Chunks {
                             .student_hidden = inputs.student_hidden.size(1),
                             .teacher_hidden = inputs.teacher_hidden.defined() ? inputs.teacher_hidden.size(1) : 0,
                             .has_teacher_logits = inputs.teacher_values.defined(),
-                            .element_bytes = static_cast<int64_t>(inputs.student_hidden.element_size())})),
+                            .element_bytes = static_cast<int64_t>(inputs.student_hidden.element_size()),
+                            .on_gpu = inputs.student_hidden.is_cuda(),
+                            .device_bytes = DeviceMemoryBytes(inputs.student_hidden.device())})),
         vocabulary_(vocabulary),
         student_(inputs.student_weight, inputs.student_bias, inputs.student_logits, vocabulary, chunk_),
         divergence_(DivergenceOf(inputs, options)),
@@ -100,7 +107,7 @@ class Chunks {
     const ChunkProducts student = student_.Products(hidden);
     const ChunkSums sums = SweepChunk(student, teacher_.Products(first, count), inputs_.labels.narrow(0, first, count),
                                       options_, divergence_, wants_gradients_);
-    if (wants_gradients_) Accumulate(student.values, hidden, first);
+    if (wants_gradients_) Accumulate(student.gradient(), hidden, first);
     return sums;
   }
 
@@ -116,14 +123,16 @@ class Chunks {
     const bool adds = first > 0 || inputs_.adds_student_weight_gradient;
     if (gradient.scalar_type() == wide_) {
       sum.addmm_(gradient.t(), hidden, /*beta=*/adds ? 1 : 0);  // with 0 what is there is not read
+    } else if (student_.is_wide()) {
+      WideMultiply(gradient.t(), hidden.contiguous(), adds, sum);
     } else {
       AddNarrowProduct(gradient.t(), hidden, adds, sum);
     }
   }
 
   // sum += a b, or = a b, of a narrow and a wide type. On CPUs a slice of the rows after the other: the product in the
-  // narrow type, and widened, stay in the cache, where those of all rows would take more than the head does. A GPU adds
-  // a narrow tensor to a wide one as it is, and is the faster the larger a product is.
+  // narrow type, and widened, stay in the cache, where those of all rows would take more than the head does. A GPU that
+  // has no wide products adds a narrow tensor to a wide one as it is, and is the faster the larger a product is.
   static void AddNarrowProduct(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum) {
     const int64_t rows = a.size(0), slice = b.is_cpu() ? std::min(rows, SliceRows(b.size(1), b.element_size())) : rows;
     const Tensor narrow = torch::empty({slice, b.size(1)}, b.options());

@@ -43,8 +43,9 @@ struct DistillationOptions {
   // Over the steps of a run; the loss itself looks at none of them, but at what OptionsAt makes of them.
   WeightSchedule alpha_schedule = {}, temperature_schedule = {}, beta_schedule = {}, skew_schedule = {};
   WeightSchedule hidden_weight_schedule = {};  // of the term, which the loss does not look at either
-  // Tokens whose logits are alive at one time, at most; fewer where these would be large (ChunkTokens, loss_memory.h).
-  int64_t chunk_tokens = 256;
+  // Tokens whose logits are alive at one time, at most; on CPUs fewer where these would be large. 0: chosen out of
+  // shapes, device and its memory (ChunkTokens, loss_memory.h).
+  int64_t chunk_tokens = 0;
   // Both softmaxes run over the first `vocabulary` rows of the heads; 0: the smaller head's rows.
   int64_t vocabulary = 0;
   // About what the backward pass will multiply the loss by. The chunked loss takes its gradients along in the type of
@@ -53,6 +54,8 @@ struct DistillationOptions {
   double gradient_scale = 1.0;
 };
 
+inline constexpr char kChunkTokensHelp[] =
+    "tokens whose logits are in memory at one time, at most; 0: chosen out of shapes, device and its memory";
 inline constexpr double kDefaultSkew = 0.1;  // that of Ko et al. 2024
 inline constexpr int64_t kDefaultTopK = 64;
 
@@ -107,7 +110,7 @@ void Describe(V& v, DistillationOptions& o) {
        "which layers' states are compared: STUDENT:TEACHER,..., 0 for the embeddings; empty: all of the student's with "
        "those as high in the teacher")
       .Similar("layers_map");
-  v.Field("chunk_tokens", o.chunk_tokens, AtLeast(1), "tokens whose logits are in memory at one time, at most");
+  v.Field("chunk_tokens", o.chunk_tokens, AtLeast(0), kChunkTokensHelp);
   v.Field("vocabulary", o.vocabulary, "tokens that take part; 0: all that the smaller head has").InCodeOnly();
   v.Field("gradient_scale", o.gradient_scale, Above(0), "what the backward pass multiplies the loss by").InCodeOnly();
   v.Together([&o] { return CheckDivergence(o); });

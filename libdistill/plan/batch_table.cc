@@ -47,6 +47,7 @@ absl::StatusOr<std::vector<BatchRow>> PlanBatches(const BatchTable& table) {
   std::vector<BatchRow> rows;
   for (const int64_t gb : table.gpu_memory_gb) {
     BatchRow row{.gpu_memory_gb = gb};
+    task.device_bytes = gb * 1'000'000'000;
     for (int64_t batch = 1; batch <= rank_rows; batch *= 2) {
       DISTILL_ASSIGN_OR_RETURN(const int64_t bytes, BytesWith(task, batch));
       if (batch == 1) row.rank_bytes = bytes;
@@ -61,6 +62,7 @@ absl::StatusOr<std::vector<BatchRow>> PlanBatches(const BatchTable& table) {
   BatchRow run{.batch = std::min(table.memory.rows, rank_rows)};
   fill_step(run);
   task.accumulation_steps = run.accumulation;
+  task.device_bytes = table.memory.device_bytes;
   DISTILL_ASSIGN_OR_RETURN(run.rank_bytes, BytesWith(task, run.batch));
   rows.push_back(run);
   return rows;

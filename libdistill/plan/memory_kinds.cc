@@ -77,6 +77,7 @@ LossShape MemoryKinds::Loss() const {
                   .element_bytes = element_bytes,
                   .trains_head = task_.student.trains_head,
                   .on_gpu = task_.on_gpu,
+                  .device_bytes = task_.device_bytes,
                   .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1)};
   if (task_.teacher.has_value()) {
     shape.teacher_hidden = task_.teacher->hidden;

@@ -32,9 +32,11 @@ absl::Status CheckTask(const MemoryPlanTask& task) {
                                     {"rows", task.rows},
                                     {"length", task.length},
                                     {"accumulation_steps", task.accumulation_steps},
-                                    {"bucket_bytes", task.bucket_bytes},
-                                    {"chunk_tokens", task.chunk_tokens}}) {
+                                    {"bucket_bytes", task.bucket_bytes}}) {
     if (value < 1) return absl::InvalidArgumentError(absl::StrCat(name, ": ", value, " is not above 0"));
+  }
+  if (task.chunk_tokens < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk_tokens: ", task.chunk_tokens, " is below 0"));
   }
   if (task.world_size % task.ranks_per_host != 0) {
     return absl::InvalidArgumentError(absl::StrCat("world_size ", task.world_size, " is no multiple of ranks_per_host ",
@@ -187,7 +189,8 @@ class Planner {
   Moment Loss() const {
     Moment moment = InStep("when the loss is taken");
     moment.parts.push_back(
-        {"head and loss", loss_.during_bytes(), "a chunk's logits, the gradients of head and hidden states"});
+        {"head and loss", loss_.during_bytes(),
+         absl::StrCat("logits of ", ChunkTokens(of_.Loss()), " tokens, the gradients of head and hidden states")});
     return moment;
   }
 

@@ -40,13 +40,14 @@ struct MemoryPlanTask {
   bool shard_teacher = false;
   GradientCompression gradient_compression = GradientCompression::kNone;
   int64_t bucket_bytes = 25 << 20;
-  int64_t chunk_tokens = 256;  // of the loss
+  int64_t chunk_tokens = 0;  // of the loss; 0: chosen as it is in a run
   // Of a micro-batch; every row is taken as full, and the loss as taken at all of its tokens.
   int64_t rows = 1, length = 1;
   int64_t accumulation_steps = 1;
   bool packing = false;
   int world_size = 1, ranks_per_host = 1;
   bool on_gpu = false;
+  int64_t device_bytes = 0;    // all memory of a GPU; 0: not known, and taken to be enough for what the loss chooses
   ProcessMemory process = {};  // without models: MeasureProcess; nothing on a GPU
   int64_t data_bytes = 0;      // data set and tokenizer
 };

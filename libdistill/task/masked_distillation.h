@@ -22,7 +22,7 @@ struct MaskedDistillerOptions {
   double kl_weight = 5.0;
   double mlm_weight = 2.0;
   double cosine_weight = 1.0;  // above 0: both models' states have the same size
-  int64_t chunk_tokens = 256;  // as in DistillationOptions
+  int64_t chunk_tokens = 0;    // as in DistillationOptions
 };
 
 template <class V>
@@ -35,7 +35,7 @@ void Describe(V& v, MaskedDistillerOptions& o) {
       .Alias("beta", "alpha_mlm");
   v.Field("cosine_weight", o.cosine_weight, AtLeast(0), "weight of the angle between states")
       .Alias("gamma", "alpha_cos");
-  v.Field("chunk_tokens", o.chunk_tokens, AtLeast(1), "tokens whose logits are in memory at one time, at most");
+  v.Field("chunk_tokens", o.chunk_tokens, AtLeast(0), kChunkTokensHelp);
   v.Together([&o]() -> absl::Status {
     if (o.kl_weight + o.mlm_weight > 0) return absl::OkStatus();
     return absl::InvalidArgumentError("kl_weight and mlm_weight are both 0: nothing is asked of the student's words");

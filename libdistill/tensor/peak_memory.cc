@@ -6,6 +6,8 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 
+#include <array>
+#include <atomic>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -52,6 +54,19 @@ int64_t MemoryInUseBytes(c10::Device device) {
   if (!device.is_cpu()) return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAllBlocks].current;
   malloc_trim(0);
   return WithoutOthers("VmRSS:");
+}
+
+int64_t DeviceMemoryBytes(c10::Device device) {
+  if (device.is_cpu()) return 0;
+  static std::array<std::atomic<int64_t>, 64> known = {};
+  const auto index = static_cast<size_t>(device.has_index() ? device.index() : 0);
+  if (index >= known.size()) return 0;
+  int64_t bytes = known[index];
+  if (bytes == 0) {
+    bytes = static_cast<int64_t>(at::accelerator::getMemoryInfo(static_cast<c10::DeviceIndex>(index)).second);
+    known[index] = bytes;
+  }
+  return bytes;
 }
 
 void ResetPeakMemory(c10::Device device) {

@@ -117,5 +117,95 @@ TEST_CASE("a chunk's logits take no more than the student's head, where they are
   CHECK(chunk(0, 1000, 64) == 0);
 }
 
+TEST_CASE("chunks that nobody chose are those of 256 tokens on CPUs, to the bit") {
+  for (const int64_t tokens : {0, 1, 255, 257, 1024, 4096}) {
+    for (const int64_t vocabulary : {1000, 30000, 151936}) {
+      for (const int64_t hidden : {64, 256, 4096}) {
+        for (const int64_t element_bytes : {2, 4, 8}) {
+          LossShape shape{.tokens = tokens,
+                          .chunk_tokens = 256,
+                          .vocabulary = vocabulary,
+                          .student_hidden = hidden,
+                          .teacher_hidden = 512,
+                          .element_bytes = element_bytes};
+          const int64_t asked = ChunkTokens(shape);
+          shape.chunk_tokens = 0;
+          CHECK(ChunkTokens(shape) == asked);
+          shape.device_bytes = int64_t{16} << 30;
+          CHECK(ChunkTokens(shape) == asked);
+        }
+      }
+    }
+  }
+  torch::manual_seed(1);
+  const DistillationInputs inputs{.student_hidden = torch::randn({700, 16}),
+                                  .student_weight = torch::randn({500, 16}),
+                                  .student_bias = {},
+                                  .teacher_hidden = torch::randn({700, 16}),
+                                  .teacher_weight = torch::randn({500, 16}),
+                                  .teacher_bias = {},
+                                  .labels = torch::randint(500, {700}, torch::kInt64)};
+  CHECK(torch::equal(DistillationLoss(inputs, {}).loss, DistillationLoss(inputs, {.chunk_tokens = 256}).loss));
+}
+
+TEST_CASE("on GPUs chunks are as long as products want, within a share of the memory") {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  LossShape shape{.tokens = 8192,
+                  .vocabulary = 128256,
+                  .student_rows = 128256,
+                  .student_hidden = 4096,
+                  .teacher_hidden = 8192,
+                  .element_bytes = 2,
+                  .on_gpu = true};
+  const auto chunk = [&](int64_t asked, int64_t vocabulary, int64_t device_bytes, int64_t tokens = 8192) {
+    shape.chunk_tokens = asked, shape.vocabulary = vocabulary, shape.device_bytes = device_bytes, shape.tokens = tokens;
+    return ChunkTokens(shape);
+  };
+  CHECK(chunk(0, 128256, 80 * kGiB) == 1024);
+  CHECK(chunk(0, 128256, 0) == 1024);         // nobody knows the GPU
+  CHECK(chunk(0, 128256, 15 * kGiB) == 911);  // 1006 MB / 1.03 MB a token are 981, in nine chunks that are alike
+  CHECK(chunk(0, 262144, 15 * kGiB) == 456);  // 480
+  CHECK(chunk(0, 4'000'000, 15 * kGiB) == 128);
+  CHECK(chunk(0, 30522, 15 * kGiB) == 1024);
+  CHECK(chunk(0, 128256, 80 * kGiB, 1100) == 550);
+  CHECK(chunk(0, 128256, 80 * kGiB, 5) == 5);
+  CHECK(chunk(0, 128256, 80 * kGiB, 0) == 0);
+  // Who asks gets it, and no more memory is looked at.
+  CHECK(chunk(4096, 128256, 15 * kGiB) == 4096);
+  CHECK(chunk(100, 128256, 80 * kGiB) == 100);  // 82 chunks of 99.9
+  shape.element_bytes = 4;
+  CHECK(chunk(0, 128256, 80 * kGiB) == 256);
+  CHECK(chunk(0, 262144, 8 * kGiB) == 256);
+  CHECK(chunk(0, 1'000'000, 8 * kGiB) == 128);
+}
+
+TEST_CASE("a chunk on a GPU takes both models' float32 logits and no copy of the head's gradient") {
+  LossShape shape{.tokens = 8192,
+                  .vocabulary = 50257,
+                  .student_rows = 50257,
+                  .student_hidden = 1024,
+                  .teacher_hidden = 2048,
+                  .element_bytes = 2,
+                  .on_gpu = true,
+                  .is_borrowed = true};
+  const LossMemory narrow = MemoryOf(shape);
+  CHECK(WideRowStride(50257) == 50272);  // 128 bytes are 32 floats
+  CHECK(WideRowStride(128256) == 128256);
+  CHECK(narrow.chunk_bytes == int64_t{2} * 1024 * 50272 * 4);
+  CHECK(narrow.rounding_bytes == 0);
+  CHECK(narrow.workspace_bytes == int64_t{32} << 20);
+  CHECK(narrow.gradient_bytes == int64_t{8192} * 1024 * 2);
+  CHECK(narrow.during_bytes() ==
+        narrow.chunk_bytes + narrow.workspace_bytes + narrow.gradient_bytes + narrow.teacher_bytes);
+  shape.element_bytes = 4;
+  const LossMemory wide = MemoryOf(shape);
+  CHECK(wide.chunk_bytes == int64_t{2} * 256 * 50257 * 4);
+  CHECK(wide.workspace_bytes == 0);
+  shape.element_bytes = 2;
+  shape.on_gpu = false;
+  CHECK(MemoryOf(shape).rounding_bytes > 0);
+  CHECK(MemoryOf(shape).workspace_bytes == 0);
+}
+
 }  // namespace
 }  // namespace distill

@@ -306,7 +306,7 @@ TEST_CASE("shapes and options that do not fit are refused by name") {
   contains(message(good, {.vocabulary = 10}), "heads of 9 rows");
   contains(message(good, {.temperature = 0.0}), "temperature");
   contains(message(good, {.alpha = 1.5}), "alpha");
-  contains(message(good, {.chunk_tokens = 0}), "chunk_tokens");
+  contains(message(good, {.chunk_tokens = -1}), "chunk_tokens");
   contains(message(good, {.beta = -0.1}), "beta");
   contains(message(good, {.divergence = Divergence::kJensenShannon}),
            "divergence jensen_shannon needs a beta above 0 and below 1, as 0.5, and beta is 0");

@@ -350,6 +350,32 @@ TEST_CASE("a model without a head over a vocabulary is planned by its outputs an
   CHECK(BytesOf(PlanMemory(task).value(), "optimizer's moments") < BytesOf(without, "optimizer's moments") / 7);
 }
 
+TEST_CASE("a plan for a GPU has the chunks that a run there chooses, and float32 logits") {
+  constexpr int64_t kVocabulary = 320'000, kGb = 1'000'000'000;  // whose logits are most of all
+  MemoryPlanTask task = Task();
+  task.student = task.teacher.emplace(Planned(Shape(kVocabulary, 64, 1)));
+  task.rows = 8;
+  task.length = 512;
+  task.dtype = torch::kBFloat16;
+  task.on_gpu = true;
+  const auto of_chunk = [&](int64_t device_bytes, int64_t chunk_tokens) {
+    task.device_bytes = device_bytes;
+    task.chunk_tokens = chunk_tokens;
+    const MemoryPlan plan = PlanMemory(task).value();
+    CHECK(plan.moment == "when the loss is taken");
+    return BytesOf(plan, "head and loss");
+  };
+  constexpr int64_t kTokenBytes = 2 * kVocabulary * 4;
+  const int64_t most = of_chunk(80 * kGb, 0);
+  CHECK(most > 1024 * kTokenBytes);
+  CHECK(of_chunk(0, 0) == most);
+  CHECK(most - of_chunk(16 * kGb, 0) == (1024 - 373) * kTokenBytes);  // 390, in eleven chunks that are alike
+  CHECK(most - of_chunk(16 * kGb, 512) == 512 * kTokenBytes);
+  const std::string text = DescribePlan(task, PlanMemory(task).value(), {});
+  INFO(text);
+  CHECK(absl::StrContains(text, "logits of 512 tokens"));
+}
+
 TEST_CASE("a plan refuses what no run could be") {
   const auto error = [](auto change) {
     MemoryPlanTask task = Task();
@@ -359,6 +385,7 @@ TEST_CASE("a plan refuses what no run could be") {
     return std::string(status.message());
   };
   CHECK(error([](MemoryPlanTask& task) { task.world_size = 0; }) == "world_size: 0 is not above 0");
+  CHECK(error([](MemoryPlanTask& task) { task.chunk_tokens = -1; }) == "chunk_tokens: -1 is below 0");
   CHECK(error([](MemoryPlanTask& task) { task.zero_stage = 7; }) == "zero_stage: 7 is not 0, 1, 2 or 3");
   CHECK(error([](MemoryPlanTask& task) {
           task.world_size = 6;

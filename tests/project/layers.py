@@ -43,7 +43,7 @@ PROGRAMS = {
 # Third-party headers that stay out of our headers (their forward declarations may come in); *.pb.h moreover stays inside
 # proto.
 HIDDEN = re.compile(r"^(nccl\.h|mpi\.h|rdma/|hdf5\.h|openssl/|yaml-cpp/|CLI/|spdlog/|simdjson|nlohmann/(?!json_fwd)|pcre2|utf8proc|"
-                    r"xxhash|cuda|curl/|pugixml|zlib\.h|zstd|arrow/|parquet/|cairo|.*\.pb\.h)")
+                    r"xxhash|cublas|cuda|curl/|pugixml|zlib\.h|zstd|arrow/|parquet/|cairo|.*\.pb\.h)")
 
 
 def includes(path):

@@ -1,0 +1,57 @@
+#include "libdistill/loss/head_products.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
+#include "libdistill/loss/head_products_cublas.h"
+#include "libdistill/tensor/convert.h"
+
+namespace distill {
+namespace {
+
+using torch::Tensor;
+
+int CudaIndex(const Tensor& tensor) { return tensor.is_cuda() ? tensor.get_device() : -1; }
+
+// A dimension of one element has any stride.
+NarrowMatrix MatrixOf(const Tensor& tensor) {
+  const bool is_in_rows = tensor.stride(1) == 1 || tensor.size(1) == 1;
+  TORCH_CHECK(is_in_rows || tensor.stride(0) == 1 || tensor.size(0) == 1, "a factor of a head's product has strides ",
+              tensor.strides());
+  const int along = is_in_rows ? 1 : 0;
+  return {.values = tensor.const_data_ptr(),
+          .stride = std::max(tensor.stride(1 - along), tensor.size(along)),
+          .is_transposed = !is_in_rows};
+}
+
+}  // namespace
+
+bool HasWideProducts(const Tensor& like) {
+  const auto dtype = FromTorch(like.scalar_type());
+  return dtype.ok() && SizeOf(*dtype) == 2 && CheckWideProducts(*dtype, CudaIndex(like)).ok();
+}
+
+void WideMultiply(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum) {
+  const c10::Device device = a.device();
+  const c10::DeviceGuard guard(device);
+  // From an allocator that gives it to others only in the order of the stream.
+  const Tensor workspace = torch::empty({kProductWorkspaceBytes}, a.options().dtype(torch::kUInt8));
+  void* const stream =
+      device.is_cpu() ? nullptr : c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  const absl::Status status = EnqueueWideProduct({.dtype = *FromTorch(a.scalar_type()),
+                                                  .rows = a.size(0),
+                                                  .columns = b.size(1),
+                                                  .depth = a.size(1),
+                                                  .a = MatrixOf(a),
+                                                  .b = MatrixOf(b),
+                                                  .out = sum.data_ptr<float>(),
+                                                  .out_stride = std::max(sum.stride(0), sum.size(1)),
+                                                  .adds = adds,
+                                                  .workspace = workspace.data_ptr()},
+                                                 CudaIndex(a), stream);
+  TORCH_CHECK(status.ok(), "the head's product on ", device, " failed: ", std::string(status.message()));
+}
+
+}  // namespace distill
