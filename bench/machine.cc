@@ -8,9 +8,9 @@
 namespace distill {
 
 double MatrixRate(torch::Dtype dtype, torch::Device device) {
-  constexpr int64_t kSize = 4096;
-  const torch::Tensor a = torch::randn({kSize, kSize}).to(device, dtype);
-  const torch::Tensor b = torch::randn({kSize, kSize}).to(device, dtype);
+  const int64_t size = device.is_cpu() ? 4096 : 8192;
+  const torch::Tensor a = torch::randn({size, size}).to(device, dtype);
+  const torch::Tensor b = torch::randn({size, size}).to(device, dtype);
   double best = 0;
   for (int i = 0; i < 3; ++i) {
     Synchronize(device);
@@ -18,7 +18,7 @@ double MatrixRate(torch::Dtype dtype, torch::Device device) {
     const torch::Tensor product = torch::mm(a, b);
     Synchronize(device);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds);
+    best = std::max(best, 2.0 * static_cast<double>(size * size * size) / seconds);
   }
   return best;
 }

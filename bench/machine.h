@@ -7,7 +7,8 @@
 
 namespace distill {
 
-// FLOP/s of this rank in `dtype`: the best of three products of 4096 x 4096 matrices.
+// FLOP/s of this rank in `dtype`: the best of three products of matrices of 4096 x 4096, on a GPU of
+// 8192 x 8192: in less its launch would count.
 double MatrixRate(torch::Dtype dtype, torch::Device device = torch::kCPU);
 
 // Waits for what was enqueued on a GPU; returns at once on the CPU.

@@ -47,7 +47,7 @@ DistillationInputs MakeInputs(const Case& c, int64_t tokens) {
   const torch::Device device(c.device);
   const torch::Dtype dtype = c.bf16 ? torch::kBFloat16 : torch::kFloat32;
   const auto random = [&](int64_t rows, int64_t columns, double scale) {
-    return (torch::randn({rows, columns}) * scale).to(device, dtype);
+    return (torch::randn({rows, columns}, device) * scale).to(dtype);  // a large head takes a CPU many seconds
   };
   return {.student_hidden = random(tokens, c.student, 1).requires_grad_(),
           .student_weight = random(c.vocabulary, c.student, 0.02).requires_grad_(),

@@ -52,7 +52,7 @@ def main():
     torch.manual_seed(1)
 
     def random(rows, columns, scale):
-        return (torch.randn(rows, columns) * scale).to(options.device, dtype)
+        return (torch.randn(rows, columns, device=options.device) * scale).to(dtype)
 
     hidden = random(options.tokens, options.student, 1).requires_grad_()
     weight = random(options.vocabulary, options.student, 0.02).requires_grad_()

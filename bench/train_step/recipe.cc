@@ -14,22 +14,30 @@
 namespace distill {
 namespace {
 
-// bench/peers/hf_distill_llm.py, which has the same families.
 constexpr int64_t kLlmVocabulary = 151936;
 struct LlmShape {
   int64_t hidden, layers, heads, key_value_heads, intermediate;
+  bool has_own_head = false;
 };
+// bench/peers/hf_distill_llm.py, which has the same families.
 constexpr LlmShape kLlmTeacher = {512, 8, 8, 2, 2816};
 constexpr LlmShape kLlmStudent = {256, 4, 4, 2, 1408};
+// Qwen2.5's of 7 and of 1.5 billion parameters, the teacher's vocabulary cut to the student's.
+constexpr LlmShape kLargeTeacher = {3584, 28, 28, 4, 18944, /*has_own_head=*/true};
+constexpr LlmShape kLargeStudent = {1536, 28, 12, 2, 8960};
 
 struct LlmFamily {
   absl::string_view recipe;
   absl::string_view fields;  // of config.json
+  LlmShape teacher = kLlmTeacher, student = kLlmStudent;
+  int64_t rows = 2, length = 512;
 };
+constexpr char kQwen2[] = R"("model_type": "qwen2", "hidden_act": "silu")";
 constexpr LlmFamily kLlmFamilies[] = {
-    {"llm", R"("model_type": "qwen2", "hidden_act": "silu")"},
+    {"llm", kQwen2},
     {"llm_qwen3", R"("model_type": "qwen3", "head_dim": 64, "hidden_act": "silu")"},
     {"llm_gemma2", R"("model_type": "gemma2", "head_dim": 64, "query_pre_attn_scalar": 64, "pad_token_id": null)"},
+    {"llm_7b", kQwen2, kLargeTeacher, kLargeStudent, 4, 1024},
 };
 
 // bench/peers/hf_distill_bert.py: the families' own sizes are its.
@@ -38,15 +46,17 @@ constexpr const char* kBertTeacher =
     R"("num_attention_heads": 12, "intermediate_size": 3072})";
 constexpr int32_t kMask = 103;
 
-absl::StatusOr<std::shared_ptr<LanguageModel>> MakeDecoder(const LlmFamily& family, const LlmShape& shape) {
+absl::StatusOr<std::shared_ptr<LanguageModel>> MakeDecoder(const LlmFamily& family, const LlmShape& shape,
+                                                           torch::Dtype dtype, torch::Device device) {
   const std::string json = absl::StrCat(
       "{", family.fields, R"(, "vocab_size": )", kLlmVocabulary, R"(, "hidden_size": )", shape.hidden,
       R"(, "num_hidden_layers": )", shape.layers, R"(, "num_attention_heads": )", shape.heads,
       R"(, "num_key_value_heads": )", shape.key_value_heads, R"(, "intermediate_size": )", shape.intermediate,
       R"(, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": 4096, )",
-      R"("tie_word_embeddings": true, "initializer_range": 0.02})");
+      R"("tie_word_embeddings": )", shape.has_own_head ? "false" : "true", R"(, "initializer_range": 0.02})");
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ParseDecoderConfig(json, "bench"));
-  return std::make_shared<Decoder>(config);
+  if (device.is_cpu()) return std::make_shared<Decoder>(config);
+  return DrawnDecoder(config, dtype, device);
 }
 
 absl::StatusOr<std::shared_ptr<LanguageModel>> MakeEncoder(const std::string& json) {
@@ -85,10 +95,11 @@ TokenBatch NextTokens(const std::vector<int64_t>& input_ids, int64_t rows, int64
   return batch;
 }
 
-absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, BenchRecipe& recipe) {
+absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, torch::Dtype dtype, torch::Device device,
+                     BenchRecipe& recipe) {
   if (folder.empty()) {
-    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeDecoder(family, kLlmTeacher));
-    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeDecoder(family, kLlmStudent));
+    DISTILL_ASSIGN_OR_RETURN(recipe.teacher, MakeDecoder(family, family.teacher, dtype, device));
+    DISTILL_ASSIGN_OR_RETURN(recipe.student, MakeDecoder(family, family.student, torch::kFloat32, device));
   } else {
     DISTILL_ASSIGN_OR_RETURN(recipe.teacher, LoadDecoder(folder + "/teacher"));
     DISTILL_ASSIGN_OR_RETURN(recipe.student, LoadDecoder(folder + "/student"));
@@ -99,25 +110,26 @@ absl::Status MakeLlm(const LlmFamily& family, const std::string& folder, BenchRe
   recipe.loss_count = [](const TokenBatch& batch) { return batch.num_loss_tokens(); };
   recipe.losses_are_final = objective->losses_are_final();
   recipe.learning_rate = 2e-5;
-  recipe.rows = 2;
-  recipe.length = 512;
-  recipe.batch_of = [](const std::vector<int64_t>& ids, const std::vector<int64_t>&) {
-    return NextTokens(ids, 2, 512);
+  const int64_t rows = recipe.rows = family.rows, length = recipe.length = family.length;
+  recipe.batch_of = [rows, length](const std::vector<int64_t>& ids, const std::vector<int64_t>&) {
+    return NextTokens(ids, rows, length);
   };
-  recipe.random_batch = [](int rank, int64_t step) {
+  recipe.random_batch = [rows, length](int rank, int64_t step) {
     Random random(7 + static_cast<uint64_t>(step), rank);
-    std::vector<int64_t> ids(2 * 512);
+    std::vector<int64_t> ids(static_cast<size_t>(rows * length));
     for (int64_t& id : ids) id = static_cast<int64_t>(random.Below(150000));
-    return NextTokens(ids, 2, 512);
+    return NextTokens(ids, rows, length);
   };
   // Each token's query meets half the sequence.
-  const auto attention = [](const LlmShape& shape) { return 2.0 * shape.layers * shape.hidden * 512; };
+  const auto attention = [length](const LlmShape& shape) {
+    return 2.0 * static_cast<double>(shape.layers * shape.hidden * length);
+  };
   const auto shape_of = [](const LlmShape& shape) -> AttentionSizes {
     return {shape.layers, shape.heads, shape.hidden / shape.heads, /*is_causal=*/true};
   };
-  recipe.teacher_attention = shape_of(kLlmTeacher);
-  recipe.student_attention = shape_of(kLlmStudent);
-  recipe.flops_per_token = 3 * attention(kLlmStudent) + attention(kLlmTeacher);
+  recipe.teacher_attention = shape_of(family.teacher);
+  recipe.student_attention = shape_of(family.student);
+  recipe.flops_per_token = 3 * attention(family.student) + attention(family.teacher);
   return absl::OkStatus();
 }
 
@@ -220,14 +232,19 @@ double TimePass(int64_t vocabulary, int64_t tokens, int64_t chunk, torch::Dtype 
 
 }  // namespace
 
-absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder, torch::Dtype dtype) {
+absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder, torch::Dtype dtype,
+                                       torch::Device device) {
   BenchRecipe recipe;
   const auto family = std::find_if(std::begin(kLlmFamilies), std::end(kLlmFamilies),
                                    [&](const LlmFamily& f) { return f.recipe == name; });
   const bool is_llm = family != std::end(kLlmFamilies);
-  DISTILL_RETURN_IF_ERROR(is_llm ? MakeLlm(*family, folder, recipe) : MakeDistilBert(folder, recipe));
+  DISTILL_RETURN_IF_ERROR(is_llm ? MakeLlm(*family, folder, dtype, device, recipe) : MakeDistilBert(folder, recipe));
   recipe.flops_per_token += 6 * CountMultiplied(*recipe.student) + 2 * CountMultiplied(*recipe.teacher);
-  recipe.teacher->to(dtype);
+  if (is_llm && family->teacher.has_own_head) {  // its embedding is looked up, and no head
+    recipe.flops_per_token -= 2.0 * static_cast<double>(kLlmVocabulary * family->teacher.hidden);
+  }
+  recipe.teacher->to(device, dtype);
+  recipe.student->to(device);
   return recipe;
 }
 

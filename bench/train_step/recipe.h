@@ -33,10 +33,11 @@ struct BenchRecipe {
   std::function<TokenBatch(std::vector<int64_t> input_ids, std::vector<int64_t> labels)> batch_of;
 };
 
-// "llm" (Qwen2's traits), "llm_qwen3", "llm_gemma2" or "distilbert". With a folder: its teacher/ and student/, as a
-// peer's --save wrote them; without: random weights, the teacher's in `dtype`.
+// "llm" (Qwen2's traits), "llm_qwen3", "llm_gemma2" or "distilbert"; "llm_7b": a Qwen2 of 1.5 billion parameters from
+// one of 7, for GPUs. With a folder: its teacher/ and student/, as a peer's --save wrote them; without: random weights.
+// The teacher's are in `dtype`, the student's in float32, both on `device`.
 [[nodiscard]] absl::StatusOr<BenchRecipe> MakeRecipe(const std::string& name, const std::string& folder,
-                                                     torch::Dtype dtype);
+                                                     torch::Dtype dtype, torch::Device device = torch::kCPU);
 
 // Seconds that the recipe's matrix products take by themselves for one step of one rank, and one pass over both models'
 // logits: products of every weight of both models, forward and backward, in `dtype`, heads in the loss's chunks, and

@@ -7,7 +7,7 @@
 namespace distill {
 
 absl::StatusOr<std::vector<MicroStep>> TimedSteps::NextStep() {
-  if (starts_.size() + 1 == steps()) peak_gib_ = static_cast<double>(PeakMemoryBytes(torch::kCPU)) / (1 << 30);
+  if (starts_.size() + 1 == steps()) peak_gib_ = static_cast<double>(PeakMemoryBytes(device_)) / (1 << 30);
   const size_t first = starts_.size() % steps() * accumulation_;
   starts_.push_back(std::chrono::steady_clock::now());
   std::vector<MicroStep> step;

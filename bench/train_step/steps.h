@@ -14,7 +14,10 @@ class TimedSteps : public Task {
  public:
   // `accumulation`: micro-batches of a step, which divides their number.
   TimedSteps(const BenchRecipe& recipe, std::vector<TokenBatch> batches, size_t accumulation = 1)
-      : recipe_(recipe), batches_(std::move(batches)), accumulation_(accumulation) {}
+      : recipe_(recipe),
+        device_(recipe.student->head_weight().device()),
+        batches_(std::move(batches)),
+        accumulation_(accumulation) {}
 
   absl::StatusOr<int64_t> StepsInEpoch(int64_t) override { return static_cast<int64_t>(steps()); }
   absl::StatusOr<std::vector<MicroStep>> NextStep() override;
@@ -27,7 +30,7 @@ class TimedSteps : public Task {
   const std::vector<double>& losses() const { return losses_; }
   // Median of a step, without the first one and the last; there must have been three or more.
   double MedianSeconds() const;
-  // The most memory until the last step began.
+  // The most memory until the last step began (tensor/peak_memory.h).
   double peak_gib() const { return peak_gib_; }
 
  private:
@@ -35,6 +38,7 @@ class TimedSteps : public Task {
   MicroStep Micro(const TokenBatch& batch);
 
   const BenchRecipe& recipe_;
+  torch::Device device_;
   std::vector<TokenBatch> batches_;
   size_t accumulation_;
   std::vector<double> losses_;

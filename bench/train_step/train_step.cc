@@ -5,10 +5,13 @@
 //
 //   distillrun -np 2 build/bin/bench_train_step distilbert --bf16
 //   distillrun -np 2 build/bin/bench_train_step llm --compare FOLDER     only the comparison with a peer's saved run
+//   build/bin/bench_train_step llm_7b --device cuda --bf16   on a GPU: 1.5 billion parameters from 7 billion, 4 x 1024
+//                                                            tokens, random weights drawn there
 //
 // Verifies the chunked loss against the reference on the first tokens, then times whole steps of the Trainer.
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,15 +37,17 @@ double CountParameters(const torch::nn::Module& module) {
 absl::Status VerifyLoss(const BenchRecipe& recipe) {
   const torch::NoGradGuard no_grad;
   LanguageModel &teacher = *recipe.teacher, &student = *recipe.student;
-  const torch::Tensor ids = torch::arange(64).view({1, 64});
+  const torch::Tensor head = teacher.head_weight();  // both models in the teacher's type, on its device
+  const torch::Tensor ids = torch::arange(64, head.device()).view({1, 64});
   DistillationInputs inputs;
-  inputs.student_hidden = student.HeadInput(student.Hidden({ids, {}}).flatten(0, 1));
-  inputs.student_weight = student.head_weight();
+  inputs.student_hidden = student.HeadInput(student.Hidden({ids, {}}).flatten(0, 1)).to(head.scalar_type());
+  inputs.student_weight = student.head_weight().to(head.scalar_type());
   inputs.student_bias = student.head_bias();
+  if (inputs.student_bias.defined()) inputs.student_bias = inputs.student_bias.to(head.scalar_type());
   inputs.teacher_hidden = teacher.HeadInput(teacher.Hidden({ids, {}}).flatten(0, 1));
-  inputs.teacher_weight = teacher.head_weight();
+  inputs.teacher_weight = head;
   inputs.teacher_bias = teacher.head_bias();
-  inputs.labels = torch::arange(1, 65);
+  inputs.labels = torch::arange(1, 65, head.device());
   inputs.labels.narrow(0, 50, 14).fill_(kIgnoreLabel);
   const DistillationOptions options;
   const double ours = DistillationLoss(inputs, options).loss.item<double>();
@@ -82,6 +87,7 @@ double LimitGiB(const BenchRecipe& recipe, const BenchOptions& options, int rank
 
 // What a plan says that a rank needs (plan/memory_plan.h); 0 for models that it does not know.
 double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const BenchOptions& options, int ranks) {
+  const bool is_on_gpu = !recipe.student->head_weight().is_cpu();
   const auto* teacher = dynamic_cast<const Decoder*>(recipe.teacher.get());
   const auto* student = dynamic_cast<const Decoder*>(recipe.student.get());
   if (teacher == nullptr || student == nullptr) return 0;
@@ -95,17 +101,20 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
   task.length = recipe.length;
   task.accumulation_steps = options.accumulation;
   task.world_size = task.ranks_per_host = ranks;
-  task.process = process;
+  task.on_gpu = is_on_gpu;
+  if (!is_on_gpu) task.process = process;
   const auto plan = PlanMemory(task);
   return plan.ok() ? static_cast<double>(plan->rank_bytes()) / (1 << 30) : 0;
 }
 
 absl::Status Bench(RunContext& run, const BenchOptions& bench) {
+  const torch::Device device = run.device();
+  if (bench.products && !device.is_cpu()) return absl::InvalidArgumentError("--products times products of CPUs");
   const auto& [name, peer_folder, bf16, shard_teacher, products, steps, zero_stage, accumulation] = bench;
   torch::manual_seed(0);
   const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
   const ProcessMemory process = MeasureProcess(dtype);
-  DISTILL_ASSIGN_OR_RETURN(const BenchRecipe recipe, MakeRecipe(name, "", dtype));
+  DISTILL_ASSIGN_OR_RETURN(const BenchRecipe recipe, MakeRecipe(name, "", dtype, device));
   DISTILL_RETURN_IF_ERROR(VerifyLoss(recipe));
   if (shard_teacher) DISTILL_RETURN_IF_ERROR(ShardFrozen(run, *recipe.teacher));
   TrainerOptions options;
@@ -120,7 +129,7 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
   TimedSteps source(recipe, std::move(batches), static_cast<size_t>(accumulation));
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(source));
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
-  const double rate = MatrixRate(dtype);
+  const double rate = MatrixRate(dtype, device);
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
   const auto micro_batches = static_cast<double>(accumulation);
   const double product_seconds = products ? micro_batches * ProductSeconds(recipe, dtype) : 0;
@@ -132,13 +141,14 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
       absl::StrCat(zero_stage > 0 ? absl::StrCat("/zero", zero_stage) : "", shard_teacher ? "/sharded-teacher" : "",
                    accumulation > 1 ? absl::StrCat("/accumulation", accumulation) : "");
   std::printf(
-      "JSON {\"case\": \"%s/%s/%d%s\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": %.2f, "
+      "JSON {\"case\": \"%s/%s/%d%s\", \"device\": \"%s\", \"tokens_per_second\": %.2f, \"limit_tokens_per_second\": "
+      "%.2f, "
       "\"step_ms\": %.1f, \"products_ms\": %.1f, \"memory_gib\": %.3f, \"limit_memory_gib\": %.3f, "
       "\"planned_memory_gib\": %.3f, \"loss\": %.4f}\n",
-      name.c_str(), bf16 ? "bf16" : "fp32", run.world_size(), suffix.c_str(), run.world_size() * tokens / seconds,
-      run.world_size() * rate / recipe.flops_per_token, seconds * 1e3, product_seconds * 1e3, source.peak_gib(),
-      LimitGiB(recipe, bench, run.world_size()), PlannedGiB(recipe, process, bench, run.world_size()),
-      result.train_loss);
+      name.c_str(), bf16 ? "bf16" : "fp32", run.world_size(), suffix.c_str(), device.is_cpu() ? "cpu" : "cuda",
+      run.world_size() * tokens / seconds, run.world_size() * rate / recipe.flops_per_token, seconds * 1e3,
+      product_seconds * 1e3, source.peak_gib(), LimitGiB(recipe, bench, run.world_size()),
+      PlannedGiB(recipe, process, bench, run.world_size()), result.train_loss);
   return absl::OkStatus();
 }
 
@@ -149,10 +159,14 @@ int main(int argc, char** argv) {
   CLI::App app("A step of distillation, by recipe");
   distill::BenchOptions bench;
   distill::RunOptions run_options;
-  app.add_option("recipe", bench.recipe, "llm, llm_qwen3, llm_gemma2 or distilbert")
+  run_options.device = distill::DeviceChoice::kCpu;
+  app.add_option("recipe", bench.recipe, "llm, llm_qwen3, llm_gemma2, llm_7b or distilbert")
       ->required()
-      ->check(CLI::IsMember({"llm", "llm_qwen3", "llm_gemma2", "distilbert"}));
+      ->check(CLI::IsMember({"llm", "llm_qwen3", "llm_gemma2", "llm_7b", "distilbert"}));
   app.add_flag("--bf16", bench.bf16, "bfloat16 working weights");
+  app.add_option("--device", run_options.device, "cpu (default) or cuda: the rank's GPU")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, distill::DeviceChoice>{
+          {"cpu", distill::DeviceChoice::kCpu}, {"cuda", distill::DeviceChoice::kCuda}}));
   app.add_flag("--deterministic", run_options.deterministic, "the same bits from run to run");
   app.add_option("--pin_threads", run_options.pin_threads, "each rank on cores of its own (default: true)");
   app.add_option("--steps", bench.steps)->check(CLI::Range(3, 1000));

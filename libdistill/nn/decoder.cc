@@ -189,6 +189,21 @@ std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype
   return std::shared_ptr<Decoder>(new Decoder(config, TensorOptions(torch::kMeta).dtype(dtype)));
 }
 
+std::shared_ptr<Decoder> DrawnDecoder(const DecoderConfig& config, torch::Dtype dtype, torch::Device device) {
+  const torch::NoGradGuard no_grad;
+  std::shared_ptr<Decoder> decoder(new Decoder(config, TensorOptions(device).dtype(dtype)));
+  const double norm = config.norm == NormKind::kPlusOne ? 0.0 : 1.0;
+  for (auto& parameter : decoder->named_parameters()) {
+    Tensor& value = parameter.value();
+    if (value.dim() >= 2) {
+      value.normal_(0.0, config.initializer_range);
+    } else {
+      value.fill_(absl::EndsWith(parameter.key(), ".bias") ? 0.0 : norm);
+    }
+  }
+  return decoder;
+}
+
 absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string& folder, const LoadOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(const DecoderConfig config, ReadDecoderConfig(folder));
   return LoadModel(folder, NamesOf(config), options, [&](const TensorOptions& weights, bool blocks_later) {

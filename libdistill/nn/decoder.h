@@ -60,6 +60,7 @@ class Decoder : public LanguageModel, public GradientSinkUser {
   // Weights that hold anything yet; on the device "meta" only their shapes.
   Decoder(const DecoderConfig& config, const torch::TensorOptions& options, bool blocks_later = false);
   friend std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig&, torch::Dtype);
+  friend std::shared_ptr<Decoder> DrawnDecoder(const DecoderConfig&, torch::Dtype, torch::Device);
   friend absl::StatusOr<std::shared_ptr<Decoder>> LoadDecoder(const std::string&, const LoadOptions&);
   // Layers whose states are asked for, beside those of the last one, and where: places in the flat order, [N].
   struct Taps {
@@ -85,6 +86,11 @@ class Decoder : public LanguageModel, public GradientSinkUser {
 
 // A decoder whose parameters lie on the device "meta": their names, shapes and types, and no memory.
 std::shared_ptr<Decoder> DecoderShapes(const DecoderConfig& config, torch::Dtype dtype);
+
+// A decoder whose random weights are drawn where they lie, in `dtype`, from the device's own generator (seeded by
+// torch::manual_seed): for benchmarks of models that a CPU would draw for a minute. Other devices draw other weights;
+// throws as torch does where the device has no memory for them.
+std::shared_ptr<Decoder> DrawnDecoder(const DecoderConfig& config, torch::Dtype dtype, torch::Device device);
 
 // Parameters carry transformers' names ("model.layers.0.self_attn.q_proj.weight"). NotFound, DataLoss,
 // InvalidArgument: file, tensor and both shapes are named.

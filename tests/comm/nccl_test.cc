@@ -218,6 +218,10 @@ TEST_CASE("every collective of two ranks is exact over NCCL, in device memory an
   if (HasGpus(2)) CheckGrid(2);
 }
 
+TEST_CASE("every collective of as many ranks as there are GPUs is exact over NCCL", "[all_gpus]") {
+  if (HasGpus(3)) CheckGrid(CountGpus());
+}
+
 TEST_CASE("a GPU adds to the bits that the CPU does", "[one_gpu]") {
   if (!HasGpus(1)) return;
   CHECK(testing::Failures(testing::RunRanks(1, absl::Seconds(60), [](const World&) { return CompareArithmetic(); })) ==

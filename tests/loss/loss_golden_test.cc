@@ -2,6 +2,7 @@
 #include <string>
 
 #include "libdistill/loss/distillation_loss.h"
+#include "tests/support/folders.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -51,7 +52,7 @@ void CheckCase(const Tensors& golden, const torch::Device& device, int64_t chunk
 
 TEST_CASE("the chunked loss and its gradients are PyTorch's") {
   int cases = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(DISTILL_BUILD_DIR "/golden/loss")) {
+  for (const auto& entry : std::filesystem::directory_iterator(GoldenFolder() + "/loss")) {
     const Tensors golden = ReadTensors(entry.path());
     for (const torch::Device& device : TestDevices()) {
       for (const int64_t chunk_tokens : {1, 7, 256}) {

@@ -23,6 +23,31 @@ Tensor RandomIds(int64_t rows, int64_t tokens, torch::Device device) {
   return torch::randint(61, {rows, tokens}, torch::kInt64).to(device);
 }
 
+TEST_CASE("weights drawn where they lie have the names, shapes and spread of those that a seed draws") {
+  for (const torch::Device& device : TestDevices()) {
+    for (const std::string type : {"qwen2", "gemma2"}) {
+      const Decoder expected(TinyConfig(type), /*seed=*/3);
+      const auto drawn = DrawnDecoder(TinyConfig(type), torch::kBFloat16, device);
+      const auto parameters = drawn->named_parameters();
+      REQUIRE(parameters.size() == expected.named_parameters().size());
+      for (const auto& item : expected.named_parameters()) {
+        INFO(type << " " << item.key());
+        const Tensor weight = parameters[item.key()];
+        CHECK((weight.sizes() == item.value().sizes() && weight.scalar_type() == torch::kBFloat16));
+        CHECK(weight.device().type() == device.type());
+        const Tensor here = weight.to(torch::kCPU, torch::kFloat32);
+        if (weight.dim() < 2) {
+          CHECK(torch::equal(here, item.value()));
+        } else {
+          const double ratio = (here.std() / item.value().std()).item<double>();
+          CHECK((0.5 < ratio && ratio < 2));
+        }
+      }
+      CHECK(drawn->Hidden({RandomIds(2, 8, device), {}}).isfinite().all().item<bool>());
+    }
+  }
+}
+
 TEST_CASE("documents of a packed row are as if each were alone, gradients included") {
   for (const torch::Device& device : TestDevices()) {
     Decoder model = MakeModel(device);

@@ -9,6 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "absl/strings/match.h"
+#include "tests/support/folders.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -18,7 +19,7 @@ constexpr double kGoldenTolerance = 1e-4;
 // The folders of build/golden/NAME, of which its script makes `count`.
 inline std::vector<std::filesystem::path> GoldenModels(const std::string& name, size_t count) {
   std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(DISTILL_BUILD_DIR "/golden/" + name)) {
+  for (const auto& entry : std::filesystem::directory_iterator(GoldenFolder() + "/" + name)) {
     folders.push_back(entry.path());
   }
   REQUIRE(folders.size() == count);

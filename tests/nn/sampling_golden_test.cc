@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/nn/generate.h"
 #include "tests/nn/golden_models.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
@@ -21,7 +22,7 @@ SamplingOptions OptionsOf(const Tensor& values) {
 }
 
 TEST_CASE("the tokens that may be drawn, and their probabilities, are those of transformers") {
-  const auto golden = ReadTensors(std::string(DISTILL_BUILD_DIR) + "/golden/sampling.safetensors");
+  const auto golden = ReadTensors(GoldenFolder() + "/sampling.safetensors");
   int64_t cases = 0;
   for (; golden.contains(absl::StrCat("logits.", cases)); ++cases) {
     const auto of = [&](const char* name) { return golden.at(absl::StrCat(name, ".", cases)).contiguous(); };

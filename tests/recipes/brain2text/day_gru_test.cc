@@ -13,6 +13,7 @@
 #include "examples/brain2text/smoothing.h"
 #include "examples/brain2text/softsign.h"
 #include "tests/nn/golden_models.h"
+#include "tests/support/folders.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
@@ -50,7 +51,7 @@ BrainModelOptions OptionsOf(const std::string& name) {
 
 void CompareWithPyTorch(const std::string& name, torch::Device device) {
   INFO(name << " on " << device);
-  const auto golden = ReadTensors(DISTILL_BUILD_DIR "/golden/brain2text/" + name + ".safetensors");
+  const auto golden = ReadTensors(GoldenFolder() + "/brain2text/" + name + ".safetensors");
   DayGru model(OptionsOf(name));
   {
     const torch::NoGradGuard no_grad;

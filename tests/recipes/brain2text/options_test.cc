@@ -7,6 +7,7 @@
 
 #include "libdistill/config/config_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
@@ -185,7 +186,7 @@ TEST_CASE("the public baseline's rnn_args.yaml is read as it is") {
 TEST_CASE("the recipe's own files are read: the real run has the sizes that were asked for, the demo small ones") {
   const auto read = [](const std::string& name) {
     std::ostringstream text;
-    text << std::ifstream(absl::StrCat(DISTILL_SOURCE_DIR, "/examples/brain2text/", name)).rdbuf();
+    text << std::ifstream(absl::StrCat(SourceFolder(), "/examples/brain2text/", name)).rdbuf();
     auto options = ReadArgs(text.str());
     INFO(options.status());
     REQUIRE(options.ok());

@@ -7,6 +7,7 @@
 #include "examples/brain2text/drawn_trials.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
@@ -15,7 +16,7 @@ using Labels = BrainRecordings::Labels;
 
 Brain2TextOptions TinyRecordings(const std::string& name) {
   Brain2TextOptions options;
-  options.dataset_dir = absl::StrCat(DISTILL_BUILD_DIR, "/golden/brain2text/recordings/", name);
+  options.dataset_dir = absl::StrCat(GoldenFolder(), "/brain2text/recordings/", name);
   options.model.n_input_features = 5;
   options.model.n_classes = 7;
   options.model.patch_size = 4;

@@ -4,6 +4,7 @@
 
 #include "libdistill/core/random.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/tensor/test_tensors.h"
 
 namespace distill {
@@ -140,7 +141,7 @@ TEST_CASE("diphones spell the phonemes that they lead to") {
 }
 
 TEST_CASE("edit distances are those of rapidfuzz") {
-  const auto golden = ReadTensors(DISTILL_BUILD_DIR "/golden/brain2text/distances.safetensors");
+  const auto golden = ReadTensors(GoldenFolder() + "/brain2text/distances.safetensors");
   const auto sequence = [&](const char* name, int64_t row) {
     const int64_t count = golden.at(std::string(name) + "_lengths")[row].item<int64_t>();
     const int64_t* values = golden.at(name)[row].const_data_ptr<int64_t>();
