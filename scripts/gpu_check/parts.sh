@@ -14,6 +14,7 @@ limited() {
   took=0 log=$work/part.log
   : >"$log"
   [ $left -ge 3 ] || return 125
+  [ $without_gpu = 0 ] || limit=$((limit * 20))
   [ "$limit" -le $left ] || limit=$left
   start=$(date +%s%3N)
   (cd "$work" && own timeout -k 5 "$limit" "$@") >"$log" 2>&1 </dev/null

@@ -139,7 +139,7 @@ def check_results(folder):
     script = f"""
 set -uo pipefail
 say() {{ :; }}
-out={folder} work={folder} seconds=100 began=$SECONDS torch_path=/none gpus=0 gpu_name="" gpu_gib=0 driver="" capability="" no_gpu=none
+out={folder} work={folder} seconds=100 began=$SECONDS torch_path=/none without_gpu=0 gpus=0 gpu_name="" gpu_gib=0 driver="" capability="" no_gpu=none
 torch_version=1 pack_revision=abc pack_changed=0
 for file in report parts; do source {SOURCE}/scripts/gpu_check/$file.sh; done
 : >gpu-check.log
@@ -162,12 +162,72 @@ write_report
     check(parts["losses1"]["state"] == "ok" and parts["losses1"]["figures"]["losses"] == 4, f"{parts['losses1']}")
 
 
+STUB = """#!/bin/bash
+echo "$(basename $0) $*" >>{folder}/commands
+case $(basename $0) in
+  bench_distill_loss) echo 'JSON {{"case": "cuda/bf16/8192", "ms": 20.5}}' ;;
+  bench_train_step) echo 'JSON {{"case": "llm_7b/bf16/1", "tokens_per_second": 5000.00, "limit_tokens_per_second": 20000.00, "loss": 6.1}}' ;;
+  python3) echo "$2: 30.25 ms" ;;
+  distillrun)
+    while [ $1 != --max_steps ]; do shift; done
+    steps=$2
+    while [ $1 != --output_dir ]; do shift; done
+    mkdir -p $2
+    for ((step = 1; step <= steps; ++step)); do echo '{{"step":'$step',"loss":1.5}}'; done >$2/metrics.jsonl
+    echo '{{"step":'$steps',"eval_loss":1.25}}' >>$2/metrics.jsonl ;;
+  test_slow) echo "error: CUDA error: out of memory"; exit 42 ;;
+  test_*) echo "All tests passed (17 assertions in 3 test cases)" ;;
+esac
+"""
+
+
+def check_gpu_parts(folder):
+    """What is started where there are two GPUs: the programs' part is played, since there are none here."""
+    os.makedirs(f"{folder}/programs/bin")
+    for name in ("bench_distill_loss", "bench_train_step", "distillrun", "test_comm_nccl", "test_slow", "test_nn", "python3"):
+        path = f"{folder}/{name}" if name == "python3" else f"{folder}/programs/bin/{name}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(STUB.format(folder=folder))
+        os.chmod(path, 0o755)
+    with open(f"{folder}/tests", "w", encoding="utf-8") as file:
+        file.write("comm_nccl\ttest_comm_nccl\t[one_gpu]\t300\nslow\ttest_slow\t-\t120\nnn\ttest_nn\t-\t120\n")
+    script = f"""
+set -uo pipefail
+say() {{ :; }}
+out={folder} work={folder} PACK={folder} seconds=400 began=$SECONDS torch_path=/none without_gpu=0 gpus=2 gpu_name="NVIDIA H100"
+gpu_gib=80 driver=580 capability=9.0 no_gpu="" torch_version=1 pack_revision=abc pack_changed=0
+for file in report parts; do source {SOURCE}/scripts/gpu_check/$file.sh; done
+check_programs() {{ echo "all starts"; }}
+run_parts; write_report
+"""
+    done = start(["bash", "-c", script], folder, folder)
+    check(done.returncode == 0, done.stdout)
+    with open(f"{folder}/gpu-check.json", encoding="utf-8") as file:
+        parts = {part["part"]: part for part in json.load(file)["parts"]}
+    with open(f"{folder}/commands", encoding="utf-8") as file:
+        commands = file.read()
+    failed = [name for name, part in parts.items() if part["state"] != "ok"]
+    check(failed == ["test slow"] and "out of memory" in parts["test slow"]["reason"], f"{parts}")
+    check(parts["test nn"]["figures"] == {"assertions": 17}, f"{parts['test nn']}")  # it came after the one that failed
+    check(parts["head and loss, liger"]["figures"] == {"ms": 30.25}, f"{parts}")
+    step = parts["step, 1.5 billion parameters from 7 billion"]["figures"]
+    check(step["share_of_matrix_rate"] == 0.25 and step["loss"] == 6.1, f"{step}")
+    check(parts["quickstart, 2 GPUs as the CPU"]["figures"] == {"losses": 201, "worst_difference": 0, "at_step": 0}, f"{parts}")
+    for wanted in (r"test_comm_nccl \[one_gpu\]", r"bench_distill_loss --device cuda --bf16 --tokens 8192 .*--chunk_tokens 1024",
+                   r"python3 \S*distill_loss.py trl --device cuda --bf16", r"bench_train_step llm_7b --device cuda --bf16",
+                   r"distillrun -np 2 .* --device cpu", r"distillrun -np 2 .* --device cuda"):
+        check(re.search(wanted, commands), f"{wanted} is not among\n{commands}")
+
+
 def main():
     if os.uname().machine != "x86_64":
         print("skipped: the packed libraries are told apart by x86-64's names alone")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         check_results(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        check_gpu_parts(folder)
+    with tempfile.TemporaryDirectory() as folder:
         pack = make_pack(folder)
         check_whole_run(pack, folder)
         check_libraries(pack, folder)
