@@ -60,6 +60,7 @@ find_gpus() {
     no_gpu="kernels are made for compute capabilities $pack_architectures (tenths), and $gpu_name has $capability"; return
   fi
   gpus=$(grep -c . <<<"$listed")
+  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .); fi
   gpu_gib=$(cut -d, -f2 <<<"$listed" | sort -n | head -1 | awk '{printf "%.0f", $1 / 1024}')
 }
 

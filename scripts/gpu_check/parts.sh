@@ -1,9 +1,11 @@
 # The parts, in order: those that say most come first, since --seconds ends the last ones. Sourced by run.
 # shellcheck shell=bash
 
-log="" took=0
+log="" took=0 fabric_path=""
+# A host's own libfabric knows its NICs; the pack's is for hosts without one.
+ldconfig -p 2>/dev/null | grep -q 'libfabric\.so\.1' || fabric_path=:$work/programs/fabric
 own() { # COMMAND...: a program of the pack, or a command that starts one
-  LD_LIBRARY_PATH=$torch_path:$work/programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} DISTILL_GOLDEN_DIR=$work/data/golden \
+  LD_LIBRARY_PATH=$torch_path:$work/programs/lib$fabric_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} DISTILL_GOLDEN_DIR=$work/data/golden \
     DISTILL_SOURCE_DIR=$work/data DISTILL_CACHE_DIR=$work/cache "$@"
 }
 

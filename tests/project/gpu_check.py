@@ -73,7 +73,10 @@ def check_libraries(pack, folder):
     paths = [f"{torch}/lib", *glob.glob(f"{site}/nvidia/*/lib"), f"{own}/lib"]
     programs = glob.glob(f"{own}/bin/*")
     check(len(programs) > 10, f"{programs}")
-    for file in programs + glob.glob(f"{own}/lib/*"):
+    libraries = glob.glob(f"{own}/lib/*")
+    for file in programs + libraries + glob.glob(f"{own}/fabric/*"):
+        if file not in programs + libraries:
+            paths = [*paths, f"{own}/fabric"]
         said = subprocess.run(["readelf", "-d", file], stdout=subprocess.PIPE, text=True, check=True).stdout
         check("RUNPATH" not in said and "RPATH" not in said, f"{file} has a path of this machine")
         loaded = start(["ldd", file], folder, LD_LIBRARY_PATH=":".join(paths)).stdout
