@@ -44,6 +44,23 @@ int64_t MostOnGpu(const LossShape& shape) {
   return std::clamp<int64_t>(shape.device_bytes / kShare / LogitBytes(shape), kFewest, wanted);
 }
 
+// Rows of the head's gradient [V, H] in the narrow type, and what the product that makes them takes; what the products
+// that make a chunk's logits take is there before these rows are.
+void AddProductsOnCpu(const LossShape& shape, LossMemory& memory) {
+  const int64_t hidden = shape.student_hidden, chunk = ChunkTokens(shape);
+  const auto scratch_of = [&](int64_t rows, int64_t in, int64_t out) {
+    return shape.scratch ? shape.scratch(rows, in, out) : 0;
+  };
+  int64_t of_gradient = 0;
+  if (shape.trains_head && shape.element_bytes < kWide) {
+    const int64_t rows = std::min(shape.vocabulary, SliceRows(hidden, shape.element_bytes));
+    memory.rounding_bytes = hidden * rows * shape.element_bytes;
+    of_gradient = memory.rounding_bytes + scratch_of(rows, chunk, hidden);
+  }
+  const int64_t of_logits = scratch_of(chunk, std::max(hidden, shape.teacher_hidden), shape.vocabulary);
+  memory.workspace_bytes = std::max(of_gradient, of_logits) - memory.rounding_bytes;
+}
+
 }  // namespace
 
 int64_t ChunkTokens(const LossShape& shape) {
@@ -72,10 +89,8 @@ LossMemory MemoryOf(const LossShape& shape) {
     memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
   if (HasWideLogits(shape)) {
     memory.workspace_bytes = kProductWorkspaceBytes;
-  } else if (shape.trains_head && bytes < kWide) {
-    // Rows of the product [V, H] in the narrow type.
-    const int64_t rows = std::min(shape.vocabulary, SliceRows(shape.student_hidden, bytes));
-    memory.rounding_bytes = shape.student_hidden * rows * bytes;
+  } else {
+    AddProductsOnCpu(shape, memory);
   }
   memory.teacher_bytes = shape.tokens * shape.teacher_hidden * bytes;
   return memory;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "libdistill/tensor/product_scratch.h"
+
 namespace distill {
 
 struct LossShape {
@@ -15,15 +17,16 @@ struct LossShape {
   int64_t element_bytes = 4;        // of both models' type
   bool trains_head = true;          // false: it is frozen, and has no gradient
   bool on_gpu = false;
-  int64_t device_bytes = 0;  // all memory of the GPU; 0: not known
-  bool is_borrowed = false;  // memory for the head's gradient (DistillationInputs::student_weight_gradient)
+  int64_t device_bytes = 0;     // all memory of the GPU; 0: not known
+  bool is_borrowed = false;     // memory for the head's gradient (DistillationInputs::student_weight_gradient)
+  ProductScratch scratch = {};  // of products on CPUs; none: they take nothing
 };
 
 struct LossMemory {
   int64_t chunk_bytes = 0;      // of a chunk's products, both models'
   int64_t gradient_bytes = 0;   // of hidden states and head: made with the loss, kept until the backward pass has them
   int64_t rounding_bytes = 0;   // of narrow types on CPUs, a slice of a chunk's share of the head's gradient
-  int64_t workspace_bytes = 0;  // of narrow types on GPUs, for products
+  int64_t workspace_bytes = 0;  // for products, of narrow types: on CPUs what is above rounding_bytes at the most
   int64_t teacher_bytes = 0;    // the teacher's hidden states
   int64_t during_bytes() const {
     return chunk_bytes + gradient_bytes + rounding_bytes + workspace_bytes + teacher_bytes;

@@ -78,7 +78,8 @@ LossShape MemoryKinds::Loss() const {
                   .trains_head = task_.student.trains_head,
                   .on_gpu = task_.on_gpu,
                   .device_bytes = task_.device_bytes,
-                  .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1)};
+                  .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1),
+                  .scratch = task_.on_gpu ? nullptr : ScratchOnCpu(task_.dtype)};
   if (task_.teacher.has_value()) {
     shape.teacher_hidden = task_.teacher->hidden;
     shape.vocabulary = std::min(shape.vocabulary, task_.teacher->vocabulary);

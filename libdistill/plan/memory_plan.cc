@@ -188,6 +188,7 @@ class Planner {
 
   Moment Loss() const {
     Moment moment = InStep("when the loss is taken");
+    if (of_.head == 0) return moment;
     moment.parts.push_back(
         {"head and loss", loss_.during_bytes(),
          absl::StrCat("logits of ", ChunkTokens(of_.Loss()), " tokens, the gradients of head and hidden states")});

@@ -61,7 +61,8 @@ void CheckCase(const Case& c) {
                                                     .student_rows = kVocabulary,
                                                     .student_hidden = 256,
                                                     .teacher_hidden = 384,
-                                                    .element_bytes = element_bytes});
+                                                    .element_bytes = element_bytes,
+                                                    .scratch = scratch});
   for (const bool measures : {false, true}) {  // what a first pass makes for all later ones does not count
     const TokenInput input{torch::full({kRows, kLength}, 5, torch::kInt64), batch.document_starts};
     const int64_t before = tensors->now();

@@ -1,4 +1,4 @@
-#include "libdistill/nn/pass_memory.h"
+#include "libdistill/tensor/product_scratch.h"
 
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -30,7 +30,7 @@ class MostBytes : public c10::MemoryReportingInfoBase {
   std::atomic<int64_t> now_{0}, most_{0};
 };
 
-int64_t MeasureScratch(torch::Dtype dtype, int64_t rows, int64_t in, int64_t out) {
+int64_t MeasureScratch(c10::ScalarType dtype, int64_t rows, int64_t in, int64_t out) {
   const at::TensorOptions options(dtype);
   const at::Tensor left = at::ones({rows, in}, options), right = at::ones({out, in}, options).t();
   (void)at::mm(left, right);  // the first product may make what all later ones use
@@ -40,10 +40,10 @@ int64_t MeasureScratch(torch::Dtype dtype, int64_t rows, int64_t in, int64_t out
   return std::max<int64_t>(0, most->most() - static_cast<int64_t>(product.nbytes()));
 }
 
-int64_t ScratchOf(torch::Dtype dtype, int64_t rows, int64_t in, int64_t out) {
+int64_t ScratchOf(c10::ScalarType dtype, int64_t rows, int64_t in, int64_t out) {
   constexpr int64_t kMost = 2048;
   static std::mutex mutex;
-  static auto* const known = new std::map<std::tuple<torch::Dtype, int64_t, int64_t, int64_t>, int64_t>();
+  static auto* const known = new std::map<std::tuple<c10::ScalarType, int64_t, int64_t, int64_t>, int64_t>();
   const int64_t some_rows = std::min(rows, kMost), some_out = std::min(out, kMost);
   const std::lock_guard<std::mutex> lock(mutex);
   const auto [found, is_new] = known->try_emplace({dtype, some_rows, std::min(in, kMost), some_out});
@@ -55,10 +55,10 @@ int64_t ScratchOf(torch::Dtype dtype, int64_t rows, int64_t in, int64_t out) {
 
 }  // namespace
 
-ProductScratch ScratchOnCpu(torch::Dtype dtype) {
+ProductScratch ScratchOnCpu(c10::ScalarType dtype) {
   constexpr int64_t kSmall = 64;
   // Where small products take nothing, as those of float32, none do; and without instructions larger ones take long.
-  if (dtype == torch::kFloat32 || MeasureScratch(dtype, kSmall, kSmall, kSmall) == 0) return nullptr;
+  if (dtype == at::kFloat || MeasureScratch(dtype, kSmall, kSmall, kSmall) == 0) return nullptr;
   return [dtype](int64_t rows, int64_t in, int64_t out) { return ScratchOf(dtype, rows, in, out); };
 }
 
