@@ -2,12 +2,31 @@
 
 #include <algorithm>
 
+#include <torch/csrc/autograd/profiler_kineto.h>
+
 #include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 
+namespace {
+
+void BeginTrace() {
+  namespace profiler = torch::profiler::impl;
+  const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
+  const std::set<profiler::ActivityType> kinds = {profiler::ActivityType::CPU, profiler::ActivityType::CUDA};
+  torch::autograd::profiler::prepareProfiler(config, kinds);
+  torch::autograd::profiler::enableProfiler(config, kinds);
+}
+
+}  // namespace
+
+void TimedSteps::EndTrace() {
+  if (!trace_file_.empty()) torch::autograd::profiler::disableProfiler()->save(trace_file_);
+}
+
 absl::StatusOr<std::vector<MicroStep>> TimedSteps::NextStep() {
   if (starts_.size() + 1 == steps()) peak_gib_ = static_cast<double>(PeakMemoryBytes(device_)) / (1 << 30);
+  if (starts_.size() + 1 == steps() && !trace_file_.empty()) BeginTrace();
   const size_t first = starts_.size() % steps() * accumulation_;
   starts_.push_back(std::chrono::steady_clock::now());
   std::vector<MicroStep> step;

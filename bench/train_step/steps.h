@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/train_step/recipe.h"
@@ -12,12 +14,15 @@ namespace distill {
 
 class TimedSteps : public Task {
  public:
-  // `accumulation`: micro-batches of a step, which divides their number.
-  TimedSteps(const BenchRecipe& recipe, std::vector<TokenBatch> batches, size_t accumulation = 1)
+  // `accumulation`: micro-batches of a step, which divides their number. `trace_file`: if not empty, the last step is
+  // traced, which takes its time; none of the other figures counts that step.
+  TimedSteps(const BenchRecipe& recipe, std::vector<TokenBatch> batches, size_t accumulation = 1,
+             std::string trace_file = "")
       : recipe_(recipe),
         device_(recipe.student->head_weight().device()),
         batches_(std::move(batches)),
-        accumulation_(accumulation) {}
+        accumulation_(accumulation),
+        trace_file_(std::move(trace_file)) {}
 
   absl::StatusOr<int64_t> StepsInEpoch(int64_t) override { return static_cast<int64_t>(steps()); }
   absl::StatusOr<std::vector<MicroStep>> NextStep() override;
@@ -32,6 +37,8 @@ class TimedSteps : public Task {
   double MedianSeconds() const;
   // The most memory until the last step began (tensor/peak_memory.h).
   double peak_gib() const { return peak_gib_; }
+  // Writes the trace, when the last step is over.
+  void EndTrace();
 
  private:
   size_t steps() const { return batches_.size() / accumulation_; }
@@ -41,6 +48,7 @@ class TimedSteps : public Task {
   torch::Device device_;
   std::vector<TokenBatch> batches_;
   size_t accumulation_;
+  std::string trace_file_;
   std::vector<double> losses_;
   std::vector<std::chrono::steady_clock::time_point> starts_;
   double peak_gib_ = 0;

@@ -59,7 +59,7 @@ absl::Status VerifyLoss(const BenchRecipe& recipe) {
 }
 
 struct BenchOptions {
-  std::string recipe, peer_folder;
+  std::string recipe, peer_folder, trace_file;
   bool bf16 = false, shard_teacher = false, products = false;
   int64_t steps = 8, zero_stage = 0, accumulation = 1;
 };
@@ -110,7 +110,7 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
 absl::Status Bench(RunContext& run, const BenchOptions& bench) {
   const torch::Device device = run.device();
   if (bench.products && !device.is_cpu()) return absl::InvalidArgumentError("--products times products of CPUs");
-  const auto& [name, peer_folder, bf16, shard_teacher, products, steps, zero_stage, accumulation] = bench;
+  const auto& [name, peer_folder, trace_file, bf16, shard_teacher, products, steps, zero_stage, accumulation] = bench;
   torch::manual_seed(0);
   const torch::Dtype dtype = bf16 ? torch::kBFloat16 : torch::kFloat32;
   const ProcessMemory process = MeasureProcess(dtype);
@@ -126,8 +126,9 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
 
   std::vector<TokenBatch> batches;
   for (int64_t i = 0; i < steps * accumulation; ++i) batches.push_back(recipe.random_batch(run.rank(), i));
-  TimedSteps source(recipe, std::move(batches), static_cast<size_t>(accumulation));
+  TimedSteps source(recipe, std::move(batches), static_cast<size_t>(accumulation), trace_file);
   DISTILL_ASSIGN_OR_RETURN(const TrainResult result, trainer->Fit(source));
+  source.EndTrace();
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
   const double rate = MatrixRate(dtype, device);
   DISTILL_RETURN_IF_ERROR(run.communicator().Barrier());
@@ -176,6 +177,8 @@ int main(int argc, char** argv) {
   app.add_flag("--products", bench.products,
                "time the step's matrix products and one pass over the logits by themselves, too");
   app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");
+  app.add_option("--trace", bench.trace_file,
+                 "write what the CPU and the GPU did in the last step there, for chrome://tracing or Perfetto");
   app.add_option("--compare", bench.peer_folder,
                  "what the recipe's peer wrote with --save: repeat its run, compare the losses");
   CLI11_PARSE(app, argc, argv);

@@ -175,10 +175,11 @@ struct Taker : torch::CustomClassHolder {
   std::function<void(const Tensor& gradient)> take;
 };
 
-// gradient * factor in `dtype`, rounded once: a scalar does not change the type that is computed in.
+// gradient * factor in `dtype`, rounded once. A scalar does not change the type that is computed in; on a GPU LibTorch
+// would also round it to that type, in which 65,520 and more is infinite, so there it is a vector of one.
 Tensor Times(const Tensor& gradient, const Tensor& factor, torch::Dtype dtype) {
   Tensor result = at::empty(gradient.sizes(), gradient.options().dtype(dtype));
-  return at::mul_out(result, gradient, factor);
+  return at::mul_out(result, gradient, factor.is_cpu() ? factor : factor.view({1}));
 }
 
 // A loss whose gradients are known already. The tensors are inputs only so that autograd finds them.

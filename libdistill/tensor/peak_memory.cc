@@ -35,6 +35,11 @@ int64_t KiB(const char* name, const char* label) {
   return kib;
 }
 
+// A device without an index is the one in use, as everywhere in LibTorch but in what it tells of memory.
+c10::DeviceIndex IndexOf(c10::Device device) {
+  return device.has_index() ? device.index() : at::accelerator::getDeviceIndex();
+}
+
 constexpr size_t kAllBlocks = 0;  // of torch's statistics: small and large ones together
 
 // Of this process on the CPU, by a line of /proc/self/status.
@@ -47,11 +52,11 @@ int64_t WithoutOthers(const char* label) {
 
 int64_t PeakMemoryBytes(c10::Device device) {
   if (device.is_cpu()) return WithoutOthers("VmHWM:");
-  return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAllBlocks].peak;
+  return at::accelerator::getDeviceStats(IndexOf(device)).allocated_bytes[kAllBlocks].peak;
 }
 
 int64_t MemoryInUseBytes(c10::Device device) {
-  if (!device.is_cpu()) return at::accelerator::getDeviceStats(device.index()).allocated_bytes[kAllBlocks].current;
+  if (!device.is_cpu()) return at::accelerator::getDeviceStats(IndexOf(device)).allocated_bytes[kAllBlocks].current;
   malloc_trim(0);
   return WithoutOthers("VmRSS:");
 }
@@ -59,7 +64,7 @@ int64_t MemoryInUseBytes(c10::Device device) {
 int64_t DeviceMemoryBytes(c10::Device device) {
   if (device.is_cpu()) return 0;
   static std::array<std::atomic<int64_t>, 64> known = {};
-  const auto index = static_cast<size_t>(device.has_index() ? device.index() : 0);
+  const auto index = static_cast<size_t>(IndexOf(device));
   if (index >= known.size()) return 0;
   int64_t bytes = known[index];
   if (bytes == 0) {
@@ -71,7 +76,7 @@ int64_t DeviceMemoryBytes(c10::Device device) {
 
 void ResetPeakMemory(c10::Device device) {
   if (!device.is_cpu()) {
-    at::accelerator::resetPeakStats(device.index());
+    at::accelerator::resetPeakStats(IndexOf(device));
     return;
   }
   std::ofstream("/proc/self/clear_refs") << "5";  // proc(5): the peak becomes what is resident now
