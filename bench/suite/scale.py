@@ -204,6 +204,16 @@ def table(all_found):
                   f"{', '.join(map(str, kinds)):>45}")
 
 
+def times(all_found):
+    """Seconds of each step, of the slowest rank, and how many messages the rank that sent most sent in it."""
+    steps = list(next(iter(all_found.values()))[0]["steps"])
+    print(f"\n{'seconds (messages)':20}" + "".join(f"{step:>22}" for step in steps))
+    for where, found in all_found.items():
+        slowest = [max(said["steps"][step]["s"] for said in found.values()) for step in steps]
+        most = [max(said["steps"][step]["messages"] for said in found.values()) for step in steps]
+        print(f"{where:20}" + "".join(f"{f'{seconds:.2f} ({count})':>22}" for seconds, count in zip(slowest, most)))
+
+
 def wanted(options):
     if options.hosts:
         return [(options.hosts, options.per_host)]
@@ -239,3 +249,4 @@ def bench(options):
         yield line("scale", f"{where}/lost/named", "s", [named])
         yield line("scale", f"{where}/lost/ended", "s", [ended])
     table(all_found)
+    times(all_found)
