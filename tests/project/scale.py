@@ -40,8 +40,11 @@ def check_rank(said, count, per_host):
     check(said["descriptors"] <= most, f"{who} has {said['descriptors']} descriptors, and not {most} at most: {said}")
     most = MEMORY + ranks * MEMORY_PER_RANK
     check(said["memory"] <= most, f"{who} takes {said['memory']} bytes, and not {most} at most")
-    met = scale.rounds_to(count) + scale.rounds_to(ranks)
-    check(said["steps"]["meeting"]["messages"] == met, f"{who} sent {said['steps']['meeting']['messages']} messages to meet, and not {met}")
+    most = scale.most_messages(count, per_host)
+    for step, took in said["steps"].items():
+        check(took["messages"] <= most[step], f"{who} sent {took['messages']} messages in the step '{step}', and not {most[step]} at most")
+    met = said["steps"]["meeting"]["messages"]  # these are counted at all
+    check(met == most["meeting"], f"{who} sent {met} messages to meet, and not {most['meeting']}")
     to_all = ranks if said["rank"] == 0 else 1  # rank 0 sends to each what each gets
     most = to_all * (MEETING + ranks * MEETING_PER_RANK)
     both = said["meeting_bytes_sent"] + said["meeting_bytes_received"]
