@@ -31,8 +31,9 @@ absl::StatusOr<CommOperation> OperationOf(const std::string& name) {
 
 absl::StatusOr<AlgorithmPreference> AlgorithmOf(const std::string& name) {
   if (name == "auto") return AlgorithmPreference::kAuto;
-  for (const CommAlgorithm algorithm : {CommAlgorithm::kRecursiveDoubling, CommAlgorithm::kDirectExchange,
-                                        CommAlgorithm::kRabenseifner, CommAlgorithm::kRing}) {
+  for (const CommAlgorithm algorithm :
+       {CommAlgorithm::kRecursiveDoubling, CommAlgorithm::kDirectExchange, CommAlgorithm::kRabenseifner,
+        CommAlgorithm::kBinomialTree, CommAlgorithm::kBinaryTree, CommAlgorithm::kRing}) {
     if (name == NameOf(algorithm)) return PreferenceFor(algorithm);
   }
   return absl::InvalidArgumentError(absl::StrCat("no algorithm '", name, "' between hosts"));

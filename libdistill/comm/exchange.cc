@@ -14,6 +14,56 @@ const Exchange::Region& RegionOf(const Exchange::Call& call, ExchangeBuffer buff
   return buffer == ExchangeBuffer::kInput ? call.input : buffer == ExchangeBuffer::kResult ? call.result : call.landing;
 }
 
+// A call's use of its credits, if it has any.
+class Credits {
+ public:
+  Credits(FabricCredits* all, const ExchangePlan& plan) : all_(all) {
+    if (all == nullptr) return;
+    for (const ExchangeMessage& m : plan.outgoing) ++Entry(receivers_, m.peer).left;
+    for (const ExchangeMessage& m : plan.incoming) ++Entry(senders_, m.peer).left;
+  }
+  bool MaySend(int peer) const { return all_ == nullptr || all_->Left(peer) > 0; }
+  void NoteSent(int peer) {
+    if (all_ == nullptr) return;
+    all_->NoteSent(peer, 1);
+    --Entry(receivers_, peer).left;
+  }
+  void NoteTaken(int peer) {
+    if (all_ == nullptr) return;
+    all_->NoteTaken(peer, 1);
+    --Entry(senders_, peer).left;
+  }
+  // Moves credits: whether any moved.
+  absl::StatusOr<bool> Move() {
+    bool moved = false;
+    for (const Peer& to : receivers_) {
+      if (to.left == 0) continue;
+      DISTILL_ASSIGN_OR_RETURN(const bool came, all_->Receive(to.rank));
+      moved = moved || came;
+    }
+    for (const Peer& from : senders_) {
+      DISTILL_ASSIGN_OR_RETURN(const bool went, all_->Send(from.rank, all_->taken(from.rank) + from.left));
+      moved = moved || went;
+    }
+    return moved;
+  }
+
+ private:
+  struct Peer {
+    int rank = 0;
+    int64_t left = 0;  // messages of this call
+  };
+  // There are few: a tree's neighbours.
+  static Peer& Entry(std::vector<Peer>& peers, int rank) {
+    for (Peer& peer : peers) {
+      if (peer.rank == rank) return peer;
+    }
+    return peers.emplace_back(Peer{rank, 0});
+  }
+  FabricCredits* const all_;
+  std::vector<Peer> receivers_, senders_;
+};
+
 }  // namespace
 
 absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check check) {
@@ -22,30 +72,38 @@ absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check che
   }
   MessageLane in = {static_cast<int64_t>(plan.incoming.size()), plan.window, receives_};
   MessageLane out = {static_cast<int64_t>(plan.outgoing.size()), plan.window, sends_};
+  Credits credits(call.credits, plan);
   const auto start = [&](MessageLane& lane, const std::vector<ExchangeMessage>& messages, bool receiving) {
     const auto message = [&](int64_t m) -> const ExchangeMessage& { return messages[static_cast<size_t>(m)]; };
     return lane.Start(
         [&](int64_t m) {
-          return in.finished >= message(m).after_incoming && out.finished >= message(m).after_outgoing;
+          return in.finished >= message(m).after_incoming && out.finished >= message(m).after_outgoing &&
+                 (receiving || credits.MaySend(message(m).peer));
         },
-        [&](int64_t m, FabricOperation* operation) { return Post(call, message(m), receiving, operation); });
+        [&](int64_t m, FabricOperation* operation) -> absl::StatusOr<bool> {
+          DISTILL_ASSIGN_OR_RETURN(const bool posted, Post(call, message(m), receiving, operation));
+          if (posted && !receiving) credits.NoteSent(message(m).peer);
+          return posted;
+        });
   };
   auto next = plan.reductions.begin();
   const auto take = [&](int64_t m) {
-    if (next == plan.reductions.end() || next->incoming != m) return true;
-    if (out.finished < next->after_outgoing) return false;
-    Reduce(*next++, call);
+    const bool reduces = next != plan.reductions.end() && next->incoming == m;
+    if (reduces && out.finished < next->after_outgoing) return false;
+    if (reduces) Reduce(*next++, call);
+    credits.NoteTaken(plan.incoming[static_cast<size_t>(m)].peer);
     return true;
   };
   FabricWait wait(endpoint_);
   while (out.finished < out.total || in.finished < in.total) {
     DISTILL_RETURN_IF_ERROR(start(in, plan.incoming, /*receiving=*/true));
+    DISTILL_ASSIGN_OR_RETURN(const bool credited, credits.Move());
     DISTILL_RETURN_IF_ERROR(start(out, plan.outgoing, /*receiving=*/false));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
     DISTILL_RETURN_IF_ERROR(out.Finish([](int64_t) { return true; }));
     DISTILL_RETURN_IF_ERROR(in.Finish(take));
     const bool moved = std::exchange(in.moved, false) | std::exchange(out.moved, false);
-    if (moved || polled) {
+    if (moved || polled || credited) {
       wait.Restart();
       continue;
     }

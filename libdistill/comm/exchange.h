@@ -1,5 +1,6 @@
 // Collectives as lists of messages: what one rank sends, receives and adds in a call, and what runs such a list over
-// the fabric. recursive_doubling.cc, rabenseifner.cc and direct_exchange.cc write the lists. Internal to comm/.
+// the fabric. recursive_doubling.cc, rabenseifner.cc, direct_exchange.cc and exchange_tree.cc write the lists. Internal
+// to comm/.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "libdistill/comm/buffer_work.h"
+#include "libdistill/comm/fabric_credits.h"
 #include "libdistill/comm/reduce_op.h"
 #include "libdistill/core/dtype.h"
 #include "libdistill/transport/fabric_endpoint.h"
@@ -85,6 +87,8 @@ class Exchange {
     ReduceOp op = ReduceOp::kSum;
     int ranks = 1;     // what averages are divided by
     uint64_t tag = 0;  // of the message with number 0
+    // Where messages go one way: who keeps senders from running ahead. Else null: each rank waits for all others.
+    FabricCredits* credits = nullptr;
   };
   // Looked at while waiting, with a rank that is waited for: a deadline, or news of lost ranks. An error ends the call.
   using Check = absl::FunctionRef<absl::Status(int peer, bool receiving)>;

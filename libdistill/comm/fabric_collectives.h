@@ -42,6 +42,8 @@ class FabricCollectives {
 
  private:
   CommAlgorithm Choose(const CommCall& call) const;
+  // Of the longest message, for so many bytes in all.
+  int64_t ChunkBytes(CommAlgorithm algorithm, int64_t bytes) const;
   absl::Status RunExchange(CommAlgorithm algorithm, const CommCall& call);
 
   const Communicator& ranks_;

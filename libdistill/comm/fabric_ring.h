@@ -46,6 +46,8 @@ class FabricRing {
   // A message of a pair goes in chunks like a collective's data, behind a MessageHeader.
   absl::Status Move(const CommCall& call);
   absl::Status Meet(const CommCall& barrier = {});
+  // Of all calls whose messages go one way.
+  FabricCredits* credits() { return &credits_; }
 
  private:
   int rank() const { return ranks_.rank(); }

@@ -17,6 +17,11 @@ constexpr int64_t PairChunkBytes(int64_t bytes, int rails, bool on_device) {
   return std::clamp(bytes / (2 * rails), kFabricChunkBytes, kDeviceChunkBytes);
 }
 
+// Of a tree, also on a device: a chunk is as many levels away from the last rank as the tree has.
+constexpr int64_t TreeChunkBytes(int64_t bytes, int rails) {
+  return RailChunkBytes(bytes, 2 * rails, kFabricChunkBytes);
+}
+
 // Of direct exchange, where a chunk of every other rank lands at one time, twice: shorter among more ranks. A device
 // has more room, and a kernel to start for each group.
 constexpr int64_t DirectChunkBytes(int ranks, bool on_device) {

@@ -99,7 +99,7 @@ absl::Status HierarchicalCommunicator::Execute(const CommCall& call) {
 // each.
 bool HierarchicalCommunicator::GoesFlat(const CommCall& call) const {
   if (IsPair(call.operation) || call.operation == CommOperation::kAllToAll) return true;
-  if (!HasAlgorithms(call.operation) || call.placement.on_device) return false;
+  if (!HasAlgorithms(call.operation) || HasRoot(call.operation) || call.placement.on_device) return false;
   return !seed_.setup.tuning.TakesLevels(call.operation, call.blocks(world_size()) * call.bytes(), costs_layout_);
 }
 

@@ -24,15 +24,19 @@ enum class AlgorithmPreference {
   kRecursiveDoubling,
   kDirectExchange,
   kRabenseifner,
+  kBinomialTree,
+  kBinaryTree,
   kRing,
   kHierarchical
 };
-constexpr EnumNames<AlgorithmPreference, 7> NamesOf(AlgorithmPreference) {
+constexpr EnumNames<AlgorithmPreference, 9> NamesOf(AlgorithmPreference) {
   return {{{"auto", AlgorithmPreference::kAuto},
            {"flat", AlgorithmPreference::kFlat},
            {"recursive_doubling", AlgorithmPreference::kRecursiveDoubling},
            {"direct_exchange", AlgorithmPreference::kDirectExchange},
            {"rabenseifner", AlgorithmPreference::kRabenseifner},
+           {"binomial_tree", AlgorithmPreference::kBinomialTree},
+           {"binary_tree", AlgorithmPreference::kBinaryTree},
            {"ring", AlgorithmPreference::kRing},
            {"hierarchical", AlgorithmPreference::kHierarchical}}};
 }

@@ -15,8 +15,9 @@
 // order of arrival. One rank finishes each block and its bits are copied: all ranks end with the same.
 // In the second half blocks are written straight into the next rank's result where that can be done (fabric_writes.h);
 // in the first they are messages, since what arrives is added before it is stored.
-// Reduce-scatter and all-gather are one half each; a broadcast is a stream along the ring, from the root.
-// This file moves the messages; which block message m is of, and the adding, is FabricRing's (fabric_ring.cc).
+// Reduce-scatter and all-gather are one half each; a broadcast and a reduce are streams along the ring, from the root
+// and to it, where no tree is quicker (exchange_tree.cc). This file moves the messages; which block message m is of,
+// and the adding, is FabricRing's (fabric_ring.cc).
 #include "libdistill/comm/ring.h"
 
 #include <algorithm>

@@ -27,6 +27,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "libdistill/comm/device_reduce.h"
+#include "libdistill/comm/fabric_cut.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 
@@ -34,19 +35,22 @@ namespace distill {
 namespace {
 
 constexpr CommAlgorithm kAlgorithms[] = {CommAlgorithm::kRecursiveDoubling, CommAlgorithm::kDirectExchange,
-                                         CommAlgorithm::kRabenseifner, CommAlgorithm::kRing,
+                                         CommAlgorithm::kRabenseifner,      CommAlgorithm::kRing,
+                                         CommAlgorithm::kBinomialTree,      CommAlgorithm::kBinaryTree,
                                          CommAlgorithm::kHierarchical};
 
 // More peers at once than this would need too much memory to land in: 16 KiB twice from each, at least.
 constexpr int kMostDirectRanks = 256;
 static_assert(kMostDirectRanks <= kMostDeviceSources);
 
-// A call's cost: microseconds at 0 bytes, those that hide behind the wire, and of each byte on it and added.
+// A call's cost: microseconds at 0 bytes, those that hide behind the wire, of each byte on it and added, and of each
+// byte of the first chunk on its way along a chain or down a tree, where nothing else is under way yet.
 struct Line {
   double start = 0;
   double hidden = 0;
   double slope = 0;
   double adds = 0;
+  double first_chunk = 0;
 };
 
 int Log2(int n) {
@@ -61,9 +65,31 @@ struct Moves {
   double at_once = 0;   // beside those
   double sent = 0;      // bytes through its host's link, more where it is not used well
   double added = 0;
+  double first_chunk = 0;        // hops of the first chunk beside those, one after the other
+  double first_chunk_added = 0;  // and additions of it
 };
 
+// The chain uses its links as the ring does, a tree as recursive doubling does: that is assumed.
+Moves OneWayMovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
+  const double n = layout.ranks;
+  const double sharing = layout.hosts > 1 ? layout.ranks_per_host : 1;
+  const double adds = operation == CommOperation::kReduce ? 1 : 0;
+  const double depth = Log2(layout.ranks);
+  const double rounds = depth + (1 << Log2(layout.ranks) < layout.ranks ? 1 : 0);
+  switch (algorithm) {
+    case CommAlgorithm::kRing:
+      return {n - 1, 0, 1.1 * layout.crossings, adds, n - 2, adds * (n - 2)};
+    case CommAlgorithm::kBinomialTree:
+      return {rounds, 0, 1.2 * rounds * sharing, adds * rounds};
+    case CommAlgorithm::kBinaryTree:
+      return {rounds, rounds, 1.2 * 2 * sharing, adds, 2 * (depth - 1), adds * (depth - 1)};
+    default:
+      return {};
+  }
+}
+
 Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
+  if (HasRoot(operation)) return OneWayMovesOf(algorithm, operation, layout);
   const double n = layout.ranks;
   const double sharing = layout.hosts > 1 ? layout.ranks_per_host : 1;
   const double halves = operation == CommOperation::kAllReduce ? 2 : 1;
@@ -82,7 +108,7 @@ Moves MovesOf(CommAlgorithm algorithm, CommOperation operation, const CommLayout
     case CommAlgorithm::kRabenseifner:
       return {2 * rounds + folds, 0, 1.8 * (2 * (power - 1) / power + folds) * sharing,
               (power - 1) / power + folds / 2};
-    case CommAlgorithm::kHierarchical:
+    default:
       break;
   }
   return {};
@@ -93,15 +119,19 @@ Line FlatLine(CommAlgorithm algorithm, CommOperation operation, const CommLayout
   const LinkCost& link = table.network;
   constexpr double kVisible = 8;
   const double visible = std::min(moves.at_once, kVisible * moves.messages);
+  const double byte_us = 1 / (link.gigabytes_per_second * 1e3);
+  const double addition_us = 1 / (table.reduction_gigabytes_per_second * 1e3);
   return {.start = moves.messages * link.latency_us + visible * link.gap_us,
           .hidden = (moves.at_once - visible) * link.gap_us,
-          .slope = moves.sent / (link.gigabytes_per_second * 1e3),
-          .adds = moves.added / (table.reduction_gigabytes_per_second * 1e3)};
+          .slope = moves.sent * byte_us,
+          .adds = moves.added * addition_us,
+          .first_chunk = moves.first_chunk * byte_us + moves.first_chunk_added * addition_us};
 }
 
 double At(const Line& line, int64_t bytes) {
   const auto all = static_cast<double>(bytes);
-  return line.start + std::max(line.hidden, line.slope * all) + line.adds * all;
+  const double chunk = std::min(all, static_cast<double>(kFabricChunkBytes));
+  return line.start + std::max(line.hidden, line.slope * all) + line.adds * all + line.first_chunk * chunk;
 }
 
 // Every local rank reduces and passes on its share at the same time; together they use the link as one rank would.
@@ -183,6 +213,10 @@ CommLayout LayoutOf(const HostLayout& hosts) {
 
 bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout) {
   if (algorithm == CommAlgorithm::kRing) return true;
+  if (algorithm == CommAlgorithm::kBinomialTree || algorithm == CommAlgorithm::kBinaryTree) {
+    return HasRoot(operation) && layout.ranks > 2;  // of two ranks the chain is the tree
+  }
+  if (HasRoot(operation) && algorithm != CommAlgorithm::kHierarchical) return false;
   if (algorithm == CommAlgorithm::kDirectExchange) return layout.ranks <= kMostDirectRanks;
   if (algorithm == CommAlgorithm::kHierarchical) return layout.hosts > 1 && layout.ranks_per_host > 1;
   return operation == CommOperation::kAllReduce;

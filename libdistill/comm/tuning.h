@@ -19,11 +19,14 @@
 
 namespace distill {
 
-// kHierarchical works inside the hosts first; the others are flat: ranks are ranks, wherever they are.
+// kHierarchical works inside the hosts first; the others are flat: ranks are ranks, wherever they are. For a broadcast
+// and a reduce kRing is the chain of all ranks.
 enum class CommAlgorithm : uint8_t {
   kRecursiveDoubling = static_cast<uint8_t>(AlgorithmPreference::kRecursiveDoubling),
   kDirectExchange,
   kRabenseifner,
+  kBinomialTree,
+  kBinaryTree,
   kRing,
   kHierarchical
 };
@@ -39,7 +42,7 @@ std::string NameOf(CommAlgorithm algorithm);
 // Whether there is a choice; what else there is has one way over the fabric.
 constexpr bool HasAlgorithms(CommOperation operation) {
   return operation == CommOperation::kAllReduce || operation == CommOperation::kReduceScatter ||
-         operation == CommOperation::kAllGather;
+         operation == CommOperation::kAllGather || HasRoot(operation);
 }
 
 // Messages between two ranks at one place, after Hockney's model: time = latency + bytes / bandwidth.
@@ -87,8 +90,8 @@ CommLayout LayoutOf(const HostLayout& hosts);
 // Whether the algorithm can carry out the operation at all among such ranks.
 bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& layout);
 
-// Microseconds for `bytes` of result of an all-reduce; for reduce-scatter and all-gather, of all ranks' blocks
-// together.
+// Microseconds for `bytes` of result of an all-reduce, a broadcast or a reduce; for reduce-scatter and all-gather, of
+// all ranks' blocks together.
 double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int64_t bytes, const CommLayout& layout,
                            const CostTable& table);
 

@@ -26,9 +26,9 @@ using testing::Join;
 using testing::RankOutcome;
 using testing::RunRanks;
 
-constexpr AlgorithmPreference kAlgorithms[] = {AlgorithmPreference::kRecursiveDoubling,
-                                               AlgorithmPreference::kDirectExchange, AlgorithmPreference::kRabenseifner,
-                                               AlgorithmPreference::kRing};
+constexpr AlgorithmPreference kAlgorithms[] = {
+    AlgorithmPreference::kRecursiveDoubling, AlgorithmPreference::kDirectExchange, AlgorithmPreference::kRabenseifner,
+    AlgorithmPreference::kBinomialTree,      AlgorithmPreference::kBinaryTree,     AlgorithmPreference::kRing};
 
 CommunicatorOptions Options(AlgorithmPreference algorithm) {
   return {.backend = BackendPreference::kFabric, .algorithm = algorithm, .timeout = absl::Seconds(60)};
@@ -62,6 +62,71 @@ TEST_CASE("every algorithm gives what one process computes, for every type, oper
             }) == "");
     }
   }
+}
+
+constexpr AlgorithmPreference kTrees[] = {AlgorithmPreference::kBinomialTree, AlgorithmPreference::kBinaryTree};
+
+TEST_CASE("trees give what one process computes, for every type, root and count") {
+  for (const AlgorithmPreference algorithm : kTrees) {
+    for (const int ranks : {2, 3, 4}) {
+      CAPTURE(FieldText(algorithm), ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) { return testing::CheckRooted(comm, {}); }) == "");
+    }
+    for (const int ranks : {5, 6, 7, 8, 9}) {
+      CAPTURE(FieldText(algorithm), ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) -> absl::Status {
+              DISTILL_RETURN_IF_ERROR(testing::CheckRooted(
+                  comm, {.counts = {1, 1009}, .dtypes = testing::kOtherTypes, .ops = {ReduceOp::kAverage}}));
+              return testing::CheckRooted(comm, {.counts = {0, 3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}});
+            }) == "");
+    }
+  }
+}
+
+TEST_CASE("trees of many ranks and of many chunks are exact for every root") {
+  for (const AlgorithmPreference algorithm : kTrees) {
+    for (const int ranks : {16, 17}) {
+      CAPTURE(FieldText(algorithm), ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
+              return testing::CheckRooted(
+                  comm, {.counts = {1009}, .dtypes = {DType::kFloat32, DType::kBFloat16}, .ops = {ReduceOp::kSum}});
+            }) == "");
+    }
+    for (const int ranks : {3, 5, 6}) {
+      CAPTURE(FieldText(algorithm), ranks);
+      CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
+              return testing::CheckRooted(
+                  comm, {.counts = {1'500'007}, .dtypes = {DType::kFloat32}, .ops = {ReduceOp::kAverage}});
+            }) == "");
+    }
+  }
+}
+
+TEST_CASE("the same reduce along a tree gives the same bits again") {
+  for (const AlgorithmPreference algorithm : kTrees) {
+    CAPTURE(FieldText(algorithm));
+    CHECK(RunWith(algorithm, 6, [](Communicator& comm) -> absl::Status {
+            constexpr int64_t kCount = 100'003;
+            std::vector<float> mine(kCount), first(kCount), again(kCount, -1);
+            for (size_t i = 0; i < mine.size(); ++i) mine[i] = 1.0f / static_cast<float>(i * 7 + comm.rank() * 3 + 1);
+            for (std::vector<float>* result : {&first, &again}) {
+              DISTILL_RETURN_IF_ERROR(
+                  comm.Reduce(mine.data(), result->data(), kCount, DType::kFloat32, ReduceOp::kSum, 4));
+            }
+            return Expect(comm.rank() != 4 || first == again, "other bits");
+          }) == "");
+  }
+}
+
+// 256 + 1 + 1: rounded after each addition it would stay 256.
+TEST_CASE("a rank of a tree adds all its children at once, 16-bit types in float32 with one rounding") {
+  CHECK(RunWith(AlgorithmPreference::kBinaryTree, 3, [](Communicator& comm) -> absl::Status {
+          std::vector<uint16_t> data(5000, comm.rank() == 0 ? 0x4380 : 0x3f80), sum(5000);  // 256, 1, 1
+          DISTILL_RETURN_IF_ERROR(comm.Reduce(data.data(), sum.data(), 5000, DType::kBFloat16, ReduceOp::kSum, 0));
+          for (const uint16_t x : sum)
+            DISTILL_RETURN_IF_ERROR(Expect(comm.rank() != 0 || x == 0x4381, absl::StrCat(x)));
+          return absl::OkStatus();
+        }) == "");
 }
 
 TEST_CASE("every algorithm is exact over many chunks") {
@@ -154,6 +219,51 @@ TEST_CASE("a rank that is killed in any algorithm is named by the others") {
   }
 }
 
+TEST_CASE("a rank that is killed in a tree is named by the ranks above and below it") {
+  for (const AlgorithmPreference algorithm : kTrees) {
+    for (const bool reduces : {false, true}) {
+      CAPTURE(FieldText(algorithm), reduces);
+      const auto outcomes = RunRanks(7, absl::Seconds(40), [&](const World& world) -> absl::Status {
+        DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(algorithm)));
+        std::vector<float> data(3000, 1.0f), sums(3000);
+        for (int i = 0;; ++i) {
+          if (i == 3) DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
+          if (world.rank == 2 && i == 3) kill(getpid(), SIGKILL);
+          // Whoever waits for nobody in the call hears of it in the barrier.
+          absl::Status status = reduces
+                                    ? comm->Reduce(data.data(), sums.data(), 3000, DType::kFloat32, ReduceOp::kMax, 0)
+                                    : comm->Broadcast(data.data(), 3000, DType::kFloat32, 0);
+          if (status.ok()) status = comm->Barrier();
+          if (status.ok()) continue;
+          return ExpectError(status, absl::StatusCode::kUnavailable,
+                             {" over fabric failed on rank ", absl::StrCat("rank 2 on ", world.host, " was lost")});
+        }
+      });
+      CHECK(outcomes[2].signal == SIGKILL);
+      CHECK(Failures({outcomes[0], outcomes[1], outcomes[3], outcomes[4], outcomes[5], outcomes[6]}) == "");
+    }
+  }
+}
+
+TEST_CASE("a call along a tree ends at its deadline, which names a rank that is waited for") {
+  for (const AlgorithmPreference algorithm : kTrees) {
+    CAPTURE(FieldText(algorithm));
+    CommunicatorOptions options = Options(algorithm);
+    const auto outcomes = RunRanks(4, absl::Seconds(60), [&](const World& world) -> absl::Status {
+      options.timeout = absl::Seconds(5);
+      DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, options));
+      DISTILL_RETURN_IF_ERROR(comm->Barrier());
+      if (world.rank == 3) return AwaitAllRanks();  // never makes the call
+      std::vector<float> data(3000, 1.0f), sums(3000);
+      const absl::Status status = comm->Reduce(data.data(), sums.data(), 3000, DType::kFloat32, ReduceOp::kSum, 0);
+      DISTILL_RETURN_IF_ERROR(AwaitAllRanks());
+      if (world.rank != 0 && status.ok()) return absl::OkStatus();
+      return ExpectError(status, absl::StatusCode::kDeadlineExceeded, {"took longer than 5s", "rank "});
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
 TEST_CASE("ranks that want different algorithms are told so, and an unknown one is refused") {
   const auto differ = RunRanks(2, absl::Seconds(30), [](const World& world) {
     return ExpectError(
@@ -163,10 +273,11 @@ TEST_CASE("ranks that want different algorithms are told so, and an unknown one 
   });
   CHECK(Failures(differ) == "");
   const auto unknown = RunRanks(1, absl::Seconds(30), [](const World& world) {
-    return ExpectError(
-        Join(world, Options(static_cast<AlgorithmPreference>(77))).status(), absl::StatusCode::kInvalidArgument,
-        {"comm_algorithm: must be one of auto, flat, recursive_doubling, direct_exchange, rabenseifner, ring, "
-         "hierarchical, not 'the value 77'"});
+    return ExpectError(Join(world, Options(static_cast<AlgorithmPreference>(77))).status(),
+                       absl::StatusCode::kInvalidArgument,
+                       {"comm_algorithm: must be one of auto, flat, recursive_doubling, direct_exchange, rabenseifner, "
+                        "binomial_tree, binary_tree, ring, "
+                        "hierarchical, not 'the value 77'"});
   });
   CHECK(Failures(unknown) == "");
 }

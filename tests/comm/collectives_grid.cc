@@ -195,20 +195,31 @@ absl::Status CheckAllReduces(Communicator& comm, const GridOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
-  DISTILL_RETURN_IF_ERROR(CheckAllReduces(comm, options));
+absl::Status CheckRooted(Communicator& comm, const GridOptions& options) {
   const int64_t longest = *std::max_element(options.counts.begin(), options.counts.end());
   DISTILL_ASSIGN_OR_RETURN(Arena arena, Arena::Create(comm, options.buffers, ArenaBytes(comm, longest * 8)));
   for (const DType dtype : options.dtypes) {
     for (const int64_t count : options.counts) {
-      DISTILL_RETURN_IF_ERROR(AllToAll(comm, arena, {count, dtype, ReduceOp::kSum, false}));
-      DISTILL_RETURN_IF_ERROR(SendAndReceive(comm, arena, {count, dtype, ReduceOp::kSum, false}));
       for (int root = 0; root < comm.world_size(); ++root) {
         for (const ReduceOp op : options.ops) {
           DISTILL_RETURN_IF_ERROR(Reduce(comm, arena, {count, dtype, op, root % 2 == 0}, root));
         }
         DISTILL_RETURN_IF_ERROR(Broadcast(comm, arena, {count, dtype, ReduceOp::kSum, true}, root));
       }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCollectives(Communicator& comm, const GridOptions& options) {
+  DISTILL_RETURN_IF_ERROR(CheckAllReduces(comm, options));
+  DISTILL_RETURN_IF_ERROR(CheckRooted(comm, options));
+  const int64_t longest = *std::max_element(options.counts.begin(), options.counts.end());
+  DISTILL_ASSIGN_OR_RETURN(Arena arena, Arena::Create(comm, options.buffers, ArenaBytes(comm, longest * 8)));
+  for (const DType dtype : options.dtypes) {
+    for (const int64_t count : options.counts) {
+      DISTILL_RETURN_IF_ERROR(AllToAll(comm, arena, {count, dtype, ReduceOp::kSum, false}));
+      DISTILL_RETURN_IF_ERROR(SendAndReceive(comm, arena, {count, dtype, ReduceOp::kSum, false}));
     }
     DISTILL_RETURN_IF_ERROR(comm.Barrier());
   }

@@ -32,6 +32,9 @@ absl::Status CheckCollectives(Communicator& comm, const GridOptions& options);
 // All-reduce, reduce-scatter and all-gather alone: what has several algorithms, or is written.
 absl::Status CheckAllReduces(Communicator& comm, const GridOptions& options);
 
+// Broadcast and reduce alone, for every root.
+absl::Status CheckRooted(Communicator& comm, const GridOptions& options);
+
 // Every collective over a few sizes that take many chunks.
 absl::Status CheckLargeCollectives(Communicator& comm, int64_t bytes, BufferKind buffers = BufferKind::kPlain);
 

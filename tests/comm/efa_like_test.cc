@@ -87,12 +87,15 @@ TEST_CASE("every kind of buffer and long calls are exact over a fabric like efa,
 TEST_CASE("every algorithm is exact over a fabric like efa") {
   for (const AlgorithmPreference algorithm :
        {AlgorithmPreference::kRecursiveDoubling, AlgorithmPreference::kDirectExchange,
-        AlgorithmPreference::kRabenseifner, AlgorithmPreference::kRing}) {
+        AlgorithmPreference::kRabenseifner, AlgorithmPreference::kBinomialTree, AlgorithmPreference::kBinaryTree,
+        AlgorithmPreference::kRing}) {
     for (const int ranks : {2, 3, 5}) {
       CAPTURE(FieldText(algorithm), ranks);
       CHECK(Run({.ranks = ranks, .algorithm = algorithm}, [](Communicator& comm) -> absl::Status {
-              DISTILL_RETURN_IF_ERROR(testing::CheckAllReduces(
-                  comm, {.counts = {0, 1, 1009, 200'003}, .dtypes = {DType::kFloat32, DType::kBFloat16}}));
+              const testing::GridOptions grid = {.counts = {0, 1, 1009, 200'003},
+                                                 .dtypes = {DType::kFloat32, DType::kBFloat16}};
+              DISTILL_RETURN_IF_ERROR(testing::CheckAllReduces(comm, grid));
+              DISTILL_RETURN_IF_ERROR(testing::CheckRooted(comm, grid));
               return testing::CheckSameBits(comm);
             }) == "");
     }

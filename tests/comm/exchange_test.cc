@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/exchange_tree.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -18,11 +19,20 @@ struct Algorithm {
   bool whole_blocks;       // counts are multiples of the number of ranks
   bool results_elsewhere;  // also in place: a rank's result is its own block, which it sends to nobody
 };
+// Trees from the second rank.
+template <auto kPlan, auto kTree>
+ExchangePlan PlanTree(const ExchangeShape& shape) {
+  return kPlan(shape, kTree(shape.rank, shape.ranks, 1));
+}
 constexpr Algorithm kAlgorithms[] = {{"recursive doubling", PlanRecursiveDoubling, false, false},
                                      {"rabenseifner", PlanRabenseifner, false, false},
                                      {"direct all-reduce", PlanDirectAllReduce, false, false},
                                      {"direct reduce-scatter", PlanDirectReduceScatter, true, true},
-                                     {"direct all-gather", PlanDirectAllGather, true, false}};
+                                     {"direct all-gather", PlanDirectAllGather, true, false},
+                                     {"binomial broadcast", PlanTree<PlanTreeBroadcast, BinomialTree>, false, false},
+                                     {"binary broadcast", PlanTree<PlanTreeBroadcast, BinaryTree>, false, false},
+                                     {"binomial reduce", PlanTree<PlanTreeReduce, BinomialTree>, false, false},
+                                     {"binary reduce", PlanTree<PlanTreeReduce, BinaryTree>, false, false}};
 
 // Calls `check` with every rank's plan of every algorithm over a grid of worlds, lengths and chunks.
 void ForEach(const std::function<void(const std::vector<ExchangePlan>&, bool in_place)>& check) {

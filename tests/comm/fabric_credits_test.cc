@@ -85,6 +85,46 @@ TEST_CASE("a rank that sends and sends waits for a receiver that sleeps, whose m
   }
 }
 
+// A tree's root has several ranks to send to, and several that send to it.
+TEST_CASE("who sends along a tree waits for ranks that sleep, up and down") {
+  for (const AlgorithmPreference tree : {AlgorithmPreference::kBinomialTree, AlgorithmPreference::kBinaryTree}) {
+    for (const bool reduces : {false, true}) {
+      CAPTURE(static_cast<int>(tree), reduces);
+      Shared& shared = *MapShared();
+      const auto outcomes = RunRanks(5, absl::Seconds(90), [&](const World& world) -> absl::Status {
+        DISTILL_ASSIGN_OR_RETURN(
+            const auto comm,
+            Join(world, {.backend = BackendPreference::kFabric, .algorithm = tree, .timeout = absl::Seconds(60)}));
+        std::vector<char> data(kBytes, 'x'), sums(kBytes);
+        DISTILL_RETURN_IF_ERROR(comm->Barrier());
+        const int sleeper = reduces ? 0 : 2;  // the root, or one of its children
+        if (world.rank == sleeper) {
+          const int64_t before = ResidentKibibytes();
+          absl::SleepFor(absl::Milliseconds(500));
+          const int64_t grown = ResidentKibibytes() - before;
+          DISTILL_RETURN_IF_ERROR(Expect(grown < 64 << 10, absl::StrCat("it grew by ", grown, " KiB")));
+          shared.receives = true;
+        }
+        for (int64_t i = 0; i < kCalls; ++i) {
+          data[0] = static_cast<char>(world.rank == 0 || reduces ? i : -1);
+          DISTILL_RETURN_IF_ERROR(reduces
+                                      ? comm->Reduce(data.data(), sums.data(), kBytes, DType::kUInt8, ReduceOp::kMax, 0)
+                                      : comm->Broadcast(data.data(), kBytes, DType::kUInt8, 0));
+          const char got = reduces && world.rank == 0 ? sums[0] : data[0];
+          DISTILL_RETURN_IF_ERROR(Expect(got == static_cast<char>(i), "another message"));
+          // What is on its way between the ranks, and what a rank between them has taken.
+          const bool far = i >= 4 * FabricCredits::kEvery + 8;
+          const bool concerned = reduces ? world.rank != 0 : world.rank == 0;
+          DISTILL_RETURN_IF_ERROR(Expect(!concerned || !far || shared.receives, "the sender ran ahead"));
+        }
+        return comm->Barrier();
+      });
+      CHECK(Failures(outcomes) == "");
+      munmap(&shared, sizeof(shared));
+    }
+  }
+}
+
 // Over shared memory at the first message, over the fabric when the room for messages on their way is used up.
 TEST_CASE("ranks that send in a circle, none receiving first, get an error that says so within the time-out") {
   const auto jobs = testing::RunJobs(2, 3, absl::Seconds(90), [&](int job, const World& world) -> absl::Status {

@@ -7,7 +7,7 @@ namespace distill {
 namespace {
 
 constexpr CommOperation kOperations[] = {CommOperation::kAllReduce, CommOperation::kReduceScatter,
-                                         CommOperation::kAllGather};
+                                         CommOperation::kAllGather, CommOperation::kBroadcast, CommOperation::kReduce};
 
 std::vector<CommLayout> Layouts() {
   std::vector<CommLayout> layouts;
@@ -138,6 +138,24 @@ TEST_CASE("the default table takes every algorithm somewhere: Rabenseifner's bet
   CHECK(chosen(32, 512 << 10) == CommAlgorithm::kDirectExchange);
   CHECK(chosen(32, 64 << 20) == CommAlgorithm::kRing);
   CHECK(chosen(512, 1 << 20) == CommAlgorithm::kRabenseifner);  // more than direct exchange has room for
+}
+
+TEST_CASE("a broadcast and a reduce take a tree between many hosts, and the chain for long data between few") {
+  const CommTuning tuning;
+  for (const CommOperation operation : {CommOperation::kBroadcast, CommOperation::kReduce}) {
+    const auto chosen = [&](int hosts, int64_t bytes) { return tuning.Choose(operation, bytes, {hosts, hosts, 1}); };
+    CAPTURE(NameOf(operation));
+    CHECK(chosen(2, 4) == CommAlgorithm::kRing);
+    CHECK(chosen(4, 4) == CommAlgorithm::kBinomialTree);
+    CHECK(chosen(4, 64 << 20) == CommAlgorithm::kRing);
+    CHECK(chosen(512, 4) == CommAlgorithm::kBinomialTree);
+    CHECK(chosen(512, 4 << 20) == CommAlgorithm::kBinaryTree);
+    CHECK(chosen(512, int64_t{4} << 30) == CommAlgorithm::kRing);
+    CHECK(CommTuning({}, AlgorithmPreference::kRing).Choose(operation, 4, {512, 512, 1}) == CommAlgorithm::kRing);
+    CHECK(CommTuning({}, AlgorithmPreference::kDirectExchange).Choose(operation, 4, {512, 512, 1}) ==
+          CommAlgorithm::kBinomialTree);
+  }
+  CHECK(!CanRun(CommAlgorithm::kBinomialTree, CommOperation::kAllReduce, {8, 8, 1}));
 }
 
 TEST_CASE("a faster network moves the border between the algorithms up") {

@@ -1,0 +1,171 @@
+// Trees by themselves: who has whom below, and that what the ranks' lists move and add comes out right for every root.
+#include "libdistill/comm/exchange_tree.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "tests/support/catch.h"
+
+namespace distill {
+namespace {
+
+constexpr int kRanks[] = {2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
+using Tree = ExchangeTree (*)(int rank, int ranks, int root);
+constexpr std::pair<const char*, Tree> kTrees[] = {{"binomial", BinomialTree}, {"binary", BinaryTree}};
+
+int Rounds(int ranks) {
+  int rounds = 0;
+  while (1 << rounds < ranks) ++rounds;
+  return rounds;
+}
+
+TEST_CASE("a tree has every rank once below its root, each below the one that it names, at most log2(n) steps away") {
+  for (const auto& [name, tree] : kTrees) {
+    for (const int ranks : {2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 512}) {
+      for (const int root : std::set<int>{0, 1, ranks / 2, ranks - 1}) {
+        CAPTURE(name, ranks, root);
+        CHECK(tree(root, ranks, root).parent == -1);
+        std::map<int, int> depth = {{root, 0}};
+        std::vector<int> reached = {root};
+        for (size_t i = 0; i < reached.size(); ++i) {
+          const ExchangeTree here = tree(reached[i], ranks, root);
+          for (size_t place = 0; place < here.children.size(); ++place) {
+            const ExchangeTree child = tree(here.children[place], ranks, root);
+            CHECK(child.parent == reached[i]);
+            CHECK(child.place == static_cast<int>(place));
+            REQUIRE(depth.emplace(here.children[place], depth[reached[i]] + 1).second);
+            CHECK(depth[here.children[place]] <= Rounds(ranks));
+            reached.push_back(here.children[place]);
+          }
+        }
+        CHECK(reached.size() == static_cast<size_t>(ranks));
+      }
+    }
+  }
+}
+
+// A rank with its three buffers, and how far it is in its list.
+struct Runner {
+  ExchangePlan plan;
+  std::map<ExchangeBuffer, std::vector<int64_t>> memory;
+  size_t sent = 0, taken = 0, added = 0;
+
+  bool Adds() const {
+    return added < plan.reductions.size() && plan.reductions[added].incoming == static_cast<int64_t>(taken);
+  }
+  bool MayTake() const {
+    const auto left = static_cast<int64_t>(sent);
+    return plan.incoming[taken].after_outgoing <= left && (!Adds() || plan.reductions[added].after_outgoing <= left);
+  }
+  void Take(const std::vector<int64_t>& data, int ranks) {
+    const ExchangeMessage& m = plan.incoming[taken];
+    std::copy(data.begin(), data.end(), memory[m.buffer].begin() + m.first);
+    if (Adds()) Add(ranks);
+    ++taken;
+  }
+  void Add(int ranks) {
+    const ExchangeReduction& r = plan.reductions[added++];
+    for (int64_t i = 0; i < r.count; ++i) {
+      int64_t sum = memory[r.own][static_cast<size_t>(r.own_first + i)];
+      for (int s = 0; s < r.sources; ++s) {
+        sum += memory[ExchangeBuffer::kLanding][static_cast<size_t>(r.landing_first + s * r.landing_stride + i)];
+      }
+      memory[r.into][static_cast<size_t>(r.result_first + i)] = r.last ? sum / ranks : sum;
+    }
+  }
+};
+
+// Runs all ranks' lists, one rank after the other, until nothing moves: whether all came to their end.
+bool RunAll(std::vector<Runner>& runners) {
+  std::map<std::tuple<int, int, uint32_t>, std::vector<int64_t>> under_way;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int rank = 0; rank < static_cast<int>(runners.size()); ++rank) {
+      Runner& self = runners[static_cast<size_t>(rank)];
+      for (; self.taken < self.plan.incoming.size(); moved = true) {
+        const ExchangeMessage& m = self.plan.incoming[self.taken];
+        const auto here = under_way.find({m.peer, rank, m.number});
+        if (here == under_way.end() || !self.MayTake()) break;
+        self.Take(here->second, static_cast<int>(runners.size()));
+      }
+      for (; self.sent < self.plan.outgoing.size(); ++self.sent, moved = true) {
+        const ExchangeMessage& m = self.plan.outgoing[self.sent];
+        if (m.after_incoming > static_cast<int64_t>(self.taken)) break;
+        const auto begin = self.memory[m.buffer].begin() + m.first;
+        under_way[{rank, m.peer, m.number}] = std::vector<int64_t>(begin, begin + m.count);
+      }
+    }
+  }
+  return std::all_of(runners.begin(), runners.end(), [](const Runner& r) {
+    return r.sent == r.plan.outgoing.size() && r.taken == r.plan.incoming.size();
+  });
+}
+
+int64_t Value(int rank, int64_t i) { return 1000 * (rank + 1) + i * i; }
+
+std::vector<Runner> RunnersOf(Tree tree, int ranks, int root, int64_t count, int64_t chunk, bool reduces) {
+  std::vector<Runner> runners(static_cast<size_t>(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    Runner& made = runners[static_cast<size_t>(rank)];
+    made.plan =
+        (reduces ? PlanTreeReduce : PlanTreeBroadcast)({rank, ranks, count, chunk, false}, tree(rank, ranks, root));
+    made.memory[ExchangeBuffer::kLanding].assign(static_cast<size_t>(made.plan.landing), -1);
+    made.memory[ExchangeBuffer::kResult].assign(static_cast<size_t>(count), -1);
+    for (int64_t i = 0; i < count; ++i) {
+      made.memory[ExchangeBuffer::kInput].push_back(Value(rank, i));
+      if (!reduces && rank == root) made.memory[ExchangeBuffer::kResult][static_cast<size_t>(i)] = Value(root, i);
+    }
+  }
+  return runners;
+}
+
+TEST_CASE("what goes down a tree reaches all ranks, and what goes up is added once, for every root and odd lengths") {
+  for (const auto& [name, tree] : kTrees) {
+    for (const int ranks : kRanks) {
+      for (int root = 0; root < ranks; ++root) {
+        for (const auto& [count, chunk] : {std::pair(1, 4), std::pair(37, 3), std::pair(61, 61)}) {
+          CAPTURE(name, ranks, root, count, chunk);
+          std::vector<Runner> down = RunnersOf(tree, ranks, root, count, chunk, false);
+          REQUIRE(RunAll(down));
+          std::vector<int64_t> expected, average;
+          for (int64_t i = 0; i < count; ++i) {
+            expected.push_back(Value(root, i));
+            int64_t sum = 0;
+            for (int rank = 0; rank < ranks; ++rank) sum += Value(rank, i);
+            average.push_back(sum / ranks);
+          }
+          for (Runner& rank : down) REQUIRE(rank.memory[ExchangeBuffer::kResult] == expected);
+          std::vector<Runner> up = RunnersOf(tree, ranks, root, count, chunk, true);
+          REQUIRE(RunAll(up));
+          for (int rank = 0; rank < ranks; ++rank) {
+            std::vector<int64_t>& result = up[static_cast<size_t>(rank)].memory[ExchangeBuffer::kResult];
+            REQUIRE(result == (rank == root ? average : std::vector<int64_t>(static_cast<size_t>(count), -1)));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a tree's reduce keeps a bounded number of chunks, however long the data are") {
+  for (const auto& [name, tree] : kTrees) {
+    for (const int ranks : {3, 64, 512}) {
+      CAPTURE(name, ranks);
+      const ExchangeTree top = tree(0, ranks, 0);
+      const ExchangePlan plan = PlanTreeReduce({0, ranks, 100'000, 10, false}, top);
+      CHECK(plan.landing <= 10 * std::max<int64_t>(8, 2 * static_cast<int64_t>(top.children.size())));
+    }
+  }
+}
+
+TEST_CASE("the root of a binomial tree starts to send to all its children at once") {
+  const ExchangePlan plan = PlanTreeBroadcast({0, 512, 1, 1, false}, BinomialTree(0, 512, 0));
+  CHECK(plan.outgoing.size() == 9);
+  CHECK(plan.window >= 9);
+  CHECK(plan.outgoing.front().peer == 256);  // with most ranks behind it
+}
+
+}  // namespace
+}  // namespace distill
