@@ -1,7 +1,8 @@
 // What a model does to its states between matrix products, on CPUs: each operation one sweep over memory, forward and
 // backward, where tensor operations take five to ten. float32 or bfloat16, with arithmetic and sums in float32; loops
 // for the CPU's widest vectors (core/vectors.h). The tensor operations that they stand for are beside their callers
-// (norm_and_gate.cc, rotary.cc, dropout.cc) and are what GPUs and other types take. No LibTorch here; inside nn/ only.
+// (norm_and_gate.cc, rotary.cc, dropout.cc) and are what other types take. GPUs have kernels of the same formulas
+// (layer_sweep_cuda.h), but for dropping. No LibTorch here; inside nn/ only.
 //
 // Functions of rows do those from `begin` to before `end`: parts that do not overlap can go to different threads, each
 // with a weight_gradient of its own. The same bits on every call; but for that sum also however rows are dealt out.

@@ -2,11 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-
-#include "libdistill/nn/layer_sweep.h"
-#include "libdistill/nn/sweep_type.h"
-#include "libdistill/tensor/parallel.h"
+#include "libdistill/nn/layer_sweep_run.h"
 
 namespace distill {
 namespace {
@@ -14,9 +10,6 @@ namespace {
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Rows of which one thread adds up the gradient of the weight: the same whatever the number of threads is.
-constexpr int64_t kRowsTogether = 128;
 
 struct Normed {
   Tensor output;
@@ -65,51 +58,40 @@ Gradients GradientsByTensors(const Tensor& input, const Tensor& weight, const Te
 }
 
 bool TakesNormSweep(const Tensor& input, const Tensor& weight) {
-  return SweepType(input, weight).has_value() && input.dim() == 2 && input.is_contiguous() && weight.is_contiguous() &&
-         weight.numel() == input.size(1);
+  return LayerSweepType(input, weight).has_value() && input.dim() == 2 && input.is_contiguous() &&
+         weight.is_contiguous() && weight.numel() == input.size(1);
+}
+
+NormRows RowsOf(const Tensor& input, const Tensor& weight, const Tensor& scale, NormKind kind) {
+  return {.dtype = *LayerSweepType(input),
+          .size = input.size(1),
+          .input = input.const_data_ptr(),
+          .weight = weight.const_data_ptr(),
+          .scales = scale.mutable_data_ptr<float>(),
+          .rounds = kind == NormKind::kRounded,
+          .offset = kind == NormKind::kPlusOne ? 1.0F : 0.0F};
 }
 
 Normed NormBySweep(const Tensor& input, const Tensor& weight, double epsilon, NormKind kind) {
-  const int64_t rows = input.size(0), size = input.size(1);
+  const int64_t rows = input.size(0);
   Normed normed = {at::empty_like(input), at::empty({rows, 1}, input.options().dtype(torch::kFloat32))};
-  const NormRows work = {.dtype = *SweepType(input),
-                         .size = size,
-                         .input = input.const_data_ptr(),
-                         .weight = weight.const_data_ptr(),
-                         .scales = normed.scale.mutable_data_ptr<float>(),
-                         .output = normed.output.mutable_data_ptr(),
-                         .epsilon = static_cast<float>(epsilon),
-                         .rounds = kind == NormKind::kRounded,
-                         .offset = kind == NormKind::kPlusOne ? 1.0F : 0.0F};
-  ParallelFor(rows, std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, size)),
-              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).norm(work, begin, end); });
+  NormRows work = RowsOf(input, weight, normed.scale, kind);
+  work.output = normed.output.mutable_data_ptr();
+  work.epsilon = static_cast<float>(epsilon);
+  RunNorm(work, rows, input.device());
   return normed;
 }
 
 Gradients GradientsBySweep(const Tensor& input, const Tensor& weight, const Tensor& scale, const Tensor& gradient,
                            NormKind kind, bool of_input, bool of_weight) {
-  const int64_t rows = input.size(0), size = input.size(1), parts = (rows + kRowsTogether - 1) / kRowsTogether;
   const Tensor grad = gradient.contiguous();
   Gradients gradients;
   if (of_input) gradients.input = at::empty_like(input);
-  Tensor sums;
-  if (of_weight) sums = at::zeros({parts, size}, scale.options());
-  NormRows work = {.dtype = *SweepType(input),
-                   .size = size,
-                   .input = input.const_data_ptr(),
-                   .weight = weight.const_data_ptr(),
-                   .scales = scale.mutable_data_ptr<float>(),
-                   .offset = kind == NormKind::kPlusOne ? 1.0F : 0.0F,
-                   .gradient = grad.const_data_ptr()};
+  NormRows work = RowsOf(input, weight, scale, kind);
+  work.gradient = grad.const_data_ptr();
   if (of_input) work.input_gradient = gradients.input.mutable_data_ptr();
-  ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
-      NormRows mine = work;
-      if (of_weight) mine.weight_gradient = sums.mutable_data_ptr<float>() + part * size;
-      SweepsFor(mine.dtype).norm_gradient(mine, part * kRowsTogether, std::min(rows, (part + 1) * kRowsTogether));
-    }
-  });
-  if (of_weight) gradients.weight = (parts == 1 ? sums[0] : sums.sum(0)).to(weight.scalar_type());
+  const Tensor sum = RunNormGradient(work, input.size(0), of_weight, input.device());
+  if (of_weight) gradients.weight = sum.to(weight.scalar_type());
   return gradients;
 }
 
@@ -137,12 +119,12 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
 
 // Rows of gate and up at one distance, which lets one tensor hold both.
 bool TakesGatedSweep(const Tensor& gate, const Tensor& up) {
-  return SweepType(gate, up).has_value() && gate.dim() == 2 && gate.stride(1) == 1 && gate.strides() == up.strides() &&
-         gate.sizes() == up.sizes();
+  return LayerSweepType(gate, up).has_value() && gate.dim() == 2 && gate.stride(1) == 1 &&
+         gate.strides() == up.strides() && gate.sizes() == up.sizes();
 }
 
 GatedRows RowsOf(const Tensor& gate, const Tensor& up, GateKind kind) {
-  return {.dtype = *SweepType(gate),
+  return {.dtype = *LayerSweepType(gate),
           .is_gelu = kind == GateKind::kGeluTanh,
           .size = gate.size(1),
           .gate = gate.const_data_ptr(),
@@ -150,17 +132,12 @@ GatedRows RowsOf(const Tensor& gate, const Tensor& up, GateKind kind) {
           .row_stride = gate.stride(0)};
 }
 
-template <typename Sweep>
-void ForRows(const Tensor& gate, const Sweep& sweep) {
-  ParallelFor(gate.size(0), std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, gate.size(1))), sweep);
-}
-
 Tensor Gate(const Tensor& gate, const Tensor& up, GateKind kind) {
   if (!TakesGatedSweep(gate, up)) return GatedUnitReference(gate, up, kind);
   Tensor output = at::empty(gate.sizes(), gate.options());
   GatedRows work = RowsOf(gate, up, kind);
   work.output = output.mutable_data_ptr();
-  ForRows(gate, [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated(work, begin, end); });
+  RunGated(work, gate.size(0), gate.device());
   return output;
 }
 
@@ -177,7 +154,7 @@ void GateGradients(const Tensor& gate, const Tensor& up, const Tensor& gradient,
   work.gradient = gradient.const_data_ptr();
   work.gate_gradient = of_gate.mutable_data_ptr();
   work.up_gradient = of_up.mutable_data_ptr();
-  ForRows(gate, [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).gated_gradient(work, begin, end); });
+  RunGatedGradient(work, gate.size(0), gate.device());
 }
 
 struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {

@@ -1,5 +1,5 @@
-// The functions between a decoder's matrix products but for rotary.h's, each one sweep over memory on CPUs; inside nn/
-// only. Those called Reference are the same in tensor operations.
+// The functions between a decoder's matrix products but for rotary.h's, each one sweep over memory (layer_sweep_run.h);
+// inside nn/ only. Those called Reference are the same in tensor operations, which other types and devices take.
 #pragma once
 
 #include <torch/types.h>

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 
-#include "libdistill/nn/layer_sweep.h"
+#include "libdistill/nn/layer_sweep_run.h"
 #include "libdistill/nn/rotary_frequencies.h"
-#include "libdistill/nn/sweep_type.h"
-#include "libdistill/tensor/parallel.h"
 
 namespace distill {
 namespace {
@@ -30,7 +28,7 @@ Tensor RotateByTensors(const Tensor& x, const Tensor& cos, const Tensor& sin, in
 }
 
 bool TakesSweep(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  return SweepType(x, cos, sin).has_value() && x.dim() == 3 && x.stride(2) == 1 && cos.is_contiguous() &&
+  return LayerSweepType(x, cos, sin).has_value() && x.dim() == 3 && x.stride(2) == 1 && cos.is_contiguous() &&
          sin.is_contiguous() && cos.size(0) == x.size(0) && cos.numel() == x.size(0) * cos.size(2) &&
          2 * cos.size(2) <= x.size(2) && sin.sizes() == cos.sizes();
 }
@@ -38,7 +36,7 @@ bool TakesSweep(const Tensor& x, const Tensor& cos, const Tensor& sin) {
 Tensor RotatePairs(const Tensor& x, const Tensor& cos, const Tensor& sin, int sign) {
   if (!TakesSweep(x, cos, sin)) return RotateByTensors(x, cos, sin, sign);
   Tensor out = at::empty(x.sizes(), x.options());
-  const RotatedRows work = {.dtype = *SweepType(x),
+  const RotatedRows work = {.dtype = *LayerSweepType(x),
                             .heads = x.size(1),
                             .size = x.size(2),
                             .half = cos.size(2),
@@ -49,8 +47,7 @@ Tensor RotatePairs(const Tensor& x, const Tensor& cos, const Tensor& sin, int si
                             .sin = sin.const_data_ptr(),
                             .back = sign < 0,
                             .output = out.mutable_data_ptr()};
-  ParallelFor(x.size(0), std::max<int64_t>(1, kSweepGrain / std::max<int64_t>(1, x.size(1) * x.size(2))),
-              [&](int64_t begin, int64_t end) { SweepsFor(work.dtype).rotate(work, begin, end); });
+  RunRotate(work, x.size(0), x.device());
   return out;
 }
 
