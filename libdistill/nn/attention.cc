@@ -5,6 +5,7 @@
 #include "libdistill/core/vectors.h"
 #include "libdistill/nn/dropout.h"
 #include "libdistill/nn/tiled_attention.h"
+#include "libdistill/nn/variable_length_attention.h"
 
 namespace distill {
 namespace {
@@ -49,7 +50,7 @@ Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor&
   }
   const std::optional<double> scale = traits.scale > 0 ? std::optional(traits.scale) : std::nullopt;
   if (!is_plain) {
-    // What no fused kernel of LibTorch's for GPUs knows.
+    // What the fused kernels for GPUs do not know, or not in this type.
     TORCH_CHECK(dropout == 0, "attention with a window, a cap or sinks drops nothing on this device");
     return AttendReference(query, keys, values, {.traits = traits, .is_causal = is_causal}, {});
   }
@@ -58,6 +59,14 @@ Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor&
   if (is_causal) return CausalAttention(query, keys, values, dropout, scale);
   return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,
                                           dropout, /*is_causal=*/false, scale);
+}
+
+// Whether what would be several calls by rectangles, or one with a mask or by whole matrices, is one of flash kernels.
+bool PrefersVariableLengths(const Tensor& query, const TokenLayout& layout, bool is_causal, double dropout,
+                            const AttentionTraits& traits) {
+  const bool is_one_call = layout.rectangles.size() == 1 && traits.is_plain(layout.max_length) &&
+                           (is_causal || layout.rectangles[0].real_lengths.empty());
+  return !is_one_call && TakesVariableLengths(query, traits, dropout);
 }
 
 }  // namespace
@@ -84,6 +93,9 @@ Tensor CachedAttention(const Tensor& query, const Tensor& keys, const Tensor& va
 Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
                          bool is_causal, double dropout, const AttentionTraits& traits) {
   const int64_t width = query.size(1) * query.size(2);
+  if (PrefersVariableLengths(query, layout, is_causal, dropout, traits)) {
+    return AttendVariableLengths(query, keys, values, layout, is_causal, dropout, traits).reshape({-1, width});
+  }
   std::vector<int64_t> sizes;
   for (const TokenLayout::Rectangle& rectangle : layout.rectangles) {
     sizes.push_back(rectangle.documents * rectangle.length);

@@ -1,5 +1,6 @@
 // Attention, with grouped queries where there are, through LibTorch's fused kernels, or on CPUs by tiles
-// (tiled_attention.h) where those are faster; inside nn/ only.
+// (tiled_attention.h) where those are faster, and on GPUs in one call for documents of several lengths
+// (variable_length_attention.h) where there is one; inside nn/ only.
 #pragma once
 
 #include <torch/types.h>

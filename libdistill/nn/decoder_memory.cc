@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libdistill/nn/variable_length_attention.h"
+
 // Elements a token, in the names of decoder.cc: H hidden, Q = A * D of all query heads, K of all key-value heads, F
 // feed-forward size.
 namespace distill {
@@ -31,6 +33,13 @@ bool TakesTiles(const DecoderConfig& config, const ModelPass& pass) {
   return !pass.on_gpu && (!is_plain || (pass.drops && config.attention_dropout > 0));
 }
 
+bool AttendsInGroups(const DecoderConfig& config, const ModelPass& pass) {
+  const bool at_once = pass.on_gpu && pass.element_bytes == 2 && config.attention_softcap == 0 &&
+                       !config.attention_sinks &&
+                       HasVariableLengths(config.head_dim, pass.drops ? config.attention_dropout : 0);
+  return pass.several_lengths && !at_once;
+}
+
 // What a block keeps for its backward pass. Input and middle, and one more for each norm: what comes out of those
 // before a branch, and what goes into those after one. Query, keys and values, and what goes into norms of theirs;
 // attended; gate, up and their product. Of float32 numbers the norms' scales, and attention's sum of exponentials of
@@ -42,7 +51,7 @@ Numbers KeptByBlock(const DecoderConfig& config, const ModelPass& pass) {
     norms += *name == 0 ? 0 : 1;
   }
   const int64_t queries = QuerySize(config), keys = KeySize(config), attention = queries + 2 * keys;
-  const int64_t attended = pass.several_lengths ? 2 * queries : queries;  // of each group, and all together
+  const int64_t attended = AttendsInGroups(config, pass) ? 2 * queries : queries;  // of each group, and all together
   const bool widens = TakesTiles(config, pass) && pass.drops_in_float32;
   Numbers kept;
   kept.elements = (2 + norms) * config.hidden_size + (widens ? 0 : attention) + attended + 3 * config.intermediate_size;
@@ -76,7 +85,7 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
   const int64_t ends = bytes(2 * hidden + AngleElements(config), 1);
   const int64_t layers = config.num_hidden_layers;
 
-  PassMemory memory;
+  PassMemory memory{.attends_in_groups = AttendsInGroups(config, pass)};
   const auto scratch = [&](int64_t rows, int64_t in, int64_t out) {
     return pass.scratch == nullptr ? 0 : pass.scratch(rows, in, out);
   };
@@ -92,7 +101,12 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
   const int64_t weight = std::max(wide, queries) * hidden;
   const int64_t most_scratch =
       std::max(scratch(std::max(wide, queries), pass.tokens, hidden), scratch(pass.tokens, hidden, wide));
-  const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + most_scratch;
+  const int64_t of_products = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + most_scratch;
+  // Or in flash kernels, beside the one that came: those of what was attended, of query, keys and values, of the keys
+  // and values of each query head before they are added up, and of the query once more in float32.
+  const bool is_grouped = config.num_key_value_heads != config.num_attention_heads;
+  const int64_t of_flash = bytes(hidden + (is_grouped ? 4 : 2) * queries + 2 * KeySize(config), queries);
+  const int64_t gradients = std::max(of_products, pass.on_gpu && pass.element_bytes == 2 ? of_flash : 0);
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + ends;
     memory.backward_bytes = bytes(block.elements, block.floats) + gradients;

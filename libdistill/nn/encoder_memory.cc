@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libdistill/nn/variable_length_attention.h"
+
 // Elements a token, in the names of encoder_body.cc: H hidden, A heads, F feed-forward size.
 namespace distill {
 namespace {
@@ -13,6 +15,13 @@ int64_t DroppedBytes(const ModelPass& pass, double probability, int64_t hidden) 
   return pass.drops && pass.on_gpu && probability > 0 ? pass.tokens * hidden : 0;
 }
 
+bool AttendsInGroups(const EncoderConfig& config, const ModelPass& pass) {
+  const int64_t head_size = config.hidden_size / std::max<int64_t>(1, config.num_attention_heads);
+  const bool at_once = pass.on_gpu && pass.element_bytes == 2 &&
+                       HasVariableLengths(head_size, pass.drops ? config.attention_dropout : 0);
+  return pass.several_lengths && !at_once;
+}
+
 struct Counted {
   int64_t block, ends;
 };
@@ -22,7 +31,7 @@ Counted CountKept(const EncoderConfig& config, EncoderUse use, const ModelPass& 
   const auto bytes = [&](int64_t elements, int64_t floats) {
     return pass.tokens * (elements * pass.element_bytes + floats * kFloat);
   };
-  const int64_t attended = pass.several_lengths ? 2 * hidden : hidden;  // of each group, and all together
+  const int64_t attended = AttendsInGroups(config, pass) ? 2 * hidden : hidden;  // of each group, and all together
   // Input, query, keys, values, both sums and the middle, before and after the wide function; of each head attention's
   // sum of exponentials, and both norms' means and scales.
   const bool widens = pass.drops && pass.drops_in_float32 && config.attention_dropout > 0;
@@ -50,7 +59,7 @@ PassMemory MemoryOf(const EncoderConfig& config, EncoderUse use, const ModelPass
     return pass.scratch == nullptr ? 0 : pass.scratch(rows, in, out);
   };
   const Counted counted = CountKept(config, use, pass);
-  PassMemory memory;
+  PassMemory memory{.attends_in_groups = AttendsInGroups(config, pass)};
   // Input, attended, middle and output; the wide states before and after their function.
   const int64_t most_scratch = std::max(scratch(pass.tokens, wide, hidden), scratch(pass.tokens, hidden, wide));
   memory.forward_bytes = bytes(4 * hidden + 2 * wide, 0) + most_scratch;

@@ -10,9 +10,11 @@ namespace distill {
 
 // Of one micro-batch.
 struct ModelPass {
-  int64_t tokens = 0;             // of a recurrent network: frames
-  int64_t element_bytes = 4;      // of the weights' type, in which the model works
-  bool several_lengths = false;   // documents of several lengths are attended to in groups, and put together again
+  int64_t tokens = 0;         // of a recurrent network: frames
+  int64_t element_bytes = 4;  // of the weights' type, in which the model works
+  // Documents of several lengths are attended to in groups, and put together again; in types of 2 bytes on GPUs, of
+  // compute capability 8.0 or later as is assumed, at once where there are kernels for it.
+  bool several_lengths = false;
   bool recomputes = false;        // EnableGradientCheckpointing
   ProductScratch scratch = {};    // none: products take nothing
   bool drops = false;             // what the model's config says is dropped
@@ -26,6 +28,8 @@ struct PassMemory {
   int64_t forward_bytes = 0;   // at the most during a pass without gradients, its result included
   int64_t backward_bytes = 0;  // at the most above what is kept, during the backward pass of one block
   int64_t output_bytes = 0;    // of what a pass without gradients gives its loss, where that is no head's input
+  // What was attended is kept of each group of documents, and put together again.
+  bool attends_in_groups = false;
 };
 
 }  // namespace distill

@@ -40,6 +40,7 @@ TokenLayout WholeRows(int64_t rows, int64_t tokens, torch::Device device) {
   TokenLayout layout;
   layout.rectangles = {{rows, tokens}};
   layout.positions = torch::arange(tokens, torch::TensorOptions(torch::kInt64).device(device)).repeat({rows});
+  layout.begins = torch::arange(rows + 1, torch::TensorOptions(torch::kInt32).device(device)).mul_(tokens);
   layout.max_length = tokens;
   return layout;
 }
@@ -89,7 +90,7 @@ TokenLayout LayOut(const TokenInput& input) {
                    [](const Document& a, const Document& b) { return a.length > b.length; });
   TokenLayout layout;
   layout.max_length = documents.empty() ? 0 : documents[0].length;
-  std::vector<int64_t> source, positions, target(rows * tokens, 0);
+  std::vector<int64_t> source, positions, target(rows * tokens, 0), begins = {0};
   std::vector<int64_t> real;
   for (const Document& document : documents) {
     // An eighth of padding at most is cheaper than another call of every layer's attention.
@@ -106,12 +107,16 @@ TokenLayout LayOut(const TokenInput& input) {
       positions.push_back(i);
       real.push_back(is_real ? 1 : 0);
     }
+    const int64_t end = static_cast<int64_t>(source.size()), padding = rectangle.length - document.length;
+    begins.push_back(end - padding);
+    if (padding > 0) begins.push_back(end);
   }
   for (TokenLayout::Rectangle& rectangle : layout.rectangles) {
     if (rectangle.real_lengths.back() == rectangle.length) rectangle.real_lengths.clear();  // the shortest is last
   }
   layout.source = ToDevice(source, device);
   layout.positions = ToDevice(positions, device);
+  layout.begins = ToDevice(begins, device).to(torch::kInt32);
   layout.target = ToDevice(target, device);
   if (std::find(real.begin(), real.end(), 0) != real.end()) {
     layout.real = ToDevice(real, device).to(torch::kBool).unsqueeze(1);
@@ -153,7 +158,7 @@ std::vector<Tensor> TokenInput::tensors() const {
   std::vector<Tensor> all = {input_ids};
   if (token_types.defined()) all.push_back(token_types);
   if (layout == nullptr) return all;
-  for (const Tensor& tensor : {layout->positions, layout->source, layout->real, layout->target}) {
+  for (const Tensor& tensor : {layout->positions, layout->begins, layout->source, layout->real, layout->target}) {
     if (tensor.defined()) all.push_back(tensor);
   }
   return all;

@@ -26,6 +26,8 @@ struct TokenLayout {
   };
   std::vector<Rectangle> rectangles;
   torch::Tensor positions;  // int64 [P], within the document
+  // int32 [N + 1]: where the N documents begin, and P; what pads a document is counted as one by itself.
+  torch::Tensor begins;
   int64_t max_length = 0;
   // Undefined when the flat order is the batch's own.
   torch::Tensor source;  // int64 [P]: the token of the batch, of B * T; padding names the document's first

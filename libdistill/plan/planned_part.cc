@@ -203,7 +203,7 @@ PlannedModel PlannedPart(const DecoderConfig& config, const Decoder& shapes) {
   model.memory = [whole = std::move(model.memory), part](ModelPass pass) {
     pass.kept_blocks = part.blocks;
     PassMemory memory = whole(pass);
-    const int64_t unkept = part.unkept + (pass.several_lengths ? part.in_groups : 0);
+    const int64_t unkept = part.unkept + (memory.attends_in_groups ? part.in_groups : 0);
     if (!pass.recomputes) memory.kept_bytes -= pass.tokens * unkept * pass.element_bytes;
     return memory;
   };

@@ -222,6 +222,28 @@ TEST_CASE("dropout of attention costs nothing that is kept, on CPUs and GPUs") {
   }
 }
 
+TEST_CASE("on GPUs documents of several lengths are kept once where flash kernels attend to them") {
+  const DecoderConfig plain = Shape(6000, 256, 4);
+  DecoderConfig capped = plain, odd = plain;
+  capped.attention_softcap = 30;
+  odd.head_dim = 20;
+  const auto grouped = [](const DecoderConfig& config, int64_t element_bytes, bool on_gpu) {
+    const auto kept = [&](bool several_lengths) {
+      const ModelPass pass{
+          .tokens = 512, .element_bytes = element_bytes, .several_lengths = several_lengths, .on_gpu = on_gpu};
+      const PassMemory memory = MemoryOf(config, pass);
+      return memory.kept_bytes;
+    };
+    const int64_t all = config.num_hidden_layers * config.num_attention_heads * config.head_dim * 512 * element_bytes;
+    return static_cast<double>(kept(true) - kept(false)) / static_cast<double>(all);
+  };
+  CHECK(grouped(plain, 2, true) == 0);
+  CHECK(grouped(plain, 2, false) == 1);
+  CHECK(grouped(plain, 4, true) == 1);
+  CHECK(grouped(capped, 2, true) == 1);
+  CHECK(grouped(odd, 2, true) == 1);
+}
+
 TEST_CASE("the optimizer's state takes what it says itself") {
   const auto tensors = std::make_shared<Tensors>();
   const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, tensors);

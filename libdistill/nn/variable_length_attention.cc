@@ -1,0 +1,40 @@
+#include "libdistill/nn/variable_length_attention.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/_flash_attention_forward.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <optional>
+#include <tuple>
+
+namespace distill {
+
+using torch::Tensor;
+
+// The backward of the widest heads takes more shared memory than all but the largest GPUs have, unless nothing is
+// dropped and they are as wide as can be.
+bool HasVariableLengths(int64_t head_size, double dropout) {
+  return head_size % 8 == 0 && (head_size <= 192 || (head_size > 224 && head_size <= 256 && dropout == 0));
+}
+
+bool TakesVariableLengths(const Tensor& query, const AttentionTraits& traits, double dropout) {
+  const bool is_narrow = query.scalar_type() == torch::kBFloat16 || query.scalar_type() == torch::kFloat16;
+  if (!query.is_cuda() || !is_narrow || query.numel() == 0 || !at::globalContext().userEnabledFlashSDP()) return false;
+  if (traits.softcap > 0 || traits.sinks.defined()) return false;
+  if (!HasVariableLengths(query.size(2), dropout)) return false;
+  const c10::DeviceGuard guard(query.device());
+  return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
+}
+
+Tensor AttendVariableLengths(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
+                             bool is_causal, double dropout, const AttentionTraits& traits) {
+  const std::optional<double> scale = traits.scale > 0 ? std::optional(traits.scale) : std::nullopt;
+  std::optional<int64_t> before, behind;
+  if (traits.window > 0 && traits.window < layout.max_length) before = traits.window - 1, behind = 0;
+  return std::get<0>(at::_flash_attention_forward(query, keys, values, layout.begins, layout.begins, layout.max_length,
+                                                  layout.max_length, dropout, is_causal, /*return_debug_mask=*/false,
+                                                  scale, before, behind));
+}
+
+}  // namespace distill

@@ -1,0 +1,27 @@
+// Attention of all documents of a layout at once, however long each is, by one call of LibTorch's flash kernels for
+// variable lengths (Dao 2023, "FlashAttention-2"), which GPUs have; inside nn/ only.
+#pragma once
+
+#include <cstdint>
+
+#include <torch/types.h>
+
+#include "libdistill/nn/attention_traits.h"
+#include "libdistill/nn/token_layout.h"
+
+namespace distill {
+
+// Whether there are such kernels, on GPUs of compute capability 8.0 or later, for heads of `head_size` elements.
+bool HasVariableLengths(int64_t head_size, double dropout);
+
+// Whether they know what is asked for: bfloat16 or float16 on such a GPU, such heads, and neither a cap nor sinks; a
+// window and a scale they know.
+bool TakesVariableLengths(const torch::Tensor& query, const AttentionTraits& traits, double dropout);
+
+// query [P, A, D], keys and values [P, K, D] (K divides A), the innermost dimension contiguous -> [P, A, D]. Padding
+// sees nothing but padding. What is dropped comes from the generator of the device. Differentiable once.
+torch::Tensor AttendVariableLengths(const torch::Tensor& query, const torch::Tensor& keys, const torch::Tensor& values,
+                                    const TokenLayout& layout, bool is_causal, double dropout,
+                                    const AttentionTraits& traits);
+
+}  // namespace distill
