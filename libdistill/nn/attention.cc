@@ -66,7 +66,12 @@ bool PrefersVariableLengths(const Tensor& query, const TokenLayout& layout, bool
                             const AttentionTraits& traits) {
   const bool is_one_call = layout.rectangles.size() == 1 && traits.is_plain(layout.max_length) &&
                            (is_causal || layout.rectangles[0].real_lengths.empty());
-  return !is_one_call && TakesVariableLengths(query, traits, dropout);
+  return !is_one_call && query.numel() > 0 &&
+         TakesVariableLengths({.device = query.device(),
+                               .dtype = query.scalar_type(),
+                               .head_size = query.size(2),
+                               .dropout = dropout,
+                               .has_cap_or_sinks = traits.softcap > 0 || traits.sinks.defined()});
 }
 
 }  // namespace

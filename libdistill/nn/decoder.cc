@@ -16,6 +16,7 @@
 #include "libdistill/nn/model_folder.h"
 #include "libdistill/nn/rotary.h"
 #include "libdistill/nn/token_layout.h"
+#include "libdistill/nn/variable_length_attention.h"
 #include "libdistill/store/gguf.h"
 
 // Shapes: B rows, T tokens, P tokens in the flat order of token_layout.h, H hidden, A query heads, K key-value heads,
@@ -82,14 +83,26 @@ Decoder::Decoder(const DecoderConfig& config, uint64_t seed, bool blocks_later)
 
 Decoder::~Decoder() = default;
 
+double Decoder::AttentionDropout() const { return drops_ && is_training() ? config_.attention_dropout : 0; }
+
+std::shared_ptr<const TokenLayout> Decoder::LayoutFor(const TokenInput& input) const {
+  const Tensor& weight = layers_->embed_tokens->weight;
+  return LayoutOf(input,
+                  TakesVariableLengths({.device = weight.device(),
+                                        .dtype = weight.scalar_type(),
+                                        .head_size = config_.head_dim,
+                                        .dropout = AttentionDropout(),
+                                        .has_cap_or_sinks = config_.attention_softcap > 0 || config_.attention_sinks}));
+}
+
 Tensor Decoder::Hidden(const TokenInput& input) {
-  const auto layout = LayoutOf(input);
+  const auto layout = LayoutFor(input);
   return ToBatchOrder(Flat(input, layout, {}), *layout, input.input_ids.size(0), input.input_ids.size(1));
 }
 
 Tensor Decoder::HiddenAt(const TokenInput& input, const Tensor& positions) {
   if (positions.size(0) == input.input_ids.numel()) return Hidden(input).flatten(0, 1);
-  const auto layout = LayoutOf(input);
+  const auto layout = LayoutFor(input);
   return Flat(input, layout, layout->target.defined() ? layout->target.index_select(0, positions) : positions);
 }
 
@@ -97,7 +110,7 @@ LayerStates Decoder::StatesAt(const TokenInput& input, const Tensor& positions, 
   for (const int64_t layer : layers) {
     TORCH_CHECK_VALUE(0 <= layer && layer <= num_layers(), "layer ", layer, " of ", num_layers());
   }
-  const auto layout = LayoutOf(input);
+  const auto layout = LayoutFor(input);
   const Tensor places = layout->target.defined() ? layout->target.index_select(0, positions) : positions;
   Taps taps = {layers, places};
   const Tensor last = Flat(input, layout, places, &taps);
@@ -148,9 +161,8 @@ Tensor Decoder::Flat(const TokenInput& input, const std::shared_ptr<const TokenL
   Tensor ids = input.input_ids.reshape({-1});
   if (layout->source.defined()) ids = ids.index_select(0, layout->source);
   BeginPass();
-  const double dropout = drops_ && is_training() ? config_.attention_dropout : 0;
-  const auto attend = [layout, dropout](int64_t /*block*/, const Tensor& query, const Tensor& keys,
-                                        const Tensor& values, const AttentionTraits& traits) {
+  const auto attend = [layout, dropout = AttentionDropout()](int64_t /*block*/, const Tensor& query, const Tensor& keys,
+                                                             const Tensor& values, const AttentionTraits& traits) {
     return DocumentAttention(query, keys, values, *layout, /*is_causal=*/true, dropout, traits);
   };
   return RunBlocks(layers_->embed_tokens->LookUp(ids, config_.pad_token_id, gradient_sink()),

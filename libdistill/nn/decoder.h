@@ -70,6 +70,8 @@ class Decoder : public LanguageModel, public GradientSinkUser {
 
     void Take(int64_t layer, const torch::Tensor& x);
   };
+  double AttentionDropout() const;
+  std::shared_ptr<const TokenLayout> LayoutFor(const TokenInput& input) const;
   torch::Tensor Flat(const TokenInput& input, const std::shared_ptr<const TokenLayout>& layout,
                      const torch::Tensor& wanted, Taps* taps = nullptr);
   using BlockAttend = std::function<torch::Tensor(int64_t block, const torch::Tensor& query, const torch::Tensor& keys,

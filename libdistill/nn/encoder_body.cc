@@ -13,6 +13,7 @@
 #include "libdistill/nn/dropout.h"
 #include "libdistill/nn/layers.h"
 #include "libdistill/nn/token_layout.h"
+#include "libdistill/nn/variable_length_attention.h"
 
 // Shapes: B rows, T tokens, P tokens in the flat order of token_layout.h, H hidden, A heads, D head size, F
 // feed-forward size, V vocabulary. Inside, a body works on [P, H].
@@ -199,7 +200,12 @@ Tensor EncoderBody::Embed(const Tensor& ids, const TokenInput& input, const Toke
 
 Tensor EncoderBody::Hidden(const TokenInput& input, const GatedModel& model, const std::shared_ptr<GradientSink>& sink,
                            bool recomputes) const {
-  const auto layout = LayoutOf(input);  // a checkpoint keeps it
+  const Tensor& words = layers_->words->weight;
+  const bool in_order = TakesVariableLengths({.device = words.device(),
+                                              .dtype = words.scalar_type(),
+                                              .head_size = config_.hidden_size / config_.num_attention_heads,
+                                              .dropout = DropoutNow(config_.attention_dropout)});
+  const auto layout = LayoutOf(input, in_order);  // a checkpoint keeps it
   TORCH_CHECK(layout->max_length <= config_.most_tokens(), "a document has ", layout->max_length,
               " tokens, the model positions for ", config_.most_tokens());
   Tensor ids = input.input_ids.reshape({-1});

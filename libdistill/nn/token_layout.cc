@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "libdistill/nn/variable_length_attention.h"
 #include "libdistill/tensor/convert.h"
 
 namespace distill {
@@ -74,7 +76,28 @@ struct RowsAtFunction : torch::autograd::Function<RowsAtFunction> {
   }
 };
 
-TokenLayout LayOut(const TokenInput& input) {
+// The numbers of a layout, before they are tensors.
+struct Places {
+  std::vector<int64_t> source, positions, target, begins = {0}, real;
+};
+
+// Appends a document, padded to its rectangle's length.
+void Place(const Document& document, TokenLayout::Rectangle& rectangle, Places& places) {
+  ++rectangle.documents;
+  rectangle.real_lengths.push_back(document.length);
+  for (int64_t i = 0; i < rectangle.length; ++i) {
+    const bool is_real = i < document.length;
+    if (is_real) places.target[document.begin + i] = static_cast<int64_t>(places.source.size());
+    places.source.push_back(document.begin + (is_real ? i : 0));
+    places.positions.push_back(i);
+    places.real.push_back(is_real ? 1 : 0);
+  }
+  const int64_t end = static_cast<int64_t>(places.source.size()), padding = rectangle.length - document.length;
+  places.begins.push_back(end - padding);
+  if (padding > 0) places.begins.push_back(end);
+}
+
+TokenLayout LayOut(const TokenInput& input, bool in_order) {
   TORCH_CHECK(input.input_ids.dim() == 2 && input.input_ids.scalar_type() == torch::kInt64,
               "input_ids must be int64 [B, T]");
   const int64_t rows = input.input_ids.size(0), tokens = input.input_ids.size(1);
@@ -86,48 +109,41 @@ TokenLayout LayOut(const TokenInput& input) {
   if (documents.empty() || (all_whole && static_cast<int64_t>(documents.size()) == rows)) {
     return WholeRows(rows, tokens, device);
   }
-  std::stable_sort(documents.begin(), documents.end(),
-                   [](const Document& a, const Document& b) { return a.length > b.length; });
+  const auto is_longer = [](const Document& a, const Document& b) { return a.length > b.length; };
+  if (!in_order) std::stable_sort(documents.begin(), documents.end(), is_longer);
+  // An eighth of padding at most is cheaper than another call of every layer's attention.
+  const auto fits = [&](int64_t length, int64_t longest) {
+    return in_order ? length == longest : length * 8 >= longest * 7;
+  };
   TokenLayout layout;
-  layout.max_length = documents.empty() ? 0 : documents[0].length;
-  std::vector<int64_t> source, positions, target(rows * tokens, 0), begins = {0};
-  std::vector<int64_t> real;
+  Places places;
+  places.target.resize(rows * tokens);
   for (const Document& document : documents) {
-    // An eighth of padding at most is cheaper than another call of every layer's attention.
-    if (layout.rectangles.empty() || document.length * 8 < layout.rectangles.back().length * 7) {
+    layout.max_length = std::max(layout.max_length, document.length);
+    if (layout.rectangles.empty() || !fits(document.length, layout.rectangles.back().length)) {
       layout.rectangles.push_back({0, document.length});
     }
-    TokenLayout::Rectangle& rectangle = layout.rectangles.back();
-    ++rectangle.documents;
-    rectangle.real_lengths.push_back(document.length);
-    for (int64_t i = 0; i < rectangle.length; ++i) {
-      const bool is_real = i < document.length;
-      if (is_real) target[document.begin + i] = static_cast<int64_t>(source.size());
-      source.push_back(document.begin + (is_real ? i : 0));
-      positions.push_back(i);
-      real.push_back(is_real ? 1 : 0);
-    }
-    const int64_t end = static_cast<int64_t>(source.size()), padding = rectangle.length - document.length;
-    begins.push_back(end - padding);
-    if (padding > 0) begins.push_back(end);
+    Place(document, layout.rectangles.back(), places);
   }
   for (TokenLayout::Rectangle& rectangle : layout.rectangles) {
     if (rectangle.real_lengths.back() == rectangle.length) rectangle.real_lengths.clear();  // the shortest is last
   }
-  layout.source = ToDevice(source, device);
-  layout.positions = ToDevice(positions, device);
-  layout.begins = ToDevice(begins, device).to(torch::kInt32);
-  layout.target = ToDevice(target, device);
-  if (std::find(real.begin(), real.end(), 0) != real.end()) {
-    layout.real = ToDevice(real, device).to(torch::kBool).unsqueeze(1);
+  layout.positions = ToDevice(places.positions, device);
+  layout.begins = ToDevice(places.begins, device).to(torch::kInt32);
+  if (in_order && static_cast<int64_t>(places.source.size()) == rows * tokens) return layout;
+  layout.source = ToDevice(places.source, device);
+  layout.target = ToDevice(places.target, device);
+  if (std::find(places.real.begin(), places.real.end(), 0) != places.real.end()) {
+    layout.real = ToDevice(places.real, device).to(torch::kBool).unsqueeze(1);
   }
   return layout;
 }
 
 }  // namespace
 
-std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input) {
-  return input.layout != nullptr ? input.layout : std::make_shared<const TokenLayout>(LayOut(input));
+std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input, bool in_order) {
+  if (input.layout == nullptr) return std::make_shared<const TokenLayout>(LayOut(input, in_order));
+  return in_order && input.layout->in_order != nullptr ? input.layout->in_order : input.layout;
 }
 
 std::vector<DocumentSpan> SpansOf(const TokenLayout& layout) {
@@ -152,14 +168,22 @@ Tensor ToBatchOrder(const Tensor& flat, const TokenLayout& layout, int64_t rows,
   return ordered.view({rows, tokens, flat.size(1)});
 }
 
-void TokenInput::LayOut() { layout = LayoutOf(*this); }
+void TokenInput::LayOut() {
+  if (layout != nullptr) return;
+  TokenLayout made = distill::LayOut(*this, /*in_order=*/false);
+  if (made.source.defined() && HasVariableLengths(input_ids.device())) {
+    made.in_order = std::make_shared<const TokenLayout>(distill::LayOut(*this, /*in_order=*/true));
+  }
+  layout = std::make_shared<const TokenLayout>(std::move(made));
+}
 
 std::vector<Tensor> TokenInput::tensors() const {
   std::vector<Tensor> all = {input_ids};
   if (token_types.defined()) all.push_back(token_types);
-  if (layout == nullptr) return all;
-  for (const Tensor& tensor : {layout->positions, layout->begins, layout->source, layout->real, layout->target}) {
-    if (tensor.defined()) all.push_back(tensor);
+  for (const TokenLayout* one = layout.get(); one != nullptr; one = one->in_order.get()) {
+    for (const Tensor& tensor : {one->positions, one->begins, one->source, one->real, one->target}) {
+      if (tensor.defined()) all.push_back(tensor);
+    }
   }
   return all;
 }

@@ -18,6 +18,9 @@ namespace distill {
 // on each rectangle, a view of the flat tokens: it cannot see another document, no mask is needed but against padding
 // where it is not causal, and the padding of the batch's rows costs nothing. A batch whose rows are whole documents is
 // one rectangle in its own order, without copies.
+//
+// Where attention takes documents of any lengths at once (variable_length_attention.h), they stay in the batch's order
+// and nothing is padded; rectangles are then neighbours of one length, and full rows need no copies.
 struct TokenLayout {
   struct Rectangle {
     int64_t documents;
@@ -33,10 +36,13 @@ struct TokenLayout {
   torch::Tensor source;  // int64 [P]: the token of the batch, of B * T; padding names the document's first
   torch::Tensor real;    // bool [P, 1]: false for padding; undefined when there is none
   torch::Tensor target;  // int64 [B * T]: the place of each token of the batch; padding names any
+  // The other one of the same batch, in its order, of layouts that are sorted; null: there is none.
+  std::shared_ptr<const TokenLayout> in_order = nullptr;
 };
 
-// The input's own, or a new one. Throws c10::Error when document_starts do not fit input_ids.
-std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input);
+// The input's own, or a new one; `in_order`: that one where the input has it. Throws c10::Error when document_starts do
+// not fit input_ids.
+std::shared_ptr<const TokenLayout> LayoutOf(const TokenInput& input, bool in_order = false);
 
 // The documents in the flat order.
 std::vector<DocumentSpan> SpansOf(const TokenLayout& layout);

@@ -12,19 +12,22 @@ namespace distill {
 
 using torch::Tensor;
 
+bool HasVariableLengths(torch::Device device) {
+  if (!device.is_cuda() || !at::globalContext().userEnabledFlashSDP()) return false;
+  const c10::DeviceGuard guard(device);
+  return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
+}
+
 // The backward of the widest heads takes more shared memory than all but the largest GPUs have, unless nothing is
 // dropped and they are as wide as can be.
 bool HasVariableLengths(int64_t head_size, double dropout) {
   return head_size % 8 == 0 && (head_size <= 192 || (head_size > 224 && head_size <= 256 && dropout == 0));
 }
 
-bool TakesVariableLengths(const Tensor& query, const AttentionTraits& traits, double dropout) {
-  const bool is_narrow = query.scalar_type() == torch::kBFloat16 || query.scalar_type() == torch::kFloat16;
-  if (!query.is_cuda() || !is_narrow || query.numel() == 0 || !at::globalContext().userEnabledFlashSDP()) return false;
-  if (traits.softcap > 0 || traits.sinks.defined()) return false;
-  if (!HasVariableLengths(query.size(2), dropout)) return false;
-  const c10::DeviceGuard guard(query.device());
-  return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
+bool TakesVariableLengths(const AttentionCall& call) {
+  const bool is_narrow = call.dtype == torch::kBFloat16 || call.dtype == torch::kFloat16;
+  return is_narrow && !call.has_cap_or_sinks && HasVariableLengths(call.head_size, call.dropout) &&
+         HasVariableLengths(call.device);
 }
 
 Tensor AttendVariableLengths(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,

@@ -11,12 +11,21 @@
 
 namespace distill {
 
-// Whether there are such kernels, on GPUs of compute capability 8.0 or later, for heads of `head_size` elements.
+// Whether a device has such kernels: GPUs of compute capability 8.0 or later.
+bool HasVariableLengths(torch::Device device);
+// Whether there are some for heads of `head_size` elements.
 bool HasVariableLengths(int64_t head_size, double dropout);
 
-// Whether they know what is asked for: bfloat16 or float16 on such a GPU, such heads, and neither a cap nor sinks; a
-// window and a scale they know.
-bool TakesVariableLengths(const torch::Tensor& query, const AttentionTraits& traits, double dropout);
+// Whether a layer's attention can be given to them: of bfloat16 or float16 there, of such heads, and with neither a cap
+// nor sinks; a window and a scale they know.
+struct AttentionCall {
+  torch::Device device;
+  torch::Dtype dtype;
+  int64_t head_size;
+  double dropout = 0;
+  bool has_cap_or_sinks = false;
+};
+bool TakesVariableLengths(const AttentionCall& call);
 
 // query [P, A, D], keys and values [P, K, D] (K divides A), the innermost dimension contiguous -> [P, A, D]. Padding
 // sees nothing but padding. What is dropped comes from the generator of the device. Differentiable once.

@@ -102,7 +102,8 @@ TEST_CASE("an input that was laid out before is as one that each model lays out"
       const Tensor expected = model.Hidden(input);
       CHECK(input.tensors().size() == 1);
       input.LayOut();
-      CHECK(input.tensors().size() == (starts.empty() ? 3 : 6));
+      const size_t least = starts.empty() ? 3 : 6;  // GPUs that attend to all lengths at once have another layout
+      CHECK((device.is_cpu() ? input.tensors().size() == least : input.tensors().size() >= least));
       for (const Tensor& tensor : input.tensors()) CHECK(tensor.device() == device);
       const auto layout = input.layout;
       CHECK(torch::equal(model.Hidden(input), expected));

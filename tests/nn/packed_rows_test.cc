@@ -6,6 +6,7 @@
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_memory.h"
 #include "libdistill/nn/encoder.h"
+#include "libdistill/nn/token_layout.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "tests/nn/tiny_encoders.h"
 #include "tests/nn/tiny_models.h"
@@ -24,8 +25,7 @@ TokenInput PackedInput(torch::Device device) {
 }
 
 // The states of what is no padding, and each weight's gradient, in float64 on the CPU.
-std::vector<Tensor> StatesAndGradients(LanguageModel& model, torch::Device device) {
-  const TokenInput input = PackedInput(device);
+std::vector<Tensor> StatesAndGradients(LanguageModel& model, const TokenInput& input) {
   const Tensor states = model.Hidden(input).flatten(0, 1);
   const Tensor real = torch::cat({states.narrow(0, 0, 2 * kRowTokens), states.narrow(0, 2 * kRowTokens, 27)});
   real.sin().sum().backward();
@@ -43,14 +43,14 @@ TEST_CASE("packed rows in narrow types give the states of float32 on a CPU, and 
   for (const std::string type :
        {"qwen2", "qwen3", "llama", "mistral", "smollm3", "olmo2", "phi3", "gemma2", "gemma3_text"}) {
     Decoder reference(TinyConfig(type), /*seed=*/3);
-    const std::vector<Tensor> expected = StatesAndGradients(reference, torch::kCPU);
+    const std::vector<Tensor> expected = StatesAndGradients(reference, PackedInput(torch::kCPU));
     for (const torch::Device& device : TestDevices()) {
       for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
         if (device.is_cpu() && dtype == torch::kFloat16) continue;  // which nobody trains in there
         INFO(type << ", " << dtype << " on " << device);
         Decoder model(TinyConfig(type), /*seed=*/3);
         model.to(device, dtype);
-        const std::vector<Tensor> actual = StatesAndGradients(model, device);
+        const std::vector<Tensor> actual = StatesAndGradients(model, PackedInput(device));
         REQUIRE(actual.size() == expected.size());
         // Of two layers, each of some thirty roundings.
         const double tolerance = dtype == torch::kFloat32 ? 1e-4 : dtype == torch::kBFloat16 ? 0.1 : 0.015;
@@ -60,6 +60,21 @@ TEST_CASE("packed rows in narrow types give the states of float32 on a CPU, and 
         }
       }
     }
+  }
+}
+
+TEST_CASE("a layout in the batch's order gives the states and gradients of one that is sorted") {
+  for (const std::string type : {"qwen2", "gemma2", "gemma3_text"}) {
+    std::vector<std::vector<Tensor>> both;
+    for (const bool in_order : {false, true}) {
+      Decoder model(TinyConfig(type), /*seed=*/3);
+      TokenInput input = PackedInput(torch::kCPU);
+      input.layout = LayoutOf(input, in_order);
+      CHECK(input.layout->positions.size(0) == (in_order ? 155 : 156));
+      both.push_back(StatesAndGradients(model, input));
+    }
+    REQUIRE(both[0].size() == both[1].size());
+    for (size_t i = 0; i < both[0].size(); ++i) CHECK(RelativeError(both[1][i], both[0][i]) < 1e-5);
   }
 }
 

@@ -33,12 +33,12 @@ const Starts kRows[] = {{{0, 9}, {0, 9}},
                         {{0, 5, 6, 30, 64}, {0, 64}, {0, 13, 13, 27}},
                         {{0, 1, 2, 3, 5, 64}, {0, 30, 58, 64}, {0, 20, 40}}};
 
-TokenLayout LayoutOfRows(const Starts& rows, torch::Device device) {
+TokenLayout LayoutOfRows(const Starts& rows, torch::Device device, bool in_order = false) {
   int64_t tokens = 0;
   for (const auto& starts : rows) tokens = std::max(tokens, starts.back());
   const auto options = torch::TensorOptions(torch::kInt64).device(device);
   const Tensor ids = torch::zeros({static_cast<int64_t>(rows.size()), tokens}, options);
-  return *LayoutOf({ids, rows});
+  return *LayoutOf({ids, rows}, in_order);
 }
 
 struct Heads {
@@ -157,11 +157,30 @@ std::unique_ptr<at::ObserverContext> CountCall(const at::RecordFunction& functio
   return nullptr;
 }
 
+TEST_CASE("a layout in the batch's order pads nothing, and is the batch itself where rows are full") {
+  const auto numbers = [](const Tensor& tensor) {
+    const Tensor wide = tensor.to(torch::kInt64);
+    return std::vector<int64_t>(wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel());
+  };
+  const TokenLayout full = LayoutOfRows({{0, 3, 5}, {0, 2, 5}}, torch::kCPU, /*in_order=*/true);
+  CHECK(numbers(full.begins) == std::vector<int64_t>{0, 3, 5, 7, 10});
+  CHECK(numbers(full.positions) == std::vector<int64_t>{0, 1, 2, 0, 1, 0, 1, 0, 1, 2});
+  CHECK((full.max_length == 3 && full.rectangles.size() == 3 && full.rectangles[1].documents == 2));
+  CHECK_FALSE((full.source.defined() || full.target.defined() || full.real.defined()));
+  const TokenLayout gaps = LayoutOfRows({{0, 1, 3}, {0, 4}, {0, 2}}, torch::kCPU, /*in_order=*/true);
+  CHECK(numbers(gaps.begins) == std::vector<int64_t>{0, 1, 3, 7, 9});
+  CHECK(numbers(gaps.source) == std::vector<int64_t>{0, 1, 2, 4, 5, 6, 7, 8, 9});
+  CHECK(numbers(gaps.target) == std::vector<int64_t>{0, 1, 2, 0, 3, 4, 5, 6, 7, 8, 0, 0});
+  CHECK_FALSE(gaps.real.defined());
+  // Of one length all: the same for both.
+  CHECK_FALSE(LayoutOfRows({{0, 4}, {0, 4}}, torch::kCPU, /*in_order=*/true).source.defined());
+}
+
 TEST_CASE("documents of several lengths are one call, which gives what each document gives by itself") {
   torch::manual_seed(1);
   const auto counter = at::addThreadLocalCallback(at::RecordFunctionCallback(CountCall));
   for (size_t rows = 0; rows < std::size(kRows); ++rows) {
-    const TokenLayout layout = LayoutOfRows(kRows[rows], torch::kCPU);
+    const TokenLayout layout = LayoutOfRows(kRows[rows], torch::kCPU, /*in_order=*/rows % 2 == 0);
     for (const Heads& heads : {Heads{4, 4, 8}, Heads{6, 2, 16}, Heads{3, 1, 5}}) {
       for (const Case& c : {Case{heads, true, {}}, Case{heads, false, {}}, Case{heads, true, {.scale = 0.3}},
                             Case{heads, true, {.window = 4}}, Case{heads, true, {.window = 1}},
@@ -187,7 +206,7 @@ TEST_CASE("a CPU keeps its own kernels for documents of several lengths") {
   const TokenLayout layout = LayoutOfRows(kRows[2], torch::kCPU);
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
     const Drawn drawn = DrawFor(layout, {4, 2, 8}, dtype);
-    CHECK_FALSE(TakesVariableLengths(drawn.values[0], {}, 0));
+    CHECK_FALSE(TakesVariableLengths({.device = torch::kCPU, .dtype = dtype, .head_size = 8}));
     const int64_t forwards = testing::FlashForwards();
     DocumentAttention(drawn.values[0], drawn.values[1], drawn.values[2], layout, /*is_causal=*/true);
     CHECK(testing::FlashForwards() == forwards);
@@ -208,10 +227,11 @@ bool HasFlash() {
 }
 
 // On a GPU beside float64, and how many calls of flash kernels that takes.
-void CheckOnGpu(size_t rows, const Case& c, torch::Dtype dtype, double tolerance, int64_t expected_calls) {
-  INFO(TextOf(c, rows) << ", " << dtype);
+void CheckOnGpu(size_t rows, const Case& c, torch::Dtype dtype, double tolerance, int64_t expected_calls,
+                bool in_order = false) {
+  INFO(TextOf(c, rows) << ", " << dtype << (in_order ? ", in order" : ""));
   const torch::Device gpu(torch::kCUDA, 0);
-  const TokenLayout layout = LayoutOfRows(kRows[rows], gpu);
+  const TokenLayout layout = LayoutOfRows(kRows[rows], gpu, in_order);
   const Drawn drawn = DrawFor(layout, c.heads, dtype);
   AttentionTraits there = c.traits;
   if (there.sinks.defined()) there.sinks = there.sinks.to(gpu, dtype);
@@ -236,6 +256,7 @@ TEST_CASE("a GPU attends to documents of several lengths in one call, and gives 
                                  Heads{4, 2, 256}, Heads{3, 1, 8}}) {
         CheckOnGpu(rows, {heads, true, {}}, dtype, tolerance, one);
         CheckOnGpu(rows, {heads, true, {}, true}, dtype, tolerance, one);
+        CheckOnGpu(rows, {heads, true, {}}, dtype, tolerance, rows == 0 ? -1 : 1, /*in_order=*/true);
         CheckOnGpu(rows, {heads, true, {.scale = 0.3}}, dtype, tolerance, one);
         for (const int64_t window : {1, 4, 33, 1000}) {
           CheckOnGpu(rows, {heads, true, {.window = window}}, dtype, tolerance, window < 9 ? 1 : one);
