@@ -249,7 +249,7 @@ TEST_CASE("a GPU attends to documents of several lengths in one call, and gives 
   torch::manual_seed(2);
   const auto counter = at::addThreadLocalCallback(at::RecordFunctionCallback(CountCall));
   for (const torch::Dtype dtype : {torch::kBFloat16, torch::kFloat16}) {
-    const double tolerance = dtype == torch::kBFloat16 ? 3e-2 : 4e-3;
+    const double tolerance = dtype == torch::kBFloat16 ? 6e-2 : 1e-2;
     for (size_t rows = 0; rows < std::size(kRows); ++rows) {
       const int64_t one = rows < 2 ? -1 : 1;  // for one rectangle LibTorch chooses the kernel
       for (const Heads& heads : {Heads{4, 4, 64}, Heads{14, 2, 64}, Heads{6, 1, 80}, Heads{4, 2, 128}, Heads{2, 1, 192},
