@@ -32,7 +32,8 @@ struct SplitPart {
   std::vector<int> members;  // their ranks in the parent, in their new order; empty for a color below 0
 };
 
-struct Setup;  // comm/setup.h
+struct Setup;      // comm/setup.h
+class CommTuning;  // comm/tuning.h
 
 class CommBackend : public Communicator {
  public:
@@ -62,6 +63,9 @@ class CommBackend : public Communicator {
 
   // Ends a part of a communicator with the error of the whole, which its peers in the part are told.
   void EndPart(const absl::Status& error);
+
+  // What chooses its algorithms between hosts; null: it has no choice.
+  virtual const CommTuning* tuning() const { return nullptr; }
 
   // Whether it heeds CommCall::stride for buffers in this placement.
   virtual bool takes_strides(Placement) const { return false; }

@@ -17,7 +17,7 @@ struct RankCard {
   BackendPreference backend = BackendPreference::kAuto;
   std::string gpu;  // which GPU of its host it computes on (GpuAddress); empty: none
   AlgorithmPreference algorithm = AlgorithmPreference::kAuto;  // of its options, or else of its environment
-  std::string costs = {};                                      // CostTable::Encode(), on rank 0
+  std::string costs = {};                                      // CostTable::Encode(), on rank 0, if one was given
   bool debug = false;                                          // wants collectives to be compared
   std::vector<int> cores = {};                                 // that it may run on; empty: not known
 

@@ -21,9 +21,11 @@ namespace {
 absl::StatusOr<std::string> EncodeCard(const Setup& setup, const std::string& gpu) {
   const World& world = setup.world;
   DISTILL_ASSIGN_OR_RETURN(const CommTuning tuning, ReadTuning(setup.options, world.rank == 0));
-  return RankCard{world.host,          world.host_id,           BuildId(),           setup.options.backend, gpu,
-                  tuning.preference(), tuning.table().Encode(), setup.options.debug, AllowedCores()}
-      .Encode();
+  RankCard card = {world.host, world.host_id, BuildId(), setup.options.backend, gpu, tuning.preference()};
+  if (tuning.was_given()) card.costs = tuning.table().Encode();
+  card.debug = setup.options.debug;
+  card.cores = AllowedCores();
+  return card.Encode();
 }
 
 bool AsksForDebug() {
@@ -61,28 +63,32 @@ absl::StatusOr<ChosenBackend> Introduce(Setup& setup) {
   }
   setup.one_host = ShareOneHost(cards);
   NoteNeighbours(setup, cards);
-  DISTILL_ASSIGN_OR_RETURN(const CostTable table, CostTable::Decode(cards[0].costs));
-  setup.tuning = CommTuning(table, cards[0].algorithm);
+  setup.tuning = CommTuning(cards[0].algorithm);
+  if (!cards[0].costs.empty()) {
+    DISTILL_ASSIGN_OR_RETURN(const CostTable table, CostTable::Decode(cards[0].costs));
+    setup.tuning = CommTuning(table, cards[0].algorithm);
+  }
   absl::StatusOr<ChosenBackend> chosen = ChooseBackend(cards, HasNccl());
   return chosen.ok() ? chosen : SharedError(chosen.status());
 }
 
 // How an all-reduce is carried out: in two levels and between their lanes, or between all ranks.
-std::string DescribeAlgorithms(ChosenBackend backend, const Setup& setup) {
+std::string DescribeAlgorithms(ChosenBackend backend, const CommTuning* used, const HostLayout& hosts,
+                               AlgorithmPreference preferred) {
   constexpr CommOperation kShown = CommOperation::kAllReduce;
-  const CommTuning& tuning = setup.tuning;
-  const std::string preference = absl::StrCat("comm_algorithm ", FieldText(tuning.preference()));
-  const bool levels = backend == ChosenBackend::kShmAndFabric || backend == ChosenBackend::kNcclAndFabric;
-  if (!levels && backend != ChosenBackend::kFabric) {
-    return tuning.preference() == AlgorithmPreference::kAuto ? ""
-                                                             : absl::StrCat("; ", preference, " decides nothing here");
+  const std::string preference = absl::StrCat("comm_algorithm ", FieldText(preferred));
+  if (used == nullptr) {
+    return preferred == AlgorithmPreference::kAuto ? "" : absl::StrCat("; ", preference, " decides nothing here");
   }
-  const CommLayout all = LayoutOf(HostLayout(setup.host_ids));
+  const CommTuning& tuning = *used;
+  const bool levels = backend == ChosenBackend::kShmAndFabric || backend == ChosenBackend::kNcclAndFabric;
+  const CommLayout all = LayoutOf(hosts);
   const CommLayout layout = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
   const std::string chosen =
       levels && tuning.preference() == AlgorithmPreference::kAuto ? tuning.Describe(kShown, all) : "hierarchical";
   return absl::StrCat("; all-reduce over the fabric: ", levels ? absl::StrCat(chosen, ", and in its lanes ") : "",
-                      tuning.Describe(kShown, layout, /*flat_only=*/true), " (", preference, ")");
+                      tuning.Describe(kShown, layout, /*flat_only=*/true), " (", preference, ")",
+                      tuning.was_given() ? "" : absl::StrCat("; costs: the built-in ones of ", tuning.source()));
 }
 
 MadeCommunicator Make(ChosenBackend backend, Setup setup) {
@@ -113,7 +119,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   setup.options.own_error = own_error;
   setup.options.debug = options.debug || AsksForDebug();
   DISTILL_ASSIGN_OR_RETURN(const ChosenBackend backend, Introduce(setup));
-  const std::string algorithms = DescribeAlgorithms(backend, setup);
+  const HostLayout hosts(setup.host_ids);
+  const AlgorithmPreference preference = setup.tuning.preference();
   const bool debug = setup.options.debug;
   DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<CommBackend> made, Make(backend, std::move(setup)));
   DISTILL_RETURN_IF_ERROR(made->Attach(rendezvous, options.timeout, options.abort_grace));
@@ -121,7 +128,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   if (debug) made->CompareCallsFirst();
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
-                         FieldText(options.backend), "), met over ", rendezvous->kind(), algorithms,
+                         FieldText(options.backend), "), met over ", rendezvous->kind(),
+                         DescribeAlgorithms(backend, made->tuning(), hosts, preference),
                          debug ? "; each call is compared over all ranks" : ""));
   }
   return made;

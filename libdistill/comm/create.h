@@ -24,7 +24,7 @@ struct CommunicatorOptions {
   // must say the same. InvalidArgument: a backend is named under which this has no effect.
   AlgorithmPreference algorithm = AlgorithmPreference::kAuto;
   // The table of costs, as distillrun --tune writes it; rank 0's holds for all. Empty: DISTILL_COMM_TUNING_FILE, else
-  // the default table.
+  // the built-in table of the fabric that joins the hosts (comm/default_costs.h).
   std::string tuning_file = {};
   absl::Duration timeout = absl::Seconds(300);
   // How long a rank may say that it works outside of calls while the others wait (comm/busy_phase.h): that time does
@@ -59,7 +59,8 @@ void Describe(V& v, CommunicatorOptions& o) {
           "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the "
           "fastest that does not work inside the hosts first");
   v.Field("comm_tuning_file", o.tuning_file,
-          "table of costs for comm_algorithm auto, as distillrun --tune writes it; rank 0's is every rank's")
+          "table of costs for comm_algorithm auto, as distillrun --tune writes it; rank 0's is every rank's; "
+          "without one: a built-in table for the fabric that joins the hosts")
       .Path();
   v.Field("comm_timeout_seconds", o.timeout, Above(0), "longest time that a rank waits for the others")
       .Alias("ddp_timeout")

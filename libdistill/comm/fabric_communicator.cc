@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> FabricCommunicator::DoSplit(const 
 absl::StatusOr<std::unique_ptr<FabricCommunicator>> FabricCommunicator::Join(
     Setup setup, absl::StatusOr<std::unique_ptr<FabricEndpoint>> endpoint) {
   DISTILL_ASSIGN_OR_RETURN(const FabricMeeting meeting, MeetOnFabric(setup, endpoint));
+  setup.tuning.UseWhereNoneWasGiven(meeting.costs.table, meeting.costs.name);
   auto made = Create(setup, *std::move(endpoint), meeting);
   DISTILL_RETURN_IF_ERROR(setup.ExchangeStatus(made.status()));
   FabricCommunicator& fabric = **made;

@@ -32,6 +32,7 @@ class FabricCommunicator : public CommBackend {
   // Not once closed.
   size_t rails() const { return progress_->endpoint().networks().size(); }
   bool takes_device_memory() const override { return work_.on_device(); }
+  const CommTuning* tuning() const override { return &seed_.setup.tuning; }
   absl::Status CheckPeers() override { return calls_.rendezvous()->CheckPeers(); }
   // Memory of the kind of this communicator's buffers, registered, of this rank alone: nobody else needs to call it.
   absl::StatusOr<std::unique_ptr<CommMemory>> AllocateHere(int64_t bytes);

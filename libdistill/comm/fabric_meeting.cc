@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -23,7 +24,8 @@ std::string WritesPreference() {
 
 std::string Introduce(const FabricEndpoint& endpoint) {
   return PackStrings({endpoint.provider(), endpoint.address(), WritesPreference(),
-                      absl::StrCat(static_cast<int>(endpoint.write_access()))});
+                      absl::StrCat(static_cast<int>(endpoint.write_access())),
+                      absl::StrCat(endpoint.gigabytes_per_second())});
 }
 
 absl::StatusOr<FabricOptions> ChooseFabric(const Setup& setup) {
@@ -89,11 +91,15 @@ absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
   FabricMeeting meeting;
   std::vector<std::string> preferences;
   std::vector<FabricWriteAccess> access;
+  FabricTraits traits = {"", std::numeric_limits<double>::infinity(), setup.device_memory != nullptr};
   for (size_t rank = 0; rank < all.size(); ++rank) {
     DISTILL_ASSIGN_OR_RETURN(std::vector<std::string> fields, UnpackStrings(all[rank]));
-    if (fields.size() != 4)
-      return absl::InternalError("a rank's address, provider, preference and rights came in another form");
-    if (rank == 0) first = fields[0];
+    double share = 0;
+    if (fields.size() != 5 || !absl::SimpleAtod(fields[4], &share)) {
+      return absl::InternalError("a rank's address, provider, preference, rights and bandwidth came in another form");
+    }
+    traits.gigabytes_per_second = std::min(traits.gigabytes_per_second, share);
+    if (rank == 0) first = traits.provider = fields[0];
     if (fields[0] != first) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the ranks use different fabrics: libfabric's provider is ", first, " on ", setup.NameOf(0), ", ", fields[0],
@@ -107,6 +113,7 @@ absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,
     }
     access.push_back(static_cast<FabricWriteAccess>(kind));
   }
+  meeting.costs = DefaultCostsOf(traits);
   DISTILL_ASSIGN_OR_RETURN(meeting.writing, ChooseWriting(access, preferences, setup.Names()));
   return meeting;
 }

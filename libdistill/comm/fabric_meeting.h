@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "libdistill/comm/default_costs.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/transport/fabric_endpoint.h"
 
@@ -19,6 +20,7 @@ enum class FabricWriting { kNone, kLong, kAll };
 struct FabricMeeting {
   std::vector<std::string> addresses;  // of the endpoints, in the ranks' order
   FabricWriting writing = FabricWriting::kNone;
+  DefaultCosts costs;  // of their provider, by the rank that has the least part of its host's cards
 };
 
 // A pure function of what the ranks can and prefer (DISTILL_FABRIC_WRITES: "0", "1" or empty), in their order: they

@@ -29,6 +29,8 @@ class FlatCalls {
   // A message, or a collective, which every rank must call. The first longer one also opens what it needs, within the
   // time of a call. An error of that is every rank's.
   [[nodiscard]] absl::Status Run(const CommCall& call);
+  // The same on every rank.
+  const CommTuning& tuning() const { return *narrow_->tuning(); }
   // As CommBackend's, with both communicators, also if the second one is opened later.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<CommMemory>> RegisterToo(std::unique_ptr<CommMemory> memory);
 

@@ -36,6 +36,7 @@ class HierarchicalCommunicator : public CommBackend {
 
   absl::string_view backend() const override { return name_; }
   bool takes_device_memory() const override { return inside_->takes_device_memory(); }
+  const CommTuning* tuning() const override { return &lane_tuning_; }
   absl::Status CheckPeers() override {
     DISTILL_RETURN_IF_ERROR(inside_->CheckPeers());
     return job_->rendezvous().CheckPeers();
@@ -63,6 +64,8 @@ class HierarchicalCommunicator : public CommBackend {
   const std::string name_;
   const HostLayout layout_;
   const CommLayout costs_layout_;
+  const CommTuning tuning_;       // of what goes between all ranks, the same on all of them
+  const CommTuning lane_tuning_;  // of this rank's lane, for its device memory where it has such; else as tuning_
   const std::shared_ptr<JobCalls> job_;
   const std::shared_ptr<DeviceMemory> device_;  // null without GPUs
   std::unique_ptr<CommBackend> inside_;
@@ -77,6 +80,10 @@ HierarchicalCommunicator::HierarchicalCommunicator(const Setup& setup, Hierarchi
       name_(absl::StrCat(parts.inside->takes_device_memory() ? "nccl" : "shm", "+fabric")),
       layout_(std::move(parts.layout)),
       costs_layout_(LayoutOf(layout_)),
+      tuning_(parts.flat->tuning()),
+      lane_tuning_(parts.lane.device_lane != nullptr ? *parts.lane.device_lane->tuning()
+                   : parts.lane.lane != nullptr      ? *parts.lane.lane->tuning()
+                                                     : tuning_),
       job_(parts.lane.job),
       device_(parts.lane.device),
       inside_(std::move(parts.inside)),
@@ -100,7 +107,7 @@ absl::Status HierarchicalCommunicator::Execute(const CommCall& call) {
 bool HierarchicalCommunicator::GoesFlat(const CommCall& call) const {
   if (IsPair(call.operation) || call.operation == CommOperation::kAllToAll) return true;
   if (!HasAlgorithms(call.operation) || HasRoot(call.operation) || call.placement.on_device) return false;
-  return !seed_.setup.tuning.TakesLevels(call.operation, call.blocks(world_size()) * call.bytes(), costs_layout_);
+  return !tuning_.TakesLevels(call.operation, call.blocks(world_size()) * call.bytes(), costs_layout_);
 }
 
 absl::Status HierarchicalCommunicator::ThroughHost(const CommCall& call) {

@@ -1,6 +1,6 @@
 // Which algorithm carries out a collective: what messages, bytes and additions cost, and the choice by it.
 //
-//   CommTuning tuning;   // the default table, everything automatic; rank 0's in a job
+//   CommTuning tuning;   // tcp's table, everything automatic; in a job the same on every rank
 //   switch (tuning.Choose(CommOperation::kAllReduce, bytes, {.ranks = 8, .hosts = 4, .ranks_per_host = 2})) ...
 //
 // The choice is a pure function of its arguments, the table and the preference, which are the same on every rank: so
@@ -98,7 +98,18 @@ double PredictMicroseconds(CommAlgorithm algorithm, CommOperation operation, int
 class CommTuning {
  public:
   CommTuning() = default;
-  CommTuning(const CostTable& table, AlgorithmPreference preference) : table_(table), preference_(preference) {}
+  // A table that the user gave.
+  CommTuning(const CostTable& table, AlgorithmPreference preference)
+      : table_(table), preference_(preference), was_given_(true) {}
+  // None was given: tcp's holds until it is known what joins the hosts.
+  explicit CommTuning(AlgorithmPreference preference) : preference_(preference) {}
+  bool was_given() const { return was_given_; }
+  // `source`: where the table is from, for the log. Every rank passes the same.
+  void UseWhereNoneWasGiven(const CostTable& table, const std::string& source) {
+    if (was_given_) return;
+    table_ = table;
+    source_ = source;
+  }
 
   // `flat_only`: as kFlat does, for the parts of a hierarchical call and where there is no such communicator.
   CommAlgorithm Choose(CommOperation operation, int64_t bytes, const CommLayout& layout, bool flat_only = false) const;
@@ -109,10 +120,14 @@ class CommTuning {
 
   const CostTable& table() const { return table_; }
   AlgorithmPreference preference() const { return preference_; }
+  // Of which fabric the built-in table is, where none was given.
+  const std::string& source() const { return source_; }
 
  private:
   CostTable table_;
   AlgorithmPreference preference_ = AlgorithmPreference::kAuto;
+  bool was_given_ = false;
+  std::string source_ = "tcp";
 };
 
 }  // namespace distill

@@ -99,7 +99,7 @@ absl::StatusOr<CommTuning> ReadTuning(const CommunicatorOptions& options, bool w
   DISTILL_ASSIGN_OR_RETURN(const AlgorithmPreference preference, PreferenceOf(options));
   const char* file = std::getenv("DISTILL_COMM_TUNING_FILE");
   const std::string path = options.tuning_file.empty() && file != nullptr ? file : options.tuning_file;
-  if (!with_table || path.empty()) return CommTuning({}, preference);
+  if (!with_table || path.empty()) return CommTuning(preference);
   DISTILL_ASSIGN_OR_RETURN(const CostTable table, ReadTuningFile(path));
   return CommTuning(table, preference);
 }

@@ -15,8 +15,8 @@ namespace distill {
 
 std::string TuningFileText(CostTable table);
 
-// What options and environment ask for. `with_table`: reads the file, if one is named; without, the table is the
-// default one. InvalidArgument: an unknown algorithm.
+// What options and environment ask for. `with_table`: reads the file, if one is named; without, no table is given.
+// InvalidArgument: an unknown algorithm.
 [[nodiscard]] absl::StatusOr<CommTuning> ReadTuning(const CommunicatorOptions& options, bool with_table);
 
 }  // namespace distill

@@ -55,9 +55,10 @@ absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricEndpoint::Create(const Fab
 }
 
 absl::Status FabricEndpoint::Open(const FabricOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(std::vector<FabricInfo> found, FindFabrics(options));
+  DISTILL_ASSIGN_OR_RETURN(FoundFabrics found, FindFabrics(options));
   FabricCard card = {options.host, {}};
-  for (FabricInfo& info : found) {
+  gigabytes_per_second_ = found.gigabytes_per_second;
+  for (FabricInfo& info : found.rails) {
     rails_.push_back(std::make_unique<FabricDomain>(std::move(info)));
     rails_.back()->cuda_device = options.cuda_device;
     rails_.back()->send_buffer = options.send_buffer;

@@ -103,6 +103,8 @@ class FabricEndpoint : public MessageEndpoint {
   ~FabricEndpoint() override;
 
   const std::string& provider() const { return provider_; }
+  // This rank's part of what its host's cards of this provider send; 0: not known.
+  double gigabytes_per_second() const { return gigabytes_per_second_; }
   // Of device memory: whether the network card reads and writes it. Else the provider copies by itself.
   bool is_direct() const;
   // What the others need to reach this endpoint.
@@ -162,6 +164,7 @@ class FabricEndpoint : public MessageEndpoint {
 
   std::vector<std::unique_ptr<FabricDomain>> rails_;
   std::string provider_;
+  double gigabytes_per_second_ = 0;
   std::string address_;
   std::vector<std::string> networks_;
   std::unordered_map<uint32_t, FabricOperation*> notices_;  // awaited; null: arrived before that

@@ -70,6 +70,17 @@ int64_t SpeedOf(const fi_info& info) {
   return file >> megabits ? std::max<int64_t>(0, megabits) : 0;
 }
 
+// A rank's part of what the provider's cards send, of so many ranks.
+double ShareOf(const std::vector<FabricInfo>& cards, const std::string& provider, size_t ranks) {
+  constexpr double kEfaCard = 12.5;
+  double all = 0;
+  for (const FabricInfo& info : cards) {
+    const bool says = info->nic != nullptr && info->nic->link_attr != nullptr && info->nic->link_attr->speed > 0;
+    all += says ? static_cast<double>(info->nic->link_attr->speed) / 8e9 : provider == "efa" ? kEfaCard : 0;
+  }
+  return all / static_cast<double>(ranks);
+}
+
 // The first, and what else can carry a part of the same messages: the other NICs of a fabric made for it, or tcp's
 // interfaces that are as fast as the first (a message waits for its slowest part) and speak the same kind of address.
 std::vector<FabricInfo> Choose(const FabricLibrary& library, const fi_info& first, const fi_info* all, bool tcp,
@@ -139,7 +150,7 @@ absl::Status FabricError(const std::string& what, long code) {
   return absl::UnavailableError(absl::StrCat(what, ": ", (*library)->strerror(static_cast<int>(-code))));
 }
 
-absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options) {
+absl::StatusOr<FoundFabrics> FindFabrics(const FabricOptions& options) {
   const std::vector<std::string> tried = options.provider.empty()
                                              ? std::vector<std::string>{"efa", "tcp;ofi_rxm"}
                                              : std::vector<std::string>{FullName(options.provider)};
@@ -157,8 +168,11 @@ absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options
     if (!named && (options.max_rails != 1 || divided) && !IsLoopback(*first)) {
       (void)Ask(*library, provider, nullptr, options, all);
     }
-    if (!divided) return Choose(*library, *first, all.get(), tcp, options.max_rails);
-    return KeepOwn(Choose(*library, *first, all.get(), tcp, 0), options);
+    FoundFabrics found;
+    found.rails = Choose(*library, *first, all.get(), tcp, divided ? 0 : options.max_rails);
+    found.gigabytes_per_second = ShareOf(found.rails, provider, divided ? options.neighbours.size() : 1);
+    if (divided) found.rails = KeepOwn(std::move(found.rails), options);
+    return found;
   }
   if (options.device_memory) {
     return FabricError(

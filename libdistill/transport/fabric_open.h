@@ -22,9 +22,16 @@ using FabricInfo = std::unique_ptr<fi_info, FabricInfoDeleter>;
 // has that, else 1.17. A pure function.
 uint32_t AskedFabricVersion(uint32_t loaded);
 
+struct FoundFabrics {
+  std::vector<FabricInfo> rails;
+  // A rank's part of what the host's cards send, where they are network cards; 0: nobody says. A card of efa's that
+  // does not say counts as one of 100 Gbit/s, which P4d's and P5's are.
+  double gigabytes_per_second = 0;
+};
+
 // The first match of libfabric's for the options, then what can be a rail beside it, at most max_rails in all.
 // Unavailable names the providers that were tried.
-[[nodiscard]] absl::StatusOr<std::vector<FabricInfo>> FindFabrics(const FabricOptions& options);
+[[nodiscard]] absl::StatusOr<FoundFabrics> FindFabrics(const FabricOptions& options);
 
 // "what: libfabric's text for the code"; `code` is negative, as libfabric returned it.
 [[nodiscard]] absl::Status FabricError(const std::string& what, long code);

@@ -16,13 +16,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/backend.h"
 #include "libdistill/comm/create.h"
+#include "libdistill/comm/default_costs.h"
+#include "libdistill/comm/tuning_file.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/comm/watch_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
@@ -36,6 +40,7 @@ using testing::WatchedFabric;
 
 constexpr int kCards = 8;
 int cards_here = kCards;
+bool calls_itself_efa = false;  // also the endpoint that is open
 enum class Asked { kAnswers, kFails, kKills };
 std::atomic<Asked> asked{Asked::kAnswers};  // what happens to a rank that asks for its cards
 std::atomic<int> endpoints{0}, closed_endpoints{0}, registrations{0};
@@ -89,6 +94,7 @@ absl::Status WatchFabric() {
   watch.before_domain = [](fi_info& info) { Rename(info, "lo"); };
   watch.after_endpoint = [](fi_info& info) {
     info.addr_format = FI_ADDR_EFA;
+    if (calls_itself_efa) std::strcpy(info.fabric_attr->prov_name, "efa");  // longer before
     ++endpoints;
   };
   watch.on_endpoint = [](fid_ep& endpoint) {
@@ -275,6 +281,76 @@ TEST_CASE("a rank that is killed as it opens its cards for a long call ends the 
   CHECK(outcomes[2].signal == SIGKILL);
   outcomes.erase(outcomes.begin() + 2);
   CHECK(Failures(outcomes) == "");
+}
+
+absl::Status WatchNamedFabric() {
+  calls_itself_efa = true;
+  return WatchFabric();
+}
+
+// The table with which the ranks' communicator chooses is this fabric's, on every rank.
+absl::Status ExpectCosts(const Communicator& comm, const FabricTraits& traits) {
+  const CommTuning& used = *dynamic_cast<const CommBackend&>(comm).tuning();
+  const DefaultCosts wanted = DefaultCostsOf(traits);
+  return Expect(used.table() == wanted.table && used.source() == wanted.name && !used.was_given(),
+                absl::StrCat("costs of ", used.source(), ", not of ", wanted.name));
+}
+
+// Two ranks a host: of one card of 100 Gbit/s each has as much as on P4d, of eight as much as on P5.
+TEST_CASE("where no table of costs is given, ranks take the one of the provider and the cards that they have") {
+  testing::LoadFabric();
+  for (const auto& [cards, name] :
+       {std::pair(1, "efa as on P4d, host memory"), std::pair(8, "efa as on P5, host memory")}) {
+    CAPTURE(cards);
+    CHECK(DefaultCostsOf({"efa", cards * 6.25, false}).name == name);
+    const auto outcomes = RunRanks(4, absl::Seconds(100), [cards = cards](const World& world) -> absl::Status {
+      cards_here = cards;
+      DISTILL_RETURN_IF_ERROR(WatchNamedFabric());
+      DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+      DISTILL_RETURN_IF_ERROR(ExpectCosts(*comm, {"efa", cards * 6.25, false}));
+      DISTILL_RETURN_IF_ERROR(CheckSums(*comm, {10, 100'000}));
+      // A part's ranks are of one host each.
+      DISTILL_ASSIGN_OR_RETURN(auto part, comm->Split(world.rank % 2, world.rank));
+      return ExpectCosts(*part, {"efa", cards * 6.25, false});
+    });
+    CHECK(Failures(outcomes) == "");
+  }
+}
+
+TEST_CASE("of hosts with different cards all ranks take the table of the one with the least") {
+  testing::LoadFabric();
+  CHECK(Failures(RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
+          cards_here = world.rank < 2 ? 8 : 1;
+          DISTILL_RETURN_IF_ERROR(WatchNamedFabric());
+          DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+          return ExpectCosts(*comm, {"efa", 6.25, false});
+        })) == "");
+}
+
+TEST_CASE("without efa ranks take tcp's table of costs, or shm's, and under any provider one that is given") {
+  testing::LoadFabric();
+  for (const std::string provider : {"tcp", "shm"}) {
+    CAPTURE(provider);
+    CHECK(Failures(RunRanks(2, absl::Seconds(60), [&](const World& world) -> absl::Status {
+            setenv("DISTILL_FABRIC_PROVIDER", provider.c_str(), 1);
+            setenv("FI_TCP_IFACE", "lo", 1);
+            const CommunicatorOptions options = {.backend = BackendPreference::kFabric, .timeout = absl::Seconds(50)};
+            DISTILL_ASSIGN_OR_RETURN(auto comm, CreateCommunicator(world, options));
+            DISTILL_RETURN_IF_ERROR(CheckSums(*comm, {10, 100'000}));
+            return ExpectCosts(*comm, {provider == "tcp" ? "tcp;ofi_rxm" : "shm", 0, false});
+          })) == "");
+  }
+  const testing::TempFolder folder;
+  const CostTable given = {{0.5, 0, 9}, {30, 4, 3.5}, 20};
+  folder.Write("table.yaml", TuningFileText(given));
+  CHECK(Failures(RunRanks(4, absl::Seconds(100), [&](const World& world) -> absl::Status {
+          DISTILL_RETURN_IF_ERROR(WatchNamedFabric());
+          // Rank 0's file is every rank's.
+          setenv("DISTILL_COMM_TUNING_FILE", world.rank == 0 ? (folder / "table.yaml").c_str() : "/nowhere", 1);
+          DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+          const CommTuning& used = *dynamic_cast<const CommBackend&>(*comm).tuning();
+          return Expect(used.table() == given && used.was_given(), "another table");
+        })) == "");
 }
 
 // The arithmetic of the above for P5: 32 cards, 8 ranks with GPUs, the job's communicator and two parts of it. An

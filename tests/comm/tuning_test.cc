@@ -1,6 +1,7 @@
 #include "libdistill/comm/tuning.h"
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/default_costs.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -178,6 +179,62 @@ TEST_CASE("the description names each algorithm up to where it is taken") {
   INFO(text);
   CHECK(text.find("recursive_doubling up to ") == 0);
   CHECK(text.find(" above") == text.size() - 6);
+}
+
+TEST_CASE("the built-in table of costs follows from the provider, the part of the cards and the kind of memory") {
+  const auto name = [](const std::string& provider, double gigabytes_per_second, bool on_device) {
+    return DefaultCostsOf({provider, gigabytes_per_second, on_device}).name;
+  };
+  CHECK(name("efa", 4 * 12.5 / 8, true) == "efa as on P4d");  // P4d: 4 cards for 8 ranks
+  CHECK(name("efa", 32 * 12.5 / 8, true) == "efa as on P5");  // P5
+  CHECK(name("efa", 16 * 25.0 / 8, true) == "efa as on P5");  // P5en
+  CHECK(name("efa", 12.5, true) == "efa as on P4d");          // a card of 100 Gbit/s for a rank
+  CHECK(name("efa", 0, true) == "efa as on P4d");
+  CHECK(name("efa", 6.25, false) == "efa as on P4d, host memory");
+  CHECK(name("efa", 50, false) == "efa as on P5, host memory");
+  CHECK(name("tcp;ofi_rxm", 0, false) == "tcp");
+  CHECK(name("tcp;ofi_rxm", 12.5, false) == "tcp");
+  CHECK(name("shm", 0, false) == "shm");
+  CHECK(name("verbs;ofi_rxm", 25, false) == "tcp");
+  CHECK(DefaultCostsOf({"tcp;ofi_rxm", 0, false}).table == CostTable());
+}
+
+TEST_CASE("every built-in table is one that a file could hold, and two levels win under it") {
+  for (const std::string provider : {"efa", "tcp;ofi_rxm", "shm"}) {
+    for (const double share : {6.25, 50.0}) {
+      for (const bool on_device : {false, true}) {
+        const CostTable table = DefaultCostsOf({provider, share, on_device}).table;
+        CAPTURE(provider, share, on_device);
+        CHECK(CheckTable(table).ok());
+        CHECK(*CostTable::Decode(table.Encode()) == table);
+        const CommTuning tuning(table, AlgorithmPreference::kAuto);
+        for (const int hosts : {2, 8, 64, 512}) {
+          for (int64_t bytes = 4; bytes <= 1 << 30; bytes *= 4) {
+            CHECK(tuning.TakesLevels(CommOperation::kAllReduce, bytes, {8 * hosts, hosts, 8}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a table that was given is kept, and one that was not is the fabric's") {
+  const CostTable given = {{1, 1, 1}, {1, 1, 1}, 1}, built_in = DefaultCostsOf({"efa", 50, true}).table;
+  CommTuning from_user(given, AlgorithmPreference::kAuto), from_nobody(AlgorithmPreference::kRing);
+  for (CommTuning* tuning : {&from_user, &from_nobody}) tuning->UseWhereNoneWasGiven(built_in, "efa as on P5");
+  CHECK(from_user.table() == given);
+  CHECK(from_user.was_given());
+  CHECK(from_nobody.table() == built_in);
+  CHECK(from_nobody.source() == "efa as on P5");
+  CHECK(from_nobody.preference() == AlgorithmPreference::kRing);
+  // P5's cards are 40 times as fast as tcp: few steps are worth more than few bytes up to longer data.
+  const auto border = [](const CommTuning& tuning) {
+    int64_t bytes = 4;
+    const CommLayout layout = {4, 4, 1};
+    while (tuning.Choose(CommOperation::kAllReduce, bytes, layout) == CommAlgorithm::kRecursiveDoubling) bytes *= 2;
+    return bytes;
+  };
+  CHECK(border(CommTuning(built_in, AlgorithmPreference::kAuto)) > border(CommTuning()));
 }
 
 TEST_CASE("a damaged table is refused, with what is wrong") {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/default_costs.h"
 #include "libdistill/comm/tuning.h"
 #include "libdistill/comm/tuning_file.h"
 #include "libdistill/simulate/virtual_time.h"
@@ -255,6 +256,9 @@ TEST_CASE("the tables of costs for P4d and P5 are those of their simulated clust
       CAPTURE(name, wanted[i].link, wanted[i].name);
       CHECK(*found[i].value == Approx(*wanted[i].value).epsilon(0.001));
     }
+    // Built in as well, for ranks that find such cards.
+    const double share = cluster.host_gigabytes_per_second() / cluster.ranks_per_host;
+    CHECK(DefaultCostsOf({"efa", share, /*on_device=*/true}).table == *table);
   }
 }
 
