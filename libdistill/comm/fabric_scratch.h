@@ -17,19 +17,19 @@ constexpr int64_t PairChunkBytes(int64_t bytes, int rails, bool on_device) {
   return std::clamp(bytes / (2 * rails), kFabricChunkBytes, kDeviceChunkBytes);
 }
 
-// Of a tree, also on a device: a chunk is as many levels away from the last rank as the tree has.
+// Of a tree, also on a device: two chunks for each rail at least, since a chunk passes all levels, one after the other.
 constexpr int64_t TreeChunkBytes(int64_t bytes, int rails) {
   return RailChunkBytes(bytes, 2 * rails, kFabricChunkBytes);
 }
 
-// Of direct exchange, where a chunk of every other rank lands at one time, twice: shorter among more ranks. A device
-// has more room, and a kernel to start for each group.
+// Of direct exchange, where a chunk of every other rank lands at one time, twice: shorter among more ranks, so that 512
+// take no more than 256, which take 8 MiB. A device has more room, and a kernel to start for each group.
 constexpr int64_t DirectChunkBytes(int ranks, bool on_device) {
   constexpr int64_t kLandingBytes = 4 << 20;
   constexpr int64_t kDeviceLandingBytes = 64 << 20;
-  constexpr int64_t kShortest = 16 << 10;
+  const int64_t shortest = ranks <= 256 ? 16 << 10 : 8 << 10;
   const int64_t landing = on_device ? kDeviceLandingBytes : kLandingBytes;
-  return std::clamp(landing / (2 * (ranks - 1)), kShortest, kFabricChunkBytes);
+  return std::clamp(landing / (2 * (ranks - 1)), shortest, kFabricChunkBytes);
 }
 
 // From so many rails on the ring has no more messages under way, and keeps no more for them.

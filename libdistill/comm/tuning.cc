@@ -26,7 +26,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "libdistill/comm/device_reduce.h"
 #include "libdistill/comm/fabric_cut.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
@@ -39,9 +38,10 @@ constexpr CommAlgorithm kAlgorithms[] = {CommAlgorithm::kRecursiveDoubling, Comm
                                          CommAlgorithm::kBinomialTree,      CommAlgorithm::kBinaryTree,
                                          CommAlgorithm::kHierarchical};
 
-// More peers at once than this would need too much memory to land in: 16 KiB twice from each, at least.
+// More peers at once than this would need too much memory to land in (DirectChunkBytes). An all-reduce among more than
+// the first has other ways of few steps.
 constexpr int kMostDirectRanks = 256;
-static_assert(kMostDirectRanks <= kMostDeviceSources);
+constexpr int kMostDirectHalfRanks = 512;  // of a reduce-scatter or an all-gather
 
 // A call's cost: microseconds at 0 bytes, those that hide behind the wire, of each byte on it and added, and of each
 // byte of the first chunk on its way along a chain or down a tree, where nothing else is under way yet.
@@ -217,7 +217,9 @@ bool CanRun(CommAlgorithm algorithm, CommOperation operation, const CommLayout& 
     return HasRoot(operation) && layout.ranks > 2;  // of two ranks the chain is the tree
   }
   if (HasRoot(operation) && algorithm != CommAlgorithm::kHierarchical) return false;
-  if (algorithm == CommAlgorithm::kDirectExchange) return layout.ranks <= kMostDirectRanks;
+  if (algorithm == CommAlgorithm::kDirectExchange) {
+    return layout.ranks <= (operation == CommOperation::kAllReduce ? kMostDirectRanks : kMostDirectHalfRanks);
+  }
   if (algorithm == CommAlgorithm::kHierarchical) return layout.hosts > 1 && layout.ranks_per_host > 1;
   return operation == CommOperation::kAllReduce;
 }

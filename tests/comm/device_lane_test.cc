@@ -176,7 +176,7 @@ TEST_CASE("collectives on device memory in two levels are exact, through pinned 
   testing::LoadFabric();
   const Path path = GENERATE(Path::kPinned, Path::kFabric, Path::kFabricWrites);
   CAPTURE(static_cast<int>(path));
-  for (const std::string places : {"ABAA", "AABB", "AB"}) {
+  for (const std::string places : {"ABAA", "AABB", "AB", "ABCDE"}) {  // between five hosts along trees, too
     CAPTURE(places);
     CHECK(RunOn(places, path, [](Communicator& comm) {
             return testing::CheckCollectives(

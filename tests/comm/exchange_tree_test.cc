@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
+#include "tests/comm/exchange_runs.h"
 #include "tests/support/catch.h"
 
 namespace distill {
 namespace {
+
+using testing::ExchangeRun;
+using testing::RunAll;
 
 constexpr int kRanks[] = {2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
 using Tree = ExchangeTree (*)(int rank, int ranks, int root);
@@ -46,79 +49,20 @@ TEST_CASE("a tree has every rank once below its root, each below the one that it
   }
 }
 
-// A rank with its three buffers, and how far it is in its list.
-struct Runner {
-  ExchangePlan plan;
-  std::map<ExchangeBuffer, std::vector<int64_t>> memory;
-  size_t sent = 0, taken = 0, added = 0;
-
-  bool Adds() const {
-    return added < plan.reductions.size() && plan.reductions[added].incoming == static_cast<int64_t>(taken);
-  }
-  bool MayTake() const {
-    const auto left = static_cast<int64_t>(sent);
-    return plan.incoming[taken].after_outgoing <= left && (!Adds() || plan.reductions[added].after_outgoing <= left);
-  }
-  void Take(const std::vector<int64_t>& data, int ranks) {
-    const ExchangeMessage& m = plan.incoming[taken];
-    std::copy(data.begin(), data.end(), memory[m.buffer].begin() + m.first);
-    if (Adds()) Add(ranks);
-    ++taken;
-  }
-  void Add(int ranks) {
-    const ExchangeReduction& r = plan.reductions[added++];
-    for (int64_t i = 0; i < r.count; ++i) {
-      int64_t sum = memory[r.own][static_cast<size_t>(r.own_first + i)];
-      for (int s = 0; s < r.sources; ++s) {
-        sum += memory[ExchangeBuffer::kLanding][static_cast<size_t>(r.landing_first + s * r.landing_stride + i)];
-      }
-      memory[r.into][static_cast<size_t>(r.result_first + i)] = r.last ? sum / ranks : sum;
-    }
-  }
-};
-
-// Runs all ranks' lists, one rank after the other, until nothing moves: whether all came to their end.
-bool RunAll(std::vector<Runner>& runners) {
-  std::map<std::tuple<int, int, uint32_t>, std::vector<int64_t>> under_way;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int rank = 0; rank < static_cast<int>(runners.size()); ++rank) {
-      Runner& self = runners[static_cast<size_t>(rank)];
-      for (; self.taken < self.plan.incoming.size(); moved = true) {
-        const ExchangeMessage& m = self.plan.incoming[self.taken];
-        const auto here = under_way.find({m.peer, rank, m.number});
-        if (here == under_way.end() || !self.MayTake()) break;
-        self.Take(here->second, static_cast<int>(runners.size()));
-      }
-      for (; self.sent < self.plan.outgoing.size(); ++self.sent, moved = true) {
-        const ExchangeMessage& m = self.plan.outgoing[self.sent];
-        if (m.after_incoming > static_cast<int64_t>(self.taken)) break;
-        const auto begin = self.memory[m.buffer].begin() + m.first;
-        under_way[{rank, m.peer, m.number}] = std::vector<int64_t>(begin, begin + m.count);
-      }
-    }
-  }
-  return std::all_of(runners.begin(), runners.end(), [](const Runner& r) {
-    return r.sent == r.plan.outgoing.size() && r.taken == r.plan.incoming.size();
-  });
-}
-
 int64_t Value(int rank, int64_t i) { return 1000 * (rank + 1) + i * i; }
 
-std::vector<Runner> RunnersOf(Tree tree, int ranks, int root, int64_t count, int64_t chunk, bool reduces) {
-  std::vector<Runner> runners(static_cast<size_t>(ranks));
+std::vector<ExchangeRun> RunsOf(Tree tree, int ranks, int root, int64_t count, int64_t chunk, bool reduces) {
+  std::vector<ExchangeRun> runs(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    Runner& made = runners[static_cast<size_t>(rank)];
-    made.plan =
-        (reduces ? PlanTreeReduce : PlanTreeBroadcast)({rank, ranks, count, chunk, false}, tree(rank, ranks, root));
-    made.memory[ExchangeBuffer::kLanding].assign(static_cast<size_t>(made.plan.landing), -1);
-    made.memory[ExchangeBuffer::kResult].assign(static_cast<size_t>(count), -1);
+    ExchangeRun& made = runs[static_cast<size_t>(rank)];
+    const ExchangeShape shape = {rank, ranks, count, chunk, false};
+    made.Begin((reduces ? PlanTreeReduce : PlanTreeBroadcast)(shape, tree(rank, ranks, root)), count, count);
     for (int64_t i = 0; i < count; ++i) {
-      made.memory[ExchangeBuffer::kInput].push_back(Value(rank, i));
+      made.memory[ExchangeBuffer::kInput][static_cast<size_t>(i)] = Value(rank, i);
       if (!reduces && rank == root) made.memory[ExchangeBuffer::kResult][static_cast<size_t>(i)] = Value(root, i);
     }
   }
-  return runners;
+  return runs;
 }
 
 TEST_CASE("what goes down a tree reaches all ranks, and what goes up is added once, for every root and odd lengths") {
@@ -127,7 +71,7 @@ TEST_CASE("what goes down a tree reaches all ranks, and what goes up is added on
       for (int root = 0; root < ranks; ++root) {
         for (const auto& [count, chunk] : {std::pair(1, 4), std::pair(37, 3), std::pair(61, 61)}) {
           CAPTURE(name, ranks, root, count, chunk);
-          std::vector<Runner> down = RunnersOf(tree, ranks, root, count, chunk, false);
+          std::vector<ExchangeRun> down = RunsOf(tree, ranks, root, count, chunk, false);
           REQUIRE(RunAll(down));
           std::vector<int64_t> expected, average;
           for (int64_t i = 0; i < count; ++i) {
@@ -136,8 +80,8 @@ TEST_CASE("what goes down a tree reaches all ranks, and what goes up is added on
             for (int rank = 0; rank < ranks; ++rank) sum += Value(rank, i);
             average.push_back(sum / ranks);
           }
-          for (Runner& rank : down) REQUIRE(rank.memory[ExchangeBuffer::kResult] == expected);
-          std::vector<Runner> up = RunnersOf(tree, ranks, root, count, chunk, true);
+          for (ExchangeRun& rank : down) REQUIRE(rank.memory[ExchangeBuffer::kResult] == expected);
+          std::vector<ExchangeRun> up = RunsOf(tree, ranks, root, count, chunk, true);
           REQUIRE(RunAll(up));
           for (int rank = 0; rank < ranks; ++rank) {
             std::vector<int64_t>& result = up[static_cast<size_t>(rank)].memory[ExchangeBuffer::kResult];

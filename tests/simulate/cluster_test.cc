@@ -229,8 +229,9 @@ Cluster LaneOf(Cluster cluster) {
 TEST_CASE("of direct exchange and the ring, a lane's reduce-scatter and all-gather take one that is hardly slower") {
   for (const Cluster& cluster : {LaneOf(P4d()), LaneOf(P5())}) {
     for (const CommOperation operation : {CommOperation::kReduceScatter, CommOperation::kAllGather}) {
-      for (const int hosts : {8, 64, 256}) {
+      for (const int hosts : {8, 64, 256, 512}) {
         for (const int64_t bytes : {4 << 10, 1 << 20, 8 << 20, 64 << 20}) {
+          if (hosts > 256 && bytes > 8 << 20) continue;
           SimulatedCall call = {.hosts = hosts, .operation = operation, .bytes = bytes, .flat = true};
           const double chosen = MicrosecondsOf(cluster, call);
           call.preference = PreferenceFor(CommAlgorithm::kDirectExchange);
@@ -286,6 +287,20 @@ TEST_CASE("a short broadcast and a short reduce take log2(hosts) steps on 2 to 5
       while (1 << rounds < hosts) ++rounds;
       CAPTURE(NameOf(operation), hosts);
       CHECK(StepsOf(P5(), {.hosts = hosts, .operation = operation, .bytes = 4 << 10}) <= rounds + 1);
+    }
+  }
+}
+
+// A ring has 512 steps, and takes 8 to 10 ms of latencies alone.
+TEST_CASE("on 512 hosts a lane's reduce-scatter and all-gather are two steps, and a tenth of a ring's time") {
+  for (const Cluster& cluster : {LaneOf(P4d()), LaneOf(P5())}) {
+    for (const CommOperation operation : {CommOperation::kReduceScatter, CommOperation::kAllGather}) {
+      for (const int64_t bytes : {4 << 10, 1 << 20, 8 << 20}) {
+        const SimulatedCall call = {.hosts = 512, .operation = operation, .bytes = bytes, .flat = true};
+        CAPTURE(cluster.name, NameOf(operation), bytes);
+        CHECK(StepsOf(cluster, call) == 2);
+        CHECK(MicrosecondsOf(cluster, call) < 0.1 * 511 * cluster.latency_us + bytes / 6.25e3);
+      }
     }
   }
 }
