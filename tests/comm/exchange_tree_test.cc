@@ -65,6 +65,20 @@ std::vector<ExchangeRun> RunsOf(Tree tree, int ranks, int root, int64_t count, i
   return runs;
 }
 
+// Ranks meet at these distances (FabricRing::Meet), so that there are connections already.
+TEST_CASE("a binomial tree's pairs are at distances that are powers of two, whatever the root") {
+  for (const int ranks : {3, 8, 17, 100}) {
+    for (int root = 0; root < ranks; ++root) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (const int child : BinomialTree(rank, ranks, root).children) {
+          const int distance = (child - rank + ranks) % ranks;
+          REQUIRE((distance & (distance - 1)) == 0);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("what goes down a tree reaches all ranks, and what goes up is added once, for every root and odd lengths") {
   for (const auto& [name, tree] : kTrees) {
     for (const int ranks : kRanks) {
