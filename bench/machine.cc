@@ -24,7 +24,8 @@ double MatrixRate(torch::Dtype dtype, torch::Device device) {
 }
 
 void Synchronize(torch::Device device) {
-  if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
+  if (!device.is_cpu())
+    at::accelerator::synchronizeDevice(device.has_index() ? device.index() : at::accelerator::getDeviceIndex());
 }
 
 }  // namespace distill

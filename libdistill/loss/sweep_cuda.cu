@@ -9,6 +9,7 @@ namespace distill {
 namespace {
 
 constexpr int kThreads = 512;
+constexpr int kBlocks = 2;  // of a multiprocessor at once: one computes while the other waits for its threads
 constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
 
@@ -44,12 +45,14 @@ __device__ T OverBlock(T mine, T* of_warps, Merge merge) {
   return all;
 }
 
-__global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
+template <bool kIsUsual>
+__global__ void __launch_bounds__(kThreads, kBlocks) SweepKernel(GpuSweep sweep) {
   // Raw bytes: shared memory takes no constructors.
   __shared__ alignas(16) unsigned char normaliser_bytes[kWarps * sizeof(DeviceNormalisers)];
   __shared__ alignas(16) unsigned char row_bytes[kWarps * sizeof(DeviceRowSums)];
   __shared__ double sums_of_warps[kWarps];
-  DeviceSweep row(sweep, blockIdx.x, static_cast<int>(threadIdx.x), kThreads);
+  using Sweep = DeviceSweep<kIsUsual>;
+  Sweep row(sweep, blockIdx.x, static_cast<int>(threadIdx.x), kThreads);
   const float rate = row.rate();
   row.SetNormalisers(
       OverBlock(row.Normalise(), reinterpret_cast<DeviceNormalisers*>(normaliser_bytes),
@@ -71,11 +74,15 @@ __global__ void __launch_bounds__(kThreads) SweepKernel(GpuSweep sweep) {
   if (threadIdx.x == 0) sweep.ces[blockIdx.x] = row.CrossEntropy();
   __syncthreads();
   double terms = 0;
-  float gradients[DeviceSweep::kAtOnce];
+  float gradients[Sweep::kAtOnce];
+  typename Sweep::Products products, next;
+  row.Load(0, products);
   for (int64_t step = 0; step < row.steps(); ++step) {
-    row.Differentiate(step, gradients, terms);
+    row.Load(step + 1, next);
+    row.Differentiate(step, products, gradients, terms);
     if (row.narrows()) __syncthreads();
     row.Put(step, gradients);
+    products = next;
   }
   terms = OverBlock(terms, sums_of_warps, add);
   if (threadIdx.x == 0) sweep.divergences[blockIdx.x] = row.DivergenceOf(terms);
@@ -88,10 +95,11 @@ bool HasCudaSweep() { return true; }
 const char* EnqueueSweep(const GpuSweep& sweep, void* stream) {
   if (sweep.tokens == 0) return nullptr;
   void* arguments[] = {const_cast<GpuSweep*>(&sweep)};
+  const auto kernel = IsUsual(sweep) ? &SweepKernel<true> : &SweepKernel<false>;
   // Returns its own error, where <<<>>> would leave it among those of the thread's other calls.
   const cudaError_t error =
-      cudaLaunchKernel(reinterpret_cast<const void*>(&SweepKernel), dim3(static_cast<unsigned>(sweep.tokens)),
-                       dim3(kThreads), arguments, 0, static_cast<cudaStream_t>(stream));
+      cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(sweep.tokens)), dim3(kThreads),
+                       arguments, 0, static_cast<cudaStream_t>(stream));
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 

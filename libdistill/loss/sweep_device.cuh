@@ -32,8 +32,8 @@ inline __host__ __device__ void StoreProduct(const RowOfProducts& row, int64_t i
   }
 }
 
-inline __host__ __device__ float LogitOf(const RowOfProducts& row, const HeadOutput& head, int64_t i) {
-  float logit = LoadProduct(row, i);
+inline __host__ __device__ float LogitOf(const HeadOutput& head, float product, int64_t i) {
+  float logit = product;
   if (head.bias != nullptr) logit += head.bias[i];
   logit *= head.scale;
   return head.softcap > 0 ? head.softcap * tanhf(logit / head.softcap) : logit;
@@ -55,6 +55,7 @@ struct DeviceNormalisers {
   }
 
   __host__ __device__ void Raise(float new_max_s, float new_max_t, float rate) {
+    if (new_max_s <= max_s && new_max_t <= max_t) return;
     if (s > 0) {
       const float by_s = new_max_s > max_s ? new_max_s - max_s : 0, by_t = new_max_t > max_t ? new_max_t - max_t : 0;
       reverse -= s * (by_s - by_t) * rate;
@@ -109,7 +110,17 @@ class DeviceTopKSearch {
   uint32_t found_ = 0;
 };
 
-// A row, from the view of thread `first` of `threads`, which takes every threads-th logit.
+// What is most often wanted: KL(teacher || student) of float32 products that are the logits, or a multiple of them.
+inline __host__ __device__ bool IsUsual(const GpuSweep& sweep) {
+  const SweepOptions& options = sweep.options;
+  return options.divergence == Divergence::kForwardKl && sweep.student.dtype == DType::kFloat32 &&
+         sweep.teacher.dtype == DType::kFloat32 && options.student.bias == nullptr && options.teacher.bias == nullptr &&
+         options.student.softcap <= 0 && options.teacher.softcap <= 0;
+}
+
+// A row, from the view of thread `first` of `threads`, which takes every threads-th logit. kIsUsual: of a sweep for
+// which IsUsual is true, with the same results and without branches for others.
+template <bool kIsUsual>
 class DeviceSweep {
  public:
   __host__ __device__ DeviceSweep(const GpuSweep& sweep, int64_t row, int first, int threads)
@@ -118,20 +129,17 @@ class DeviceSweep {
         gradient_{student_.values, sweep.gradient, nullptr},
         label_(sweep.labels[row]),
         options_(sweep.options),
-        kind_(sweep.options.divergence),
-        has_teacher_(kind_ != Divergence::kNone),
-        has_softmax_(has_teacher_ && kind_ != Divergence::kMse),
-        share_(kind_ == Divergence::kSkewedKl          ? sweep.options.skew
-               : kind_ == Divergence::kSkewedReverseKl ? 1 - sweep.options.skew
-                                                       : sweep.options.beta),
+        share_(kind() == Divergence::kSkewedKl          ? sweep.options.skew
+               : kind() == Divergence::kSkewedReverseKl ? 1 - sweep.options.skew
+                                                        : sweep.options.beta),
         first_(first),
         threads_(threads) {}
 
-  __host__ __device__ float rate() const { return has_softmax_ ? kSweepLog2E / options_.temperature : kSweepLog2E; }
-  __host__ __device__ bool NeedsTopK() const { return kind_ == Divergence::kTopKKl; }
+  __host__ __device__ float rate() const { return has_softmax() ? kSweepLog2E / options_.temperature : kSweepLog2E; }
+  __host__ __device__ bool NeedsTopK() const { return kind() == Divergence::kTopKKl; }
   __host__ __device__ bool NeedsRow() const {
-    return NeedsTopK() || kind_ == Divergence::kSkewedKl || kind_ == Divergence::kSkewedReverseKl ||
-           kind_ == Divergence::kTotalVariation || (kind_ == Divergence::kJensenShannon && options_.wants_gradient);
+    return NeedsTopK() || kind() == Divergence::kSkewedKl || kind() == Divergence::kSkewedReverseKl ||
+           kind() == Divergence::kTotalVariation || (kind() == Divergence::kJensenShannon && options_.wants_gradient);
   }
 
   __host__ __device__ DeviceTopKSearch TopKSearch() const { return DeviceTopKSearch(options_.top_k); }
@@ -144,19 +152,30 @@ class DeviceSweep {
   }
   __host__ __device__ void SetTopK(const DeviceTopKSearch& search) { top_k_ = search.found(); }
 
+  // Both passes take the row in steps: kAtOnce logits of each thread, whose loads are on their way together, those of
+  // the next step while this one is computed. Both models' products of a step; minus infinity behind the row.
+  static constexpr int kAtOnce = 4;
+  struct Products {
+    float student[kAtOnce], teacher[kAtOnce];
+  };
+  __host__ __device__ int64_t steps() const {
+    const int64_t in_step = int64_t{kAtOnce} * threads_;
+    return (options_.vocabulary + in_step - 1) / in_step;
+  }
+  __host__ __device__ void Load(int64_t step, Products& products) const {
+    LoadOf(student_, step, products.student);
+    if (has_teacher()) LoadOf(teacher_, step, products.teacher);
+  }
+
   // Pass 1: this thread's part, to be merged with the others'.
   __host__ __device__ DeviceNormalisers Normalise() const {
     DeviceNormalisers mine;
-    for (int64_t i = first_; i < options_.vocabulary; i += threads_) {
-      const float x = LogitOf(student_, options_.student, i);
-      const float y = has_softmax_ ? LogitOf(teacher_, options_.teacher, i) : 0;
-      mine.Raise(x, y, rate());
-      const float above = x - mine.max_s, e = PowerOf(above * rate(), x);
-      mine.s += e;
-      mine.s1 += PowerOf(above * kSweepLog2E, x);
-      if (!has_softmax_) continue;
-      mine.t += PowerOf((y - mine.max_t) * rate(), y);
-      if (kind_ == Divergence::kReverseKl) mine.reverse += e * ((above - (y - mine.max_t)) * rate());
+    Products products, next;
+    Load(0, products);
+    for (int64_t step = 0; step < steps(); ++step) {
+      Load(step + 1, next);
+      AddStep(step, products, mine);
+      products = next;
     }
     return mine;
   }
@@ -166,7 +185,7 @@ class DeviceSweep {
     log_s_ = static_cast<float>(log2(all.s));
     log_s1_ = static_cast<float>(log2(all.s1));
     log_t_ = static_cast<float>(log2(all.t));
-    if (kind_ != Divergence::kReverseKl) return;
+    if (kind() != Divergence::kReverseKl) return;
     row_sum_ = static_cast<float>(all.reverse / all.s - log_s_ + log_t_);
   }
 
@@ -198,24 +217,25 @@ class DeviceSweep {
   }
 
   // Pass 2, step by step: the gradient, and this thread's part of the divergence's terms.
+  //   row.Load(0, products);
   //   for (int64_t step = 0; step < row.steps(); ++step) {
-  //     row.Differentiate(step, gradients, terms);
+  //     row.Load(step + 1, next);
+  //     row.Differentiate(step, products, gradients, terms);
   //     if (row.narrows()) wait for all threads of the row;
   //     row.Put(step, gradients);
+  //     products = next;
   //   }
   // A narrow gradient takes the front half of the float32 products, so what a thread writes lies where others have read
   // in this step or before, and where nobody reads later: element i of it covers half of product i / 2.
-  static constexpr int kAtOnce = 4;  // logits of a thread in a step, so that threads wait seldom
-  __host__ __device__ int64_t steps() const {
-    const int64_t in_step = int64_t{kAtOnce} * threads_;
-    return (options_.vocabulary + in_step - 1) / in_step;
-  }
   __host__ __device__ bool narrows() const { return options_.wants_gradient && gradient_.dtype != student_.dtype; }
-  __host__ __device__ void Differentiate(int64_t step, float (&gradients)[kAtOnce], double& terms) const {
+  __host__ __device__ void Differentiate(int64_t step, const Products& products, float (&gradients)[kAtOnce],
+                                         double& terms) const {
+    float of_step = 0;  // in float32: a conversion for each term would take longer than the term
     for (int j = 0; j < kAtOnce; ++j) {
       const int64_t i = PlaceIn(step, j);
-      if (i < options_.vocabulary) gradients[j] = GradientAt(i, terms);
+      if (i < options_.vocabulary) gradients[j] = GradientAt(i, products.student[j], products.teacher[j], of_step);
     }
+    terms += of_step;
   }
   __host__ __device__ void Put(int64_t step, const float (&gradients)[kAtOnce]) const {
     if (!options_.wants_gradient) return;
@@ -228,7 +248,7 @@ class DeviceSweep {
   // Out of the sum of all threads' terms (divergence_terms.h, Value).
   __host__ __device__ double DivergenceOf(double terms) const {
     const double d = log_s_ - log2(sums_.s), e = log_t_ - log2(sums_.t);
-    switch (kind_) {
+    switch (kind()) {
       case Divergence::kForwardKl:
         return kSweepLn2 * (terms * exp2(e) - (d - e));
       case Divergence::kReverseKl:
@@ -249,6 +269,15 @@ class DeviceSweep {
   }
 
  private:
+  __host__ __device__ Divergence kind() const { return kIsUsual ? Divergence::kForwardKl : options_.divergence; }
+  __host__ __device__ bool has_teacher() const { return kind() != Divergence::kNone; }
+  __host__ __device__ bool has_softmax() const { return has_teacher() && kind() != Divergence::kMse; }
+  static __host__ __device__ float LogitOf(const HeadOutput& head, float product, int64_t i) {
+    return kIsUsual ? product * head.scale : distill::LogitOf(head, product, i);
+  }
+  static __host__ __device__ float LogitOf(const RowOfProducts& row, const HeadOutput& head, int64_t i) {
+    return LogitOf(head, LoadProduct(row, i), i);
+  }
   static __host__ __device__ RowOfProducts RowAt(const RowOfProducts& rows, int64_t row, int64_t stride) {
     const int64_t element_bytes = rows.dtype == DType::kFloat32 ? 4 : 2;
     return {static_cast<char*>(rows.values) + row * stride * element_bytes, rows.dtype,
@@ -256,14 +285,61 @@ class DeviceSweep {
   }
   __host__ __device__ bool IsWord() const { return label_ < options_.vocabulary; }
   __host__ __device__ int64_t PlaceIn(int64_t step, int j) const { return (step * kAtOnce + j) * threads_ + first_; }
-  __host__ __device__ float GradientAt(int64_t i, double& terms) const {
-    const float x = LogitOf(student_, options_.student, i), log_q = LogQOf(x);
-    const float y = has_teacher_ ? LogitOf(teacher_, options_.teacher, i) : 0;
+  __host__ __device__ void LoadOf(const RowOfProducts& row, int64_t step, float (&products)[kAtOnce]) const {
+    if (kIsUsual) return LoadAs<float>(row, step, products);
+    switch (row.dtype) {  // once, and not for each product: loads wait for no branch
+      case DType::kFloat16:
+        return LoadAs<__half>(row, step, products);
+      case DType::kBFloat16:
+        return LoadAs<__nv_bfloat16>(row, step, products);
+      default:
+        return LoadAs<float>(row, step, products);
+    }
+  }
+  template <typename T>
+  __host__ __device__ void LoadAs(const RowOfProducts& row, int64_t step, float (&products)[kAtOnce]) const {
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int64_t i = PlaceIn(step, j);
+      products[j] = i < options_.vocabulary ? static_cast<float>(static_cast<const T*>(row.values)[i]) : -INFINITY;
+    }
+  }
+
+  // To what pass 1 finds. The largest logits of the step first; its sums in float32, as a conversion for each would
+  // take longer.
+  __host__ __device__ void AddStep(int64_t step, const Products& products, DeviceNormalisers& mine) const {
+    float x[kAtOnce], y[kAtOnce], max_x = -INFINITY, max_y = has_softmax() ? -INFINITY : 0;
+    for (int j = 0; j < kAtOnce; ++j) {
+      const int64_t i = PlaceIn(step, j);
+      const bool is_there = i < options_.vocabulary;
+      x[j] = is_there ? LogitOf(options_.student, products.student[j], i) : -INFINITY;
+      y[j] = is_there && has_softmax() ? LogitOf(options_.teacher, products.teacher[j], i) : -INFINITY;
+      max_x = x[j] > max_x ? x[j] : max_x;
+      max_y = y[j] > max_y ? y[j] : max_y;
+    }
+    mine.Raise(max_x, max_y, rate());
+    float s = 0, s1 = 0, t = 0, reverse = 0;
+    for (int j = 0; j < kAtOnce; ++j) {
+      const float above = x[j] - mine.max_s, e = PowerOf(above * rate(), x[j]);
+      s += e;
+      s1 += PowerOf(above * kSweepLog2E, x[j]);
+      if (!has_softmax() || PlaceIn(step, j) >= options_.vocabulary) continue;
+      t += PowerOf((y[j] - mine.max_t) * rate(), y[j]);
+      if (kind() == Divergence::kReverseKl) reverse += e * ((above - (y[j] - mine.max_t)) * rate());
+    }
+    mine.s += s;
+    mine.s1 += s1;
+    mine.t += t;
+    mine.reverse += reverse;
+  }
+
+  __host__ __device__ float GradientAt(int64_t i, float of_student, float of_teacher, float& terms) const {
+    const float x = LogitOf(options_.student, of_student, i), log_q = LogQOf(x);
+    const float y = has_teacher() ? LogitOf(options_.teacher, of_teacher, i) : 0;
     const float of_ce = label_ < 0 ? 0 : IsWord() ? 1 - options_.alpha : NAN;
     float gradient = of_ce * (exp2f((x - sums_.max_s) * kSweepLog2E - log_s1_) - (i == label_ ? 1 : 0));
-    if (has_teacher_) gradient += options_.alpha * options_.temperature * Differ(x, y, log_q, terms);
+    if (has_teacher()) gradient += options_.alpha * options_.temperature * Differ(x, y, log_q, terms);
     const HeadOutput& head = options_.student;
-    if (head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
+    if (!kIsUsual && head.softcap > 0) gradient *= 1 - (x / head.softcap) * (x / head.softcap);
     return gradient * (head.scale * options_.gradient_scale);
   }
 
@@ -305,24 +381,24 @@ class DeviceSweep {
 
   __host__ __device__ void AddToRow(float log_q, float log_p, DeviceRowSums& sums) const {
     const float q = exp2f(log_q), p = exp2f(log_p);
-    if (kind_ == Divergence::kTotalVariation) {
+    if (kind() == Divergence::kTotalVariation) {
       sums.first += q * Sign(q - p);
       return;
     }
     const float w = MixtureOverStudent(TeacherOverStudent(log_p, log_q));
-    sums.first += kind_ == Divergence::kSkewedKl ? (1 - share_) * (p / w) : q * -log2f(w);
+    sums.first += kind() == Divergence::kSkewedKl ? (1 - share_) * (p / w) : q * -log2f(w);
     sums.second += (1 - share_) * (q / w);
   }
 
   // Adds the token's terms, and returns the derivative with respect to x / T (divergence_terms.h).
-  __host__ __device__ float Differ(float x, float y, float log_q, double& divergence) const {
-    if (kind_ == Divergence::kMse) {
+  __host__ __device__ float Differ(float x, float y, float log_q, float& divergence) const {
+    if (kind() == Divergence::kMse) {
       const float difference = (x - y) / options_.temperature;
       divergence += difference * difference;
       return 2 * difference / static_cast<float>(options_.vocabulary);
     }
     const float log_p = LogPOf(y), q = exp2f(log_q), p = exp2f(log_p);
-    switch (kind_) {
+    switch (kind()) {
       case Divergence::kForwardKl:
         divergence += p * (log_p - log_q);
         return q - p;
@@ -340,14 +416,14 @@ class DeviceSweep {
         return DifferFromMixture(log_q, q, log_p, p, divergence);
     }
   }
-  __host__ __device__ float DifferFromMixture(float log_q, float q, float log_p, float p, double& divergence) const {
+  __host__ __device__ float DifferFromMixture(float log_q, float q, float log_p, float p, float& divergence) const {
     const float ratio = TeacherOverStudent(log_p, log_q), w = MixtureOverStudent(ratio), of_student = -log2f(w);
-    if (kind_ == Divergence::kJensenShannon) {
+    if (kind() == Divergence::kJensenShannon) {
       divergence += share_ * (p * (ratio + of_student)) + (1 - share_) * (q * of_student);
       return static_cast<float>(kSweepLn2) * (1 - share_) * (q * (of_student - row_sum_));
     }
     const float inverse = (1 - share_) / w;
-    if (kind_ == Divergence::kSkewedKl) {
+    if (kind() == Divergence::kSkewedKl) {
       divergence += p * (ratio + of_student);
       return q * row_sum_ - p * inverse;
     }
@@ -358,8 +434,6 @@ class DeviceSweep {
   const RowOfProducts student_, teacher_, gradient_;
   const int64_t label_;
   const SweepOptions options_;
-  const Divergence kind_;
-  const bool has_teacher_, has_softmax_;
   const float share_;  // of the teacher in the mixture
   const int first_, threads_;
   DeviceNormalisers sums_;

@@ -157,8 +157,9 @@ struct DeviceActivated {
 inline __host__ __device__ DeviceActivated ActivatedBy(bool is_gelu, float x) {
   if (is_gelu) {
     constexpr float kScale = 0.7978845608f, kCube = 0.044715f;  // sqrt(2 / pi)
-    const float square = x * x, t = tanhf(kScale * (x + kCube * square * x)), half = 0.5f * (1.0f + t);
-    return {x * half, half + 0.5f * x * (1.0f - t * t) * (kScale * (1.0f + 3.0f * kCube * square))};
+    // (1 + tanh u) / 2 is the sigmoid of 2 u, which keeps its digits where tanh u is near -1.
+    const float square = x * x, half = 1.0f / (1.0f + expf(-2.0f * kScale * (x + kCube * square * x)));
+    return {x * half, half + 2.0f * x * half * (1.0f - half) * (kScale * (1.0f + 3.0f * kCube * square))};
   }
   const float e = expf(-fabsf(x)), inverse = 1.0f / (1.0f + e);
   const float sigmoid = x < 0 ? e * inverse : inverse, silu = x * sigmoid;

@@ -11,6 +11,7 @@
 #include "libdistill/shard/sharded_models.h"
 #include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/exact_float32.h"
 #include "libdistill/tensor/large_pages.h"
 #include "libdistill/world/process.h"
 
@@ -44,6 +45,7 @@ absl::StatusOr<std::unique_ptr<RunContext>> Start(const RunOptions& options, Run
   DISTILL_ASSIGN_OR_RETURN(World world, ReadWorld());
   SetIdentity({.rank = world.rank, .world_size = world.world_size, .host = world.host});
   UseShareOfCores(world);
+  MultiplyFloat32Exactly();
   if (options.deterministic) UseDeterministicAlgorithms();
   SetStoreOptions(options.store);
   c10::Device device(c10::kCPU);

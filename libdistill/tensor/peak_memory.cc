@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 
+#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
@@ -36,7 +37,9 @@ int64_t KiB(const char* name, const char* label) {
 }
 
 // A device without an index is the one in use, as everywhere in LibTorch but in what it tells of memory.
+// Before its first tensor it has no statistics.
 c10::DeviceIndex IndexOf(c10::Device device) {
+  at::globalContext().lazyInitDevice(device.type());
   return device.has_index() ? device.index() : at::accelerator::getDeviceIndex();
 }
 

@@ -12,6 +12,7 @@
 
 #include "libdistill/store/safetensors.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/exact_float32.h"
 #include "tests/support/catch.h"
 
 namespace distill {
@@ -20,6 +21,7 @@ namespace distill {
 inline std::vector<torch::Device> TestDevices() {
   std::vector<torch::Device> devices = {torch::kCPU};
   if (torch::cuda::is_available()) {
+    MultiplyFloat32Exactly();  // as distill::Run does
     devices.emplace_back(torch::kCUDA, 0);
   } else {
     static const int once = std::printf("skipped on GPUs: no CUDA device\n");
