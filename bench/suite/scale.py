@@ -16,7 +16,7 @@ from suite.rounds import line
 
 PROGRAM = f"{BIN}/bench_scale"
 PORT = 29640
-COUNTS = [(2, 4), (2, 16), (4, 16), (8, 16), (16, 16)]  # hosts, ranks on each
+COUNTS = [(2, 8), (2, 16), (4, 16), (8, 16), (16, 16)]  # hosts, ranks on each
 QUICK = [(2, 2)]
 HANG_SECONDS = 400  # a guard: nothing here is measured by it
 MIB = 1 << 20

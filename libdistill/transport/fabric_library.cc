@@ -20,14 +20,16 @@ constexpr char kName[] = "libfabric.so.1";
 constexpr char kEagerLimit[] = "FI_OFI_RXM_EAGER_LIMIT";
 constexpr char kEagerBytes[] = "262144";
 
-// rxm's bounce buffers, a few thousand of them, which it clears when an endpoint is opened: of the default, 16 KiB,
-// they take 80 MB and 0.06 s a rank. Longer messages go straight from the sender's memory, and are no slower.
+// rxm's bounce buffers, 2,048 of them and more, which it clears when an endpoint is opened: of the default, 16 KiB,
+// they take 80 MB and 0.06 s a rank. Longer messages go straight from the sender's memory, and are no slower over tcp.
+// Over verbs they may be cut into pieces of this length.
 constexpr char kBounceBuffer[] = "FI_OFI_RXM_BUFFER_SIZE";
-constexpr char kBounceBytes[] = "4096";
+constexpr char kBounceBytes[] = "2048";
+constexpr char kVerbsBounceBytes[] = "4096";
 
-// How many of them wait for messages over tcp, of all connections together: of the default, 4096, they take 18 MB an
-// endpoint, and a rank in two levels has two endpoints for each communicator. One that is taken is replaced at once, by
-// a new one where the message has to wait. Over verbs each connection has so many; its default, 128, stays.
+// How many of them wait for messages over tcp, of all connections together: with the default, 4096, an endpoint takes
+// 9 MB more, and a rank in two levels has two for each communicator. One that is taken is replaced at once, by a new
+// one where the message has to wait. Over verbs each connection has so many; its default, 128, stays.
 constexpr char kPostedBuffers[] = "FI_OFI_RXM_MSG_RX_SIZE";
 constexpr char kPostedCount[] = "512";
 
@@ -50,11 +52,10 @@ absl::Status Find(void* library, const char* name, const char* version, Function
 absl::StatusOr<FabricLibrary> Open() {
   // Once: other threads may be reading the environment later on.
   setenv(kEagerLimit, kEagerBytes, /*overwrite=*/0);
-  setenv(kBounceBuffer, kBounceBytes, /*overwrite=*/0);
   const char* const provider = std::getenv("DISTILL_FABRIC_PROVIDER");
-  if (provider == nullptr || !absl::StartsWith(provider, "verbs")) {
-    setenv(kPostedBuffers, kPostedCount, /*overwrite=*/0);
-  }
+  const bool verbs = provider != nullptr && absl::StartsWith(provider, "verbs");
+  setenv(kBounceBuffer, verbs ? kVerbsBounceBytes : kBounceBytes, /*overwrite=*/0);
+  if (!verbs) setenv(kPostedBuffers, kPostedCount, /*overwrite=*/0);
   const KeepCrashSignals keep;
   void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return NoFabric(dlerror());

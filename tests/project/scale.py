@@ -13,8 +13,8 @@ from suite import scale  # noqa: E402 (the path comes first)
 FEW, MANY = (2, 8), (4, 16)
 PORT = 29680
 NAMED_SECONDS = 30  # the library's promise
-# A rank's memory: four endpoints of 11 MiB, the program, its buffers; and for each rank of the job, its name and addresses.
-MEMORY, MEMORY_PER_RANK = 64 << 20, 32 << 10
+# A rank's memory: four endpoints of 6 MB, the program, its buffers; and for each rank of the job, its name and addresses.
+MEMORY, MEMORY_PER_RANK = 48 << 20, 32 << 10
 # What comes from where ranks meet: each exchange brings a card of every rank; beats come for as long as the job takes.
 MEETING, MEETING_PER_RANK = 32 << 10, 2 << 10
 

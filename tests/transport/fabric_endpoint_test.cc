@@ -235,9 +235,9 @@ int64_t Resident() {
   return resident * 4096;
 }
 
-// With what rxm takes by itself it is 26 MiB; a job of 16 ranks a host in two levels, split in two, has 64 endpoints
-// there.
-TEST_CASE("an endpoint over tcp takes at most 16 MiB") {
+// With what rxm takes by itself it is 71 MB; a job of 16 ranks a host in two levels, split in two, has 64 endpoints
+// there. In a process of its own: what earlier tests have given back would hide it.
+TEST_CASE("an endpoint over tcp takes at most 5 MiB", "[memory]") {
   setenv("FI_TCP_IFACE", "lo", 1);
   std::vector<std::unique_ptr<FabricEndpoint>> endpoints;
   endpoints.push_back(FabricEndpoint::Create({"tcp", "", 0, ""}).value());  // what the library keeps for all of them
@@ -246,7 +246,7 @@ TEST_CASE("an endpoint over tcp takes at most 16 MiB") {
   for (int i = 0; i < kEndpoints; ++i) endpoints.push_back(FabricEndpoint::Create({"tcp", "", 0, ""}).value());
   const int64_t each = (Resident() - before) / kEndpoints;
   INFO(each << " bytes");
-  CHECK(each <= 16 << 20);
+  CHECK(each <= 5 << 20);
 }
 
 TEST_CASE("an unknown provider is refused by name") {
