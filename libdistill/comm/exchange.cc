@@ -64,6 +64,20 @@ class Credits {
   std::vector<Peer> receivers_, senders_;
 };
 
+bool MayStart(const ExchangeMessage& message, const MessageLane& in, const MessageLane& out) {
+  return in.finished >= message.after_incoming && out.finished >= message.after_outgoing;
+}
+
+// Of the message that this rank waits for longest.
+absl::Status CheckOldest(const ExchangePlan& plan, const MessageLane& in, const MessageLane& out,
+                         Exchange::Check check) {
+  const bool receiving = in.finished < in.started;
+  const bool waits_for_in = receiving || out.finished == out.total;
+  const ExchangeMessage& oldest =
+      waits_for_in ? plan.incoming[static_cast<size_t>(in.finished)] : plan.outgoing[static_cast<size_t>(out.finished)];
+  return check(oldest.peer, receiving);
+}
+
 }  // namespace
 
 absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check check) {
@@ -76,10 +90,7 @@ absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check che
   const auto start = [&](MessageLane& lane, const std::vector<ExchangeMessage>& messages, bool receiving) {
     const auto message = [&](int64_t m) -> const ExchangeMessage& { return messages[static_cast<size_t>(m)]; };
     return lane.Start(
-        [&](int64_t m) {
-          return in.finished >= message(m).after_incoming && out.finished >= message(m).after_outgoing &&
-                 (receiving || credits.MaySend(message(m).peer));
-        },
+        [&](int64_t m) { return MayStart(message(m), in, out) && (receiving || credits.MaySend(message(m).peer)); },
         [&](int64_t m, FabricOperation* operation) -> absl::StatusOr<bool> {
           DISTILL_ASSIGN_OR_RETURN(const bool posted, Post(call, message(m), receiving, operation));
           if (posted && !receiving) credits.NoteSent(message(m).peer);
@@ -107,13 +118,7 @@ absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check che
       wait.Restart();
       continue;
     }
-    if (wait.slow()) {
-      const bool receiving = in.finished < in.started;
-      const bool waits_for_in = receiving || out.finished == out.total;
-      const ExchangeMessage& first = waits_for_in ? plan.incoming[static_cast<size_t>(in.finished)]
-                                                  : plan.outgoing[static_cast<size_t>(out.finished)];
-      DISTILL_RETURN_IF_ERROR(check(first.peer, receiving));
-    }
+    if (wait.slow()) DISTILL_RETURN_IF_ERROR(CheckOldest(plan, in, out, check));
     wait.Pause(in.busy || out.busy);
   }
   return absl::OkStatus();
