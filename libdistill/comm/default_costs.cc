@@ -1,9 +1,9 @@
-// Measured: tcp's and shm's tables, by distillrun --tune on 2-core virtual machines (shm's on a busy one: the best of
-// eight runs). Not measured: efa's, which are for two kinds of hosts, P4d (8 ranks, 4 cards of 100 Gbit/s) and P5 (8
-// ranks, 32 such cards). Those for GPUs' memory are the ones of bench/tuning/ (Cluster::Costs in simulate/ computes
-// them, a test compares). For host memory a message has no kernel to wait for, which is 10 us of the latency; a rank's
-// part of its host's memory is published: 12 channels of DDR4-2933 on P4d, 16 of DDR4-3200 on P5, for 8 ranks; the
-// other figures are tcp's.
+// Measured: tcp's and shm's tables, by distillrun --tune on 2-core virtual machines (shm's on a busy one: the best two
+// of 13 runs, which agree). Not measured: efa's, which are for two kinds of hosts, P4d (8 ranks, 4 cards of 100 Gbit/s)
+// and P5 (8 ranks, 32 such cards). Those for GPUs' memory are the ones of bench/tuning/ (Cluster::Costs in simulate/
+// computes them, a test compares). For host memory a message has no kernel to wait for, which is 10 us of the latency;
+// a rank's part of its host's memory is published: 12 channels of DDR4-2933 on P4d, 16 of DDR4-3200 on P5, for 8 ranks;
+// the other figures are tcp's.
 #include "libdistill/comm/default_costs.h"
 
 #include "absl/strings/match.h"
@@ -11,7 +11,7 @@
 namespace distill {
 namespace {
 
-constexpr CostTable kShm = {.network = {4.3, 3.5, 2.5}};
+constexpr CostTable kShm = {.network = {4.3, 3.7, 3.6}};
 
 constexpr CostTable kP4dDevice = {
     .shared_memory = {15, 0, 300}, .network = {31, 1, 6.25}, .reduction_gigabytes_per_second = 24.95};
