@@ -33,19 +33,18 @@ class Credits {
     all_->NoteTaken(peer, 1);
     --Entry(senders_, peer).left;
   }
-  // Moves credits: whether any moved.
-  absl::StatusOr<bool> Move() {
-    bool moved = false;
+  absl::StatusOr<CreditStep> Move() {
+    CreditStep all;
     for (const Peer& to : receivers_) {
       if (to.left == 0) continue;
-      DISTILL_ASSIGN_OR_RETURN(const bool came, all_->Receive(to.rank));
-      moved = moved || came;
+      DISTILL_ASSIGN_OR_RETURN(const CreditStep came, all_->Receive(to.rank));
+      all.Add(came);
     }
     for (const Peer& from : senders_) {
-      DISTILL_ASSIGN_OR_RETURN(const bool went, all_->Send(from.rank, all_->taken(from.rank) + from.left));
-      moved = moved || went;
+      DISTILL_ASSIGN_OR_RETURN(const CreditStep went, all_->Send(from.rank, all_->taken(from.rank) + from.left));
+      all.Add(went);
     }
-    return moved;
+    return all;
   }
 
  private:
@@ -108,18 +107,18 @@ absl::Status Exchange::Run(const ExchangePlan& plan, const Call& call, Check che
   FabricWait wait(endpoint_);
   while (out.finished < out.total || in.finished < in.total) {
     DISTILL_RETURN_IF_ERROR(start(in, plan.incoming, /*receiving=*/true));
-    DISTILL_ASSIGN_OR_RETURN(const bool credited, credits.Move());
+    DISTILL_ASSIGN_OR_RETURN(const CreditStep credited, credits.Move());
     DISTILL_RETURN_IF_ERROR(start(out, plan.outgoing, /*receiving=*/false));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
     DISTILL_RETURN_IF_ERROR(out.Finish([](int64_t) { return true; }));
     DISTILL_RETURN_IF_ERROR(in.Finish(take));
     const bool moved = std::exchange(in.moved, false) | std::exchange(out.moved, false);
-    if (moved || polled || credited) {
+    if (moved || polled || credited.moved) {
       wait.Restart();
       continue;
     }
     if (wait.slow()) DISTILL_RETURN_IF_ERROR(CheckOldest(plan, in, out, check));
-    wait.Pause(in.busy || out.busy);
+    wait.Pause(in.busy || out.busy || credited.refused);
   }
   return absl::OkStatus();
 }

@@ -5,7 +5,7 @@
 
 namespace distill {
 
-absl::StatusOr<bool> FabricCredits::Receive(int peer) {
+absl::StatusOr<CreditStep> FabricCredits::Receive(int peer) {
   Peer& to = at(peer);
   const bool came = to.waiting && to.incoming.done;
   if (came) {
@@ -13,21 +13,21 @@ absl::StatusOr<bool> FabricCredits::Receive(int peer) {
     to.waiting = false;
     to.credited += kEvery;
   }
-  if (to.waiting || to.sent - to.credited < kEvery) return came;
+  if (to.waiting || to.sent - to.credited < kEvery) return CreditStep{.moved = came};
   const uint64_t tag = FabricCreditTag(static_cast<uint64_t>(to.credited / kEvery + 1), peer);
   DISTILL_ASSIGN_OR_RETURN(to.waiting, endpoint_->Receive(peer, tag, bytes_, 1, *memory_, &to.incoming));
-  return came || to.waiting;
+  return CreditStep{.moved = came || to.waiting, .refused = !to.waiting};
 }
 
-absl::StatusOr<bool> FabricCredits::Send(int peer, int64_t last) {
+absl::StatusOr<CreditStep> FabricCredits::Send(int peer, int64_t last) {
   Peer& from = at(peer);
   const int64_t next = from.told + kEvery;
-  if (from.taken < next || last <= next + kEvery || !from.outgoing.done) return false;
+  if (from.taken < next || last <= next + kEvery || !from.outgoing.done) return CreditStep();
   DISTILL_RETURN_IF_ERROR(from.outgoing.status);
   const uint64_t tag = FabricCreditTag(static_cast<uint64_t>(next / kEvery), rank_);
   DISTILL_ASSIGN_OR_RETURN(const bool posted, endpoint_->Send(peer, tag, bytes_ + 1, 1, *memory_, &from.outgoing));
   if (posted) from.told = next;
-  return posted;
+  return CreditStep{.moved = posted, .refused = !posted};
 }
 
 }  // namespace distill

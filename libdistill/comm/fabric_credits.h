@@ -21,6 +21,16 @@
 
 namespace distill {
 
+// What was done with credits.
+struct CreditStep {
+  bool moved = false;    // anything
+  bool refused = false;  // the provider did not take one: whoever waits looks again soon (FabricWait's `busy`)
+  void Add(const CreditStep& other) {
+    moved = moved || other.moved;
+    refused = refused || other.refused;
+  }
+};
+
 // Used on the endpoint's thread, in its calls.
 class FabricCredits {
  public:
@@ -43,11 +53,11 @@ class FabricCredits {
   void NoteSent(int peer, int64_t messages) { at(peer).sent += messages; }
   void NoteTaken(int peer, int64_t messages) { at(peer).taken += messages; }
 
-  // These do what can be done now: true when that was something. An error is the end of the endpoint's use.
+  // These do what can be done now. An error is the end of the endpoint's use.
   // Receives credits of the peer's, where messages to it will need one.
-  absl::StatusOr<bool> Receive(int peer);
+  absl::StatusOr<CreditStep> Receive(int peer);
   // Sends it the next credit, if it is due and needed for messages up to number `last`.
-  absl::StatusOr<bool> Send(int peer, int64_t last);
+  absl::StatusOr<CreditStep> Send(int peer, int64_t last);
 
  private:
   struct Peer {

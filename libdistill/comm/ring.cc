@@ -36,25 +36,26 @@ class Ring::Credits {
       : schedule_(schedule), in_(in), out_(out) {}
   // Messages below this number may go out.
   int64_t allowed() const { return all_ == nullptr ? out_.total : sent_ + all_->Left(schedule_.next); }
-  // Counts what the lanes have done since the last time, and moves credits: whether any moved.
-  absl::StatusOr<bool> Move() {
-    if (all_ == nullptr) return false;
-    bool came = false;
-    bool went_on = false;  // to whom this call has yet to send
-    bool went_back = false;
+  // Counts what the lanes have done since the last time, and moves credits.
+  absl::StatusOr<CreditStep> Move() {
+    CreditStep all;
+    if (all_ == nullptr) return all;
     if (out_.started < out_.total || sent_ < out_.started) {
       all_->NoteSent(schedule_.next, out_.started - std::exchange(sent_, out_.started));
-      DISTILL_ASSIGN_OR_RETURN(came, all_->Receive(schedule_.next));
+      DISTILL_ASSIGN_OR_RETURN(const CreditStep came, all_->Receive(schedule_.next));
+      all.Add(came);
     }
-    if (out_.started < out_.total) {
-      DISTILL_ASSIGN_OR_RETURN(went_on, all_->Send(schedule_.next, FabricCredits::kAll));
+    if (out_.started < out_.total) {  // to whom this call has yet to send
+      DISTILL_ASSIGN_OR_RETURN(const CreditStep went, all_->Send(schedule_.next, FabricCredits::kAll));
+      all.Add(went);
     }
     if (in_.total > 0) {
       all_->NoteTaken(schedule_.previous, in_.finished - std::exchange(taken_, in_.finished));
       const int64_t last = all_->taken(schedule_.previous) + in_.total - in_.finished;
-      DISTILL_ASSIGN_OR_RETURN(went_back, all_->Send(schedule_.previous, last));
+      DISTILL_ASSIGN_OR_RETURN(const CreditStep went, all_->Send(schedule_.previous, last));
+      all.Add(went);
     }
-    return came || went_on || went_back;
+    return all;
   }
 
  private:
@@ -97,19 +98,19 @@ absl::Status Ring::Run(const RingSchedule& schedule, absl::FunctionRef<RingPiece
     DISTILL_ASSIGN_OR_RETURN(const bool noted, writes == nullptr ? false : writes->Move());
     const int64_t known = writes == nullptr || writes->heard() ? out.total : schedule.first_written;
     DISTILL_RETURN_IF_ERROR(in.Start([&](int64_t m) { return m < out.finished + schedule.reuse; }, receive));
-    DISTILL_ASSIGN_OR_RETURN(const bool credited, credits.Move());
+    DISTILL_ASSIGN_OR_RETURN(const CreditStep credited, credits.Move());
     const int64_t allowed = std::min({in.finished + schedule.lag, credits.allowed(), known});
     DISTILL_RETURN_IF_ERROR(out.Start([&](int64_t m) { return m < allowed; }, send));
     DISTILL_ASSIGN_OR_RETURN(const bool polled, endpoint_->Poll());
     DISTILL_RETURN_IF_ERROR(in.Finish([&](int64_t m) { return taken(m), true; }));
     DISTILL_RETURN_IF_ERROR(out.Finish([](int64_t) { return true; }));
     const bool moved = std::exchange(in.moved, false) | std::exchange(out.moved, false);
-    if (moved || polled || credited || noted) {
+    if (moved || polled || credited.moved || noted) {
       wait.Restart();
       continue;
     }
     if (wait.slow()) DISTILL_RETURN_IF_ERROR(check(schedule, in.finished < in.started && known == out.total));
-    wait.Pause(in.busy || out.busy);
+    wait.Pause(in.busy || out.busy || credited.refused);
   }
   return credits.Move().status();
 }
