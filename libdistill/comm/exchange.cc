@@ -67,10 +67,11 @@ bool MayStart(const ExchangeMessage& message, const MessageLane& in, const Messa
   return in.finished >= message.after_incoming && out.finished >= message.after_outgoing;
 }
 
-// Of the message that this rank waits for longest.
+// Of the message that this rank waits for longest. One that is here and not taken in waits for room: for what has yet
+// to leave.
 absl::Status CheckOldest(const ExchangePlan& plan, const MessageLane& in, const MessageLane& out,
                          Exchange::Check check) {
-  const bool receiving = in.finished < in.started;
+  const bool receiving = in.finished < in.started && !in.operation(in.finished).done;
   const bool waits_for_in = receiving || out.finished == out.total;
   const ExchangeMessage& oldest =
       waits_for_in ? plan.incoming[static_cast<size_t>(in.finished)] : plan.outgoing[static_cast<size_t>(out.finished)];

@@ -87,5 +87,62 @@ TEST_CASE("a rank whose provider refuses a credit tries again, and does not slee
   }
 }
 
+// One neighbour is late: it neither sends nor receives.
+class LateEndpoint : public testing::QuietEndpoint {
+ public:
+  explicit LateEndpoint(int late) : late_(late) {}
+  absl::StatusOr<bool> Send(int peer, uint64_t, const void*, size_t, const FabricMemory&,
+                            FabricOperation* operation) override {
+    operation->done = peer != late_;
+    return true;
+  }
+  absl::StatusOr<bool> Receive(int peer, uint64_t, void*, size_t, const FabricMemory&,
+                               FabricOperation* operation) override {
+    operation->done = peer != late_;
+    return true;
+  }
+
+ private:
+  const int late_;
+};
+
+// The first rank that a call along a tree of 7 ranks names while it waits, and whether for data from it.
+std::pair<int, bool> NamedBy(const ExchangeTree& tree, bool reduces, int late) {
+  constexpr int64_t kCount = 100;  // chunks, which is far more than a rank keeps
+  LateEndpoint endpoint(late);
+  const ExchangeShape shape = {.rank = 1, .ranks = 7, .count = kCount, .chunk = 1};
+  const ExchangePlan plan = (reduces ? PlanTreeReduce : PlanTreeBroadcast)(shape, tree);
+  std::vector<char> data(kCount), result(kCount), landing(static_cast<size_t>(plan.landing));
+  const FabricMemory memory;
+  BufferWork work(nullptr);
+  const Exchange::Call call = {.input = {data.data(), &memory},
+                               .result = {result.data(), &memory},
+                               .landing = {landing.data(), &memory},
+                               .dtype = DType::kUInt8};
+  std::pair<int, bool> named = {-1, false};
+  const absl::Status status = Exchange(&endpoint, &work).Run(plan, call, [&](int peer, bool receiving) {
+    named = {peer, receiving};
+    return absl::DeadlineExceededError("late");
+  });
+  CHECK(absl::IsDeadlineExceeded(status));
+  return named;
+}
+
+TEST_CASE("a rank of a tree waits for the neighbour that is late, not for one whose data have come") {
+  const std::pair<const char*, ExchangeTree> trees[] = {{"binomial", BinomialTree(2, 7, 0)},
+                                                        {"binary", BinaryTree(1, 7, 0)}};
+  for (const auto& [name, tree] : trees) {
+    CAPTURE(name);
+    REQUIRE(tree.parent == 0);
+    REQUIRE(!tree.children.empty());
+    CHECK(NamedBy(tree, /*reduces=*/true, tree.parent) == std::pair(tree.parent, false));
+    CHECK(NamedBy(tree, /*reduces=*/false, tree.parent) == std::pair(tree.parent, true));
+    for (const int child : tree.children) {
+      CHECK(NamedBy(tree, /*reduces=*/true, child) == std::pair(child, true));
+      CHECK(NamedBy(tree, /*reduces=*/false, child) == std::pair(child, false));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace distill
