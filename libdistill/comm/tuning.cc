@@ -74,15 +74,16 @@ Moves OneWayMovesOf(CommAlgorithm algorithm, CommOperation operation, const Comm
   const double n = layout.ranks;
   const double sharing = layout.hosts > 1 ? layout.ranks_per_host : 1;
   const double adds = operation == CommOperation::kReduce ? 1 : 0;
+  // Of both trees in messages, and how many children the binomial tree's root has.
   const double depth = Log2(layout.ranks);
   const double rounds = depth + (1 << Log2(layout.ranks) < layout.ranks ? 1 : 0);
   switch (algorithm) {
     case CommAlgorithm::kRing:
       return {n - 1, 0, 1.1 * layout.crossings, adds, n - 2, adds * (n - 2)};
     case CommAlgorithm::kBinomialTree:
-      return {rounds, 0, 1.2 * rounds * sharing, adds * rounds};
+      return {depth, rounds - depth, 1.2 * rounds * sharing, adds * rounds};
     case CommAlgorithm::kBinaryTree:
-      return {rounds, rounds, 1.2 * 2 * sharing, adds, 2 * (depth - 1), adds * (depth - 1)};
+      return {depth, depth, 1.2 * 2 * sharing, adds, 2 * (depth - 1), adds * (depth - 1)};
     default:
       return {};
   }

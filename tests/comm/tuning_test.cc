@@ -147,7 +147,8 @@ TEST_CASE("a broadcast and a reduce take a tree between many hosts, and the chai
     const auto chosen = [&](int hosts, int64_t bytes) { return tuning.Choose(operation, bytes, {hosts, hosts, 1}); };
     CAPTURE(NameOf(operation));
     CHECK(chosen(2, 4) == CommAlgorithm::kRing);
-    CHECK(chosen(4, 4) == CommAlgorithm::kBinomialTree);
+    CHECK(chosen(3, 4) != CommAlgorithm::kRing);  // both trees are one
+    for (const int hosts : {4, 5, 6, 12}) CHECK(chosen(hosts, 4) == CommAlgorithm::kBinomialTree);
     CHECK(chosen(4, 64 << 20) == CommAlgorithm::kRing);
     CHECK(chosen(512, 4) == CommAlgorithm::kBinomialTree);
     CHECK(chosen(512, 4 << 20) == CommAlgorithm::kBinaryTree);
