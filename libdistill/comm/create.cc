@@ -8,6 +8,7 @@
 #include "libdistill/comm/gpu.h"
 #include "libdistill/comm/setup.h"
 #include "libdistill/comm/tuning_file.h"
+#include "libdistill/comm/tuning_text.h"
 #include "libdistill/core/description.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
@@ -72,23 +73,14 @@ absl::StatusOr<ChosenBackend> Introduce(Setup& setup) {
   return chosen.ok() ? chosen : SharedError(chosen.status());
 }
 
-// How an all-reduce is carried out: in two levels and between their lanes, or between all ranks.
-std::string DescribeAlgorithms(ChosenBackend backend, const CommTuning* used, const HostLayout& hosts,
-                               AlgorithmPreference preferred) {
-  constexpr CommOperation kShown = CommOperation::kAllReduce;
-  const std::string preference = absl::StrCat("comm_algorithm ", FieldText(preferred));
-  if (used == nullptr) {
-    return preferred == AlgorithmPreference::kAuto ? "" : absl::StrCat("; ", preference, " decides nothing here");
+std::string DescribeChoice(ChosenBackend backend, const CommTuning* tuning, const HostLayout& hosts,
+                           AlgorithmPreference preferred) {
+  if (tuning == nullptr) {
+    const bool asked = preferred != AlgorithmPreference::kAuto;
+    return asked ? absl::StrCat("; comm_algorithm ", FieldText(preferred), " decides nothing here") : "";
   }
-  const CommTuning& tuning = *used;
   const bool levels = backend == ChosenBackend::kShmAndFabric || backend == ChosenBackend::kNcclAndFabric;
-  const CommLayout all = LayoutOf(hosts);
-  const CommLayout layout = levels ? CommLayout{all.hosts, all.hosts, 1} : all;
-  const std::string chosen =
-      levels && tuning.preference() == AlgorithmPreference::kAuto ? tuning.Describe(kShown, all) : "hierarchical";
-  return absl::StrCat("; all-reduce over the fabric: ", levels ? absl::StrCat(chosen, ", and in its lanes ") : "",
-                      tuning.Describe(kShown, layout, /*flat_only=*/true), " (", preference, ")",
-                      tuning.was_given() ? "" : absl::StrCat("; costs: the built-in ones of ", tuning.source()));
+  return absl::StrCat("; ", DescribeAlgorithms(*tuning, levels ? tuning : nullptr, LayoutOf(hosts)));
 }
 
 MadeCommunicator Make(ChosenBackend backend, Setup setup) {
@@ -129,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
                          FieldText(options.backend), "), met over ", rendezvous->kind(),
-                         DescribeAlgorithms(backend, made->tuning(), hosts, preference),
+                         DescribeChoice(backend, made->tuning(), hosts, preference),
                          debug ? "; each call is compared over all ranks" : ""));
   }
   return made;

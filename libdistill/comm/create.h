@@ -20,8 +20,9 @@ struct CommunicatorOptions {
   BackendPreference backend = BackendPreference::kAuto;
   // How ranks on several hosts reduce and gather: auto (what the table of costs says is fastest for the size, in two
   // levels too), flat (the same without levels), hierarchical (always in levels), or an algorithm for the fabric and
-  // the lanes of two levels. Under auto the environment's DISTILL_COMM_ALGORITHM decides, if it is there. Every rank
-  // must say the same. InvalidArgument: a backend is named under which this has no effect.
+  // the lanes of two levels, for what it can do (a tree: broadcasts and reduces to one rank alone). Under auto the
+  // environment's DISTILL_COMM_ALGORITHM decides, if it is there. Every rank must say the same. InvalidArgument: a
+  // backend is named under which this has no effect.
   AlgorithmPreference algorithm = AlgorithmPreference::kAuto;
   // The table of costs, as distillrun --tune writes it; rank 0's holds for all. Empty: DISTILL_COMM_TUNING_FILE, else
   // the built-in table of the fabric that joins the hosts (comm/default_costs.h).
@@ -57,7 +58,8 @@ void Describe(V& v, CommunicatorOptions& o) {
       .Similar("backend");
   v.Field("comm_algorithm", o.algorithm,
           "how gradients are summed between hosts; auto: the fastest for the size, by the table of costs; flat: the "
-          "fastest that does not work inside the hosts first");
+          "fastest that does not work inside the hosts first; a name: that algorithm where it can be, "
+          "and the table for the rest; the trees are for broadcasts and reduces to one rank alone");
   v.Field("comm_tuning_file", o.tuning_file,
           "table of costs for comm_algorithm auto, as distillrun --tune writes it; rank 0's is every rank's; "
           "without one: a built-in table for the fabric that joins the hosts")
