@@ -66,6 +66,8 @@ class CommBackend : public Communicator {
 
   // What chooses its algorithms between hosts; null: it has no choice.
   virtual const CommTuning* tuning() const { return nullptr; }
+  // The same of what goes between all ranks, where that may be by another table.
+  virtual const CommTuning* flat_tuning() const { return tuning(); }
 
   // Whether it heeds CommCall::stride for buffers in this placement.
   virtual bool takes_strides(Placement) const { return false; }

@@ -73,14 +73,14 @@ absl::StatusOr<ChosenBackend> Introduce(Setup& setup) {
   return chosen.ok() ? chosen : SharedError(chosen.status());
 }
 
-std::string DescribeChoice(ChosenBackend backend, const CommTuning* tuning, const HostLayout& hosts,
+std::string DescribeChoice(ChosenBackend backend, const CommBackend& made, const HostLayout& hosts,
                            AlgorithmPreference preferred) {
-  if (tuning == nullptr) {
+  if (made.tuning() == nullptr) {
     const bool asked = preferred != AlgorithmPreference::kAuto;
     return asked ? absl::StrCat("; comm_algorithm ", FieldText(preferred), " decides nothing here") : "";
   }
   const bool levels = backend == ChosenBackend::kShmAndFabric || backend == ChosenBackend::kNcclAndFabric;
-  return absl::StrCat("; ", DescribeAlgorithms(*tuning, levels ? tuning : nullptr, LayoutOf(hosts)));
+  return absl::StrCat("; ", DescribeAlgorithms(*made.flat_tuning(), levels ? made.tuning() : nullptr, LayoutOf(hosts)));
 }
 
 MadeCommunicator Make(ChosenBackend backend, Setup setup) {
@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateCommunicator(const World& wo
   if (world.rank == 0) {
     LogInfo(absl::StrCat("collectives: ", world.world_size, " ranks over ", made->backend(), " (comm_backend ",
                          FieldText(options.backend), "), met over ", rendezvous->kind(),
-                         DescribeChoice(backend, made->tuning(), hosts, preference),
+                         DescribeChoice(backend, *made, hosts, preference),
                          debug ? "; each call is compared over all ranks" : ""));
   }
   return made;

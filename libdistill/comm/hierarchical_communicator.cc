@@ -37,6 +37,7 @@ class HierarchicalCommunicator : public CommBackend {
   absl::string_view backend() const override { return name_; }
   bool takes_device_memory() const override { return inside_->takes_device_memory(); }
   const CommTuning* tuning() const override { return &lane_tuning_; }
+  const CommTuning* flat_tuning() const override { return &tuning_; }
   absl::Status CheckPeers() override {
     DISTILL_RETURN_IF_ERROR(inside_->CheckPeers());
     return job_->rendezvous().CheckPeers();

@@ -21,7 +21,10 @@ std::string DescribeAlgorithms(const CommTuning& flat, const CommTuning* lane, c
     absl::StrAppend(&text,
                     "; broadcast and reduce: ", across.Describe(CommOperation::kBroadcast, layout, /*flat_only=*/true));
   }
-  if (!across.was_given()) absl::StrAppend(&text, "; costs: the built-in ones of ", across.source());
+  if (across.was_given()) return text;
+  absl::StrAppend(&text, "; costs: the built-in ones of ", across.source());
+  // Of GPUs' memory in the lanes, beside host memory between all ranks.
+  if (flat.source() != across.source()) absl::StrAppend(&text, ", and between all ranks of ", flat.source());
   return text;
 }
 

@@ -36,5 +36,22 @@ TEST_CASE("the log says whether calls go in two levels: never where flat is aske
   CHECK(!absl::StrContains(text(AlgorithmPreference::kFlat), "hierarchical"));
 }
 
+TEST_CASE("where lanes carry GPUs' memory by a table of their own, the log names both, and levels by the ranks' one") {
+  CostTable slow_memory;
+  slow_memory.shared_memory.gigabytes_per_second = 0.01;
+  CommTuning flat(AlgorithmPreference::kAuto), lane(AlgorithmPreference::kAuto);
+  flat.UseWhereNoneWasGiven(slow_memory, "slow memory");
+  lane.UseWhereNoneWasGiven(DefaultCostsOf({"efa", 50, true}).table, "efa as on P5");
+  const CommLayout all = {8, 4, 2};
+  const std::string text = DescribeAlgorithms(flat, &lane, all);
+  INFO(text);
+  const std::string levels = flat.Describe(CommOperation::kAllReduce, all);
+  REQUIRE(levels != lane.Describe(CommOperation::kAllReduce, all));
+  CHECK(absl::StartsWith(text,
+                         absl::StrCat("all-reduce over the fabric: ", levels, ", and in its lanes ",
+                                      lane.Describe(CommOperation::kAllReduce, {4, 4, 1}, /*flat_only=*/true), " (")));
+  CHECK(absl::EndsWith(text, "; costs: the built-in ones of efa as on P5, and between all ranks of slow memory"));
+}
+
 }  // namespace
 }  // namespace distill
