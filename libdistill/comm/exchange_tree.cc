@@ -7,8 +7,9 @@
 //      +-> 2 ---> 3                               +-> 2 -+-> 5
 //      +-> 1                                             +-> 6
 //
-//   binomial   time = log2(n) (latency + S / bandwidth)                    for short data
-//   binary     time = log2(n) (latency + gap + 2 chunk / bandwidth) + 2 S / bandwidth    for longer data
+// Both are d = floor(log2 n) messages deep; the binomial tree's root has r = ceil(log2 n) children:
+//   binomial   time = d latency + (r-d) gap + r S / bandwidth                            for short data
+//   binary     time = d (latency + gap) + 2 (d-1) chunk / bandwidth + 2 S / bandwidth    for longer data
 //   chain      time = (n-1) latency + (n-2) chunk / bandwidth + S / bandwidth            for the longest
 // A broadcast sends to the child with most ranks behind it first. A reduce goes the other way: a rank adds chunk c of
 // all its children to its own at once, in the order of their numbers, 16-bit types in float32 with one rounding, and

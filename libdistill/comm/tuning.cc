@@ -5,15 +5,22 @@
 //   recursive doubling  (log2 p + f) a                    + (log2 p + f) l S b    + log2 n S c     f = 2 unless n = p
 //   direct exchange     2 a + 2 m g + the longer of 2(n-2-m) g and 2(n-1)/n l S b   + (n-1)/n S c  m = min(n-2, 8)
 //   Rabenseifner        (2 log2 p + f) a                  + (2(p-1)/p + f) l S b  + (p-1)/p S c
+//   chain               (n-1) a                           + x S b + (n-2) C b     + S c + (n-2) C c
+//   binomial tree       d a + (r-d) g                     + r l S b               + r S c
+//   binary tree         d (a + g)                         + 2 l S b + 2 (d-1) C b + S c + (d-1) C c
 //   hierarchical        2 a of memory, and the longer of 2 S b of memory (inside) and the best of the above for h ranks
 //                       (across): the two run at the same time, segment by segment
+// Chain and trees are for a broadcast, where nothing is added, and a reduce; a rank of the binary tree adds both its
+// children's chunks at once. d = floor(log2 n), r = ceil(log2 n), C is S or a chunk, whichever is smaller.
 // Bytes count more where links idle between steps or several ranks send to one: ring 1.1, recursive doubling 1.2,
-// direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md). A
-// flat ring in the order of the hosts crosses each link once each way (x = 1), however many ranks are on a host. As S
-// grows no cost begins to grow more slowly, and those that start higher grow more slowly in the end: so the choice
-// moves on from algorithm to algorithm and never back. Of more than eight messages at a time a rank's thread
-// starts one while others are on the wire: for few, sums are what was measured; for many hosts virtual time shows the
-// longer of the two (docs/collectives.md, "At 64 hosts").
+// direct exchange 1.4, Rabenseifner 1.8 times, between what links of 1 and of 10 Gbit/s showed (docs/collectives.md);
+// the chain is taken to be as the ring, trees as recursive doubling. A flat ring in the order of the hosts crosses each
+// link once each way (x = 1), however many ranks are on a host. The costs that start higher grow more slowly in the
+// end, so that the choice moves on from algorithm to algorithm. A cost that grows more slowly once a chunk is full, as
+// the chain's and the binary tree's do, could lead it back, as could two levels: by the built-in tables no call's does
+// (tuning_test.cc). Of more than eight messages at a time a rank's thread starts one while others are on
+// the wire: for few, sums are what was measured; for many hosts virtual time shows the longer of the two
+// (docs/collectives.md, "At 64 hosts").
 #include "libdistill/comm/tuning.h"
 
 #include <algorithm>

@@ -18,13 +18,14 @@ constexpr int kRanks[] = {2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
 using Tree = ExchangeTree (*)(int rank, int ranks, int root);
 constexpr std::pair<const char*, Tree> kTrees[] = {{"binomial", BinomialTree}, {"binary", BinaryTree}};
 
-int Rounds(int ranks) {
-  int rounds = 0;
-  while (1 << rounds < ranks) ++rounds;
-  return rounds;
+int Depth(int ranks) {
+  int depth = 0;
+  while (2 << depth <= ranks) ++depth;
+  return depth;
 }
 
-TEST_CASE("a tree has every rank once below its root, each below the one that it names, at most log2(n) steps away") {
+TEST_CASE(
+    "a tree has every rank once below its root, each below the one that it names, at most floor(log2 n) steps away") {
   for (const auto& [name, tree] : kTrees) {
     for (const int ranks : {2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 512}) {
       for (const int root : std::set<int>{0, 1, ranks / 2, ranks - 1}) {
@@ -39,7 +40,7 @@ TEST_CASE("a tree has every rank once below its root, each below the one that it
             CHECK(child.parent == reached[i]);
             CHECK(child.place == static_cast<int>(place));
             REQUIRE(depth.emplace(here.children[place], depth[reached[i]] + 1).second);
-            CHECK(depth[here.children[place]] <= Rounds(ranks));
+            CHECK(depth[here.children[place]] <= Depth(ranks));
             reached.push_back(here.children[place]);
           }
         }

@@ -12,7 +12,7 @@ constexpr CommOperation kOperations[] = {CommOperation::kAllReduce, CommOperatio
 
 std::vector<CommLayout> Layouts() {
   std::vector<CommLayout> layouts;
-  for (const int hosts : {1, 2, 3, 4, 8, 32}) {
+  for (const int hosts : {1, 2, 3, 4, 5, 8, 12, 32, 512}) {
     for (const int per_host : {1, 2, 8}) {
       if (hosts * per_host > 1) layouts.push_back({hosts * per_host, hosts, per_host});
     }
@@ -38,22 +38,34 @@ TEST_CASE("short calls take the fewest messages, long ones the fewest bytes") {
   }
 }
 
-TEST_CASE("as calls grow the choice moves on and never comes back") {
-  const CommTuning tuning;
-  for (const CommOperation operation : kOperations) {
-    for (const CommLayout& layout : Layouts()) {
-      std::vector<CommAlgorithm> seen;
-      double before = 0;
-      for (int64_t bytes = 4; bytes <= int64_t{1} << 36; bytes *= 2) {
-        const CommAlgorithm chosen = tuning.Choose(operation, bytes, layout);
-        const double time = PredictMicroseconds(chosen, operation, bytes, layout, tuning.table());
-        CHECK(time >= before);  // the wire hides the gaps of short messages
-        before = time;
-        if (!seen.empty() && seen.back() == chosen) continue;
-        CAPTURE(NameOf(operation), layout.ranks, layout.hosts, bytes, NameOf(chosen));
-        CHECK(std::find(seen.begin(), seen.end(), chosen) == seen.end());
-        CHECK(CanRun(chosen, operation, layout));
-        seen.push_back(chosen);
+void CheckMovesOn(const CommTuning& tuning, CommOperation operation, const CommLayout& layout, bool flat_only) {
+  std::vector<CommAlgorithm> seen;
+  double before = 0;
+  for (int64_t bytes = 4; bytes <= int64_t{1} << 36; bytes *= 2) {
+    const CommAlgorithm chosen = tuning.Choose(operation, bytes, layout, flat_only);
+    const double time = PredictMicroseconds(chosen, operation, bytes, layout, tuning.table());
+    CHECK(time >= before);  // the wire hides the gaps of short messages
+    before = time;
+    if (!seen.empty() && seen.back() == chosen) continue;
+    CAPTURE(NameOf(operation), layout.ranks, layout.hosts, bytes, NameOf(chosen), tuning.table().Encode());
+    CHECK(std::find(seen.begin(), seen.end(), chosen) == seen.end());
+    CHECK(CanRun(chosen, operation, layout));
+    seen.push_back(chosen);
+  }
+}
+
+TEST_CASE("as calls grow the choice moves on and never comes back, by every built-in table") {
+  for (const std::string provider : {"tcp", "shm", "efa"}) {
+    for (const double share : {6.25, 50.0}) {
+      for (const bool on_device : {false, true}) {
+        const CommTuning tuning(DefaultCostsOf({provider, share, on_device}).table, AlgorithmPreference::kAuto);
+        for (const CommOperation operation : kOperations) {
+          for (const CommLayout& layout : Layouts()) {
+            CheckMovesOn(tuning, operation, layout, /*flat_only=*/true);
+            // Device memory goes in two levels, whatever its table says.
+            if (!on_device) CheckMovesOn(tuning, operation, layout, /*flat_only=*/false);
+          }
+        }
       }
     }
   }
