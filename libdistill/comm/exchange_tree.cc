@@ -27,8 +27,9 @@ constexpr int64_t kSums = 8;
 
 int64_t Chunks(const ExchangeShape& shape) { return (shape.count + shape.chunk - 1) / shape.chunk; }
 
-// Consecutive numbers alternate over the rails: a parent's messages to or from two children do so, too. (Rails are in
-// the number of a power of two up to 16.)
+// Consecutive numbers alternate over the rails. Of 2, 4, 8 or 16 rails the chunks of two children with the same number
+// take two that are next to each other. Of 3 or 32, say, each child's chunks alternate over all rails as well, but
+// those of two children may take the same one.
 uint32_t Number(const ExchangeShape& shape, int64_t place, int64_t c) {
   constexpr int64_t kRails = 16;
   const int64_t stride = (Chunks(shape) + kRails - 1) / kRails * kRails + 1;
