@@ -36,7 +36,7 @@ constexpr int64_t DirectChunkBytes(int ranks, bool on_device) {
 constexpr int kRailsOfLongestWindow = 2 * kRingWindow;
 
 // At most, after calls of `bytes` each, all ranks' blocks together; whichever algorithm carries them out. `scatters`:
-// among them are reduce-scatters.
+// among them are reduce-scatters. No reduces to one rank, which keep sums that wait to leave as well.
 constexpr int64_t FabricScratchBytes(int ranks, int rails, int64_t bytes, bool scatters, bool on_device) {
   constexpr int64_t kExchangeWindow = 8;  // ExchangePlan's
   const int64_t window = RingWindow(rails);
