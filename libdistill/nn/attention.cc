@@ -54,8 +54,6 @@ Tensor RectangleAttention(const Tensor& query, const Tensor& keys, const Tensor&
     TORCH_CHECK(dropout == 0, "attention with a window, a cap or sinks drops nothing on this device");
     return AttendReference(query, keys, values, {.traits = traits, .is_causal = is_causal}, {});
   }
-  // LibTorch's kernels for GPUs would divide by 0. Every input has a gradient, of zeros.
-  if (dropout == 1) return (query + keys.sum() + values.sum()) * 0;
   if (is_causal) return CausalAttention(query, keys, values, dropout, scale);
   return at::scaled_dot_product_attention(query, keys, values, real.defined() ? std::optional(real) : std::nullopt,
                                           dropout, /*is_causal=*/false, scale);
@@ -98,6 +96,8 @@ Tensor CachedAttention(const Tensor& query, const Tensor& keys, const Tensor& va
 Tensor DocumentAttention(const Tensor& query, const Tensor& keys, const Tensor& values, const TokenLayout& layout,
                          bool is_causal, double dropout, const AttentionTraits& traits) {
   const int64_t width = query.size(1) * query.size(2);
+  // LibTorch's kernels, those for variable lengths too, would divide by 0. Every input has a gradient, of zeros.
+  if (dropout == 1 && !TakesTiles(query)) return ((query + keys.sum() + values.sum()) * 0).reshape({-1, width});
   if (PrefersVariableLengths(query, layout, is_causal, dropout, traits)) {
     return AttendVariableLengths(query, keys, values, layout, is_causal, dropout, traits).reshape({-1, width});
   }

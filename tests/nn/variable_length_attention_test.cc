@@ -213,6 +213,28 @@ TEST_CASE("a CPU keeps its own kernels for documents of several lengths") {
   }
 }
 
+// Documents of several lengths: nothing comes out, and every input has a gradient of zeros.
+void CheckAllDropped(torch::Device device, torch::Dtype dtype, const AttentionTraits& traits, bool is_causal) {
+  for (const Starts& rows : kRows) {
+    const TokenLayout layout = LayoutOfRows(rows, device);
+    const Drawn drawn = DrawFor(layout, {4, 4, 64}, dtype);
+    const Attended attended = Run(To(drawn.values, device, dtype), drawn.gradient.to(device), false,
+                                  [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+                                    return DocumentAttention(q, k, v, layout, is_causal, /*dropout=*/1, traits);
+                                  });
+    for (const Tensor& tensor : attended.all) CHECK(tensor.eq(0).all().item<bool>());
+  }
+}
+
+// float64, which has no tiles either, stands for a GPU here.
+TEST_CASE("where all is dropped nothing is left, also on a device without tiles") {
+  const int64_t forwards = testing::FlashForwards();
+  for (const bool is_causal : {false, true}) CheckAllDropped(torch::kCPU, torch::kFloat64, {}, is_causal);
+  CheckAllDropped(torch::kCPU, torch::kFloat64, {.window = 4}, true);
+  CheckAllDropped(torch::kCPU, torch::kFloat64, {.softcap = 1.5}, true);
+  CHECK(testing::FlashForwards() == forwards);
+}
+
 TEST_CASE("flash kernels take heads of up to 256 elements, a multiple of 8, and some only without dropout") {
   for (const int64_t size : {8, 64, 80, 96, 128, 192, 256}) CHECK(HasVariableLengths(size, 0));
   for (const int64_t size : {8, 64, 192}) CHECK(HasVariableLengths(size, 0.1));
@@ -282,6 +304,15 @@ TEST_CASE("a GPU attends by rectangles where flash kernels know no way, and give
     if (rows > 0) CheckOnGpu(rows, {{4, 2, 12}, true, {}}, torch::kFloat16, 1e-2, -1);
   }
   at::removeCallback(counter);
+}
+
+TEST_CASE("a GPU that drops all has nothing left, in one call too", "[on_gpu]") {
+  if (!HasFlash()) return;
+  const torch::Device gpu(torch::kCUDA, 0);
+  for (const torch::Dtype dtype : {torch::kFloat16, torch::kBFloat16, torch::kFloat32}) {
+    for (const bool is_causal : {false, true}) CheckAllDropped(gpu, dtype, {}, is_causal);
+    CheckAllDropped(gpu, dtype, {.window = 4}, true);
+  }
 }
 
 TEST_CASE("a GPU drops in the one call of several lengths, and the same again in its backward", "[on_gpu]") {
