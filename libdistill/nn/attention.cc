@@ -22,8 +22,10 @@ Tensor CausalAttention(const Tensor& query, const Tensor& keys, const Tensor& va
                        std::optional<double> scale) {
   const int64_t heads = query.size(1), queries = query.size(2);
   const bool is_grouped = keys.size(1) != heads;
-  // The fused float32 kernels of CUDA take no shared heads; torch would fall back to whole attention matrices.
-  const bool takes_groups = query.is_cpu() || query.scalar_type() != torch::kFloat32;
+  // Of CUDA's fused kernels the flash ones alone take shared heads, which know narrow types on GPUs of compute
+  // capability 8.0 or later; else torch would fall back to whole attention matrices.
+  const bool takes_groups =
+      query.is_cpu() || (query.scalar_type() != torch::kFloat32 && HasVariableLengths(query.device()));
   return at::scaled_dot_product_attention(query, takes_groups ? keys : RepeatHeads(keys, heads),
                                           takes_groups ? values : RepeatHeads(values, heads), /*attn_mask=*/{}, dropout,
                                           /*is_causal=*/queries > 1, scale,
