@@ -79,8 +79,11 @@ SweepSums SweepRow(const GpuSweep& sweep, int64_t row, int threads) {
 
 }  // namespace
 
-SweepSums SweepRowAsThreads(const GpuSweep& sweep, int64_t row, int threads) {
-  return IsUsual(sweep) ? SweepRow<true>(sweep, row, threads) : SweepRow<false>(sweep, row, threads);
+SweepSums SweepRowAsThreads(const GpuSweep& sweep, int64_t row, int threads, SweepKernelKind kind) {
+  const bool is_usual = kind == SweepKernelKind::kChosen && IsUsual(sweep);
+  return is_usual ? SweepRow<true>(sweep, row, threads) : SweepRow<false>(sweep, row, threads);
 }
+
+bool IsUsualSweep(const GpuSweep& sweep) { return IsUsual(sweep); }
 
 }  // namespace distill::testing

@@ -231,31 +231,107 @@ TEST_CASE("a GPU's threads find the top k among ties, and count the tail of top-
   }
 }
 
-TEST_CASE("a label beyond the vocabulary makes loss and gradient no number") {
+// Of float32 products: cross-entropy alone, by the kernel for all sweeps, and the usual divergence, by its own.
+SweepOptions OptionsOf40Words(Divergence divergence) {
   SweepOptions options;
   options.vocabulary = 40;
-  Rows rows(40, DType::kFloat32, options);
-  rows.labels = {40, 39, 1000};
-  for (const int64_t row : {0, 2}) CHECK(std::isnan(testing::SweepRowAsThreads(rows.sweep, row, 16).ce));
-  CHECK(std::isfinite(testing::SweepRowAsThreads(rows.sweep, 1, 16).ce));
-  for (const int64_t i : {0, 39, 80, 119}) CHECK(std::isnan(rows.Gradient(i)));
-  for (const int64_t i : {40, 79}) CHECK(std::isfinite(rows.Gradient(i)));
+  options.divergence = divergence;
+  options.alpha = divergence == Divergence::kNone ? 0.0f : 0.5f;
+  return options;
+}
+constexpr Divergence kBothKernels[] = {Divergence::kNone, Divergence::kForwardKl};
+
+TEST_CASE("a label beyond the vocabulary makes loss and gradient no number") {
+  for (const Divergence divergence : kBothKernels) {
+    Rows rows(40, DType::kFloat32, OptionsOf40Words(divergence));
+    rows.labels = {40, 39, 1000};
+    REQUIRE(testing::IsUsualSweep(rows.sweep) == (divergence == Divergence::kForwardKl));
+    for (const int64_t row : {0, 2}) CHECK(std::isnan(testing::SweepRowAsThreads(rows.sweep, row, 16).ce));
+    CHECK(std::isfinite(testing::SweepRowAsThreads(rows.sweep, 1, 16).ce));
+    for (const int64_t i : {0, 39, 80, 119}) CHECK(std::isnan(rows.Gradient(i)));
+    for (const int64_t i : {40, 79}) CHECK(std::isfinite(rows.Gradient(i)));
+  }
 }
 
 TEST_CASE("logits of minus infinity are words that cannot come") {
-  SweepOptions options;
-  options.vocabulary = 40;
-  options.divergence = Divergence::kNone;
-  options.alpha = 0;
-  Rows rows(40, DType::kFloat32, options);
-  rows.labels[0] = 39;
-  for (size_t i = 0; i < 8; ++i) rows.student[i] = -INFINITY;
-  const std::vector<float> logits(rows.student.begin(), rows.student.begin() + 40);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
-  const SweepSums sums = testing::SweepRowAsThreads(rows.sweep, 0, 16);
-  CHECK(sums.ce == Approx(std::log(sum) - logits[39]).epsilon(1e-5));
-  for (size_t i = 0; i < 8; ++i) CHECK(rows.student[i] == 0.0f);
+  for (const Divergence divergence : kBothKernels) {
+    const SweepOptions options = OptionsOf40Words(divergence);
+    Rows rows(40, DType::kFloat32, options);
+    rows.labels[0] = 39;
+    for (size_t i = 0; i < 8; ++i) rows.student[i] = -INFINITY;
+    const std::vector<float> logits(rows.student.begin(), rows.student.begin() + 40);
+    double sum = 0, of_teacher = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    for (size_t i = 0; i < 40; ++i) of_teacher += std::exp(static_cast<double>(rows.teacher[i]));
+    const SweepSums sums = testing::SweepRowAsThreads(rows.sweep, 0, 16);
+    CHECK(sums.ce == Approx(std::log(sum) - logits[39]).epsilon(1e-5));
+    // The teacher's probability of such a word is infinitely far from the student's, and pulls at it nevertheless.
+    CHECK(std::isinf(sums.divergence) == (divergence == Divergence::kForwardKl));
+    for (size_t i = 0; i < 8; ++i) {
+      const double pulls = options.alpha * std::exp(static_cast<double>(rows.teacher[i])) / of_teacher;
+      CHECK(rows.student[i] == Approx(-pulls).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("a logit that is no number makes sums and gradient of its row so, and of no other") {
+  for (const bool is_students : {true, false}) {
+    Rows rows(40, DType::kFloat32, OptionsOf40Words(Divergence::kForwardKl));
+    (is_students ? rows.student : rows.teacher)[40 + 17] = NAN;
+    for (int64_t row = 0; row < 3; ++row) {
+      INFO("the student's: " << is_students << ", row " << row);
+      const SweepSums sums = testing::SweepRowAsThreads(rows.sweep, row, 16);
+      CHECK(std::isnan(sums.divergence) == (row == 1));
+      CHECK(std::isnan(sums.ce) == (row == 1 && is_students));
+      for (int64_t i = 40 * row; i < 40 * (row + 1); ++i) REQUIRE(std::isnan(rows.Gradient(i)) == (row == 1));
+    }
+  }
+}
+
+TEST_CASE("the kernel for what is usual gives the bits of the one for all sweeps") {
+  for (const int64_t vocabulary : {1, 2, 255, 257, 5003}) {
+    for (const float alpha : {0.0f, 0.6f, 1.0f}) {
+      SweepOptions options;
+      options.vocabulary = vocabulary;
+      options.divergence = Divergence::kForwardKl;
+      options.temperature = 2;
+      options.alpha = alpha;
+      options.student.scale = 0.5f;
+      options.gradient_scale = 64;
+      Rows usual(vocabulary, DType::kFloat32, options), general(vocabulary, DType::kFloat32, options);
+      REQUIRE(testing::IsUsualSweep(usual.sweep));
+      for (int64_t row = 0; row < 3; ++row) {
+        INFO(vocabulary << " words, alpha " << alpha << ", row " << row);
+        const SweepSums u = testing::SweepRowAsThreads(usual.sweep, row, 64);
+        const SweepSums g = testing::SweepRowAsThreads(general.sweep, row, 64, testing::SweepKernelKind::kGeneral);
+        CHECK(u.divergence == g.divergence);
+        CHECK(u.ce == g.ce);
+      }
+      CHECK(std::memcmp(usual.student.data(), general.student.data(), usual.student.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("usual is forward KL of float32 products that are the logits or a multiple of them") {
+  const float bias[40] = {};
+  const GpuSweep usual = Rows(40, DType::kFloat32, OptionsOf40Words(Divergence::kForwardKl)).sweep;
+  const auto is_usual_with = [&](const auto& change) {
+    GpuSweep sweep = usual;
+    change(sweep);
+    return testing::IsUsualSweep(sweep);
+  };
+  CHECK(is_usual_with([](GpuSweep&) {}));
+  CHECK(is_usual_with([](GpuSweep& s) { s.options.student.scale = s.options.teacher.scale = 0.5f; }));
+  CHECK(is_usual_with([](GpuSweep& s) { s.options.temperature = 3, s.options.alpha = 1; }));
+  CHECK(is_usual_with([](GpuSweep& s) { s.gradient = DType::kBFloat16; }));
+  CHECK_FALSE(is_usual_with([](GpuSweep& s) { s.options.divergence = Divergence::kReverseKl; }));
+  CHECK_FALSE(is_usual_with([](GpuSweep& s) { s.options.divergence = Divergence::kNone; }));
+  CHECK_FALSE(is_usual_with([](GpuSweep& s) { s.student.dtype = DType::kBFloat16; }));
+  CHECK_FALSE(is_usual_with([](GpuSweep& s) { s.teacher.dtype = DType::kFloat16; }));
+  CHECK_FALSE(is_usual_with([&](GpuSweep& s) { s.options.student.bias = bias; }));
+  CHECK_FALSE(is_usual_with([&](GpuSweep& s) { s.options.teacher.bias = bias; }));
+  CHECK_FALSE(is_usual_with([](GpuSweep& s) { s.options.student.softcap = 30; }));
+  CHECK_FALSE(is_usual_with([](GpuSweep& s) { s.options.teacher.softcap = 30; }));
 }
 
 }  // namespace
