@@ -41,13 +41,21 @@ find_torch() {
   for folder in "$torch_lib"/../../nvidia/*/lib; do [ ! -d "$folder" ] || torch_path+=:$folder; done
 }
 
-# gpus, gpu_name, gpu_gib (of the smallest), driver, capability (of the first); or no_gpu, the reason.
+# gpus, gpu_name, gpu_gib (of the smallest), driver, capability (of the first), of those that CUDA_VISIBLE_DEVICES lets programs see; or
+# no_gpu, the reason.
 find_gpus() {
   gpus=0 gpu_name="" gpu_gib=0 driver="" capability="" no_gpu=""
   if [ $without_gpu = 1 ]; then no_gpu="--without-gpu was asked for"; return; fi
-  local listed
+  local listed only=()
+  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then
+    case $CUDA_VISIBLE_DEVICES in
+      "" | -1*) no_gpu="CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES hides all GPUs"; return ;;
+      MIG-*) ;; # a part of a GPU, by which nvidia-smi cannot list: programs see one of them alone
+      *) only=(-i "$CUDA_VISIBLE_DEVICES") ;;
+    esac
+  fi
   if ! command -v nvidia-smi >/dev/null; then no_gpu="nvidia-smi is not here, which comes with NVIDIA's driver"; return; fi
-  if ! listed=$(nvidia-smi --query-gpu=name,memory.total,driver_version,compute_cap --format=csv,noheader,nounits 2>&1); then
+  if ! listed=$(nvidia-smi "${only[@]}" --query-gpu=name,memory.total,driver_version,compute_cap --format=csv,noheader,nounits 2>&1); then
     no_gpu="nvidia-smi says: $(head -1 <<<"$listed")"; return
   fi
   [ -n "$listed" ] || { no_gpu="nvidia-smi lists none"; return; }
@@ -60,7 +68,7 @@ find_gpus() {
     no_gpu="kernels are made for compute capabilities $pack_architectures (tenths), and $gpu_name has $capability"; return
   fi
   gpus=$(grep -c . <<<"$listed")
-  if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .); fi
+  case ${CUDA_VISIBLE_DEVICES:-} in MIG-*) gpus=1 ;; esac
   gpu_gib=$(cut -d, -f2 <<<"$listed" | sort -n | head -1 | awk '{printf "%.0f", $1 / 1024}')
 }
 

@@ -111,6 +111,38 @@ def check_machines(pack, folder):
             check("quickstart, 8 GPUs as the CPU" in reasons, f"{reasons}")
 
 
+SMI_OF_THREE = """#!/bin/sh
+[ "$1" = -i ] && wanted=$2 || wanted=0,1,2
+for gpu in $(echo $wanted | tr , ' '); do
+  case $gpu in
+    0) echo 'NVIDIA Large, 81559, 580.95, 9.0' ;;
+    1) echo 'NVIDIA Middle, 24564, 580.95, 8.6' ;;
+    2) echo 'NVIDIA Small, 15360, 580.95, 7.5' ;;
+    *) echo "Invalid device ID $gpu"; exit 6 ;;
+  esac
+done
+"""
+
+
+def check_visible_devices(folder):
+    """Of three GPUs what CUDA_VISIBLE_DEVICES leaves is counted and described, in its order."""
+    with open(f"{folder}/nvidia-smi", "w", encoding="utf-8") as file:
+        file.write(SMI_OF_THREE)
+    os.chmod(f"{folder}/nvidia-smi", 0o755)
+    script = f"""
+set -uo pipefail
+without_gpu=0 pack_driver=580 pack_architectures=75,86,90 pack_torch=2
+source {SOURCE}/scripts/gpu_check/machine.sh
+find_gpus
+echo "$gpus|$gpu_name|$capability|$gpu_gib|$no_gpu"
+"""
+    for visible, expected in ((None, "3|NVIDIA Large|9.0|15|"), ("1", "1|NVIDIA Middle|8.6|24|"), ("2,0", "2|NVIDIA Small|7.5|15|"),
+                              ("MIG-1", "1|NVIDIA Large|9.0|15|"), ("", "0|||0|CUDA_VISIBLE_DEVICES= hides all GPUs"),
+                              ("-1", "0|||0|CUDA_VISIBLE_DEVICES=-1 hides all GPUs"), ("7", "nvidia-smi says: Invalid device ID 7")):
+        done = start(["bash", "-c", script], folder, folder, **({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}))
+        check(done.returncode == 0 and expected in done.stdout, f"CUDA_VISIBLE_DEVICES {visible}: {done.stdout}")
+
+
 def check_refusals(pack, folder):
     os.makedirs(f"{folder}/old/lib")
     open(f"{folder}/old/lib/libtorch_cpu.so", "w", encoding="utf-8").close()
@@ -228,6 +260,8 @@ def main():
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         check_results(folder)
+    with tempfile.TemporaryDirectory() as folder:
+        check_visible_devices(folder)
     with tempfile.TemporaryDirectory() as folder:
         check_gpu_parts(folder)
     with tempfile.TemporaryDirectory() as folder:
