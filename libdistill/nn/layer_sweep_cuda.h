@@ -1,6 +1,7 @@
 // The sweeps of layer_sweep.h on a GPU, but for dropping; inside nn/ only, and read by nvcc too, so it is plain C++17.
 // Pointers are the device's, and types may be float16 too. Each enqueues its kernel on `stream` (a cudaStream_t) of the
-// current device, without waiting; null, or why the kernel did not start. The same bits on every call.
+// current device, without waiting; null, or why the kernel did not start. The same bits on every call, though not the
+// CPU's (layer_sweep_device.cuh).
 #pragma once
 
 #include <cstdint>

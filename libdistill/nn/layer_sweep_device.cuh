@@ -1,5 +1,6 @@
 // What one thread does in the kernels of layer_sweep_cuda.h; compiled for the host as well, where a test compares it
-// with the CPU's loops. The formulas, and where they round, are those of layer_sweep_loops.cc.
+// with the CPU's loops. The formulas, and where they round, are those of layer_sweep_loops.cc, but for GELU's: the
+// sigmoid of 2 u keeps digits that the CPU's (1 + tanh u) / 2 loses, which stays as it is for the bits of seeded runs.
 //
 // T is float, __nv_bfloat16 or __half. Elements are loaded and stored in groups of kWide, for which pointers and
 // distances of rows must be aligned (IsGrouped); a thread takes every `threads`-th group of a row from its own on.
