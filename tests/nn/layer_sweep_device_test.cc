@@ -129,6 +129,42 @@ TEST_CASE("the gated unit's threads give what float64 gives, also where exponent
   });
 }
 
+// Where tanh is so near -1 that 1 + tanh has few digits left, or, in float64 too, not enough to compare with.
+Tensor GateBySigmoid(const Tensor& x, GateKind kind) {
+  if (kind == GateKind::kSilu) return x * torch::sigmoid(x);
+  return x * torch::sigmoid(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+}
+
+TEST_CASE("gates far below 0 are near float64 each by itself, and so are their gradients") {
+  constexpr int64_t kSize = 1000;
+  for (const GateKind kind : {GateKind::kSilu, GateKind::kGeluTanh}) {
+    const Tensor gate = torch::linspace(-6, -3, kSize), up = torch::ones({kSize}), g = torch::ones({kSize});
+    Tensor out = torch::empty({kSize}), of_gate = torch::empty({kSize}), of_up = torch::empty({kSize});
+    const GatedRows rows = {.is_gelu = kind == GateKind::kGeluTanh,
+                            .size = kSize,
+                            .gate = gate.const_data_ptr(),
+                            .up = up.const_data_ptr(),
+                            .row_stride = kSize,
+                            .output = out.mutable_data_ptr(),
+                            .gradient = g.const_data_ptr(),
+                            .gate_gradient = of_gate.mutable_data_ptr(),
+                            .up_gradient = of_up.mutable_data_ptr()};
+    testing::GatedAsThreads(rows, 1, {4, 32});
+    testing::GatedGradientAsThreads(rows, 1, {4, 32});
+    const Differentiated expected =
+        Differentiate(InFloat64(gate), InFloat64(up), InFloat64(g),
+                      [&](const auto& a, const auto& b) { return GateBySigmoid(a, kind) * b; });
+    const auto worst = [](const Tensor& actual, const Tensor& wanted) {
+      return (InFloat64(actual) / wanted - 1).abs().max().item<double>();
+    };
+    INFO("GELU: " << rows.is_gelu);
+    // e^-2u with 2 u up to 25, which is rounded: 25 * 2^-24 are 1.5e-6. By 1 + tanh it would be 1 and more.
+    CHECK(worst(out, expected.output) < 5e-6);
+    CHECK(worst(of_gate, expected.of_first) < 5e-6);
+    CHECK(worst(of_up, expected.of_second) < 5e-6);
+  }
+}
+
 TEST_CASE("the rotation's threads do as float64 does, and back") {
   torch::manual_seed(4);
   ForGrid([](const SweptType& type, int64_t half, const AsThreads& as) {
