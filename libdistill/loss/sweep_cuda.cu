@@ -1,6 +1,6 @@
 // A block of threads a token. The row comes from memory in the first pass and largely from the second-level cache in
-// the second: at 128,256 words and 8,192 tokens in float32 that is 19 GB at most, a few milliseconds beside the
-// products' 45.
+// the second. On an H200 1,024 tokens of 151,936 words take 1.0 ms, and 4,096 take 4.1 ms; 18 bytes an element at 4.3
+// TB/s would be 0.65 ms of 1,024, and before the next step's loads were on their way early it was 2.9.
 #include <cuda_runtime_api.h>
 
 #include "libdistill/loss/sweep_device.cuh"
