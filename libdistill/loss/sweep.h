@@ -54,7 +54,7 @@ struct RowOfProducts {
 // One token. Where the gradient is wanted, that of alpha * T^2 * divergence + (1 - alpha) * ce with respect to the
 // student's products takes their place. `teacher` is not looked at for kNone. `label` lies within the vocabulary, or
 // is below 0: ce is then 0, and has no part in the gradient. The same bits on every call; a value that is not finite
-// makes the sums so. Arithmetic in float32, sums in float64.
+// makes the sums so. Arithmetic in float32, sums in float64; on GPUs terms are added by fours in float32 first.
 SweepSums SweepRow(RowOfProducts student, RowOfProducts teacher, int64_t label, const SweepOptions& options);
 
 // The sweep for each kind of CPU; inside loss/ only. The loops see no types of other headers: what is compiled for
