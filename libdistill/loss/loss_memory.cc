@@ -36,8 +36,7 @@ int64_t LogitBytes(const LossShape& shape) {  // of a token
 int64_t MostOnGpu(const LossShape& shape) {
   if (shape.chunk_tokens > 0) return shape.chunk_tokens;
   constexpr int64_t kNarrowTokens = 1024, kTokens = 256;
-  constexpr int64_t kFewest =
-      128;  // rows that a block of threads multiplies: with fewer, tensor cores multiply nothing
+  constexpr int64_t kFewest = 128;  // rows that a block of threads multiplies; tensor cores multiply no fewer
   constexpr int64_t kShare = 16;
   const int64_t wanted = shape.element_bytes < kWide ? kNarrowTokens : kTokens;
   if (shape.device_bytes == 0) return wanted;

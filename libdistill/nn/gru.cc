@@ -115,8 +115,9 @@ struct GruCtc::Layers {
         const Tensor kept = Dropout(packed.data(), dropout);
         packed = PackedSequence(kept, packed.batch_sizes(), packed.sorted_indices(), packed.unsorted_indices());
       }
-      gru[i]->train();  // cuDNN has a backward pass only so; torch's layers drop nothing here, and else it changes
-                        // nothing
+      // cuDNN has a backward pass only so. Nothing else depends on it: torch's layers drop nothing here, and nobody
+      // asks them for their mode.
+      gru[i]->train();
       packed = std::get<0>(gru[i]->forward_with_packed_input(packed, StartOf(i, features.size(0))));
     }
     const Tensor padded = std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(

@@ -19,7 +19,7 @@ void ResetPeakMemory(c10::Device device);
 // The same of what it has now, once freed memory is given back to the system.
 int64_t MemoryInUseBytes(c10::Device device);
 
-// All memory of a GPU, whoever uses it; 0 for the CPU, and where the system does not say. Asked for once a process.
+// All memory of a GPU, whoever uses it; 0 for the CPU, and where the system does not say. Asked for once a device.
 int64_t DeviceMemoryBytes(c10::Device device);
 
 // Bytes by what they are: {{"teacher's weights", 1 << 30}}.
