@@ -8,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "examples/recipe/scaled_rate.h"
 #include "libdistill/core/status_macros.h"
+#include "libdistill/loss/head_products_cublas.h"
 #include "libdistill/plan/time_plan.h"
 #include "libdistill/run/device.h"
 #include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/convert.h"
 #include "libdistill/tensor/peak_memory.h"
 #include "libdistill/train/trainer.h"
 #include "libdistill/world/available_memory.h"
@@ -148,6 +150,10 @@ absl::StatusOr<std::string> DescribeRun(RunPlan plan, const TrainerOptions& trai
     task.dtype = on_gpus;
   } else {
     task.dtype = WorkingType(trainer, has_gpu ? *here : c10::Device(c10::kCPU));
+  }
+  if (has_gpu) {
+    const auto dtype = FromTorch(task.dtype);
+    task.has_wide_products = dtype.ok() && CheckWideProducts(*dtype, here->index()).ok();
   }
   std::string text;
   DISTILL_RETURN_IF_ERROR(CatchTorch([&]() -> absl::Status {

@@ -1,5 +1,5 @@
-// Products of narrow matrices on a GPU whose result is float32, by cuBLAS itself; inside loss/ only. No LibTorch here:
-// its products give the matrices' own type.
+// Products of narrow matrices on a GPU whose result is float32, by cuBLAS itself; inside loss/ only, but for
+// CheckWideProducts, which plans ask. No LibTorch here: its products give the matrices' own type.
 //
 //   DISTILL_RETURN_IF_ERROR(CheckWideProducts(DType::kBFloat16, device));
 //   DISTILL_RETURN_IF_ERROR(EnqueueWideProduct({.dtype = DType::kBFloat16, .rows = ..., }, device, stream));

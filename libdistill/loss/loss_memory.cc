@@ -20,11 +20,12 @@ int64_t MostOnCpu(const LossShape& shape) {
   return std::clamp<int64_t>(std::max(kSmall, of_head) / of_a_token, 1, asked);
 }
 
-bool HasWideLogits(const LossShape& shape) { return shape.on_gpu && shape.element_bytes < kWide; }
+bool IsNarrowOnGpu(const LossShape& shape) { return shape.on_gpu && shape.element_bytes < kWide; }
+bool HasWideLogits(const LossShape& shape) { return IsNarrowOnGpu(shape) && shape.has_wide_products; }
 
-int64_t LogitBytes(const LossShape& shape) {  // of a token
+int64_t LogitBytes(const LossShape& shape, bool are_wide) {  // of a token
   const int64_t of_a_model =
-      HasWideLogits(shape) ? WideRowStride(shape.vocabulary) * kWide : shape.vocabulary * shape.element_bytes;
+      are_wide ? WideRowStride(shape.vocabulary) * kWide : shape.vocabulary * shape.element_bytes;
   return ModelsOf(shape) * of_a_model;
 }
 
@@ -33,6 +34,7 @@ int64_t LogitBytes(const LossShape& shape) {  // of a token
 // from C = 4 R / B on. By the makers' figures that is, in bfloat16 (float16 on T4):
 //   A10G 470   A100 of 80 GB 610   A100 of 40 GB 800   T4 810   H200 820   B200 1130   H100 1180
 // and products reach three quarters of R at best: 1024 tokens do. In float32, without tensor cores, it is 40 to 210.
+// Narrow types are cut as for float32 logits on every GPU, also where it has none.
 int64_t MostOnGpu(const LossShape& shape) {
   if (shape.chunk_tokens > 0) return shape.chunk_tokens;
   constexpr int64_t kNarrowTokens = 1024, kTokens = 256;
@@ -40,7 +42,7 @@ int64_t MostOnGpu(const LossShape& shape) {
   constexpr int64_t kShare = 16;
   const int64_t wanted = shape.element_bytes < kWide ? kNarrowTokens : kTokens;
   if (shape.device_bytes == 0) return wanted;
-  return std::clamp<int64_t>(shape.device_bytes / kShare / LogitBytes(shape), kFewest, wanted);
+  return std::clamp<int64_t>(shape.device_bytes / kShare / LogitBytes(shape, IsNarrowOnGpu(shape)), kFewest, wanted);
 }
 
 // Rows of the head's gradient [V, H] in the narrow type, and what the product that makes them takes; what the products
@@ -82,12 +84,15 @@ int64_t SliceRows(int64_t hidden, int64_t element_bytes) {
 LossMemory MemoryOf(const LossShape& shape) {
   const int64_t bytes = shape.element_bytes;
   LossMemory memory;
-  memory.chunk_bytes = ChunkTokens(shape) * LogitBytes(shape);
+  memory.chunk_bytes = ChunkTokens(shape) * LogitBytes(shape, HasWideLogits(shape));
   memory.gradient_bytes = shape.tokens * shape.student_hidden * bytes;
   if (shape.trains_head && !shape.is_borrowed)
     memory.gradient_bytes += shape.student_rows * shape.student_hidden * kWide;
   if (HasWideLogits(shape)) {
     memory.workspace_bytes = kProductWorkspaceBytes;
+  } else if (IsNarrowOnGpu(shape)) {
+    // LibTorch's product in the narrow type, of all rows at once.
+    if (shape.trains_head) memory.rounding_bytes = shape.vocabulary * shape.student_hidden * bytes;
   } else {
     AddProductsOnCpu(shape, memory);
   }

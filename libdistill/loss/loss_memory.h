@@ -17,15 +17,17 @@ struct LossShape {
   int64_t element_bytes = 4;        // of both models' type
   bool trains_head = true;          // false: it is frozen, and has no gradient
   bool on_gpu = false;
-  int64_t device_bytes = 0;     // all memory of the GPU; 0: not known
-  bool is_borrowed = false;     // memory for the head's gradient (DistillationInputs::student_weight_gradient)
-  ProductScratch scratch = {};  // of products on CPUs; none: they take nothing
+  bool has_wide_products = true;  // of narrow types on that GPU (CheckWideProducts, head_products_cublas.h)
+  int64_t device_bytes = 0;       // all memory of the GPU; 0: not known
+  bool is_borrowed = false;       // memory for the head's gradient (DistillationInputs::student_weight_gradient)
+  ProductScratch scratch = {};    // of products on CPUs; none: they take nothing
 };
 
 struct LossMemory {
   int64_t chunk_bytes = 0;      // of a chunk's products, both models'
   int64_t gradient_bytes = 0;   // of hidden states and head: made with the loss, kept until the backward pass has them
-  int64_t rounding_bytes = 0;   // of narrow types on CPUs, a slice of a chunk's share of the head's gradient
+  int64_t rounding_bytes = 0;   // of narrow types without wide products: a chunk's share of the head's gradient, or
+                                // on CPUs a slice of it
   int64_t workspace_bytes = 0;  // for products, of narrow types: on CPUs what is above rounding_bytes at the most
   int64_t teacher_bytes = 0;    // the teacher's hidden states
   int64_t during_bytes() const {
@@ -33,8 +35,8 @@ struct LossMemory {
   }
 };
 
-// Without what is given of the teacher itself but its states. Narrow types on a GPU: as where it has products for them
-// (HasWideProducts, head_products.h).
+// Without what is given of the teacher itself but its states. Narrow types on a GPU without wide products: logits of
+// the narrow type, and in rounding_bytes a chunk's whole share of the head's gradient.
 LossMemory MemoryOf(const LossShape& shape);
 
 // How many tokens a chunk has, but for the last. Chunks are alike, and shape.chunk_tokens is what one has at most,

@@ -77,6 +77,7 @@ LossShape MemoryKinds::Loss() const {
                   .element_bytes = element_bytes,
                   .trains_head = task_.student.trains_head,
                   .on_gpu = task_.on_gpu,
+                  .has_wide_products = task_.has_wide_products,
                   .device_bytes = task_.device_bytes,
                   .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1),
                   .scratch = task_.on_gpu ? nullptr : ScratchOnCpu(task_.dtype)};

@@ -47,9 +47,10 @@ struct MemoryPlanTask {
   bool packing = false;
   int world_size = 1, ranks_per_host = 1;
   bool on_gpu = false;
-  int64_t device_bytes = 0;    // all memory of a GPU; 0: not known, and taken to be enough for what the loss chooses
-  ProcessMemory process = {};  // without models: MeasureProcess; nothing on a GPU
-  int64_t data_bytes = 0;      // data set and tokenizer
+  bool has_wide_products = true;  // of head and loss in narrow types there (loss/loss_memory.h)
+  int64_t device_bytes = 0;       // all memory of a GPU; 0: not known, and taken to be enough for what the loss chooses
+  ProcessMemory process = {};     // without models: MeasureProcess; nothing on a GPU
+  int64_t data_bytes = 0;         // data set and tokenizer
 };
 
 struct MemoryPart {

@@ -197,6 +197,20 @@ TEST_CASE("a chunk on a GPU takes both models' float32 logits and no copy of the
   CHECK(narrow.gradient_bytes == int64_t{8192} * 1024 * 2);
   CHECK(narrow.during_bytes() ==
         narrow.chunk_bytes + narrow.workspace_bytes + narrow.gradient_bytes + narrow.teacher_bytes);
+  shape.has_wide_products = false;
+  const LossMemory rounded = MemoryOf(shape);
+  CHECK(rounded.chunk_bytes == int64_t{2} * 1024 * 50257 * 2);
+  CHECK(rounded.rounding_bytes == int64_t{50257} * 1024 * 2);
+  CHECK(rounded.workspace_bytes == 0);
+  shape.trains_head = false;
+  CHECK(MemoryOf(shape).rounding_bytes == 0);
+  shape.trains_head = true;
+  shape.device_bytes = int64_t{2} << 30;
+  const int64_t tokens = ChunkTokens(shape);
+  CHECK(tokens < 1024);
+  shape.has_wide_products = true;
+  CHECK(ChunkTokens(shape) == tokens);  // how tokens are cut does not depend on it
+  shape.device_bytes = 0;
   shape.element_bytes = 4;
   const LossMemory wide = MemoryOf(shape);
   CHECK(wide.chunk_bytes == int64_t{2} * 256 * 50257 * 4);

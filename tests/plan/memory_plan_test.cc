@@ -397,6 +397,10 @@ TEST_CASE("a plan for a GPU has the chunks that a run there chooses, and float32
   const std::string text = DescribePlan(task, PlanMemory(task).value(), {});
   INFO(text);
   CHECK(absl::StrContains(text, "logits of 512 tokens"));
+  // Without wide products: half the logits and no workspace of them, but the head's gradient once more, in bfloat16.
+  const int64_t with = of_chunk(16 * kGb, 512);
+  task.has_wide_products = false;
+  CHECK(of_chunk(16 * kGb, 512) - with == kVocabulary * 64 * 2 - 512 * kTokenBytes / 2 - (32 << 20));
 }
 
 TEST_CASE("a plan refuses what no run could be") {
