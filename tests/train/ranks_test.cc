@@ -83,6 +83,16 @@ TEST_CASE("a run is deterministic where that is asked, and in no other") {
   }
 }
 
+TEST_CASE("a run multiplies float32 without TF32, also where cuDNN would take it by itself") {
+  CHECK(Failures(RunRanks(1, kLimit, [&](const World&) -> absl::Status {
+          at::globalContext().setAllowTF32CuDNN(true);
+          const int code = Run({}, [&](RunContext&) {
+            return Expect(!at::globalContext().allowTF32CuDNN(), "cuDNN may round float32 to TF32");
+          });
+          return Expect(code == 0, absl::StrCat("it ends with ", code));
+        })) == "");
+}
+
 TrainerOptions Options() { return {.max_steps = 2000, .logging_steps = 1, .save_steps = 0}; }
 
 // Whose passes report a term of their rank's own.
