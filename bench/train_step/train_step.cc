@@ -23,6 +23,7 @@
 #include "bench/train_step/steps.h"
 #include "libdistill/distill.h"
 #include "libdistill/plan/memory_plan.h"
+#include "libdistill/tensor/peak_memory.h"
 
 namespace distill {
 namespace {
@@ -102,6 +103,7 @@ double PlannedGiB(const BenchRecipe& recipe, const ProcessMemory& process, const
   task.accumulation_steps = options.accumulation;
   task.world_size = task.ranks_per_host = ranks;
   task.on_gpu = is_on_gpu;
+  task.device_bytes = DeviceMemoryBytes(recipe.student->head_weight().device());
   if (!is_on_gpu) task.process = process;
   const auto plan = PlanMemory(task);
   return plan.ok() ? static_cast<double>(plan->rank_bytes()) / (1 << 30) : 0;
