@@ -4,7 +4,10 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <mutex>
 
+#include "absl/strings/str_cat.h"
+#include "libdistill/core/log.h"
 #include "libdistill/loss/head_products_cublas.h"
 #include "libdistill/tensor/convert.h"
 
@@ -24,6 +27,18 @@ NarrowMatrix MatrixOf(const Tensor& tensor) {
   return {.values = tensor.const_data_ptr(),
           .stride = std::max(tensor.stride(1 - along), tensor.size(along)),
           .is_transposed = !is_in_rows};
+}
+
+// As where there are no wide products: LibTorch's, in the narrow type, which takes any shape and alignment. To promise
+// cuBLAS other alignments than the matrices have could let it read beside them.
+void MultiplyNarrow(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum, const absl::Status& why) {
+  static std::once_flag once;
+  std::call_once(once, [&] {
+    LogWarning(absl::StrCat("a product of head and loss is LibTorch's, in more memory and time, and rounded: ",
+                            why.message()));
+  });
+  const Tensor product = at::mm(a, b);
+  adds ? sum.add_(product) : sum.copy_(product);
 }
 
 }  // namespace
@@ -51,6 +66,7 @@ void WideMultiply(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum
                                                   .adds = adds,
                                                   .workspace = workspace.data_ptr()},
                                                  CudaIndex(a), stream);
+  if (absl::IsUnimplemented(status)) return MultiplyNarrow(a, b, adds, sum, status);
   TORCH_CHECK(status.ok(), "the head's product on ", device, " failed: ", std::string(status.message()));
 }
 

@@ -152,12 +152,13 @@ absl::Status FindAlgorithm(const CublasLt& lt, cublasLtHandle_t handle, const Wi
   DISTILL_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, AlignmentOf(product.out)));
   cublasLtMatmulHeuristicResult_t found = {};
   int count = 0;
-  DISTILL_RETURN_IF_ERROR(
-      Checked(lt, "cublasLtMatmulAlgoGetHeuristic",
-              lt.find_algorithm(handle, prepared.product.get(), prepared.first.get(), prepared.second.get(),
-                                prepared.out.get(), prepared.out.get(), preference.get(), 1, &found, &count)));
-  DISTILL_RETURN_IF_ERROR(
-      Checked(lt, "cublasLtMatmulAlgoGetHeuristic", count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : found.state));
+  cublasStatus_t status =
+      lt.find_algorithm(handle, prepared.product.get(), prepared.first.get(), prepared.second.get(), prepared.out.get(),
+                        prepared.out.get(), preference.get(), 1, &found, &count);
+  if (status == CUBLAS_STATUS_SUCCESS) status = count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : found.state;
+  const absl::Status result = Checked(lt, "cublasLtMatmulAlgoGetHeuristic", status);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return absl::UnimplementedError(result.message());
+  DISTILL_RETURN_IF_ERROR(result);
   prepared.algorithm = found.algo;
   return absl::OkStatus();
 }

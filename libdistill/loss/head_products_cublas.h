@@ -41,7 +41,8 @@ constexpr int64_t kProductWorkspaceBytes = 32 << 20;
 [[nodiscard]] absl::Status CheckCublasLt();
 
 // Enqueued on `stream` (a cudaStream_t) of `device`, which is the thread's current one; does not wait for it. Internal:
-// cuBLAS's call that failed, its text, and the shapes. Any thread may call it. What cuBLAS chooses for a shape is kept.
+// cuBLAS's call that failed, its text, and the shapes; Unimplemented: it knows no way for these shapes, strides and
+// alignments, and nothing was enqueued. Any thread may call it. What cuBLAS chooses for a shape is kept.
 [[nodiscard]] absl::Status EnqueueWideProduct(const WideProduct& product, int device, void* stream);
 
 }  // namespace distill

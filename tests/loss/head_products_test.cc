@@ -71,6 +71,29 @@ TEST_CASE("cuBLAS's products are the float32 ones of the same numbers, and LibTo
   }
 }
 
+// Addresses that are multiples of an element's size and of nothing more.
+TEST_CASE("odd shapes are multiplied on a GPU wherever they lie", "[on_gpu]") {
+  if (!HasGpu()) return;
+  torch::manual_seed(6);
+  constexpr int64_t kTokens = 33, kVocabulary = 1001, kWidth = 65;
+  const auto shifted = [](const Tensor& tensor) {
+    const Tensor room = torch::empty({tensor.numel() + 1}, tensor.options());
+    return room.narrow(0, 1, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+  };
+  for (const torch::Dtype dtype : {torch::kBFloat16, torch::kFloat16}) {
+    if (!HasWideProducts(torch::empty({1, 1}, torch::dtype(dtype).device(at::kCUDA)))) continue;
+    INFO(dtype);
+    const Tensor hidden = shifted(Random({kTokens, kWidth}, dtype)),
+                 gradient = shifted(Random({kTokens, kVocabulary}, dtype));
+    const Tensor sum = shifted(torch::full({kVocabulary, kWidth}, NAN, at::kCUDA));
+    const Tensor expected = gradient.to(torch::kFloat64).t().mm(hidden.to(torch::kFloat64));
+    WideMultiply(gradient.t(), hidden, /*adds=*/false, sum);
+    CHECK(RelativeError(sum, expected) < 1.0 / 128);  // LibTorch's where cuBLAS knows no way
+    WideMultiply(gradient.t(), hidden, /*adds=*/true, sum);
+    CHECK(RelativeError(sum, 2 * expected) < 1.0 / 128);
+  }
+}
+
 TEST_CASE("a narrow head's loss on a GPU takes what is planned, and the same bits come twice", "[on_gpu]") {
   if (!HasGpu()) return;
   constexpr int64_t kTokens = 1024, kChunk = 256, kVocabulary = 100'003, kHidden = 2048;

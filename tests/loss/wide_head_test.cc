@@ -25,7 +25,7 @@ using torch::Tensor;
 // How often there were products that add to what is there, and such that do not.
 struct Products {
   int64_t adding = 0, writing = 0;
-  bool fails = false, are_there = true;
+  bool fails = false, are_there = true, know_a_way = true;
 } products;
 
 float ValueAt(const NarrowMatrix& matrix, DType dtype, int64_t row, int64_t column) {
@@ -45,6 +45,7 @@ absl::Status CheckWideProducts(DType dtype, int device) {
 }
 
 absl::Status EnqueueWideProduct(const WideProduct& product, int /*device*/, void* /*stream*/) {
+  if (!products.know_a_way) return absl::UnimplementedError("cublasLtMatmulAlgoGetHeuristic: what the fake has not");
   if (products.fails) return absl::InternalError("cublasLtMatmul: what the fake met");
   ++(product.adds ? products.adding : products.writing);
   for (int64_t row = 0; row < product.rows; ++row) {
@@ -186,6 +187,24 @@ TEST_CASE("two buffers of float32 logits are all that a chunk takes, as planned"
     }
   }
   CHECK(static_cast<int64_t>(allocator.peak_bytes()) <= planned.chunk_bytes + planned.workspace_bytes + (64 << 10));
+}
+
+TEST_CASE("where cuBLAS knows no way products are LibTorch's, rounded, and are added up in float32 nevertheless") {
+  DistillationInputs inputs = MakeInputs({20, 15, 7, 41, 41}, torch::kBFloat16, torch::kCPU, 0.5);
+  const DistillationOptions options{.chunk_tokens = 6};
+  const Result exact = Evaluate(ReferenceDistillationLoss, InFloat64(inputs), options);
+  inputs.student_hidden.requires_grad_();
+  inputs.student_weight.requires_grad_();
+  Tensor taken;
+  inputs.student_weight_gradient = torch::full({41 * 15 + 1}, NAN).narrow(0, 1, 41 * 15).view({41, 15});
+  inputs.take_student_weight_gradient = [&](const Tensor& gradient) { taken = gradient; };
+  products = {.know_a_way = false};
+  const Tensor loss = DistillationLoss(inputs, options).loss;
+  loss.backward();
+  CHECK(products.adding + products.writing == 0);
+  products = {};
+  CHECK(RelativeError(loss.detach(), exact.sums.loss) < 1e-2);
+  CHECK(RelativeError(taken, exact.gradients[1]) < 3e-2);
 }
 
 TEST_CASE("a product that fails says which, and where") {
