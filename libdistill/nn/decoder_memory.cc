@@ -103,9 +103,11 @@ PassMemory MemoryOf(const DecoderConfig& config, const ModelPass& pass) {
       std::max(scratch(std::max(wide, queries), pass.tokens, hidden), scratch(pass.tokens, hidden, wide));
   const int64_t of_products = bytes(2 * hidden + 2 * wide, 0) + weight * pass.element_bytes + most_scratch;
   // Or in flash kernels, beside the one that came: those of what was attended, of query, keys and values, of the keys
-  // and values of each query head before they are added up, and of the query once more in float32.
+  // and values of each query head before they are added up, and of the query once more in float32, without
+  // the 128 tokens that each document has more there.
   const bool is_grouped = config.num_key_value_heads != config.num_attention_heads;
-  const int64_t of_flash = bytes(hidden + (is_grouped ? 4 : 2) * queries + 2 * KeySize(config), queries);
+  const int64_t wide_queries = config.num_attention_heads * WideHeadSize(config.head_dim);
+  const int64_t of_flash = bytes(hidden + (is_grouped ? 4 : 2) * queries + 2 * KeySize(config), wide_queries);
   const int64_t gradients = std::max(of_products, pass.on_gpu && pass.element_bytes == 2 ? of_flash : 0);
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + ends;

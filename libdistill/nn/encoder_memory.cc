@@ -65,8 +65,13 @@ PassMemory MemoryOf(const EncoderConfig& config, EncoderUse use, const ModelPass
   memory.forward_bytes = bytes(4 * hidden + 2 * wide, 0) + most_scratch;
   if (use == EncoderUse::kSpan) memory.output_bytes = bytes(2, 0);
   // The gradient that came, the one that goes, those of both wide states, and one of a weight.
-  const int64_t gradients = bytes(2 * hidden + 2 * wide, 0) + wide * hidden * pass.element_bytes +
-                            std::max(most_scratch, scratch(wide, pass.tokens, hidden));
+  const int64_t of_products = bytes(2 * hidden + 2 * wide, 0) + wide * hidden * pass.element_bytes +
+                              std::max(most_scratch, scratch(wide, pass.tokens, hidden));
+  // Or in flash kernels as a decoder's: the one that came, those of what was attended, of query, keys and values, and
+  // of the query once more in float32.
+  const int64_t heads = std::max<int64_t>(1, config.num_attention_heads);
+  const int64_t of_flash = bytes(5 * hidden, heads * WideHeadSize(hidden / heads));
+  const int64_t gradients = std::max(of_products, pass.on_gpu && pass.element_bytes == 2 ? of_flash : 0);
   if (pass.recomputes) {
     memory.kept_bytes = layers * bytes(hidden, 0) + counted.ends;
     memory.backward_bytes = counted.block + gradients;

@@ -16,6 +16,9 @@ bool HasVariableLengths(torch::Device device);
 // Whether there are some for heads of `head_size` elements.
 bool HasVariableLengths(int64_t head_size, double dropout);
 
+// The elements of a head as their backward pass has its gradient in float32, in whole groups of 32.
+inline int64_t WideHeadSize(int64_t head_size) { return (head_size + 31) / 32 * 32; }
+
 // Whether a layer's attention can be given to them: of bfloat16 or float16 there, of such heads, and with neither a cap
 // nor sinks; a window and a scale they know.
 struct AttentionCall {

@@ -10,6 +10,7 @@
 #include "libdistill/nn/decoder.h"
 #include "libdistill/nn/decoder_family.h"
 #include "libdistill/nn/decoder_memory.h"
+#include "libdistill/nn/encoder_memory.h"
 #include "libdistill/task/logit_distillation.h"
 #include "tests/plan/counted_tensors.h"
 #include "tests/plan/decoder_shape.h"
@@ -242,6 +243,21 @@ TEST_CASE("on GPUs documents of several lengths are kept once where flash kernel
   CHECK(grouped(plain, 4, true) == 1);
   CHECK(grouped(capped, 2, true) == 1);
   CHECK(grouped(odd, 2, true) == 1);
+}
+
+TEST_CASE("the backward pass of flash kernels has the query's gradient in float32, of heads in groups of 32 elements") {
+  // With next to no other product, so that attention takes most.
+  const ModelPass pass{.tokens = 512, .element_bytes = 2, .several_lengths = true, .on_gpu = true};
+  DecoderConfig decoder = Shape(6000, 160, 1);
+  decoder.intermediate_size = 8;
+  CHECK(decoder.head_dim == 40);
+  CHECK(MemoryOf(decoder, pass).backward_bytes == 512 * (2 * (160 + 4 * 160 + 2 * 80) + 4 * 4 * 64));
+  EncoderConfig encoder;
+  encoder.hidden_size = 160;
+  encoder.num_attention_heads = 4;
+  encoder.intermediate_size = 8;
+  encoder.num_hidden_layers = 1;
+  CHECK(MemoryOf(encoder, EncoderUse::kWords, pass).backward_bytes == 512 * (2 * 5 * 160 + 4 * 4 * 64));
 }
 
 TEST_CASE("the optimizer's state takes what it says itself") {
