@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kTextEndings[] = {".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet"};
 
 // 0 for what is not there yet.
-int64_t FileBytes(const std::string& path) {
+int64_t BytesOfFile(const std::string& path) {
   if (FileExists(path)) {
     const auto file = OpenFile(path);
     return file.ok() ? (*file)->size() : 0;
@@ -99,7 +99,7 @@ torch::Dtype TypeOnGpus(TrainerOptions trainer, const PlannedJob& job) {
 
 int64_t TextBytes(const std::vector<std::string>& paths) {
   int64_t bytes = 0;
-  for (const std::string& path : paths) bytes += path.empty() ? 0 : FileBytes(path);
+  for (const std::string& path : paths) bytes += path.empty() ? 0 : BytesOfFile(path);
   return DataSetBytes(bytes);
 }
 
