@@ -31,6 +31,7 @@ MemoryKinds::MemoryKinds(const MemoryPlanTask& task)
       shards(stage > 0 ? task.world_size : 1),
       element_bytes(static_cast<int64_t>(torch::elementSize(task.dtype))),
       narrow(element_bytes < kFloatBytes),
+      scratch(task.on_gpu ? nullptr : ScratchOnCpu(task.dtype)),
       task_(task),
       elements_(ElementsOf(task.student.parameters)),
       plan_(ShardedPlan(task.student.parameters, shards, task.bucket_bytes, SharedBlocks(task, stage))) {
@@ -80,7 +81,7 @@ LossShape MemoryKinds::Loss() const {
                   .has_wide_products = task_.has_wide_products,
                   .device_bytes = task_.device_bytes,
                   .is_borrowed = stage < 2 && (task_.losses_are_final || task_.accumulation_steps == 1),
-                  .scratch = task_.on_gpu ? nullptr : ScratchOnCpu(task_.dtype)};
+                  .scratch = scratch};
   if (task_.teacher.has_value()) {
     shape.teacher_hidden = task_.teacher->hidden;
     shape.vocabulary = std::min(shape.vocabulary, task_.teacher->vocabulary);

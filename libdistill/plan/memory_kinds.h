@@ -40,12 +40,13 @@ class MemoryKinds {
   int64_t Waiting() const;         // of gradients that are in no bucket yet
   int64_t OwnBucket() const;       // of the largest bucket with memory of its own
 
-  const int stage, shards;      // 0 and 1 where one rank has nobody to share with
-  const int64_t element_bytes;  // of the working weights
-  const bool narrow;            // float32 masters beside them
-  int64_t all = 0, own = 0;     // elements that are trained, and those of which a rank keeps the optimizer's state
-  int64_t frozen = 0;           // the student's other elements
-  int64_t head = 0;             // elements of the head; 0: the model's loss takes its outputs whole
+  const int stage, shards;       // 0 and 1 where one rank has nobody to share with
+  const int64_t element_bytes;   // of the working weights
+  const bool narrow;             // float32 masters beside them
+  const ProductScratch scratch;  // of products on CPUs
+  int64_t all = 0, own = 0;      // elements that are trained, and those of which a rank keeps the optimizer's state
+  int64_t frozen = 0;            // the student's other elements
+  int64_t head = 0;              // elements of the head; 0: the model's loss takes its outputs whole
   int64_t largest = 0, largest_of_teacher = 0;  // elements of one weight
   ShardedElements shared;                       // the student, in stage 3
   ShardedElements teacher;                      // all in `rest` where it is not sharded

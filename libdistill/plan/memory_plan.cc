@@ -62,7 +62,7 @@ class Planner {
                       .element_bytes = of_.element_bytes,
                       .several_lengths = task.packing || task.rows > 1,
                       .recomputes = task.gradient_checkpointing,
-                      .scratch = task.on_gpu ? nullptr : ScratchOnCpu(task.dtype),
+                      .scratch = of_.scratch,
                       .drops = task.dropout,
                       .drops_in_float32 = task.dtype == torch::kFloat16 && !task.on_gpu,
                       .on_gpu = task.on_gpu};
