@@ -1,7 +1,8 @@
 #include "libdistill/gradients/device_squares.h"
 
 #include <ATen/ops/linalg_vector_norm.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 
@@ -11,9 +12,8 @@ double DeviceSquares::Sum(const torch::Tensor& values) {
               "gradients whose squares are added up are float32 values in a row");
   if (values.numel() == 0) return 0;
   if (!sums_.defined()) sums_ = torch::empty({kSquareSums}, values.options().dtype(torch::kFloat64));
-  const c10::impl::VirtualGuardImpl device(values.device().type());
   const char* const error = EnqueueSquares(static_cast<const float*>(values.const_data_ptr()), values.numel(),
-                                           sums_.data_ptr<double>(), device.getStream(values.device()).native_handle());
+                                           sums_.data_ptr<double>(), CurrentStream(values.device()).native_handle());
   TORCH_CHECK(error == nullptr, "summing up the squares of gradients: ", error);
   return sums_[kMostSquareBlocks].item<double>();
 }

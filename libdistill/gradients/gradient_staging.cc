@@ -2,7 +2,6 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/TensorImpl.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <utility>
@@ -70,7 +69,7 @@ class StagingInPlace : public GradientStaging {
       const auto came = std::exchange(parts_[i].came, nullptr);
       if (came == nullptr) continue;
       const c10::Device device = came->device();
-      came->block(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+      came->block(CurrentStream(device));
     }
   }
 

@@ -1,12 +1,11 @@
 #include "libdistill/gradients/tensor_collectives.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <utility>
 
 #include "libdistill/core/status_macros.h"
 #include "libdistill/tensor/catch_torch.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -20,8 +19,7 @@ absl::Status OnTensor(Communicator& comm, torch::Tensor& tensor, const Call& cal
   torch::Tensor there = (stays ? tensor : tensor.cpu()).contiguous();
   Placement placement;
   if (!there.is_cpu()) {
-    const c10::impl::VirtualGuardImpl device(there.device().type());
-    placement = {.on_device = true, .stream = device.getStream(there.device()).native_handle()};
+    placement = {.on_device = true, .stream = CurrentStream(there.device()).native_handle()};
   }
   DISTILL_RETURN_IF_ERROR(call(there, placement));
   if (!there.is_same(tensor)) tensor.copy_(there);

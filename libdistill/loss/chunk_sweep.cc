@@ -1,7 +1,6 @@
 #include "libdistill/loss/chunk_sweep.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "libdistill/core/vectors.h"
 #include "libdistill/loss/sweep_cuda.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/own_stream.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
@@ -74,7 +74,7 @@ ChunkSums RunOnGpu(const ChunkProducts& student, const ChunkProducts& teacher, c
                                           .divergences = sums[0].data_ptr<double>(),
                                           .ces = sums[1].data_ptr<double>(),
                                           .options = options},
-                                         c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());
+                                         CurrentStream(device).native_handle());
   TORCH_CHECK(error == nullptr, "the distillation loss's kernel did not start on ", device, ": ", error);
   const Tensor totals = sums.sum(1);
   return {totals[0], totals[1]};

@@ -131,8 +131,8 @@ class Chunks {
   }
 
   // sum += a b, or = a b, of a narrow and a wide type. On CPUs a slice of the rows after the other: the product in the
-  // narrow type stays in the cache, where those of all rows would take more than the head does. A GPU that
-  // has no wide products adds a narrow tensor to a wide one as it is, and is the faster the larger a product is.
+  // narrow type stays in the cache, where those of all rows would take more than the head does. A GPU that has no wide
+  // products adds a narrow tensor to a wide one as it is, and is the faster the larger a product is.
   static void AddNarrowProduct(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum) {
     const int64_t rows = a.size(0), slice = b.is_cpu() ? std::min(rows, SliceRows(b.size(1), b.element_size())) : rows;
     const Tensor narrow = torch::empty({slice, b.size(1)}, b.options());

@@ -1,7 +1,6 @@
 #include "libdistill/loss/head_products.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <mutex>
@@ -10,6 +9,7 @@
 #include "libdistill/core/log.h"
 #include "libdistill/loss/head_products_cublas.h"
 #include "libdistill/tensor/convert.h"
+#include "libdistill/tensor/own_stream.h"
 
 namespace distill {
 namespace {
@@ -53,8 +53,7 @@ void WideMultiply(const Tensor& a, const Tensor& b, bool adds, const Tensor& sum
   const c10::DeviceGuard guard(device);
   // From an allocator that gives it to others only in the order of the stream.
   const Tensor workspace = torch::empty({kProductWorkspaceBytes}, a.options().dtype(torch::kUInt8));
-  void* const stream =
-      device.is_cpu() ? nullptr : c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  void* const stream = device.is_cpu() ? nullptr : CurrentStream(device).native_handle();
   const absl::Status status = EnqueueWideProduct({.dtype = *FromTorch(a.scalar_type()),
                                                   .rows = a.size(0),
                                                   .columns = b.size(1),

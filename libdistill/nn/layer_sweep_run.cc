@@ -1,11 +1,11 @@
 #include "libdistill/nn/layer_sweep_run.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 
 #include "libdistill/nn/layer_sweep_cuda.h"
+#include "libdistill/tensor/own_stream.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
@@ -26,8 +26,7 @@ template <typename Work>
 void OnGpu(const char* (*enqueue)(const Work&, int64_t, void*), const Work& work, int64_t rows, torch::Device device) {
   if (rows == 0) return;
   const c10::DeviceGuard guard(device);
-  const c10::impl::VirtualGuardImpl of_type(device.type());
-  const char* const error = enqueue(work, rows, of_type.getStream(device).native_handle());
+  const char* const error = enqueue(work, rows, CurrentStream(device).native_handle());
   TORCH_CHECK(error == nullptr, "a sweep of a layer on ", device, ": ", error);
 }
 

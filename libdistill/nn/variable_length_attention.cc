@@ -1,21 +1,20 @@
 #include "libdistill/nn/variable_length_attention.h"
 
 #include <ATen/Context.h>
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/_flash_attention_forward.h>
-#include <c10/core/DeviceGuard.h>
 
 #include <optional>
 #include <tuple>
+
+#include "libdistill/tensor/multiplies_bf16.h"
 
 namespace distill {
 
 using torch::Tensor;
 
 bool HasVariableLengths(torch::Device device) {
-  if (!device.is_cuda() || !at::globalContext().userEnabledFlashSDP()) return false;
-  const c10::DeviceGuard guard(device);
-  return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
+  // Flash kernels came with the GPUs that multiply bfloat16.
+  return device.is_cuda() && at::globalContext().userEnabledFlashSDP() && MultipliesBf16(device);
 }
 
 // The backward of the widest heads takes more shared memory than all but the largest GPUs have, unless nothing is

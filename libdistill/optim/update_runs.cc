@@ -1,12 +1,12 @@
 #include "libdistill/optim/update_runs.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 
 #include "libdistill/optim/adamw_cuda.h"
+#include "libdistill/tensor/own_stream.h"
 #include "libdistill/tensor/parallel.h"
 
 namespace distill {
@@ -29,7 +29,7 @@ AdamWRun PieceOf(const AdamWRun& run, int64_t begin, int64_t count) {
 void UpdateOnGpu(const std::vector<AdamWRun>& runs, const AdamWFactors& factors, c10::Device device) {
   TORCH_CHECK(device.is_cuda(), "there is no optimizer for ", device);
   const c10::DeviceGuard guard(device);
-  void* const stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+  void* const stream = CurrentStream(device).native_handle();
   for (int64_t next = 0, all = static_cast<int64_t>(runs.size()); next < all;) {
     const char* const error = EnqueueAdamW(NextLaunch(runs.data(), all, next, factors), stream);
     TORCH_CHECK(error == nullptr, "the optimizer's kernel did not start on ", device, ": ", error);

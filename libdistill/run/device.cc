@@ -2,8 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/core/DeviceGuard.h>
 #include <torch/cuda.h>
 
 #include <cstdlib>
@@ -15,7 +13,7 @@
 #include "libdistill/comm/gpu.h"
 #include "libdistill/core/log.h"
 #include "libdistill/core/status_macros.h"
-#include "libdistill/core/vectors.h"
+#include "libdistill/tensor/multiplies_bf16.h"
 #include "libdistill/tensor/torch_cuda.h"
 #include "libdistill/world/cores.h"
 #include "libdistill/world/own_cores.h"
@@ -89,12 +87,6 @@ absl::StatusOr<c10::Device> ChooseDevice(DeviceChoice choice, const World& world
   }
   DISTILL_RETURN_IF_ERROR(Annotate(age, "device: cuda"));
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(world.local_rank));
-}
-
-bool MultipliesBf16(c10::Device device) {
-  if (device.is_cpu()) return CpuMultipliesBf16();
-  const c10::DeviceGuard guard(device);
-  return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8();  // asks for compute capability 8.0
 }
 
 void WarnOfSlowType(c10::Device device, c10::ScalarType type) {

@@ -16,10 +16,6 @@ namespace distill {
 // InvalidArgument: kCuda on a machine without a usable GPU.
 [[nodiscard]] absl::StatusOr<c10::Device> ChooseDevice(DeviceChoice choice, const World& world);
 
-// Whether it has instructions of its own for matrix products of bfloat16, which are emulated elsewhere: GPUs from
-// compute capability 8.0 on, CPUs with AVX512-BF16 or AMX.
-bool MultipliesBf16(c10::Device device);
-
 // Warns of a type in which this device computes in software.
 void WarnOfSlowType(c10::Device device, c10::ScalarType type);
 

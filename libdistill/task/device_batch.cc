@@ -1,7 +1,6 @@
 #include "libdistill/task/device_batch.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
 #include <vector>
@@ -16,7 +15,7 @@ namespace {
 // Of tensors that another stream copied: what this device's current stream does next waits for them, and their memory
 // must not go back there before this one is done with it.
 void UseHere(const c10::Event& there, c10::Device device, c10::ArrayRef<torch::Tensor> tensors) {
-  const c10::Stream here = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  const c10::Stream here = CurrentStream(device);
   there.block(here);
   for (const torch::Tensor& tensor : tensors) tensor.record_stream(here);
 }

@@ -24,9 +24,11 @@ Held& AllHeld() {
 
 }  // namespace
 
+c10::Stream CurrentStream(c10::Device device) { return c10::impl::VirtualGuardImpl(device.type()).getStream(device); }
+
 c10::Event RecordEvent(c10::Device device) {
   c10::Event event(device.type());
-  event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  event.record(CurrentStream(device));
   return event;
 }
 

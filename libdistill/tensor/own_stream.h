@@ -10,6 +10,9 @@
 
 namespace distill {
 
+// Where this thread enqueues the device's work now. Not for the CPU.
+c10::Stream CurrentStream(c10::Device device);
+
 // What is enqueued on the device's current stream now. Not for the CPU.
 c10::Event RecordEvent(c10::Device device);
 

@@ -11,6 +11,7 @@
 #include "libdistill/run/device.h"
 #include "libdistill/shard/module_state.h"
 #include "libdistill/tensor/catch_torch.h"
+#include "libdistill/tensor/multiplies_bf16.h"
 #include "libdistill/train/evaluation.h"
 #include "libdistill/train/fitting.h"
 #include "libdistill/train/trainer_state.h"

@@ -2,7 +2,6 @@
 // ones that GPUs have (fake_flash_kernels.h); on a GPU what those compute.
 #include "libdistill/nn/variable_length_attention.h"
 
-#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/record_function.h>
 #include <torch/cuda.h>
 
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "libdistill/nn/attention.h"
 #include "libdistill/nn/tiled_attention.h"
+#include "libdistill/tensor/multiplies_bf16.h"
 #include "tests/nn/fake_flash_kernels.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"
@@ -243,7 +243,7 @@ TEST_CASE("flash kernels take heads of up to 256 elements, a multiple of 8, and 
 }
 
 bool HasFlash() {
-  if (torch::cuda::is_available() && at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8()) return true;
+  if (torch::cuda::is_available() && MultipliesBf16(at::kCUDA)) return true;
   std::printf("skipped: no GPU of compute capability 8.0 or later here\n");
   return false;
 }
