@@ -46,7 +46,7 @@ absl::Status LoadFabric() {
   _exit(code);
 }
 
-// Where a rank may be killed, that alone is no failure.
+// Where a rank may be killed, its death alone does not fail the host.
 absl::StatusOr<int> RunHost(const ScaleOptions& options, bool until_lost) {
   const Environment environment(&std::getenv);
   DISTILL_ASSIGN_OR_RETURN(const int64_t first, environment.Number("DISTILL_RANK", 0, 1 << 20));

@@ -175,18 +175,7 @@ TEST_CASE("the rotation's threads do as float64 does, and back") {
         const Tensor x = DrawnValues({heads, 5, size}, type.torch).transpose(0, 1), angles = torch::randn({5, half});
         const Tensor cos = angles.cos().to(type.torch), sin = angles.sin().to(type.torch);
         Tensor out = torch::empty({5, heads, size}, type.torch);
-        testing::RotateAsThreads({.dtype = type.ours,
-                                  .heads = heads,
-                                  .size = size,
-                                  .half = half,
-                                  .input = x.const_data_ptr(),
-                                  .row_stride = x.stride(0),
-                                  .head_stride = x.stride(1),
-                                  .cos = cos.const_data_ptr(),
-                                  .sin = sin.const_data_ptr(),
-                                  .back = back,
-                                  .output = out.mutable_data_ptr()},
-                                 5, as);
+        testing::RotateAsThreads(RotatedRowsOf(type.ours, x, cos, sin, back, out), 5, as);
         CHECK(RelativeError(out, RotatedInFloat64(x, cos, sin, back)) < type.tolerance);
         CHECK(torch::equal(out.narrow(2, 2 * half, size - 2 * half), x.narrow(2, 2 * half, size - 2 * half)));
       }

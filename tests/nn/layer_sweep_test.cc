@@ -13,6 +13,7 @@
 #include "libdistill/nn/rotary.h"
 #include "tests/nn/drop_reference.h"
 #include "tests/nn/sweep_kinds.h"
+#include "tests/nn/swept_values.h"
 #include "tests/support/catch.h"
 #include "tests/tensor/test_tensors.h"
 
@@ -32,10 +33,6 @@ constexpr Type kTypes[] = {{torch::kFloat32, DType::kFloat32, 1e-6}, {torch::kBF
 
 constexpr int64_t kSizes[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 96, 1001};
 
-Tensor Random(std::vector<int64_t> shape, torch::Dtype dtype, double deviation = 1) {
-  return torch::randn(shape, torch::kFloat32).mul_(deviation).to(dtype);
-}
-
 // Of a norm: the weight's offset is 0 or 1.
 std::vector<std::pair<int64_t, float>> SizesAndOffsets() {
   std::vector<std::pair<int64_t, float>> all;
@@ -43,16 +40,14 @@ std::vector<std::pair<int64_t, float>> SizesAndOffsets() {
   return all;
 }
 
-Tensor Wide(const Tensor& tensor) { return tensor.to(torch::kFloat64); }
-
 TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
   torch::manual_seed(1);
   for (const auto& sweeps : DISTILL_KINDS_OF_THIS_CPU(kLayerSweeps)) {
     for (const Type& type : kTypes) {
       for (const auto& [size, offset] : SizesAndOffsets()) {
         INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << offset);
-        const Tensor x = Random({3, size}, type.torch, 4), w = Random({size}, type.torch),
-                     g = Random({3, size}, type.torch);
+        const Tensor x = DrawnValues({3, size}, type.torch, 4), w = DrawnValues({size}, type.torch),
+                     g = DrawnValues({3, size}, type.torch);
         Tensor scales = torch::empty({3}), out = torch::empty_like(x), of_x = torch::empty_like(x);
         Tensor of_w = torch::zeros({size});
         const NormRows rows = {.dtype = type.ours,
@@ -70,14 +65,14 @@ TEST_CASE("each CPU's norm gives what float64 gives, and its gradients") {
         sweeps.of.norm(rows, 0, 3);
         sweeps.of.norm_gradient(rows, 0, 2);
         sweeps.of.norm_gradient(rows, 2, 3);
-        Tensor wide_x = Wide(x).requires_grad_(), wide_w = Wide(w).requires_grad_();
+        Tensor wide_x = InFloat64(x).requires_grad_(), wide_w = InFloat64(w).requires_grad_();
         const Tensor expected =
             wide_x * (wide_x.square().mean(-1, true) + kEpsilon).rsqrt() * (wide_w + static_cast<double>(offset));
-        expected.backward(Wide(g));
-        CHECK(RelativeError(Wide(out), expected.detach()) < type.tolerance);
+        expected.backward(InFloat64(g));
+        CHECK(RelativeError(InFloat64(out), expected.detach()) < type.tolerance);
         // A row of one element is all norm: its gradient is the difference of nearly equal numbers.
-        if (size > 1) CHECK(RelativeError(Wide(of_x), wide_x.grad()) < type.tolerance);
-        CHECK(RelativeError(Wide(of_w), wide_w.grad()) < 1e-6);
+        if (size > 1) CHECK(RelativeError(InFloat64(of_x), wide_x.grad()) < type.tolerance);
+        CHECK(RelativeError(InFloat64(of_w), wide_w.grad()) < 1e-6);
       }
     }
   }
@@ -95,10 +90,10 @@ TEST_CASE("each CPU's gated unit gives what float64 gives, also where exponentia
         for (const auto& [is_gelu, deviation] : kGates) {
           INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << is_gelu << ", " << deviation);
           // Three rows of a tensor that has both beside one another.
-          const Tensor both = Random({3, 2 * size}, type.torch), gradient = torch::empty_like(both);
+          const Tensor both = DrawnValues({3, 2 * size}, type.torch), gradient = torch::empty_like(both);
           const Tensor gate = both.narrow(1, 0, size).mul_(deviation), up = both.narrow(1, size, size);
           const Tensor of_gate = gradient.narrow(1, 0, size), of_up = gradient.narrow(1, size, size);
-          const Tensor g = Random({3, size}, type.torch);
+          const Tensor g = DrawnValues({3, size}, type.torch);
           Tensor out = torch::empty_like(g);
           const GatedRows work = {.dtype = type.ours,
                                   .is_gelu = is_gelu,
@@ -114,14 +109,14 @@ TEST_CASE("each CPU's gated unit gives what float64 gives, also where exponentia
             sweeps.of.gated(work, begin, end);
             sweeps.of.gated_gradient(work, begin, end);
           }
-          Tensor wide_gate = Wide(gate).requires_grad_(), wide_up = Wide(up).requires_grad_();
+          Tensor wide_gate = InFloat64(gate).requires_grad_(), wide_up = InFloat64(up).requires_grad_();
           const Tensor expected =
               GatedUnitReference(wide_gate, wide_up, is_gelu ? GateKind::kGeluTanh : GateKind::kSilu);
-          expected.backward(Wide(g));
+          expected.backward(InFloat64(g));
           // e^-x below 2^-126 is 2^-126: what should be 0 may be 1e-34. Above, rounding x changes it by x 2^-24.
           const double tolerance = type.tolerance + std::min(88.0, gate.abs().max().item<double>()) * 0x1p-24;
           const auto near = [&](const Tensor& actual, const Tensor& wanted) {
-            return (Wide(actual) - wanted).abs().max().item<double>() <=
+            return (InFloat64(actual) - wanted).abs().max().item<double>() <=
                    tolerance * wanted.abs().max().item<double>() + 1e-30;
           };
           CHECK(near(out, expected.detach()));
@@ -141,8 +136,8 @@ TEST_CASE("each CPU drops the same elements, those of the plain generator, with 
         for (const Dropping& dropping : {Dropping{0, 0, 1}, Dropping{7, 6554, 1.111F},
                                          Dropping{0xfedcba9876543210, 32768, 2}, Dropping{1, 65536, 0}}) {
           INFO(sweeps.name << ", " << NameOf(type.ours) << ", " << size << ", " << dropping.threshold);
-          const Tensor x = Random({size}, type.torch), residual = Random({size}, type.torch);
-          const Tensor dropped = Wide(x) * Wide(DropFactors(dropping, 1, size)[0]);
+          const Tensor x = DrawnValues({size}, type.torch), residual = DrawnValues({size}, type.torch);
+          const Tensor dropped = InFloat64(x) * InFloat64(DropFactors(dropping, 1, size)[0]);
           for (const bool adds : {false, true}) {
             Tensor out = torch::empty_like(x);
             const DroppedElements work = {.dtype = type.ours,
@@ -154,9 +149,9 @@ TEST_CASE("each CPU drops the same elements, those of the plain generator, with 
             const int64_t blocks = (size + kDropBlock - 1) / kDropBlock;
             sweeps.of.drop(work, 0, blocks / 2);
             sweeps.of.drop(work, blocks / 2, blocks);
-            const Tensor expected = adds ? Wide(residual) + dropped : dropped;
+            const Tensor expected = adds ? InFloat64(residual) + dropped : dropped;
             CHECK(torch::equal(out == 0, (expected == 0)));
-            CHECK(RelativeError(Wide(out), expected) < type.tolerance);
+            CHECK(RelativeError(InFloat64(out), expected) < type.tolerance);
           }
         }
       }
@@ -191,26 +186,12 @@ TEST_CASE("each CPU rotates pairs as float64 does, and back") {
           // Heads before tokens in memory, as gradients come out of attention.
           // Three elements behind the pairs stay as they are.
           const int64_t size = 2 * half + (heads == 3 ? 3 : 0);
-          const Tensor x = Random({heads, 5, size}, type.torch).transpose(0, 1), angles = torch::randn({5, half});
+          const Tensor x = DrawnValues({heads, 5, size}, type.torch).transpose(0, 1), angles = torch::randn({5, half});
           const Tensor cos = angles.cos().to(type.torch), sin = angles.sin().to(type.torch);
-          const Tensor c = Wide(cos).unsqueeze(1), s = Wide(sin).unsqueeze(1);
           for (const bool back : {false, true}) {
             Tensor out = torch::empty({5, heads, size}, type.torch);
-            sweeps.of.rotate({.dtype = type.ours,
-                              .heads = heads,
-                              .size = size,
-                              .half = half,
-                              .input = x.const_data_ptr(),
-                              .row_stride = x.stride(0),
-                              .head_stride = x.stride(1),
-                              .cos = cos.const_data_ptr(),
-                              .sin = sin.const_data_ptr(),
-                              .back = back,
-                              .output = out.mutable_data_ptr()},
-                             0, 5);
-            const Tensor x1 = Wide(x).narrow(2, 0, half), x2 = Wide(x).narrow(2, half, half), t = back ? -s : s;
-            const Tensor rest = Wide(x).narrow(2, 2 * half, size - 2 * half);
-            CHECK(RelativeError(Wide(out), torch::cat({x1 * c - x2 * t, x2 * c + x1 * t, rest}, 2)) < type.tolerance);
+            sweeps.of.rotate(RotatedRowsOf(type.ours, x, cos, sin, back, out), 0, 5);
+            CHECK(RelativeError(InFloat64(out), RotatedInFloat64(x, cos, sin, back)) < type.tolerance);
           }
         }
       }
@@ -240,7 +221,7 @@ struct Swept {
 constexpr int64_t kHeads = 6, kHalf = 8, kHidden = kHeads * 2 * kHalf;
 
 std::vector<Swept> NormsAndGates(const Tensor& x, const Tensor& other) {
-  const Tensor weight = Random({kHidden}, x.scalar_type());
+  const Tensor weight = DrawnValues({kHidden}, x.scalar_type());
   return {{"norm",
            [](const auto& v) { return RmsNorm(v[0], v[1], kEpsilon, NormKind::kRounded); },
            [](const auto& v) { return RmsNormReference(v[0], v[1], kEpsilon, NormKind::kRounded); },
@@ -305,9 +286,9 @@ TEST_CASE("operations that sweep agree with their tensor operations, and do not 
   torch::manual_seed(4);
   for (const Type& type : kTypes) {
     for (const int64_t tokens : {0, 1, 2, 127, 128, 129, 700}) {
-      const Tensor x = Random({tokens, kHidden}, type.torch), other = Random({tokens, kHidden}, type.torch);
+      const Tensor x = DrawnValues({tokens, kHidden}, type.torch), other = DrawnValues({tokens, kHidden}, type.torch);
       // Not contiguous, as gradients may be.
-      const Tensor gradient = Random({kHidden, tokens}, type.torch).t();
+      const Tensor gradient = DrawnValues({kHidden, tokens}, type.torch).t();
       for (const auto& operations : {NormsAndGates(x, other), Rotations(x)}) {
         for (const Swept& swept : operations) {
           INFO(swept.name << ", " << NameOf(type.ours) << ", " << tokens << " tokens");

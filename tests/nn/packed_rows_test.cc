@@ -24,7 +24,7 @@ TokenInput PackedInput(torch::Device device) {
   return {torch::randint(61, {3, kRowTokens}, torch::kInt64).to(device), {{0, 5, 6, 30, 64}, {0, 64}, {0, 13, 13, 27}}};
 }
 
-// The states of what is no padding, and each weight's gradient, in float64 on the CPU.
+// The states of all tokens but padding, and each weight's gradient, in float64 on the CPU.
 std::vector<Tensor> StatesAndGradients(LanguageModel& model, const TokenInput& input) {
   const Tensor states = model.Hidden(input).flatten(0, 1);
   const Tensor real = torch::cat({states.narrow(0, 0, 2 * kRowTokens), states.narrow(0, 2 * kRowTokens, 27)});

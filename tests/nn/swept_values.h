@@ -1,4 +1,4 @@
-// What the tests of the layers' sweeps on GPUs compare with: the same formulas in float64.
+// What the tests of the layers' sweeps, of CPUs and of GPUs, compare with: the same formulas in float64.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,7 @@
 
 #include "libdistill/core/dtype.h"
 #include "libdistill/nn/decoder_config.h"
+#include "libdistill/nn/layer_sweep.h"
 #include "libdistill/nn/norm_and_gate.h"
 #include "tests/support/catch.h"
 
@@ -67,6 +68,22 @@ inline torch::Tensor RotatedInFloat64(const torch::Tensor& x, const torch::Tenso
              s = InFloat64(sin).view({x.size(0), 1, half}) * (back ? -1.0 : 1.0);
   const auto x1 = wide.narrow(2, 0, half), x2 = wide.narrow(2, half, half);
   return torch::cat({x1 * c - x2 * s, x2 * c + x1 * s, wide.narrow(2, 2 * half, x.size(2) - 2 * half)}, 2);
+}
+
+// x [N, heads, D] in any strides but the last, cos and sin [N, R / 2]; `out` [N, heads, D].
+inline RotatedRows RotatedRowsOf(DType dtype, const torch::Tensor& x, const torch::Tensor& cos,
+                                 const torch::Tensor& sin, bool back, torch::Tensor& out) {
+  return {.dtype = dtype,
+          .heads = x.size(1),
+          .size = x.size(2),
+          .half = cos.size(-1),
+          .input = x.const_data_ptr(),
+          .row_stride = x.stride(0),
+          .head_stride = x.stride(1),
+          .cos = cos.const_data_ptr(),
+          .sin = sin.const_data_ptr(),
+          .back = back,
+          .output = out.mutable_data_ptr()};
 }
 
 // Whether results are near those of float64, whose exponentials may be too small for float32, and all for float16.
