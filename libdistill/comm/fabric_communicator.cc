@@ -25,13 +25,14 @@ std::string FabricCommunicator::DescribeFabric() const {
   const size_t rails = endpoint.networks().size();
   return absl::StrCat("fabric: libfabric's provider ", endpoint.provider(), ", ", rails,
                       rails == 1 ? " rail: " : " rails: ", absl::StrJoin(endpoint.networks(), ", "),
-                      writing_ == FabricWriting::kNone ? "" : "; finished blocks are written into registered memory");
+                      writing_ == FabricWriting::kNone ? "" : "; finished blocks are written into registered memory",
+                      endpoint.is_shared() ? "; shared with other communicators" : "");
 }
 
-void FabricCommunicator::Close() {
+void FabricCommunicator::Close(bool in_order) {
   if (progress_ == nullptr) return;
   (void)progress_->Run([&] {
-    progress_->endpoint().Withdraw();
+    in_order ? progress_->endpoint().Leave() : progress_->endpoint().Withdraw();
     collectives_.Close();
     calls_.regions()->Clear();
     return absl::OkStatus();

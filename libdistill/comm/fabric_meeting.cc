@@ -79,7 +79,12 @@ absl::StatusOr<FabricWriting> ChooseWriting(const std::vector<FabricWriteAccess>
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup, int most_rails) {
   DISTILL_ASSIGN_OR_RETURN(FabricOptions options, ChooseFabric(setup));
   if (options.max_rails == 0 || (most_rails > 0 && most_rails < options.max_rails)) options.max_rails = most_rails;
-  return FabricEndpoint::Create(options);
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricEndpoint> shared,
+                           setup.fabrics->Open(options.device_memory, options.max_rails));
+  if (shared != nullptr) return shared;
+  DISTILL_ASSIGN_OR_RETURN(std::unique_ptr<FabricEndpoint> own, FabricEndpoint::Create(options));
+  if (most_rails == 0) DISTILL_RETURN_IF_ERROR(setup.fabrics->Share(*own, options.device_memory));
+  return own;
 }
 
 absl::StatusOr<FabricMeeting> MeetOnFabric(Setup& setup,

@@ -32,7 +32,8 @@ struct FabricMeeting {
                                                           const std::vector<std::string>& names);
 
 // The endpoint of DISTILL_FABRIC_PROVIDER, on the interface over which the ranks met and what goes beside it, at most
-// DISTILL_FABRIC_RAILS in all, and `most_rails` where that is not 0. For this rank alone.
+// DISTILL_FABRIC_RAILS in all, and `most_rails` where that is not 0; or one over the rails that this rank's
+// communicators share (fabric_pool.h). For this rank alone.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<FabricEndpoint>> OpenFabric(const Setup& setup, int most_rails = 0);
 
 // Every rank must call it, also with an error. FailedPrecondition: the ranks use different providers. The errors of

@@ -10,6 +10,7 @@
 #include "libdistill/comm/backend.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/comm/device_memory.h"
+#include "libdistill/comm/fabric_pool.h"
 #include "libdistill/comm/tuning.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/transport/fabric_nearness.h"
@@ -39,6 +40,8 @@ struct Setup {
   size_t self = 0;
   // Set where the buffers of a communicator over the fabric are all in it.
   std::shared_ptr<DeviceMemory> device_memory = nullptr;
+  // Of this rank's communicators of one job, which share them.
+  std::shared_ptr<FabricPool> fabrics = std::make_shared<FabricPool>();
 
   // The same for some of the ranks, of which this is one, in their new order.
   Setup Part(const std::vector<int>& members) const;

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/transport/fabric_library.h"
+#include "libdistill/transport/shared_rails.h"
 #include "libdistill/world/different_calls.h"
 
 namespace distill {
@@ -53,7 +54,7 @@ void FabricDomain::Withdraw() {
 
 std::string FabricDomain::provider() const { return info->fabric_attr->prov_name; }
 
-absl::Status FabricDomain::Open() {
+absl::Status FabricDomain::Open(size_t index) {
   const auto check = [this](const char* call, int rc) {
     return rc == 0 ? absl::OkStatus() : FabricError(absl::StrCat(call, " (provider ", provider(), ")"), rc);
   };
@@ -69,7 +70,18 @@ absl::Status FabricDomain::Open() {
   DISTILL_RETURN_IF_ERROR(check("fi_ep_bind", fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV)));
   DISTILL_RETURN_IF_ERROR(OpenEvents());
   if ((info->caps & FI_HMEM) != 0) direct = ForbidCopies();
-  return check("fi_enable", fi_enable(endpoint));
+  DISTILL_RETURN_IF_ERROR(check("fi_enable", fi_enable(endpoint)));
+  DISTILL_ASSIGN_OR_RETURN(card, Describe(index));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> FabricDomain::PeerAt(const std::string& address) {
+  const auto [at, is_new] = peers_.try_emplace(address, 0);
+  if (!is_new) return at->second;
+  const int added = fi_av_insert(addresses, address.data(), 1, &at->second, 0, nullptr);
+  if (added == 1) return at->second;
+  peers_.erase(at);
+  return FabricError("fi_av_insert", added < 0 ? added : -FI_EINVAL);
 }
 
 // With a wait object where the provider has one (efa has none).
@@ -154,7 +166,7 @@ FabricSpot FabricDomain::SpotOf(fid_mr* region, const void* data) const {
 
 absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes, bool for_writes, bool of_host) {
   const int mode = info->domain_attr->mr_mode;
-  const uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : next_key++;
+  const uint64_t key = (mode & FI_MR_PROV_KEY) != 0 ? 0 : next_key_++;
   fid_mr* region = nullptr;
   const iovec place = {const_cast<void*>(data), bytes};
   fi_mr_attr attributes = {};
@@ -179,18 +191,17 @@ absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes, b
   return absl::ResourceExhaustedError(absl::StrCat(error.message(), " (ulimit -l limits locked memory)"));
 }
 
-void FabricDomain::BoundSendBuffers(std::vector<std::string> endpoints, size_t own) {
-  reached_.resize(endpoints.size());
+void FabricDomain::BoundSendBuffers(const std::vector<std::string>& endpoints, size_t own) {
   if (send_buffer == 0 || !absl::StartsWith(provider(), "tcp")) return;
-  const std::string address = std::move(endpoints[own]);
-  endpoints.erase(endpoints.begin() + static_cast<std::ptrdiff_t>(own));
-  tcp_.emplace(address, endpoints, send_buffer);
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    if (i != own) tcp_peers_.push_back(endpoints[i]);
+  }
+  tcp_.emplace(endpoints[own], tcp_peers_, send_buffer);
 }
 
 // rxm makes a connection when the first message wants it, and says nothing of it.
-void FabricDomain::NoteReached(int peer) {
-  if (!tcp_.has_value() || reached_[static_cast<size_t>(peer)]) return;
-  reached_[static_cast<size_t>(peer)] = newly_reached_ = true;
+void FabricDomain::NoteReached(uint64_t peer) {
+  if (tcp_.has_value() && reached_.insert(peer).second) newly_reached_ = true;
 }
 
 // Not for each by itself: where a rank meets all others at once, that would be as many walks over all connections.
@@ -203,19 +214,13 @@ void FabricDomain::BoundNewSendBuffers() {
   bounded_ = now;
 }
 
-absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)> arrived) {
+absl::Status FabricDomain::Poll(Finished finished, absl::FunctionRef<void(uint32_t notice)> arrived) {
   if (newly_reached_) BoundNewSendBuffers();
   constexpr size_t kAtOnce = 16;
   fi_cq_data_entry entries[kAtOnce];
   const ssize_t count = fi_cq_read(queue, entries, kAtOnce);
-  if (count == -FI_EAGAIN || count == -FI_EINTR) {
-    DISTILL_RETURN_IF_ERROR(CheckEvents());
-    return false;
-  }
-  if (count == -FI_EAVAIL) {
-    DISTILL_RETURN_IF_ERROR(TakeError());
-    return true;
-  }
+  if (count == -FI_EAGAIN || count == -FI_EINTR) return CheckEvents();
+  if (count == -FI_EAVAIL) return TakeError(finished);
   if (count < 0) return FabricError("fi_cq_read", count);
   for (ssize_t i = 0; i < count; ++i) {
     if ((entries[i].flags & FI_REMOTE_CQ_DATA) != 0 && (entries[i].flags & FI_WRITE) == 0) {
@@ -223,14 +228,15 @@ absl::StatusOr<bool> FabricDomain::Poll(absl::FunctionRef<void(uint32_t notice)>
       continue;
     }
     auto* operation = static_cast<FabricOperation*>(entries[i].op_context);
-    operation->done = true;
-    NoteReached(operation->peer);
+    NoteReached(operation->address);
+    absl::Status status;
     if (operation->receiving && entries[i].len != operation->bytes) {
-      operation->status = DifferentCalls(absl::StrCat(NameOf(*operation), " sent ", entries[i].len, " bytes"),
-                                         absl::StrCat("this rank expects ", operation->bytes));
+      status = DifferentCalls(absl::StrCat(operation->channel->NameOf(*operation), " sent ", entries[i].len, " bytes"),
+                              absl::StrCat("this rank expects ", operation->bytes));
     }
+    finished(operation, std::move(status));
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // Events that are no errors are of things that were never asked for.
@@ -250,22 +256,24 @@ absl::Status FabricDomain::CheckEvents() {
       absl::StrCat(what, " (its error ", error.prov_errno, ": ", text == nullptr ? "no text" : text, ")"), -error.err);
 }
 
-absl::Status FabricDomain::TakeError() {
+absl::Status FabricDomain::TakeError(Finished finished) {
   fi_cq_err_entry error = {};
   const ssize_t rc = fi_cq_readerr(queue, &error, 0);
   if (rc == -FI_EAGAIN) return absl::OkStatus();
   if (rc < 0) return FabricError("fi_cq_readerr", rc);
   auto* operation = static_cast<FabricOperation*>(error.op_context);
   if (operation == nullptr) return FabricError("the fabric failed", -error.err);
-  operation->done = true;
-  if (error.err == FI_ETRUNC) {
-    operation->status = DifferentCalls(absl::StrCat(NameOf(*operation), " sent more bytes"),
-                                       absl::StrCat("this rank expects ", operation->bytes));
-  } else {
-    operation->status = FabricError(
-        absl::StrCat(operation->receiving ? "receiving from " : "sending to ", NameOf(*operation)), -error.err);
+  const std::string peer = operation->channel->NameOf(*operation);
+  if (error.err != FI_ETRUNC) {
+    finished(operation,
+             FabricError(absl::StrCat(operation->receiving ? "receiving from " : "sending to ", peer), -error.err));
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  const absl::Status different =
+      DifferentCalls(absl::StrCat(peer, " sent more bytes"), absl::StrCat("this rank expects ", operation->bytes));
+  finished(operation, different);
+  // rxm's connection ends with it, and whatever else was on its way there is lost.
+  return absl::EndsWith(provider(), ";ofi_rxm") ? different : absl::OkStatus();
 }
 
 }  // namespace distill

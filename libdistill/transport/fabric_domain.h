@@ -1,10 +1,13 @@
 // libfabric's objects for one rail: a network interface with an endpoint, an address vector, and queues of completions
-// and events of its own. Internal to transport/.
+// and events of its own. shared_rails.h has them. Internal to transport/.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -30,9 +33,10 @@ struct FabricDomain {
   FabricDomain& operator=(const FabricDomain&) = delete;
   ~FabricDomain();
 
-  absl::Status Open();
-  // What the others need to know of this rail, which is the host's number `index`.
-  absl::StatusOr<FabricRail> Describe(size_t index) const;
+  // As the rank's rail number `index`.
+  absl::Status Open(size_t index);
+  // What libfabric calls the peer at this address (fi_addr_t): always the same.
+  absl::StatusOr<uint64_t> PeerAt(const std::string& address);
   // `for_writes`: of the peers, where can_write(). `of_host`: also where buffers are memory of a device.
   absl::StatusOr<fid_mr*> Register(const void* data, size_t bytes, bool for_writes, bool of_host);
   // Whether peers can write into registered memory here, and this end into theirs, with 32 bits that go along.
@@ -43,11 +47,13 @@ struct FabricDomain {
   // Closes the endpoint, which ends its operations; what is registered stays so. Where registrations are bound to the
   // endpoint (FI_MR_ENDPOINT) they must go first: it is closed when this is destroyed.
   void Withdraw();
-  // From here on, of connections of tcp's as they come up between endpoint `own` of these and the others.
-  void BoundSendBuffers(std::vector<std::string> endpoints, size_t own);
-  // The next completions, or error, of the queue; `arrived` gets the notices of peers' writes. False: there are none.
-  // An error event of the endpoint's is returned: it names the provider and the interface.
-  absl::StatusOr<bool> Poll(absl::FunctionRef<void(uint32_t notice)> arrived);
+  // From here on, of connections of tcp's as they come up between endpoint `own` of these and the others, and of those
+  // that were named before.
+  void BoundSendBuffers(const std::vector<std::string>& endpoints, size_t own);
+  // The next completions, or error, of the queue; `arrived` gets the notices of peers' writes. An error that is no
+  // operation's, or an error event of the endpoint's, is returned: it names the provider and the interface.
+  using Finished = absl::FunctionRef<void(FabricOperation* operation, absl::Status status)>;
+  absl::Status Poll(Finished finished, absl::FunctionRef<void(uint32_t notice)> arrived);
 
   FabricInfo info;
   fid_fabric* fabric = nullptr;
@@ -57,29 +63,28 @@ struct FabricDomain {
   int wait = -1;             // the queue's file descriptor, where it has one; its own
   fid_eq* events = nullptr;  // of the endpoint; null where the provider has none
   fid_ep* endpoint = nullptr;
-  std::vector<uint64_t> peers;     // fi_addr_t
-  std::vector<std::string> names;  // of the peers, in errors
-  uint64_t next_key = 1;
+  FabricRail card;          // what the others need to know of this rail
   int64_t send_buffer = 0;  // as FabricOptions has it
   int cuda_device = -1;     // where the memory to register lies, if the info says FI_HMEM; -1: in the host
   bool direct = false;      // such memory is moved by the card alone
 
  private:
   std::string provider() const;
+  absl::StatusOr<FabricRail> Describe(size_t index) const;
   int OpenQueue();
   absl::Status OpenEvents();
   bool ForbidCopies();
   bool EmulatesWrites() const;
-  absl::Status TakeError();
+  absl::Status TakeError(Finished finished);
   absl::Status CheckEvents();
-  void NoteReached(int peer);
+  void NoteReached(uint64_t peer);
   void BoundNewSendBuffers();
-  const std::string& NameOf(const FabricOperation& operation) const {
-    return names[static_cast<size_t>(operation.peer)];
-  }
 
+  std::unordered_map<std::string, uint64_t> peers_;  // by address
+  std::atomic<uint64_t> next_key_{1};                // registrations are made on any thread
   std::optional<TcpSendBuffer> tcp_;
-  std::vector<bool> reached_;  // peers that something went to or came from: there is a connection
+  std::vector<std::string> tcp_peers_;    // that it is of
+  std::unordered_set<uint64_t> reached_;  // peers that something went to or came from: there is a connection
   bool newly_reached_ = false;
   absl::Time bounded_ = absl::InfinitePast();
 };

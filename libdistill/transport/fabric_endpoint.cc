@@ -9,6 +9,7 @@
 #include <rdma/fi_tagged.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "libdistill/transport/fabric_domain.h"
 #include "libdistill/transport/fabric_open.h"
 #include "libdistill/transport/fabric_rails.h"
+#include "libdistill/transport/shared_rails.h"
 
 namespace distill {
 namespace {
@@ -23,6 +25,8 @@ namespace {
 static_assert(sizeof(fi_context2) <= sizeof(FabricOperation::context));
 static_assert(offsetof(FabricOperation, context) == 0);
 static_assert(sizeof(fi_addr_t) == sizeof(uint64_t));
+
+constexpr int kChannelShift = 56;  // in a tag
 
 absl::StatusOr<std::vector<FabricCard>> DecodeCards(const std::vector<std::string>& addresses,
                                                     const std::vector<std::string>& names) {
@@ -45,30 +49,45 @@ void* FabricMemory::descriptor(size_t rail) const {
   return regions_.empty() ? nullptr : fi_mr_desc(static_cast<fid_mr*>(regions_[rail]));
 }
 
-FabricEndpoint::FabricEndpoint() = default;
-FabricEndpoint::~FabricEndpoint() = default;
+FabricEndpoint::FabricEndpoint() : channel_(std::make_unique<FabricChannel>()), news_(std::make_unique<FabricNews>()) {}
+
+FabricEndpoint::~FabricEndpoint() {
+  if (shared_ != nullptr) Leave();
+}
 
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricEndpoint::Create(const FabricOptions& options) {
+  DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<SharedRails> shared, SharedRails::Open(options));
   std::unique_ptr<FabricEndpoint> endpoint(new FabricEndpoint());
-  DISTILL_RETURN_IF_ERROR(endpoint->Open(options));
+  const size_t rails = shared->size();
+  DISTILL_RETURN_IF_ERROR(endpoint->Open(std::move(shared), rails).status());
   return endpoint;
 }
 
-absl::Status FabricEndpoint::Open(const FabricOptions& options) {
-  DISTILL_ASSIGN_OR_RETURN(FoundFabrics found, FindFabrics(options));
-  FabricCard card = {options.host, {}};
-  gigabytes_per_second_ = found.gigabytes_per_second;
-  for (FabricInfo& info : found.rails) {
-    rails_.push_back(std::make_unique<FabricDomain>(std::move(info)));
-    rails_.back()->cuda_device = options.cuda_device;
-    rails_.back()->send_buffer = options.send_buffer;
-    DISTILL_RETURN_IF_ERROR(rails_.back()->Open());
-    DISTILL_ASSIGN_OR_RETURN(card.rails.emplace_back(), rails_.back()->Describe(rails_.size() - 1));
-  }
-  provider_ = rails_[0]->info->fabric_attr->prov_name;
-  address_ = card.Encode();
-  return absl::OkStatus();
+absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricEndpoint::CreateOver(std::shared_ptr<SharedRails> rails,
+                                                                           int max_rails) {
+  std::unique_ptr<FabricEndpoint> endpoint(new FabricEndpoint());
+  const size_t all = rails->size();
+  const size_t used = max_rails == 0 ? all : std::min(all, static_cast<size_t>(max_rails));
+  DISTILL_ASSIGN_OR_RETURN(const bool is_open, endpoint->Open(std::move(rails), used));
+  endpoint->is_shared_ = true;
+  return is_open ? std::move(endpoint) : nullptr;
 }
+
+absl::StatusOr<bool> FabricEndpoint::Open(std::shared_ptr<SharedRails> shared, size_t rails) {
+  DISTILL_ASSIGN_OR_RETURN(const bool added, shared->Add(channel_.get()));
+  if (!added) return false;
+  shared_ = std::move(shared);
+  rails_.resize(rails);
+  std::iota(rails_.begin(), rails_.end(), size_t{0});
+  FabricCard card = {shared_->host(), {}, channel_->number};
+  for (size_t rail = 0; rail < rails; ++rail) card.rails.push_back(RailAt(rail).card);
+  address_ = card.Encode();
+  return true;
+}
+
+std::string FabricEndpoint::provider() const { return RailAt(0).info->fabric_attr->prov_name; }
+double FabricEndpoint::gigabytes_per_second() const { return shared_->gigabytes_per_second(); }
+FabricDomain& FabricEndpoint::RailAt(size_t rail) const { return shared_->rail(rails_[rail]); }
 
 absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, const std::vector<std::string>& names) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<FabricCard> cards, DecodeCards(addresses, names));
@@ -76,94 +95,99 @@ absl::Status FabricEndpoint::Connect(const std::vector<std::string>& addresses, 
   if (self == addresses.size()) return absl::FailedPreconditionError("this rank's fabric address is not among them");
   const std::vector<std::vector<size_t>> common = CommonRails(cards);
   DISTILL_RETURN_IF_ERROR(CheckAddresses(cards, common, self, names));
-  std::vector<std::unique_ptr<FabricDomain>> used;
+  rails_ = shared_->Use(common[self]);
+  channel_->names = names;
+  peers_.resize(cards.size());
+  for (size_t i = 0; i < cards.size(); ++i) peers_[i].channel = static_cast<uint64_t>(cards[i].channel);
   for (size_t rail = 0; rail < common[self].size(); ++rail) {
-    FabricDomain& domain = *used.emplace_back(std::move(rails_[common[self][rail]]));
     networks_.push_back(cards[self].rails[common[self][rail]].network);
-    domain.peers.resize(cards.size());
-    domain.names = names;
     std::vector<std::string> addresses_on_rail;
     for (size_t i = 0; i < cards.size(); ++i) {
       const std::string& address = addresses_on_rail.emplace_back(cards[i].rails[common[i][rail]].address);
-      const int added = fi_av_insert(domain.addresses, address.data(), 1, &domain.peers[i], 0, nullptr);
-      if (added != 1) return FabricError(absl::StrCat("fi_av_insert of ", names[i]), added < 0 ? added : -FI_EINVAL);
+      absl::StatusOr<uint64_t> peer = shared_->PeerAt(rails_[rail], address);
+      if (!peer.ok()) return Annotate(peer.status(), names[i]);
+      peers_[i].addresses.push_back(*peer);
     }
-    domain.BoundSendBuffers(std::move(addresses_on_rail), self);
+    shared_->BoundSendBuffers(rails_[rail], addresses_on_rail, self);
   }
-  rails_ = std::move(used);
   return absl::OkStatus();
 }
 
 absl::StatusOr<FabricMemory> FabricEndpoint::Register(const void* data, size_t bytes, FabricUse use) {
   const bool of_host = use == FabricUse::kHostMemory, for_writes = use == FabricUse::kForGood;
   const int needs_it = of_host ? FI_MR_LOCAL : FI_MR_LOCAL | FI_MR_HMEM;
-  const bool needed = (rails_[0]->info->domain_attr->mr_mode & needs_it) != 0 && bytes > 0;
+  const bool needed = (RailAt(0).info->domain_attr->mr_mode & needs_it) != 0 && bytes > 0;
   if (!needed && !for_writes) return FabricMemory();
   FabricMemory memory;
   memory.data_ = data;
-  for (const std::unique_ptr<FabricDomain>& rail : rails_) {
-    DISTILL_ASSIGN_OR_RETURN(memory.regions_.emplace_back(), rail->Register(data, bytes, for_writes, of_host));
+  for (size_t rail = 0; rail < rails_.size(); ++rail) {
+    DISTILL_ASSIGN_OR_RETURN(memory.regions_.emplace_back(), RailAt(rail).Register(data, bytes, for_writes, of_host));
   }
   return memory;
 }
 
 FabricWriteAccess FabricEndpoint::write_access() const {
   FabricWriteAccess access = FabricWriteAccess::kGood;
-  for (const std::unique_ptr<FabricDomain>& rail : rails_) access = std::min(access, rail->write_access());
+  for (size_t rail = 0; rail < rails_.size(); ++rail) access = std::min(access, RailAt(rail).write_access());
   return access;
 }
 
-FabricPlace FabricEndpoint::PlaceOf(const FabricMemory& memory) const {
+FabricPlace FabricEndpoint::PlaceOf(const FabricMemory& memory) {
+  told_ = true;
   FabricPlace place;
   for (size_t rail = 0; rail < rails_.size(); ++rail) {
-    place.push_back(rails_[rail]->SpotOf(static_cast<fid_mr*>(memory.regions_[rail]), memory.data_));
+    place.push_back(RailAt(rail).SpotOf(static_cast<fid_mr*>(memory.regions_[rail]), memory.data_));
   }
   return place;
 }
 
-absl::StatusOr<bool> FabricEndpoint::Started(long rc, const char* doing, size_t rail,
-                                             FabricOperation* operation) const {
-  if (rc == 0) return true;
+absl::StatusOr<bool> FabricEndpoint::Start(const char* doing, size_t rail, int peer, bool receiving, size_t bytes,
+                                           FabricOperation* operation, absl::FunctionRef<long(FabricDomain&)> start) {
+  DISTILL_RETURN_IF_ERROR(CheckOpen());
+  *operation = {.peer = peer, .receiving = receiving, .bytes = bytes, .done = false, .status = absl::OkStatus()};
+  operation->rail = &RailAt(rail);
+  operation->address = peers_[static_cast<size_t>(peer)].addresses[rail];
+  const absl::StatusOr<long> rc = shared_->Begin(*channel_, operation, start);
+  if (rc.ok() && *rc == 0) return true;
   operation->done = true;
-  if (rc == -FI_EAGAIN) return false;
-  return FabricError(absl::StrCat(doing, rails_[rail]->names[static_cast<size_t>(operation->peer)]), rc);
+  DISTILL_RETURN_IF_ERROR(rc.status());
+  if (*rc == -FI_EAGAIN) return false;
+  return FabricError(absl::StrCat(doing, channel_->NameOf(*operation)), *rc);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Send(int peer, uint64_t tag, const void* data, size_t bytes,
                                           const FabricMemory& memory, FabricOperation* operation) {
-  DISTILL_RETURN_IF_ERROR(CheckOpen());
-  *operation = {{}, peer, false, bytes, false, absl::OkStatus()};
   const size_t rail = RailOf(tag);
-  const ssize_t rc = fi_tsend(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail),
-                              rails_[rail]->peers[static_cast<size_t>(peer)], tag, operation);
-  return Started(rc, "sending to ", rail, operation);
+  return Start("sending to ", rail, peer, /*receiving=*/false, bytes, operation, [&](FabricDomain& domain) {
+    const uint64_t to = peers_[static_cast<size_t>(peer)].channel << kChannelShift;
+    return fi_tsend(domain.endpoint, data, bytes, memory.descriptor(rail), operation->address, to | tag, operation);
+  });
 }
 
 absl::StatusOr<bool> FabricEndpoint::Receive(int peer, uint64_t tag, void* data, size_t bytes,
                                              const FabricMemory& memory, FabricOperation* operation) {
-  DISTILL_RETURN_IF_ERROR(CheckOpen());
-  *operation = {{}, peer, true, bytes, false, absl::OkStatus()};
   const size_t rail = RailOf(tag);
-  const ssize_t rc = fi_trecv(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail),
-                              rails_[rail]->peers[static_cast<size_t>(peer)], tag, 0, operation);
-  return Started(rc, "receiving from ", rail, operation);
+  return Start("receiving from ", rail, peer, /*receiving=*/true, bytes, operation, [&](FabricDomain& domain) {
+    const uint64_t here = uint64_t{channel_->number} << kChannelShift;
+    return fi_trecv(domain.endpoint, data, bytes, memory.descriptor(rail), operation->address, here | tag, 0,
+                    operation);
+  });
 }
 
 absl::StatusOr<bool> FabricEndpoint::Write(int peer, uint32_t notice, const void* data, size_t bytes,
                                            const FabricMemory& memory, const FabricPlace& place, uint64_t offset,
                                            FabricOperation* operation) {
-  DISTILL_RETURN_IF_ERROR(CheckOpen());
-  *operation = {{}, peer, false, bytes, false, absl::OkStatus()};
   const size_t rail = RailOf(notice);
-  const ssize_t rc = fi_writedata(rails_[rail]->endpoint, data, bytes, memory.descriptor(rail), notice,
-                                  rails_[rail]->peers[static_cast<size_t>(peer)], place[rail].address + offset,
-                                  place[rail].key, operation);
-  return Started(rc, "writing to ", rail, operation);
+  return Start("writing to ", rail, peer, /*receiving=*/false, bytes, operation, [&](FabricDomain& domain) {
+    const uint64_t to = peers_[static_cast<size_t>(peer)].channel << SharedRails::kNoticeBits;
+    return fi_writedata(domain.endpoint, data, bytes, memory.descriptor(rail), to | (notice & SharedRails::kNoticeMask),
+                        operation->address, place[rail].address + offset, place[rail].key, operation);
+  });
 }
 
 void FabricEndpoint::Await(int peer, uint32_t notice, FabricOperation* operation) {
-  *operation = {{}, peer, true, 0, false, absl::OkStatus()};
-  const auto [at, is_new] = notices_.try_emplace(notice, operation);
+  *operation = {.peer = peer, .receiving = true, .done = false, .status = absl::OkStatus()};
+  const auto [at, is_new] = notices_.try_emplace(notice & SharedRails::kNoticeMask, operation);
   if (is_new) return;
   operation->done = true;
   notices_.erase(at);
@@ -180,43 +204,35 @@ absl::Status FabricEndpoint::CheckOpen() const {
   return withdrawn_ ? absl::UnavailableError("the fabric's endpoint was closed after an error") : absl::OkStatus();
 }
 
-void FabricEndpoint::Withdraw() {
-  withdrawn_ = true;
-  for (const std::unique_ptr<FabricDomain>& rail : rails_) rail->Withdraw();
+void FabricEndpoint::End(bool peers_may_write) {
+  if (std::exchange(withdrawn_, true)) return;
+  shared_->Remove(channel_.get(), peers_may_write);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Poll() {
   DISTILL_RETURN_IF_ERROR(CheckOpen());
-  bool any = false;
-  for (const std::unique_ptr<FabricDomain>& rail : rails_) {
-    DISTILL_ASSIGN_OR_RETURN(const bool found, rail->Poll([this](uint32_t notice) { Arrive(notice); }));
-    any |= found;
+  news_->Clear();
+  DISTILL_RETURN_IF_ERROR(shared_->Poll(*channel_, *news_));
+  for (FabricNews::Finished& one : news_->finished) {
+    one.operation->status = std::move(one.status);
+    one.operation->done = true;
   }
-  return any;
+  for (const uint32_t notice : news_->notices) Arrive(notice);
+  return !news_->empty();
 }
 
 bool FabricEndpoint::is_direct() const {
-  return std::all_of(rails_.begin(), rails_.end(), [](const auto& rail) { return rail->direct; });
+  return std::all_of(rails_.begin(), rails_.end(), [this](size_t rail) { return shared_->rail(rail).direct; });
 }
 
-bool FabricEndpoint::wakes() const {
-  return std::all_of(rails_.begin(), rails_.end(), [](const auto& rail) { return rail->wait >= 0; });
-}
+bool FabricEndpoint::serves(bool in_call) { return withdrawn_ || shared_->Serves(channel_.get(), in_call); }
 
-bool FabricEndpoint::progresses_alone() const {
-  return rails_[0]->info->domain_attr->data_progress == FI_PROGRESS_AUTO;
-}
+bool FabricEndpoint::wakes() const { return shared_->wakes(); }
 
-void FabricEndpoint::Sleep(absl::Duration limit, int other) {
-  std::vector<pollfd> events = {{other, POLLIN, 0}};  // poll skips what is negative
-  for (const std::unique_ptr<FabricDomain>& rail : rails_) {
-    if (withdrawn_) break;
-    fid* queue = &rail->queue->fid;
-    if (rail->wait >= 0 && fi_trywait(rail->fabric, &queue, 1) != 0) return;  // there is something already
-    events.push_back({rail->wait, POLLIN, 0});
-  }
-  const timespec time = absl::ToTimespec(limit);
-  ppoll(events.data(), events.size(), &time, nullptr);
+bool FabricEndpoint::progresses_alone() const { return RailAt(0).info->domain_attr->data_progress == FI_PROGRESS_AUTO; }
+
+void FabricEndpoint::SleepFor(absl::Duration limit, int other, bool serves) {
+  shared_->Sleep(*channel_, limit, other, serves && !withdrawn_);
 }
 
 }  // namespace distill

@@ -12,6 +12,12 @@
 // Nothing but Sleep blocks: Send, Receive and Write start an operation, Poll moves data and finishes operations.
 // Whoever waits brings the deadline. One thread at a time: fabric_progress.h has it. Where operations may be under way,
 // Withdraw comes before their registrations go; those go before the endpoint is destroyed.
+//
+// Several endpoints of a rank can share their rails, where a rail is dear (shared_rails.h):
+//
+//   DISTILL_ASSIGN_OR_RETURN(auto second, FabricEndpoint::CreateOver(endpoint->shared_rails(), 0));
+//
+// Each has peers, tags and a thread of its own, and may be used while the others are.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -30,7 +37,10 @@
 
 namespace distill {
 
+struct FabricChannel;
 struct FabricDomain;
+struct FabricNews;
+class SharedRails;
 
 struct FabricOptions {
   // "efa", "tcp", "verbs", "shm", or a name of libfabric's; empty: efa where there is one, else tcp.
@@ -61,6 +71,11 @@ struct FabricOperation {
   size_t bytes = 0;
   bool done = true;
   absl::Status status;  // once done. Unavailable: the peer cannot be reached; FailedPrecondition: another length
+  // The endpoint's own, while it is under way.
+  FabricChannel* channel = nullptr;
+  FabricDomain* rail = nullptr;
+  uint64_t address = 0;  // libfabric's, of the peer
+  size_t place = 0;      // among those of the channel
 };
 
 // A buffer that the provider may use: pinned where the provider asks for that, else nothing but a handle. Goes on any
@@ -100,11 +115,19 @@ class FabricEndpoint : public MessageEndpoint {
  public:
   // Unavailable: no such provider, or no device for it.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricEndpoint>> Create(const FabricOptions& options);
+  // Over the rails of an endpoint that is connected, `max_rails` of them at most (0: all). Null: they are closed, or
+  // 256 share them already. ResourceExhausted: no file descriptor.
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricEndpoint>> CreateOver(std::shared_ptr<SharedRails> rails,
+                                                                                  int max_rails);
   ~FabricEndpoint() override;
+  // For CreateOver; any thread.
+  const std::shared_ptr<SharedRails>& shared_rails() const { return shared_; }
+  // Whether it was made over another's.
+  bool is_shared() const { return is_shared_; }
 
-  const std::string& provider() const { return provider_; }
+  std::string provider() const;
   // This rank's part of what its host's cards of this provider send; 0: not known.
-  double gigabytes_per_second() const { return gigabytes_per_second_; }
+  double gigabytes_per_second() const;
   // Of device memory: whether the network card reads and writes it. Else the provider copies by itself.
   bool is_direct() const;
   // What the others need to reach this endpoint.
@@ -121,7 +144,8 @@ class FabricEndpoint : public MessageEndpoint {
   [[nodiscard]] absl::StatusOr<FabricMemory> Register(const void* data, size_t bytes,
                                                       FabricUse use = FabricUse::kBuffer) override;
 
-  // False: the provider is busy, poll and try again. A receive takes the message of `peer` with this very tag.
+  // False: the provider is busy, poll and try again. A receive takes the message of `peer` with this very tag, of which
+  // the upper 8 bits are 0.
   [[nodiscard]] absl::StatusOr<bool> Send(int peer, uint64_t tag, const void* data, size_t bytes,
                                           const FabricMemory& memory, FabricOperation* operation) override;
   [[nodiscard]] absl::StatusOr<bool> Receive(int peer, uint64_t tag, void* data, size_t bytes,
@@ -129,10 +153,10 @@ class FabricEndpoint : public MessageEndpoint {
 
   // Whether the following can be done over every rail, if the peer says the same.
   FabricWriteAccess write_access() const;
-  FabricPlace PlaceOf(const FabricMemory& memory) const override;
+  FabricPlace PlaceOf(const FabricMemory& memory) override;
   // As Send, but straight into the peer's memory, `offset` bytes behind the begin of `place`; the peer's Await of the
-  // same notice is then done. No two writes that are on their way to one endpoint have the same notice, whoever makes
-  // them. Rails alternate with the notices.
+  // same notice is then done. No two writes that are on their way to one endpoint have the same notice in its lower 24
+  // bits, whoever makes them. Rails alternate with the notices.
   [[nodiscard]] absl::StatusOr<bool> Write(int peer, uint32_t notice, const void* data, size_t bytes,
                                            const FabricMemory& memory, const FabricPlace& place, uint64_t offset,
                                            FabricOperation* operation) override;
@@ -143,31 +167,50 @@ class FabricEndpoint : public MessageEndpoint {
   [[nodiscard]] absl::StatusOr<bool> Poll() override;
 
   // Ends all operations, without a completion: after that the provider no longer touches their buffers. Nothing can be
-  // sent, received or polled from then on.
-  void Withdraw() override;
+  // sent, received or polled from then on. Endpoints that share the rails continue where all operations could be taken
+  // back within a second, and peers do not know where to write; else they end, too.
+  void Withdraw() override { End(/*peers_may_write=*/told_ || !notices_.empty()); }
+  // The same at the end of the last call, which has ended in order: no peer writes any more.
+  void Leave() { End(/*peers_may_write=*/false); }
 
+  // Of its thread: whether it polls while it is not in a call, for all that share the rails. `in_call`: it begins one.
+  bool serves(bool in_call);
   // Whether the provider says when there is something for Poll; Sleep then ends at once.
   bool wakes() const override;
   // Whether operations proceed, and peers are served, while nobody polls.
   bool progresses_alone() const;
   // Blocks until there may be something for Poll, `other` (a file descriptor, or -1) can be read, or the time is over.
-  void Sleep(absl::Duration limit, int other) override;
+  void Sleep(absl::Duration limit, int other) override { SleepFor(limit, other, /*serves=*/true); }
+  // The same; unless it `serves`, what arrives for others does not wake it.
+  void SleepFor(absl::Duration limit, int other, bool serves);
 
  private:
   FabricEndpoint();
-  absl::Status Open(const FabricOptions& options);
+  // With so many rails, the first ones.
+  absl::StatusOr<bool> Open(std::shared_ptr<SharedRails> shared, size_t rails);
+  void End(bool peers_may_write);
   absl::Status CheckOpen() const;
+  FabricDomain& RailAt(size_t rail) const;
   size_t RailOf(uint64_t tag) const { return static_cast<size_t>(tag % rails_.size()); }
-  // What a start of an operation on a rail has led to, by libfabric's code.
-  absl::StatusOr<bool> Started(long rc, const char* doing, size_t rail, FabricOperation* operation) const;
+  // Starts an operation of `peer`'s on a rail.
+  absl::StatusOr<bool> Start(const char* doing, size_t rail, int peer, bool receiving, size_t bytes,
+                             FabricOperation* operation, absl::FunctionRef<long(FabricDomain&)> start);
   void Arrive(uint32_t notice);
 
-  std::vector<std::unique_ptr<FabricDomain>> rails_;
-  std::string provider_;
-  double gigabytes_per_second_ = 0;
+  std::shared_ptr<SharedRails> shared_;
+  std::vector<size_t> rails_;  // of the shared ones, those that this one uses
+  const std::unique_ptr<FabricChannel> channel_;
+  const std::unique_ptr<FabricNews> news_;
   std::string address_;
   std::vector<std::string> networks_;
+  struct Peer {
+    uint64_t channel = 0;             // its number
+    std::vector<uint64_t> addresses;  // on each rail
+  };
+  std::vector<Peer> peers_;
   std::unordered_map<uint32_t, FabricOperation*> notices_;  // awaited; null: arrived before that
+  bool is_shared_ = false;
+  bool told_ = false;  // peers know where to write
   bool withdrawn_ = false;
 };
 

@@ -83,6 +83,7 @@ void FabricProgress::Serve() {
     if (!SpinWhile(kIdle)) AwaitWork();
     if (state_.load(std::memory_order_acquire) == kStopping) return;
     Backoff::WaitPolitely(polite_);
+    (void)endpoint_->serves(/*in_call=*/true);
     result_ = (*work_)();
     state_.store(kIdle, std::memory_order_release);
     state_.notify_all();
@@ -92,20 +93,22 @@ void FabricProgress::Serve() {
 void FabricProgress::AwaitWork() {
   absl::Duration nap = kShortestNap;
   while (state_.load(std::memory_order_acquire) == kIdle) {
+    const bool serves = endpoint_->serves(/*in_call=*/false);
+    const bool polls = serves && broken_.ok() && !endpoint_->progresses_alone();
     bool found = false;
-    if (broken_.ok() && !endpoint_->progresses_alone()) {
+    if (polls) {
       const absl::StatusOr<bool> polled = endpoint_->Poll();
       broken_ = polled.status();
       found = polled.ok() && *polled;
     }
     nap = found ? kShortestNap : std::min(2 * nap, kLongestNap);
-    if (!found) Sleep(endpoint_->wakes() || endpoint_->progresses_alone() || !broken_.ok() ? kLongestSleep : nap);
+    if (!found) Sleep(endpoint_->wakes() || !polls || !broken_.ok() ? kLongestSleep : nap, serves);
   }
 }
 
-void FabricProgress::Sleep(absl::Duration limit) {
+void FabricProgress::Sleep(absl::Duration limit, bool serves) {
   asleep_.store(true, std::memory_order_seq_cst);
-  if (state_.load(std::memory_order_seq_cst) == kIdle) endpoint_->Sleep(limit, wake_);
+  if (state_.load(std::memory_order_seq_cst) == kIdle) endpoint_->SleepFor(limit, wake_, serves);
   asleep_.store(false, std::memory_order_relaxed);
   uint64_t count = 0;
   (void)!read(wake_, &count, sizeof(count));  // nothing there is as good

@@ -6,7 +6,8 @@
 //   absl::Status status = progress->Run([&] { return ring.Run(...); });
 //
 // Between calls it sleeps on the provider's wait object, or polls ever more rarely where there is none; where the
-// provider makes progress by itself it only waits for the next call.
+// provider makes progress by itself, or another endpoint's thread polls for all that share the rails, it only waits for
+// the next call.
 #pragma once
 
 #include <atomic>
@@ -44,7 +45,7 @@ class FabricProgress {
       : endpoint_(std::move(endpoint)), spins_(spins) {}
   void Serve();
   void AwaitWork();
-  void Sleep(absl::Duration limit);
+  void Sleep(absl::Duration limit, bool serves);
   void Hand(State state);
   bool SpinWhile(State state) const;
 

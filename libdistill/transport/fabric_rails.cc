@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "libdistill/world/framing.h"
 
@@ -35,7 +36,7 @@ std::vector<size_t> RailsOn(const std::vector<FabricCard>& cards, const std::str
 }  // namespace
 
 std::string FabricCard::Encode() const {
-  std::vector<std::string> fields = {host};
+  std::vector<std::string> fields = {host, absl::StrCat(channel)};
   for (const FabricRail& rail : rails) {
     for (const std::string& field : {rail.network, rail.location, rail.address}) fields.push_back(field);
   }
@@ -44,11 +45,13 @@ std::string FabricCard::Encode() const {
 
 absl::StatusOr<FabricCard> FabricCard::Decode(const std::string& bytes) {
   absl::StatusOr<std::vector<std::string>> fields = UnpackStrings(bytes);
-  if (!fields.ok() || fields->size() < 4 || fields->size() % 3 != 1) {
+  int channel = 0;
+  if (!fields.ok() || fields->size() < 5 || fields->size() % 3 != 2 || !absl::SimpleAtoi((*fields)[1], &channel) ||
+      channel < 0 || channel > 255) {
     return absl::FailedPreconditionError("a fabric address that cannot be read: the ranks use different builds");
   }
-  FabricCard card = {std::move((*fields)[0]), {}};
-  for (size_t i = 1; i < fields->size(); i += 3) {
+  FabricCard card = {std::move((*fields)[0]), {}, channel};
+  for (size_t i = 2; i < fields->size(); i += 3) {
     card.rails.push_back({std::move((*fields)[i]), std::move((*fields)[i + 1]), std::move((*fields)[i + 2])});
   }
   return card;

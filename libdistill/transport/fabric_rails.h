@@ -20,6 +20,7 @@ struct FabricRail {
 struct FabricCard {
   std::string host;  // the same for ranks of one host, and only for those
   std::vector<FabricRail> rails;
+  int channel = 0;  // its number, of the endpoints that share the rails; below 256
 
   std::string Encode() const;
   // FailedPrecondition: no such card.

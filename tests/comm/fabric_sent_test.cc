@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "libdistill/comm/fabric_tags.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/join.h"
 #include "tests/comm/watch_fabric.h"
@@ -47,9 +48,9 @@ ssize_t CountMessage(fid_ep* endpoint, const void* data, size_t bytes, void* des
   if (rc != 0) return rc;
   if (bytes >= 1024) {
     ++counts.chunks;
-  } else if ((tag & 0xffffffff) == 0xffffffff) {
+  } else if (tag == FabricKeyTag(tag)) {
     ++counts.keys;
-  } else if ((tag & 0xffffffff) == 0xfffffffe) {
+  } else if (tag == FabricNoteTag(tag)) {
     ++counts.notes;
   }
   return rc;

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -353,6 +354,72 @@ TEST_CASE("without efa ranks take tcp's table of costs, or shm's, and under any 
         })) == "");
 }
 
+// Sums over a communicator, one after the other, until all of them were right or one was not.
+absl::Status SumOften(Communicator& comm, int64_t count) {
+  std::vector<float> data(static_cast<size_t>(count));
+  for (int i = 0; i < 20; ++i) {
+    std::fill(data.begin(), data.end(), static_cast<float>(comm.rank() + i));
+    DISTILL_RETURN_IF_ERROR(comm.AllReduce(data.data(), data.data(), count, DType::kFloat32, ReduceOp::kSum));
+    const int n = comm.world_size();
+    const float wanted = static_cast<float>(n * (n - 1) / 2 + n * i);
+    if (data != std::vector<float>(data.size(), wanted)) return absl::InternalError(absl::StrCat("wrong sum ", i));
+  }
+  return absl::OkStatus();
+}
+
+// The whole, and two parts of it: one in two levels, and one with a rank of each host.
+absl::Status ShareEndpoints(const World& world) {
+  constexpr int kOwn = kCards / 2;
+  DISTILL_RETURN_IF_ERROR(WatchNamedFabric());
+  DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+  DISTILL_ASSIGN_OR_RETURN(auto levels, comm->Split(0, -world.rank));
+  DISTILL_ASSIGN_OR_RETURN(auto pair, comm->Split(world.rank % 2, world.rank));
+  std::vector<float> in(400'000), out(in.size());
+  for (Communicator* each : {comm.get(), levels.get(), pair.get()}) {
+    DISTILL_RETURN_IF_ERROR(testing::CheckCollectives(*each, {.counts = {1009}, .dtypes = {DType::kFloat32}}));
+    DISTILL_RETURN_IF_ERROR(CheckAllToAll(*each, in.data(), out.data(), 100'000));
+  }
+  // At the same time, each in an order of its own: no two ranks agree on whose call is first.
+  std::vector<absl::Status> ended(3);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { ended[0] = SumOften(*comm, 100'003); });
+  threads.emplace_back([&] { ended[1] = SumOften(*levels, 200'003); });
+  threads.emplace_back([&] { ended[2] = SumOften(*pair, 300'007); });
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : ended) DISTILL_RETURN_IF_ERROR(status);
+  DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints of three communicators", endpoints, kOwn));
+  // Whoever ends leaves the others theirs.
+  comm.reset();
+  DISTILL_RETURN_IF_ERROR(CheckSums(*levels, {10, 100'000}));
+  pair.reset();
+  DISTILL_ASSIGN_OR_RETURN(auto later, levels->Split(0, world.rank));
+  DISTILL_RETURN_IF_ERROR(CheckSums(*later, {10, 100'000}));
+  DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints with one more part", endpoints - closed_endpoints, kOwn));
+  levels.reset();
+  later.reset();
+  return ExpectCount("open endpoints at the end", endpoints - closed_endpoints, 0);
+}
+
+TEST_CASE("on efa the communicators of a rank share one endpoint for each of its cards, and work at the same time") {
+  testing::LoadFabric();
+  CHECK(Failures(RunRanks(4, absl::Seconds(100), &ShareEndpoints)) == "");
+}
+
+TEST_CASE("whether communicators share endpoints is chosen by DISTILL_FABRIC_SHARED, and anything else is refused") {
+  testing::LoadFabric();
+  const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
+    setenv("DISTILL_FABRIC_SHARED", "0", 1);
+    DISTILL_RETURN_IF_ERROR(WatchNamedFabric());
+    DISTILL_ASSIGN_OR_RETURN(auto comm, JoinOnTwoHosts(world));
+    DISTILL_RETURN_IF_ERROR(ExpectCount("endpoints", endpoints, kCards / 2 + 1));
+    // Of a rank alone: what it does concerns no other.
+    if (world.rank == 1) setenv("DISTILL_FABRIC_SHARED", "maybe", 1);
+    return ExpectError(comm->Split(0, 0).status(), absl::StatusCode::kInvalidArgument,
+                       {"rank 1 on host-a: DISTILL_FABRIC_SHARED is 'maybe'; 0 and 1 are known"});
+  });
+  CHECK(Failures(outcomes) == "");
+}
+
 // The arithmetic of the above for P5: 32 cards, 8 ranks with GPUs, the job's communicator and two parts of it. An
 // endpoint of efa's pins its receive queue when it is first polled: about 8,192 packets (a card's max_rq_wr by its
 // max_rq_sge, rounded down to a power of two) of 8,928 bytes and their headers. An estimate, of no card of ours.
@@ -363,16 +430,19 @@ TEST_CASE("endpoints and pinned bytes of a rank on P5, by calculation") {
     const char* what;
     int endpoints;
   };
-  const Row rows[] = {
-      {"every rank on all cards (lane, lane of device memory on the nearest, flat)", kHostCards + kOwn + kHostCards},
-      {"every rank on its own cards, before a long flat call", kOwn + kOwn + 1},
-      {"every rank on its own cards, after a long flat call", kOwn + kOwn + 1 + kOwn}};
+  const Row rows[] = {{"every rank on all cards (lane, lane of device memory on the nearest, flat)",
+                       kCommunicators * (kHostCards + kOwn + kHostCards)},
+                      {"every rank on its own cards, each communicator by itself, before a long flat call",
+                       kCommunicators * (kOwn + kOwn + 1)},
+                      {"the same, after a long flat call", kCommunicators * (kOwn + kOwn + 1 + kOwn)},
+                      {"all communicators share a rank's own cards, for host and for device memory", kOwn + kOwn}};
   for (const Row& row : rows) {
-    const int all = kCommunicators * row.endpoints;
-    std::printf("%-78s: %3d endpoints, %5.2f GB pinned\n", row.what, all, static_cast<double>(all * kPinned) / 1e9);
+    std::printf("%-82s: %3d endpoints, %5.2f GB pinned\n", row.what, row.endpoints,
+                static_cast<double>(row.endpoints * kPinned) / 1e9);
   }
-  CHECK(kCommunicators * rows[0].endpoints == 204);
-  CHECK(kCommunicators * rows[2].endpoints == 39);
+  CHECK(rows[0].endpoints == 204);
+  CHECK(rows[2].endpoints == 39);
+  CHECK(rows[3].endpoints == 8);
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+#include "libdistill/comm/fabric_pool.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace distill {
+
+absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricPool::Open(bool device_memory, int max_rails) {
+  std::shared_ptr<SharedRails> rails;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    rails = rails_[device_memory ? 1 : 0].lock();
+  }
+  if (rails == nullptr) return nullptr;
+  return FabricEndpoint::CreateOver(std::move(rails), max_rails);
+}
+
+absl::Status FabricPool::Share(const FabricEndpoint& endpoint, bool device_memory) {
+  const char* value = std::getenv("DISTILL_FABRIC_SHARED");
+  const std::string preference = value == nullptr ? "" : value;
+  if (preference != "" && preference != "0" && preference != "1") {
+    return absl::InvalidArgumentError(absl::StrCat("DISTILL_FABRIC_SHARED is '", preference, "'; 0 and 1 are known"));
+  }
+  const bool is_dear = endpoint.provider() == "efa";
+  if (preference == "0" || (preference == "" && !is_dear)) return absl::OkStatus();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  rails_[device_memory ? 1 : 0] = endpoint.shared_rails();
+  return absl::OkStatus();
+}
+
+}  // namespace distill
