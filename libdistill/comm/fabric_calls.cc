@@ -50,7 +50,10 @@ absl::Status FabricCalls::CheckDeadline(int peer, bool receiving) const {
 }
 
 absl::Status FabricCalls::End(const absl::Status& status, const std::string& whom) {
-  if (status.ok()) return work_.Finish();
+  if (status.ok()) {
+    endpoint_.PeersMayWrite(false);
+    return work_.Finish();
+  }
   const absl::Status explained = Explain(status, whom);
   endpoint_.Withdraw();
   return explained;

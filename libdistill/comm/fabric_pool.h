@@ -1,8 +1,10 @@
-// The rails over which a rank's communicators of one job reach the other hosts: the whole's, those of the parts that
-// Split makes, and, in two levels, a lane's and those between all ranks. A rail is an endpoint of libfabric's, for
-// which efa pins some 70 MB, so there they share one set for host memory and one for the GPU's. Elsewhere each
-// communicator has its own: an endpoint of tcp's is small, and two communicators' bytes over one connection would wait
-// for one another. DISTILL_FABRIC_SHARED=1 shares over every provider, =0 over none. Internal to comm/.
+// Which of a rank's communicators of one job share their rails (transport/shared_rails.h). A rail is an endpoint of
+// libfabric's, for which efa pins some 70 MB. So over efa the job's communicator and the parts that Split makes share
+// one set of rails for host memory, and one for the GPU's; in two levels a lane and the calls between all ranks do,
+// too. Over other providers each communicator has rails of its own: an endpoint of tcp's is small, and bytes of two
+// communicators over one connection would wait for one another.
+//
+// DISTILL_FABRIC_SHARED=1 shares over every provider, =0 over none. Internal to comm/.
 #pragma once
 
 #include <memory>
@@ -14,13 +16,14 @@
 
 namespace distill {
 
+// Of both functions, InvalidArgument: DISTILL_FABRIC_SHARED is neither 0 nor 1.
 class FabricPool {
  public:
   // An endpoint over the rails for this kind of memory, `max_rails` of them at most (0: all); null where there are none
   // to share. Any thread.
   [[nodiscard]] absl::StatusOr<std::unique_ptr<FabricEndpoint>> Open(bool device_memory, int max_rails);
-  // Whoever comes once this endpoint is connected shares its rails, where that is wanted, while any endpoint has them.
-  // InvalidArgument: DISTILL_FABRIC_SHARED is neither 0 nor 1.
+  // Lets later endpoints share this one's rails, where that is wanted: once it is connected, and while any endpoint has
+  // them.
   [[nodiscard]] absl::Status Share(const FabricEndpoint& endpoint, bool device_memory);
 
  private:

@@ -48,6 +48,7 @@ void FabricWrites::Begin(int next, int previous, uint64_t tag, const FoundRegion
   previous_ = previous;
   tag_ = tag;
   here_ = {to.number, to.at, 0};
+  endpoint_->PeersMayWrite(is_written());
   if (to.number != 0 && At(told_, to.number) != to.number) {
     At(told_, to.number) = to.number;
     here_.has_key = 1;

@@ -3,8 +3,8 @@
 //   - one over a single rail, opened with the job, for messages between two ranks, which cannot wait for all the others
 //     to open anything, and for calls so short that a second rail would carry nothing of them;
 //   - one over all rails, opened by the first longer call, where there is more than one rail.
-// So a job that makes no such call does not pay for it: every rail is an endpoint, and efa pins some 70 MB for each.
-// Internal to comm/.
+// So a job that makes no such call opens no endpoint for it. Where communicators share their rails (fabric_pool.h) both
+// are channels of those that the lanes have. Internal to comm/.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,7 @@ class VirtualEndpoint : public MessageEndpoint {
                             FabricOperation* operation) override;
   absl::StatusOr<bool> Receive(int peer, uint64_t tag, void* data, size_t bytes, const FabricMemory& memory,
                                FabricOperation* operation) override;
-  FabricPlace PlaceOf(const FabricMemory&) override { return {}; }
+  FabricPlace PlaceOf(const FabricMemory&) const override { return {}; }
   absl::StatusOr<bool> Write(int, uint32_t, const void*, size_t, const FabricMemory&, const FabricPlace&, uint64_t,
                              FabricOperation*) override {
     return absl::UnimplementedError("the virtual network has no writes into another rank's memory");

@@ -71,6 +71,7 @@ absl::Status FabricDomain::Open(size_t index) {
   DISTILL_RETURN_IF_ERROR(OpenEvents());
   if ((info->caps & FI_HMEM) != 0) direct = ForbidCopies();
   DISTILL_RETURN_IF_ERROR(check("fi_enable", fi_enable(endpoint)));
+  emulates_writes_ = provider() != "efa" || EmulatesWrites();
   DISTILL_ASSIGN_OR_RETURN(card, Describe(index));
   return absl::OkStatus();
 }
@@ -156,7 +157,7 @@ bool FabricDomain::EmulatesWrites() const {
 
 FabricWriteAccess FabricDomain::write_access() const {
   if (!can_write()) return FabricWriteAccess::kNone;
-  return provider() == "efa" && !EmulatesWrites() ? FabricWriteAccess::kGood : FabricWriteAccess::kPoor;
+  return !emulates_writes_ ? FabricWriteAccess::kGood : FabricWriteAccess::kPoor;
 }
 
 FabricSpot FabricDomain::SpotOf(fid_mr* region, const void* data) const {
@@ -194,9 +195,9 @@ absl::StatusOr<fid_mr*> FabricDomain::Register(const void* data, size_t bytes, b
 void FabricDomain::BoundSendBuffers(const std::vector<std::string>& endpoints, size_t own) {
   if (send_buffer == 0 || !absl::StartsWith(provider(), "tcp")) return;
   for (size_t i = 0; i < endpoints.size(); ++i) {
-    if (i != own) tcp_peers_.push_back(endpoints[i]);
+    if (i != own) tcp_peers_.insert(endpoints[i]);
   }
-  tcp_.emplace(endpoints[own], tcp_peers_, send_buffer);
+  tcp_.emplace(endpoints[own], std::vector<std::string>(tcp_peers_.begin(), tcp_peers_.end()), send_buffer);
 }
 
 // rxm makes a connection when the first message wants it, and says nothing of it.
@@ -234,7 +235,7 @@ absl::Status FabricDomain::Poll(Finished finished, absl::FunctionRef<void(uint32
       status = DifferentCalls(absl::StrCat(operation->channel->NameOf(*operation), " sent ", entries[i].len, " bytes"),
                               absl::StrCat("this rank expects ", operation->bytes));
     }
-    finished(operation, std::move(status));
+    finished(operation, std::move(status), /*in_order=*/true);
   }
   return absl::OkStatus();
 }
@@ -263,17 +264,19 @@ absl::Status FabricDomain::TakeError(Finished finished) {
   if (rc < 0) return FabricError("fi_cq_readerr", rc);
   auto* operation = static_cast<FabricOperation*>(error.op_context);
   if (operation == nullptr) return FabricError("the fabric failed", -error.err);
-  const std::string peer = operation->channel->NameOf(*operation);
-  if (error.err != FI_ETRUNC) {
+  const std::string& peer = operation->channel->NameOf(*operation);
+  if (error.err == FI_ETRUNC) {
+    lost_connection |= absl::EndsWith(provider(), ";ofi_rxm");
+    finished(
+        operation,
+        DifferentCalls(absl::StrCat(peer, " sent more bytes"), absl::StrCat("this rank expects ", operation->bytes)),
+        /*in_order=*/true);
+  } else {
     finished(operation,
-             FabricError(absl::StrCat(operation->receiving ? "receiving from " : "sending to ", peer), -error.err));
-    return absl::OkStatus();
+             FabricError(absl::StrCat(operation->receiving ? "receiving from " : "sending to ", peer), -error.err),
+             /*in_order=*/error.err == FI_ECANCELED);
   }
-  const absl::Status different =
-      DifferentCalls(absl::StrCat(peer, " sent more bytes"), absl::StrCat("this rank expects ", operation->bytes));
-  finished(operation, different);
-  // rxm's connection ends with it, and whatever else was on its way there is lost.
-  return absl::EndsWith(provider(), ";ofi_rxm") ? different : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 }  // namespace distill

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -51,8 +52,9 @@ struct FabricDomain {
   // that were named before.
   void BoundSendBuffers(const std::vector<std::string>& endpoints, size_t own);
   // The next completions, or error, of the queue; `arrived` gets the notices of peers' writes. An error that is no
-  // operation's, or an error event of the endpoint's, is returned: it names the provider and the interface.
-  using Finished = absl::FunctionRef<void(FabricOperation* operation, absl::Status status)>;
+  // operation's, or an error event of the endpoint's, is returned: it names the provider and the interface. `in_order`:
+  // the provider has ended the operation for good, whether that went well or not; else it failed.
+  using Finished = absl::FunctionRef<void(FabricOperation* operation, absl::Status status, bool in_order)>;
   absl::Status Poll(Finished finished, absl::FunctionRef<void(uint32_t notice)> arrived);
 
   FabricInfo info;
@@ -67,6 +69,8 @@ struct FabricDomain {
   int64_t send_buffer = 0;  // as FabricOptions has it
   int cuda_device = -1;     // where the memory to register lies, if the info says FI_HMEM; -1: in the host
   bool direct = false;      // such memory is moved by the card alone
+  // A message was too long, with which rxm ends its connection, and what else was on its way there is lost.
+  bool lost_connection = false;
 
  private:
   std::string provider() const;
@@ -82,8 +86,9 @@ struct FabricDomain {
 
   std::unordered_map<std::string, uint64_t> peers_;  // by address
   std::atomic<uint64_t> next_key_{1};                // registrations are made on any thread
+  bool emulates_writes_ = true;
   std::optional<TcpSendBuffer> tcp_;
-  std::vector<std::string> tcp_peers_;    // that it is of
+  std::set<std::string> tcp_peers_;       // that it is of
   std::unordered_set<uint64_t> reached_;  // peers that something went to or came from: there is a connection
   bool newly_reached_ = false;
   absl::Time bounded_ = absl::InfinitePast();

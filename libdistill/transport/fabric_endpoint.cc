@@ -58,29 +58,26 @@ FabricEndpoint::~FabricEndpoint() {
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricEndpoint::Create(const FabricOptions& options) {
   DISTILL_ASSIGN_OR_RETURN(std::shared_ptr<SharedRails> shared, SharedRails::Open(options));
   std::unique_ptr<FabricEndpoint> endpoint(new FabricEndpoint());
-  const size_t rails = shared->size();
-  DISTILL_RETURN_IF_ERROR(endpoint->Open(std::move(shared), rails).status());
+  DISTILL_RETURN_IF_ERROR(endpoint->Open(std::move(shared), /*max_rails=*/0).status());
   return endpoint;
 }
 
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricEndpoint::CreateOver(std::shared_ptr<SharedRails> rails,
                                                                            int max_rails) {
   std::unique_ptr<FabricEndpoint> endpoint(new FabricEndpoint());
-  const size_t all = rails->size();
-  const size_t used = max_rails == 0 ? all : std::min(all, static_cast<size_t>(max_rails));
-  DISTILL_ASSIGN_OR_RETURN(const bool is_open, endpoint->Open(std::move(rails), used));
+  DISTILL_ASSIGN_OR_RETURN(const bool is_open, endpoint->Open(std::move(rails), max_rails));
   endpoint->is_shared_ = true;
   return is_open ? std::move(endpoint) : nullptr;
 }
 
-absl::StatusOr<bool> FabricEndpoint::Open(std::shared_ptr<SharedRails> shared, size_t rails) {
-  DISTILL_ASSIGN_OR_RETURN(const bool added, shared->Add(channel_.get()));
-  if (!added) return false;
+absl::StatusOr<bool> FabricEndpoint::Open(std::shared_ptr<SharedRails> shared, int max_rails) {
+  DISTILL_ASSIGN_OR_RETURN(const size_t all, shared->Add(channel_.get()));
+  if (all == 0) return false;
   shared_ = std::move(shared);
-  rails_.resize(rails);
+  rails_.resize(max_rails == 0 ? all : std::min(all, static_cast<size_t>(max_rails)));
   std::iota(rails_.begin(), rails_.end(), size_t{0});
   FabricCard card = {shared_->host(), {}, channel_->number};
-  for (size_t rail = 0; rail < rails; ++rail) card.rails.push_back(RailAt(rail).card);
+  for (size_t rail = 0; rail < rails_.size(); ++rail) card.rails.push_back(RailAt(rail).card);
   address_ = card.Encode();
   return true;
 }
@@ -132,8 +129,7 @@ FabricWriteAccess FabricEndpoint::write_access() const {
   return access;
 }
 
-FabricPlace FabricEndpoint::PlaceOf(const FabricMemory& memory) {
-  told_ = true;
+FabricPlace FabricEndpoint::PlaceOf(const FabricMemory& memory) const {
   FabricPlace place;
   for (size_t rail = 0; rail < rails_.size(); ++rail) {
     place.push_back(RailAt(rail).SpotOf(static_cast<fid_mr*>(memory.regions_[rail]), memory.data_));

@@ -74,8 +74,9 @@ struct FabricOperation {
   // The endpoint's own, while it is under way.
   FabricChannel* channel = nullptr;
   FabricDomain* rail = nullptr;
-  uint64_t address = 0;  // libfabric's, of the peer
-  size_t place = 0;      // among those of the channel
+  uint64_t address = 0;    // libfabric's, of the peer
+  bool under_way = false;  // the provider has yet to end it
+  size_t place = 0;        // among those of the channel
 };
 
 // A buffer that the provider may use: pinned where the provider asks for that, else nothing but a handle. Goes on any
@@ -115,8 +116,8 @@ class FabricEndpoint : public MessageEndpoint {
  public:
   // Unavailable: no such provider, or no device for it.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricEndpoint>> Create(const FabricOptions& options);
-  // Over the rails of an endpoint that is connected, `max_rails` of them at most (0: all). Null: they are closed, or
-  // 256 share them already. ResourceExhausted: no file descriptor.
+  // Over the rails of an endpoint that is connected, `max_rails` of them at most (0: all). Null: they are closed or
+  // have failed, or 256 endpoints have shared them. ResourceExhausted: no file descriptor.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<FabricEndpoint>> CreateOver(std::shared_ptr<SharedRails> rails,
                                                                                   int max_rails);
   ~FabricEndpoint() override;
@@ -153,7 +154,8 @@ class FabricEndpoint : public MessageEndpoint {
 
   // Whether the following can be done over every rail, if the peer says the same.
   FabricWriteAccess write_access() const;
-  FabricPlace PlaceOf(const FabricMemory& memory) override;
+  FabricPlace PlaceOf(const FabricMemory& memory) const override;
+  void PeersMayWrite(bool may) override { peers_may_write_ = may; }
   // As Send, but straight into the peer's memory, `offset` bytes behind the begin of `place`; the peer's Await of the
   // same notice is then done. No two writes that are on their way to one endpoint have the same notice in its lower 24
   // bits, whoever makes them. Rails alternate with the notices.
@@ -168,9 +170,9 @@ class FabricEndpoint : public MessageEndpoint {
 
   // Ends all operations, without a completion: after that the provider no longer touches their buffers. Nothing can be
   // sent, received or polled from then on. Endpoints that share the rails continue where all operations could be taken
-  // back within a second, and peers do not know where to write; else they end, too.
-  void Withdraw() override { End(/*peers_may_write=*/told_ || !notices_.empty()); }
-  // The same at the end of the last call, which has ended in order: no peer writes any more.
+  // back within a second, none has failed, and peers may not write; else they end, too.
+  void Withdraw() override { End(peers_may_write_); }
+  // The same where all calls have ended in order: no peer writes any more.
   void Leave() { End(/*peers_may_write=*/false); }
 
   // Of its thread: whether it polls while it is not in a call, for all that share the rails. `in_call`: it begins one.
@@ -186,8 +188,8 @@ class FabricEndpoint : public MessageEndpoint {
 
  private:
   FabricEndpoint();
-  // With so many rails, the first ones.
-  absl::StatusOr<bool> Open(std::shared_ptr<SharedRails> shared, size_t rails);
+  // With so many rails at most, the first ones (0: all). False: they cannot be shared.
+  absl::StatusOr<bool> Open(std::shared_ptr<SharedRails> shared, int max_rails);
   void End(bool peers_may_write);
   absl::Status CheckOpen() const;
   FabricDomain& RailAt(size_t rail) const;
@@ -210,7 +212,7 @@ class FabricEndpoint : public MessageEndpoint {
   std::vector<Peer> peers_;
   std::unordered_map<uint32_t, FabricOperation*> notices_;  // awaited; null: arrived before that
   bool is_shared_ = false;
-  bool told_ = false;  // peers know where to write
+  bool peers_may_write_ = false;
   bool withdrawn_ = false;
 };
 

@@ -102,7 +102,7 @@ void FabricProgress::AwaitWork() {
       found = polled.ok() && *polled;
     }
     nap = found ? kShortestNap : std::min(2 * nap, kLongestNap);
-    if (!found) Sleep(endpoint_->wakes() || !polls || !broken_.ok() ? kLongestSleep : nap, serves);
+    if (!found) Sleep(endpoint_->wakes() || !polls || !broken_.ok() ? kLongestSleep : nap, serves && broken_.ok());
   }
 }
 

@@ -40,7 +40,9 @@ class MessageEndpoint {
                                                   const FabricMemory& memory, FabricOperation* operation) = 0;
   [[nodiscard]] virtual absl::StatusOr<bool> Receive(int peer, uint64_t tag, void* data, size_t bytes,
                                                      const FabricMemory& memory, FabricOperation* operation) = 0;
-  virtual FabricPlace PlaceOf(const FabricMemory& memory) = 0;
+  virtual FabricPlace PlaceOf(const FabricMemory& memory) const = 0;
+  // From here on peers may write into this rank's memory, or may not any more.
+  virtual void PeersMayWrite(bool) {}
   [[nodiscard]] virtual absl::StatusOr<bool> Write(int peer, uint32_t notice, const void* data, size_t bytes,
                                                    const FabricMemory& memory, const FabricPlace& place,
                                                    uint64_t offset, FabricOperation* operation) = 0;

@@ -44,24 +44,13 @@ absl::StatusOr<std::shared_ptr<SharedRails>> SharedRails::Open(const FabricOptio
   return made;
 }
 
-// Numbers go around, so that one which was free a moment ago is the last to be taken: what is still on its way to the
-// channel that had it finds nobody.
-absl::StatusOr<uint8_t> SharedRails::FreeNumber() {
-  for (size_t i = 0; i < kMostChannels; ++i) {
-    const uint8_t number = next_number_++;
-    const auto has_it = [number](const FabricChannel* channel) { return channel->number == number; };
-    if (std::none_of(channels_.begin(), channels_.end(), has_it)) return number;
-  }
-  return absl::ResourceExhaustedError(absl::StrCat(kMostChannels, " communicators share a fabric's endpoint already"));
-}
-
-absl::StatusOr<bool> SharedRails::Add(FabricChannel* channel) {
+absl::StatusOr<size_t> SharedRails::Add(FabricChannel* channel) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool is_first = channels_.empty();
-  if (!failed_.ok() || channels_.size() == kMostChannels || (!is_first && !in_use_)) return false;
-  DISTILL_ASSIGN_OR_RETURN(channel->number, FreeNumber());
+  const bool is_first = given_ == 0;
+  if (!failed_.ok() || given_ == kMostChannels || (!is_first && !in_use_)) return size_t{0};
+  channel->number = static_cast<uint8_t>(given_++);
   channels_.push_back(channel);
-  if (is_first) return true;
+  if (channels_.size() == 1) return rails_.size();
   for (FabricChannel* each : channels_) {
     if (each->wake < 0) each->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (each->wake >= 0) continue;
@@ -69,13 +58,13 @@ absl::StatusOr<bool> SharedRails::Add(FabricChannel* channel) {
     channels_.pop_back();
     return absl::ResourceExhaustedError(absl::StrCat("no eventfd: ", std::strerror(error)));
   }
-  return true;
+  return rails_.size();
 }
 
 void SharedRails::Remove(FabricChannel* channel, bool peers_may_write) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const bool alone = channels_.size() == 1;
-  if (failed_.ok() && (alone || peers_may_write || !TakeBack(*channel, lock))) Close();
+  const bool may_stay = failed_.ok() && channels_.size() > 1 && !peers_may_write;
+  if (!may_stay || !TakeBack(*channel, lock)) Close();
   channel->under_way.clear();
   std::erase(channels_, channel);
   if (server_ == channel) server_ = nullptr;
@@ -89,17 +78,19 @@ bool SharedRails::TakeBack(FabricChannel& channel, std::unique_lock<std::mutex>&
     if (operation->receiving) fi_cancel(&operation->rail->endpoint->fid, operation);
   }
   for (const Deadline patience = Deadline::After(kTakingBack); !channel.under_way.empty() && !patience.Passed();) {
-    if (!PollRails().ok()) return false;
+    if (channel.lost_one || !PollRails().ok()) return false;
     lock.unlock();
     absl::SleepFor(kPause);
     lock.lock();
   }
-  return failed_.ok() && channel.under_way.empty();
+  return failed_.ok() && !channel.lost_one && channel.under_way.empty();
 }
 
 // The endpoints alone: what is registered, and whoever sleeps on their queues, stays.
 void SharedRails::Close() {
+  if (std::exchange(closed_, true)) return;
   for (const std::unique_ptr<FabricDomain>& rail : rails_) rail->Withdraw();
+  if (!failed_.ok()) return;
   failed_ = absl::UnavailableError(
       "the fabric's endpoint was closed after an error of another communicator of this rank, with which this one "
       "shares it (DISTILL_FABRIC_SHARED=0 gives each its own)");
@@ -139,18 +130,27 @@ absl::StatusOr<long> SharedRails::Begin(FabricChannel& channel, FabricOperation*
   operation->channel = &channel;
   const long rc = start(*operation->rail);
   if (rc != 0) return rc;
+  operation->under_way = true;
   operation->place = channel.under_way.size();
   channel.under_way.push_back(operation);
   return rc;
 }
 
+// efa reports an operation that failed once for each of its packets (before libfabric 2.3.1).
+void SharedRails::Finish(FabricOperation* operation, absl::Status status, bool in_order) {
+  FabricChannel& channel = *operation->channel;
+  channel.lost_one |= !in_order;
+  if (!operation->under_way) return;
+  operation->under_way = false;
+  channel.under_way.back()->place = operation->place;
+  channel.under_way[operation->place] = channel.under_way.back();
+  channel.under_way.pop_back();
+  channel.news.finished.push_back({operation, std::move(status)});
+}
+
 absl::Status SharedRails::PollRails() {
-  const auto finished = [](FabricOperation* operation, absl::Status status) {
-    FabricChannel& channel = *operation->channel;
-    channel.under_way.back()->place = operation->place;
-    channel.under_way[operation->place] = channel.under_way.back();
-    channel.under_way.pop_back();
-    channel.news.finished.push_back({operation, std::move(status)});
+  const auto finished = [this](FabricOperation* operation, absl::Status status, bool in_order) {
+    Finish(operation, std::move(status), in_order);
   };
   const auto arrived = [this](uint32_t notice) {
     for (FabricChannel* channel : channels_) {
@@ -159,6 +159,11 @@ absl::Status SharedRails::PollRails() {
   };
   for (const std::unique_ptr<FabricDomain>& rail : rails_) {
     if (failed_.ok()) failed_ = rail->Poll(finished, arrived);
+    if (failed_.ok() && rail->lost_connection && channels_.size() > 1) {
+      failed_ = absl::UnavailableError(
+          "a message that was longer than expected ended libfabric's connection, which several communicators of this "
+          "rank share (DISTILL_FABRIC_SHARED=0 gives each its own)");
+    }
   }
   for (FabricChannel* channel : channels_) {
     if (channel->asleep && (!channel->news.empty() || !failed_.ok())) Wake(*channel);
@@ -181,6 +186,7 @@ bool SharedRails::Serves(FabricChannel* channel, bool in_call) {
 
 void SharedRails::Wake(FabricChannel& channel) {
   const uint64_t one = 1;
+  channel.asleep = false;
   if (channel.wake >= 0) (void)!write(channel.wake, &one, sizeof(one));  // fails when full: the thread wakes as well
 }
 
@@ -190,7 +196,7 @@ void SharedRails::Sleep(FabricChannel& channel, absl::Duration limit, int other,
   std::vector<pollfd> events;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (serves && !channel.news.empty()) return;
+    if (serves && (!channel.news.empty() || !failed_.ok())) return;
     events = {{other, POLLIN, 0}, {channel.wake, POLLIN, 0}};  // poll skips what is negative
     for (const std::unique_ptr<FabricDomain>& rail : rails_) {
       if (!serves || !failed_.ok()) break;

@@ -1,15 +1,17 @@
 // The rails that several endpoints (fabric_endpoint.h) use at once. A rail costs what libfabric keeps for it, some 70
-// MB of pinned memory on efa, so a rank's communicators share theirs; each endpoint is a channel here.
+// MB of pinned memory on efa, so a rank's communicators share theirs. Each endpoint is a channel here:
 //
-//                      endpoint of the job ----+                    +--> card 0
-//                      endpoint of a part -----+--> SharedRails ----+--> card 1     tags begin with the channel's
-//                      number endpoint of a part -----+                    +--> ...
+//   endpoint of the job ---+                     +---> card 0
+//   endpoint of a part ----+---> SharedRails ----+---> card 1
+//   endpoint of a part ----+                     +---> ...
 //
-// A channel's number is this rank's own choice, and part of its address: who sends to it puts the number into the tag,
-// as MPI does with the context of a communicator. So two communicators' messages never meet, whatever their tags are.
+// A channel's number is this rank's own choice, and part of its address. Who sends to it puts the number into the upper
+// bits of the tag, as MPI does with the context of a communicator. So two communicators' messages never meet, whatever
+// their tags are.
 //
-// Endpoints are used by a thread each, and by several at once. One lock guards the rails. Whoever polls finds what any
-// channel has finished, leaves it in that channel's news, and wakes its thread if that sleeps. Internal to transport/.
+// Each endpoint is used by one thread, and several endpoints at the same time. One lock guards the rails. Whoever polls
+// finds what any channel has finished, puts it into that channel's news, and wakes its thread if that sleeps. Internal
+// to transport/.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +58,7 @@ struct FabricChannel {
   uint8_t number = 0;
   std::vector<std::string> names;           // of the peers, in errors
   std::vector<FabricOperation*> under_way;  // each knows its place here
+  bool lost_one = false;  // an operation has failed: the provider may still use its buffer, or report it again
   FabricNews news;
   bool asleep = false;
   int wake = -1;  // an eventfd, where there are other channels
@@ -77,12 +80,15 @@ class SharedRails {
   // Whether the provider says when there is something to poll.
   bool wakes() const;
 
-  // Until Remove. False: no number is free, the rails are closed, or the first channel has not called Use yet.
-  // ResourceExhausted: no file descriptor.
-  [[nodiscard]] absl::StatusOr<bool> Add(FabricChannel* channel);
-  // Takes back what the channel has under way, so that no buffer of its is read or written any more. Where that cannot
-  // be done, or `peers_may_write` into its memory, or there is no other channel, closes the rails: the other channels'
-  // operations then never end, and they get an error. Blocks for a second at most.
+  // Until Remove. How many rails there are; 0 where the channel cannot share them: they are closed, or have failed, or
+  // the first channel has not called Use yet, or all 256 numbers were given. None is given twice: a message that nobody
+  // waits for any more stays in the provider, and would reach whoever had its number next. ResourceExhausted: no file
+  // descriptor.
+  [[nodiscard]] absl::StatusOr<size_t> Add(FabricChannel* channel);
+  // Takes back what the channel has under way: from then on nothing reads or writes its buffers. Closes the rails where
+  // that cannot be done, where an operation has failed, or where `peers_may_write` into the channel's memory; and where
+  // there is no other channel. Operations of the other channels then never end, and they get an error. Takes about a
+  // second at most.
   void Remove(FabricChannel* channel, bool peers_may_write);
   // Which rails a channel uses, before it sends anything. The first channel's are all that is kept; returns their
   // numbers from then on.
@@ -98,17 +104,19 @@ class SharedRails {
   // Polls all rails, and moves the channel's news to `news`, which is empty. An error is one of the rails themselves,
   // and every channel's from then on.
   [[nodiscard]] absl::Status Poll(FabricChannel& channel, FabricNews& news);
-  // Whether this channel's thread polls for all of them while none is in a call: that which was in the last one.
+  // Whether this channel's thread polls for all channels while none is in a call: the one that was in the last call
+  // does.
   bool Serves(FabricChannel* channel, bool in_call);
-  // Blocks until there may be something for Poll, `other` can be read, or the time is over. `serves`: of all channels.
+  // Blocks until there may be something for Poll, `other` can be read, or the time is over. `serves`: something of any
+  // channel.
   void Sleep(FabricChannel& channel, absl::Duration limit, int other, bool serves);
 
  private:
   SharedRails() = default;
-  absl::StatusOr<uint8_t> FreeNumber();
   absl::Status PollRails();
   bool TakeBack(FabricChannel& channel, std::unique_lock<std::mutex>& lock);
   void Close();
+  void Finish(FabricOperation* operation, absl::Status status, bool in_order);
   static void Wake(FabricChannel& channel);
 
   std::mutex mutex_;
@@ -116,9 +124,10 @@ class SharedRails {
   double gigabytes_per_second_ = 0;
   std::vector<std::unique_ptr<FabricDomain>> rails_;
   std::vector<FabricChannel*> channels_;
-  uint8_t next_number_ = 0;
+  size_t given_ = 0;     // numbers
   bool in_use_ = false;  // the first channel has said what it uses
   FabricChannel* server_ = nullptr;
+  bool closed_ = false;  // their endpoints
   absl::Status failed_;  // for good
 };
 

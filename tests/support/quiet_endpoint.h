@@ -18,7 +18,7 @@ class QuietEndpoint : public MessageEndpoint {
   absl::StatusOr<bool> Receive(int, uint64_t, void*, size_t, const FabricMemory&, FabricOperation*) override {
     return false;
   }
-  FabricPlace PlaceOf(const FabricMemory&) override { return {}; }
+  FabricPlace PlaceOf(const FabricMemory&) const override { return {}; }
   absl::StatusOr<bool> Write(int, uint32_t, const void*, size_t, const FabricMemory&, const FabricPlace&, uint64_t,
                              FabricOperation*) override {
     return false;
